@@ -1,0 +1,1 @@
+"""What a job sends over the network, and where it may therefore sit. Not built yet."""

@@ -1,0 +1,1 @@
+"""The pure core: jobs, cluster, service arithmetic, policies, placement, `decide`. No I/O, no clock, no Slurm."""

@@ -1,0 +1,1 @@
+"""Discrete-event replay of traces through the same `decide` that the controller runs."""

@@ -1,0 +1,1 @@
+"""The controller on Slurm: back ends, journal, actions, daemon, views."""

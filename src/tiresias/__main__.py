@@ -1,0 +1,73 @@
+"""`tiresias COMMAND`: finds the module that is the command, and turns errors into one line.
+
+A command is a module with a docstring (its help), `configure(parser)` and `run(args) -> int`. It is imported only when it
+is asked for, so that `tiresias status` never pays for the sandbox and a broken extra never breaks another command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from importlib import import_module
+from typing import Protocol, cast
+
+from tiresias import __version__
+from tiresias.errors import TiresiasError
+
+COMMANDS = {
+    "controller": ("tiresias.slurm_plugin.commands.controller", "the daemon that ranks, starts and preempts jobs"),
+    "status": ("tiresias.slurm_plugin.commands.status", "queues, jobs, nodes and the last decisions"),
+    "explain": ("tiresias.slurm_plugin.commands.explain", "why a job waits, runs or was preempted"),
+    "check-config": ("tiresias.slurm_plugin.commands.check_config", "read a configuration and name its mistakes"),
+    "sandbox": ("tiresias.sandbox.commands", "a private Slurm cluster on this machine"),
+    "simulate": ("tiresias.simulator.command", "replay a trace through the scheduling core"),
+    "checkpoint": ("tiresias.checkpoint.command", "list, verify and prune checkpoints"),
+}
+
+
+class Command(Protocol):
+    __doc__: str | None
+
+    def configure(self, parser: argparse.ArgumentParser) -> None: ...
+    def run(self, args: argparse.Namespace) -> int: ...
+
+
+def main(argv: list[str] | None = None) -> int:
+    argv = sys.argv[1:] if argv is None else argv
+    try:
+        return _dispatch(argv)
+    except TiresiasError as error:
+        print(f"tiresias: {error}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:  # `tiresias status | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def _dispatch(argv: list[str]) -> int:
+    if not argv or argv[0] not in COMMANDS:
+        return _top_level(argv)
+    module = cast(Command, import_module(COMMANDS[argv[0]][0]))
+    parser = argparse.ArgumentParser(
+        prog=f"tiresias {argv[0]}", description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    module.configure(parser)
+    return module.run(parser.parse_args(argv[1:]))
+
+
+def _top_level(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="tiresias", description="\n".join(f"  {name:14} {text}" for name, (_, text) in COMMANDS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter, usage="tiresias COMMAND [options]   (COMMAND --help tells more)",
+    )  # fmt: skip
+    parser.add_argument("--version", action="version", version=f"tiresias {__version__}")
+    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="one of the above")
+    parser.parse_args(argv or ["--help"])
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

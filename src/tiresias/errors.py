@@ -1,0 +1,22 @@
+"""The error tree.
+
+TiresiasError         anything a user can be told in one line; exit code 1
+├── UsageError        the command line, a trace or the config is wrong; exit code 2
+└── Unavailable       something outside is not there now (slurmctld, network, disk); trying again may help
+
+A message says what happened, to which job or file, and what to do. Commands print it on standard error without a traceback.
+"""
+
+from __future__ import annotations
+
+
+class TiresiasError(Exception):
+    exit_code = 1
+
+
+class UsageError(TiresiasError):
+    exit_code = 2
+
+
+class Unavailable(TiresiasError):
+    """Not now, as opposed to never: the caller may try again."""
