@@ -1,0 +1,155 @@
+"""What `decide` sees and what it answers.
+
+A `Snapshot` is a structure of arrays: one row a job, one row a node, one row an (job, node) allocation. Ten thousand jobs are then
+ranked by a handful of numpy calls, and the simulator and the controller fill the same arrays from different ends.
+
+Units: seconds (epoch seconds for moments), GPUs, GPU-seconds, megabytes. `nan` stands for "never".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class State(IntEnum):
+    WAITING = 0
+    RUNNING = 1
+    LEAVING = 2  # being preempted or completing: still on its GPUs, which will be free soon
+
+
+class Action(IntEnum):
+    WAIT = 0
+    START = 1
+    KEEP = 2
+    PREEMPT = 3
+    LEAVE = 4  # a leaving job goes on leaving
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a job asks for besides its number of GPUs; the defaults ask for nothing.
+
+    min_nodes, max_nodes: Slurm's -N (0: no limit). gpus_per_node: exactly so many on each node (0: uneven counts allowed).
+    cpus, memory: per GPU, counted on each node (CPU-only jobs have no GPUs and are none of ours).
+    features: node features that must all be there. nodes: only these (-w). excluded: never these (-x).
+    """
+
+    min_nodes: int = 0
+    max_nodes: int = 0
+    gpus_per_node: int = 0
+    cpus_per_gpu: float = 0.0
+    memory_per_gpu: float = 0.0
+    gpu_type: str = ""
+    features: frozenset[str] = frozenset()
+    nodes: frozenset[str] = frozenset()
+    excluded: frozenset[str] = frozenset()
+
+
+ANYWHERE = Request()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Jobs:
+    """The managed jobs, one row each; all arrays have shape (jobs,).
+
+    attained: W_J * t_J in GPU-seconds since the last reset (section 3.2.2). ran, waited: t_J and the waiting time since the last
+    reset (section 3.2.3). preempted: when it last went back to waiting, nan for a job never preempted.
+    movable: may be preempted now. eligible: a waiting job that may be started now (not backed off, no dependency).
+    """
+
+    id: tuple[str, ...]
+    gpus: Ints
+    submit: Floats
+    state: Ints
+    attained: Floats
+    ran: Floats
+    waited: Floats
+    first_start: Floats
+    last_start: Floats
+    preempted: Floats
+    movable: Bools
+    eligible: Bools
+    request: tuple[Request, ...]
+    duration: Floats | None = None  # known to the simulator's clairvoyant baselines only
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nodes:
+    """The nodes that managed jobs may use; arrays of shape (nodes,). Nodes that are down or drained have no free GPUs and
+    `usable` False: running jobs stay on them, nothing new starts there."""
+
+    name: tuple[str, ...]
+    gpus: Ints  # configured
+    free: Ints  # held by nobody, managed or not
+    free_cpus: Floats
+    free_memory: Floats  # MB
+    usable: Bools
+    leaf: Ints  # index of the leaf switch or rack
+    gpu_type: tuple[str, ...]
+    features: tuple[frozenset[str], ...]
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Allocations:
+    """Who sits where, one row a (running or leaving managed job, node); arrays of shape (allocations,)."""
+
+    job: Ints  # row in Jobs
+    node: Ints  # row in Nodes
+    gpus: Ints
+    cpus: Floats
+    memory: Floats  # MB
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    time: float
+    jobs: Jobs
+    nodes: Nodes
+    allocations: Allocations
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start `job` on exactly these nodes: (node name, GPUs)."""
+
+    job: str
+    nodes: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """Preempt `job` because `beneficiary` starts on what it leaves."""
+
+    job: str
+    beneficiary: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """The answer for every job of the snapshot, in the snapshot's order of rows; arrays of shape (jobs,).
+
+    queue: index of the job's queue, 0 the most urgent. rank: its place in the order of the walk, 0 first.
+    promoted: ids whose service and waiting time the ledger must now reset (section 3.2.3).
+    """
+
+    action: Ints
+    queue: Ints
+    rank: Ints
+    starts: tuple[Start, ...] = ()
+    preemptions: tuple[Preemption, ...] = ()
+    promoted: tuple[str, ...] = ()
+    why: dict[int, str] = field(default_factory=dict)  # reasons that need more than the action, by row

@@ -1,0 +1,1 @@
+"""One protocol, two ways to talk to Slurm."""

@@ -1,0 +1,155 @@
+"""What the controller needs from Slurm, in Slurm's words: one snapshot, five verbs, and nothing that cancels a job.
+
+Job ids are strings as squeue's %i prints them: "123", or "123_4" for an array task, whether the array is already split or not,
+so that a task keeps one name through its life. (Grammar: squeue(1), JOBID.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tiresias.errors import TiresiasError, Unavailable
+
+
+class SlurmUnavailable(Unavailable):
+    """slurmctld did not answer in time; the call may or may not have taken effect."""
+
+
+class JobRefused(TiresiasError):
+    """Slurm refused this verb for this job now (its own words are the message); others are not concerned."""
+
+
+class NoSuchJob(JobRefused):
+    """Slurm does not know the job (any more)."""
+
+
+class NotRequeueable(JobRefused):
+    """srun or salloc allocation, or submitted with --no-requeue: never to be preempted."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShare:
+    """What a job holds on one node. gpu_indexes: the GRES indexes where Slurm tells them."""
+
+    node: str
+    gpus: int
+    cpus: int
+    memory: int  # MB
+    gpu_indexes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmJob:
+    """One job, array task or het component. Moments are epoch seconds, 0 where Slurm has none."""
+
+    id: str
+    raw_id: int  # the record's own number; an unsplit array's tasks share it
+    array_id: int  # 0 for a job that is no array task
+    het_id: int  # 0 for a job that is no het component
+    name: str
+    user: str
+    uid: int
+    account: str
+    partition: str
+    state: str  # base state: PENDING, RUNNING, SUSPENDED, COMPLETED, CANCELLED, FAILED, TIMEOUT, NODE_FAIL, PREEMPTED, ...
+    completing: bool  # COMPLETING flag: its nodes are not free yet
+    reason: str  # JobHeldAdmin, JobHeldUser, BeginTime, Resources, Priority, Dependency, ...
+    priority: int  # 0: held
+    restarts: int
+    submit_time: int
+    begin_time: int
+    start_time: int
+    end_time: int
+    time_limit: int  # seconds, 0: unlimited
+    gpus: int  # all GPUs asked for (pending) or held (running); 0: CPU only
+    gpu_type: str
+    gpus_per_node: int  # 0 unless the request fixes it
+    min_nodes: int
+    max_nodes: int  # 0: not limited
+    cpus: int  # all CPUs asked for
+    memory_per_node: int  # MB, 0: not stated this way
+    memory_per_cpu: int  # MB, 0: not stated this way
+    features: str  # the constraint expression, as given
+    required_nodes: tuple[str, ...]
+    excluded_nodes: tuple[str, ...]
+    shares: tuple[NodeShare, ...]  # empty unless it holds nodes
+    requeue: bool  # false: --no-requeue
+    batch: bool  # false: srun or salloc allocation
+    reservation: str
+    dependency: str
+    exit_code: int  # as a shell would see it; -1 while there is none
+
+    @property
+    def held_by_admin(self) -> bool:
+        return self.state == "PENDING" and self.priority == 0 and self.reason != "JobHeldUser"
+
+    @property
+    def held_by_user(self) -> bool:
+        return self.state == "PENDING" and self.priority == 0 and self.reason == "JobHeldUser"
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmNode:
+    name: str
+    state: str  # base state: IDLE, MIXED, ALLOCATED, DOWN, UNKNOWN, ...
+    flags: frozenset[str]  # DRAIN, COMPLETING, NOT_RESPONDING, RESERVED, MAINTENANCE, ...
+    reason: str
+    gpus: int
+    gpus_allocated: int
+    gpu_type: str
+    cpus: int
+    cpus_allocated: int
+    memory: int  # MB
+    memory_allocated: int  # MB
+    features: tuple[str, ...]
+    partitions: tuple[str, ...]
+
+    @property
+    def usable(self) -> bool:
+        """New jobs may start here."""
+        bad = {"DRAIN", "NOT_RESPONDING", "MAINTENANCE", "FAIL", "POWERED_DOWN", "POWERING_DOWN", "REBOOT_ISSUED"}
+        return self.state in {"IDLE", "MIXED", "ALLOCATED"} and not (bad & self.flags)
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmSnapshot:
+    """All jobs that slurmctld still remembers (ended ones for MinJobAge) and all nodes, at `time` (epoch seconds, our clock)."""
+
+    time: float
+    jobs: tuple[SlurmJob, ...]
+    nodes: tuple[SlurmNode, ...]
+
+
+class Backend(Protocol):
+    """Every call ends within its deadline, and may raise SlurmUnavailable; verbs may raise JobRefused and its kinds."""
+
+    name: str
+
+    def version(self) -> str:
+        """Slurm's version, such as 26.05.5."""
+
+    def snapshot(self) -> SlurmSnapshot: ...
+
+    def job(self, job_id: str) -> SlurmJob:
+        """One job, read afresh; cheaper than a snapshot."""
+
+    def hold(self, job_id: str) -> None:
+        """Admin hold (priority 0); a running job keeps running."""
+
+    def release(self, job_id: str) -> None:
+        """Lift the hold; on a pending job also begin_time=now, so that a requeued one does not sit out its 121 s."""
+
+    def start(self, job_id: str, nodes: Sequence[str]) -> None:
+        """Pin a held pending job to exactly these nodes, make it eligible now, release it."""
+
+    def unpin(self, job_id: str, min_nodes: int, max_nodes: int, required: Sequence[str] = ()) -> None:
+        """Undo `start`'s pin on a held pending job: its own node counts (max_nodes 0: as min_nodes) and -w again."""
+
+    def signal(self, job_id: str, signal: str) -> None:
+        """Send e.g. "USR2" to the batch step's shell only (scancel --batch)."""
+
+    def requeue(self, job_id: str) -> None: ...
+
+    def close(self) -> None: ...
