@@ -38,7 +38,8 @@ class Request:
     """What a job asks for besides its number of GPUs; the defaults ask for nothing.
 
     min_nodes, max_nodes: Slurm's -N (0: no limit). gpus_per_node: exactly so many on each node (0: uneven counts allowed).
-    cpus, memory: per GPU, counted on each node (CPU-only jobs have no GPUs and are none of ours).
+    cpus, memory: per GPU, counted on each node (CPU-only jobs have no GPUs and are none of ours); memory_per_node: Slurm's --mem,
+    the same on each node, in place of memory_per_gpu.
     features: node features that must all be there. nodes: only these (-w). excluded: never these (-x).
     """
 
@@ -47,6 +48,7 @@ class Request:
     gpus_per_node: int = 0
     cpus_per_gpu: float = 0.0
     memory_per_gpu: float = 0.0
+    memory_per_node: float = 0.0
     gpu_type: str = ""
     features: frozenset[str] = frozenset()
     nodes: frozenset[str] = frozenset()

@@ -1,0 +1,261 @@
+"""The controller's memory: jobs, their runs, what it is doing to them and what it decided. SQLite in the state folder.
+
+Every step of a start or a preemption is written here, and synced, *before* it is done, so that a controller that was killed
+anywhere finds in `open_intents` what it must look at. A job is known by `key` = "<Slurm job id>@<first submit time>": Slurm
+reuses ids, and a requeue resets the submit time that it shows.
+
+Errors: StateError in one line for a folder that cannot be written, a damaged file, a newer schema or a second controller.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from tiresias.errors import TiresiasError
+
+SCHEMA = 1
+KEPT_DECISIONS = 100_000
+
+_TABLES = """
+create table meta (name text primary key, value text) without rowid;
+create table job (
+  key text primary key, id text, uid integer, submit real, reset real, held integer, pinned integer, preemptions integer,
+  last_preempted real, failures integer, not_before real, unmovable text, min_nodes integer, max_nodes integer, required text,
+  ended integer
+) without rowid;
+create index live on job (ended, id);
+create table run (key text, restart integer, start real, end real, gpus integer, nodes text, primary key (key, restart)) without rowid;
+create table intent (
+  seq integer primary key, key text, id text, restart integer, kind text, step text, nodes text, beneficiary text,
+  began real, stepped real, outcome text
+);
+create index unfinished on intent (outcome) where outcome = '';
+create table decision (seq integer primary key, time real, id text, action text, why text);
+create index by_job on decision (id, seq);
+"""
+
+
+class StateError(TiresiasError):
+    pass
+
+
+@dataclass(slots=True)
+class JobRow:
+    """What we remember of a job beyond Slurm's own record. Moments are epoch seconds."""
+
+    key: str
+    id: str
+    uid: int
+    submit: float  # the first one
+    reset: float = 0.0  # service before this moment does not count (promotion, section 3.2.3)
+    held: bool = False  # Slurm holds it because we said so
+    pinned: bool = False  # its node list is ours
+    preemptions: int = 0
+    last_preempted: float = 0.0
+    failures: int = 0  # starts in a row that Slurm did not carry out
+    not_before: float = 0.0  # backed off until then
+    unmovable: str = ""  # why this run is not to be preempted; cleared when the next run starts
+    min_nodes: int = 0  # the user's own, before any pin
+    max_nodes: int = 0
+    required: str = ""
+    ended: bool = False
+
+
+@dataclass(slots=True)
+class RunRow:
+    """One run of a job. end: 0 while it runs."""
+
+    key: str
+    restart: int
+    start: float
+    end: float
+    gpus: int
+    nodes: str
+
+
+@dataclass(slots=True)
+class Intent:
+    """A start or a preemption under way. step: the step that was begun last. outcome: "" until it is over."""
+
+    key: str
+    id: str
+    restart: int
+    kind: str
+    step: str
+    nodes: tuple[tuple[str, int], ...] = ()
+    beneficiary: str = ""
+    began: float = 0.0
+    stepped: float = 0.0
+    outcome: str = ""
+    seq: int = field(default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    time: float
+    id: str
+    action: str
+    why: str
+
+
+class Journal:
+    """One controller at a time: the folder is locked while the journal is open, and the kernel unlocks it for the dead."""
+
+    def __init__(self, folder: Path) -> None:
+        self._lock = _lock(folder)
+        self.path = folder / "journal.sqlite"
+        try:
+            self._db = _open(self.path)
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def close(self) -> None:
+        self._db.close()
+        os.close(self._lock)
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """One transaction, one sync, for rows that need not be on disk one by one."""
+        self._db.execute("begin immediate")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("rollback")
+            raise
+        self._db.execute("commit")
+
+    # jobs and runs
+
+    def live_jobs(self) -> list[JobRow]:
+        return [_job(row) for row in self._db.execute(f"select {_columns(JobRow)} from job where ended = 0")]
+
+    def job(self, job_id: str) -> JobRow | None:
+        """The newest bearer of this id."""
+        query = f"select {_columns(JobRow)} from job where id = ? order by ended, submit desc limit 1"
+        row = self._db.execute(query, (job_id,)).fetchone()
+        return _job(row) if row else None
+
+    def save_job(self, job: JobRow) -> None:
+        self._put("job", _values(job))
+
+    def live_runs(self) -> list[RunRow]:
+        query = f"select {_columns(RunRow, 'run.')} from run join job using (key) where ended = 0 order by run.key, restart"
+        return [RunRow(*row) for row in self._db.execute(query)]
+
+    def runs(self, key: str) -> list[RunRow]:
+        query = f"select {_columns(RunRow)} from run where key = ? order by restart"
+        return [RunRow(*row) for row in self._db.execute(query, (key,))]
+
+    def save_run(self, run: RunRow) -> None:
+        self._put("run", _values(run))
+
+    # intents
+
+    def open_intents(self) -> list[Intent]:
+        columns = _columns(Intent)
+        return [_intent(row) for row in self._db.execute(f"select {columns} from intent where outcome = '' order by seq")]
+
+    def begin(self, intent: Intent) -> None:
+        columns, values = _intent_values(intent)
+        marks = ", ".join("?" * len(columns))
+        cursor = self._db.execute(f"insert into intent ({', '.join(columns)}) values ({marks})", values)
+        intent.seq = cursor.lastrowid or 0
+
+    def step(self, intent: Intent, step: str, now: float) -> None:
+        """Write that `step` is about to be done."""
+        intent.step, intent.stepped = step, now
+        self._db.execute("update intent set step = ?, stepped = ? where seq = ?", (step, now, intent.seq))
+
+    def finish(self, intent: Intent, outcome: str) -> None:
+        intent.outcome = outcome
+        self._db.execute("update intent set outcome = ? where seq = ?", (outcome, intent.seq))
+
+    # decisions
+
+    def record(self, decisions: Iterable[Decision]) -> None:
+        rows = [(one.time, one.id, one.action, one.why) for one in decisions]
+        self._db.executemany("insert into decision (time, id, action, why) values (?, ?, ?, ?)", rows)
+        self._db.execute("delete from decision where seq <= (select max(seq) from decision) - ?", (KEPT_DECISIONS,))
+
+    def decisions(self, job_id: str = "", limit: int = 50) -> list[Decision]:
+        """The newest ones, newest first."""
+        where, values = ("where id = ?", (job_id, limit)) if job_id else ("", (limit,))
+        query = f"select time, id, action, why from decision {where} order by seq desc limit ?"
+        return [Decision(*row) for row in self._db.execute(query, values)]
+
+    def _put(self, table: str, values: dict[str, Any]) -> None:
+        marks = ", ".join("?" * len(values))
+        self._db.execute(f"insert or replace into {table} ({', '.join(values)}) values ({marks})", tuple(values.values()))
+
+
+def _lock(folder: Path) -> int:
+    try:
+        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    except OSError as error:
+        raise StateError(f"state folder {folder}: {error.strerror}; make it writable for this user or set paths.state") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise StateError(f"state folder {folder}: another controller uses it; stop that one first") from None
+    return handle
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    try:
+        # Only the daemon's own thread writes; the socket's thread never touches the journal.
+        db = sqlite3.connect(path, isolation_level=None)
+        db.execute("pragma journal_mode = wal")
+        db.execute("pragma synchronous = full")
+        _check(db, path)
+    except sqlite3.DatabaseError as error:
+        raise StateError(
+            f"state database {path}: {error}; restore it from a backup, or move it away to start with an empty ledger"
+        ) from None
+    return db
+
+
+def _check(db: sqlite3.Connection, path: Path) -> None:
+    if not db.execute("select 1 from sqlite_master").fetchone():
+        db.executescript("begin;" + _TABLES + f"insert into meta values ('schema', '{SCHEMA}'); commit;")
+        return
+    if (problem := db.execute("pragma quick_check(1)").fetchone()[0]) != "ok":
+        raise sqlite3.DatabaseError(f"damaged ({problem.splitlines()[0]})")
+    found = db.execute("select value from meta where name = 'schema'").fetchone()
+    if found and int(found[0]) > SCHEMA:
+        raise StateError(f"state database {path}: written by a newer version (schema {found[0]}, ours {SCHEMA}); upgrade first")
+
+
+def _columns(row: type, prefix: str = "") -> str:
+    return ", ".join(prefix + one.name for one in fields(row))
+
+
+def _values(row: JobRow | RunRow) -> dict[str, Any]:
+    return {one.name: getattr(row, one.name) for one in fields(row)}
+
+
+def _job(row: tuple[Any, ...]) -> JobRow:
+    job = JobRow(*row)
+    job.held, job.pinned, job.ended = bool(job.held), bool(job.pinned), bool(job.ended)
+    return job
+
+
+def _intent(row: tuple[Any, ...]) -> Intent:
+    intent = Intent(*row)
+    intent.nodes = tuple((name, gpus) for name, gpus in json.loads(str(intent.nodes)))
+    return intent
+
+
+def _intent_values(intent: Intent) -> tuple[list[str], list[Any]]:
+    names = [one.name for one in fields(intent) if one.name != "seq"]
+    return names, [json.dumps(value) if (value := getattr(intent, name)) is intent.nodes else value for name in names]

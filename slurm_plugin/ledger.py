@@ -1,0 +1,109 @@
+"""Which jobs are ours and what service each has had: Slurm's records joined with the journal.
+
+Attained service is kept by run, (job, restart count), in Slurm's own start and end times: a requeue resets the job's run time in
+Slurm, and a run that is applied twice, before and after a crash, is still one row. O(jobs + runs of live jobs) a cycle; the journal
+is written only where something changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.journal import JobRow, Journal, RunRow
+
+ACTIVE = {"PENDING", "RUNNING", "SUSPENDED"}
+
+
+class Ledger:
+    def __init__(self, journal: Journal, partitions: Collection[str]) -> None:
+        self._journal = journal
+        self._partitions = frozenset(partitions)
+        self.jobs: dict[str, JobRow] = {row.id: row for row in journal.live_jobs()}
+        self.runs: dict[str, dict[int, RunRow]] = {row.key: {} for row in self.jobs.values()}
+        for run in journal.live_runs():
+            self.runs[run.key][run.restart] = run
+
+    def manages(self, job: SlurmJob) -> bool:
+        """GPU jobs of the managed partitions. A job that may also run elsewhere is Slurm's, and het jobs are left alone."""
+        return job.gpus > 0 and not job.het_id and self._partitions.issuperset(job.partition.split(","))
+
+    def apply(self, snapshot: SlurmSnapshot) -> list[SlurmJob]:
+        """Bring rows up to this snapshot; returns the managed jobs that have not ended."""
+        with self._journal.batch():
+            known = [job for job in snapshot.jobs if self.manages(job) and self.observe(job)]
+            present = {job.id for job in snapshot.jobs}
+            for row in [row for row in self.jobs.values() if row.id not in present]:
+                self._end(row, snapshot.time)
+        return [job for job in known if job.id in self.jobs]
+
+    def observe(self, job: SlurmJob) -> JobRow | None:
+        """Account one record; None for a job that had ended before we ever met it."""
+        row = self.jobs.get(job.id)
+        if row and self._is_another(row, job):
+            self._end(row, float(job.submit_time))
+            row = None
+        over = job.state not in ACTIVE and not job.completing
+        if row is None and (over or job.state not in ACTIVE):
+            return None
+        row = row or self._meet(job)
+        self._account(row, job)
+        if over:
+            self._end(row, float(job.end_time))
+        return row
+
+    def save(self, row: JobRow) -> None:
+        self._journal.save_job(row)
+
+    def runs_of(self, row: JobRow) -> list[RunRow]:
+        return list(self.runs[row.key].values())
+
+    def _is_another(self, row: JobRow, job: SlurmJob) -> bool:
+        """Slurm gave the id to a new job: fewer restarts than we saw, or a first run that was submitted at another time."""
+        newest = max(self.runs[row.key], default=0)
+        return job.restarts < newest or (job.restarts == 0 and abs(job.submit_time - row.submit) > 1)
+
+    def _meet(self, job: SlurmJob) -> JobRow:
+        row = JobRow(
+            key=f"{job.id}@{job.submit_time}", id=job.id, uid=job.uid, submit=float(job.submit_time),
+            min_nodes=job.min_nodes, max_nodes=job.max_nodes, required=",".join(job.required_nodes),
+            held=job.held_by_admin,  # held at submit by our job_submit hook
+        )  # fmt: skip
+        self.jobs[job.id] = row
+        self.runs[row.key] = {}
+        self.save(row)
+        return row
+
+    def _account(self, row: JobRow, job: SlurmJob) -> None:
+        for run in self._open_runs(row):
+            if run.restart < job.restarts:  # requeued: while COMPLETING the record still tells when that run ended
+                self._close(run, float(job.end_time if job.completing else job.submit_time))
+        if job.state == "PENDING" or not job.start_time:
+            return
+        run = self.runs[row.key].get(job.restarts) or self._open(row, job)
+        if job.state not in ("RUNNING", "SUSPENDED") and not run.end:
+            self._close(run, float(job.end_time))
+
+    def _open_runs(self, row: JobRow) -> Iterator[RunRow]:
+        return (run for run in self.runs[row.key].values() if not run.end)
+
+    def _open(self, row: JobRow, job: SlurmJob) -> RunRow:
+        nodes = ",".join(f"{share.node}:{share.gpus}" for share in job.shares)
+        run = RunRow(row.key, job.restarts, float(job.start_time), 0.0, job.gpus, nodes)
+        self.runs[row.key][job.restarts] = run
+        self._journal.save_run(run)
+        if row.unmovable:
+            row.unmovable = ""
+            self.save(row)
+        return run
+
+    def _close(self, run: RunRow, end: float) -> None:
+        run.end = max(end, run.start)
+        self._journal.save_run(run)
+
+    def _end(self, row: JobRow, end: float) -> None:
+        for run in self._open_runs(row):
+            self._close(run, end)
+        row.ended = True
+        self.save(row)
+        del self.jobs[row.id], self.runs[row.key]

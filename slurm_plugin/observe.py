@@ -1,0 +1,207 @@
+"""From Slurm's records to what `decide` sees: adds the service a job has had, what it says of itself and what we are doing to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from tiresias.checkpoint import control
+from tiresias.scheduler.ledger import service
+from tiresias.scheduler.model import Allocations, Jobs, Nodes, Request, Snapshot, State
+from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
+from tiresias.slurm_plugin.config import Config
+from tiresias.slurm_plugin.journal import Intent, JobRow
+from tiresias.slurm_plugin.ledger import Ledger
+
+_PLAIN_FEATURES = re.compile(r"[\w.:-]+(&[\w.:-]+)*")
+
+
+@dataclass(slots=True)
+class Reports:
+    """What jobs say of themselves, read from their control folders. A run that was ready stays ready, so that a steady cluster
+    costs no reads."""
+
+    root: Path
+    _ready: dict[str, control.JobReport] = field(default_factory=dict)
+
+    def of(self, job: SlurmJob) -> control.JobReport:
+        known = self._ready.get(job.id)
+        if known and known.restart == job.restarts:
+            return known
+        found = self.fresh(job.id, job.uid)
+        if found.ready and found.restart == job.restarts:
+            self._ready[job.id] = found
+        return found
+
+    def fresh(self, job_id: str, uid: int) -> control.JobReport:
+        return control.report(self.root, uid, job_id)
+
+    def forget(self, alive: Mapping[str, object]) -> None:
+        for job_id in [one for one in self._ready if one not in alive]:
+            del self._ready[job_id]
+
+
+class Observer:
+    def __init__(self, config: Config, ledger: Ledger) -> None:
+        self._config, self._ledger = config, ledger
+        self.reports = Reports(config.paths.control)
+
+    def observe(self, slurm: SlurmSnapshot, managed: Sequence[SlurmJob], intents: Mapping[str, Intent]) -> Snapshot:
+        """`managed`: the live jobs that the ledger returned for this snapshot. `intents`: open ones by job id."""
+        self.reports.forget(self._ledger.jobs)
+        shown = [job for job in managed if self._competes(job)]
+        nodes = [node for node in slurm.nodes if set(node.partitions) & set(self._config.partitions)]
+        row_of = {node.name: row for row, node in enumerate(nodes)}
+        taken = _taken(slurm.jobs, shown, intents, row_of, len(nodes))
+        return Snapshot(
+            slurm.time,
+            self._jobs(slurm.time, shown, intents),
+            _nodes(nodes, taken),
+            _allocations(shown, intents, row_of),
+        )
+
+    def why_unmovable(self, job: SlurmJob, now: float) -> str:
+        """Why a running job may not be preempted now; "" when it may."""
+        row, policy = self._ledger.jobs[job.id], self._config.policy
+        if not job.batch:
+            return "an srun or salloc allocation cannot be requeued"
+        if not job.requeue:
+            return "submitted with --no-requeue"
+        if row.unmovable:
+            return row.unmovable
+        if policy.max_preemptions and row.preemptions >= policy.max_preemptions:
+            return f"was preempted {row.preemptions} times already (policy.max_preemptions)"
+        if now - row.last_preempted < policy.cooldown:
+            return "was preempted a short while ago (policy.cooldown)"
+        report = self.reports.of(job)
+        if report.restart != job.restarts or not report.ready:
+            return "has not shown that it can checkpoint"
+        return ""
+
+    @staticmethod
+    def _competes(job: SlurmJob) -> bool:
+        return job.completing or job.state in ("RUNNING", "SUSPENDED") or not (job.held_by_user or job.dependency)
+
+    def _jobs(self, now: float, shown: Sequence[SlurmJob], intents: Mapping[str, Intent]) -> Jobs:
+        rows = [self._ledger.jobs[job.id] for job in shown]
+        states = [_state(job, intents.get(job.id)) for job in shown]
+        served = [
+            service([(run.start, run.end or now, run.gpus) for run in self._ledger.runs_of(row)], row.submit, row.reset, now)
+            for row in rows
+        ]
+        return Jobs(
+            id=tuple(job.id for job in shown),
+            gpus=np.array([job.gpus for job in shown], dtype=np.int64),
+            submit=np.array([row.submit for row in rows], dtype=float),
+            state=np.array(states, dtype=np.int64),
+            attained=np.array([one.attained for one in served], dtype=float),
+            ran=np.array([one.ran for one in served], dtype=float),
+            waited=np.array([one.waited for one in served], dtype=float),
+            first_start=np.array([self._start(row, first=True) for row in rows], dtype=float),
+            last_start=np.array([self._start(row, first=False) for row in rows], dtype=float),
+            preempted=np.array([row.last_preempted or np.nan for row in rows], dtype=float),
+            movable=np.array(
+                [
+                    state == State.RUNNING and job.id not in intents and not self.why_unmovable(job, now)
+                    for job, state in zip(shown, states, strict=True)
+                ],
+                dtype=bool,
+            ),
+            eligible=np.array([_eligible(job, row, now) for job, row in zip(shown, rows, strict=True)], dtype=bool),
+            request=tuple(_request(job, row) for job, row in zip(shown, rows, strict=True)),
+        )
+
+    def _start(self, row: JobRow, first: bool) -> float:
+        starts = [run.start for run in self._ledger.runs_of(row)]
+        return (min(starts) if first else max(starts)) if starts else np.nan
+
+
+def _state(job: SlurmJob, intent: Intent | None) -> State:
+    if intent and intent.kind == "start":
+        return State.RUNNING  # released: its GPUs are promised
+    if job.completing or (intent and intent.kind == "preempt" and job.state == "RUNNING"):
+        return State.LEAVING
+    return State.RUNNING if job.state in ("RUNNING", "SUSPENDED") else State.WAITING
+
+
+def _eligible(job: SlurmJob, row: JobRow, now: float) -> bool:
+    # The begin time of a requeued job is Slurm's 121 s, which a start lifts; that of a new one is the user's --begin.
+    begun = job.restarts > 0 or job.begin_time <= now
+    return begun and row.not_before <= now
+
+
+def _request(job: SlurmJob, row: JobRow) -> Request:
+    plain = bool(_PLAIN_FEATURES.fullmatch(job.features))
+    return Request(
+        min_nodes=row.min_nodes,
+        max_nodes=row.max_nodes,
+        gpus_per_node=job.gpus_per_node,
+        cpus_per_gpu=job.cpus / job.gpus,
+        memory_per_gpu=job.memory_per_cpu * job.cpus / job.gpus,
+        memory_per_node=float(job.memory_per_node),
+        gpu_type=job.gpu_type,
+        features=frozenset(job.features.split("&")) if plain else frozenset(),
+        nodes=frozenset(row.required.split(",")) if row.required else frozenset(),
+        excluded=frozenset(job.excluded_nodes),
+    )
+
+
+def _shares(job: SlurmJob, intent: Intent | None) -> list[tuple[str, int, float, float]]:
+    """(node, GPUs, CPUs, MB) that the job holds or was promised."""
+    if job.shares or not intent:
+        return [(share.node, share.gpus, share.cpus, share.memory) for share in job.shares]
+    per_gpu = job.cpus / job.gpus
+    return [
+        (node, gpus, gpus * per_gpu, job.memory_per_node or gpus * per_gpu * job.memory_per_cpu) for node, gpus in intent.nodes
+    ]
+
+
+def _promise(job: SlurmJob, intents: Mapping[str, Intent]) -> Intent | None:
+    intent = intents.get(job.id)
+    return intent if intent and intent.kind == "start" else None
+
+
+def _taken(
+    jobs: Sequence[SlurmJob], shown: Sequence[SlurmJob], intents: Mapping[str, Intent], row_of: Mapping[str, int], nodes: int
+) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """GPUs, CPUs and MB held on each node by anybody, shape (nodes, 3)."""
+    taken = np.zeros((nodes, 3))
+    ours = {job.id for job in shown}
+    for job in jobs:
+        for node, *amounts in _shares(job, _promise(job, intents) if job.id in ours else None):
+            if node in row_of:
+                taken[row_of[node]] += amounts
+    return taken
+
+
+def _nodes(nodes: Sequence[SlurmNode], taken: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Nodes:
+    usable = np.array([node.usable for node in nodes], dtype=bool)
+    total = np.array([(node.gpus, node.cpus, node.memory) for node in nodes], dtype=float).reshape(len(nodes), 3)
+    free = np.where(usable[:, None], np.maximum(total - taken, 0.0), 0.0)
+    leaves = [next((one for one in node.features if one.startswith(("rack", "leaf"))), "") for node in nodes]
+    return Nodes(
+        name=tuple(node.name for node in nodes),
+        gpus=total[:, 0].astype(np.int64),
+        free=free[:, 0].astype(np.int64),
+        free_cpus=free[:, 1],
+        free_memory=free[:, 2],
+        usable=usable,
+        leaf=np.unique(leaves, return_inverse=True)[1].astype(np.int64) if nodes else np.zeros(0, np.int64),
+        gpu_type=tuple(node.gpu_type for node in nodes),
+        features=tuple(frozenset(node.features) for node in nodes),
+    )
+
+
+def _allocations(shown: Sequence[SlurmJob], intents: Mapping[str, Intent], row_of: Mapping[str, int]) -> Allocations:
+    rows = [
+        (row, row_of[node], gpus, cpus, memory)
+        for row, job in enumerate(shown)
+        for node, gpus, cpus, memory in _shares(job, _promise(job, intents))
+        if node in row_of
+    ]
+    job, node, gpus, cpus, memory = np.array(rows, dtype=float).reshape(len(rows), 5).T
+    return Allocations(job.astype(np.int64), node.astype(np.int64), gpus.astype(np.int64), cpus, memory)
