@@ -106,14 +106,41 @@ class Decision:
     why: str
 
 
-class Journal:
+class History:
+    """What the journal tells: open it with `History.of(journal.path)` from another thread or process; it never writes."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    @classmethod
+    def of(cls, path: Path) -> History:
+        return cls(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None))
+
+    def job(self, job_id: str) -> JobRow | None:
+        """The newest bearer of this id."""
+        query = f"select {_columns(JobRow)} from job where id = ? order by ended, submit desc limit 1"
+        row = self._db.execute(query, (job_id,)).fetchone()
+        return _job(row) if row else None
+
+    def runs(self, key: str) -> list[RunRow]:
+        query = f"select {_columns(RunRow)} from run where key = ? order by restart"
+        return [RunRow(*row) for row in self._db.execute(query, (key,))]
+
+    def decisions(self, job_id: str = "", limit: int = 50) -> list[Decision]:
+        """The newest ones, newest first."""
+        where, values = ("where id = ?", (job_id, limit)) if job_id else ("", (limit,))
+        query = f"select time, id, action, why from decision {where} order by seq desc limit ?"
+        return [Decision(*row) for row in self._db.execute(query, values)]
+
+
+class Journal(History):
     """One controller at a time: the folder is locked while the journal is open, and the kernel unlocks it for the dead."""
 
     def __init__(self, folder: Path) -> None:
         self._lock = _lock(folder)
-        self.path = folder / "journal.sqlite"
+        self.path = (folder / "journal.sqlite").absolute()
         try:
-            self._db = _open(self.path)
+            super().__init__(_open(self.path))
         except BaseException:
             os.close(self._lock)
             raise
@@ -138,22 +165,14 @@ class Journal:
     def live_jobs(self) -> list[JobRow]:
         return [_job(row) for row in self._db.execute(f"select {_columns(JobRow)} from job where ended = 0")]
 
-    def job(self, job_id: str) -> JobRow | None:
-        """The newest bearer of this id."""
-        query = f"select {_columns(JobRow)} from job where id = ? order by ended, submit desc limit 1"
-        row = self._db.execute(query, (job_id,)).fetchone()
-        return _job(row) if row else None
-
     def save_job(self, job: JobRow) -> None:
         self._put("job", _values(job))
 
     def live_runs(self) -> list[RunRow]:
-        query = f"select {_columns(RunRow, 'run.')} from run join job using (key) where ended = 0 order by run.key, restart"
+        query = (
+            f"select {_columns(RunRow, 'run.')} from run join job using (key) where ended = 0 order by run.key, restart"
+        )
         return [RunRow(*row) for row in self._db.execute(query)]
-
-    def runs(self, key: str) -> list[RunRow]:
-        query = f"select {_columns(RunRow)} from run where key = ? order by restart"
-        return [RunRow(*row) for row in self._db.execute(query, (key,))]
 
     def save_run(self, run: RunRow) -> None:
         self._put("run", _values(run))
@@ -162,7 +181,9 @@ class Journal:
 
     def open_intents(self) -> list[Intent]:
         columns = _columns(Intent)
-        return [_intent(row) for row in self._db.execute(f"select {columns} from intent where outcome = '' order by seq")]
+        return [
+            _intent(row) for row in self._db.execute(f"select {columns} from intent where outcome = '' order by seq")
+        ]
 
     def begin(self, intent: Intent) -> None:
         columns, values = _intent_values(intent)
@@ -186,15 +207,11 @@ class Journal:
         self._db.executemany("insert into decision (time, id, action, why) values (?, ?, ?, ?)", rows)
         self._db.execute("delete from decision where seq <= (select max(seq) from decision) - ?", (KEPT_DECISIONS,))
 
-    def decisions(self, job_id: str = "", limit: int = 50) -> list[Decision]:
-        """The newest ones, newest first."""
-        where, values = ("where id = ?", (job_id, limit)) if job_id else ("", (limit,))
-        query = f"select time, id, action, why from decision {where} order by seq desc limit ?"
-        return [Decision(*row) for row in self._db.execute(query, values)]
-
     def _put(self, table: str, values: dict[str, Any]) -> None:
         marks = ", ".join("?" * len(values))
-        self._db.execute(f"insert or replace into {table} ({', '.join(values)}) values ({marks})", tuple(values.values()))
+        self._db.execute(
+            f"insert or replace into {table} ({', '.join(values)}) values ({marks})", tuple(values.values())
+        )
 
 
 def _lock(folder: Path) -> int:
@@ -202,7 +219,9 @@ def _lock(folder: Path) -> int:
         folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
     except OSError as error:
-        raise StateError(f"state folder {folder}: {error.strerror}; make it writable for this user or set paths.state") from None
+        raise StateError(
+            f"state folder {folder}: {error.strerror}; make it writable for this user or set paths.state"
+        ) from None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -233,7 +252,9 @@ def _check(db: sqlite3.Connection, path: Path) -> None:
         raise sqlite3.DatabaseError(f"damaged ({problem.splitlines()[0]})")
     found = db.execute("select value from meta where name = 'schema'").fetchone()
     if found and int(found[0]) > SCHEMA:
-        raise StateError(f"state database {path}: written by a newer version (schema {found[0]}, ours {SCHEMA}); upgrade first")
+        raise StateError(
+            f"state database {path}: written by a newer version (schema {found[0]}, ours {SCHEMA}); upgrade first"
+        )
 
 
 def _columns(row: type, prefix: str = "") -> str:

@@ -1,0 +1,300 @@
+"""Carries a plan out: the preemption contract and the start, as two small machines over journaled steps.
+
+    preempt:  hold -> signal -> wait -> requeue -> drain                     (wait -> unhold when the job cannot save)
+    start:    start -> confirm                                               (confirm -> rehold when Slurm does not start it)
+
+A step is journaled before it is done and every step may be done again: after a crash each open intent goes on from the step that was
+written last. When Slurm does not answer, the intent stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tiresias.checkpoint.control import JobReport
+from tiresias.scheduler.model import Plan
+from tiresias.slurm_plugin.backends.protocol import (
+    Backend,
+    JobRefused,
+    NoSuchJob,
+    NotRequeueable,
+    SlurmJob,
+    SlurmUnavailable,
+)
+from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
+from tiresias.slurm_plugin.journal import Decision, Intent, JobRow, Journal
+from tiresias.slurm_plugin.ledger import Ledger
+
+PREEMPT, START = "preempt", "start"
+MAX_BACKOFF = 16  # times the first one
+
+ReadReport = Callable[[str, int], JobReport]
+
+
+class Actor:
+    def __init__(
+        self, backend: Backend, journal: Journal, ledger: Ledger, config: PreemptionConfig, report: ReadReport
+    ) -> None:
+        self._backend, self._journal, self._ledger = backend, journal, ledger
+        self._config, self._report = config, report
+        self.intents: dict[str, Intent] = {one.id: one for one in journal.open_intents()}
+        self._steps: dict[str, Callable[[Intent, float], bool]] = {
+            "hold": self._hold, "signal": self._signal, "wait": self._wait, "requeue": self._requeue, "drain": self._drain,
+            "unhold": self._unhold, "start": self._start, "confirm": self._confirm, "rehold": self._rehold,
+        }  # fmt: skip
+        self._seen: Mapping[str, SlurmJob] = {}
+        self.news: list[Decision] = []  # what happened since the daemon last looked
+
+    # what the daemon calls
+
+    def see(self, jobs: Sequence[SlurmJob]) -> None:
+        """The newest records, for the steps that need no fresher ones."""
+        self._seen = {job.id: job for job in jobs}
+
+    def hold_newcomers(self, now: float) -> None:
+        """Exact mode: every pending job waits for us. One that Slurm released or requeued by itself is held again."""
+        for job in self._seen.values():
+            row = self._ledger.jobs.get(job.id)
+            if (
+                row
+                and job.state == "PENDING"
+                and not job.completing
+                and job.priority > 0
+                and job.id not in self.intents
+            ):
+                self._remember_hold(row)
+                self._try(self._backend.hold, job.id)
+
+    def begin(self, plan: Plan, now: float) -> None:
+        for start in plan.starts:
+            self._begin(start.job, START, now, nodes=start.nodes)
+        for preemption in plan.preemptions:
+            self._begin(preemption.job, PREEMPT, now, beneficiary=preemption.beneficiary)
+
+    def advance(self, now: float) -> None:
+        """Take every open intent as far as it goes now. Raises SlurmUnavailable: then all stay where they are."""
+        for intent in list(self.intents.values()):
+            try:
+                while not intent.outcome and self._steps[intent.step](intent, now):
+                    pass
+            except JobRefused as error:
+                self._refused(intent, str(error), now)
+
+    def release_all(self, now: float) -> list[str]:
+        """Fail open: lift every hold that is ours. Returns what could not be lifted, one line each."""
+        problems = []
+        for intent in list(self.intents.values()):
+            self._finish(intent, "released: the controller stops", now)
+        for row in [row for row in self._ledger.jobs.values() if row.held]:
+            try:
+                self._release(row)
+            except NoSuchJob:
+                pass
+            except (JobRefused, SlurmUnavailable) as error:
+                problems.append(f"job {row.id} stays held: {error}; scontrol release {row.id}")
+        return problems
+
+    # beginnings and ends
+
+    def _begin(
+        self, job_id: str, kind: str, now: float, nodes: tuple[tuple[str, int], ...] = (), beneficiary: str = ""
+    ) -> None:
+        row, job = self._ledger.jobs[job_id], self._seen[job_id]
+        first = "hold" if kind == PREEMPT else "start"
+        intent = Intent(row.key, job_id, job.restarts, kind, first, nodes, beneficiary, began=now, stepped=now)
+        self._journal.begin(intent)
+        self.intents[job_id] = intent
+        where = ", ".join(f"{node}:{gpus}" for node, gpus in nodes)
+        self._say(now, job_id, kind, f"for job {beneficiary}" if kind == PREEMPT else f"on {where}")
+
+    def _finish(self, intent: Intent, outcome: str, now: float) -> bool:
+        self._journal.finish(intent, outcome)
+        self.intents.pop(intent.id, None)
+        self._say(now, intent.id, outcome.split(":")[0], outcome)
+        return False
+
+    def _refused(self, intent: Intent, words: str, now: float) -> None:
+        """Slurm said no to one step: that job goes its own way, the hold goes, the others are not concerned."""
+        row = self._row(intent)
+        if row and intent.kind == PREEMPT:
+            row.unmovable = f"Slurm refused its preemption: {words}"
+            self._ledger.save(row)
+            self._try(self._backend.release, intent.id)
+            self._remember_release(row)
+        elif row:
+            self._back_off(row, now)
+        self._finish(intent, f"refused: {words}", now)
+
+    # preempt
+
+    def _hold(self, intent: Intent, now: float) -> bool:
+        if (row := self._row(intent)) is None:
+            return self._finish(intent, "ended: before it was preempted", now)
+        self._remember_hold(row)
+        self._backend.hold(intent.id)
+        return self._next(intent, "signal", now)
+
+    def _signal(self, intent: Intent, now: float) -> bool:
+        self._backend.signal(intent.id, self._config.signal)
+        return self._next(intent, "wait", now)
+
+    def _wait(self, intent: Intent, now: float) -> bool:
+        job = self._seen.get(intent.id)
+        if self._row(intent) is None or job is None:
+            return self._finish(intent, "ended: while it was being preempted", now)
+        if job.restarts > intent.restart or job.completing:
+            return self._next(intent, "drain", now)
+        report = self._report(intent.id, job.uid)
+        heard = report.restart == intent.restart
+        if heard and report.state == "parked":
+            return self._next(intent, "requeue", now)
+        if now - intent.began >= self._config.deadline:
+            return self._overdue(intent, report, heard, now)
+        if not (heard and report.state == "saving") and now - intent.stepped >= self._config.deadline / 4:
+            return self._next(
+                intent, "signal", now
+            )  # a signal can be lost; the supervisor takes a second one as the first
+        return False
+
+    def _overdue(self, intent: Intent, report: JobReport, heard: bool, now: float) -> bool:
+        """The deadline passed. A job that was saving and has an older checkpoint goes back to that; any other is left alone."""
+        if heard and report.state == "saving" and report.step >= 0:
+            return self._next(intent, "requeue", now)
+        return self._next(intent, "unhold", now)
+
+    def _requeue(self, intent: Intent, now: float) -> bool:
+        job = self._fresh(intent.id)
+        if job is not None and job.restarts == intent.restart and job.state == "RUNNING" and not job.completing:
+            try:
+                self._backend.requeue(intent.id)
+            except NotRequeueable as error:
+                self._mark_unmovable(intent, str(error))
+                return self._next(intent, "unhold", now)
+        return self._next(intent, "drain", now)
+
+    def _drain(self, intent: Intent, now: float) -> bool:
+        job = self._fresh(intent.id)
+        row = self._ledger.observe(job) if job else self._row(intent)
+        if job is None or row is None or row.ended or row.key != intent.key:
+            return self._finish(intent, "ended: while it was being preempted", now)
+        if job.completing or (job.state == "RUNNING" and job.restarts == intent.restart):
+            return False
+        row.preemptions += 1
+        row.last_preempted = now
+        self._ledger.save(row)
+        return self._finish(intent, f"parked: {now - intent.began:.2f} s after the decision", now)
+
+    def _unhold(self, intent: Intent, now: float) -> bool:
+        row = self._row(intent)
+        if row:
+            if not row.unmovable:
+                self._mark_unmovable(intent, f"did not save within {self._config.deadline:g} s of the signal")
+            self._backend.release(intent.id)
+            self._remember_release(row)
+        return self._finish(intent, "left running: it could not be preempted", now)
+
+    # start
+
+    def _start(self, intent: Intent, now: float) -> bool:
+        row, job = self._row(intent), self._fresh(intent.id)
+        if row is None or job is None:
+            return self._finish(intent, "ended: before it was started", now)
+        if job.state == "PENDING" and not job.completing:
+            row.pinned = True
+            self._ledger.save(row)
+            self._backend.start(intent.id, [node for node, _ in intent.nodes])
+            self._remember_release(row)
+        return self._next(intent, "confirm", now)
+
+    def _confirm(self, intent: Intent, now: float) -> bool:
+        job = self._seen.get(intent.id)
+        if self._row(intent) is None or job is None:
+            return self._finish(intent, "ended: at once", now)
+        if job.state == "RUNNING" or job.restarts > intent.restart or job.completing:
+            return self._confirmed(intent, job, now)
+        if now - intent.stepped >= self._config.start_timeout:
+            return self._next(intent, "rehold", now)
+        return False
+
+    def _confirmed(self, intent: Intent, job: SlurmJob, now: float) -> bool:
+        row = self._ledger.jobs[intent.id]
+        row.failures, row.not_before = 0, 0.0
+        self._ledger.save(row)
+        got = tuple((share.node, share.gpus) for share in job.shares)
+        wanted = ", ".join(f"{node}:{gpus}" for node, gpus in intent.nodes)
+        differs = "" if not got or set(got) == set(intent.nodes) else f", not on {wanted} as planned"
+        return self._finish(intent, f"running: on {', '.join(f'{node}:{gpus}' for node, gpus in got)}{differs}", now)
+
+    def _rehold(self, intent: Intent, now: float) -> bool:
+        row, job = self._row(intent), self._fresh(intent.id)
+        if row is None or job is None:
+            return self._finish(intent, "ended: before it was started", now)
+        if job.state == "PENDING":
+            self._remember_hold(row)
+            self._backend.hold(intent.id)
+            job = self._fresh(intent.id) or job
+        if job.state != "PENDING":  # it started between the two looks
+            self._backend.release(intent.id)
+            self._remember_release(row)
+            return self._confirmed(intent, job, now)
+        self._back_off(row, now)
+        reason = (self._seen.get(intent.id) or job).reason
+        return self._finish(
+            intent, f"not started: Slurm says {reason}; tried again in {row.not_before - now:.0f} s", now
+        )
+
+    # small things
+
+    def _next(self, intent: Intent, step: str, now: float) -> bool:
+        self._journal.step(intent, step, now)
+        return True
+
+    def _row(self, intent: Intent) -> JobRow | None:
+        """Our row of the very job that the intent is about, unless it ended."""
+        row = self._ledger.jobs.get(intent.id)
+        return row if row and row.key == intent.key else None
+
+    def _fresh(self, job_id: str) -> SlurmJob | None:
+        try:
+            return self._backend.job(job_id)
+        except NoSuchJob:
+            return None
+
+    def _mark_unmovable(self, intent: Intent, why: str) -> None:
+        if row := self._row(intent):
+            row.unmovable = why
+            self._ledger.save(row)
+
+    def _remember_hold(self, row: JobRow) -> None:
+        """Before the hold: a hold that nobody remembers would never be lifted."""
+        if not row.held:
+            row.held = True
+            self._ledger.save(row)
+
+    def _remember_release(self, row: JobRow) -> None:
+        """After the release, for the same reason."""
+        row.held = False
+        self._ledger.save(row)
+
+    def _release(self, row: JobRow) -> None:
+        job = self._backend.job(row.id)
+        if job.state == "PENDING" and row.pinned:
+            self._backend.unpin(row.id, row.min_nodes, row.max_nodes, [one for one in row.required.split(",") if one])
+            row.pinned = False
+        self._backend.release(row.id)
+        self._remember_release(row)
+
+    def _back_off(self, row: JobRow, now: float) -> None:
+        row.not_before = now + self._config.backoff * min(2**row.failures, MAX_BACKOFF)
+        row.failures += 1
+        self._ledger.save(row)
+
+    def _try(self, verb: Callable[[str], None], job_id: str) -> None:
+        """A verb whose refusal changes nothing: the next snapshot tells."""
+        try:
+            verb(job_id)
+        except JobRefused as error:
+            self._say(0.0, job_id, "refused", str(error))
+
+    def _say(self, now: float, job_id: str, action: str, why: str) -> None:
+        self.news.append(Decision(now, job_id, action, why))

@@ -1,0 +1,1 @@
+"""One command a file: its docstring is its help."""

@@ -1,0 +1,250 @@
+"""The controller: observe -> decide -> act -> publish, once a period and whenever somebody pokes.
+
+Fail open: at a normal end, and on `tiresias controller --release`, every hold that it placed is lifted and Slurm carries on alone.
+A controller that is killed leaves its holds; the next one goes on from the journal.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from tiresias import __version__
+from tiresias.errors import TiresiasError
+from tiresias.scheduler.decide import decide
+from tiresias.scheduler.model import Plan, Snapshot, State
+from tiresias.slurm_plugin.act import Actor
+from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot, SlurmUnavailable
+from tiresias.slurm_plugin.config import Config
+from tiresias.slurm_plugin.control_socket import ControlServer, PokeSocket, poke
+from tiresias.slurm_plugin.journal import Decision, Journal
+from tiresias.slurm_plugin.ledger import Ledger
+from tiresias.slurm_plugin.observe import Observer
+from tiresias.slurm_plugin.publication import PHASES, SHOWN_DECISIONS, Publication, Publisher
+from tiresias.slurm_plugin.site import Site
+
+log = logging.getLogger("tiresias")
+
+LEASE_PERIODS = 3  # the lease on holding jobs at submit outlives this many missed cycles
+LEASE_SECONDS = 15.0  # and is never shorter than this
+LAST_MOVES_SECONDS = 10.0  # what a stopping controller gives the preemptions under way
+POLLED = {"wait", "drain"}  # steps that wait for something no hook tells us
+
+
+class Controller:
+    """One cycle at a time. `clock` gives epoch seconds."""
+
+    def __init__(
+        self, config: Config, backend: Backend, journal: Journal, site: Site, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._config, self._backend, self._journal, self._site, self._clock = config, backend, journal, site, clock
+        self._ledger = Ledger(journal, config.partitions)
+        self._observer = Observer(config, self._ledger)
+        self._actor = Actor(backend, journal, self._ledger, config.preemption, self._observer.reports.fresh)
+        self._started, self._cycles, self._seconds = clock(), 0, 0.0
+        self._would: dict[str, str] = {}  # shadow mode: what was said last of each job
+        self._decisions = list(reversed(journal.decisions(limit=SHOWN_DECISIONS)))
+        self._version = backend.version()
+        self.publisher = Publisher(journal.path)
+        self.leaving = False  # somebody is about to free GPUs
+
+    @property
+    def moving(self) -> bool:
+        """Something is under way that only looking again will tell about."""
+        return any(intent.step in POLLED for intent in self._actor.intents.values())
+
+    def cycle(self) -> None:
+        """Raises SlurmUnavailable when Slurm does not answer; nothing is lost, the next cycle goes on."""
+        began = self._clock()
+        slurm = self._backend.snapshot()
+        managed = self._ledger.apply(slurm)
+        if self._config.mode == "exact":
+            self._move_on(managed)
+        snapshot = self._observer.observe(slurm, managed, self._actor.intents)
+        plan = decide(snapshot, self._config.policy)
+        self._carry_out(plan)
+        self.leaving = bool((snapshot.jobs.state == State.LEAVING).any())
+        self._cycles, self._seconds = self._cycles + 1, self._clock() - began
+        self._publish(slurm, snapshot, plan, managed)
+
+    def poll(self) -> bool:
+        """Look at what is under way, without a snapshot; True when something was finished."""
+        before = len(self._actor.intents)
+        self._actor.advance(self._clock())
+        return len(self._actor.intents) < before
+
+    def stop(self) -> list[str]:
+        """Finish the preemptions under way, then lift our holds. Returns what could not be lifted."""
+        deadline = self._clock() + LAST_MOVES_SECONDS
+        try:
+            while self.moving and self._clock() < deadline:
+                self.poll()
+                time.sleep(self._config.poll)
+        except SlurmUnavailable as error:
+            log.warning("%s", error)
+        return self.release()
+
+    def release(self) -> list[str]:
+        problems = self._actor.release_all(self._clock())
+        self._log_news()
+        return problems
+
+    def _move_on(self, managed: list[SlurmJob]) -> None:
+        now = self._clock()
+        self._actor.see(managed)
+        self._actor.advance(now)
+        self._actor.hold_newcomers(now)
+
+    def _carry_out(self, plan: Plan) -> None:
+        self._promote(plan)
+        if self._config.mode == "exact":
+            self._actor.begin(plan, self._clock())
+            self._actor.advance(self._clock())
+        else:
+            self._tell(plan)
+        self._log_news()
+
+    def _promote(self, plan: Plan) -> None:
+        now = self._clock()
+        for job_id in plan.promoted:
+            row = self._ledger.jobs[job_id]
+            row.reset = now
+            self._ledger.save(row)
+            self._actor.news.append(
+                Decision(now, job_id, "promote", "waited too long: its service counts from zero again")
+            )
+
+    def _tell(self, plan: Plan) -> None:
+        """Shadow mode: say what would be done, once."""
+        would = {one.job: f"would start on {', '.join(node for node, _ in one.nodes)}" for one in plan.starts}
+        would |= {one.job: f"would be preempted for job {one.beneficiary}" for one in plan.preemptions}
+        now = self._clock()
+        self._actor.news += [
+            Decision(now, job_id, "shadow", words)
+            for job_id, words in would.items()
+            if self._would.get(job_id) != words
+        ]
+        self._would = would
+
+    def _log_news(self) -> None:
+        news, self._actor.news = self._actor.news, []
+        if not news:
+            return
+        for one in news:
+            log.info("job %s: %s: %s", one.id, one.action, one.why)
+        with self._journal.batch():
+            self._journal.record(news)
+        self._decisions = (self._decisions + news)[-SHOWN_DECISIONS:]
+
+    def _publish(self, slurm: SlurmSnapshot, snapshot: Snapshot, plan: Plan, managed: list[SlurmJob]) -> None:
+        running = [job for job in managed if job.state == "RUNNING"]
+        reports = {job.id: self._observer.reports.of(job) for job in running}
+        self.publisher.publish(
+            Publication(
+                about=self._about(),
+                slurm=slurm,
+                snapshot=snapshot,
+                plan=plan,
+                rows=dict(self._ledger.jobs),
+                phases={one.id: PHASES.get(one.step, "starting") for one in self._actor.intents.values()},
+                unmovable={
+                    job.id: self._observer.why_unmovable(job, slurm.time)
+                    for job in running
+                    if job.id in self._ledger.jobs
+                },
+                steps={job_id: report.step for job_id, report in reports.items()},
+                decisions=tuple(reversed(self._decisions)),
+                config=self._config,
+            )
+        )
+
+    def _about(self) -> dict[str, object]:
+        return {
+            "cluster": self._site.cluster, "mode": self._config.mode, "backend": self._backend.name, "slurm": self._version,
+            "tiresias": __version__, "pid": os.getpid(), "started": self._started, "alarms": list(self._site.alarms),
+            "cycle": {"count": self._cycles, "seconds": round(self._seconds, 4), "period": self._config.period},
+        }  # fmt: skip
+
+
+class Daemon:
+    """The controller with its sockets, its lease and its signals, until SIGTERM or SIGINT."""
+
+    def __init__(self, config: Config, controller: Controller, site: Site) -> None:
+        self._config, self._controller, self._site = config, controller, site
+        self._run = Path(config.paths.run)
+        self._stopping = False
+        self._failures = 0
+
+    def serve(self) -> None:
+        self._make_run_folder()
+        pokes = PokeSocket(self._run / "poke.sock")
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+        try:
+            with ControlServer(self._run / "control.sock", self._controller.publisher.answer):
+                while not self._stopping:
+                    self._cycle()
+                    self._rest(pokes)
+        finally:
+            (self._run / "lease").unlink(missing_ok=True)  # first: nothing new is to be held
+            pokes.close()
+            for problem in self._controller.stop():
+                log.warning("%s", problem)
+
+    def _cycle(self) -> None:
+        try:
+            self._controller.cycle()
+            self._renew_lease()
+            self._failures = 0
+        except SlurmUnavailable as error:
+            self._failures += 1
+            log.warning("%s; trying again", error)
+
+    def _rest(self, pokes: PokeSocket) -> None:
+        """Until the next cycle: a poke, the period, or a job under way that got somewhere."""
+        now = time.monotonic()
+        end = now + self._pause()
+        while not self._stopping and now < end:
+            slice_ = self._config.poll if self._controller.moving else end - now
+            if pokes.wait(min(slice_, end - now)) or (self._controller.moving and self._poll()):
+                return
+            now = time.monotonic()
+
+    def _pause(self) -> float:
+        if self._failures:
+            return float(min(2.0 ** min(self._failures, 10) * self._config.poll, self._config.period))
+        return self._config.poll if self._controller.leaving else self._config.period
+
+    def _poll(self) -> bool:
+        try:
+            return self._controller.poll()
+        except SlurmUnavailable as error:
+            log.warning("%s; trying again", error)
+            return True
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._stopping = True
+        poke(self._run / "poke.sock")  # ends the rest at once
+
+    def _make_run_folder(self) -> None:
+        try:
+            self._run.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise TiresiasError(
+                f"run folder {self._run}: {error.strerror}; make it writable or set paths.run"
+            ) from None
+
+    def _renew_lease(self) -> None:
+        """Tells the job_submit hook until when it may hold new jobs for us, which partitions are ours and which is the default."""
+        if self._config.mode != "exact":
+            return
+        until = int(time.time() + max(LEASE_SECONDS, LEASE_PERIODS * self._config.period))
+        lines = f"{until}\n{','.join(self._config.partitions)}\n{self._site.default_partition}\n"
+        temporary = self._run / ".lease"
+        temporary.write_text(lines)
+        temporary.replace(self._run / "lease")

@@ -1,0 +1,196 @@
+"""The controller's view of the world as one dictionary: what `status`, `explain` and --watch render.
+
+The daemon leaves its newest objects here after each cycle; the dictionary is made in the socket's thread, when somebody asks, so that
+a cycle costs the same whether or not anybody watches.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tiresias.errors import TiresiasError
+from tiresias.scheduler.decide import reason
+from tiresias.scheduler.model import Plan, Snapshot, State
+from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
+from tiresias.slurm_plugin.config import Config
+from tiresias.slurm_plugin.journal import Decision, History, JobRow
+
+PHASES = {
+    "hold": "signalled",
+    "signal": "signalled",
+    "wait": "saving",
+    "requeue": "leaving",
+    "drain": "leaving",
+    "start": "starting",
+}
+SHOWN_DECISIONS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """One cycle's results; nothing in it changes afterwards."""
+
+    about: Mapping[str, Any]  # the daemon: cluster, mode, back end, cycle, alarms
+    slurm: SlurmSnapshot
+    snapshot: Snapshot
+    plan: Plan
+    rows: Mapping[str, JobRow]
+    phases: Mapping[str, str]  # journal step of the jobs that are on the move
+    unmovable: Mapping[str, str]
+    steps: Mapping[str, int]
+    decisions: tuple[Decision, ...]
+    config: Config
+
+
+class Publisher:
+    """Answers the control socket; `publish` is the daemon's side, everything else runs in the socket's thread."""
+
+    def __init__(self, journal: Path) -> None:
+        self._journal = journal
+        self._history: History | None = None
+        self._newest: Publication | None = None
+        self._rendered: tuple[Publication | None, dict[str, Any]] = (None, {})
+
+    def publish(self, publication: Publication) -> None:
+        self._newest = publication
+
+    def answer(self, request: dict[str, Any]) -> Mapping[str, Any]:
+        if request.get("op") == "status":
+            return self._status()
+        if request.get("op") == "explain" and isinstance(request.get("job"), str):
+            return self._explain(request["job"])
+        raise TiresiasError('the controller answers {"op": "status"} and {"op": "explain", "job": "ID"}')
+
+    def _status(self) -> dict[str, Any]:
+        newest = self._newest
+        if newest is None:
+            raise TiresiasError("the controller has not seen Slurm yet; try again in a moment")
+        if self._rendered[0] is not newest:
+            self._rendered = (newest, status(newest))
+        return self._rendered[1]
+
+    def _explain(self, job_id: str) -> dict[str, Any]:
+        shown = [job for job in self._status()["jobs"] if job["id"] == job_id]
+        try:
+            self._history = self._history or History.of(self._journal)
+            row = self._history.job(job_id)
+            runs = self._history.runs(row.key) if row else []
+            decisions = self._history.decisions(job_id)
+        except sqlite3.Error as error:
+            raise TiresiasError(f"the journal {self._journal} cannot be read: {error}") from None
+        if row is None:
+            raise TiresiasError(f"job {job_id}: not known here; jobs outside the managed partitions are Slurm's alone")
+        return {
+            "job": shown[0] if shown else _ended(row),
+            "runs": [
+                {
+                    "restart": run.restart,
+                    "start": run.start,
+                    "end": run.end,
+                    "gpus": run.gpus,
+                    "nodes": run.nodes.split(","),
+                }
+                for run in runs
+            ],
+            "decisions": [_decision(one) for one in decisions],
+        }
+
+
+def status(newest: Publication) -> dict[str, Any]:
+    jobs = _jobs(newest)
+    return {
+        "version": 1,
+        "time": newest.slurm.time,
+        **newest.about,
+        "policy": {
+            "name": newest.config.policy.name,
+            "thresholds": list(newest.config.policy.thresholds),
+            "in_queue_order": newest.config.policy.in_queue_order,
+        },
+        "queues": _queues(newest),
+        "jobs": jobs,
+        "nodes": _nodes(newest),
+        "decisions": [_decision(one) for one in newest.decisions],
+    }
+
+
+def _jobs(newest: Publication) -> list[dict[str, Any]]:
+    snapshot, plan = newest.snapshot, newest.plan
+    row_of = {job_id: row for row, job_id in enumerate(snapshot.jobs.id)}
+    shown = [(row_of[job.id], job) for job in newest.slurm.jobs if job.id in row_of]
+    order = sorted(shown, key=lambda pair: (snapshot.jobs.state[pair[0]] == State.WAITING, plan.rank[pair[0]]))
+    return [_job(newest, row, job) for row, job in order]
+
+
+def _job(newest: Publication, row: int, job: SlurmJob) -> dict[str, Any]:
+    jobs, plan, known = newest.snapshot.jobs, newest.plan, newest.rows.get(job.id)
+    unmovable = newest.unmovable.get(job.id, "")
+    return {
+        "id": job.id, "name": job.name, "user": job.user, "partition": job.partition, "gpus": job.gpus,
+        "state": State(jobs.state[row]).name, "queue": int(plan.queue[row]), "rank": int(plan.rank[row]),
+        "attained": float(jobs.attained[row]), "ran": float(jobs.ran[row]), "waited": float(jobs.waited[row]),
+        "submit_time": float(jobs.submit[row]), "start_time": job.start_time if job.shares else 0,
+        "nodes": [[share.node, share.gpus] for share in job.shares], "restarts": job.restarts,
+        "preemptions": known.preemptions if known else 0,
+        "preemptable": bool(jobs.movable[row]), "step": newest.steps.get(job.id, -1),
+        "phase": newest.phases.get(job.id, ""),
+        "why": reason(plan, newest.snapshot, row) + (f"; {unmovable}" if unmovable else ""),
+    }  # fmt: skip
+
+
+def _queues(newest: Publication) -> list[dict[str, Any]]:
+    edges = [0.0, *newest.config.policy.thresholds]
+    jobs, plan = newest.snapshot.jobs, newest.plan
+    waiting = jobs.state == State.WAITING
+    return [
+        {
+            "index": index, "low": low, "high": edges[index + 1] if index + 1 < len(edges) else None,
+            "running": int(np.sum(here & ~waiting)), "waiting": int(np.sum(here & waiting)),
+            "gpus_running": int(jobs.gpus[here & ~waiting].sum()), "gpus_waiting": int(jobs.gpus[here & waiting].sum()),
+        }
+        for index, low in enumerate(edges)
+        for here in [plan.queue == index]
+    ]  # fmt: skip
+
+
+def _nodes(newest: Publication) -> list[dict[str, Any]]:
+    ours, others = defaultdict(list), defaultdict(int)
+    managed = set(newest.snapshot.jobs.id)
+    for job in newest.slurm.jobs:
+        for share in job.shares:
+            if job.id in managed:
+                ours[share.node].append([job.id, share.gpus])
+            else:
+                others[share.node] += share.gpus
+    names = set(newest.snapshot.nodes.name)
+    return [_node(node, ours[node.name], others[node.name]) for node in newest.slurm.nodes if node.name in names]
+
+
+def _node(node: SlurmNode, allocations: list[list[Any]], other_gpus: int) -> dict[str, Any]:
+    return {
+        "name": node.name, "state": "+".join([node.state, *sorted(node.flags)]), "gpus": node.gpus,
+        "allocations": allocations, "other_gpus": other_gpus, "features": list(node.features),
+    }  # fmt: skip
+
+
+def _decision(one: Decision) -> dict[str, Any]:
+    return {"time": one.time, "job": one.id, "action": one.action, "why": one.why}
+
+
+def _ended(row: JobRow) -> dict[str, Any]:
+    """A job that no longer competes: ended, held by its owner, or waiting for a dependency."""
+    state = "ENDED" if row.ended else "NOT COMPETING"
+    return {
+        "id": row.id,
+        "state": state,
+        "submit_time": row.submit,
+        "preemptions": row.preemptions,
+        "why": row.unmovable,
+    }
