@@ -1,10 +1,10 @@
 """Carries a plan out: the preemption contract and the start, as two small machines over journaled steps.
 
-    preempt:  hold -> signal -> wait -> requeue -> drain                     (wait -> unhold when the job cannot save)
-    start:    start -> confirm                                               (confirm -> rehold when Slurm does not start it)
+    preempt:  hold -> signal -> wait -> requeue -> drain     (wait -> unhold when the job cannot save)
+    start:    start -> confirm                               (confirm -> rehold when Slurm does not start it)
 
-A step is journaled before it is done and every step may be done again: after a crash each open intent goes on from the step that was
-written last. When Slurm does not answer, the intent stays where it is.
+A step is journaled before it is done and every step may be done again: after a crash each open intent goes on from
+the step that was written last. When Slurm does not answer, the intent stays where it is.
 """
 
 from __future__ import annotations
@@ -151,13 +151,11 @@ class Actor:
         if now - intent.began >= self._config.deadline:
             return self._overdue(intent, report, heard, now)
         if not (heard and report.state == "saving") and now - intent.stepped >= self._config.deadline / 4:
-            return self._next(
-                intent, "signal", now
-            )  # a signal can be lost; the supervisor takes a second one as the first
+            return self._next(intent, "signal", now)  # a lost signal is sent again
         return False
 
     def _overdue(self, intent: Intent, report: JobReport, heard: bool, now: float) -> bool:
-        """The deadline passed. A job that was saving and has an older checkpoint goes back to that; any other is left alone."""
+        """The deadline passed. A job that was saving and has an older checkpoint goes back to that; others run on."""
         if heard and report.state == "saving" and report.step >= 0:
             return self._next(intent, "requeue", now)
         return self._next(intent, "unhold", now)

@@ -1,7 +1,7 @@
 """The controller: observe -> decide -> act -> publish, once a period and whenever somebody pokes.
 
-Fail open: at a normal end, and on `tiresias controller --release`, every hold that it placed is lifted and Slurm carries on alone.
-A controller that is killed leaves its holds; the next one goes on from the journal.
+Fail open: at a normal end, and on `tiresias controller --release`, every hold that it placed is lifted and Slurm
+carries on alone. A controller that is killed leaves its holds; the next one goes on from the journal.
 """
 
 from __future__ import annotations
@@ -115,9 +115,7 @@ class Controller:
             row = self._ledger.jobs[job_id]
             row.reset = now
             self._ledger.save(row)
-            self._actor.news.append(
-                Decision(now, job_id, "promote", "waited too long: its service counts from zero again")
-            )
+            self._actor.news.append(Decision(now, job_id, "promote", "waited too long: its service counts from 0"))
 
     def _tell(self, plan: Plan) -> None:
         """Shadow mode: say what would be done, once."""
@@ -240,7 +238,7 @@ class Daemon:
             ) from None
 
     def _renew_lease(self) -> None:
-        """Tells the job_submit hook until when it may hold new jobs for us, which partitions are ours and which is the default."""
+        """Tells the job_submit hook until when it may hold jobs for us, which partitions are ours, which is default."""
         if self._config.mode != "exact":
             return
         until = int(time.time() + max(LEASE_SECONDS, LEASE_PERIODS * self._config.period))

@@ -32,7 +32,9 @@ create table job (
   ended integer
 ) without rowid;
 create index live on job (ended, id);
-create table run (key text, restart integer, start real, end real, gpus integer, nodes text, primary key (key, restart)) without rowid;
+create table run (
+  key text, restart integer, start real, end real, gpus integer, nodes text, primary key (key, restart)
+) without rowid;
 create table intent (
   seq integer primary key, key text, id text, restart integer, kind text, step text, nodes text, beneficiary text,
   began real, stepped real, outcome text

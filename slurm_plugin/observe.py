@@ -1,4 +1,4 @@
-"""From Slurm's records to what `decide` sees: adds the service a job has had, what it says of itself and what we are doing to it."""
+"""From Slurm's records to what `decide` sees: adds the service a job has had, what it says of itself, what we do to it."""
 
 from __future__ import annotations
 
@@ -90,7 +90,9 @@ class Observer:
         rows = [self._ledger.jobs[job.id] for job in shown]
         states = [_state(job, intents.get(job.id)) for job in shown]
         served = [
-            service([(run.start, run.end or now, run.gpus) for run in self._ledger.runs_of(row)], row.submit, row.reset, now)
+            service(
+                [(run.start, run.end or now, run.gpus) for run in self._ledger.runs_of(row)], row.submit, row.reset, now
+            )
             for row in rows
         ]
         return Jobs(
@@ -156,7 +158,8 @@ def _shares(job: SlurmJob, intent: Intent | None) -> list[tuple[str, int, float,
         return [(share.node, share.gpus, share.cpus, share.memory) for share in job.shares]
     per_gpu = job.cpus / job.gpus
     return [
-        (node, gpus, gpus * per_gpu, job.memory_per_node or gpus * per_gpu * job.memory_per_cpu) for node, gpus in intent.nodes
+        (node, gpus, gpus * per_gpu, job.memory_per_node or gpus * per_gpu * job.memory_per_cpu)
+        for node, gpus in intent.nodes
     ]
 
 
@@ -166,7 +169,11 @@ def _promise(job: SlurmJob, intents: Mapping[str, Intent]) -> Intent | None:
 
 
 def _taken(
-    jobs: Sequence[SlurmJob], shown: Sequence[SlurmJob], intents: Mapping[str, Intent], row_of: Mapping[str, int], nodes: int
+    jobs: Sequence[SlurmJob],
+    shown: Sequence[SlurmJob],
+    intents: Mapping[str, Intent],
+    row_of: Mapping[str, int],
+    nodes: int,
 ) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     """GPUs, CPUs and MB held on each node by anybody, shape (nodes, 3)."""
     taken = np.zeros((nodes, 3))

@@ -1,7 +1,7 @@
 """The controller's view of the world as one dictionary: what `status`, `explain` and --watch render.
 
-The daemon leaves its newest objects here after each cycle; the dictionary is made in the socket's thread, when somebody asks, so that
-a cycle costs the same whether or not anybody watches.
+The daemon leaves its newest objects here after each cycle; the dictionary is made in the socket's thread, when
+somebody asks, so that a cycle costs the same whether or not anybody watches.
 """
 
 from __future__ import annotations
@@ -161,7 +161,8 @@ def _queues(newest: Publication) -> list[dict[str, Any]]:
 
 
 def _nodes(newest: Publication) -> list[dict[str, Any]]:
-    ours, others = defaultdict(list), defaultdict(int)
+    ours: dict[str, list[list[Any]]] = defaultdict(list)
+    others: dict[str, int] = defaultdict(int)
     managed = set(newest.snapshot.jobs.id)
     for job in newest.slurm.jobs:
         for share in job.shares:

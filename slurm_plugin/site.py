@@ -20,8 +20,8 @@ class Site:
 
 def read_site(deadline: float = 10.0) -> Site:
     """Raises SlurmUnavailable when scontrol gets no answer within `deadline` seconds."""
-    config = dict(
-        match.groups()
+    config: dict[str, str] = dict(
+        match.group(1, 2)
         for line in _scontrol("config", deadline).splitlines()
         if (match := re.match(r"(\w+)\s+= (.*)", line))
     )
@@ -37,7 +37,7 @@ def _alarms(config: dict[str, str]) -> list[str]:
     alarms = []
     if "disable_job_shrink" not in config.get("SchedulerParameters", ""):
         alarms.append(
-            "SchedulerParameters lacks disable_job_shrink: pinning a job that has just started would shrink it; add it to slurm.conf"
+            "SchedulerParameters lacks disable_job_shrink: a pin that comes too late would shrink the job; add it to slurm.conf"
         )
     if config.get("JobRequeue", "1") == "0":
         alarms.append("JobRequeue=0: only jobs submitted with --requeue can be preempted")
