@@ -1,0 +1,98 @@
+"""Service by run, in Slurm's own times: never lost, never counted twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.journal import Journal
+from tiresias.slurm_plugin.ledger import Ledger
+
+Make = Callable[..., SlurmJob]
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    journal = Journal(tmp_path)
+    yield journal
+    journal.close()
+
+
+@pytest.fixture
+def ledger(journal: Journal) -> Ledger:
+    return Ledger(journal, ["gpu"])
+
+
+def see(ledger: Ledger, time: float, *jobs: SlurmJob) -> list[str]:
+    return [job.id for job in ledger.apply(SlurmSnapshot(time, jobs, ()))]
+
+
+def periods(ledger: Ledger, job_id: str = "1") -> list[tuple[float, float]]:
+    return [(run.start, run.end) for run in ledger.runs_of(ledger.jobs[job_id])]
+
+
+def test_runs_of_a_preempted_job_add_up(ledger: Ledger, journal: Journal, pending: Make, running: Make) -> None:
+    see(ledger, 1001, pending())
+    see(ledger, 1010, running(1005))
+    # Requeued: while COMPLETING the restart count has risen already and the times are still those of the run that ended.
+    see(ledger, 1100, pending(restarts=1, completing=True, start_time=1005, end_time=1099, submit_time=1099))
+    see(ledger, 1101, pending(restarts=1, submit_time=1099))
+    see(ledger, 1210, running(1205, restarts=1, submit_time=1099))
+    assert periods(ledger) == [(1005, 1099), (1205, 0)]
+    see(ledger, 1300, running(1205, restarts=1, submit_time=1099, state="COMPLETED", end_time=1290, shares=()))
+    assert ledger.jobs == {}
+    assert [(run.restart, run.start, run.end) for run in journal.runs("1@1000")] == [(0, 1005, 1099), (1, 1205, 1290)]
+
+
+def test_the_same_snapshot_twice_changes_nothing(ledger: Ledger, journal: Journal, running: Make) -> None:
+    for _ in range(2):
+        see(ledger, 1010, running(1005))
+        see(ledger, 1100, running(1005, completing=True, state="COMPLETED", end_time=1099))
+    assert [(run.start, run.end) for run in journal.runs("1@1000")] == [(1005, 1099)]
+
+
+def test_a_restarted_controller_goes_on_with_the_same_rows(journal: Journal, ledger: Ledger, running: Make) -> None:
+    see(ledger, 1010, running(1005))
+    again = Ledger(journal, ["gpu"])
+    see(again, 1020, running(1005))
+    assert periods(again) == [(1005, 0)]
+
+
+def test_a_requeue_that_nobody_watched_closes_the_run(ledger: Ledger, pending: Make, running: Make) -> None:
+    see(ledger, 1010, running(1005))
+    see(ledger, 1500, pending(restarts=1, submit_time=1099))
+    assert periods(ledger) == [(1005, 1099)]
+
+
+def test_a_job_id_that_slurm_gives_to_another_job(
+    ledger: Ledger, journal: Journal, pending: Make, running: Make
+) -> None:
+    see(ledger, 1010, running(1005))
+    see(ledger, 9000, pending(submit_time=8000))
+    assert ledger.jobs["1"].key == "1@8000"
+    assert periods(ledger) == []
+    assert not journal.open_intents()
+
+
+def test_a_job_that_vanished_has_ended(ledger: Ledger, running: Make) -> None:
+    see(ledger, 1010, running(1005))
+    assert see(ledger, 2000) == []
+    assert ledger.jobs == {}
+
+
+@pytest.mark.parametrize(
+    "changes", [{"gpus": 0}, {"het_id": 5}, {"partition": "other"}, {"partition": "gpu,other"}, {"state": "CANCELLED"}]
+)
+def test_jobs_that_are_not_ours_are_left_alone(ledger: Ledger, pending: Make, changes: dict[str, object]) -> None:
+    assert see(ledger, 1001, pending(**changes)) == []
+    assert ledger.jobs == {}
+
+
+def test_the_users_own_node_wishes_are_remembered_before_any_pin(ledger: Ledger, pending: Make) -> None:
+    see(ledger, 1001, pending(min_nodes=2, max_nodes=4, required_nodes=("gpu03",)))
+    see(ledger, 1002, pending(min_nodes=3, max_nodes=3, required_nodes=("gpu01", "gpu02", "gpu03")))
+    row = ledger.jobs["1"]
+    assert (row.min_nodes, row.max_nodes, row.required) == (2, 4, "gpu03")
