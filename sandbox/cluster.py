@@ -1,0 +1,286 @@
+"""A private Slurm cluster: start it, run commands in it, stop it.
+
+    cluster = Cluster.up(ClusterSpec(name="mine", nodes=4))
+    job = cluster.run(["sbatch", "--parsable", "--gres=gpu:1", "/shared/job.sh"], user="alice").stdout.strip()
+    cluster.down()
+
+`up` returns when every node is IDLE. The cluster outlives the Python process: `Cluster.find(name)` gets it again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from tiresias.errors import TiresiasError, Unavailable, UsageError
+from tiresias.sandbox import host, launch, paths, pyslurm_layer, rootfs
+from tiresias.sandbox.locks import exclusive
+from tiresias.sandbox.processes import Process
+from tiresias.sandbox.provision import provision
+from tiresias.sandbox.rootfs import Rootfs
+from tiresias.sandbox.slurm_conf import ClusterSpec
+
+Say = Callable[[str], None]
+UP_TIMEOUT = 120.0
+
+
+@dataclass(frozen=True)
+class Cluster:
+    spec: ClusterSpec
+    folder: Path
+    rootfs: Rootfs
+    launcher: Process
+    init: Process
+    slurm_version: str
+    has_pyslurm: bool
+    started: float
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def up(spec: ClusterSpec, *, say: Say = lambda line: None) -> Cluster:
+        """Builds what is missing, starts the cluster and returns when all nodes are IDLE.
+
+        Raises UsageError when a cluster of that name runs already or the spec makes no sense, Unavailable or
+        TiresiasError when the tree cannot be built or Slurm does not start.
+        """
+        host.require_tools()
+        tree = rootfs.ensure(spec.suite, accounting=spec.accounting, say=say)
+        layer = pyslurm_layer.ensure(tree, say=say)
+        folder = paths.clusters_folder() / spec.name
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with exclusive(folder.with_name(f".{spec.name}.lock")):
+            if Cluster._load(folder) is not None:
+                raise UsageError(
+                    f"cluster {spec.name!r} is already up: `tiresias sandbox down --name {spec.name}` first"
+                )
+            shutil.rmtree(folder, ignore_errors=True)
+            provision(spec, tree, folder)
+            cluster = Cluster._launch(spec, tree, folder, layer)
+        try:
+            cluster._wait_idle(UP_TIMEOUT)
+        except BaseException:
+            cluster.kill()
+            raise
+        return cluster
+
+    @staticmethod
+    def find(name: str = "default") -> Cluster:
+        cluster = Cluster._load(paths.clusters_folder() / name)
+        if cluster is None:
+            raise UsageError(f"no cluster {name!r} is up: `tiresias sandbox up --name {name}` starts it")
+        return cluster
+
+    @staticmethod
+    def all() -> list[Cluster]:
+        folders = sorted(paths.clusters_folder().glob("*/cluster.json"))
+        return [cluster for cluster in map(Cluster._load, (file.parent for file in folders)) if cluster]
+
+    def down(self) -> None:
+        """Stops every process of the cluster and removes its folder, shared files included."""
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def kill(self) -> None:
+        """Ends the cluster as a power cut would; its folder stays for a look at the logs."""
+        self.launcher.kill()
+        _wait(
+            lambda: not self.init.alive(), 30, lambda: f"cluster {self.spec.name!r} does not stop: pid {self.init.pid}"
+        )
+
+    def alive(self) -> bool:
+        return self.init.alive()
+
+    # -- use ----------------------------------------------------------------------------------------------------------
+
+    def run(
+        self, command: Sequence[str], *, user: str = "root", input: str | None = None, timeout: float | None = 60,
+        check: bool = True, env: Mapping[str, str] | None = None, cwd: str | None = None,
+    ) -> subprocess.CompletedProcess[str]:  # fmt: skip
+        """Runs a command inside as `user` and returns its text output.
+
+        Raises TiresiasError when `check` and it fails, subprocess.TimeoutExpired when it takes longer than `timeout`
+        seconds (the command and its children are killed).
+        """
+        pipe = subprocess.PIPE
+        with self.popen(command, user=user, env=env, cwd=cwd, text=True, start_new_session=True,
+                        stdin=subprocess.DEVNULL if input is None else pipe, stdout=pipe, stderr=pipe) as process:  # fmt: skip
+            try:
+                out, err = process.communicate(input, timeout)
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
+        if check and process.returncode:
+            raise TiresiasError(
+                f"{' '.join(command)} in cluster {self.spec.name!r}: exit {process.returncode}: {err.strip() or out.strip()}"
+            )
+        return subprocess.CompletedProcess(list(command), process.returncode, out, err)
+
+    def popen(
+        self,
+        command: Sequence[str],
+        *,
+        user: str = "root",
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        **options: Any,
+    ) -> subprocess.Popen[Any]:
+        return subprocess.Popen(self.enter(command, user=user, env=env, cwd=cwd), **options)
+
+    def enter(
+        self,
+        command: Sequence[str],
+        *,
+        user: str = "root",
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+    ) -> list[str]:
+        """The host command line that runs `command` inside the cluster's namespaces."""
+        home = self.rootfs.home(user) if user in rootfs.USERS else "/root" if user == "root" else "/tmp"
+        variables = {**launch.environment(user, home), **(env or {})}
+        return [
+            "nsenter", "--target", str(self.init.pid), "--mount", "--uts", "--ipc", "--net", "--pid",
+            "--setuid", str(self.rootfs.uid(user)), "--setgid", str(self.rootfs.gid(user)), f"--wdns={cwd or home}",
+            "env", "-i", *(f"{key}={value}" for key, value in variables.items()), *command,
+        ]  # fmt: skip
+
+    @property
+    def shared(self) -> Path:
+        """The host's path of /shared, the cluster's parallel file system."""
+        return self.folder / "shared"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "log"
+
+    # -- the controller daemon of Slurm, for tests that hurt it ---------------------------------------------------------
+
+    @property
+    def slurmctld_pid(self) -> int:
+        """Inside the cluster's PID namespace; 0 when it does not run."""
+        found = self.run(["pgrep", "-xo", "slurmctld"], check=False).stdout.strip()
+        return int(found) if found else 0
+
+    def kill_slurmctld(self, signal_name: str = "KILL") -> None:
+        self.run(["pkill", f"-{signal_name}", "-x", "slurmctld"], check=False)
+        _wait(lambda: self.slurmctld_pid == 0, 30, lambda: "slurmctld does not end")
+
+    def start_slurmctld(self) -> None:
+        """Returns when it answers."""
+        self.run(["slurmctld"])
+        _wait(
+            lambda: self.run(["scontrol", "ping"], check=False).returncode == 0,
+            30,
+            lambda: f"slurmctld does not answer: {self.last_error()}",
+        )
+
+    def restart_slurmctld(self) -> None:
+        self.kill_slurmctld("TERM")
+        self.start_slurmctld()
+
+    def last_error(self) -> str:
+        """The newest line of slurmctld's log that names an error, else its last line."""
+        for log in (self.log / "slurmctld.log", self.log / "init.log"):
+            lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+            if lines:
+                return next((line for line in reversed(lines) if "error:" in line or "fatal:" in line), lines[-1])
+        return "nothing was logged"
+
+    def node_states(self) -> list[str]:
+        """One Slurm state per node; empty while slurmctld does not answer."""
+        return self.run(["sinfo", "-h", "-N", "-p", "gpu", "-o", "%T"], check=False, timeout=30).stdout.split()
+
+    # -- inner --------------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _launch(spec: ClusterSpec, tree: Rootfs, folder: Path, layer: Path | None) -> Cluster:
+        read_end, write_end = os.pipe()
+        with (folder / "log/init.log").open("wb") as log, os.fdopen(read_end) as info:
+            launcher = subprocess.Popen(
+                launch.command(spec, tree, folder, layer, write_end), pass_fds=[write_end], start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
+            )  # fmt: skip
+            os.close(write_end)
+            init_pid = _child_pid(info, folder)
+        cluster = Cluster(
+            spec,
+            folder,
+            tree,
+            Process.of(launcher.pid),
+            Process.of(init_pid),
+            tree.slurm_version,
+            layer is not None,
+            time.time(),
+        )
+        cluster._store()
+        return cluster
+
+    def _wait_idle(self, seconds: float) -> None:
+        def ready() -> bool:
+            if not self.alive():
+                raise TiresiasError(
+                    f"cluster {self.spec.name!r} died while starting: {self.last_error()} (logs: {self.log})"
+                )
+            states = self.node_states()
+            return len(states) == self.spec.nodes and all(state == "idle" for state in states)
+
+        _wait(
+            ready,
+            seconds,
+            lambda: (
+                f"cluster {self.spec.name!r} does not start: nodes {self.node_states()}: {self.last_error()} (logs: {self.log})"
+            ),
+        )
+
+    def _store(self) -> None:
+        record = {
+            "spec": asdict(self.spec), "suite_path": str(self.rootfs.path), "launcher": asdict(self.launcher),
+            "init": asdict(self.init), "slurm_version": self.slurm_version, "has_pyslurm": self.has_pyslurm,
+            "started": self.started,
+        }  # fmt: skip
+        unfinished = self.folder / "cluster.json.tmp"
+        unfinished.write_text(json.dumps(record, indent=1))
+        unfinished.rename(self.folder / "cluster.json")
+
+    @staticmethod
+    def _load(folder: Path) -> Cluster | None:
+        """The running cluster of that folder, None when there is none or it has died."""
+        try:
+            record = json.loads((folder / "cluster.json").read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        spec = ClusterSpec(**record["spec"])
+        cluster = Cluster(
+            spec, folder, Rootfs(spec.suite, Path(record["suite_path"])), Process(**record["launcher"]), Process(**record["init"]),
+            record["slurm_version"], record["has_pyslurm"], record["started"],
+        )  # fmt: skip
+        return cluster if cluster.alive() else None
+
+
+def _child_pid(info: IO[str], folder: Path) -> int:
+    """bwrap writes {"child-pid": N} once the first process exists; the pipe just closes when it fails."""
+    text = ""
+    for line in info:  # not to the end: the launcher keeps its copy of the pipe open
+        text += line
+        if line.strip() == "}":
+            break
+    else:
+        log = (folder / "log/init.log").read_text(errors="replace").strip() or "no message"
+        raise TiresiasError(f"the cluster's namespaces could not be made: {log.splitlines()[-1]}")
+    return int(json.loads(text)["child-pid"])
+
+
+def _wait(done: Callable[[], bool], seconds: float, last_state: Callable[[], str]) -> None:
+    deadline = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > deadline:
+            raise Unavailable(last_state())
+        time.sleep(0.05)

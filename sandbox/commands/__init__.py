@@ -1,0 +1,44 @@
+"""A private, real Slurm cluster on this machine.
+
+  tiresias sandbox up --nodes 15 --gpus-per-node 4       start it (builds what is missing, once)
+  tiresias sandbox run --user alice -- sbatch job.sh     run a command in it
+  tiresias sandbox shell                                 look around
+  tiresias sandbox status                                which clusters are up
+  tiresias sandbox down                                  stop it; nothing is left behind
+
+`tiresias sandbox ACTION --help` tells more.
+"""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from typing import cast
+
+from tiresias.__main__ import Command
+
+ACTIONS = {
+    "up": "tiresias.sandbox.commands.up",
+    "down": "tiresias.sandbox.commands.down",
+    "status": "tiresias.sandbox.commands.status",
+    "run": "tiresias.sandbox.commands.run",
+    "shell": "tiresias.sandbox.commands.shell",
+    "replay": "tiresias.sandbox.replay_command",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=ACTIONS, metavar="ACTION", help=", ".join(ACTIONS))
+    parser.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="the action's own options")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Only the chosen action is imported, so that `run` starts at once."""
+    module = cast(Command, import_module(ACTIONS[args.action]))
+    parser = argparse.ArgumentParser(
+        prog=f"tiresias sandbox {args.action}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.configure(parser)
+    return module.run(parser.parse_args(args.rest))

@@ -1,0 +1,20 @@
+#!/bin/sh
+# The first program inside a private cluster: starts munged, the controller daemon and one slurmd per node, then stays.
+# Arguments: the daemon user, then the node names. When it ends, the kernel ends everything in the namespace.
+set -eu
+daemon_user=$1; shift
+
+install -d -o munge -g munge -m 0755 /run/munge
+install -d -o slurm -g slurm -m 0755 /run/slurm /var/spool/slurm/ctld
+install -d -o "$daemon_user" -m 0755 /run/tiresias /var/lib/tiresias
+install -d -m 1777 /run/pycache
+setpriv --reuid munge --regid munge --clear-groups munged --num-threads=4 --log-file=/var/log/slurm/munged.log
+if [ -e /etc/slurm/slurmdbd.conf ]; then
+  /etc/slurm/accounting.sh
+fi
+slurmctld
+for node in "$@"; do
+  mkdir -p "/var/spool/slurm/$node"
+  slurmd -N "$node"
+done
+exec sleep infinity

@@ -1,0 +1,69 @@
+"""The command line that makes a cluster's namespaces and starts its first program.
+
+launcher (unshare) ── bwrap ── first process of the PID namespace ── init.sh, slurmctld, slurmd, jobs
+
+Each arrow is a parent-death signal: whichever is killed, the kernel ends everything to its right, and with the last
+process go the mounts and the unnamed network. Nothing outside is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tiresias.sandbox import paths
+from tiresias.sandbox.rootfs import HOST_ADDRESS, HOST_NAME, Rootfs
+from tiresias.sandbox.slurm_conf import DEVICE, ClusterSpec
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PYTHONPATH = "/opt/tiresias/src:/opt/pyslurm"
+# slurmctld looks its own address up and ignores loopback, so one end of a veth pair carries one.
+NETWORK = f"ip link set lo up; ip link add sb0 type veth peer name sb1; ip addr add {HOST_ADDRESS}/24 dev sb0; " \
+          "ip link set sb0 up; ip link set sb1 up"  # fmt: skip
+# cluster folder -> where it is seen inside
+WRITABLE = {
+    "shared": "/shared", "home": "/home", "log": "/var/log/slurm", "spool": "/var/spool/slurm", "etc": "/etc/slurm",
+    "munge": "/etc/munge", "lib": "/var/lib/tiresias",
+}  # fmt: skip
+
+
+def command(spec: ClusterSpec, rootfs: Rootfs, folder: Path, pyslurm: Path | None, info_fd: int) -> list[str]:
+    inner = [
+        *_bwrap(spec, rootfs, folder, pyslurm, info_fd),
+        "/bin/sh",
+        "/etc/slurm/init.sh",
+        spec.daemon_user,
+        *spec.node_names,
+    ]
+    return ["unshare", "--net", "--fork", "--kill-child", "sh", "-ec", f'{NETWORK}; exec "$@"', "sh", *inner]
+
+
+def environment(user: str, home: str) -> dict[str, str]:
+    """What a command inside starts with: nothing of the caller's leaks in, no SBATCH_* by accident."""
+    return {
+        "PATH": PATH, "PYTHONPATH": PYTHONPATH, "PYTHONPYCACHEPREFIX": f"/run/pycache/{user}", "HOME": home,
+        "USER": user, "LOGNAME": user, "SHELL": "/bin/bash", "LANG": "C.UTF-8", "SLURM_CONF": "/etc/slurm/slurm.conf",
+        "PYSLURM_DISABLE_AUTO_INIT": "1",
+    }  # fmt: skip
+
+
+def _bwrap(spec: ClusterSpec, rootfs: Rootfs, folder: Path, pyslurm: Path | None, info_fd: int) -> list[str]:
+    return [
+        "bwrap", "--die-with-parent", "--unshare-pid", "--unshare-uts", "--unshare-ipc", "--hostname", HOST_NAME,
+        "--cap-add", "ALL", "--info-fd", str(info_fd), "--clearenv", *_setenv(),
+        "--ro-bind", str(rootfs.path), "/", "--proc", "/proc", "--dev", "/dev", *_devices(spec.gpus_per_node),
+        "--tmpfs", "/run", "--perms", "1777", "--tmpfs", "/tmp",
+        *(word for name, place in WRITABLE.items() for word in ("--bind", str(folder / name), place)),
+        *(word for host, place in paths.source_binds() for word in ("--ro-bind", str(host), place)),
+        *(("--ro-bind", str(pyslurm), "/opt/pyslurm") if pyslurm else ()),
+        *(("--bind", str(folder / "db"), "/var/lib/mysql") if spec.accounting else ()),
+    ]  # fmt: skip
+
+
+def _setenv() -> Sequence[str]:
+    return [word for key, value in environment("root", "/root").items() for word in ("--setenv", key, value)]
+
+
+def _devices(count: int) -> Sequence[str]:
+    """Fake GPUs: the null device under other names. No mknod, which a user namespace may not do."""
+    return [word for index in range(count) for word in ("--dev-bind", "/dev/null", f"{DEVICE}{index}")]

@@ -1,0 +1,40 @@
+"""A process that stays the same one: its pid together with its start time, so that a reused pid is never mistaken for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Process:
+    pid: int
+    start_ticks: int
+
+    @staticmethod
+    def of(pid: int) -> Process:
+        return Process(pid, _stat(pid)[1])
+
+    def alive(self) -> bool:
+        """A zombie, whose parent has not looked yet, counts as dead."""
+        state, start = _stat(self.pid)
+        return start == self.start_ticks and state not in ("Z", "X", "")
+
+    def kill(self) -> None:
+        if self.alive():
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+
+
+def _stat(pid: int) -> tuple[str, int]:
+    """(state, start time in clock ticks since boot); ("", 0) when there is no such process. See proc(5)."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return "", 0
+    return fields[0], int(fields[19])

@@ -1,0 +1,140 @@
+"""The text of slurm.conf and its companions for a private cluster. Pure: a spec in, text out.
+
+Many nodes share one machine: each slurmd has its own port and name, and fake GPUs are null devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tiresias.errors import UsageError
+from tiresias.sandbox.rootfs import HOST_ADDRESS, HOST_NAME
+
+FIRST_PORT = 17001
+# Quick enough to watch: a centre's defaults look at the queue once a minute. disable_job_shrink: see doctor's warning.
+SCHEDULER_PARAMETERS = "sched_interval=1,batch_sched_delay=0,sched_min_interval=0,bf_interval=1,disable_job_shrink"
+DEVICE = "/dev/fakegpu"
+POKE = "/opt/tiresias/etc/poke.sh"
+
+
+@dataclass(frozen=True)
+class ClusterSpec:
+    """What a private cluster is made of. `settings` are lines of slurm.conf that replace or extend the generated ones."""
+
+    name: str = "default"
+    suite: str = "forky"
+    nodes: int = 15
+    gpus_per_node: int = 4
+    gpu_type: str = ""
+    cpus_per_node: int = 16
+    memory_mb: int = 64000
+    nodes_per_rack: int = 5
+    scheduler: Literal["backfill", "builtin"] = "backfill"
+    accounting: bool = False
+    hooks: bool = True
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.name.replace("-", "").replace("_", "").isalnum() or len(self.name) > 40:
+            raise UsageError(f"cluster name {self.name!r}: use at most 40 letters, digits, - and _")
+        for what, low, high in (
+            ("nodes", 1, 4000),
+            ("gpus_per_node", 0, 64),
+            ("cpus_per_node", 1, 1024),
+            ("nodes_per_rack", 1, 4000),
+        ):
+            if not low <= getattr(self, what) <= high:
+                raise UsageError(f"{what} is {getattr(self, what)}: it must be from {low} to {high}")
+
+    @property
+    def node_names(self) -> list[str]:
+        width = max(2, len(str(self.nodes)))
+        return [f"gpu{number:0{width}}" for number in range(1, self.nodes + 1)]
+
+    @property
+    def daemon_user(self) -> str:
+        """Who may requeue others' jobs: without slurmdbd there are no AdminLevels, so only SlurmUser (and root)."""
+        return "tiresias" if self.accounting else "slurm"
+
+
+def slurm_conf(spec: ClusterSpec, *, job_submit: bool, hooks: bool) -> str:
+    settings = {
+        "ClusterName": spec.name,
+        "SlurmctldHost": f"{HOST_NAME}({HOST_ADDRESS})",
+        "SlurmUser": "slurm",
+        "AuthType": "auth/munge",
+        "StateSaveLocation": "/var/spool/slurm/ctld",
+        "SlurmdSpoolDir": "/var/spool/slurm/%n",
+        "SlurmctldPidFile": "/run/slurm/slurmctld.pid",
+        "SlurmdPidFile": "/run/slurm/%n.pid",
+        "SlurmctldLogFile": "/var/log/slurm/slurmctld.log",
+        "SlurmdLogFile": "/var/log/slurm/%n.log",
+        "SlurmdParameters": "config_overrides",
+        "ProctrackType": "proctrack/linuxproc",
+        "TaskPlugin": "task/none",
+        "MpiDefault": "none",
+        "SelectType": "select/cons_tres",
+        "SelectTypeParameters": "CR_Core_Memory",
+        "DefMemPerCPU": "500",
+        "GresTypes": "gpu",
+        "SchedulerType": f"sched/{spec.scheduler}",
+        "SchedulerParameters": SCHEDULER_PARAMETERS,
+        "ReturnToService": "2",
+        "MinJobAge": "300",
+        "MaxJobCount": "20000",
+        "MaxArraySize": "10001",
+        "KillWait": "30",  # Slurm's default: what a real centre has
+        "JobCompType": "jobcomp/filetxt",
+        "JobCompLoc": "/var/log/slurm/jobcomp.log",
+        **(_accounting() if spec.accounting else {}),
+        **({"JobSubmitPlugins": "lua"} if job_submit else {}),
+        **({"PrologSlurmctld": POKE, "EpilogSlurmctld": POKE} if hooks else {}),
+        **spec.settings,
+    }
+    return "\n".join([*(f"{key}={value}" for key, value in settings.items()), *_nodes(spec), *_partitions(), ""])
+
+
+def gres_conf(spec: ClusterSpec) -> str:
+    if not spec.gpus_per_node:
+        return ""
+    kind = f"Type={spec.gpu_type} " if spec.gpu_type else ""
+    last = spec.gpus_per_node - 1
+    return f"Name=gpu {kind}File={DEVICE}{f'[0-{last}]' if last else '0'}\n"
+
+
+CGROUP_CONF = "CgroupPlugin=disabled\n"
+
+
+def _nodes(spec: ClusterSpec) -> list[str]:
+    gres = f" Gres=gpu:{spec.gpu_type + ':' if spec.gpu_type else ''}{spec.gpus_per_node}" if spec.gpus_per_node else ""
+    return [
+        f"NodeName={name} NodeHostname={HOST_NAME} NodeAddr=127.0.0.1 Port={FIRST_PORT + index} CPUs={spec.cpus_per_node} "
+        f"RealMemory={spec.memory_mb} Feature=rack{1 + index // spec.nodes_per_rack}{gres}"
+        for index, name in enumerate(spec.node_names)
+    ]
+
+
+def _partitions() -> list[str]:
+    return [
+        "PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
+        "PartitionName=other Nodes=ALL MaxTime=INFINITE State=UP",
+    ]
+
+
+def _accounting() -> dict[str, str]:
+    return {
+        "AccountingStorageType": "accounting_storage/slurmdbd",
+        "AccountingStorageHost": HOST_NAME,
+        "AccountingStorageTRES": "gres/gpu",
+        "AccountingStorageEnforce": "associations,limits,qos",
+    }
+
+
+def slurmdbd_conf() -> str:
+    return "\n".join([
+        "AuthType=auth/munge", f"DbdHost={HOST_NAME}", f"DbdAddr={HOST_ADDRESS}", "SlurmUser=slurm",
+        "StorageType=accounting_storage/mysql", "StorageHost=localhost", "StorageUser=slurm", "StorageLoc=slurm_acct_db",
+        "PidFile=/run/slurm/slurmdbd.pid", "LogFile=/var/log/slurm/slurmdbd.log", "",
+    ])  # fmt: skip

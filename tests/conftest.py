@@ -1,0 +1,65 @@
+"""Private clusters for tests, started once per session and shared.
+
+    def test_x(cluster): ...                       a forky cluster (Slurm 26.05 + pyslurm), 4 nodes x 4 GPUs
+    def test_y(cluster_of): cluster_of("trixie")   the same on another suite, or with other options of ClusterSpec
+
+Tests that share a cluster leave no job behind: `quiet` (automatic for these fixtures) cancels what a test left.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tiresias.sandbox.cluster import Cluster
+from tiresias.sandbox.slurm_conf import ClusterSpec
+
+ClusterOf = Callable[..., Cluster]
+
+
+@pytest.fixture(scope="session")
+def all_clusters() -> Iterator[ClusterOf]:
+    """Starts each cluster that is asked for at its first use; all go down when the session ends."""
+    running: dict[str, Cluster] = {}
+
+    def get(suite: str = "forky", **options: Any) -> Cluster:
+        key = f"{suite}{sorted(options.items())}"
+        if key not in running:
+            name = f"test-{os.getpid()}-{len(running)}"
+            running[key] = Cluster.up(ClusterSpec(**{"name": name, "suite": suite, "nodes": 4, **options}), say=print)
+        return running[key]
+
+    yield get
+    for cluster in running.values():
+        cluster.down()
+
+
+@pytest.fixture
+def cluster_of(all_clusters: ClusterOf) -> Iterator[ClusterOf]:
+    used: list[Cluster] = []
+
+    def get(suite: str = "forky", **options: Any) -> Cluster:
+        used.append(all_clusters(suite, **options))
+        return used[-1]
+
+    yield get
+    for cluster in used:
+        _cancel_all(cluster)
+
+
+@pytest.fixture
+def cluster(cluster_of: ClusterOf) -> Cluster:
+    return cluster_of()
+
+
+def _cancel_all(cluster: Cluster) -> None:
+    cluster.run(["scancel", "--user=alice,bob"], check=False)
+    cluster.run(["scancel", "--user=alice,bob", "--signal=KILL", "--full"], check=False)
+    deadline = time.monotonic() + 60
+    while left := cluster.run(["squeue", "-h", "-o", "%i %T"]).stdout:
+        assert time.monotonic() < deadline, f"jobs of the last test do not end: {left}"
+        time.sleep(0.1)
