@@ -1,0 +1,289 @@
+"""The controller's configuration: every option is declared once, here or in PolicyConfig, and checked when it is read.
+
+    flags  >  TIRESIAS_* environment  >  conf.d/*.toml beside the file, last name first  >  the file  >  the declared default
+
+The key `policy.thresholds` is `thresholds` under `[policy]` in a file and TIRESIAS_POLICY_THRESHOLDS in the environment, where
+the elements of a list are separated by commas. A mistake is a UsageError in one line: where, which key, what is allowed.
+"""
+
+# ruff: noqa: RUF009  (the calls in dataclass defaults make dataclass fields)
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from tiresias.errors import UsageError
+from tiresias.scheduler.config import PolicyConfig
+
+DEFAULT_FILE = Path("/etc/tiresias/tiresias.toml")
+DEFAULT = "default"
+
+# Through import_module, so that type checkers on any Python need neither of the two.
+_toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+
+
+def _option(default: object, doc: str, allowed: str, check: Callable[[Any], bool] = lambda value: True) -> Any:
+    return field(default=default, metadata={"doc": doc, "allowed": allowed, "check": check})
+
+
+def _choice(default: str, doc: str, *choices: str) -> Any:
+    return _option(default, doc, ", ".join(choices), lambda value: value in choices)
+
+
+def _seconds(default: float, doc: str, zero: bool = False) -> Any:
+    allowed = "a finite number of seconds" + (", 0 or more" if zero else " above 0")
+    return _option(default, doc, allowed, lambda value: math.isfinite(value) and (value > 0 or (zero and value == 0)))
+
+
+def _folder(default: str, doc: str) -> Any:
+    return _option(Path(default), doc, "an absolute path", Path.is_absolute)
+
+
+def _are_partitions(names: tuple[str, ...]) -> bool:
+    return bool(names) and all(name and not set(name) & set(" \t\n,=*") for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    state: Path = _folder("/var/lib/tiresias", "the journal: service, runs and what is being done to whom")
+    run: Path = _folder("/run/tiresias", "control.sock, poke.sock and lease")
+    control: Path = _folder("/shared/tiresias/control", "the jobs' control folders; on the shared file system")
+    checkpoints: Path = _folder(
+        "/shared/tiresias/checkpoints", "the jobs' checkpoint folders; on the shared file system"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    signal: str = _choice("USR2", "the checkpoint signal", "USR1", "USR2", "HUP")
+    deadline: float = _seconds(
+        120.0, "seconds from the signal to a committed checkpoint; a job that takes longer stays"
+    )
+    start_timeout: float = _seconds(30.0, "seconds from a release to RUNNING before the job is held again")
+    backoff: float = _seconds(60.0, "seconds before such a job is tried again; doubles up to 16 times", zero=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    mode: str = _choice("shadow", "shadow only watches and tells; exact admits, pins and preempts", "shadow", "exact")
+    partitions: tuple[str, ...] = _option(
+        ("gpu",), "the managed partitions; no other is touched", "a list of names of partitions", _are_partitions
+    )
+    backend: str = _choice("auto", "how to speak with Slurm; auto prefers pyslurm", "auto", "pyslurm", "commands")
+    period: float = _seconds(30.0, "seconds between cycles when nothing wakes the controller")
+    poll: float = _seconds(0.1, "seconds between looks at jobs that are being preempted or started")
+    paths: Paths = field(default_factory=Paths)
+    policy: PolicyConfig = field(default_factory=PolicyConfig)
+    preemption: Preemption = field(default_factory=Preemption)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One declared option. `section` is "" at the top level."""
+
+    section: str
+    name: str
+    kind: Any
+    default: Any
+    doc: str
+    allowed: str
+    check: Callable[[Any], bool]
+
+    @property
+    def key(self) -> str:
+        return f"{self.section}.{self.name}" if self.section else self.name
+
+    @property
+    def variable(self) -> str:
+        return "TIRESIAS_" + self.key.upper().replace(".", "_")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A checked configuration, and for each key where its value comes from."""
+
+    config: Config
+    sources: dict[str, str]
+
+    def value(self, key: str) -> Any:
+        section, _, name = key.rpartition(".")
+        return getattr(getattr(self.config, section) if section else self.config, name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Raw:
+    """A value as it was found. `text`: it was given as text, whatever its type."""
+
+    value: object
+    source: str
+    text: bool = False
+
+
+def load_config(file: Path | None, overrides: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> Config:
+    """The checked configuration. `file` None: DEFAULT_FILE where it exists. `overrides`: by dotted key; None is not given.
+
+    Raises UsageError.
+    """
+    return load(file, overrides, environ).config
+
+
+def load(file: Path | None, overrides: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> Loaded:
+    found = _gather(file, overrides, environ)
+    known = options()
+    for key, raw in found.items():
+        if key not in known:
+            raise UsageError(f"{raw.source}: unknown key {key}{_hint(key, list(known))}")
+    values = {key: _convert(known[key], raw) for key, raw in found.items()}
+    config = Config(**_section(values, ""), paths=Paths(**_section(values, "paths")),
+                    policy=_policy(_section(values, "policy"), found),
+                    preemption=Preemption(**_section(values, "preemption")))  # fmt: skip
+    return Loaded(config, {key: found[key].source if key in found else DEFAULT for key in known})
+
+
+def load_option(key: str, file: Path | None, environ: Mapping[str, str] = os.environ) -> Any:
+    """One option alone: what a viewer needs still works while an administrator has a mistake elsewhere in the file."""
+    option, raw = options()[key], _gather(file, {}, environ).get(key)
+    return _convert(option, raw) if raw else option.default
+
+
+def options() -> dict[str, Option]:
+    """All options by their dotted key, in the order of their declaration."""
+    return {option.key: option for option in _declared(Config, "")}
+
+
+def _declared(owner: Any, section: str) -> Iterator[Option]:
+    kinds = get_type_hints(owner)
+    for each in fields(owner):
+        kind = kinds[each.name]
+        if is_dataclass(kind):
+            yield from _declared(kind, each.name)
+            continue
+        about = each.metadata
+        check = about.get("check", lambda value: True)
+        yield Option(section, each.name, kind, each.default, about.get("doc", ""), about.get("allowed", ""), check)
+
+
+def _gather(file: Path | None, overrides: Mapping[str, object], environ: Mapping[str, str]) -> dict[str, _Raw]:
+    found: dict[str, _Raw] = {}
+    for path in _files(file):
+        found |= _from_file(path)
+    found |= _from_environment(environ)
+    return found | {
+        key: _Raw(value, "the command line", isinstance(value, str))
+        for key, value in overrides.items()
+        if value is not None
+    }
+
+
+def _files(file: Path | None) -> list[Path]:
+    main = file or DEFAULT_FILE
+    try:
+        drop_ins = sorted((main.parent / "conf.d").glob("*.toml"))
+        return ([main] if file or main.exists() else []) + drop_ins
+    except OSError as error:
+        raise UsageError(f"{error.filename}: cannot be read: {error.strerror}") from error
+
+
+def _from_file(path: Path) -> dict[str, _Raw]:
+    try:
+        content = _toml.loads(path.read_bytes().decode())
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:  # not TOML, or not UTF-8
+        raise UsageError(f"{path}: is no TOML: {error}") from error
+    return {key: _Raw(value, str(path)) for key, value in _flat(content, path)}
+
+
+def _flat(content: Mapping[str, Any], path: Path) -> Iterator[tuple[str, object]]:
+    sections = {option.section for option in options().values()} - {""}
+    for name, value in content.items():
+        if name not in sections:
+            yield name, value
+        elif isinstance(value, dict):
+            yield from ((f"{name}.{key}", inner) for key, inner in value.items())
+        else:
+            raise UsageError(f"{path}: {name} must be a table: write [{name}] and its keys below")
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, _Raw]:
+    """Only a name with a section in it can be a typing mistake: TIRESIAS_CONTROL and many others mean other things."""
+    known = {option.variable: option for option in options().values()}
+    sections = tuple({f"TIRESIAS_{option.section.upper()}_" for option in known.values() if option.section})
+    for name in environ:
+        if name.startswith(sections) and name not in known:
+            raise UsageError(f"environment: unknown variable {name}{_hint(name, list(known))}")
+    return {known[name].key: _Raw(environ[name], f"environment {name}", True) for name in known if name in environ}
+
+
+def _hint(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f": did you mean {close[0]}?" if close else f": allowed are {', '.join(known)}"
+
+
+def _section(values: Mapping[str, Any], section: str) -> dict[str, Any]:
+    return {
+        option.name: values[key] for key, option in options().items() if key in values and option.section == section
+    }
+
+
+def _policy(values: Mapping[str, Any], found: Mapping[str, _Raw]) -> PolicyConfig:
+    """PolicyConfig checks its own values; here the one that it refuses gets its source."""
+    for name, value in values.items():
+        try:
+            replace(PolicyConfig(), **{name: value})
+        except (UsageError, ValueError) as error:
+            raise UsageError(f"{found[f'policy.{name}'].source}: policy.{name} = {_shown(value)}: {error}") from error
+    return PolicyConfig(**values)
+
+
+def _convert(option: Option, raw: _Raw) -> Any:
+    try:
+        value = (_parsed if raw.text else _typed)(option.kind, raw.value)
+        if option.check(value):
+            return value
+    except (TypeError, ValueError, KeyError):
+        pass
+    allowed = option.allowed or _KIND_WORDS.get(option.kind, "a list")
+    raise UsageError(f"{raw.source}: {option.key} = {_shown(raw.value)}: allowed: {allowed}")
+
+
+_KIND_WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", Path: "a path",
+               tuple[float, ...]: "a list of numbers", tuple[str, ...]: "a list of texts"}  # fmt: skip
+
+
+def _typed(kind: Any, value: object) -> Any:
+    """`value` as TOML gave it, as `kind`. Raises TypeError or ValueError."""
+    if get_origin(kind) is tuple:
+        if not isinstance(value, list | tuple):
+            raise TypeError
+        return tuple(_typed(get_args(kind)[0], each) for each in value)
+    if kind is Path and isinstance(value, str | Path):
+        return Path(value)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if type(value) is not kind or value != value:  # NaN is never meant
+        raise TypeError
+    return value
+
+
+def _parsed(kind: Any, value: object) -> Any:
+    """Text from the environment or the command line, as `kind`. Raises TypeError or ValueError."""
+    text = str(value).strip()
+    if get_origin(kind) is tuple:
+        return tuple(_parsed(get_args(kind)[0], each) for each in text.split(",")) if text else ()
+    if kind is bool:
+        return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+    return _typed(kind, kind(text))
+
+
+def _shown(value: object) -> str:
+    text = repr(list(value) if isinstance(value, tuple) else value)
+    return text if len(text) <= 60 else text[:59] + "…"

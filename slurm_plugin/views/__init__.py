@@ -1,0 +1,1 @@
+"""Renderers: from the dictionary that the daemon publishes to what rich prints. They compute nothing and ask nobody."""

@@ -1,0 +1,87 @@
+"""Nodes x GPUs: one cell a GPU, in the letter and colour of the job that holds it.
+
+gpu01  A A A A     a letter: a job of ours     .  free
+gpu02  B B . #     #: somebody unmanaged       -  free but not usable: the node is drained or down, its name ends in !
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.text import Text
+
+from tiresias.slurm_plugin.views.columns import FAINT, words
+from tiresias.slurm_plugin.views.marks import NO_MARK, Mark
+from tiresias.slurm_plugin.views.published import PublishedNode
+from tiresias.slurm_plugin.views.text import printable
+
+LEGEND = "· free   # not ours   - not usable!"
+_FREE, _OTHER, _UNUSABLE = ("·", FAINT), ("#", "black on bright_black"), ("-", "red")
+_BAD_STATES = ("DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "MAINT", "POWER", "UNKNOWN", "REBOOT")
+_NAME_LIMIT = 16
+_GAP = 2
+
+
+def node_map(
+    nodes: Sequence[PublishedNode], marks: Mapping[str, Mark], width: int, lines: int, widest: int = 2
+) -> list[Text]:
+    """At most `lines` lines of `width` cells. A GPU gets `widest` cells, or fewer when more nodes are to be seen that way."""
+    if not nodes or lines < 1:
+        return []
+    name = min(max(len(printable(node["name"], _NAME_LIMIT)) for node in nodes) + 1, _NAME_LIMIT)
+    gpus = max(node.get("gpus", 0) for node in nodes)
+    cell, across = _spread(len(nodes), name + 1, max(gpus, 1), width, lines, widest)
+    room = across * lines if across * lines >= len(nodes) else across * (lines - 1)
+    drawn = [_node(node, marks, name, gpus, cell) for node in nodes[:room]]
+    rows = -(-len(drawn) // across)  # read downwards, as the names count
+    result = [words(*_joined(drawn[row::rows])) for row in range(rows)]
+    return result + ([_rest(nodes[room:])] if room < len(nodes) else [])
+
+
+def _spread(nodes: int, label: int, gpus: int, width: int, lines: int, widest: int) -> tuple[int, int]:
+    """(cells a GPU, nodes a line): the widest cells with which every node is seen, else the narrowest."""
+    for cell in range(widest, 0, -1):
+        across = max((width + _GAP) // (label + gpus * cell + _GAP), 1)
+        if across * lines >= nodes and label + gpus * cell <= width:
+            break
+    return cell, across
+
+
+def usable(node: PublishedNode) -> bool:
+    return not any(bad in node.get("state", "") for bad in _BAD_STATES)
+
+
+def _node(node: PublishedNode, marks: Mapping[str, Mark], name: int, gpus: int, cell: int) -> list[tuple[str, str]]:
+    label = printable(node["name"], name - 1) + ("" if usable(node) else "!")
+    cells = [part for each in _cells(node, marks) for part in _drawn(each, cell)]
+    blank = " " * (gpus - node.get("gpus", 0)) * cell
+    return [(f"{label:{name}} ", "" if usable(node) else "bold red"), *cells, (blank, "")]
+
+
+def _cells(node: PublishedNode, marks: Mapping[str, Mark]) -> list[tuple[str, str]]:
+    held: list[tuple[str, str]] = []
+    for job, count in node.get("allocations", []):
+        mark = marks.get(job, NO_MARK)
+        held += [(mark.letter, mark.style)] * count
+    held += [_OTHER] * node.get("other_gpus", 0)
+    total = node.get("gpus", 0)
+    return (held + [_FREE if usable(node) else _UNUSABLE] * (total - len(held)))[:total]
+
+
+def _drawn(what: tuple[str, str], cell: int) -> list[tuple[str, str]]:
+    """One GPU; where cells are wide, a gap shows where it ends."""
+    gap = int(cell >= 4)
+    return [(f"{what[0]:^{cell - gap}}", what[1]), (" " * gap, "")]
+
+
+def _joined(row: list[list[tuple[str, str]]]) -> list[tuple[str, str]]:
+    parts: list[tuple[str, str]] = []
+    for position, each in enumerate(row):
+        parts += [(" " * _GAP, ""), *each] if position else each
+    return parts
+
+
+def _rest(nodes: Sequence[PublishedNode]) -> Text:
+    total = sum(node.get("gpus", 0) for node in nodes)
+    used = sum(count for node in nodes for _, count in node.get("allocations", []))
+    return words((f"… and {len(nodes)} more nodes: our jobs hold {used} of their {total} GPUs", FAINT))

@@ -1,0 +1,113 @@
+"""The dictionary that the daemon publishes and every viewer reads (docs/architecture.md, Control socket), as types.
+
+Moments are epoch seconds, durations seconds, service GPU-seconds. `None` or a missing key: not known.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from tiresias.errors import TiresiasError
+
+VERSION = 1
+
+
+class PublishedPolicy(TypedDict, total=False):
+    name: str
+    thresholds: list[float]
+    in_queue_order: str
+
+
+class PublishedCycle(TypedDict, total=False):
+    count: int
+    seconds: float
+    period: float
+
+
+class PublishedQueue(TypedDict):
+    index: int
+    low: float
+    high: float | None
+    running: int
+    waiting: int
+    gpus_running: int
+    gpus_waiting: int
+
+
+class PublishedJob(TypedDict, total=False):
+    id: str
+    name: str
+    user: str
+    partition: str
+    gpus: int
+    state: str
+    queue: int
+    rank: int
+    attained: float
+    ran: float
+    waited: float
+    submit_time: float
+    start_time: float
+    nodes: list[tuple[str, int]]
+    restarts: int
+    preemptions: int
+    preemptable: bool
+    step: int
+    phase: str
+    why: str
+
+
+class PublishedNode(TypedDict, total=False):
+    name: str
+    state: str
+    gpus: int
+    allocations: list[tuple[str, int]]
+    other_gpus: int
+    features: list[str]
+
+
+class PublishedDecision(TypedDict):
+    time: float
+    job: str
+    action: str
+    why: str
+
+
+class PublishedRun(TypedDict):
+    restart: int
+    start: float
+    end: float | None  # None or 0: it still runs
+    nodes: list[str]
+    gpus: int
+
+
+class Status(TypedDict, total=False):
+    version: int
+    time: float
+    cluster: str
+    mode: str
+    backend: str
+    slurm: str
+    pid: int
+    started: float
+    policy: PublishedPolicy
+    cycle: PublishedCycle
+    alarms: list[str]
+    queues: list[PublishedQueue]
+    jobs: list[PublishedJob]
+    nodes: list[PublishedNode]
+    decisions: list[PublishedDecision]
+
+
+class Explanation(TypedDict, total=False):
+    job: PublishedJob
+    runs: list[PublishedRun]
+    decisions: list[PublishedDecision]
+
+
+def check_version(status: Status) -> None:
+    """Raises TiresiasError when the daemon is from another time than this command."""
+    if (found := status.get("version")) != VERSION:
+        raise TiresiasError(
+            f"the controller publishes version {found}, this command reads {VERSION}: use the same release"
+        )

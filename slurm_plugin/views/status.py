@@ -1,0 +1,112 @@
+"""`tiresias status`, as one renderable of a given size. Narrow or low: one column; wide: map and queues beside the jobs.
+
+What is short of room gives way in this order: jobs (their count is told), decisions, nodes (likewise), never the header.
+"""
+
+from __future__ import annotations
+
+from rich.box import ROUNDED
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from tiresias.slurm_plugin.views.columns import FAINT, HEADING, stacked, words
+from tiresias.slurm_plugin.views.jobs import job_table
+from tiresias.slurm_plugin.views.marks import marks
+from tiresias.slurm_plugin.views.nodes import LEGEND, node_map
+from tiresias.slurm_plugin.views.published import Status, check_version
+from tiresias.slurm_plugin.views.summary import alarms, decision_list, engine, queue_table, title, usage
+
+_WIDE, _HIGH = 150, 30
+_SIDE = 52  # cells of the left column, with its frame
+_FRAME, _BORDERS = 4, 2  # cells and lines that a panel's frame and padding take
+
+
+def render_status(status: Status, width: int, height: int, now: float) -> RenderableType:
+    """The view, at most `height` lines of `width` cells. `now`: epoch seconds. Raises TiresiasError on another version."""
+    check_version(status)
+    if width >= _WIDE and height >= _HIGH:
+        return _wide(status, width, height, now)
+    return _narrow(status, width, height, now)
+
+
+def _narrow(status: Status, width: int, height: int, now: float) -> RenderableType:
+    known, nodes = marks(status.get("jobs", [])), status.get("nodes", [])
+    head = [_opening(status, width, now), usage(status, width), *alarms(status, now, width)]
+    head += queue_table(status.get("queues", []), min(width, 60))
+    left = height - len(head)
+    grid = node_map(nodes, known, width, max(left // 3 - 1, 0))
+    left -= len(grid) + bool(grid)
+    decisions = decision_list(status.get("decisions", []), now, width, min(max(left // 4, 0), 6)) if left > 6 else []
+    left -= len(decisions) + bool(decisions)
+    jobs = job_table(status.get("jobs", []), status.get("queues", []), known, width, left - 1)
+    parts = [
+        *head,
+        *_titled("nodes", grid, width, LEGEND),
+        *_titled("jobs", jobs, width),
+        *_titled("last decisions", decisions, width),
+    ]
+    return stacked(parts[:height])
+
+
+def _wide(status: Status, width: int, height: int, now: float) -> RenderableType:
+    known, inner, side = marks(status.get("jobs", [])), width - _FRAME, _SIDE - _FRAME
+    queues, jobs = status.get("queues", []), status.get("jobs", [])
+    top = [_spaced(usage(status, inner // 2), engine(status, now, inner // 2), inner), *alarms(status, now, inner)]
+    decisions = decision_list(status.get("decisions", []), now, inner, max(height // 8, 3))
+    left = queue_table(queues, side)
+    middle = height - len(top) - len(decisions) - 2 * _BORDERS
+    grid = node_map(status.get("nodes", []), known, side, middle - len(left) - 2 * _BORDERS, widest=9)
+    right = job_table(jobs, queues, known, width - _SIDE - _FRAME, middle - _BORDERS)
+    grid = _airy(grid, middle - len(left) - 2 * _BORDERS)
+    level = max(len(left) + len(grid) + _BORDERS, len(right))
+    sides = Table.grid(expand=True)
+    sides.add_column(width=_SIDE)
+    sides.add_column(width=width - _SIDE)
+    sides.add_row(
+        Group(_panel("queues", left), _panel("nodes", _filled(grid, level - len(left) - _BORDERS), LEGEND)),
+        _panel("jobs", _filled(right, level)),
+    )
+    return Group(_panel(title(status), top), sides, _panel("last decisions", decisions))
+
+
+def _airy(lines: list[Text], room: int) -> list[Text]:
+    """A blank line between two, where there is room for it."""
+    if 2 * len(lines) - 1 > room:
+        return lines
+    return [each for one in lines for each in (one, Text())][:-1]
+
+
+def _filled(lines: list[Text], count: int) -> list[Text]:
+    return lines + [Text()] * (count - len(lines))
+
+
+def _panel(name: Text | str, lines: list[Text], subtitle: str = "") -> Panel:
+    heading = name if isinstance(name, Text) else Text(name, HEADING)
+    below = Text(subtitle, FAINT) if subtitle else None
+    return Panel(
+        stacked(lines), title=heading, subtitle=below, title_align="left", subtitle_align="right",
+        box=ROUNDED, border_style=FAINT, padding=(0, 1),
+    )  # fmt: skip
+
+
+def _titled(name: str, lines: list[Text], width: int, note: str = "") -> list[Text]:
+    """`lines` under a rule that carries their name."""
+    if not lines:
+        return []
+    rule = "─" * max(width - len(name) - len(note) - 6, 0)
+    return [words(("─ ", FAINT), (name, HEADING), (f" {rule}", FAINT), (f" {note} ─" if note else "──", FAINT)), *lines]
+
+
+def _opening(status: Status, width: int, now: float) -> Text:
+    left = title(status)
+    return _spaced(left, engine(status, now, width - left.cell_len - 2), width)
+
+
+def _spaced(left: Text, right: Text, width: int) -> Text:
+    """`left` and, flush right, `right` on one line."""
+    gap = max(width - left.cell_len - right.cell_len, 2)
+    joined = Text.assemble(left, " " * gap, right, no_wrap=True, overflow="ellipsis", end="")
+    joined.truncate(width, overflow="ellipsis")
+    return joined

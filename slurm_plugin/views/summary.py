@@ -1,0 +1,127 @@
+"""The parts around the map and the table of jobs: header, alarms, queues and the last decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from tiresias.slurm_plugin.views.columns import FAINT, Cell, Column, fitted, heading, line, words
+from tiresias.slurm_plugin.views.published import PublishedDecision, PublishedQueue, Status
+from tiresias.slurm_plugin.views.text import clock, duration, printable, service
+
+ACTION_STYLES = {
+    "start": "green", "preempt": "magenta", "hold": "yellow", "release": "cyan", "promote": "blue", "keep": "green",
+}  # fmt: skip
+_MODE_STYLES = {"exact": "bold green", "shadow": "bold yellow"}
+_ALARMS = 3
+_QUEUES = (
+    Column("queue", 5),
+    Column("attained service", 16, share=1, limit=26),
+    Column("running", 7, right=True),
+    Column("GPUs", 4, right=True),
+    Column("waiting", 7, right=True),
+    Column("GPUs ", 4, right=True),
+)
+_DECISIONS = (
+    Column("time", 12, limit=12),
+    Column("action", 8),
+    Column("job", 8),
+    Column("why", 10, share=1),
+)
+
+
+def title(status: Status) -> Text:
+    mode = printable(status.get("mode", "?"), 10)
+    return words(
+        ("Tiresias ", "bold"),
+        (printable(status.get("cluster", "?"), 24), "bold cyan"),
+        (f"  {mode}", _MODE_STYLES.get(mode, "bold")),
+    )
+
+
+def engine(status: Status, now: float, width: int) -> Text:
+    """Policy, back end with Slurm's version, and how fresh the view is; in fewer words where `width` is short."""
+    policy = status.get("policy", {})
+    thresholds = " ".join(service(each) for each in policy.get("thresholds", []))
+    short = printable(f"{policy.get('name', '?')} {thresholds}".strip(), 40)
+    long = f"{short} {printable(policy.get('in_queue_order', ''), 20)}".strip()
+    slurm = f"{printable(status.get('backend', '?'), 10)} {printable(status.get('slurm', '?'), 12)}"
+    full = words((f"{long}   {slurm}   ", ""), *_pulse(status, now))
+    return full if full.cell_len <= width else words((f"{short}  {slurm}  ", ""), *_pulse(status, now))
+
+
+def usage(status: Status, width: int) -> Text:
+    """A bar of the GPUs: our jobs', others', free."""
+    nodes = status.get("nodes", [])
+    total = sum(node.get("gpus", 0) for node in nodes)
+    ours = sum(count for node in nodes for _, count in node.get("allocations", []))
+    other = sum(node.get("other_gpus", 0) for node in nodes)
+    queues = status.get("queues", [])
+    running, waiting = sum(queue["running"] for queue in queues), sum(queue["waiting"] for queue in queues)
+    share = f" {100 * ours // total}%" if total else ""
+    tail = f" {ours}/{total} GPUs{share}   {running} running   {waiting} waiting"
+    bar = max(min(width - len(tail), 60), 0)
+    filled, foreign = (bar * ours // total, bar * other // total) if total else (0, 0)
+    return words(
+        ("━" * filled, "green"), ("━" * foreign, "yellow"), ("─" * (bar - filled - foreign), FAINT), (tail, "")
+    )  # fmt: skip
+
+
+def alarms(status: Status, now: float, width: int) -> list[Text]:
+    """What an administrator must see: at most four lines."""
+    found = list(status.get("alarms", []))
+    if (age := now - status.get("time", now)) > _stale_after(status):
+        found.insert(0, f"no cycle for {duration(age)}: the controller may be stuck; see its log")
+    lines = [words((printable(f"! {alarm}", width), "bold red")) for alarm in found[:_ALARMS]]
+    more = len(found) - len(lines)
+    return lines + ([words((f"! … and {more} more alarms", "bold red"))] if more else [])
+
+
+def queue_table(queues: Sequence[PublishedQueue], width: int) -> list[Text]:
+    widths = fitted(_QUEUES, width)
+    return [heading(_QUEUES, widths), *(line(_QUEUES, widths, _queue_cells(queue)) for queue in queues)]
+
+
+def decision_list(decisions: Sequence[PublishedDecision], now: float, width: int, lines: int) -> list[Text]:
+    """The newest first."""
+    if lines < 1:
+        return []
+    newest = sorted(decisions, key=lambda decision: -decision["time"])[:lines]
+    widths = fitted(_DECISIONS, width)
+    return [line(_DECISIONS, widths, _decision_cells(each, now)) for each in newest] or [words(("none yet", FAINT))]
+
+
+def _decision_cells(decision: PublishedDecision, now: float) -> dict[str, Cell]:
+    action = decision["action"]
+    return {
+        "time": (clock(decision["time"], now), FAINT),
+        "action": (action, ACTION_STYLES.get(action, "")),
+        "job": (decision["job"], "bold"),
+        "why": (decision["why"], ""),
+    }
+
+
+def _queue_cells(queue: PublishedQueue) -> dict[str, Cell]:
+    low, high = service(queue["low"]), queue["high"]
+    return {
+        "queue": (f"Q{queue['index'] + 1}", "bold"),
+        "attained service": (f"from {low}" if high is None else f"below {service(high)}", ""),
+        "running": (str(queue["running"]), "green"),
+        "GPUs": (str(queue["gpus_running"]), "green"),
+        "waiting": (str(queue["waiting"]), "yellow"),
+        "GPUs ": (str(queue["gpus_waiting"]), "yellow"),
+    }
+
+
+def _pulse(status: Status, now: float) -> list[Cell]:
+    cycle = status.get("cycle", {})
+    age = now - status.get("time", now)
+    return [
+        (f"cycle {cycle.get('seconds', 0.0):.2f} s, ", ""),
+        (f"{duration(age)} ago", "bold red" if age > _stale_after(status) else ""),
+    ]
+
+
+def _stale_after(status: Status) -> float:
+    return 3 * status.get("cycle", {}).get("period", 30.0) + 10.0
