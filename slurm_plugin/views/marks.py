@@ -47,7 +47,7 @@ def marks(jobs: Iterable[PublishedJob]) -> Mapping[str, Mark]:
 
 
 def _mark(slot: int) -> Mark:
-    return Mark(LETTERS[slot % len(LETTERS)], f"bold black on {COLOURS[slot % len(COLOURS)]}")
+    return Mark(LETTERS[slot % len(LETTERS)], f"bold #14141c on {COLOURS[slot % len(COLOURS)]}")
 
 
 def _number(job_id: str) -> int:

@@ -16,7 +16,7 @@ from tiresias.slurm_plugin.views.published import PublishedNode
 from tiresias.slurm_plugin.views.text import printable
 
 LEGEND = "· free   # not ours   - not usable!"
-_FREE, _OTHER, _UNUSABLE = ("·", FAINT), ("#", "black on bright_black"), ("-", "red")
+_FREE, _OTHER, _UNUSABLE = ("·", FAINT), ("#", "#14141c on #9a9aa5"), ("-", "red")
 _BAD_STATES = ("DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "MAINT", "POWER", "UNKNOWN", "REBOOT")
 _NAME_LIMIT = 16
 _GAP = 2

@@ -1,0 +1,66 @@
+"""Read the configuration as the controller would, and show every value with where it comes from; or name the first mistake.
+
+examples:
+  tiresias check-config                      /etc/tiresias/tiresias.toml, its conf.d and the environment
+  tiresias check-config my.toml --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from tiresias.slurm_plugin.commands.terminal import console, print_json
+from tiresias.slurm_plugin.config import DEFAULT, Loaded, load
+from tiresias.slurm_plugin.views.text import printable
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="default: /etc/tiresias/tiresias.toml")
+    parser.add_argument("--json", action="store_true", help='{"KEY": {"value": ..., "source": "..."}}; inf as text')
+
+
+def run(args: argparse.Namespace) -> int:
+    loaded = load(args.file, {})
+    if args.json:
+        print_json(
+            {key: {"value": _plain(loaded.value(key)), "source": source} for key, source in loaded.sources.items()}
+        )
+    else:
+        console().print(_table(loaded))
+    return 0
+
+
+def _table(loaded: Loaded) -> Table:
+    table = Table(box=None, header_style="bright_black", padding=(0, 2, 0, 0))
+    for title in ("key", "value", "from"):
+        table.add_column(title, no_wrap=True)
+    for key, source in loaded.sources.items():
+        style = "" if source == DEFAULT else "bold"
+        value = printable(toml(loaded.value(key)), 60)
+        table.add_row(Text(key, style), Text(value, style), Text(printable(source, 60), style))
+    return table
+
+
+def toml(value: Any) -> str:
+    """`value` as one writes it in the file."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(toml, value))}]"
+    if isinstance(value, str | Path):
+        text = str(value).replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{text}"'
+    return str(value)
+
+
+def _plain(value: Any) -> Any:
+    """As JSON can hold it: no path, no tuple, no infinity."""
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Path) or (isinstance(value, float) and math.isinf(value)):
+        return str(value)
+    return value

@@ -1,0 +1,44 @@
+"""Why a job waits, runs or was preempted: its place in the order, its runs, and what was decided about it.
+
+JOBID is what squeue prints (%i): 123, 123_4 for an array task, 123+1 for a part of a heterogeneous job.
+
+examples:
+  tiresias explain 123
+  tiresias explain 123_4 --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from typing import cast
+
+from tiresias.errors import UsageError
+from tiresias.slurm_plugin.commands.terminal import add_socket_option, console, print_json, socket_path
+from tiresias.slurm_plugin.control_socket import ask
+from tiresias.slurm_plugin.views.explain import render_explanation
+from tiresias.slurm_plugin.views.published import Explanation
+from tiresias.slurm_plugin.views.text import printable
+
+_JOB_ID = re.compile(r"[0-9]{1,10}([_+][0-9]{1,10})?")  # squeue(1), JOBID
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("job", metavar="JOBID", help="as squeue prints it, such as 123 or 123_4")
+    parser.add_argument("--json", action="store_true", help="the controller's answer as it is")
+    add_socket_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    if not _JOB_ID.fullmatch(args.job):
+        raise UsageError(
+            f"{printable(repr(args.job), 40)} is no job id: give it as squeue prints it, such as 123 or 123_4"
+        )
+    answer = cast(Explanation, ask(socket_path(args), {"op": "explain", "job": args.job}))
+    if args.json:
+        print_json(answer)
+    else:
+        screen = console()
+        screen.print(render_explanation(answer, screen.width, time.time()))
+    return 0
