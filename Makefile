@@ -1,0 +1,70 @@
+# make demo     builds a private Slurm and runs real jobs under Tiresias and under stock FIFO, side by side
+# make test     everything that CI runs
+#
+# Variables of the demo:
+#   JOBS=60            how many jobs; 480 is the paper's whole testbed
+#   TIME_SCALE=40      seconds of the trace per second
+#   COMPRESS=3         brings arrivals closer together, so that few jobs compete as many do; 1 from 480 jobs on
+#   TRACE=FILE         another trace (default: the shipped testbed480_seed1.csv, else the same workload generated)
+#   POLICIES=las,slurm-fifo
+
+PYTHON ?= python3
+VENV ?= .venv
+JOBS ?= 60
+TIME_SCALE ?= 40
+COMPRESS ?= $(shell [ $(JOBS) -ge 480 ] && echo 1 || echo 3)
+POLICIES ?= las,slurm-fifo
+TRACE ?= $(wildcard ../shared/data/testbed480_seed1.csv)
+OUT := demo-out
+
+.PHONY: demo test lint venv bench clean system
+.DEFAULT_GOAL := demo
+
+demo: system $(VENV)/.runs
+	@mkdir -p $(OUT)
+	@trace="$(TRACE)"; [ -n "$$trace" ] || { trace=$(OUT)/workload.csv; $(VENV)/bin/tiresias sandbox workload > $$trace; }; \
+	echo "demo: the first $(JOBS) jobs of $$trace, arrivals $(COMPRESS) times closer, $(TIME_SCALE) seconds of it in one of ours"; \
+	$(VENV)/bin/tiresias sandbox replay $$trace --policy $(POLICIES) --jobs $(JOBS) --compress $(COMPRESS) \
+	  --time-scale $(TIME_SCALE) --json $(OUT)/result.json
+
+test: lint
+	$(VENV)/bin/python -m pytest
+
+lint: system $(VENV)/.develops
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+venv: $(VENV)/.develops
+
+bench: system $(VENV)/.develops
+	@for each in bench/*.py; do [ -e "$$each" ] || continue; echo "$$each"; $(VENV)/bin/python $$each; done
+
+# Debian packages that the private cluster needs; only what is missing is installed.
+system:
+	@need=""; \
+	has() { PATH="$$PATH:/usr/sbin:/sbin" command -v "$$1" > /dev/null; }; \
+	has mmdebstrap || need="$$need mmdebstrap"; \
+	has bwrap || need="$$need bubblewrap"; \
+	has ip || need="$$need iproute2"; \
+	has nsenter && has unshare && has setpriv || need="$$need util-linux"; \
+	$(PYTHON) -c "import venv, ensurepip" 2> /dev/null || need="$$need python3-venv"; \
+	[ -z "$$need" ] && exit 0; \
+	[ "$$(id -u)" = 0 ] || { echo "missing:$$need. Run as root: apt-get install$$need" >&2; exit 1; }; \
+	echo "installing$$need"; export DEBIAN_FRONTEND=noninteractive; \
+	install="apt-get install -qq -y --no-install-recommends$$need"; \
+	$$install > /dev/null 2>&1 || { apt-get update -qq && $$install > /dev/null; }
+
+$(VENV)/.runs: pyproject.toml
+	@$(PYTHON) -m venv $(VENV)
+	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check -e .
+	@touch $@
+
+# pip learned to read dependency groups in 25.1; Debian 12 brings 23.0
+$(VENV)/.develops: $(VENV)/.runs
+	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check 'pip>=25.1'
+	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --group dev
+	@touch $@
+
+clean:
+	rm -rf $(OUT) $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,123 @@
+"""Run a trace as real jobs on private clusters, one per policy, and compare their job completion times.
+
+Policies: las, fifo, best_effort are this product's, in exact mode; slurm-fifo and slurm-backfill are stock Slurm with sched/builtin
+and sched/backfill, where every job has the same generous time limit. All clusters run side by side unless --sequential.
+Times in the table are seconds of the trace: what was measured, multiplied by the time scale.
+
+Examples:
+  tiresias sandbox replay testbed480_seed1.csv --policy las,slurm-fifo
+  tiresias sandbox replay trace.csv --policy las --jobs 60 --compress 3 --json out.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from tiresias.errors import UsageError
+from tiresias.sandbox import replay_setup, report
+from tiresias.sandbox.replay_session import Outcome, side_by_side
+from tiresias.sandbox.replay_setup import LABELS, Options
+from tiresias.sandbox.rootfs import SUITES
+from tiresias.simulator.trace import read_trace
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    default = Options()
+    parser.add_argument(
+        "trace",
+        type=Path,
+        metavar="TRACE.csv",
+        help="header job_id,submit_time,num_gpus,duration[,user,vc,model,status]",
+    )
+    parser.add_argument("--policy", required=True, metavar="P[,P...]", help=f"some of {', '.join(LABELS)}")
+    parser.add_argument(
+        "--time-scale",
+        type=float,
+        default=default.time_scale,
+        metavar="X",
+        help="seconds of the trace per second (default: %(default)s)",
+    )
+    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="only the first N")
+    parser.add_argument(
+        "--compress",
+        type=float,
+        default=1.0,
+        metavar="X",
+        help="bring arrivals X times closer together, so that few jobs compete too",
+    )
+    parser.add_argument("--nodes", type=int, default=default.nodes, metavar="N", help="default: %(default)s")
+    parser.add_argument(
+        "--gpus-per-node", type=int, default=default.gpus_per_node, metavar="N", help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--threshold",
+        default=str(replay_setup.THRESHOLD),
+        metavar="S[,...]",
+        help="las' queue limits, GPU-seconds of the trace (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--suite",
+        choices=SUITES,
+        default=default.suite,
+        help="Debian suite, hence Slurm version (default: %(default)s)",
+    )
+    parser.add_argument("--sequential", action="store_true", help="one policy after the other")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there")
+    parser.add_argument(
+        "--watch", action=argparse.BooleanOptionalAction, default=None, help="live view (default: on a terminal)"
+    )
+    parser.add_argument("--keep", action="store_true", help="leave the clusters' folders, logs and journals for a look")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code 1 when an invariant is broken: the table is printed nevertheless."""
+    policies, options, console = list(dict.fromkeys(args.policy.split(","))), _options(args), Console(stderr=True)
+    jobs = replay_setup.take(read_trace(args.trace), args.jobs, args.compress)
+    replay_setup.check(policies, jobs, options)
+    watch = console.is_terminal if args.watch is None else args.watch
+    outcomes: dict[str, Outcome] = {}
+    for group in [[name] for name in policies] if args.sequential else [policies]:
+        outcomes |= side_by_side(group, jobs, options, console, watch=watch, keep=args.keep)
+    baseline = policies[0]
+    if args.json:
+        args.json.write_text(json.dumps(_document(outcomes, baseline, args), indent=2) + "\n")
+    title = (
+        f"{len(jobs)} jobs of {args.trace.name} on {options.nodes} x {options.gpus_per_node} GPUs; "
+        f"times are seconds of the trace: measured x {options.time_scale:g}"
+    )
+    Console().print(report.table(outcomes, baseline, LABELS, title))
+    for line in (broken := report.broken(outcomes)):
+        console.print(f"BROKEN: {line}", style="bold red", highlight=False)
+    return 1 if broken else 0
+
+
+def _options(args: argparse.Namespace) -> Options:
+    for name in ("time_scale", "compress", "nodes", "gpus_per_node"):
+        if not (math.isfinite(value := getattr(args, name)) and value > 0):
+            raise UsageError(f"--{name.replace('_', '-')} is {value}: it must be above 0")
+    if args.jobs < 0:
+        raise UsageError(f"--jobs is {args.jobs}: it must be 0 (all) or more")
+    return Options(args.time_scale, args.nodes, args.gpus_per_node, args.suite, _thresholds(args.threshold))
+
+
+def _thresholds(text: str) -> tuple[float, ...]:
+    try:
+        values = tuple(float(word) for word in text.split(","))
+    except ValueError:
+        values = ()
+    if not values or any(not 0 < value < math.inf for value in values) or list(values) != sorted(set(values)):
+        raise UsageError(f"--threshold {text!r}: write rising numbers of GPU-seconds such as 3200,32000")
+    return values
+
+
+def _document(outcomes: dict[str, Outcome], baseline: str, args: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "trace": args.trace.name, "time_scale": args.time_scale, "compress": args.compress, "policies": outcomes,
+        "baseline": baseline, "ratios": report.ratios(outcomes, baseline),
+    }  # fmt: skip

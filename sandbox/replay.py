@@ -1,0 +1,243 @@
+"""Runs a trace as real jobs under one policy, on a cluster of its own.
+
+    with Replay("las", jobs, options) as replay:
+        replay.begin(time.time())
+        while not replay.over():
+            time.sleep(1.0)
+        results = replay.results()
+
+Everything that moves is outside this process: one submitter per user, the controller for our own policies, Slurm, the
+trainers. They leave files in the cluster's /shared, which this reads; nothing here delays a job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tiresias.errors import TiresiasError
+from tiresias.sandbox import replay_setup
+from tiresias.sandbox.cluster import Cluster
+from tiresias.sandbox.replay_results import JobLog, JobResult
+from tiresias.sandbox.replay_setup import FOLDER, OURS, USERS, Options
+from tiresias.simulator.trace import TraceJob
+from tiresias.slurm_plugin.control_socket import ask
+
+STALLED = 60.0  # seconds without any event before Slurm is asked whether it still knows the jobs
+READY = 60.0  # seconds for the controller to answer
+CONTROL_SOCKET = "run/tiresias/control.sock"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    jobs: int
+    submitted: int
+    running: int
+    finished: int
+
+    @property
+    def waiting(self) -> int:
+        return self.submitted - self.running - self.finished
+
+
+class Replay:
+    def __init__(self, policy: str, jobs: Sequence[TraceJob], options: Options, keep: bool = False) -> None:
+        """Brings the cluster and, for our policies, the controller up. Raises TiresiasError, Unavailable."""
+        self.policy, self.jobs, self.options, self.keep = policy, jobs, options, keep
+        self.cluster = Cluster.up(replay_setup.cluster_spec(policy, options, f"replay-{policy}-{os.getpid()}"))
+        self._processes: list[subprocess.Popen[Any]] = []
+        self._moved = self.started = self.ended = 0.0
+        self.last_progress = Progress(len(jobs), 0, 0, 0)
+        try:
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Replay:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def begin(self, start: float) -> None:
+        """Job J is submitted at `start` + its submit_time / time_scale."""
+        self.started = self._moved = start
+        limit = replay_setup.time_limit(self.jobs, self.options)
+        plans: dict[str, list[str]] = {user: [] for user in USERS}
+        for row, job in enumerate(self.jobs):
+            user, command = replay_setup.submission(job, row, self.policy, self.options, limit)
+            at = start + job.submit_time / self.options.time_scale
+            plans[user].append(json.dumps({"job": job.job_id, "at": at, "command": command}))
+        for user, plan in plans.items():
+            self._submit(user, plan)
+
+    def progress(self) -> Progress:
+        """Reads what is new; call it about once a second."""
+        unfinished = [log for log in self._logs.values() if not log.finished]
+        before = [(len(log.runs), log.running) for log in unfinished]
+        for log in unfinished:
+            log.follow()
+        if before != [(len(log.runs), log.running) for log in unfinished]:
+            self._moved = time.time()
+        self.last_progress = self._count()
+        return self.last_progress
+
+    def over(self) -> bool:
+        """Every job has finished; or none can any more, because Slurm knows no unfinished job."""
+        counts = self.progress()
+        self._look_after_processes(counts)
+        stalled = counts.submitted == counts.jobs and time.time() - self._moved > STALLED
+        if counts.finished < counts.jobs and not (stalled and not self._known_to_slurm()):
+            return False
+        self.ended = self.ended or time.time()
+        return True
+
+    def status(self) -> dict[str, Any]:
+        """What the controller publishes; {} when it is busy or there is none."""
+        if self.policy not in OURS:
+            return {}
+        with contextlib.suppress(TiresiasError):
+            return ask(self._host_path(CONTROL_SOCKET), {"op": "status"}, timeout=2.0)
+        return {}
+
+    def results(self) -> list[JobResult]:
+        submitted = self._submitted()
+        results = []
+        for job in self.jobs:
+            entry, log = submitted.get(job.job_id, {}), self._logs[job.job_id]
+            log.follow()
+            moment = float(entry.get("time", self.started + job.submit_time / self.options.time_scale))
+            results.append(
+                JobResult(job, str(entry.get("id", "")), moment, tuple(log.runs), log.finish, log.steps, log.curve)
+            )
+        return results
+
+    @property
+    def journal(self) -> Path:
+        """The controller's state; read it when the controller has stopped."""
+        return self.cluster.folder / "lib" / "journal.sqlite"
+
+    def stop_controller(self) -> None:
+        """As an admin would: with SIGTERM, and it lifts its holds."""
+        if self.policy in OURS and self.cluster.alive():
+            self.cluster.run(["pkill", "-TERM", "-f", "tiresias controller"], check=False, timeout=20)
+            _end(self._processes[0])
+
+    def close(self) -> None:
+        """Ends everything; the cluster's folder goes too, unless it is kept to be looked at."""
+        with contextlib.suppress(TiresiasError, subprocess.TimeoutExpired):
+            self.stop_controller()
+        for process in self._processes:
+            _end(process)
+        if self.keep:
+            self.cluster.kill()
+        else:
+            self.cluster.down()
+
+    # -- inner --------------------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        self.folder = self.cluster.shared / Path(FOLDER).name
+        for name in ("", "results", "output", "logs", "checkpoints"):
+            (self.folder / name).mkdir()
+            (self.folder / name).chmod(0o1777)
+        (self.folder / "job.sh").write_text(replay_setup.SCRIPT)
+        self._logs = {job.job_id: JobLog(self.folder / "results" / f"{job.job_id}.jsonl") for job in self.jobs}
+        if self.policy in OURS:
+            self._make_job_roots()
+            self._start_controller()
+
+    def _make_job_roots(self) -> None:
+        for name in ("control", "checkpoints"):
+            folder = self.cluster.shared / "tiresias" / name
+            folder.mkdir(parents=True)
+            folder.chmod(0o1777)
+
+    def _start_controller(self) -> None:
+        config = self.folder / "tiresias.toml"
+        config.write_text(replay_setup.controller_config(self.policy, self.options))
+        command = ["tiresias", "controller", "--config", f"{FOLDER}/{config.name}"]
+        self._processes.append(self._background("controller", command, self.cluster.spec.daemon_user))
+        deadline = time.monotonic() + READY
+        while not self.status():
+            if self._processes[-1].poll() is not None or time.monotonic() > deadline:
+                raise TiresiasError(f"the controller does not start: {_last_line(self.folder / 'logs/controller')}")
+            time.sleep(0.1)
+
+    def _submit(self, user: str, plan: Sequence[str]) -> None:
+        (self.folder / f"plan-{user}.jsonl").write_text("\n".join(plan))
+        command = [
+            "python3", "-m", "tiresias.sandbox.replay_submitter", f"{FOLDER}/plan-{user}.jsonl", f"{FOLDER}/submitted-{user}.jsonl"
+        ]  # fmt: skip
+        self._processes.append(self._background(f"submitter-{user}", command, user))
+
+    def _background(self, name: str, command: list[str], user: str) -> subprocess.Popen[Any]:
+        environment = {
+            "TIRESIAS_CONTROL_ROOT": "/shared/tiresias/control", "TIRESIAS_CHECKPOINT_ROOT": "/shared/tiresias/checkpoints",
+        }  # fmt: skip
+        with (self.folder / "logs" / name).open("wb") as log:
+            return self.cluster.popen(
+                command,
+                user=user,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _count(self) -> Progress:
+        logs = self._logs.values()
+        return Progress(
+            len(self.jobs), len(self._submitted()), sum(log.running for log in logs), sum(log.finished for log in logs)
+        )
+
+    def _submitted(self) -> dict[str, dict[str, Any]]:
+        entries = {}
+        for user in USERS:
+            path = self.folder / f"submitted-{user}.jsonl"
+            for line in path.read_text().splitlines() if path.exists() else []:
+                with contextlib.suppress(ValueError):  # the last line may be half written
+                    entry = json.loads(line)
+                    entries[str(entry["job"])] = entry
+        return entries
+
+    def _look_after_processes(self, counts: Progress) -> None:
+        """Raises TiresiasError when the controller or a submitter has died, or a submission was refused."""
+        for process in self._processes:
+            if process.poll() not in (None, 0):
+                raise TiresiasError(
+                    f"a part of the replay died (exit {process.returncode}); logs: {self.folder / 'logs'}"
+                )
+        for entry in self._submitted().values():
+            if entry["error"]:
+                raise TiresiasError(f"job {entry['job']} was not accepted: {entry['error'].splitlines()[-1]}")
+
+    def _known_to_slurm(self) -> bool:
+        return bool(self.cluster.run(["squeue", "-h", "-o", "%i"]).stdout.strip())
+
+    def _host_path(self, inside: str) -> Path:
+        return Path(f"/proc/{self.cluster.init.pid}/root") / inside
+
+
+def _end(process: subprocess.Popen[Any]) -> None:
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").split("\n") if log.exists() else []
+    return next((line for line in reversed(lines) if line.strip()), "it wrote nothing")

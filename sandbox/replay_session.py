@@ -1,0 +1,111 @@
+"""Replays one trace under several policies at once, shows it while it runs, and measures it when it is over."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+from rich.console import Console
+from rich.live import Live
+
+from tiresias.errors import TiresiasError
+from tiresias.sandbox import replay_invariants, replay_view, report
+from tiresias.sandbox.replay import Replay
+from tiresias.sandbox.replay_results import slurm_runs
+from tiresias.sandbox.replay_setup import OURS, Options
+from tiresias.simulator.trace import TraceJob
+from tiresias.slurm_plugin.views.published import Status
+from tiresias.slurm_plugin.views.status import render_status
+
+LOOK = 1.0  # seconds between looks at the jobs
+LINE_EVERY = 15.0  # seconds between lines where there is no terminal
+LEAD = 2.0  # seconds from the last cluster's start to the trace's zero
+
+Outcome = dict[str, Any]
+
+
+def side_by_side(
+    policies: Sequence[str], jobs: Sequence[TraceJob], options: Options, console: Console, *, watch: bool, keep: bool
+) -> dict[str, Outcome]:
+    """Policy -> the report's summary, wall_seconds and `invariants`. Raises TiresiasError when a part of it died."""
+    with contextlib.ExitStack() as stack:
+        replays = _bring_up(policies, jobs, options, keep, stack)
+        start = time.time() + LEAD
+        for replay in replays:
+            replay.begin(start)
+        with _display(console, watch) as show:
+            while not _all_over(replays):
+                show(replays, time.time() - start, options)
+                time.sleep(LOOK)
+        return {replay.policy: _measure(replay, options) for replay in replays}
+
+
+def _bring_up(
+    policies: Sequence[str], jobs: Sequence[TraceJob], options: Options, keep: bool, stack: contextlib.ExitStack
+) -> list[Replay]:
+    """All at once; if one fails, the others are taken down again."""
+    with ThreadPoolExecutor(len(policies)) as pool:
+        pending = [pool.submit(Replay, policy, jobs, options, keep) for policy in policies]
+    errors = [error for each in pending if (error := each.exception())]
+    replays = [stack.enter_context(each.result()) for each in pending if not each.exception()]
+    if errors:
+        raise errors[0]
+    return replays
+
+
+def _all_over(replays: Sequence[Replay]) -> bool:
+    """Looks at every one, even after the first that is not over."""
+    over = [replay.over() for replay in replays]
+    return all(over)
+
+
+def _measure(replay: Replay, options: Options) -> Outcome:
+    results = replay.results()
+    replay.stop_controller()
+    slurm = slurm_runs(replay.cluster.log / "jobcomp.log")
+    invariants = replay_invariants.count(results, slurm)
+    if replay.policy in OURS:
+        invariants |= replay_invariants.compare_ledger(results, slurm, replay.journal)
+    return {
+        **report.summary(results, options.gpus, options.time_scale),
+        "wall_seconds": replay.ended - replay.started,
+        "invariants": invariants,
+    }
+
+
+class _Show:
+    """Draws the live view, or a line now and then where there is no terminal."""
+
+    def __init__(self, console: Console, live: Live | None) -> None:
+        self._console, self._live, self._next = console, live, 0.0
+
+    def __call__(self, replays: Sequence[Replay], seconds: float, options: Options) -> None:
+        progress = {replay.policy: replay.last_progress for replay in replays}
+        if self._live:
+            self._live.update(
+                replay_view.render(progress, seconds, options.time_scale, self._status(replays)), refresh=True
+            )
+        elif seconds >= self._next:
+            self._console.print(replay_view.line(progress, seconds), highlight=False, soft_wrap=True)
+            self._next = seconds + LINE_EVERY
+
+    def _status(self, replays: Sequence[Replay]) -> Any:
+        status = next((status for replay in replays if (status := replay.status())), None)
+        height = self._console.height - len(replays) - 3
+        if status is None or height < 8:
+            return None
+        with contextlib.suppress(TiresiasError):
+            return render_status(cast(Status, status), self._console.width, height, time.time())
+        return None
+
+
+@contextlib.contextmanager
+def _display(console: Console, watch: bool) -> Iterator[_Show]:
+    if not watch:
+        yield _Show(console, None)
+        return
+    with Live(console=console, auto_refresh=False, transient=True, screen=False) as live:
+        yield _Show(console, live)

@@ -1,0 +1,126 @@
+"""What a policy of a replay runs on, and what it is asked to run. Pure: options in, specifications and texts out.
+
+Our policies (las, fifo, best_effort) run in the controller's exact mode; their jobs are submitted with tsbatch. slurm-
+fifo and slurm-backfill are stock Slurm, sched/builtin and sched/backfill, with the same jobs submitted with plain
+sbatch: no supervisor, no hooks.
+
+All jobs get the same time limit, as nobody knows better in advance: the longest duration of the trace with the worst
+placement, in whole minutes, which is all that Slurm knows. Backfilling has no more to go by. `OverTimeLimit=UNLIMITED`:
+no job is ever killed for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tiresias.errors import UsageError
+from tiresias.sandbox.models import MODELS
+from tiresias.sandbox.slurm_conf import SCHEDULER_PARAMETERS, ClusterSpec
+from tiresias.simulator.trace import TraceJob
+
+OURS = {"las": "Tiresias-L", "fifo": "Tiresias, FIFO", "best_effort": "Tiresias, best effort"}
+STOCK = {"slurm-fifo": "Slurm FIFO", "slurm-backfill": "Slurm backfill"}
+LABELS = OURS | STOCK
+USERS = ("alice", "bob")
+FOLDER = "/shared/replay"  # inside the cluster
+SCRIPT = f"""\
+#!/bin/bash
+export TIRESIAS_CHECKPOINT_DIR=${{TIRESIAS_CHECKPOINT_DIR:-{FOLDER}/checkpoints/$SLURM_JOB_ID}}
+exec python3 -m tiresias.sandbox.trainer "$@"
+"""
+THRESHOLD = 3200.0  # GPU-seconds: the paper's testbed, section 5.2
+MIN_RUN = 60.0  # seconds
+CHECKPOINT_EVERY = 600.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Times are the trace's; time_scale says how many of its seconds pass in one of ours."""
+
+    time_scale: float = 30.0
+    nodes: int = 15
+    gpus_per_node: int = 4
+    suite: str = "forky"
+    thresholds: tuple[float, ...] = (THRESHOLD,)
+
+    @property
+    def gpus(self) -> int:
+        return self.nodes * self.gpus_per_node
+
+
+def check(policies: Sequence[str], jobs: Sequence[TraceJob], options: Options) -> None:
+    """Raises UsageError for what cannot be replayed."""
+    for name in policies:
+        if name not in LABELS:
+            raise UsageError(f"no policy {name!r} here: use some of {', '.join(LABELS)}")
+    if not jobs:
+        raise UsageError("the trace has no jobs")
+    if (largest := max(jobs, key=lambda job: job.num_gpus)).num_gpus > options.gpus:
+        raise UsageError(
+            f"job {largest.job_id} asks for {largest.num_gpus} GPUs, the cluster has {options.gpus}: "
+            "use more --nodes or --gpus-per-node"
+        )
+
+
+def take(jobs: Sequence[TraceJob], count: int, compress: float) -> list[TraceJob]:
+    """The first `count` jobs (0: all), their arrivals `compress` times closer together, from zero."""
+    chosen = list(jobs[:count] if count else jobs)
+    first = chosen[0].submit_time if chosen else 0.0
+    return [replace(job, submit_time=(job.submit_time - first) / compress) for job in chosen]
+
+
+def cluster_spec(policy: str, options: Options, name: str) -> ClusterSpec:
+    settings = {"SchedulerParameters": f"{SCHEDULER_PARAMETERS},bf_resolution=1", "OverTimeLimit": "UNLIMITED"}
+    return ClusterSpec(
+        name=name, suite=options.suite, nodes=options.nodes, gpus_per_node=options.gpus_per_node,
+        cpus_per_node=max(16, options.gpus_per_node), scheduler="builtin" if policy == "slurm-fifo" else "backfill",
+        hooks=policy in OURS, settings=settings,
+    )  # fmt: skip
+
+
+def controller_config(policy: str, options: Options) -> str:
+    """tiresias.toml: the paper's knobs divided by the time scale, and a controller as quick as the cluster is."""
+    scale = options.time_scale
+    return f"""\
+mode = "exact"
+partitions = ["gpu"]
+period = 1.0
+poll = 0.05
+
+[paths]
+state = "/var/lib/tiresias"
+run = "/run/tiresias"
+control = "/shared/tiresias/control"
+checkpoints = "/shared/tiresias/checkpoints"
+
+[policy]
+name = "{policy}"
+thresholds = {[threshold / scale for threshold in options.thresholds]}
+min_run = {MIN_RUN / scale}
+
+[preemption]
+deadline = 30.0
+backoff = 5.0
+"""
+
+
+def submission(job: TraceJob, row: int, policy: str, options: Options, limit: int) -> tuple[str, list[str]]:
+    """(user, command line that submits it): every GPU comes with one task and one CPU, on whatever nodes."""
+    gpus = str(job.num_gpus)
+    model = job.model.lower() if job.model.lower() in MODELS else "resnet50"
+    command = "tsbatch" if policy in OURS else "sbatch"
+    return USERS[row % len(USERS)], [
+        command, "--parsable", f"--job-name={model}-{job.job_id}", f"--gpus={gpus}", f"--ntasks={gpus}", "--cpus-per-task=1",
+        "--gpus-per-task=1", f"--time={limit}", f"--output={FOLDER}/output/%j.out", f"{FOLDER}/job.sh",
+        "--job", job.job_id, "--model", model, "--gpus", gpus, "--seconds", str(job.duration),
+        "--time-scale", str(options.time_scale), "--gpus-per-node", str(options.gpus_per_node),
+        "--checkpoint-every", str(CHECKPOINT_EVERY / options.time_scale), "--results", f"{FOLDER}/results",
+    ]  # fmt: skip
+
+
+def time_limit(jobs: Sequence[TraceJob], options: Options) -> int:
+    """Minutes, the same for every job."""
+    worst = max(model.spread for model in MODELS.values())
+    return math.ceil(max(job.duration for job in jobs) * worst / options.time_scale / 60)

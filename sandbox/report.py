@@ -1,0 +1,96 @@
+"""The table at the end of a replay: per policy and as ratios. Pure: results in, numbers and a rich table out.
+
+All times are in seconds of the trace: measured ones are multiplied by the time scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from tiresias.sandbox.replay_results import JobResult
+
+Summary = dict[str, float]
+
+ROWS = {  # key -> (what it is called, how it is printed)
+    "mean_jct": ("mean JCT", "{:,.0f} s"),
+    "median_jct": ("median JCT", "{:,.0f} s"),
+    "p95_jct": ("95th percentile JCT", "{:,.0f} s"),
+    "mean_queueing": ("mean queueing", "{:,.0f} s"),
+    "makespan": ("makespan", "{:,.0f} s"),
+    "preemptions": ("preemptions", "{:,.0f}"),
+    "gpu_utilization": ("GPU utilization", "{:.1%}"),
+    "jobs": ("jobs finished", "{:,.0f}"),
+}
+RATIOS = ("mean_jct", "median_jct", "p95_jct", "mean_queueing", "makespan")
+BROKEN_UNLESS_ZERO = ("lost", "run_twice", "steps_redone", "curves_differ", "ledger_missing")
+
+
+def summary(results: Sequence[JobResult], gpus: int, time_scale: float) -> Summary:
+    """The keys of `tiresias simulate --json`, and mean_first_queueing: the mean wait for the first start.
+
+    Queueing is all the time of a job in which its trainer did not run. gpu_utilization: GPU-seconds of training /
+    (gpus x makespan). nan where no job has finished.
+    """
+    done = [result for result in results if result.finished]
+    jct = np.array([result.jct for result in done]) * time_scale
+    training = np.array([result.training for result in done]) * time_scale
+    widths = np.array([result.job.num_gpus for result in done], dtype=float)
+    makespan = _makespan(done) * time_scale
+    return {
+        "mean_jct": _mean(jct), "median_jct": _percentile(jct, 50), "p95_jct": _percentile(jct, 95),
+        "p99_jct": _percentile(jct, 99), "makespan": makespan, "mean_queueing": _mean(jct - training),
+        "mean_first_queueing": _mean(np.array([result.runs[0].start - result.submit for result in done]) * time_scale),
+        "preemptions": sum(len(result.runs) - 1 for result in results if result.runs),
+        "gpu_utilization": float(widths @ training / (gpus * makespan)) if done else float("nan"), "jobs": len(done),
+    }  # fmt: skip
+
+
+def ratios(summaries: Mapping[str, Summary], baseline: str) -> dict[str, Summary]:
+    """How many times larger each policy's times are than the baseline's; nothing where the baseline's is zero."""
+    ours = summaries[baseline]
+    return {
+        name: {key: other[key] / ours[key] for key in RATIOS if ours[key] > 0}
+        for name, other in summaries.items() if name != baseline
+    }  # fmt: skip
+
+
+def broken(outcomes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A line for each invariant that does not hold."""
+    return [
+        f"{name}: {key.replace('_', ' ')} is {each['invariants'][key]:g}"
+        for name, each in outcomes.items()
+        for key in BROKEN_UNLESS_ZERO
+        if each["invariants"].get(key, 0)
+    ]
+
+
+def table(summaries: Mapping[str, Summary], baseline: str, labels: Mapping[str, str], title: str) -> Table:
+    """One column a policy, one more for each ratio to the baseline."""
+    against = ratios(summaries, baseline)
+    result = Table(title=title, title_justify="left")
+    result.add_column("")
+    for name in summaries:
+        result.add_column(labels.get(name, name), justify="right")
+    for name in against:
+        result.add_column(f"{labels.get(name, name)} / {labels.get(baseline, baseline)}", justify="right")
+    for key, (what, form) in ROWS.items():
+        cells = [form.format(values[key]) for values in summaries.values()]
+        result.add_row(what, *cells, *(f"{each[key]:.2f}x" if key in each else "" for each in against.values()))
+    return result
+
+
+def _makespan(done: Sequence[JobResult]) -> float:
+    """From the first submission to the last end."""
+    return max(result.finish for result in done) - min(result.submit for result in done) if done else float("nan")
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def _percentile(values: np.ndarray, percent: float) -> float:
+    return float(np.percentile(values, percent)) if len(values) else float("nan")
