@@ -5,6 +5,7 @@ Everything here is in seconds of this machine's clock; `report` turns them into 
 
 from __future__ import annotations
 
+import calendar
 import json
 import math
 import time
@@ -145,4 +146,4 @@ def slurm_runs(log: Path) -> dict[str, list[SlurmRun]]:
 
 
 def _epoch(text: str) -> int:
-    return int(time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S")))
+    return calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))

@@ -1,0 +1,65 @@
+"""What a replay asks of its clusters; its mistakes in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tiresias.errors import UsageError
+from tiresias.sandbox import replay_setup
+from tiresias.sandbox.replay_setup import LABELS, OURS, Options
+from tiresias.sandbox.workload import generate
+from tiresias.simulator.trace import TraceJob
+from tiresias.slurm_plugin.config import load_config
+
+JOBS = [TraceJob("a", 100.0, 8, 7200.0, "", "", "vgg19", ""), TraceJob("b", 160.0, 1, 60.0, "", "", "own", "")]
+
+
+@pytest.mark.parametrize("policy", OURS)
+def test_the_controller_takes_the_config(policy: str, tmp_path: Path) -> None:
+    file = tmp_path / "tiresias.toml"
+    file.write_text(replay_setup.controller_config(policy, Options(time_scale=32.0, thresholds=(3200.0, 32000.0))))
+    config = load_config(file, {})
+    assert config.mode == "exact"
+    assert config.policy.name == policy
+    assert config.policy.thresholds == (100.0, 1000.0)
+
+
+def test_ours_go_through_tsbatch_and_stock_through_sbatch() -> None:
+    for policy in LABELS:
+        user, command = replay_setup.submission(JOBS[0], 0, policy, Options(), 7)
+        assert user == "alice"
+        assert command[0] == ("tsbatch" if policy in OURS else "sbatch")
+        assert {"--gpus=8", "--ntasks=8", "--gpus-per-task=1", "--time=7"} <= set(command)
+        assert command[command.index("--seconds") + 1] == "7200.0"
+
+
+def test_a_model_that_we_do_not_know_becomes_one_that_we_do() -> None:
+    user, command = replay_setup.submission(JOBS[1], 1, "las", Options(), 7)
+    assert user == "bob"
+    assert command[command.index("--model") + 1] == "resnet50"
+
+
+def test_time_limit_covers_the_longest_job_in_the_worst_place() -> None:
+    assert replay_setup.time_limit(JOBS, Options(time_scale=30.0)) == 7  # 7200 s * 1.67 / 30 = 401 s
+
+
+def test_take_starts_at_zero_and_compresses() -> None:
+    taken = replay_setup.take(JOBS, 0, 3.0)
+    assert [job.submit_time for job in taken] == [0.0, 20.0]
+    assert len(replay_setup.take(JOBS, 1, 1.0)) == 1
+    assert replay_setup.take([], 5, 1.0) == []
+
+
+def test_mistakes_are_told_in_one_line() -> None:
+    with pytest.raises(UsageError, match="no policy 'lax' here: use some of las"):
+        replay_setup.check(["lax"], JOBS, Options())
+    with pytest.raises(UsageError, match="job a asks for 8 GPUs, the cluster has 4"):
+        replay_setup.check(["las"], JOBS, Options(nodes=1))
+    with pytest.raises(UsageError, match="no jobs"):
+        replay_setup.check(["las"], [], Options())
+
+
+def test_the_testbed_fits() -> None:
+    replay_setup.check(list(LABELS), generate(), Options())

@@ -1,0 +1,62 @@
+"""The table's numbers, worked out by hand."""
+
+from __future__ import annotations
+
+import io
+import math
+
+import pytest
+from rich.console import Console
+
+from tiresias.sandbox import report
+from tiresias.sandbox.replay_results import NEVER, JobResult, Run
+from tiresias.simulator.trace import TraceJob
+
+
+def result(job: str, gpus: int, submit: float, *runs: tuple[float, float], finish: float | None = None) -> JobResult:
+    made = tuple(Run(row, start, 0, 0, 1, 1.0, end, 1) for row, (start, end) in enumerate(runs))
+    trace = TraceJob(job, submit, gpus, 1.0, "", "", "", "")
+    return JobResult(trace, job, submit, made, runs[-1][1] if finish is None else finish, 1, "")
+
+
+TWO = [result("a", 1, 0.0, (1.0, 11.0)), result("b", 4, 2.0, (2.0, 4.0), (8.0, 12.0))]
+
+
+def test_summary_of_two_jobs() -> None:
+    summary = report.summary(TWO, gpus=4, time_scale=10.0)
+    assert summary["mean_jct"] == pytest.approx(105)
+    assert summary["median_jct"] == pytest.approx(105)
+    assert summary["mean_queueing"] == pytest.approx((10 + 40) / 2)
+    assert summary["mean_first_queueing"] == pytest.approx(5)
+    assert summary["makespan"] == pytest.approx(120)
+    assert summary["preemptions"] == 1
+    assert summary["gpu_utilization"] == pytest.approx((1 * 10 + 4 * 6) / (4 * 12))
+    assert summary["jobs"] == 2
+
+
+def test_a_lost_job_is_not_in_the_means() -> None:
+    lost = result("c", 1, 0.0, (1.0, NEVER), finish=NEVER)
+    assert report.summary([*TWO, lost], 4, 10.0)["mean_jct"] == pytest.approx(105)
+    assert math.isnan(report.summary([lost], 4, 10.0)["mean_jct"])
+
+
+def test_ratios_are_to_the_baseline() -> None:
+    ours = report.summary(TWO, 4, 1.0)
+    twice = {key: 2 * value for key, value in ours.items()}
+    assert report.ratios({"las": ours, "slurm-fifo": twice}, "las")["slurm-fifo"]["mean_jct"] == pytest.approx(2)
+
+
+def test_table_shows_each_policy_and_its_ratio() -> None:
+    ours = report.summary(TWO, 4, 10.0)
+    theirs = ours | {"mean_jct": 5.5 * ours["mean_jct"]}
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(report.table({"las": ours, "slurm-fifo": theirs}, "las", {"las": "Tiresias-L"}, "title"))
+    text = console.export_text()
+    assert "Tiresias-L" in text
+    assert "105 s" in text
+    assert "5.50x" in text
+
+
+def test_broken_invariants_are_named() -> None:
+    outcomes = {"las": {"invariants": {"lost": 0, "run_twice": 2}}, "slurm-fifo": {"invariants": {"lost": 0}}}
+    assert report.broken(outcomes) == ["las: run twice is 2"]

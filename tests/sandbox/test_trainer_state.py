@@ -1,0 +1,57 @@
+"""The training state: every iteration counts, and a checkpoint gives back exactly what was saved."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tiresias.sandbox.trainer_state import DamagedState, TrainingState
+
+
+def trained(steps: int, job: str = "7") -> TrainingState:
+    state = TrainingState.fresh(job)
+    state.advance(steps)
+    return state
+
+
+@given(st.lists(st.integers(0, 500), max_size=6))
+def test_pieces_are_the_whole(pieces: list[int]) -> None:
+    state = TrainingState.fresh("7")
+    for until in sorted(pieces):
+        state.advance(until)
+        state = TrainingState.from_bytes(state.to_bytes(100), "7")
+    assert state == trained(max(pieces, default=0))
+
+
+def test_a_lost_or_repeated_iteration_shows() -> None:
+    curves = {trained(steps).curve for steps in range(200)}
+    assert len(curves) == 200
+    repeated = trained(100)
+    repeated.step -= 1  # one iteration is done twice
+    repeated.advance(100)
+    assert repeated.curve != trained(100).curve
+
+
+def test_it_learns() -> None:
+    assert trained(2000).loss < 0.1 * TrainingState.fresh("7").loss
+
+
+def test_jobs_differ() -> None:
+    assert trained(100, "7").curve != trained(100, "8").curve
+
+
+def test_payload_has_the_size_asked_for() -> None:
+    assert len(trained(10).to_bytes(100_000)) - len(trained(10).to_bytes(0)) == 100_000
+
+
+def test_mixed_moments_are_noticed() -> None:
+    one, other = trained(10).to_bytes(64), trained(11).to_bytes(64)
+    mixed = one.partition(b"\n")[0] + b"\n" + other.partition(b"\n")[2]
+    with pytest.raises(DamagedState, match="payload"):
+        TrainingState.from_bytes(mixed, "7")
+
+
+def test_another_jobs_checkpoint_is_refused() -> None:
+    with pytest.raises(DamagedState, match="job 8's"):
+        TrainingState.from_bytes(trained(10, "8").to_bytes(64), "7")
