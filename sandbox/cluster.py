@@ -187,11 +187,12 @@ class Cluster:
         self.start_slurmctld()
 
     def last_error(self) -> str:
-        """The newest line of slurmctld's log that names an error, else its last line."""
-        for log in (self.log / "slurmctld.log", self.log / "init.log"):
-            lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-            if lines:
-                return next((line for line in reversed(lines) if "error:" in line or "fatal:" in line), lines[-1])
+        """The line that most likely says why: the last fatal one, else the last error, else the last of init's own log."""
+        for sign in ("fatal:", "error:", ""):
+            for log in sorted(self.log.glob("*.log"), key=lambda file: file.stat().st_mtime, reverse=True):
+                found = [line for line in log.read_text(errors="replace").splitlines() if sign in line.lower()]
+                if found:
+                    return f"{log.name}: {found[-1]}"
         return "nothing was logged"
 
     def node_states(self) -> list[str]:

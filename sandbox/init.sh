@@ -10,7 +10,7 @@ install -d -o "$daemon_user" -m 0755 /run/tiresias /var/lib/tiresias
 install -d -m 1777 /run/pycache
 setpriv --reuid munge --regid munge --clear-groups munged --num-threads=4 --log-file=/var/log/slurm/munged.log
 if [ -e /etc/slurm/slurmdbd.conf ]; then
-  /etc/slurm/accounting.sh
+  sh /etc/slurm/accounting.sh "$(sed -n 's/^ClusterName=//p' /etc/slurm/slurm.conf)"
 fi
 slurmctld
 for node in "$@"; do

@@ -12,10 +12,11 @@ from tiresias.sandbox.rootfs import USERS, Rootfs
 from tiresias.sandbox.slurm_conf import ClusterSpec
 
 INIT = Path(__file__).with_name("init.sh")
+ACCOUNTING = Path(__file__).with_name("accounting.sh")
 
 
 def provision(spec: ClusterSpec, tree: Rootfs, folder: Path) -> None:
-    for name in (*launch.WRITABLE, *(("db",) if spec.accounting else ())):
+    for name in launch.WRITABLE:
         (folder / name).mkdir(parents=True)
     (folder / "shared").chmod(0o1777)
     (folder / "log").chmod(0o1777)
@@ -23,6 +24,8 @@ def provision(spec: ClusterSpec, tree: Rootfs, folder: Path) -> None:
     _munge_key(tree, folder / "munge")
     _configuration(spec, folder / "etc")
     os.chown(folder / "spool", tree.uid("slurm"), tree.gid("slurm"))
+    if spec.accounting:
+        _accounting(tree, folder)
 
 
 def _homes(base: Path) -> None:
@@ -40,6 +43,16 @@ def _munge_key(tree: Rootfs, folder: Path) -> None:
         os.chown(path, tree.uid("munge"), tree.gid("munge"))
 
 
+def _accounting(tree: Rootfs, folder: Path) -> None:
+    (folder / "db").mkdir()
+    conf = folder / "etc/slurmdbd.conf"
+    conf.write_text(slurm_conf.slurmdbd_conf())
+    conf.chmod(0o600)
+    for path in (conf, folder / "db"):
+        os.chown(path, tree.uid("slurm"), tree.gid("slurm"))
+    shutil.copy(ACCOUNTING, folder / "etc")
+
+
 def _configuration(spec: ClusterSpec, etc: Path) -> None:
     source = _etc_of_the_project()
     job_submit = source / "job_submit.lua"
@@ -47,7 +60,7 @@ def _configuration(spec: ClusterSpec, etc: Path) -> None:
     wired = hooks and job_submit.exists()
     (etc / "slurm.conf").write_text(slurm_conf.slurm_conf(spec, job_submit=wired, hooks=hooks))
     (etc / "gres.conf").write_text(slurm_conf.gres_conf(spec))
-    (etc / "cgroup.conf").write_text(slurm_conf.CGROUP_CONF)
+    (etc / "cgroup.conf").write_text(slurm_conf.cgroup_conf(spec.suite))
     if wired:
         shutil.copy(job_submit, etc / "job_submit.lua")
     shutil.copy(INIT, etc / "init.sh")

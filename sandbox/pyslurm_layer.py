@@ -31,7 +31,7 @@ def ensure(tree: Rootfs, *, say: Callable[[str], None] = lambda line: None) -> P
         return None
     if not tree.slurm_version.startswith(BRIDGED + "."):
         say(
-            f"{tree.suite} has Slurm {tree.slurm_version} now; pyslurm {VERSION} is bridged to {BRIDGED} only: using the command back end"
+            f"{tree.suite} has Slurm {tree.slurm_version} now; pyslurm {VERSION} fits {BRIDGED} only: using the command back end"
         )
         return None
     final = paths.pyslurm_folder() / f"{VERSION}-{_key(tree)}"

@@ -25,7 +25,7 @@ NEED_MB = 1500
 SLURM = ("slurmctld", "slurmd", "slurm-client", "munge")
 PYTHON = ("python3", "python3-numpy", "python3-rich")
 PYSLURM_BUILD = ("libslurm-dev", "slurm-wlm-basic-plugins-dev", "python3-venv", "python3-dev", "gcc")
-ACCOUNTING = ("slurmdbd", "mariadb-server")
+ACCOUNTING = ("slurmdbd", "mariadb-server-core", "mariadb-client-core")
 
 # The uids are fixed, so that files in a cluster's folder mean the same to every tree.
 USERS = {"tiresias": 2000, "alice": 2001, "bob": 2002}
