@@ -1,0 +1,65 @@
+"""The distribution: an sdist that builds the same wheel as the checkout, with every file of every folder in it and no other."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("checkpoint", "profiler", "sandbox", "scheduler", "simulator", "slurm_plugin", "wrappers")
+BUILD = "import sys; from hatchling.build import build_{kind}; print(build_{kind}(sys.argv[1]))"
+
+
+def build(kind: str, source: Path, out: Path) -> Path:
+    out.mkdir(exist_ok=True)
+    command = [sys.executable, "-c", BUILD.format(kind=kind), str(out)]
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return out / done.stdout.split()[-1]
+
+
+def names(wheel: Path) -> set[str]:
+    return {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+
+
+def expected() -> set[str]:
+    """The namespace's own files, and what git knows of the folders, or would know."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "--", *FOLDERS],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split("\n")  # fmt: skip
+    own = {path.name for path in (ROOT / "src/tiresias").iterdir() if path.is_file() and not path.is_symlink()}
+    return {f"tiresias/{name}" for name in (*own, *(name for name in listed if name and (ROOT / name).exists()))}
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """(built from the checkout, built from its sdist)"""
+    base = tmp_path_factory.mktemp("dist")
+    shutil.unpack_archive(build("sdist", ROOT, base / "sdist"), base / "unpacked")
+    (unpacked,) = (base / "unpacked").iterdir()
+    return build("wheel", ROOT, base / "direct"), build("wheel", unpacked, base / "through-sdist")
+
+
+def test_sdist_and_checkout_give_the_same_wheel(wheels: tuple[Path, Path]) -> None:
+    direct, through_sdist = wheels
+    assert names(direct) == names(through_sdist)
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="git tells which files are the project's")
+def test_wheel_has_every_file_and_no_other(wheels: tuple[Path, Path]) -> None:
+    assert names(wheels[0]) == expected()
+
+
+def test_the_wheel_runs_without_the_checkout(wheels: tuple[Path, Path], tmp_path: Path) -> None:
+    zipfile.ZipFile(wheels[1]).extractall(tmp_path)
+    environment = {"PYTHONPATH": str(tmp_path), "PATH": os.environ["PATH"]}
+    command = [sys.executable, "-S", "-c", "import tiresias; print(tiresias.__file__, tiresias.__version__)"]
+    done = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith(str(tmp_path)), done.stderr
