@@ -53,21 +53,21 @@ class SlurmJob:
     uid: int
     account: str
     partition: str
-    state: str  # base state: PENDING, RUNNING, SUSPENDED, COMPLETED, CANCELLED, FAILED, TIMEOUT, NODE_FAIL, PREEMPTED, ...
+    state: str  # base: PENDING, RUNNING, SUSPENDED, COMPLETED, CANCELLED, FAILED, TIMEOUT, NODE_FAIL, PREEMPTED, ...
     completing: bool  # COMPLETING flag: its nodes are not free yet
     reason: str  # JobHeldAdmin, JobHeldUser, BeginTime, Resources, Priority, Dependency, ...
     priority: int  # 0: held
     restarts: int
     submit_time: int
     begin_time: int
-    start_time: int
-    end_time: int
+    start_time: int  # of the run that goes on or has ended; 0 while PENDING (COMPLETING or not)
+    end_time: int  # 0 while RUNNING; PENDING after a requeue: when the last run ended, 0 where that is not known
     time_limit: int  # seconds, 0: unlimited
     gpus: int  # all GPUs asked for (pending) or held (running); 0: CPU only
     gpu_type: str
     gpus_per_node: int  # 0 unless the request fixes it
-    min_nodes: int
-    max_nodes: int  # 0: not limited
+    min_nodes: int  # the request's while PENDING; while it runs the nodes it has, while COMPLETING those left
+    max_nodes: int  # the request's while PENDING; 0: not limited
     cpus: int  # all CPUs asked for
     memory_per_node: int  # MB, 0: not stated this way
     memory_per_cpu: int  # MB, 0: not stated this way
@@ -136,20 +136,24 @@ class Backend(Protocol):
         """One job, read afresh; cheaper than a snapshot."""
 
     def hold(self, job_id: str) -> None:
-        """Admin hold (priority 0); a running job keeps running."""
+        """Admin hold (priority 0), also in place of a user's; a running job keeps running."""
 
     def release(self, job_id: str) -> None:
-        """Lift the hold; on a pending job also begin_time=now, so that a requeued one does not sit out its 121 s."""
+        """Lift the hold, and begin_time=now for a requeued job, so that it does not sit out its 121 s."""
 
     def start(self, job_id: str, nodes: Sequence[str]) -> None:
         """Pin a held pending job to exactly these nodes, make it eligible now, release it."""
 
     def unpin(self, job_id: str, min_nodes: int, max_nodes: int, required: Sequence[str] = ()) -> None:
-        """Undo `start`'s pin on a held pending job: its own node counts (max_nodes 0: as min_nodes) and -w again."""
+        """Undo `start`'s pin on a held pending job: its own node counts (max_nodes 0: not limited) and -w again."""
 
     def signal(self, job_id: str, signal: str) -> None:
-        """Send e.g. "USR2" to the batch step's shell only (scancel --batch)."""
+        """Send e.g. "USR2" to the batch step's shell only (scancel --batch) of a running job."""
 
-    def requeue(self, job_id: str) -> None: ...
+    def requeue(self, job_id: str) -> int:
+        """End the run, queue the job again; returns the second at which Slurm says that the run ended.
+
+        A job that has ended meanwhile stays ended, without an error: read it again.
+        """
 
     def close(self) -> None: ...

@@ -1,0 +1,171 @@
+"""The back end made of Slurm's own commands (squeue, scontrol, sinfo, scancel), from Slurm 22.05 on.
+
+Read through --json, where a job's name and comment are quoted strings that cannot pose as other fields.
+Each call is one process with a deadline. It needs the rights of an Operator.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from tiresias.slurm_plugin.backends import processes, records
+from tiresias.slurm_plugin.backends.memory import Memory, mid_second
+from tiresias.slurm_plugin.backends.protocol import (
+    JobRefused,
+    NoSuchJob,
+    NotRequeueable,
+    SlurmJob,
+    SlurmSnapshot,
+    SlurmUnavailable,
+)
+
+_JOB_ID = re.compile(r"[1-9]\d*([_+]\d+)?")  # 123, 123_4 (array task), 123+1 (het component): squeue(1), JOBID
+_SIGNAL = re.compile(r"[A-Z][A-Z0-9+]*")
+_DOWN = re.compile(
+    "unable to contact slurm controller|connection refused|socket timed out|communication|unable to establish|"
+    "zero bytes were transmitted|in standby|could not load|resolve|munge",
+    re.IGNORECASE,
+)
+UNLIMITED = 1_000_000  # nodes: no request has a word for "any number"
+_UNKNOWN = re.compile("invalid job id", re.IGNORECASE)
+_NEVER = re.compile("only batch jobs|requested operation is presently disabled|job is not requeue", re.IGNORECASE)
+
+
+class CommandsBackend:
+    name = "commands"
+
+    def __init__(self, deadline: float = 10.0, prefix: Sequence[str] = ()) -> None:
+        """`prefix`: words before each command, for a Slurm that is reached through another program (ssh, nsenter)."""
+        self._deadline, self._prefix = deadline, tuple(prefix)
+        self._memory = Memory()
+        self._version = ""
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def version(self) -> str:
+        config = self._call("scontrol", "show", "config").decode(errors="replace")
+        found = re.search(r"^SLURM_VERSION\s*=\s*(\S+)", config, re.MULTILINE)
+        if not found:
+            raise SlurmUnavailable("`scontrol show config` told no SLURM_VERSION: check slurm.conf on this host")
+        return found[1]
+
+    def snapshot(self) -> SlurmSnapshot:
+        now = time.time()
+        jobs = [self._memory.fill(job, now) for job in self.records()]
+        self._memory.keep({job.id for job in jobs})
+        nodes = tuple(records.node(one) for one in self._json("nodes", *self._show_nodes()))
+        largest = max((node.gpus for node in nodes), default=0)
+        return SlurmSnapshot(now, tuple(_without_guess(job, largest) for job in jobs), nodes)
+
+    def job(self, job_id: str) -> SlurmJob:
+        raw = re.split("[_+]", _checked(job_id))[0]
+        for job in self.records([raw]):
+            if job.id == job_id:
+                return self._memory.fill(job, time.time())
+        raise NoSuchJob(f"job {job_id}: Slurm does not know it (any more)")
+
+    def records(self, raw_ids: Sequence[str] = ()) -> list[SlurmJob]:
+        """Jobs as Slurm shows them now, without memory of earlier calls: all, or at least those of these numbers."""
+        now = time.time()
+        only = ("--jobs", ",".join(raw_ids)) if raw_ids else ()
+        try:
+            found = self._json("jobs", "squeue", "--json", "--all", "--states=all", *only)
+        except NoSuchJob:  # squeue's answer when the only one it was asked for is gone
+            return []
+        return [job for record in found for job in records.jobs(record, now)]
+
+    def _show_nodes(self) -> tuple[str, ...]:
+        """scontrol has --json from 23.02 on; until then sinfo's showed whole nodes."""
+        self._version = self._version or self.version()
+        old = [int(part) for part in self._version.split(".")[:2]] < [23, 2]
+        return ("sinfo", "--json") if old else ("scontrol", "show", "nodes", "--json")
+
+    # -- verbs --------------------------------------------------------------------------------------------------------
+
+    def hold(self, job_id: str) -> None:
+        self._verb(job_id, "scontrol", "hold", job_id)
+
+    def release(self, job_id: str) -> None:
+        job = self.job(job_id)
+        if job.state == "PENDING" and job.restarts and job.begin_time > time.time():
+            self._update(job_id, "StartTime=now")
+        self._verb(job_id, "scontrol", "release", job_id)
+
+    def start(self, job_id: str, nodes: Sequence[str]) -> None:
+        count = len(nodes)
+        self._update(job_id, f"NumNodes={count}-{count}", f"ReqNodeList={','.join(nodes)}", "StartTime=now")
+        self._verb(job_id, "scontrol", "release", job_id)
+
+    def unpin(self, job_id: str, min_nodes: int, max_nodes: int, required: Sequence[str] = ()) -> None:
+        self._update(job_id, f"NumNodes={min_nodes}-{max_nodes or UNLIMITED}", f"ReqNodeList={','.join(required)}")
+
+    def signal(self, job_id: str, signal: str) -> None:
+        if not _SIGNAL.fullmatch(signal):
+            raise JobRefused(f"job {job_id}: {signal!r} is no signal's name: write it as USR2")
+        if self.job(job_id).state != "RUNNING":  # scancel would try again and again, and hit the job when it starts
+            raise JobRefused(f"job {job_id}: is not running: nothing to signal")
+        self._verb(job_id, "scancel", "--batch", f"--signal={signal}", job_id)
+
+    def requeue(self, job_id: str) -> int:
+        second = mid_second()
+        self._verb(job_id, "scontrol", "requeue", "incomplete", job_id)
+        self._memory.requeued(job_id, second)
+        return second
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+    # -- calls --------------------------------------------------------------------------------------------------------
+
+    def _update(self, job_id: str, *changes: str) -> None:
+        self._verb(job_id, "scontrol", "update", f"JobId={job_id}", *changes)
+
+    def _verb(self, job_id: str, *argv: str) -> None:
+        _checked(job_id)
+        try:
+            self._call(*argv)
+        except JobRefused as error:
+            raise type(error)(f"job {job_id}: {error}") from None
+
+    def _json(self, key: str, *argv: str) -> list[dict[str, Any]]:
+        output = self._call(*argv)
+        try:
+            found = json.loads(output.decode(errors="replace"), strict=False)[key]
+        except (ValueError, KeyError, TypeError) as error:
+            raise SlurmUnavailable(
+                f"`{' '.join(argv)}` gave no readable JSON ({error}): is its JSON plugin installed?"
+            ) from error
+        return list(found)
+
+    def _call(self, *argv: str) -> bytes:
+        done = processes.run(argv, self._deadline, self._prefix)
+        words = done.stderr.decode(errors="replace").strip()
+        if done.returncode or (not done.stdout and _DOWN.search(words)):
+            raise explain(words.splitlines()[-1] if words else f"{argv[0]} failed with exit code {done.returncode}")
+        return bytes(done.stdout)
+
+
+def explain(words: str) -> SlurmUnavailable | JobRefused:
+    """The error that Slurm's own words mean; they are its message."""
+    if _UNKNOWN.search(words):
+        return NoSuchJob(words)
+    if _NEVER.search(words):
+        return NotRequeueable(words)
+    return SlurmUnavailable(words) if _DOWN.search(words) else JobRefused(words)
+
+
+def _checked(job_id: str) -> str:
+    if not _JOB_ID.fullmatch(job_id):
+        raise NoSuchJob(f"job {job_id!r}: not a job id: write 123, 123_4 or 123+1")
+    return job_id
+
+
+def _without_guess(job: SlurmJob, largest: int) -> SlurmJob:
+    """Slurm 24.11 shows one node as the limit of every request that states none; one that could never run is no user's wish."""
+    guessed = job.state == "PENDING" and 0 < job.max_nodes * largest < job.gpus
+    return replace(job, max_nodes=0) if guessed else job

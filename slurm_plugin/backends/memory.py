@@ -1,0 +1,55 @@
+"""What Slurm forgets of a run while the job is COMPLETING, and when the run of a requeued job ended.
+
+Measured on 22.05, 24.11 and 26.05: from the moment of a requeue the record is PENDING+COMPLETING with a start time that moves
+with the clock, an end time in the far future, no GRES per node and a zero run time; the node counts its GPUs as free at once.
+When COMPLETING is over, submit_time is that moment, which may be KillWait seconds after the run's end in Slurm's own accounts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import replace
+
+from tiresias.slurm_plugin.backends.protocol import NodeShare, SlurmJob
+
+# slurmctld stamps a requeue with whole seconds of a clock that may lag a few ms: away from the edges both see the same second.
+_EDGES = (0.01, 0.93)
+
+
+def mid_second() -> int:
+    """Sleep (80 ms at most) until the RPC about to be made cannot straddle a second; that second."""
+    now = time.time()
+    if not _EDGES[0] <= now % 1 <= _EDGES[1]:
+        time.sleep((1 + _EDGES[0] - now % 1) % 1)
+    return int(time.time())
+
+
+class Memory:
+    def __init__(self) -> None:
+        self._shares: dict[str, tuple[NodeShare, ...]] = {}
+        self._ends: dict[str, int] = {}
+
+    def requeued(self, job_id: str, second: int) -> None:
+        self._ends[job_id] = second
+
+    def fill(self, job: SlurmJob, now: float) -> SlurmJob:
+        """The job with the shares and the end of its last run; a requeue by others ends when it is first seen."""
+        if job.completing:
+            known = {share.node: share for share in self._shares.get(job.id, ())}
+            job = replace(job, shares=tuple(known.get(share.node, share) for share in job.shares))
+        elif job.shares:
+            self._shares[job.id] = job.shares
+        if job.state != "PENDING":
+            self._ends.pop(job.id, None)
+        elif job.completing:
+            job = replace(job, end_time=self._ends.setdefault(job.id, int(now)))
+        elif job.id in self._ends:
+            job = replace(job, end_time=self._ends[job.id])
+        return job
+
+    def keep(self, job_ids: Collection[str]) -> None:
+        """Forget all other jobs."""
+        for known in (self._shares, self._ends):
+            for job_id in [one for one in known if one not in job_ids]:
+                del known[job_id]
