@@ -84,6 +84,17 @@ class Config:
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     preemption: Preemption = field(default_factory=Preemption)
 
+    @property
+    def lease_seconds(self) -> float:
+        """How long etc/job_submit.lua may count on the controller after a cycle: three cycles, 15 s at least."""
+        return max(3 * self.period, 15.0)
+
+    @property
+    def admission_wait(self) -> int:
+        """Seconds that job_submit.lua puts between a new job and Slurm's scheduler. A whole lease, and an odd bit more: by
+        the exact length the controller tells this wait from a begin time that the user asked for."""
+        return int(self.lease_seconds) + 7
+
 
 @dataclass(frozen=True, slots=True)
 class Option:

@@ -30,8 +30,6 @@ from tiresias.slurm_plugin.site import Site
 
 log = logging.getLogger("tiresias")
 
-LEASE_PERIODS = 3  # the lease on holding jobs at submit outlives this many missed cycles
-LEASE_SECONDS = 15.0  # and is never shorter than this
 LAST_MOVES_SECONDS = 10.0  # what a stopping controller gives the preemptions under way
 POLLED = {"wait", "drain"}  # steps that wait for something no hook tells us
 
@@ -238,11 +236,11 @@ class Daemon:
             ) from None
 
     def _renew_lease(self) -> None:
-        """Tells the job_submit hook until when it may hold jobs for us, which partitions are ours, which is default."""
+        """Tells the job_submit hook until when it may set jobs aside for us, of which partitions, and for how long."""
         if self._config.mode != "exact":
             return
-        until = int(time.time() + max(LEASE_SECONDS, LEASE_PERIODS * self._config.period))
-        lines = f"{until}\n{','.join(self._config.partitions)}\n{self._site.default_partition}\n"
+        until, ours = int(time.time() + self._config.lease_seconds), ",".join(self._config.partitions)
+        lines = f"{until}\n{ours}\n{self._site.default_partition}\n{self._config.admission_wait}\n"
         temporary = self._run / ".lease"
         temporary.write_text(lines)
         temporary.replace(self._run / "lease")

@@ -113,7 +113,10 @@ class Observer:
                 ],
                 dtype=bool,
             ),
-            eligible=np.array([_eligible(job, row, now) for job, row in zip(shown, rows, strict=True)], dtype=bool),
+            eligible=np.array(
+                [_eligible(job, row, now, self._config.admission_wait) for job, row in zip(shown, rows, strict=True)],
+                dtype=bool,
+            ),
             request=tuple(_request(job, row) for job, row in zip(shown, rows, strict=True)),
         )
 
@@ -130,10 +133,11 @@ def _state(job: SlurmJob, intent: Intent | None) -> State:
     return State.RUNNING if job.state in ("RUNNING", "SUSPENDED") else State.WAITING
 
 
-def _eligible(job: SlurmJob, row: JobRow, now: float) -> bool:
-    # The begin time of a requeued job is Slurm's 121 s, which a start lifts; that of a new one is the user's --begin.
-    begun = job.restarts > 0 or job.begin_time <= now
-    return begun and row.not_before <= now
+def _eligible(job: SlurmJob, row: JobRow, now: float, admission_wait: int) -> bool:
+    # The begin time of a requeued job is Slurm's 121 s, that of a new one may be job_submit.lua's: a start lifts both.
+    # Any other is the user's --begin.
+    ours = job.restarts > 0 or abs(job.begin_time - job.submit_time - admission_wait) <= 1
+    return (ours or job.begin_time <= now) and row.not_before <= now
 
 
 def _request(job: SlurmJob, row: JobRow) -> Request:

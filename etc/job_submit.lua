@@ -1,0 +1,78 @@
+--[[ Tiresias: lets the controller admit the GPU jobs of the managed partitions, before Slurm's scheduler can start them.
+
+Install:  JobSubmitPlugins=lua in slurm.conf, this file beside it. A site that has a job_submit.lua already copies the
+          functions below into its own and ends slurm_job_submit with  tiresias_admit(job_desc).
+How:      while the controller's lease is valid, a job that names no begin time gets one a little ahead. The controller sees
+          the job before that, knows it by the length of the wait, holds it, and starts it when its turn comes. A priority
+          of 0 would not do: Slurm takes it for a hold by the user, who could lift it, and it would outlive the controller.
+Fail open: when the controller is gone its lease ends, and jobs start as if this file were not there. No error here reaches
+          a user: whatever fails, the job is submitted unchanged.
+Cost:     one small file read for each job; slurmctld waits for that and for nothing else.
+
+The lease has four lines: the epoch second of its end, the managed partitions (a,b), Slurm's default partition, and the
+seconds that a new job waits for the controller. ]]
+
+local LEASE = "/run/tiresias/lease"
+local NO_VAL = 4294967294 -- slurm.h: a number that was not given
+
+local function read_lease()
+	local file = io.open(LEASE, "r")
+	if not file then return nil end
+	local text = file:read(4096) or ""
+	file:close()
+	local till, managed, default, wait = text:match("^(%d+)\n([^\n]*)\n([^\n]*)\n(%d+)")
+	if not till or tonumber(till) <= os.time() then return nil end
+	return managed, default, tonumber(wait)
+end
+
+-- True when each of the job's partitions is managed: one that may also run elsewhere is Slurm's.
+local function all_managed(partitions, managed)
+	local set, any = {}, false
+	for name in managed:gmatch("[^,]+") do set[name] = true end
+	for name in partitions:gmatch("[^,]+") do
+		if not set[name] then return false end
+		any = true
+	end
+	return any
+end
+
+-- "gres/gpu:v100:2", "gres:gpu=2", "gpu": yes; "gpu:0", "cpu:4", "gres/shard:1": no.
+local function names_gpus(tres)
+	for entry in (tres or ""):gmatch("[^,]+") do
+		local name, rest = entry:gsub("^gres[:/]", ""):match("^(%a+)(.*)")
+		if name == "gpu" and not rest:match("[:=]0+$") then return true end
+	end
+	return false
+end
+
+local function asks_for_gpus(job_desc)
+	return names_gpus(job_desc.tres_per_job) or names_gpus(job_desc.tres_per_node)
+		or names_gpus(job_desc.tres_per_socket) or names_gpus(job_desc.tres_per_task)
+end
+
+local function is_heterogeneous(job_desc)
+	local offset = job_desc.het_job_offset
+	return offset ~= nil and offset < NO_VAL
+end
+
+function tiresias_admit(job_desc)
+	pcall(function()
+		local managed, default, wait = read_lease()
+		if not managed or not all_managed(job_desc.partition or default, managed) then return end
+		if is_heterogeneous(job_desc) or not asks_for_gpus(job_desc) then return end
+		local begin = job_desc.begin_time
+		if begin ~= nil and begin ~= 0 and begin < NO_VAL then return end
+		job_desc.begin_time = os.time() + wait
+	end)
+end
+
+function slurm_job_submit(job_desc, part_list, submit_uid)
+	tiresias_admit(job_desc)
+	return slurm.SUCCESS
+end
+
+function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
+	return slurm.SUCCESS
+end
+
+return slurm.SUCCESS
