@@ -12,10 +12,11 @@ from rich.console import Console
 from rich.live import Live
 
 from tiresias.errors import TiresiasError
-from tiresias.sandbox import replay_invariants, replay_view, report
+from tiresias.sandbox import host, pyslurm_layer, replay_invariants, replay_view, report, rootfs
 from tiresias.sandbox.replay import Replay
 from tiresias.sandbox.replay_results import slurm_runs
 from tiresias.sandbox.replay_setup import OURS, Options
+from tiresias.sandbox.rootfs import SUITES
 from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.views.published import Status
 from tiresias.slurm_plugin.views.status import render_status
@@ -25,6 +26,27 @@ LINE_EVERY = 15.0  # seconds between lines where there is no terminal
 LEAD = 2.0  # seconds from the last cluster's start to the trace's zero
 
 Outcome = dict[str, Any]
+
+
+def available_suite(wanted: str, console: Console) -> str:
+    """Builds what is missing of the suite that is wanted; "": of the first that can be had, a line for each that cannot.
+
+    Raises what `rootfs.ensure` raises, when there is none.
+    """
+
+    def say(line: str) -> None:
+        console.print(line, highlight=False, soft_wrap=True)
+
+    host.require_tools()
+    for suite in [] if wanted else list(SUITES)[:-1]:
+        try:
+            pyslurm_layer.ensure(rootfs.ensure(suite, say=say), say=say)
+            return suite
+        except TiresiasError as error:
+            say(f"no Debian {suite} ({error}): trying the next")
+    last = wanted or list(SUITES)[-1]
+    pyslurm_layer.ensure(rootfs.ensure(last, say=say), say=say)
+    return last
 
 
 def side_by_side(

@@ -4,6 +4,7 @@
   tiresias sandbox run --user alice -- sbatch job.sh     run a command in it
   tiresias sandbox shell                                 look around
   tiresias sandbox status                                which clusters are up
+  tiresias sandbox replay trace.csv --policy las         run a trace as real jobs
   tiresias sandbox down                                  stop it; nothing is left behind
 
 `tiresias sandbox ACTION --help` tells more.
@@ -23,7 +24,8 @@ ACTIONS = {
     "status": "tiresias.sandbox.commands.status",
     "run": "tiresias.sandbox.commands.run",
     "shell": "tiresias.sandbox.commands.shell",
-    "replay": "tiresias.sandbox.replay_command",
+    "replay": "tiresias.sandbox.commands.replay",
+    "workload": "tiresias.sandbox.commands.workload",
 }
 
 

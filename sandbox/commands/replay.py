@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from rich.console import Console
 
 from tiresias.errors import UsageError
 from tiresias.sandbox import replay_setup, report
-from tiresias.sandbox.replay_session import Outcome, side_by_side
+from tiresias.sandbox.replay_session import Outcome, available_suite, side_by_side
 from tiresias.sandbox.replay_setup import LABELS, Options
 from tiresias.sandbox.rootfs import SUITES
 from tiresias.simulator.trace import read_trace
@@ -64,8 +65,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--suite",
         choices=SUITES,
-        default=default.suite,
-        help="Debian suite, hence Slurm version (default: %(default)s)",
+        default="",
+        help="Debian suite, hence Slurm version (default: the first that can be had)",
     )
     parser.add_argument("--sequential", action="store_true", help="one policy after the other")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there")
@@ -80,6 +81,7 @@ def run(args: argparse.Namespace) -> int:
     policies, options, console = list(dict.fromkeys(args.policy.split(","))), _options(args), Console(stderr=True)
     jobs = replay_setup.take(read_trace(args.trace), args.jobs, args.compress)
     replay_setup.check(policies, jobs, options)
+    options = replace(options, suite=available_suite(args.suite, console))
     watch = console.is_terminal if args.watch is None else args.watch
     outcomes: dict[str, Outcome] = {}
     for group in [[name] for name in policies] if args.sequential else [policies]:
@@ -103,7 +105,7 @@ def _options(args: argparse.Namespace) -> Options:
             raise UsageError(f"--{name.replace('_', '-')} is {value}: it must be above 0")
     if args.jobs < 0:
         raise UsageError(f"--jobs is {args.jobs}: it must be 0 (all) or more")
-    return Options(args.time_scale, args.nodes, args.gpus_per_node, args.suite, _thresholds(args.threshold))
+    return Options(args.time_scale, args.nodes, args.gpus_per_node, thresholds=_thresholds(args.threshold))
 
 
 def _thresholds(text: str) -> tuple[float, ...]:

@@ -1,0 +1,94 @@
+"""Whole replays on real private clusters: few jobs, few nodes, and everything that must hold."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tiresias.sandbox.cluster import Cluster
+
+TRACE = """job_id,submit_time,num_gpus,duration,user,vc,model,status
+long,0,4,900,,,vgg19,
+wide,30,8,600,,,resnet50,
+a,60,1,60,,,alexnet,
+b,70,2,60,,,googlenet,
+c,80,4,60,,,inception4,
+"""
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    file = tmp_path / "trace.csv"
+    file.write_text(TRACE)
+    return file
+
+
+def tiresias(*words: str | Path, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tiresias", "sandbox", "replay", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)
+
+
+def replay(trace: Path, policies: str) -> dict[str, Any]:
+    out = trace.with_suffix(".json")
+    done = tiresias(trace, "--policy", policies, "--nodes", "2", "--time-scale", "60", "--json", out)
+    assert done.returncode == 0, done.stderr
+    assert "mean JCT" in done.stdout
+    result: dict[str, Any] = json.loads(out.read_text())
+    return result
+
+
+def holds(outcome: dict[str, Any]) -> bool:
+    faults = ("lost", "run_twice", "steps_redone", "killed_runs", "curves_differ")
+    return outcome["jobs"] == 5 and not any(outcome["invariants"][name] for name in faults)
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+def test_stock_slurm(trace: Path) -> None:
+    result = replay(trace, "slurm-fifo,slurm-backfill")
+    for outcome in result["policies"].values():
+        assert holds(outcome), outcome
+        assert outcome["preemptions"] == 0
+        assert outcome["invariants"]["slurm_runs"] == outcome["invariants"]["runs"] == 5
+    assert result["baseline"] == "slurm-fifo"
+    assert result["ratios"]["slurm-backfill"]["mean_jct"] > 0
+    ours = f"-{os.getpid()}"
+    assert not [
+        each for each in Cluster.all() if each.spec.name.startswith("replay-") and each.spec.name.endswith(ours)
+    ]
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+def test_las_preempts_and_loses_nothing(trace: Path) -> None:
+    outcome = replay(trace, "las,slurm-fifo")["policies"]["las"]
+    assert holds(outcome), outcome
+    assert outcome["preemptions"] > 0
+    invariants = outcome["invariants"]
+    assert invariants["runs"] == invariants["slurm_runs"] == 5 + outcome["preemptions"]
+    assert invariants["ledger_missing"] == 0
+    assert invariants["ledger_error"] <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--policy", "lax"], "no policy 'lax'"),
+        (["--policy", "las", "--nodes", "1"], "job wide asks for 8 GPUs, the cluster has 4"),
+        (["--policy", "las", "--time-scale", "0"], "--time-scale is 0.0: it must be above 0"),
+        (["--policy", "las", "--threshold", "x"], "--threshold 'x'"),
+        (["--policy", "las", "--jobs", "-1"], "--jobs is -1"),
+    ],
+)
+def test_mistakes_cost_one_line_and_no_cluster(trace: Path, words: list[str], says: str) -> None:
+    done = tiresias(trace, *words)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
