@@ -1,1 +1,34 @@
-"""The checkpoint store and the training-side API. Standard library only at its core."""
+"""The checkpoint store and the training-side API. Standard library only at its core.
+
+    from tiresias.checkpoint import Checkpointer
+
+Names are looked up on first use, so that a program which only wants one part does not pay for the others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tiresias.checkpoint.checkpointer import EXIT_REQUEUE, Checkpointer
+    from tiresias.checkpoint.manifest import CorruptCheckpoint
+    from tiresias.checkpoint.store import Checkpoint, SaveFailed, Store
+
+__all__ = ["EXIT_REQUEUE", "Checkpoint", "Checkpointer", "CorruptCheckpoint", "SaveFailed", "Store"]
+
+_HOME = {
+    "Checkpointer": "checkpointer",
+    "EXIT_REQUEUE": "checkpointer",
+    "CorruptCheckpoint": "manifest",
+    "Checkpoint": "store",
+    "SaveFailed": "store",
+    "Store": "store",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -2,31 +2,30 @@
 
     <control root>/<uid>/<job id>/
         supervisor.json   written by the job's supervisor only
-        program.json      written by the training program (rank 0) only
-        stop-<restart>    made by the supervisor: "save and exit 99"; ranks on other nodes see it here
+        program.json      written by the training program (rank 0) only; the supervisor removes it before it starts the script
+        stop-<restart>    made by the supervisor, or by a rank that was told to stop: "save and exit 99"; all ranks see it
         ranks/<host>-<pid>-<start ticks>   one file a rank that handles the checkpoint signal by itself
 
 Every file is one JSON object, at most MAX_BYTES, put there by an atomic rename. The daemon reads only files that are regular, small
 and owned by the job's user, and believes them only about that job: a lie hurts only the liar.
+
+supervisor.json: restart, state, step, run_id.  program.json: restart, ready, step, requeue, folder ("requeue": the program has
+saved and exits to be requeued; "folder": where its checkpoints are).  Every job's supervisor imports this module: only light imports.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import stat
-import tempfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 MAX_BYTES = 16 * 1024
-SUPERVISOR, PROGRAM = "supervisor.json", "program.json"
+SUPERVISOR, PROGRAM, RANKS = "supervisor.json", "program.json", "ranks"
 
 
-@dataclass(frozen=True, slots=True)
-class JobReport:
+class JobReport(NamedTuple):
     """What a job says of its present run. Anything missing or malformed reads as the default.
 
     restart: Slurm's restart count of the run that speaks; older reports are about an older run.
@@ -45,17 +44,21 @@ def job_folder(root: Path, uid: int, job_id: str) -> Path:
     return root / str(uid) / job_id
 
 
+def stop_file(folder: Path, restart: int) -> Path:
+    return folder / f"stop-{restart}"
+
+
 def write(folder: Path, name: str, content: dict[str, Any]) -> None:
     """Put `content` at folder/name in one rename. Raises OSError."""
-    handle, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
+    temporary = folder / f".{name}.{os.getpid()}"
     try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
+            os.fchmod(handle, 0o644)  # whatever the umask: the daemon is another user
             json.dump(content, file)
-        os.chmod(temporary, 0o644)  # the daemon is another user
-        os.replace(temporary, folder / name)
+        temporary.replace(folder / name)
     except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -65,11 +68,15 @@ def read(path: Path, uid: int) -> dict[str, Any]:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return {}
-    with os.fdopen(handle, "rb") as file:
+    try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != uid or found.st_size > MAX_BYTES:
             return {}
-        return _parse(file.read(MAX_BYTES + 1))
+        return _parse(os.read(handle, MAX_BYTES + 1))
+    except OSError:
+        return {}
+    finally:
+        os.close(handle)
 
 
 def _parse(text: bytes) -> dict[str, Any]:
@@ -84,16 +91,17 @@ def report(root: Path, uid: int, job_id: str) -> JobReport:
     """Join what supervisor and program of one run say."""
     folder = job_folder(root, uid, job_id)
     supervisor, program = read(folder / SUPERVISOR, uid), read(folder / PROGRAM, uid)
-    restart = _integer(supervisor.get("restart"))
-    if _integer(program.get("restart")) != restart:
+    restart = integer(supervisor.get("restart"))
+    if integer(program.get("restart")) != restart:
         program = {}
     return JobReport(
         restart=restart,
         state=state if isinstance(state := supervisor.get("state"), str) else "",
         ready=program.get("ready") is True,
-        step=max(_integer(supervisor.get("step")), _integer(program.get("step"))),
+        step=max(integer(supervisor.get("step")), integer(program.get("step"))),
     )
 
 
-def _integer(value: object) -> int:
+def integer(value: object) -> int:
+    """`value` where it is an integer, else -1."""
     return value if isinstance(value, int) and not isinstance(value, bool) else -1

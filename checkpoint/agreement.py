@@ -1,0 +1,91 @@
+"""How ranks agree on the step at which they all stop: files in a shared folder, no rank ever waits for a slower one.
+
+Each rank promises in its file `at-<rank>` not to pass a step (its horizon) before it has looked again. Rank 0, once told to stop,
+makes `closing`, then reads all promises, then writes `agreed`: the largest of them. A rank that comes to its horizon first writes
+its next promise and then looks for `closing`: either rank 0 has seen the new promise, or the rank sees `closing` and takes
+the step from `agreed`. So every rank stops at the first of its steps that is not before the agreed one, whether or not the
+ranks keep in step. What is needed is that all ranks call with the same sequence of steps and that the file system shows a
+written file to others at once (any POSIX parallel file system does; NFS needs its attribute cache off).
+
+A promise is made for about LOOK seconds of steps, so the cost is one small write and one look per rank in that time.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from tiresias.checkpoint.world import World
+from tiresias.errors import TiresiasError
+
+LOOK = 0.5  # seconds between two looks of one rank, in up to 64 ranks; more ranks look less often
+PATIENCE = 60.0  # seconds: rank 0 writes `agreed` right after `closing`
+
+
+class Disagreement(TiresiasError):
+    """The ranks cannot stop together."""
+
+
+class Agreement:
+    """One rank's view of one launch's agreement in `folder`, which is made if need be. Raises OSError."""
+
+    def __init__(self, folder: Path, world: World) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._world = folder, world
+        self._interval = LOOK * max(1.0, world.size / 64)
+        self._agreed: int | None = None
+        self._horizon = self._promised = -1
+        self._looked = 0.0
+
+    def stops_at(self, step: int, wanted: bool) -> bool:
+        """Whether to stop at `step`. `wanted` counts on rank 0 only."""
+        if self._agreed is None:
+            if self._world.rank == 0:
+                self._decide(step) if wanted else None
+            elif step >= self._horizon:
+                self._look(step)
+        return self._agreed is not None and step >= self._agreed
+
+    def _decide(self, step: int) -> None:
+        self._put("closing", step)
+        promises = [self._get(f"at-{rank}") for rank in range(1, self._world.size)]
+        self._agreed = max(step, *promises)
+        self._put("agreed", self._agreed)
+
+    def _look(self, step: int) -> None:
+        self._horizon = step + self._stride(step)
+        self._put(f"at-{self._world.rank}", self._horizon)
+        if self._get("closing") >= 0:
+            self._agreed = self._await_step()
+
+    def _stride(self, step: int) -> int:
+        """Steps that take about one interval; at most twice as many as last time."""
+        now = time.monotonic()
+        done, took = step - self._promised, now - self._looked
+        last = self._horizon - self._promised
+        self._promised, self._looked = step, now
+        return max(1, min(2 * last, int(done * self._interval / max(took, 1e-6))))
+
+    def _await_step(self) -> int:
+        deadline = time.monotonic() + PATIENCE
+        while (agreed := self._get("agreed")) < 0:
+            if time.monotonic() > deadline:
+                raise Disagreement(f"{self._folder}: rank 0 began to stop but named no step in {PATIENCE:g} s")
+            time.sleep(0.005)
+        return agreed
+
+    def _put(self, name: str, step: int) -> None:
+        """In place and in one write of a fixed length: a reader sees the old number, the new one, or (new file) none."""
+        file = os.open(self._folder / name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        try:
+            os.pwrite(file, b"%020d\n" % step, 0)
+        finally:
+            os.close(file)
+
+    def _get(self, name: str) -> int:
+        try:
+            text = (self._folder / name).read_bytes()
+        except FileNotFoundError:
+            return -1
+        return int(text) if len(text) == 21 else -1

@@ -1,0 +1,52 @@
+"""Who this process is: its rank, how many ranks there are, and the launch that they share."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+
+class World(NamedTuple):
+    """launch: the same for all ranks that were started together and for no others; usable in a file's name."""
+
+    rank: int = 0
+    size: int = 1
+    launch: str = "alone"
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str] = os.environ) -> World:
+        """torchrun's variables, else those of an srun step, else one process.
+
+        A batch script has SLURM_PROCID=0 and SLURM_NTASKS too: only SLURM_STEP_NUM_TASKS says that srun started this process.
+        """
+        for rank, size in (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")):
+            found = _number(env.get(rank)), _number(env.get(size))
+            if 0 <= found[0] < found[1]:
+                return cls(*found, _launch(env, found[1]))
+        return cls(0, 1, _launch(env, 1))
+
+
+def _launch(env: Mapping[str, str], size: int) -> str:
+    if size == 1:
+        return f"{os.uname().nodename}-{os.getpid()}-{start_ticks(os.getpid())}"
+    again = env.get("TORCHELASTIC_RESTART_COUNT", "0")
+    if "SLURM_STEP_NUM_TASKS" in env:
+        names = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
+        return re.sub(r"[^A-Za-z0-9.-]", "_", ".".join([*(env.get(name, "0") for name in names), again]))
+    return re.sub(r"[^A-Za-z0-9.-]", "_", f"{os.getppid()}-{start_ticks(os.getppid())}.{again}")
+
+
+def start_ticks(pid: int) -> int:
+    """When `pid` started, in clock ticks since boot (proc(5), field 22); -1: no such process. Tells a reused pid."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return int(text.rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return -1
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and re.fullmatch(r"[0-9]{1,7}", text, re.ASCII) else -1
