@@ -2,7 +2,7 @@
 
 Install:  JobSubmitPlugins=lua in slurm.conf, this file beside it. A site that has a job_submit.lua already copies the
           functions below into its own and ends slurm_job_submit with  tiresias_admit(job_desc).
-How:      while the controller's lease is valid, a job that names no begin time gets one a little ahead. The controller sees
+How:      while the controller's lease is valid, a job that asks for no later begin time gets one a little ahead. The controller sees
           the job before that, knows it by the length of the wait, holds it, and starts it when its turn comes. A priority
           of 0 would not do: Slurm takes it for a hold by the user, who could lift it, and it would outlive the controller.
 Fail open: when the controller is gone its lease ends, and jobs start as if this file were not there. No error here reaches
@@ -60,9 +60,9 @@ function tiresias_admit(job_desc)
 		local managed, default, wait = read_lease()
 		if not managed or not all_managed(job_desc.partition or default, managed) then return end
 		if is_heterogeneous(job_desc) or not asks_for_gpus(job_desc) then return end
-		local begin = job_desc.begin_time
-		if begin ~= nil and begin ~= 0 and begin < NO_VAL then return end
-		job_desc.begin_time = os.time() + wait
+		local now, begin = os.time(), job_desc.begin_time
+		if begin ~= nil and begin > now and begin < NO_VAL then return end
+		job_desc.begin_time = now + wait
 	end)
 end
 

@@ -15,13 +15,15 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from tiresias.errors import UsageError
-from tiresias.scheduler.config import PolicyConfig
+
+if TYPE_CHECKING:
+    from tiresias.scheduler.config import PolicyConfig
 
 DEFAULT_FILE = Path("/etc/tiresias/tiresias.toml")
 DEFAULT = "default"
@@ -44,11 +46,19 @@ def _seconds(default: float, doc: str, zero: bool = False) -> Any:
 
 
 def _folder(default: str, doc: str) -> Any:
-    return _option(Path(default), doc, "an absolute path", Path.is_absolute)
+    return _option(
+        Path(default), doc, "an absolute path", lambda value: value.is_absolute() and str(value).isprintable()
+    )
 
 
 def _are_partitions(names: tuple[str, ...]) -> bool:
     return bool(names) and all(name and not set(name) & set(" \t\n,=*") for name in names)
+
+
+def _policy_class() -> type[PolicyConfig]:
+    from tiresias.scheduler.config import PolicyConfig  # it brings numpy, which viewers must not wait for
+
+    return PolicyConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +91,7 @@ class Config:
     period: float = _seconds(30.0, "seconds between cycles when nothing wakes the controller")
     poll: float = _seconds(0.1, "seconds between looks at jobs that are being preempted or started")
     paths: Paths = field(default_factory=Paths)
-    policy: PolicyConfig = field(default_factory=PolicyConfig)
+    policy: PolicyConfig = field(default_factory=lambda: _policy_class()())
     preemption: Preemption = field(default_factory=Preemption)
 
     @property
@@ -94,6 +104,14 @@ class Config:
         """Seconds that job_submit.lua puts between a new job and Slurm's scheduler. A whole lease, and an odd bit more: by
         the exact length the controller tells this wait from a begin time that the user asked for."""
         return int(self.lease_seconds) + 7
+
+
+_SECTIONS: dict[str, Callable[[], Any]] = {
+    "": lambda: Config,
+    "paths": lambda: Paths,
+    "policy": _policy_class,
+    "preemption": lambda: Preemption,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,51 +165,65 @@ def load_config(file: Path | None, overrides: Mapping[str, object], environ: Map
 
 
 def load(file: Path | None, overrides: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> Loaded:
-    found = _gather(file, overrides, environ)
     known = options()
+    found = _from_files(file) | _from_environment(known, environ) | _from_command_line(overrides)
     for key, raw in found.items():
         if key not in known:
-            raise UsageError(f"{raw.source}: unknown key {key}{_hint(key, list(known))}")
+            raise UsageError(f"{raw.source}: unknown key {_word(key)}{_hint(key, list(known))}")
+    _refuse_mistyped(environ, [option.variable for option in known.values()])
     values = {key: _convert(known[key], raw) for key, raw in found.items()}
     config = Config(**_section(values, ""), paths=Paths(**_section(values, "paths")),
-                    policy=_policy(_section(values, "policy"), found),
+                    policy=_policy_class()(**_section(values, "policy")),
                     preemption=Preemption(**_section(values, "preemption")))  # fmt: skip
     return Loaded(config, {key: found[key].source if key in found else DEFAULT for key in known})
 
 
 def load_option(key: str, file: Path | None, environ: Mapping[str, str] = os.environ) -> Any:
     """One option alone: what a viewer needs still works while an administrator has a mistake elsewhere in the file."""
-    option, raw = options()[key], _gather(file, {}, environ).get(key)
-    return _convert(option, raw) if raw else option.default
+    declared = {option.key: option for option in _declared(key.rpartition(".")[0])}
+    found = _from_files(file) | _from_environment({key: declared[key]}, environ)
+    return _convert(declared[key], found[key]) if key in found else declared[key].default
 
 
 def options() -> dict[str, Option]:
     """All options by their dotted key, in the order of their declaration."""
-    return {option.key: option for option in _declared(Config, "")}
+    return {option.key: option for section in _SECTIONS for option in _declared(section)}
 
 
-def _declared(owner: Any, section: str) -> Iterator[Option]:
-    kinds = get_type_hints(owner)
+def _declared(section: str) -> Iterator[Option]:
+    owner = _SECTIONS[section]()
+    kinds = get_type_hints(owner, localns={"PolicyConfig": object})
     for each in fields(owner):
-        kind = kinds[each.name]
-        if is_dataclass(kind):
-            yield from _declared(kind, each.name)
-            continue
-        about = each.metadata
-        check = about.get("check", lambda value: True)
-        yield Option(section, each.name, kind, each.default, about.get("doc", ""), about.get("allowed", ""), check)
+        if section or each.name not in _SECTIONS:
+            yield Option(section, each.name, kinds[each.name], each.default, **each.metadata)
 
 
-def _gather(file: Path | None, overrides: Mapping[str, object], environ: Mapping[str, str]) -> dict[str, _Raw]:
+def _from_files(file: Path | None) -> dict[str, _Raw]:
     found: dict[str, _Raw] = {}
     for path in _files(file):
         found |= _from_file(path)
-    found |= _from_environment(environ)
-    return found | {
-        key: _Raw(value, "the command line", isinstance(value, str))
-        for key, value in overrides.items()
-        if value is not None
+    return found
+
+
+def _from_environment(known: Mapping[str, Option], environ: Mapping[str, str]) -> dict[str, _Raw]:
+    return {
+        key: _Raw(environ[option.variable], f"environment {option.variable}", True)
+        for key, option in known.items()
+        if option.variable in environ
     }
+
+
+def _from_command_line(overrides: Mapping[str, object]) -> dict[str, _Raw]:
+    given = {key: value for key, value in overrides.items() if value is not None}
+    return {key: _Raw(value, "the command line", isinstance(value, str)) for key, value in given.items()}
+
+
+def _refuse_mistyped(environ: Mapping[str, str], known: list[str]) -> None:
+    """Only a name with a section in it can be a typing mistake: TIRESIAS_CONTROL and many others mean other things."""
+    sections = tuple(f"TIRESIAS_{section.upper()}_" for section in _SECTIONS if section)
+    for name in environ:
+        if name.startswith(sections) and name not in known:
+            raise UsageError(f"environment: unknown variable {_word(name)}{_hint(name, known)}")
 
 
 def _files(file: Path | None) -> list[Path]:
@@ -208,30 +240,19 @@ def _from_file(path: Path) -> dict[str, _Raw]:
         content = _toml.loads(path.read_bytes().decode())
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:  # not TOML, or not UTF-8
+    except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
         raise UsageError(f"{path}: is no TOML: {error}") from error
     return {key: _Raw(value, str(path)) for key, value in _flat(content, path)}
 
 
 def _flat(content: Mapping[str, Any], path: Path) -> Iterator[tuple[str, object]]:
-    sections = {option.section for option in options().values()} - {""}
     for name, value in content.items():
-        if name not in sections:
+        if not name or name not in _SECTIONS:
             yield name, value
         elif isinstance(value, dict):
             yield from ((f"{name}.{key}", inner) for key, inner in value.items())
         else:
             raise UsageError(f"{path}: {name} must be a table: write [{name}] and its keys below")
-
-
-def _from_environment(environ: Mapping[str, str]) -> dict[str, _Raw]:
-    """Only a name with a section in it can be a typing mistake: TIRESIAS_CONTROL and many others mean other things."""
-    known = {option.variable: option for option in options().values()}
-    sections = tuple({f"TIRESIAS_{option.section.upper()}_" for option in known.values() if option.section})
-    for name in environ:
-        if name.startswith(sections) and name not in known:
-            raise UsageError(f"environment: unknown variable {name}{_hint(name, list(known))}")
-    return {known[name].key: _Raw(environ[name], f"environment {name}", True) for name in known if name in environ}
 
 
 def _hint(name: str, known: list[str]) -> str:
@@ -240,19 +261,7 @@ def _hint(name: str, known: list[str]) -> str:
 
 
 def _section(values: Mapping[str, Any], section: str) -> dict[str, Any]:
-    return {
-        option.name: values[key] for key, option in options().items() if key in values and option.section == section
-    }
-
-
-def _policy(values: Mapping[str, Any], found: Mapping[str, _Raw]) -> PolicyConfig:
-    """PolicyConfig checks its own values; here the one that it refuses gets its source."""
-    for name, value in values.items():
-        try:
-            replace(PolicyConfig(), **{name: value})
-        except (UsageError, ValueError) as error:
-            raise UsageError(f"{found[f'policy.{name}'].source}: policy.{name} = {_shown(value)}: {error}") from error
-    return PolicyConfig(**values)
+    return {option.name: values[option.key] for option in _declared(section) if option.key in values}
 
 
 def _convert(option: Option, raw: _Raw) -> Any:
@@ -260,14 +269,9 @@ def _convert(option: Option, raw: _Raw) -> Any:
         value = (_parsed if raw.text else _typed)(option.kind, raw.value)
         if option.check(value):
             return value
-    except (TypeError, ValueError, KeyError):
+    except (TypeError, ValueError, OverflowError):
         pass
-    allowed = option.allowed or _KIND_WORDS.get(option.kind, "a list")
-    raise UsageError(f"{raw.source}: {option.key} = {_shown(raw.value)}: allowed: {allowed}")
-
-
-_KIND_WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", Path: "a path",
-               tuple[float, ...]: "a list of numbers", tuple[str, ...]: "a list of texts"}  # fmt: skip
+    raise UsageError(f"{raw.source}: {option.key} = {_shown(raw.value)}: allowed: {option.allowed}")
 
 
 def _typed(kind: Any, value: object) -> Any:
@@ -290,9 +294,11 @@ def _parsed(kind: Any, value: object) -> Any:
     text = str(value).strip()
     if get_origin(kind) is tuple:
         return tuple(_parsed(get_args(kind)[0], each) for each in text.split(",")) if text else ()
-    if kind is bool:
-        return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
     return _typed(kind, kind(text))
+
+
+def _word(name: str) -> str:
+    return name if name.isprintable() and len(name) <= 60 else _shown(name)
 
 
 def _shown(value: object) -> str:
