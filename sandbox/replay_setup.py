@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tiresias.errors import UsageError
-from tiresias.sandbox.models import MODELS
+from tiresias.sandbox.models import DEFAULT, MODELS
 from tiresias.sandbox.slurm_conf import SCHEDULER_PARAMETERS, ClusterSpec
 from tiresias.simulator.trace import TraceJob
 
@@ -25,11 +25,7 @@ STOCK = {"slurm-fifo": "Slurm FIFO", "slurm-backfill": "Slurm backfill"}
 LABELS = OURS | STOCK
 USERS = ("alice", "bob")
 FOLDER = "/shared/replay"  # inside the cluster
-SCRIPT = f"""\
-#!/bin/bash
-export TIRESIAS_CHECKPOINT_DIR=${{TIRESIAS_CHECKPOINT_DIR:-{FOLDER}/checkpoints/$SLURM_JOB_ID}}
-exec python3 -m tiresias.sandbox.trainer "$@"
-"""
+SCRIPT = '#!/bin/bash\nexec python3 -m tiresias.sandbox.trainer "$@"\n'
 THRESHOLD = 3200.0  # GPU-seconds: the paper's testbed, section 5.2
 MIN_RUN = 60.0  # seconds
 CHECKPOINT_EVERY = 600.0  # seconds
@@ -108,16 +104,20 @@ backoff = 5.0
 
 def submission(job: TraceJob, row: int, policy: str, options: Options, limit: int) -> tuple[str, list[str]]:
     """(user, command line that submits it): every GPU comes with one task and one CPU, on whatever nodes."""
-    gpus = str(job.num_gpus)
-    model = job.model.lower() if job.model.lower() in MODELS else "resnet50"
-    command = "tsbatch" if policy in OURS else "sbatch"
-    return USERS[row % len(USERS)], [
-        command, "--parsable", f"--job-name={model}-{job.job_id}", f"--gpus={gpus}", f"--ntasks={gpus}", "--cpus-per-task=1",
-        "--gpus-per-task=1", f"--time={limit}", f"--output={FOLDER}/output/%j.out", f"{FOLDER}/job.sh",
+    gpus, model = str(job.num_gpus), job.model.lower() if job.model.lower() in MODELS else DEFAULT
+    sbatch = [
+        "--parsable", f"--job-name={model}-{job.job_id}", f"--gpus={gpus}", f"--ntasks={gpus}", "--cpus-per-task=1",
+        "--gpus-per-task=1", f"--time={limit}", f"--output={FOLDER}/output/%j.out",
+    ]  # fmt: skip
+    trainer = [
         "--job", job.job_id, "--model", model, "--gpus", gpus, "--seconds", str(job.duration),
         "--time-scale", str(options.time_scale), "--gpus-per-node", str(options.gpus_per_node),
         "--checkpoint-every", str(CHECKPOINT_EVERY / options.time_scale), "--results", f"{FOLDER}/results",
     ]  # fmt: skip
+    if policy in OURS:
+        return USERS[row % len(USERS)], ["tsbatch", *sbatch, f"{FOLDER}/job.sh", *trainer]
+    checkpoints = ["--checkpoints", f"{FOLDER}/checkpoints/{job.job_id}"]
+    return USERS[row % len(USERS)], ["sbatch", *sbatch, f"{FOLDER}/job.sh", *trainer, *checkpoints]
 
 
 def time_limit(jobs: Sequence[TraceJob], options: Options) -> int:

@@ -21,8 +21,9 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import NoReturn
 
-from tiresias.checkpoint import EXIT_CHECKPOINTED, Checkpointer
+from tiresias.checkpoint import Checkpointer
 from tiresias.sandbox import models
 from tiresias.sandbox.trainer_events import Events, Progress
 from tiresias.sandbox.trainer_state import TrainingState
@@ -48,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--payload-scale", type=float, default=PAYLOAD_SCALE, help="checkpoint bytes per byte of the model"
     )
+    parser.add_argument("--checkpoints", type=Path, help="folder for them (default: the job's own)")
     parser.add_argument("--results", type=Path, required=True)
     return parser
 
@@ -63,45 +65,46 @@ class Trainer:
         self.payload = int(self.model.size * MEGABYTE * args.payload_scale)
         self.events = Events(args.results / f"{args.job}.jsonl")
         self.progress = Progress(args.results / f"{args.job}.step")
-        self.checkpointer = Checkpointer.from_env()
+        self.checkpointer = Checkpointer.from_env(args.checkpoints)
 
     def train(self) -> int:
-        started = time.monotonic()
         state = self._restored()
         redone = max(0, self.progress.read() - state.step)
         self.events.add(
             event="start", time=time.time(), restart=int(os.environ.get("SLURM_RESTART_COUNT", "0")), first_step=state.step,
             redone=redone, nodes=self.nodes, slowdown=self.slowdown,
         )  # fmt: skip
-        return self._loop(state, started)
+        return self._loop(state)
 
-    def _loop(self, state: TrainingState, started: float) -> int:
-        """Deadlines count from the run's start, so that no delay of one look adds to the next."""
+    def _loop(self, state: TrainingState) -> int:
+        """Deadlines count from the run's start, so that no delay of one look adds to the next; a save stops the clock."""
         first, look = state.step, max(1, int(LOOK / self.iteration))
-        saved = started
+        started = saved = time.monotonic()
         while state.step < self.steps:
             until = min(state.step + look, self.steps)
             _sleep_until(started + (until - first) * self.iteration)
             state.advance(until)
             self.progress.write(until)
             if until < self.steps and self.checkpointer.should_stop(until):
-                return self._stop(state)
+                self._stop(state)
             if time.monotonic() - saved >= self.args.checkpoint_every:
+                before = time.monotonic()
                 self._save(state)
                 saved = time.monotonic()
+                started += saved - before
         return self._finish(state)
 
     def _restored(self) -> TrainingState:
         found = self.checkpointer.restore()
-        return TrainingState.from_bytes(found.state, self.args.job) if found else TrainingState.fresh(self.args.job)
+        return TrainingState.restored(found.state, self.args.job) if found else TrainingState.fresh(self.args.job)
 
     def _save(self, state: TrainingState) -> None:
-        self.checkpointer.save(state.step, state.to_bytes(self.payload))
+        self.checkpointer.save(state.step, state.to_checkpoint(self.payload))
 
-    def _stop(self, state: TrainingState) -> int:
+    def _stop(self, state: TrainingState) -> NoReturn:
         self._save(state)
         self.events.add(event="stop", time=time.time(), step=state.step)
-        return EXIT_CHECKPOINTED
+        self.checkpointer.exit_for_requeue()
 
     def _finish(self, state: TrainingState) -> int:
         now = time.time()

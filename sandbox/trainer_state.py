@@ -10,12 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
+
+from tiresias.errors import TiresiasError
 
 MASK = (1 << 64) - 1
 
 
-class DamagedState(Exception):
+class DamagedState(TiresiasError):
     """A verified checkpoint that is not this program's: wrong job, or payload and numbers of different moments."""
 
 
@@ -56,17 +60,21 @@ class TrainingState:
             curve,
         )
 
-    def to_bytes(self, payload: int) -> bytes:
-        """The numbers, then `payload` bytes that only these numbers give: a checkpoint as large as a model's."""
-        numbers = json.dumps(asdict(self)).encode()
-        return numbers + b"\n" + hashlib.shake_128(numbers).digest(payload)
+    def to_checkpoint(self, payload: int) -> dict[str, Any]:
+        """The numbers, and `payload` bytes that only these numbers give: a checkpoint as large as a model's."""
+        numbers = asdict(self)
+        return {"numbers": numbers, "payload": _payload(numbers, payload)}
 
     @classmethod
-    def from_bytes(cls, content: bytes, job: str) -> TrainingState:
-        numbers, _, payload = content.partition(b"\n")
-        if payload != hashlib.shake_128(numbers).digest(len(payload)):
+    def restored(cls, checkpoint: Mapping[str, Any], job: str) -> TrainingState:
+        """Raises DamagedState."""
+        numbers, payload = checkpoint["numbers"], checkpoint["payload"]
+        if payload != _payload(numbers, len(payload)):
             raise DamagedState(f"job {job}: the payload is not that of the numbers")
-        state = cls(**json.loads(numbers))
-        if state.job != job:
-            raise DamagedState(f"job {job}: the checkpoint is job {state.job}'s")
-        return state
+        if numbers["job"] != job:
+            raise DamagedState(f"job {job}: the checkpoint is job {numbers['job']}'s")
+        return cls(**numbers)
+
+
+def _payload(numbers: dict[str, Any], size: int) -> bytes:
+    return hashlib.shake_128(json.dumps(numbers).encode()).digest(size)

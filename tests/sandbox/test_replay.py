@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -31,7 +30,15 @@ def trace(tmp_path: Path) -> Path:
 
 def tiresias(*words: str | Path, timeout: float = 240) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tiresias", "sandbox", "replay", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        finally:
+            process.kill()
+    left = [cluster.spec.name for cluster in Cluster.all() if cluster.spec.name.endswith(f"-{process.pid}")]
+    assert not left, f"it left clusters behind: {left}"
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def replay(trace: Path, policies: str) -> dict[str, Any]:
@@ -58,10 +65,6 @@ def test_stock_slurm(trace: Path) -> None:
         assert outcome["invariants"]["slurm_runs"] == outcome["invariants"]["runs"] == 5
     assert result["baseline"] == "slurm-fifo"
     assert result["ratios"]["slurm-backfill"]["mean_jct"] > 0
-    ours = f"-{os.getpid()}"
-    assert not [
-        each for each in Cluster.all() if each.spec.name.startswith("replay-") and each.spec.name.endswith(ours)
-    ]
 
 
 @pytest.mark.sandbox

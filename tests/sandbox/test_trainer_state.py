@@ -20,7 +20,7 @@ def test_pieces_are_the_whole(pieces: list[int]) -> None:
     state = TrainingState.fresh("7")
     for until in sorted(pieces):
         state.advance(until)
-        state = TrainingState.from_bytes(state.to_bytes(100), "7")
+        state = TrainingState.restored(state.to_checkpoint(100), "7")
     assert state == trained(max(pieces, default=0))
 
 
@@ -42,16 +42,15 @@ def test_jobs_differ() -> None:
 
 
 def test_payload_has_the_size_asked_for() -> None:
-    assert len(trained(10).to_bytes(100_000)) - len(trained(10).to_bytes(0)) == 100_000
+    assert len(trained(10).to_checkpoint(100_000)["payload"]) == 100_000
 
 
 def test_mixed_moments_are_noticed() -> None:
-    one, other = trained(10).to_bytes(64), trained(11).to_bytes(64)
-    mixed = one.partition(b"\n")[0] + b"\n" + other.partition(b"\n")[2]
+    mixed = trained(10).to_checkpoint(64) | {"payload": trained(11).to_checkpoint(64)["payload"]}
     with pytest.raises(DamagedState, match="payload"):
-        TrainingState.from_bytes(mixed, "7")
+        TrainingState.restored(mixed, "7")
 
 
 def test_another_jobs_checkpoint_is_refused() -> None:
     with pytest.raises(DamagedState, match="job 8's"):
-        TrainingState.from_bytes(trained(10, "8").to_bytes(64), "7")
+        TrainingState.restored(trained(10, "8").to_checkpoint(64), "7")
