@@ -20,7 +20,7 @@ OUT := demo-out
 .PHONY: demo test lint venv bench clean system
 .DEFAULT_GOAL := demo
 
-demo: system $(VENV)/.runs
+demo: $(VENV)/.runs
 	@mkdir -p $(OUT)
 	@trace="$(TRACE)"; [ -n "$$trace" ] || { trace=$(OUT)/workload.csv; $(VENV)/bin/tiresias sandbox workload > $$trace; }; \
 	echo "demo: the first $(JOBS) jobs of $$trace, arrivals $(COMPRESS) times closer, $(TIME_SCALE) seconds of it in one of ours"; \
@@ -30,14 +30,14 @@ demo: system $(VENV)/.runs
 test: lint
 	$(VENV)/bin/python -m pytest
 
-lint: system $(VENV)/.develops
+lint: $(VENV)/.develops
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
 venv: $(VENV)/.develops
 
-bench: system $(VENV)/.develops
+bench: $(VENV)/.develops
 	@for each in bench/*.py; do [ -e "$$each" ] || continue; echo "$$each"; $(VENV)/bin/python $$each; done
 
 # Debian packages that the private cluster needs; only what is missing is installed.
@@ -55,7 +55,7 @@ system:
 	install="apt-get install -qq -y --no-install-recommends$$need"; \
 	$$install > /dev/null 2>&1 || { apt-get update -qq && $$install > /dev/null; }
 
-$(VENV)/.runs: pyproject.toml
+$(VENV)/.runs: pyproject.toml | system
 	@$(PYTHON) -m venv $(VENV)
 	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check -e .
 	@touch $@

@@ -28,8 +28,8 @@ def start(
     (folder / "results").mkdir(exist_ok=True)
     command = [
         sys.executable, "-m", "tiresias.sandbox.trainer", "--job", "7", "--model", model, "--gpus", str(gpus),
-        "--seconds", str(SECONDS), "--time-scale", str(SCALE), "--checkpoint-every", str(every), "--results", str(folder / "results"),
-        "--checkpoints", str(folder / "checkpoints"),
+        "--seconds", str(SECONDS), "--time-scale", str(SCALE), "--checkpoint-every", str(every),
+        "--results", str(folder / "results"), "--checkpoints", str(folder / "checkpoints"),
     ]  # fmt: skip
     environment = os.environ | {"SLURM_JOB_NUM_NODES": str(nodes), "SLURM_RESTART_COUNT": str(restart)}
     return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
