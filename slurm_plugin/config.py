@@ -169,7 +169,7 @@ def load(file: Path | None, overrides: Mapping[str, object], environ: Mapping[st
     found = _from_files(file) | _from_environment(known, environ) | _from_command_line(overrides)
     for key, raw in found.items():
         if key not in known:
-            raise UsageError(f"{raw.source}: unknown key {_word(key)}{_hint(key, list(known))}")
+            raise UsageError(f"{raw.source}: unknown key {_word(key)}{_hint(key, [*known, *filter(None, _SECTIONS)])}")
     _refuse_mistyped(environ, [option.variable for option in known.values()])
     values = {key: _convert(known[key], raw) for key, raw in found.items()}
     config = Config(**_section(values, ""), paths=Paths(**_section(values, "paths")),
