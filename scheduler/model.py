@@ -146,6 +146,7 @@ class Plan:
 
     queue: index of the job's queue, 0 the most urgent. rank: its place in the order of the walk, 0 first.
     promoted: ids whose service and waiting time the ledger must now reset (section 3.2.3).
+    reserved: where waiting jobs will start once the leaving and the preempted ones have left; kept free for them until then.
     """
 
     action: Ints
@@ -154,4 +155,5 @@ class Plan:
     starts: tuple[Start, ...] = ()
     preemptions: tuple[Preemption, ...] = ()
     promoted: tuple[str, ...] = ()
+    reserved: tuple[Start, ...] = ()
     why: dict[int, str] = field(default_factory=dict)  # reasons that need more than the action, by row

@@ -1,0 +1,9 @@
+"""FIFO in which a job that does not fit is overtaken by those that do. Never preempts."""
+
+from __future__ import annotations
+
+from tiresias.scheduler.fifo import Fifo
+
+
+class BestEffort(Fifo):
+    blocks = False

@@ -1,0 +1,99 @@
+"""The knobs of a policy, each declared once with its default and what is allowed.
+
+`PolicyConfig()` is what a site gets, `PolicyConfig.paper()` what the paper ran. Times are seconds, service is GPU-seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from tiresias.errors import UsageError
+from tiresias.scheduler.model import Floats, Ints
+
+NAMES = ("las", "fifo", "best_effort")
+ORDERS = ("running_first", "first_start", "last_start")
+
+# A job whose service is this near below a threshold has crossed it: sums of floats never land on it exactly.
+SERVICE_TOLERANCE = 1e-3
+
+
+def _knob(default: object, doc: str, allowed: str, check: Callable[[Any], bool]) -> Any:
+    return field(default=default, metadata={"doc": doc, "allowed": allowed, "check": check})
+
+
+def _rising(values: object) -> bool:
+    if not isinstance(values, tuple) or not all(_is_number(each) and 0 < each < math.inf for each in values):
+        return False
+    return all(low < high for low, high in pairwise(values))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+
+
+def _positive(value: object) -> bool:
+    return _is_number(value) and value > 0  # type: ignore[operator]  # checked to be a number
+
+
+def _not_negative(value: object) -> bool:
+    return _is_number(value) and 0 <= value < math.inf  # type: ignore[operator]
+
+
+def _count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyConfig:
+    """Raises UsageError for a value that cannot be meant."""
+
+    name: str = _knob("las", "how jobs are ranked", ", ".join(NAMES), lambda value: value in NAMES)
+    thresholds: tuple[float, ...] = _knob(
+        (3200.0,), "GPU-seconds at which a job sinks one queue", "positive numbers, each above the one before", _rising
+    )
+    in_queue_order: str = _knob(
+        "running_first", "who is first inside a queue", ", ".join(ORDERS), lambda value: value in ORDERS
+    )
+    promote_knob: float = _knob(
+        math.inf,
+        "promote a job that has waited so many times longer than it ran",
+        "a number above 0, or inf",
+        _positive,
+    )
+    starve_limit: float = _knob(
+        math.inf, "promote a job that has waited so many seconds", "seconds above 0, or inf", _positive
+    )
+    min_run: float = _knob(60.0, "seconds a job runs before it may be preempted", "seconds, 0 or more", _not_negative)
+    cooldown: float = _knob(0.0, "seconds between two preemptions of one job", "seconds, 0 or more", _not_negative)
+    max_preemptions: int = _knob(0, "preemptions of one job, 0: no limit", "a whole number, 0 or more", _count)
+
+    def __post_init__(self) -> None:
+        for knob in fields(self):
+            value = getattr(self, knob.name)
+            if not knob.metadata["check"](value):
+                raise UsageError(f"{knob.name} = {value!r} is not possible; allowed: {knob.metadata['allowed']}")
+
+    @classmethod
+    def paper(cls, name: str = "las") -> PolicyConfig:
+        """Section 5.1: two queues, 3,200 GPU-seconds on the testbed, and nothing that the paper does not have."""
+        return cls(name=name, min_run=0.0)
+
+    def scaled(self, factor: float) -> PolicyConfig:
+        """The same policy for jobs that run `factor` times faster: every threshold and time is divided by it."""
+        return replace(
+            self,
+            thresholds=tuple(threshold / factor for threshold in self.thresholds),
+            starve_limit=self.starve_limit / factor,
+            min_run=self.min_run / factor,
+            cooldown=self.cooldown / factor,
+        )
+
+    def queue_of(self, attained: Floats) -> Ints:
+        """Index of the queue for each service, shape as given: queue i holds thresholds[i-1] <= service < thresholds[i]."""
+        return np.searchsorted(self.thresholds, attained + SERVICE_TOLERANCE, side="right").astype(np.int64)

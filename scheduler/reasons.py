@@ -1,0 +1,74 @@
+"""What is decided on a job, in words. Made only for those who ask, as ten thousand jobs are decided on in milliseconds."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from tiresias.scheduler.model import Action, Plan, Snapshot, Start, State
+
+NEVER = "can never run here: no nodes of the managed partitions fit what it asks for"
+NO_NODES = "waits: GPUs would be enough, but on no nodes that fit what it asks for"
+BLOCKED = "waits in line: strict FIFO, and a job ahead of it does not fit"
+
+
+def reason(plan: Plan, snapshot: Snapshot, row: int) -> str:
+    """Why `plan` does to job `row` of `snapshot` what it does."""
+    action, jobs = Action(plan.action[row]), snapshot.jobs
+    if row in plan.why:
+        return plan.why[row]
+    if action == Action.START:
+        return f"starts on {_places(_seats(plan)[jobs.id[row]])}"
+    if action == Action.KEEP:
+        if not jobs.movable[row]:
+            return "runs, and may not be preempted now"
+        return f"runs: {_standing(plan, row)}"
+    if action == Action.PREEMPT:
+        return f"gives way to job {_beneficiaries(plan)[jobs.id[row]]}: {_standing(plan, row)}"
+    if action == Action.LEAVE:
+        return "leaves its GPUs"
+    return _why_it_waits(plan, snapshot, row)
+
+
+def _why_it_waits(plan: Plan, snapshot: Snapshot, row: int) -> str:
+    jobs, total = snapshot.jobs, int(snapshot.nodes.gpus.sum())
+    if jobs.gpus[row] > total:
+        return f"can never run here: it asks for {jobs.gpus[row]} GPUs, the managed nodes have {total}"
+    if not jobs.eligible[row]:
+        return "waits: it may not be started yet"
+    seat = _seats(plan).get(jobs.id[row])
+    if seat is not None:
+        return f"waits for {_leaving(plan, snapshot, seat)} to leave {_places(seat)}"
+    return f"waits: {_gpus(int(jobs.gpus[row]))} beside those ahead of it are not to be had; {_standing(plan, row)}"
+
+
+def _leaving(plan: Plan, snapshot: Snapshot, seat: Start) -> str:
+    held, nodes = snapshot.allocations, {name for name, _ in seat.nodes}
+    here = np.array([name in nodes for name in snapshot.nodes.name], dtype=bool)
+    rows = np.unique(held.job[here[held.node]])
+    going = rows[(snapshot.jobs.state[rows] == State.LEAVING) | (plan.action[rows] == Action.PREEMPT)]
+    names = [snapshot.jobs.id[row] for row in going.tolist()]
+    return f"job{'s' if len(names) > 1 else ''} " + ", ".join(names)
+
+
+def _standing(plan: Plan, row: int) -> str:
+    return f"queue {plan.queue[row]}, place {plan.rank[row] + 1} in the order"
+
+
+def _places(seat: Start) -> str:
+    return ", ".join(f"{node} ({_gpus(gpus)})" for node, gpus in seat.nodes)
+
+
+def _gpus(count: int) -> str:
+    return f"{count} GPU{'s' if count > 1 else ''}"
+
+
+@lru_cache(maxsize=4)
+def _seats(plan: Plan) -> dict[str, Start]:
+    return {seat.job: seat for seat in (*plan.starts, *plan.reserved)}
+
+
+@lru_cache(maxsize=4)
+def _beneficiaries(plan: Plan) -> dict[str, str]:
+    return {one.job: one.beneficiary for one in plan.preemptions}

@@ -1,0 +1,45 @@
+"""Which running jobs make room for one that fits nowhere: those furthest behind, and none in vain."""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass
+
+import numpy as np
+
+from tiresias.scheduler.model import Floats, Ints, Request
+from tiresias.scheduler.placement import Placement, Placer
+from tiresias.scheduler.room import Holdings
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Search:
+    """For a job of `gpus` GPUs; room: what it may use without further victims, shape (nodes, 3)."""
+
+    placer: Placer
+    holdings: Holdings
+    request: Request
+    gpus: int
+    room: Floats
+
+    def victims(self, behind: Ints) -> tuple[list[int], Placement] | None:
+        """Rows to preempt and the nodes that they make room on; None when all of `behind` are not enough.
+
+        behind: rows of the running jobs that may be preempted, furthest behind first. Victims are added in that order until the
+        job fits (a binary search: O(log jobs) placements), then each that is not needed is spared, the most urgent first.
+        """
+        if self._place(behind) is None:
+            return None
+        count = bisect.bisect_left(range(len(behind)), True, key=lambda n: self._place(behind[:n]) is not None)
+        needed = behind[:count]
+        placement = self._place(needed)
+        assert placement is not None
+        needed = needed[np.isin(needed, self.holdings.sitting_on([node for node, _ in placement]))]
+        for row in needed[::-1]:
+            fewer = needed[needed != row]
+            if (other := self._place(fewer)) is not None:
+                needed, placement = fewer, other
+        return needed.tolist(), placement
+
+    def _place(self, victims: Ints) -> Placement | None:
+        return self.placer.place(self.request, self.gpus, self.room + self.holdings.on_nodes(victims))

@@ -1,0 +1,139 @@
+"""Traces: a CSV with the header `job_id,submit_time,num_gpus,duration[,user,vc,model,status]`, times in seconds, gzip accepted.
+
+A mistake in a file is a UsageError in one line: file, line, column, what is wrong and what to do.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from io import TextIOWrapper
+from pathlib import Path
+
+from tiresias.errors import UsageError
+
+REQUIRED = ("job_id", "submit_time", "num_gpus", "duration")
+OPTIONAL = ("user", "vc", "model", "status")
+
+
+@dataclass(frozen=True, slots=True)
+class TraceJob:
+    """submit_time and duration in seconds; duration is what the job runs when nothing stands in its way."""
+
+    job_id: str
+    submit_time: float
+    num_gpus: int
+    duration: float
+    user: str = ""
+    vc: str = ""
+    model: str = ""
+    status: str = ""
+
+
+def read_trace(file: Path, gpus: int | None = None) -> list[TraceJob]:
+    """The jobs of a trace by submit time, those of the same time in the file's order. `gpus`: what the cluster has."""
+    try:
+        with _open(file) as lines:
+            jobs = list(_jobs(file, csv.reader(lines)))
+    except (OSError, EOFError, zlib.error) as error:
+        raise UsageError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file}: is no text; a trace is a CSV file, plain or gzip") from error
+    except csv.Error as error:
+        raise UsageError(f"{file}: is no CSV: {error}") from error
+    if not jobs:
+        raise UsageError(f"{file}: has no jobs; a trace has a header and one line a job")
+    _check_sizes(file, jobs, gpus)
+    return sorted(jobs, key=lambda job: job.submit_time)
+
+
+def _open(file: Path) -> TextIOWrapper:
+    with file.open("rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+    return gzip.open(file, "rt", newline="") if packed else file.open(newline="", encoding="utf-8-sig")
+
+
+def _jobs(file: Path, lines: Iterator[list[str]]) -> Iterator[TraceJob]:
+    header = next(lines, None)
+    if header is None:
+        raise UsageError(f"{file}: is empty; a trace begins with the header {','.join(REQUIRED)}")
+    columns = _columns(file, header)
+    seen: dict[str, int] = {}
+    for number, cells in enumerate(lines, start=2):
+        if not cells:
+            continue
+        row = _Row(file, number, columns, cells)
+        job = row.job()
+        if job.job_id in seen:
+            row.refuse("job_id", f"was used on line {seen[job.job_id]} already; give every job an id of its own")
+        seen[job.job_id] = number
+        yield job
+
+
+def _columns(file: Path, header: Sequence[str]) -> list[str]:
+    columns = [name.strip() for name in header]
+    unknown = [name for name in columns if name not in REQUIRED + OPTIONAL]
+    if unknown:
+        allowed = ", ".join(REQUIRED + OPTIONAL)
+        raise UsageError(f"{file}: line 1: unknown column {unknown[0]!r}; rename or remove it (known: {allowed})")
+    missing = [name for name in REQUIRED if name not in columns]
+    if missing:
+        raise UsageError(f"{file}: line 1: no column {missing[0]}; add it (needed: {', '.join(REQUIRED)})")
+    if len(set(columns)) < len(columns):
+        raise UsageError(f"{file}: line 1: a column stands there twice; remove one")
+    return columns
+
+
+class _Row:
+    def __init__(self, file: Path, number: int, columns: Sequence[str], cells: Sequence[str]) -> None:
+        self._file, self._number = file, number
+        if len(cells) != len(columns):
+            raise UsageError(
+                f"{file}: line {number}: {len(cells)} cells for {len(columns)} columns; is the file cut short?"
+            )
+        self._cells = dict(zip(columns, (cell.strip() for cell in cells), strict=True))
+
+    def job(self) -> TraceJob:
+        others = {name: self._cells.get(name, "") for name in OPTIONAL}
+        if not self._cells["job_id"]:
+            self.refuse("job_id", "is empty; give every job an id")
+        return TraceJob(
+            self._cells["job_id"], self._seconds("submit_time"), self._gpus(), self._seconds("duration"), **others
+        )
+
+    def refuse(self, column: str, why: str) -> None:
+        raise UsageError(f"{self._file}: line {self._number}, column {column}: {self._cells[column][:40]!r} {why}")
+
+    def _seconds(self, column: str) -> float:
+        value = self._number_in(column)
+        if not 0 <= value < math.inf:
+            self.refuse(column, "is not possible; write seconds, 0 or more, or remove the job")
+        return value
+
+    def _gpus(self) -> int:
+        value = self._number_in("num_gpus")
+        if not (value >= 1 and value == int(value)):
+            self.refuse("num_gpus", "is not possible; write a whole number, 1 or more, or remove the job")
+        return int(value)
+
+    def _number_in(self, column: str) -> float:
+        try:
+            value = float(self._cells[column])
+        except ValueError:
+            value = math.nan
+        if math.isnan(value) or math.isinf(value):
+            self.refuse(column, "is not a number; write one, or remove the job")
+        return value
+
+
+def _check_sizes(file: Path, jobs: Iterable[TraceJob], gpus: int | None) -> None:
+    for job in jobs:
+        if gpus is not None and job.num_gpus > gpus:
+            raise UsageError(
+                f"{file}: job {job.job_id} asks for {job.num_gpus} GPUs and the cluster has {gpus}; "
+                "remove the job or give the cluster more nodes"
+            )
