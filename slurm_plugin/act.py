@@ -9,7 +9,7 @@ the step that was written last. When Slurm does not answer, the intent stays whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tiresias.checkpoint.control import JobReport
 from tiresias.scheduler.model import Plan
@@ -42,7 +42,7 @@ class Actor:
             "hold": self._hold, "signal": self._signal, "wait": self._wait, "requeue": self._requeue, "drain": self._drain,
             "unhold": self._unhold, "start": self._start, "confirm": self._confirm, "rehold": self._rehold,
         }  # fmt: skip
-        self._seen: Mapping[str, SlurmJob] = {}
+        self._seen: Mapping[str, SlurmJob] | None = None
         self.news: list[Decision] = []  # what happened since the daemon last looked
 
     # what the daemon calls
@@ -51,18 +51,11 @@ class Actor:
         """The newest records, for the steps that need no fresher ones."""
         self._seen = {job.id: job for job in jobs}
 
-    def hold_newcomers(self, now: float) -> None:
-        """Exact mode: every pending job waits for us. One that Slurm released or requeued by itself is held again."""
-        for job in self._seen.values():
-            row = self._ledger.jobs.get(job.id)
-            if (
-                row
-                and job.state == "PENDING"
-                and not job.completing
-                and job.priority > 0
-                and job.id not in self.intents
-            ):
-                self._remember_hold(row)
+    def hold(self, jobs: Iterable[SlurmJob]) -> None:
+        """Exact mode: every pending job waits for us. One that others released or requeued is held again."""
+        for job in jobs:
+            if job.priority > 0 and job.id not in self.intents:
+                self._remember_hold(self._ledger.jobs[job.id])
                 self._try(self._backend.hold, job.id)
 
     def begin(self, plan: Plan, now: float) -> None:
@@ -73,12 +66,13 @@ class Actor:
 
     def advance(self, now: float) -> None:
         """Take every open intent as far as it goes now. Raises SlurmUnavailable: then all stay where they are."""
-        for intent in list(self.intents.values()):
-            try:
-                while not intent.outcome and self._steps[intent.step](intent, now):
-                    pass
-            except JobRefused as error:
-                self._refused(intent, str(error), now)
+        for intent in list(self.intents.values()) if self._seen is not None else ():
+            self._advance(intent, now)
+
+    def confirm(self, now: float) -> None:
+        """Look whether what was started runs, in the records just seen."""
+        for intent in [one for one in self.intents.values() if one.step == "confirm"]:
+            self._advance(intent, now)
 
     def release_all(self, now: float) -> list[str]:
         """Fail open: lift every hold that is ours. Returns what could not be lifted, one line each."""
@@ -96,10 +90,18 @@ class Actor:
 
     # beginnings and ends
 
+    def _advance(self, intent: Intent, now: float) -> None:
+        try:
+            while not intent.outcome and self._steps[intent.step](intent, now):
+                pass
+        except JobRefused as error:
+            self._refused(intent, str(error), now)
+
     def _begin(
         self, job_id: str, kind: str, now: float, nodes: tuple[tuple[str, int], ...] = (), beneficiary: str = ""
     ) -> None:
-        row, job = self._ledger.jobs[job_id], self._seen[job_id]
+        row, job = self._ledger.jobs[job_id], self._record(job_id)
+        assert job is not None  # the plan was made from these records
         first = "hold" if kind == PREEMPT else "start"
         intent = Intent(row.key, job_id, job.restarts, kind, first, nodes, beneficiary, began=now, stepped=now)
         self._journal.begin(intent)
@@ -139,7 +141,7 @@ class Actor:
         return self._next(intent, "wait", now)
 
     def _wait(self, intent: Intent, now: float) -> bool:
-        job = self._seen.get(intent.id)
+        job = self._record(intent.id)
         if self._row(intent) is None or job is None:
             return self._finish(intent, "ended: while it was being preempted", now)
         if job.restarts > intent.restart or job.completing:
@@ -205,7 +207,7 @@ class Actor:
         return self._next(intent, "confirm", now)
 
     def _confirm(self, intent: Intent, now: float) -> bool:
-        job = self._seen.get(intent.id)
+        job = self._record(intent.id)
         if self._row(intent) is None or job is None:
             return self._finish(intent, "ended: at once", now)
         if job.state == "RUNNING" or job.restarts > intent.restart or job.completing:
@@ -236,7 +238,7 @@ class Actor:
             self._remember_release(row)
             return self._confirmed(intent, job, now)
         self._back_off(row, now)
-        reason = (self._seen.get(intent.id) or job).reason
+        reason = (self._record(intent.id) or job).reason
         return self._finish(
             intent, f"not started: Slurm says {reason}; tried again in {row.not_before - now:.0f} s", now
         )
@@ -251,6 +253,10 @@ class Actor:
         """Our row of the very job that the intent is about, unless it ended."""
         row = self._ledger.jobs.get(intent.id)
         return row if row and row.key == intent.key else None
+
+    def _record(self, job_id: str) -> SlurmJob | None:
+        """As the last snapshot had it."""
+        return (self._seen or {}).get(job_id)
 
     def _fresh(self, job_id: str) -> SlurmJob | None:
         try:

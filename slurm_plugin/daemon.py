@@ -31,7 +31,6 @@ from tiresias.slurm_plugin.site import Site
 log = logging.getLogger("tiresias")
 
 LAST_MOVES_SECONDS = 10.0  # what a stopping controller gives the preemptions under way
-POLLED = {"wait", "drain"}  # steps that wait for something no hook tells us
 
 
 class Controller:
@@ -54,15 +53,17 @@ class Controller:
     @property
     def moving(self) -> bool:
         """Something is under way that only looking again will tell about."""
-        return any(intent.step in POLLED for intent in self._actor.intents.values())
+        return any(intent.step != "confirm" for intent in self._actor.intents.values())  # a hook tells of starts
 
     def cycle(self) -> None:
         """Raises SlurmUnavailable when Slurm does not answer; nothing is lost, the next cycle goes on."""
         began = self._clock()
+        if self._config.mode == "exact":
+            self._actor.advance(began)  # before the snapshot, so that it shows what was done
         slurm = self._backend.snapshot()
         managed = self._ledger.apply(slurm)
         if self._config.mode == "exact":
-            self._move_on(managed)
+            self._take_note(managed)
         snapshot = self._observer.observe(slurm, managed, self._actor.intents)
         plan = decide(snapshot, self._config.policy)
         self._carry_out(plan)
@@ -92,11 +93,10 @@ class Controller:
         self._log_news()
         return problems
 
-    def _move_on(self, managed: list[SlurmJob]) -> None:
-        now = self._clock()
+    def _take_note(self, managed: list[SlurmJob]) -> None:
         self._actor.see(managed)
-        self._actor.advance(now)
-        self._actor.hold_newcomers(now)
+        self._actor.confirm(self._clock())
+        self._actor.hold(self._observer.waiting(managed, self._clock()))
 
     def _carry_out(self, plan: Plan) -> None:
         self._promote(plan)

@@ -67,7 +67,6 @@ class Ledger:
         row = JobRow(
             key=f"{job.id}@{job.submit_time}", id=job.id, uid=job.uid, submit=float(job.submit_time),
             min_nodes=job.min_nodes, max_nodes=job.max_nodes, required=",".join(job.required_nodes),
-            held=job.held_by_admin,  # held at submit by our job_submit hook
         )  # fmt: skip
         self.jobs[job.id] = row
         self.runs[row.key] = {}
@@ -76,8 +75,8 @@ class Ledger:
 
     def _account(self, row: JobRow, job: SlurmJob) -> None:
         for run in self._open_runs(row):
-            if run.restart < job.restarts:  # requeued: while COMPLETING the record still tells when that run ended
-                self._close(run, float(job.end_time if job.completing else job.submit_time))
+            if run.restart < job.restarts:  # requeued; the submit time is when COMPLETING was over
+                self._close(run, float(job.end_time or job.submit_time))
         if job.state == "PENDING" or not job.start_time:
             return
         run = self.runs[row.key].get(job.restarts) or self._open(row, job)

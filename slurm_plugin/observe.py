@@ -82,9 +82,26 @@ class Observer:
             return "has not shown that it can checkpoint"
         return ""
 
-    @staticmethod
-    def _competes(job: SlurmJob) -> bool:
-        return job.completing or job.state in ("RUNNING", "SUSPENDED") or not (job.held_by_user or job.dependency)
+    def waiting(self, managed: Sequence[SlurmJob], now: float) -> list[SlurmJob]:
+        """The pending jobs that nothing but us keeps waiting, or that nothing keeps waiting yet."""
+        return [
+            job
+            for job in managed
+            if job.state == "PENDING" and self._competes(job) and not job.completing and self._has_begun(job, now)
+        ]
+
+    def _has_begun(self, job: SlurmJob, now: float) -> bool:
+        """The begin time of a requeued job is Slurm's 121 s, that of a new one may be job_submit.lua's: a start lifts both.
+        Any other is the user's --begin."""
+        ours = job.restarts > 0 or abs(job.begin_time - job.submit_time - self._config.admission_wait) <= 1
+        return ours or job.begin_time <= now
+
+    def _competes(self, job: SlurmJob) -> bool:
+        """Not while its owner or an admin holds it or it depends on others: then it has to wait for them first."""
+        if job.completing or job.state in ("RUNNING", "SUSPENDED"):
+            return True
+        held_by_others = job.priority == 0 and not self._ledger.jobs[job.id].held
+        return not (job.held_by_user or held_by_others or job.dependency)
 
     def _jobs(self, now: float, shown: Sequence[SlurmJob], intents: Mapping[str, Intent]) -> Jobs:
         rows = [self._ledger.jobs[job.id] for job in shown]
@@ -114,7 +131,7 @@ class Observer:
                 dtype=bool,
             ),
             eligible=np.array(
-                [_eligible(job, row, now, self._config.admission_wait) for job, row in zip(shown, rows, strict=True)],
+                [row.not_before <= now and self._has_begun(job, now) for job, row in zip(shown, rows, strict=True)],
                 dtype=bool,
             ),
             request=tuple(_request(job, row) for job, row in zip(shown, rows, strict=True)),
@@ -131,13 +148,6 @@ def _state(job: SlurmJob, intent: Intent | None) -> State:
     if job.completing or (intent and intent.kind == "preempt" and job.state == "RUNNING"):
         return State.LEAVING
     return State.RUNNING if job.state in ("RUNNING", "SUSPENDED") else State.WAITING
-
-
-def _eligible(job: SlurmJob, row: JobRow, now: float, admission_wait: int) -> bool:
-    # The begin time of a requeued job is Slurm's 121 s, that of a new one may be job_submit.lua's: a start lifts both.
-    # Any other is the user's --begin.
-    ours = job.restarts > 0 or abs(job.begin_time - job.submit_time - admission_wait) <= 1
-    return (ours or job.begin_time <= now) and row.not_before <= now
 
 
 def _request(job: SlurmJob, row: JobRow) -> Request:
