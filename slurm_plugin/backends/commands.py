@@ -1,6 +1,7 @@
 """The back end made of Slurm's own commands (squeue, scontrol, sinfo, scancel), from Slurm 22.05 on.
 
-Read through --json, where a job's name and comment are quoted strings that cannot pose as other fields.
+Read through --json, where a job's name and comment are quoted strings that cannot pose as other fields, and only what has
+changed since the last snapshot, which a line of fields that no user writes tells.
 Each call is one process with a deadline. It needs the rights of an Operator.
 """
 
@@ -14,17 +15,21 @@ from dataclasses import replace
 from typing import Any
 
 from tiresias.slurm_plugin.backends import processes, records
+from tiresias.slurm_plugin.backends.cache import JobCache
 from tiresias.slurm_plugin.backends.memory import Memory, mid_second
 from tiresias.slurm_plugin.backends.protocol import (
     JobRefused,
     NoSuchJob,
     NotRequeueable,
     SlurmJob,
+    SlurmNode,
     SlurmSnapshot,
     SlurmUnavailable,
 )
 
 _JOB_ID = re.compile(r"[1-9]\d*([_+]\d+)?")  # 123, 123_4 (array task), 123+1 (het component): squeue(1), JOBID
+# record, array tasks, state, reason, priority, submit, limit, nodes, CPUs, node list, partition, -w, memory, --gpus-per-node
+_SIGNATURE = "%A|%K|%T|%r|%Q|%V|%l|%D|%C|%N|%P|%n|%m|%b"
 _SIGNAL = re.compile(r"[A-Z][A-Z0-9+]*")
 _DOWN = re.compile(
     "unable to contact slurm controller|connection refused|socket timed out|communication|unable to establish|"
@@ -38,11 +43,12 @@ _NEVER = re.compile("only batch jobs|requested operation is presently disabled|j
 
 class CommandsBackend:
     name = "commands"
+    why = ""
 
     def __init__(self, deadline: float = 10.0, prefix: Sequence[str] = ()) -> None:
         """`prefix`: words before each command, for a Slurm that is reached through another program (ssh, nsenter)."""
         self._deadline, self._prefix = deadline, tuple(prefix)
-        self._memory = Memory()
+        self._memory, self._cache = Memory(), JobCache(self.records)
         self._version = ""
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -56,11 +62,8 @@ class CommandsBackend:
 
     def snapshot(self) -> SlurmSnapshot:
         now = time.time()
-        jobs = [self._memory.fill(job, now) for job in self.records()]
-        self._memory.keep({job.id for job in jobs})
-        nodes = tuple(records.node(one) for one in self._json("nodes", *self._show_nodes()))
-        largest = max((node.gpus for node in nodes), default=0)
-        return SlurmSnapshot(now, tuple(_without_guess(job, largest) for job in jobs), nodes)
+        self._cache.refresh(self._signatures())
+        return self._assemble(now, [records.node(one) for one in self._json("nodes", *self._show_nodes())])
 
     def job(self, job_id: str) -> SlurmJob:
         raw = re.split("[_+]", _checked(job_id))[0]
@@ -69,15 +72,27 @@ class CommandsBackend:
                 return self._memory.fill(job, time.time())
         raise NoSuchJob(f"job {job_id}: Slurm does not know it (any more)")
 
-    def records(self, raw_ids: Sequence[str] = ()) -> list[SlurmJob]:
-        """Jobs as Slurm shows them now, without memory of earlier calls: all, or at least those of these numbers."""
+    def records(self, raw_ids: Sequence[str]) -> list[SlurmJob]:
+        """At least the jobs of these numbers (22.05: all) as Slurm shows them now, without memory of earlier calls."""
         now = time.time()
-        only = ("--jobs", ",".join(raw_ids)) if raw_ids else ()
         try:
-            found = self._json("jobs", "squeue", "--json", "--all", "--states=all", *only)
+            found = self._json("jobs", "squeue", "--json", "--all", "--states=all", "--jobs", ",".join(raw_ids))
         except NoSuchJob:  # squeue's answer when the only one it was asked for is gone
             return []
         return [job for record in found for job in records.jobs(record, now)]
+
+    def _assemble(self, now: float, nodes: Sequence[SlurmNode]) -> SlurmSnapshot:
+        jobs = [self._memory.fill(job, now) for job in self._cache]
+        self._memory.keep({job.id for job in jobs})
+        largest = max((node.gpus for node in nodes), default=0)
+        return SlurmSnapshot(now, tuple(_without_guess(job, largest) for job in jobs), tuple(nodes))
+
+    def _signatures(self) -> dict[int, str]:
+        lines = self._call("squeue", "--all", "--states=all", "--noheader", f"--format={_SIGNATURE}").decode(
+            errors="replace"
+        )
+        pairs = (line.partition("|")[::2] for line in lines.splitlines())
+        return {int(record): rest for record, rest in pairs if record.isdigit()}
 
     def _show_nodes(self) -> tuple[str, ...]:
         """scontrol has --json from 23.02 on; until then sinfo's showed whole nodes."""
@@ -91,10 +106,14 @@ class CommandsBackend:
         self._verb(job_id, "scontrol", "hold", job_id)
 
     def release(self, job_id: str) -> None:
-        job = self.job(job_id)
-        if job.state == "PENDING" and job.restarts and job.begin_time > time.time():
+        if self._sits_out(self.job(job_id)):
             self._update(job_id, "StartTime=now")
         self._verb(job_id, "scontrol", "release", job_id)
+
+    @staticmethod
+    def _sits_out(job: SlurmJob) -> bool:
+        """A requeued job waits 121 s; the begin time of a new one is its user's wish."""
+        return job.state == "PENDING" and job.restarts > 0 and job.begin_time > time.time()
 
     def start(self, job_id: str, nodes: Sequence[str]) -> None:
         count = len(nodes)
@@ -113,8 +132,12 @@ class CommandsBackend:
 
     def requeue(self, job_id: str) -> int:
         second = mid_second()
-        self._verb(job_id, "scontrol", "requeue", "incomplete", job_id)
-        self._memory.requeued(job_id, second)
+        self._memory.requeuing(job_id, second)
+        try:
+            self._verb(job_id, "scontrol", "requeue", "incomplete", job_id)
+        except JobRefused:
+            self._memory.refused(job_id)
+            raise
         return second
 
     def close(self) -> None:

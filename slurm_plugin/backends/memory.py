@@ -30,8 +30,12 @@ class Memory:
         self._shares: dict[str, tuple[NodeShare, ...]] = {}
         self._ends: dict[str, int] = {}
 
-    def requeued(self, job_id: str, second: int) -> None:
-        self._ends[job_id] = second
+    def requeuing(self, job_id: str, second: int) -> None:
+        """Said before the RPC: one whose answer is lost may still have ended the run. The first of several has."""
+        self._ends.setdefault(job_id, second)
+
+    def refused(self, job_id: str) -> None:
+        self._ends.pop(job_id, None)
 
     def fill(self, job: SlurmJob, now: float) -> SlurmJob:
         """The job with the shares and the end of its last run; a requeue by others ends when it is first seen."""
@@ -40,7 +44,7 @@ class Memory:
             job = replace(job, shares=tuple(known.get(share.node, share) for share in job.shares))
         elif job.shares:
             self._shares[job.id] = job.shares
-        if job.state != "PENDING":
+        if job.state != "PENDING" or not job.restarts:
             self._ends.pop(job.id, None)
         elif job.completing:
             job = replace(job, end_time=self._ends.setdefault(job.id, int(now)))

@@ -123,9 +123,11 @@ class SlurmSnapshot:
 
 
 class Backend(Protocol):
-    """Every call ends within its deadline, and may raise SlurmUnavailable; verbs may raise JobRefused and its kinds."""
+    """Every question to Slurm ends within the deadline, or the call raises SlurmUnavailable; verbs may raise JobRefused and
+    its kinds. A call asks one to four questions; a snapshot that meets n unknown jobs asks n / 500 more."""
 
     name: str
+    why: str  # why this one serves, for the log; "" when it was asked for by name
 
     def version(self) -> str:
         """Slurm's version, such as 26.05.5."""

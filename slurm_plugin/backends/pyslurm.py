@@ -1,0 +1,188 @@
+"""The back end over pyslurm: a listing of 10,000 jobs in the time of one RPC, holds and releases in a millisecond.
+
+pyslurm lives in a worker process (pyslurm_worker.py), asked over pipes; a call that misses its deadline costs the worker its
+life and the next call starts a new one. What pyslurm 25.11 cannot tell or do right goes through the commands:
+- GPUs asked for with --gpus and the like, where AccountingStorageTRES lacks gres/gpu: `tres_per_job` reads as nothing;
+- what a job holds on each node: get_resource_layout_per_node() reads a struct that 26.05 laid out anew, and crashes;
+- the state under COMPLETING, the reason under a description;
+- node counts and the node list of a job: modify() ignores the first and cannot clear the second;
+- requeue, which without scontrol's "incomplete" runs a job again that has just ended; signals, whose errors it misreads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tiresias.slurm_plugin.backends import processes, records
+from tiresias.slurm_plugin.backends.commands import CommandsBackend, explain
+from tiresias.slurm_plugin.backends.protocol import JobRefused, SlurmJob, SlurmNode, SlurmSnapshot, SlurmUnavailable
+
+Row = dict[str, Any]
+WORKER = "tiresias.slurm_plugin.backends.pyslurm_worker"
+
+
+class PyslurmBackend(CommandsBackend):
+    name = "pyslurm"
+
+    def __init__(self, deadline: float = 10.0, prefix: Sequence[str] = (), python: str = sys.executable) -> None:
+        """`python`: the interpreter that pyslurm was built for."""
+        super().__init__(deadline, prefix)
+        self._worker = Worker([*prefix, python, "-m", WORKER], deadline)
+        self._rows: dict[int, Row] = {}
+
+    def version(self) -> str:
+        return str(self._worker.call("version"))
+
+    def start_worker(self) -> None:
+        """Raises SlurmUnavailable when this interpreter cannot use pyslurm; slurmctld may be down."""
+        self._worker.start()
+
+    def snapshot(self) -> SlurmSnapshot:
+        now, found = time.time(), self._worker.call("jobs")
+        changed = {row["job_id"]: row for row in map(self._worker.row, found["changed"])}
+        for gone in self._rows.keys() - changed.keys() if found["all"] else found["gone"]:
+            self._rows.pop(gone, None)
+        for row in changed.values():
+            self._note(row, now)
+        self._cache.refresh(self._rows)
+        nodes = [records.node(one) for one in self._worker.call("nodes")]
+        return self._assemble(now, _with_gpus(nodes, self._cache))
+
+    def job(self, job_id: str) -> SlurmJob:
+        now, number = time.time(), int(job_id) if job_id.isdigit() else 0
+        row = self._worker.row(self._ask(job_id, "job")) if number else {}
+        if row.get("job_id") != number:  # of an array pyslurm shows the first record only
+            return super().job(job_id)
+        self._note(row, now)
+        self._cache.update({number: self._rows[number]})
+        for job in self._cache.of(number):
+            if job.id == job_id:
+                return self._memory.fill(job, now)
+        return super().job(job_id)
+
+    def hold(self, job_id: str) -> None:
+        if not job_id.isdigit():  # a task that is not split has no number of its own
+            return super().hold(job_id)
+        self._ask(job_id, "hold")
+
+    def release(self, job_id: str) -> None:
+        if not job_id.isdigit():
+            return super().release(job_id)
+        self._ask(job_id, "release", int(time.time()) if self._sits_out(self.job(job_id)) else 0)
+
+    def close(self) -> None:
+        self._worker.stop()
+
+    def _ask(self, job_id: str, verb: str, *arguments: object) -> Any:
+        try:
+            return self._worker.call(verb, int(job_id), *arguments)
+        except JobRefused as error:
+            raise type(error)(f"job {job_id}: {error}") from None
+
+    def _note(self, row: Row, now: float) -> None:
+        """Take a row as the job's signature, and its jobs from it where it tells all; else the cache will ask squeue."""
+        number, old = row["job_id"], self._rows.get(row["job_id"], {})
+        if row == old:
+            return
+        self._rows[number] = row
+        if old and row["priority"] and old["priority"] and {**old, "priority": row["priority"]} == row:
+            if self._cache.signature(number) is old:
+                self._cache.put(number, [replace(job, priority=row["priority"]) for job in self._cache.of(number)], row)
+        elif _tells_all(row):
+            self._cache.put(number, list(records.jobs(row, now)), row)
+
+
+def _tells_all(row: Row) -> bool:
+    state = row["job_state"][0]
+    seen = any("gpu" in row[way] for way in ("tres_per_node", "tres_per_task", "tres_req_str"))
+    plain = state in records.JOB_STATES and state not in records.ACTIVE and " " not in (row["state_reason"] or "")
+    return seen and plain and not row["dependency"]
+
+
+def _with_gpus(nodes: Sequence[SlurmNode], jobs: Iterable[SlurmJob]) -> list[SlurmNode]:
+    """pyslurm tells no GPUs in use unless they are accounted; like Slurm, this counts a COMPLETING job's as free."""
+    taken: Counter[str] = Counter()
+    for job in jobs:
+        if not job.completing:
+            taken.update({share.node: share.gpus for share in job.shares})
+    return [replace(node, gpus_allocated=taken[node.name]) for node in nodes]
+
+
+class Worker:
+    """The process at the other end of the pipes: started when needed, killed when late."""
+
+    def __init__(self, argv: Sequence[str], deadline: float) -> None:
+        self._argv, self._deadline = list(argv), deadline
+        self._process: subprocess.Popen[bytes] | None = None
+        self._rest = b""
+        self._fields: list[str] = []
+
+    def start(self) -> None:
+        if self._process is None:
+            pipe = subprocess.PIPE
+            environment = {**processes.environment(), "PYSLURM_DISABLE_AUTO_INIT": "1"}
+            self._process, self._rest = subprocess.Popen(
+                self._argv, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=environment, cwd="/", start_new_session=True
+            ), b""  # fmt: skip
+            self._fields = self._answer()
+
+    def call(self, verb: str, *arguments: object) -> Any:
+        """Raises SlurmUnavailable when no answer comes in time or the worker dies, JobRefused for what Slurm refuses."""
+        self.start()
+        assert self._process
+        assert self._process.stdin
+        try:
+            self._process.stdin.write(json.dumps([verb, *arguments]).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise self._lost() from None
+        return self._answer()
+
+    def row(self, values: Sequence[Any]) -> Row:
+        return dict(zip(self._fields, values, strict=True))
+
+    def stop(self) -> None:
+        if self._process:
+            processes.kill_group(self._process)
+            self._process.communicate()
+            self._process = None
+
+    def _answer(self) -> Any:
+        answer = json.loads(self._line())
+        if "error" in answer:
+            error = explain(answer["error"])
+            if isinstance(error, SlurmUnavailable):
+                self.stop()  # pyslurm may keep an old address of slurmctld
+            raise error
+        return answer["ok"]
+
+    def _line(self) -> bytes:
+        assert self._process
+        assert self._process.stdout
+        pieces, until, pipe = [self._rest], time.monotonic() + self._deadline, self._process.stdout.fileno()
+        while b"\n" not in pieces[-1]:
+            ready, _, _ = select.select([pipe], [], [], max(0.0, until - time.monotonic()))
+            if not ready:
+                self.stop()
+                raise SlurmUnavailable(f"pyslurm did not answer within {self._deadline:g} s: is slurmctld up?")
+            pieces.append(os.read(pipe, 1 << 20))
+            if not pieces[-1]:
+                raise self._lost()
+        line, _, self._rest = b"".join(pieces).partition(b"\n")
+        return line
+
+    def _lost(self) -> SlurmUnavailable:
+        assert self._process
+        code = self._process.wait()
+        self.stop()
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return SlurmUnavailable(f"pyslurm's process ended ({how}): can {self._argv[-3]} import pyslurm?")

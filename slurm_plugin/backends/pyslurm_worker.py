@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The process that holds pyslurm, which is GPL, keeps the interpreter's lock during an RPC and ends the interpreter at will.
+
+Started by the adapter beside it (pyslurm.py) as `python3 -m tiresias.slurm_plugin.backends.pyslurm_worker`. It reads one JSON
+list a line from standard input, [verb, argument, ...], and answers with one line: {"ok": value} or {"error": "words"}.
+Its first line is {"ok": names of the fields of a row}. It ends when its input ends.
+Rows have the shape of `squeue --json` records. Needs PYSLURM_DISABLE_AUTO_INIT=1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import pyslurm
+
+FIELDS = (
+    "job_id", "array_job_id", "array_task_id", "array_task_string", "het_job_id", "het_job_offset", "name", "user_name",
+    "user_id", "account", "partition", "job_state", "state_reason", "priority", "restart_cnt", "submit_time", "eligible_time",
+    "start_time", "end_time", "time_limit", "node_count", "max_nodes", "cpus", "tasks", "sockets_per_node", "tres_per_node",
+    "tres_per_task", "tres_req_str", "memory_per_node", "memory_per_cpu", "features", "required_nodes", "excluded_nodes",
+    "nodes", "requeue", "batch_flag", "resv_name", "dependency", "exit_code",
+)  # fmt: skip
+
+
+def signature(job: Any) -> tuple[Any, ...]:
+    """What shows that a job changed, at 3 us a job: no field that moves while nothing happens (a pending job's start time)."""
+    state = job.state
+    return (
+        state, job.state_reason, job.priority, job.requeue_count, job.submit_time, job.eligible_time, job.time_limit,
+        job.num_nodes, job.max_nodes, job.cpus, job.allocated_nodes, job.required_nodes, job.partition,
+        job.array_tasks_waiting, state == "PENDING" or job.end_time,
+    )  # fmt: skip
+
+
+def row(job: Any) -> list[Any]:
+    return [
+        job.id, job.array_id, job.array_task_id, job.array_tasks_waiting, job.heterogeneous_id, job.heterogeneous_offset or 0,
+        job.name, user_name(job.user_id), job.user_id, job.account, job.partition, [job.state], job.state_reason,
+        job.priority, job.requeue_count, job.submit_time, job.eligible_time, *times(job), job.time_limit,
+        job.num_nodes, job.max_nodes, job.cpus, job.ntasks, job.sockets_per_node, gres(job.gres_per_node),
+        tres(job.tres_per_task), tres(job.requested_tres), job.memory_per_node, job.memory_per_cpu,
+        ",".join(job.constraints), job.required_nodes, job.excluded_nodes, job.allocated_nodes, job.is_requeueable,
+        job.is_batch_job, job.reservation, bool(job.dependencies),
+        (job.exit_code or 0) << 8 | (job.exit_code_signal or 0),
+    ]  # fmt: skip
+
+
+def times(job: Any) -> tuple[Any, Any]:
+    """Start and end; a pending job's are guesses that move with the clock."""
+    return (None, None) if job.state == "PENDING" else (job.start_time, job.end_time)
+
+
+@cache
+def user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def gres(counts: Mapping[str, int]) -> str:
+    return ",".join(f"{name}:{count}" for name, count in counts.items())
+
+
+def tres(resources: Any) -> str:
+    return ",".join(f"{one.type_and_name}={one.count}" for one in resources.gres.values()) if resources else ""
+
+
+class Server:
+    def __init__(self) -> None:
+        self._sent: dict[int, tuple[Any, ...]] = {}
+
+    def jobs(self) -> dict[str, Any]:
+        """Rows of the jobs that changed since the last answer, and the numbers of those that are gone."""
+        now = {job.id: job for job in pyslurm.Jobs.load().values()}
+        seen = {number: signature(job) for number, job in now.items()}
+        changed = [row(now[number]) for number, one in seen.items() if self._sent.get(number) != one]
+        afresh, gone = not self._sent, list(self._sent.keys() - seen.keys())
+        self._sent = seen
+        return {"changed": changed, "gone": gone, "all": afresh}
+
+    def version(self) -> str:
+        return str(pyslurm.slurmctld.Config.load().version)
+
+    def job(self, number: int) -> list[Any]:
+        return row(pyslurm.Job.load(number))
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": node.name, "state": node.state.split("+"), "reason": node.reason, "gres": gres(node.configured_gres),
+                "effective_cpus": node.effective_cpus, "cpus": node.total_cpus, "alloc_cpus": node.allocated_cpus,
+                "real_memory": node.real_memory, "specialized_memory": node.memory_reserved_for_system,
+                "alloc_memory": node.allocated_memory, "active_features": node.active_features,
+                "partitions": node.partitions,
+            }
+            for node in pyslurm.Nodes.load().values()
+        ]  # fmt: skip
+
+    def hold(self, number: int) -> None:
+        pyslurm.Job(number).hold()
+
+    def release(self, number: int, begin_time: int) -> None:
+        """`begin_time`: the moment from which it may start, 0 to leave that as it is."""
+        if begin_time:
+            pyslurm.Job(number).modify(pyslurm.JobSubmitDescription(begin_time=begin_time))
+        pyslurm.Job(number).release()
+
+
+def answer(call: Callable[[], Any]) -> str:
+    try:
+        return json.dumps({"ok": call()})
+    except Exception as error:  # whatever pyslurm raises is the adapter's to judge
+        return json.dumps({"error": str(error) or repr(error)})
+
+
+def hello() -> tuple[str, ...]:
+    pyslurm.slurm_init()
+    return FIELDS
+
+
+def main() -> None:
+    # pyslurm prints now and then: the adapter's pipe is kept out of its reach.
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    server = Server()
+    print(answer(hello), file=out, flush=True)
+    for line in sys.stdin:
+        verb, *arguments = json.loads(line)
+        print(answer(lambda: getattr(server, verb)(*arguments)), file=out, flush=True)  # noqa: B023 (called at once)
+
+
+if __name__ == "__main__":
+    main()
