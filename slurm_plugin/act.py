@@ -112,7 +112,8 @@ class Actor:
     def _finish(self, intent: Intent, outcome: str, now: float) -> bool:
         self._journal.finish(intent, outcome)
         self.intents.pop(intent.id, None)
-        self._say(now, intent.id, outcome.split(":")[0], outcome)
+        action, _, why = outcome.partition(": ")
+        self._say(now, intent.id, action, why)
         return False
 
     def _refused(self, intent: Intent, words: str, now: float) -> None:

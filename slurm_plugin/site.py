@@ -20,11 +20,7 @@ class Site:
 
 def read_site(deadline: float = 10.0) -> Site:
     """Raises SlurmUnavailable when scontrol gets no answer within `deadline` seconds."""
-    config: dict[str, str] = dict(
-        match.group(1, 2)
-        for line in _scontrol("config", deadline).splitlines()
-        if (match := re.match(r"(\w+)\s+= (.*)", line))
-    )
+    config = dict(re.findall(r"^(\w+)\s+= (.*)$", _scontrol("config", deadline), re.MULTILINE))
     partitions = _scontrol("partition", deadline)
     names = re.findall(r"^PartitionName=(\S+)", partitions, re.MULTILINE)
     default = re.search(r"^PartitionName=(\S+).*?\bDefault=YES", partitions, re.MULTILINE)
