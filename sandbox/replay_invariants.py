@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from tiresias.sandbox.replay_results import JobResult, SlurmRun
 from tiresias.slurm_plugin.journal import History, RunRow
@@ -35,10 +34,9 @@ def count(results: Sequence[JobResult], slurm: Mapping[str, Sequence[SlurmRun]])
 
 
 def compare_ledger(
-    results: Sequence[JobResult], slurm: Mapping[str, Sequence[SlurmRun]], journal: Path
+    results: Sequence[JobResult], slurm: Mapping[str, Sequence[SlurmRun]], history: History
 ) -> dict[str, float]:
     """The journal's runs against Slurm's, in order; GPU-seconds follow, as a job's GPUs never change."""
-    history = History.of(journal)
     errors, missing = [0.0], 0
     for result in results:
         ours, theirs = _journaled(history, result.id), slurm.get(result.id, ())

@@ -6,6 +6,7 @@ Everything here is in seconds of this machine's clock; `report` turns them into 
 from __future__ import annotations
 
 import calendar
+import itertools
 import json
 import math
 import time
@@ -61,7 +62,7 @@ class JobResult:
     @property
     def overlapping(self) -> bool:
         """Two of its runs were there at once."""
-        pairs = zip(self.runs, self.runs[1:], strict=False)
+        pairs = itertools.pairwise(self.runs)
         return any(not math.isnan(one.end) and two.start < one.end for one, two in pairs)
 
     @property

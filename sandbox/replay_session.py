@@ -12,12 +12,13 @@ from rich.console import Console
 from rich.live import Live
 
 from tiresias.errors import TiresiasError
-from tiresias.sandbox import host, pyslurm_layer, replay_invariants, replay_view, report, rootfs
+from tiresias.sandbox import host, pyslurm_layer, replay_invariants, replay_latency, replay_view, report, rootfs
 from tiresias.sandbox.replay import Replay
 from tiresias.sandbox.replay_results import slurm_runs
 from tiresias.sandbox.replay_setup import OURS, Options
 from tiresias.sandbox.rootfs import SUITES
 from tiresias.simulator.trace import TraceJob
+from tiresias.slurm_plugin.journal import KEPT_DECISIONS, History
 from tiresias.slurm_plugin.views.published import Status
 from tiresias.slurm_plugin.views.status import render_status
 
@@ -52,7 +53,10 @@ def available_suite(wanted: str, console: Console) -> str:
 def side_by_side(
     policies: Sequence[str], jobs: Sequence[TraceJob], options: Options, console: Console, *, watch: bool, keep: bool
 ) -> dict[str, Outcome]:
-    """Policy -> the report's summary, wall_seconds and `invariants`. Raises TiresiasError when a part of it died."""
+    """Policy -> the report's summary, wall_seconds, `latency` (real seconds) and `invariants`.
+
+    Raises TiresiasError when a part of it died.
+    """
     with contextlib.ExitStack() as stack:
         replays = _bring_up(policies, jobs, options, keep, stack)
         start = time.time() + LEAD
@@ -89,11 +93,18 @@ def _measure(replay: Replay, options: Options) -> Outcome:
     replay.stop_controller()
     slurm = slurm_runs(replay.cluster.log / "jobcomp.log")
     invariants = replay_invariants.count(results, slurm)
+    latency = {"handover": replay_latency.summary(replay_latency.handovers(results))}
     if replay.policy in OURS:
-        invariants |= replay_invariants.compare_ledger(results, slurm, replay.journal)
+        history = History.of(replay.journal)
+        invariants |= replay_invariants.compare_ledger(results, slurm, history)
+        decisions = history.decisions(limit=KEPT_DECISIONS)[::-1]
+        latency |= {
+            kind: replay_latency.summary(replay_latency.spans(decisions, kind)) for kind in replay_latency.SPANS
+        }
     return {
         **report.summary(results, options.gpus, options.time_scale),
         "wall_seconds": replay.ended - replay.started,
+        "latency": latency,
         "invariants": invariants,
     }
 

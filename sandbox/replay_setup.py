@@ -12,6 +12,7 @@ no job is ever killed for it.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -26,6 +27,7 @@ LABELS = OURS | STOCK
 USERS = ("alice", "bob")
 FOLDER = "/shared/replay"  # inside the cluster
 SCRIPT = '#!/bin/bash\nexec python3 -m tiresias.sandbox.trainer "$@"\n'
+FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}", re.ASCII)
 THRESHOLD = 3200.0  # GPU-seconds: the paper's testbed, section 5.2
 MIN_RUN = 60.0  # seconds
 CHECKPOINT_EVERY = 600.0  # seconds
@@ -46,24 +48,22 @@ class Options:
         return self.nodes * self.gpus_per_node
 
 
-def check(policies: Sequence[str], jobs: Sequence[TraceJob], options: Options) -> None:
+def check(policies: Sequence[str], jobs: Sequence[TraceJob]) -> None:
     """Raises UsageError for what cannot be replayed."""
     for name in policies:
         if name not in LABELS:
             raise UsageError(f"no policy {name!r} here: use some of {', '.join(LABELS)}")
-    if not jobs:
-        raise UsageError("the trace has no jobs")
-    if (largest := max(jobs, key=lambda job: job.num_gpus)).num_gpus > options.gpus:
-        raise UsageError(
-            f"job {largest.job_id} asks for {largest.num_gpus} GPUs, the cluster has {options.gpus}: "
-            "use more --nodes or --gpus-per-node"
-        )
+    for job in jobs:
+        if not FILE_NAME.fullmatch(job.job_id):
+            raise UsageError(
+                f"job id {job.job_id!r:.80} names a file here: use letters, digits, '.', '_' and '-', 80 at most"
+            )
 
 
 def take(jobs: Sequence[TraceJob], count: int, compress: float) -> list[TraceJob]:
     """The first `count` jobs (0: all), their arrivals `compress` times closer together, from zero."""
-    chosen = list(jobs[:count] if count else jobs)
-    first = chosen[0].submit_time if chosen else 0.0
+    chosen = jobs[:count] if count else jobs
+    first = chosen[0].submit_time
     return [replace(job, submit_time=(job.submit_time - first) / compress) for job in chosen]
 
 

@@ -30,6 +30,7 @@ from tiresias.sandbox.trainer_state import TrainingState
 
 LOOK = 0.1  # seconds between looks at the stop flag: the iterations in between are done in one go
 PAYLOAD_SCALE = 1 / 256  # VGG19's 548 MB become 2.1 MB, GoogleNet's 27 MB 0.1 MB
+SHORTEST = 0.001  # seconds: a trace may have jobs of none at all
 MEGABYTE = 1_000_000
 
 
@@ -61,7 +62,7 @@ class Trainer:
         self.steps = max(1, round(args.seconds / self.model.iteration))
         self.nodes = int(os.environ.get("SLURM_JOB_NUM_NODES", "1"))
         self.slowdown = models.slowdown(self.model, args.gpus, self.nodes, args.gpus_per_node)
-        self.iteration = args.seconds / args.time_scale / self.steps * self.slowdown
+        self.iteration = max(args.seconds, SHORTEST) / args.time_scale / self.steps * self.slowdown
         self.payload = int(self.model.size * MEGABYTE * args.payload_scale)
         self.events = Events(args.results / f"{args.job}.jsonl")
         self.progress = Progress(args.results / f"{args.job}.step")

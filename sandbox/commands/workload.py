@@ -8,11 +8,13 @@ Examples:
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
+from dataclasses import astuple
 
 from tiresias.errors import UsageError
 from tiresias.sandbox.workload import INTERARRIVAL, generate
-from tiresias.simulator.trace import write_trace
+from tiresias.simulator.trace import OPTIONAL, REQUIRED
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -40,5 +42,8 @@ def run(args: argparse.Namespace) -> int:
     jobs = generate(
         args.jobs, args.seed, interarrival=args.interarrival, short_shape=args.short_shape, long_shape=args.long_shape
     )
-    write_trace(jobs, sys.stdout)
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    out.writerow(REQUIRED + OPTIONAL)
+    for job in jobs:
+        out.writerow(f"{value:g}" if isinstance(value, float) else value for value in astuple(job))
     return 0

@@ -83,7 +83,7 @@ def test_las_preempts_and_loses_nothing(trace: Path) -> None:
     ("words", "says"),
     [
         (["--policy", "lax"], "no policy 'lax'"),
-        (["--policy", "las", "--nodes", "1"], "job wide asks for 8 GPUs, the cluster has 4"),
+        (["--policy", "las", "--nodes", "1"], "job wide asks for 8 GPUs and the cluster has 4"),
         (["--policy", "las", "--time-scale", "0"], "--time-scale is 0.0: it must be above 0"),
         (["--policy", "las", "--threshold", "x"], "--threshold 'x'"),
         (["--policy", "las", "--jobs", "-1"], "--jobs is -1"),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tiresias.__main__ import main
 from tiresias.sandbox.models import MODELS
 from tiresias.sandbox.workload import GPUS, LONGEST, SHORT, SHORTEST, apportion, bounded_pareto, generate
+from tiresias.simulator.trace import read_trace
 
 
 def test_testbed_is_section_5_1() -> None:
@@ -69,3 +72,16 @@ def test_bounded_pareto_stays_in_its_bounds(u: float, shape: float) -> None:
 def test_bounded_pareto_has_its_median() -> None:
     """Half of a bounded Pareto of shape 1 on [L, H] lies below 2LH / (L + H)."""
     assert bounded_pareto(120, 800, 1.0, 0.5) == pytest.approx(2 * 120 * 800 / 920)
+
+
+def test_the_command_prints_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sandbox", "workload", "--jobs", "20", "--seed", "9"]) == 0
+    file = tmp_path / "trace.csv"
+    file.write_text(capsys.readouterr().out)
+    assert read_trace(file) == generate(20, 9)
+
+
+@pytest.mark.parametrize("words", [["--jobs", "0"], ["--interarrival", "-1"], ["--long-shape", "nan"]])
+def test_impossible_workloads_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sandbox", "workload", *words]) == 2
+    assert "must be above 0" in capsys.readouterr().err

@@ -1,0 +1,51 @@
+"""How quick the controller was, in real seconds: medians and 95th percentiles. Pure.
+
+handover    from a job's end to the start of the training that followed it, where nothing else happened in between
+preemption  from the decision to free GPUs
+start       from the decision to the RUNNING state
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from tiresias.sandbox.replay_results import JobResult
+from tiresias.slurm_plugin.journal import Decision
+
+SPANS = {"preemption": ("preempt", "parked"), "start": ("start", "running")}  # decisions that open and close a span
+
+
+def handovers(results: Sequence[JobResult]) -> list[float]:
+    """An end, then a start with no submission, end or stop between them: only the freed GPUs explain that start."""
+    moments = [(result.submit, "submit") for result in results]
+    for result in results:
+        moments += [(run.start, "start") for run in result.runs]
+        moments += [
+            (run.end, "end" if run.end == result.finish else "stop") for run in result.runs if run.end == run.end
+        ]
+    moments.sort()
+    pairs = itertools.pairwise(moments)
+    return [after - before for (before, what), (after, then) in pairs if (what, then) == ("end", "start")]
+
+
+def spans(decisions: Iterable[Decision], kind: str) -> list[float]:
+    """`decisions`: oldest first. A span that was given up is not counted."""
+    opening, closing = SPANS[kind]
+    began: dict[str, float] = {}
+    lengths = []
+    for decision in decisions:
+        if decision.action == opening:
+            began[decision.id] = decision.time
+        elif (start := began.pop(decision.id, None)) is not None and decision.action == closing:
+            lengths.append(decision.time - start)
+    return lengths
+
+
+def summary(lengths: Sequence[float]) -> dict[str, float]:
+    if not lengths:
+        return {"count": 0}
+    median, p95 = np.percentile(lengths, [50, 95])
+    return {"count": len(lengths), "median": float(median), "p95": float(p95)}

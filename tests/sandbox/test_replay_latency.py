@@ -1,0 +1,41 @@
+"""Spans between events, worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from tiresias.sandbox import replay_latency
+from tiresias.sandbox.replay_results import JobResult, Run
+from tiresias.simulator.trace import TraceJob
+from tiresias.slurm_plugin.journal import Decision
+
+
+def result(job: str, submit: float, *runs: tuple[float, float]) -> JobResult:
+    made = tuple(Run(row, start, 0, 0, 1, 1.0, end, 1) for row, (start, end) in enumerate(runs))
+    return JobResult(TraceJob(job, submit, 1, 1.0), job, submit, made, runs[-1][1], 1, "")
+
+
+def test_only_a_start_right_after_an_end_is_a_handover() -> None:
+    first = result("a", 0.0, (1.0, 10.0))
+    successor = result("b", 2.0, (10.5, 20.0))
+    own = result("c", 20.25, (21.0, 30.0))  # it came after the end of b: its start may be due to its submission
+    assert replay_latency.handovers([first, successor, own]) == [0.5]
+
+
+def test_a_preemptions_end_is_no_job_end() -> None:
+    preempted = result("a", 0.0, (1.0, 10.0), (12.0, 20.0))
+    assert replay_latency.handovers([preempted, result("b", 2.0, (10.5, 11.0))]) == [1.0]
+
+
+def test_spans_pair_each_jobs_own_decisions() -> None:
+    decisions = [
+        Decision(1.0, "7", "preempt", ""), Decision(1.5, "8", "preempt", ""), Decision(2.0, "7", "parked", ""),
+        Decision(2.5, "8", "left running", ""), Decision(3.0, "8", "parked", ""), Decision(4.0, "9", "start", ""),
+    ]  # fmt: skip
+    assert replay_latency.spans(decisions, "preemption") == [1.0]
+    assert replay_latency.spans(decisions, "start") == []
+
+
+def test_summary() -> None:
+    assert replay_latency.summary([]) == {"count": 0}
+    assert replay_latency.summary([1.0, 2.0, 3.0]) == {"count": 3, "median": 2.0, "p95": pytest.approx(2.9)}
