@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tiresias.checkpoint.checkpointer import EXIT_REQUEUE, Checkpointer
+    from tiresias.checkpoint.checkpointer import Checkpointer
+    from tiresias.checkpoint.control import EXIT_REQUEUE
     from tiresias.checkpoint.manifest import CorruptCheckpoint
     from tiresias.checkpoint.store import Checkpoint, SaveFailed, Store
 
@@ -18,7 +19,7 @@ __all__ = ["EXIT_REQUEUE", "Checkpoint", "Checkpointer", "CorruptCheckpoint", "S
 
 _HOME = {
     "Checkpointer": "checkpointer",
-    "EXIT_REQUEUE": "checkpointer",
+    "EXIT_REQUEUE": "control",
     "CorruptCheckpoint": "manifest",
     "Checkpoint": "store",
     "SaveFailed": "store",

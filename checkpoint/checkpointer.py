@@ -34,7 +34,6 @@ from tiresias.checkpoint.store import KEEP, Checkpoint, Store
 from tiresias.checkpoint.world import World, start_ticks
 from tiresias.errors import TiresiasError, UsageError
 
-EXIT_REQUEUE = 99  # "checkpointed, requeue me"
 DEFAULT_SIGNAL = "USR2"
 
 
@@ -115,7 +114,7 @@ class Checkpointer:
     def exit_for_requeue(self) -> NoReturn:
         """Tell the supervisor that all is saved, and exit with code 99."""
         self._report(requeue=True)
-        sys.exit(EXIT_REQUEUE)
+        sys.exit(control.EXIT_REQUEUE)
 
     # being told
 

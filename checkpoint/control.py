@@ -10,7 +10,7 @@ Every file is one JSON object, at most MAX_BYTES, put there by an atomic rename.
 and owned by the job's user, and believes them only about that job: a lie hurts only the liar.
 
 supervisor.json: restart, state, step, run_id.  program.json: restart, ready, step, requeue, folder ("requeue": the program has
-saved and exits to be requeued; "folder": where its checkpoints are).  Every job's supervisor imports this module: only light imports.
+saved and exits to be requeued; "folder": where its checkpoints are).  Light imports only: every supervisor imports this.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 MAX_BYTES = 16 * 1024
+EXIT_REQUEUE = 99  # a program's exit code: "checkpointed, requeue me"
 SUPERVISOR, PROGRAM, RANKS = "supervisor.json", "program.json", "ranks"
 
 

@@ -1,0 +1,48 @@
+"""The training processes on this node that registered for the checkpoint signal."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+from tiresias.checkpoint.world import start_ticks
+
+_NAME = re.compile(r"(?P<host>.+)-(?P<pid>[0-9]{1,10})-(?P<ticks>[0-9]{1,20})", re.ASCII)
+
+
+def send(folder: Path, number: int) -> int:
+    """Signal the registered processes of this node; how many there were. A pid that was reused is not one of them."""
+    return sum(_send_one(name, number) for name in names(folder))
+
+
+def names(folder: Path) -> list[str]:
+    try:
+        return [path.name for path in folder.iterdir() if _NAME.fullmatch(path.name)]
+    except OSError:
+        return []
+
+
+def clear(folder: Path) -> None:
+    """Forget the processes of an older run."""
+    with suppress(OSError):
+        for path in folder.iterdir():
+            path.unlink()
+
+
+def _send_one(name: str, number: int) -> bool:
+    found = _NAME.fullmatch(name)
+    if not found or found["host"] != os.uname().nodename:
+        return False
+    pid = int(found["pid"])
+    with suppress(OSError):
+        process = os.pidfd_open(pid)  # from here on the number cannot come to mean another process
+        try:
+            if start_ticks(pid) == int(found["ticks"]) and Path(f"/proc/{pid}").stat().st_uid == os.getuid():
+                signal.pidfd_send_signal(process, number)
+                return True
+        finally:
+            os.close(process)
+    return False

@@ -1,0 +1,107 @@
+"""Where sbatch's options end and its script begins.
+
+sbatch reads its options with getopt_long(3), stopping at the first word that is no option. To find that word one must know which
+options take the word after them. The table is the union of what sbatch 22.05, 24.11 and 26.05 accept (sbatch(1) and their hidden
+spellings); a test asks the real ones. Whatever is not in it is not understood, and is left to sbatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_WITH_VALUE = """
+    account acctg-freq array autocomplete batch bb bbf begin chdir cluster cluster-constraint clusters comment constraint container
+    container-id container-type core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot dependency
+    distribution error exclude export export-file extra extra-node-info gid gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket
+    gpus-per-task gres gres-flags hint input job-name kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind
+    mem-per-cpu mem-per-gpu mem-update mincpus network nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu
+    ntasks-per-node ntasks-per-socket ntasks-per-tres open-mode output partition power prefer priority profile qos reservation
+    resources segment signal sockets-per-node switches tasks-per-node thread-spec threads-per-core time time-min tmp tres-bind
+    tres-per-task uid wait-all-nodes wckey wrap
+"""
+_WITHOUT_VALUE = """
+    consolidate-segments contiguous exclusive external get-user-env help hold ignore-pbs nice no-kill no-requeue oom-kill-step
+    overcommit oversubscribe parsable propagate quiet reboot requeue resv-ports spread-job spread-segments stepmgr test-only
+    usage use-min-nodes verbose version wait
+"""
+WITH_VALUE = frozenset(_WITH_VALUE.split())
+WITHOUT_VALUE = frozenset(_WITHOUT_VALUE.split())  # or with one that must be attached: --nice=5
+SHORT_WITH_VALUE = frozenset("abcdeimnopqtwxABCDFGJLMNS")
+SHORT_WITHOUT_VALUE = frozenset("hksvHOQVW")
+ANSWERS = frozenset({"help", "usage", "version", "autocomplete"})  # sbatch prints something and submits nothing
+
+
+class NotUnderstood(Exception):
+    """The words are for sbatch alone; the message says why."""
+
+
+class CommandLine(NamedTuple):
+    """options: all words but those of --wrap; operands: script and its arguments; wrap: the command of --wrap."""
+
+    options: list[str]
+    operands: list[str]
+    wrap: str | None
+
+
+def split(words: Sequence[str]) -> CommandLine:
+    """Raises NotUnderstood."""
+    rest = list(words)
+    options: list[str] = []
+    wrap: str | None = None
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        word = rest.pop(0)
+        if word == "--":
+            break
+        value = _value_words(word, rest)
+        if _long_names(word) == {"wrap"}:
+            wrap = value[0] if value else word.partition("=")[2]
+        else:
+            options += [word, *value]
+    if rest and rest[0] == ":":
+        raise NotUnderstood("a heterogeneous job")
+    return CommandLine(options, rest, wrap)
+
+
+def _value_words(word: str, rest: list[str]) -> list[str]:
+    """Take the option's value from `rest` where it stands in a word of its own."""
+    if not _takes_next(word):
+        return []
+    if not rest:
+        raise NotUnderstood(f"{word} without its value")
+    return [rest.pop(0)]
+
+
+def _takes_next(word: str) -> bool:
+    if not word.startswith("--"):
+        return _short_takes_next(word[1:])
+    names = _long_names(word)
+    if names & ANSWERS:
+        raise NotUnderstood("")
+    return names <= WITH_VALUE and "=" not in word
+
+
+def _long_names(word: str) -> set[str]:
+    """The options that a long word may mean; abbreviations of one kind are as good as one option."""
+    if not word.startswith("--"):
+        return set()
+    typed = word[2:].partition("=")[0]
+    every = WITH_VALUE | WITHOUT_VALUE
+    names = {typed} if typed in every else {name for name in every if name.startswith(typed)}
+    if not names or not (names <= WITH_VALUE or names <= WITHOUT_VALUE):
+        raise NotUnderstood(f"the option --{typed:.40}")
+    return names
+
+
+def _short_takes_next(letters: str) -> bool:
+    """-vHn4: letters without value, then at most one with its value attached or in the next word."""
+    for position, letter in enumerate(letters):
+        if letter in SHORT_WITH_VALUE:
+            return position == len(letters) - 1
+        if letter in "hV":
+            raise NotUnderstood("")
+        if letter not in SHORT_WITHOUT_VALUE:
+            raise NotUnderstood(f"the option -{letter}")
+        if letter in "ks":  # their values, if any, are attached
+            return False
+    return False

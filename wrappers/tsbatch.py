@@ -1,0 +1,138 @@
+"""tsbatch: sbatch for programs that can be preempted.
+
+    tsbatch [any sbatch option] script [arguments]      as sbatch; also --wrap, and a script on standard input
+
+The script runs under a supervisor that has it save and leave when the controller needs its GPUs, and the job is requeued and
+appends to its log by default. Options, #SBATCH lines, standard output and exit code are sbatch's. What is not understood goes to
+sbatch as it is.
+
+TIRESIAS_CHECKPOINT=none       the program cannot save: plain sbatch, never preempted
+TIRESIAS_CONTROL_ROOT, TIRESIAS_CHECKPOINT_ROOT, TIRESIAS_SIGNAL, TIRESIAS_PARK_TIMEOUT       override the site's configuration
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import tiresias
+from tiresias.checkpoint.notes import say
+from tiresias.wrappers import batch_script, sbatch_options, settings
+from tiresias.wrappers.sbatch_options import NotUnderstood
+
+LIBRARY = Path(tiresias.__file__).absolute().parent.parent
+
+
+class Submission(NamedTuple):
+    """words: sbatch's options; name: the file's, which sbatch takes as the job's name; arguments: the script's."""
+
+    words: list[str]
+    name: str
+    script: bytes
+    arguments: list[str]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if argv is None else argv)
+    if os.environ.get("TIRESIAS_CHECKPOINT") == "none":
+        return _exec(words)
+    try:
+        submission = understand(words)
+    except NotUnderstood as reason:
+        if str(reason):
+            say(f"left to sbatch as it is, so the job will not be preempted: {reason}")
+        return _exec(words)
+    return submit(submission)
+
+
+def understand(words: Sequence[str]) -> Submission:
+    """What is to be submitted. Raises NotUnderstood; standard input has not been read then."""
+    line = sbatch_options.split(words)
+    if line.wrap is not None:
+        if line.operands:
+            raise NotUnderstood("--wrap together with a script")
+        return _submission(
+            line.options, "wrap", batch_script.WRAPPED.format(line.wrap).encode(errors="surrogateescape"), [], False
+        )
+    if not line.operands:
+        return _from_stdin(line.options)
+    path = _find(line.operands[0])
+    try:
+        script = path.read_bytes()
+    except OSError as error:
+        raise NotUnderstood(f"{path}: {error.strerror}") from None
+    if reason := batch_script.why_not(script):
+        raise NotUnderstood(f"{path}: {reason}")
+    return _submission(line.options, path.name, script, line.operands[1:])
+
+
+def _from_stdin(options: list[str]) -> Submission:
+    script = sys.stdin.buffer.read()
+    if reason := batch_script.why_not(script):  # it has been read, so it cannot be left to sbatch: sent on as it is
+        say(f"left to sbatch as it is, so the job will not be preempted: {reason}")
+        return Submission(options, "sbatch", script, [])
+    return _submission(options, "sbatch", script, [])
+
+
+def _submission(
+    options: list[str], name: str, script: bytes, arguments: list[str], own_options: bool = True
+) -> Submission:
+    job = settings.of_job(os.environ)
+    text = batch_script.compose(script, sys.executable, str(LIBRARY), job, own_options)
+    return Submission(options, name, text, arguments)
+
+
+def _find(script: str) -> Path:
+    """As sbatch does: a bare name is looked for here, then in PATH."""
+    here = Path(script)
+    if "/" in script or here.exists():
+        return here
+    found = [Path(folder, script) for folder in os.get_exec_path() if Path(folder, script).is_file()]
+    return found[0] if found else here
+
+
+def submit(submission: Submission) -> int:
+    """Run sbatch on a private copy under the right name; its exit code."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="tsbatch-") as folder:
+            path = Path(folder, submission.name)
+            path.write_bytes(submission.script)
+            return _relay(["sbatch", *submission.words, str(path), *submission.arguments])
+    except OSError as error:
+        say(f"the batch script cannot be written: {error}; set TMPDIR to a folder with room")
+        return 1
+
+
+def _relay(command: list[str]) -> int:
+    """sbatch has this terminal's signals too, and ends in its own way; so do we."""
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        code = subprocess.run(command, check=False, preexec_fn=_default_signals).returncode
+    except FileNotFoundError:
+        say("sbatch is not in PATH: load your site's Slurm module")
+        return 127
+    return code if code >= 0 else 128 - code
+
+
+def _default_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _exec(words: list[str]) -> int:
+    try:
+        os.execvp("sbatch", ["sbatch", *words])
+    except OSError:
+        say("sbatch is not in PATH: load your site's Slurm module")
+        return 127
+
+
+if __name__ == "__main__":
+    sys.exit(main())
