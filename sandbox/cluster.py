@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from tiresias.errors import TiresiasError, Unavailable, UsageError
 from tiresias.sandbox import host, launch, paths, pyslurm_layer, rootfs
-from tiresias.sandbox.locks import exclusive
+from tiresias.sandbox.atomic import exclusive
 from tiresias.sandbox.processes import Process
 from tiresias.sandbox.provision import provision
 from tiresias.sandbox.rootfs import Rootfs

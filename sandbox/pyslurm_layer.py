@@ -15,8 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from tiresias.errors import Unavailable
 from tiresias.sandbox import paths
-from tiresias.sandbox.locks import exclusive
+from tiresias.sandbox.atomic import build_once
 from tiresias.sandbox.rootfs import SUITES, Rootfs
 
 VERSION = "25.11.2"
@@ -26,7 +27,7 @@ BUILD_TOOLS = ("Cython>=3.1", "setuptools", "wheel", "packaging")
 
 
 def ensure(tree: Rootfs, *, say: Callable[[str], None] = lambda line: None) -> Path | None:
-    """The layer's folder, or None (said in one line) when pyslurm cannot be had for this tree."""
+    """The folder to import from, or None (said in one line) when pyslurm cannot be had for this tree."""
     if not SUITES[tree.suite].has_bridge:
         return None
     if not tree.slurm_version.startswith(BRIDGED + "."):
@@ -36,15 +37,13 @@ def ensure(tree: Rootfs, *, say: Callable[[str], None] = lambda line: None) -> P
         return None
     final = paths.pyslurm_folder() / f"{VERSION}-{_key(tree)}"
     if not final.is_dir():
-        final.parent.mkdir(parents=True, exist_ok=True)
-        with exclusive(final.with_name(final.name + ".lock")):
-            if not final.is_dir():
-                say(f"building pyslurm {VERSION} for Slurm {tree.slurm_version} (once, about a minute) ...")
-                reason = _build(tree, final)
-                if reason:
-                    say(f"{reason}: using the command back end")
-                    return None
-    return final
+        say(f"building pyslurm {VERSION} for Slurm {tree.slurm_version} (once, about a minute) ...")
+        try:
+            build_once(final, lambda unfinished: _build(tree, unfinished, final.with_name(f"{final.name}.log")))
+        except Unavailable as reason:
+            say(f"{reason}: using the command back end")
+            return None
+    return final / "site"
 
 
 def _key(tree: Rootfs) -> str:
@@ -54,24 +53,15 @@ def _key(tree: Rootfs) -> str:
     return digest.hexdigest()[:12]
 
 
-def _build(tree: Rootfs, final: Path) -> str:
-    """Builds under a temporary name; returns why it could not, "" when it could. Runs under the lock of `final`."""
-    for leftover in final.parent.glob(f"{final.name}.tmp*"):
-        shutil.rmtree(leftover)
-    work = final.with_name(f"{final.name}.tmp{os.getpid()}")
-    work.mkdir()
-    log = final.with_name(f"{final.name}.log")
-    try:
-        with log.open("wb") as output:
-            if any(_run(command, output) for command in _downloads(tree, work / "downloads")):
-                return f"pyslurm {VERSION} or its build tools cannot be downloaded (log: {log})"
-            if _run(_compile(tree, work), output):
-                return f"pyslurm {VERSION} does not build against Slurm {tree.slurm_version} (log: {log})"
-        os.sync()
-        (work / "site").rename(final)
-        return ""
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+def _build(tree: Rootfs, target: Path, log: Path) -> None:
+    """Raises Unavailable, saying whether it was the download or the compiler."""
+    (target / "site").mkdir(parents=True)
+    with log.open("wb") as output:
+        if any(_run(command, output) for command in _downloads(tree, target / "downloads")):
+            raise Unavailable(f"pyslurm {VERSION} or its build tools cannot be downloaded (log: {log})")
+        if _run(_compile(tree, target), output):
+            raise Unavailable(f"pyslurm {VERSION} does not build against Slurm {tree.slurm_version} (log: {log})")
+    shutil.rmtree(target / "downloads")
 
 
 def _run(command: list[str], output: IO[bytes]) -> int:
@@ -91,13 +81,17 @@ def _downloads(tree: Rootfs, target: Path) -> list[list[str]]:
     ]
 
 
-def _compile(tree: Rootfs, work: Path) -> list[str]:
+def _compile(tree: Rootfs, target: Path) -> list[str]:
     pip = "PYTHONPATH=$(echo /usr/share/python-wheels/pip-*.whl) exec python3 -m pip"  # python3-venv brings the wheel
-    options = f"--no-index --find-links /tmp/work/downloads --no-deps --no-cache-dir --target /tmp/work/site pyslurm=={VERSION}"
+    options = f"--no-index --find-links /tmp/layer/downloads --no-deps --no-cache-dir --target /tmp/layer/site pyslurm=={VERSION}"
+    libraries = next((tree.path / "usr/lib").glob("*/slurm-wlm")).parent.relative_to(tree.path)
+    variables = {
+        "PATH": "/usr/bin:/bin", "HOME": "/tmp", "CFLAGS": "-O0", "PYSLURM_BUILD_JOBS": str(os.cpu_count() or 1),
+        "SLURM_INCLUDE_DIR": "/tmp/bridge", "SLURM_LIB_DIR": f"/{libraries}",
+    }  # fmt: skip
     return [
         "bwrap", "--die-with-parent", "--unshare-pid", "--unshare-net", "--ro-bind", str(tree.path), "/", "--proc", "/proc",
-        "--dev", "/dev", "--tmpfs", "/tmp", "--bind", str(work), "/tmp/work", "--ro-bind", str(BRIDGE), "/tmp/bridge",
-        "--clearenv", "--setenv", "PATH", "/usr/bin:/bin", "--setenv", "HOME", "/tmp", "--setenv", "CFLAGS", "-O0",
-        "--setenv", "SLURM_INCLUDE_DIR", "/tmp/bridge", "--setenv", "SLURM_LIB_DIR", "/usr/lib/x86_64-linux-gnu",
-        "--setenv", "PYSLURM_BUILD_JOBS", str(os.cpu_count() or 1), "/bin/sh", "-c", f"{pip} install {options}",
+        "--dev", "/dev", "--tmpfs", "/tmp", "--bind", str(target), "/tmp/layer", "--ro-bind", str(BRIDGE), "/tmp/bridge",
+        "--clearenv", *(word for key, value in variables.items() for word in ("--setenv", key, value)),
+        "/bin/sh", "-c", f"{pip} install {options}",
     ]  # fmt: skip

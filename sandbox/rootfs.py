@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from tiresias.errors import TiresiasError, Unavailable, UsageError
 from tiresias.sandbox import host, paths
-from tiresias.sandbox.locks import exclusive
+from tiresias.sandbox.atomic import build_once
 
 RECIPE = 1  # raise it when `_finish` or the options of mmdebstrap change what is built
 NEED_MB = 1500
@@ -101,11 +100,8 @@ def ensure(suite: str, *, accounting: bool = False, say: Callable[[str], None] =
     final = paths.rootfs_folder() / f"{suite}{'-accounting' if accounting else ''}-{_key(suite, packages)}"
     if not final.is_dir():
         host.require_tools()
-        paths.rootfs_folder().mkdir(parents=True, exist_ok=True)
-        with exclusive(final.with_name(final.name + ".lock")):
-            if not final.is_dir():
-                say(f"building Debian {suite} with Slurm (once, about a minute) ...")
-                _build(suite, packages, final)
+        say(f"building Debian {suite} with Slurm (once, about a minute) ...")
+        build_once(final, lambda unfinished: _build(suite, packages, unfinished, final.with_name(f"{final.name}.log")))
     return Rootfs(suite, final)
 
 
@@ -118,23 +114,13 @@ def _key(suite: str, packages: tuple[str, ...]) -> str:
     return hashlib.sha256(shape.encode()).hexdigest()[:12]
 
 
-def _build(suite: str, packages: tuple[str, ...], final: Path) -> None:
-    """Runs under the lock of `final`."""
-    for leftover in final.parent.glob(f"{final.name}.tmp*"):
-        shutil.rmtree(leftover)
-    host.require_room(final.parent, NEED_MB)
-    unfinished = final.with_name(f"{final.name}.tmp{os.getpid()}")
-    log = final.with_name(f"{final.name}.log")
-    try:
-        with log.open("wb") as output:
-            done = subprocess.run(_mmdebstrap(suite, packages, unfinished), stdout=output, stderr=output, check=False)
-        if done.returncode != 0:
-            raise _explain(suite, log)
-        _finish(unfinished)
-        os.sync()
-        unfinished.rename(final)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+def _build(suite: str, packages: tuple[str, ...], target: Path, log: Path) -> None:
+    host.require_room(target.parent, NEED_MB)
+    with log.open("wb") as output:
+        done = subprocess.run(_mmdebstrap(suite, packages, target), stdout=output, stderr=output, check=False)
+    if done.returncode != 0:
+        raise _explain(suite, log)
+    _finish(target)
 
 
 def _mmdebstrap(suite: str, packages: tuple[str, ...], target: Path) -> list[str]:

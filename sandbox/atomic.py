@@ -1,0 +1,59 @@
+"""Folders that are either finished or absent: built under a temporary name by one process at a time, then renamed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+MARK = ".unfinished"
+
+
+@contextmanager
+def exclusive(path: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Holds a lock on that file; the kernel drops it when its holder dies. Yields False when it is taken and `wait` is not set.
+
+    The file stays: removing it would split later holders in two.
+    """
+    with path.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def build_once(final: Path, build: Callable[[Path], None]) -> None:
+    """Calls `build(unfinished)` unless `final` is there, and renames what it made. Errors of `build` pass through."""
+    final.parent.mkdir(parents=True, exist_ok=True)
+    with exclusive(_lock(final)):
+        if final.is_dir():
+            return
+        remove_leftovers(final.parent, mine=final)
+        unfinished = final.with_name(f"{final.name}{MARK}")
+        try:
+            build(unfinished)
+            os.sync()
+            unfinished.rename(final)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def remove_leftovers(folder: Path, *, mine: Path | None = None) -> None:
+    """Removes what killed builds left behind; builds that are under way, here or elsewhere, hold their lock."""
+    for leftover in folder.glob(f"*{MARK}"):
+        final = leftover.with_name(leftover.name.removesuffix(MARK))
+        if final == mine:
+            shutil.rmtree(leftover)
+            continue
+        with exclusive(_lock(final), wait=False) as held:
+            if held:
+                shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _lock(final: Path) -> Path:
+    return final.with_name(f".{final.name}.lock")
