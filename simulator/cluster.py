@@ -1,0 +1,61 @@
+"""The simulated cluster: equal nodes, GPUs only, and who sits where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tiresias.scheduler.model import Allocations, Nodes, Start
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    nodes: int
+    gpus_per_node: int
+
+    @property
+    def gpus(self) -> int:
+        return self.nodes * self.gpus_per_node
+
+
+class Occupancy:
+    """Which GPUs are whose. Rows are those of the trace."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        count = cluster.nodes
+        self._names = tuple(f"node{index:05}" for index in range(count))
+        self._row = {name: row for row, name in enumerate(self._names)}
+        self._gpus = np.full(count, cluster.gpus_per_node, np.int64)
+        self._free = self._gpus.copy()
+        self._seats: dict[int, tuple[tuple[int, int], ...]] = {}
+        self._plenty = np.full(count, np.inf)
+        self._leaf, self._usable = np.zeros(count, np.int64), np.ones(count, bool)
+        self._types, self._features = ("",) * count, (frozenset[str](),) * count
+
+    def take(self, job: int, start: Start) -> None:
+        self._seats[job] = tuple((self._row[name], gpus) for name, gpus in start.nodes)
+        self._move(job, -1)
+
+    def leave(self, job: int) -> None:
+        self._move(job, +1)
+        del self._seats[job]
+
+    def _move(self, job: int, sign: int) -> None:
+        for node, gpus in self._seats[job]:
+            self._free[node] += sign * gpus
+            if not 0 <= self._free[node] <= self._gpus[node]:
+                raise AssertionError(f"{self._names[node]} has {self._free[node]} of {self._gpus[node]} GPUs free")
+
+    def nodes(self) -> Nodes:
+        return Nodes(
+            self._names, self._gpus, self._free.copy(), self._plenty, self._plenty,
+            self._usable, self._leaf, self._types, self._features,
+        )  # fmt: skip
+
+    def allocations(self, place_of: dict[int, int]) -> Allocations:
+        """`place_of`: the row in the snapshot of each row of the trace that is shown in it."""
+        seats = [(place_of[job], node, gpus) for job, seat in self._seats.items() for node, gpus in seat]
+        job, node, gpus = np.array(seats, np.int64).reshape(-1, 3).T
+        nothing = np.zeros(len(seats))
+        return Allocations(job, node, gpus, nothing, nothing)
