@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -46,7 +46,7 @@ def heading(columns: Sequence[Column], widths: dict[str, int]) -> Text:
 
 def line(columns: Sequence[Column], widths: dict[str, int], cells: dict[str, Cell]) -> Text:
     """One row. Every cell passes through `printable`."""
-    row = Text(no_wrap=True, overflow="crop", end="")
+    row = Text(no_wrap=True, overflow="crop")
     for position, column in enumerate(column for column in columns if column.title in widths):
         text, style = cells.get(column.title, ("", ""))
         text = printable(text, widths[column.title])
@@ -60,9 +60,4 @@ def line(columns: Sequence[Column], widths: dict[str, int], cells: dict[str, Cel
 
 def words(*parts: Cell) -> Text:
     """One line from parts of our own making."""
-    return Text.assemble(*parts, no_wrap=True, overflow="ellipsis", end="")
-
-
-def stacked(lines: Iterable[Text]) -> Text:
-    """Lines as one renderable that never wraps."""
-    return Text("\n", no_wrap=True, overflow="crop", end="").join(lines)
+    return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")

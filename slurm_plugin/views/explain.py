@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tiresias.slurm_plugin.views.columns import FAINT, HEADING, Column, fitted, heading, line, stacked, words
+from tiresias.slurm_plugin.views.columns import FAINT, HEADING, Column, fitted, heading, line, words
 from tiresias.slurm_plugin.views.jobs import STATE_STYLES, state_word
 from tiresias.slurm_plugin.views.published import Explanation, PublishedJob, PublishedRun
 from tiresias.slurm_plugin.views.summary import decision_list
@@ -28,15 +28,13 @@ _LABEL = 14
 def render_explanation(explanation: Explanation, width: int, now: float) -> RenderableType:
     job = explanation["job"]
     decisions = explanation.get("decisions", [])
-    return stacked(
-        [
-            *_opening(job, width),
-            *(_fact(name, value, width) for name, value in _facts(job, now)),
-            *_runs(explanation.get("runs", []), width, now),
-            Text(),
-            words(("decisions, newest first", HEADING)),
-            *decision_list(decisions, now, width, max(len(decisions), 1)),
-        ]
+    return Group(
+        *_opening(job, width),
+        *(_fact(name, value, width) for name, value in _facts(job, now)),
+        *_runs(explanation.get("runs", []), width, now),
+        Text(),
+        words(("decisions, newest first", HEADING)),
+        *decision_list(decisions, now, width, max(len(decisions), 1)),
     )
 
 
@@ -44,7 +42,7 @@ def _opening(job: PublishedJob, width: int) -> list[Text]:
     state = state_word(job)
     name = printable(job.get("name", ""), 40)
     first = words(
-        (f"job {printable(job['id'], 20)} ", HEADING), (name, "bold cyan"), (" is ", ""),
+        (f"job {printable(job['id'], 20)} ", HEADING), (f"{name} " if name else "", "bold cyan"), ("is ", ""),
         (printable(state, 20), f"bold {STATE_STYLES.get(state, '')}".strip()),
     )  # fmt: skip
     why = job.get("why", "")

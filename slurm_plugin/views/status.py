@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from tiresias.slurm_plugin.views.columns import FAINT, HEADING, stacked, words
+from tiresias.slurm_plugin.views.columns import FAINT, HEADING, words
 from tiresias.slurm_plugin.views.jobs import job_table
 from tiresias.slurm_plugin.views.marks import marks
 from tiresias.slurm_plugin.views.nodes import LEGEND, node_map
@@ -47,7 +47,7 @@ def _narrow(status: Status, width: int, height: int, now: float) -> RenderableTy
         *_titled("jobs", jobs, width),
         *_titled("last decisions", decisions, width),
     ]
-    return stacked(parts[:height])
+    return Group(*parts[:height])
 
 
 def _wide(status: Status, width: int, height: int, now: float) -> RenderableType:
@@ -86,7 +86,7 @@ def _panel(name: Text | str, lines: list[Text], subtitle: str = "") -> Panel:
     heading = name if isinstance(name, Text) else Text(name, HEADING)
     below = Text(subtitle, FAINT) if subtitle else None
     return Panel(
-        stacked(lines), title=heading, subtitle=below, title_align="left", subtitle_align="right",
+        Group(*lines), title=heading, subtitle=below, title_align="left", subtitle_align="right",
         box=ROUNDED, border_style=FAINT, padding=(0, 1),
     )  # fmt: skip
 
@@ -107,6 +107,6 @@ def _opening(status: Status, width: int, now: float) -> Text:
 def _spaced(left: Text, right: Text, width: int) -> Text:
     """`left` and, flush right, `right` on one line."""
     gap = max(width - left.cell_len - right.cell_len, 2)
-    joined = Text.assemble(left, " " * gap, right, no_wrap=True, overflow="ellipsis", end="")
+    joined = Text.assemble(left, " " * gap, right, no_wrap=True, overflow="ellipsis")
     joined.truncate(width, overflow="ellipsis")
     return joined

@@ -36,7 +36,7 @@ def printable(text: object, limit: int) -> str:
 
 
 def _harmless(character: str) -> str:
-    if character in "\t\n\r\v\f":
+    if character.isspace():
         return " "
     number = ord(character)
     harmful = (

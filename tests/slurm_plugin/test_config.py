@@ -152,7 +152,9 @@ def test_the_wait_at_submit_outlives_the_lease() -> None:
 
 @given(st.sampled_from(sorted(options())), st.text(max_size=40))
 def test_any_text_in_the_environment_is_a_value_or_one_line(key: str, text: str) -> None:
+    problem = ""
     try:
         load_config(Path("/dev/null"), {}, {options()[key].variable: text})
     except UsageError as error:
-        assert str(error).isprintable()
+        problem = str(error)
+    assert problem.isprintable()

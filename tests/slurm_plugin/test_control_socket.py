@@ -94,12 +94,8 @@ def test_what_is_no_request_is_answered_so(server: ControlServer, path: Path, re
 
 
 def test_a_request_without_end_is_cut_off(server: ControlServer, path: Path) -> None:
-    with connected(path) as client:
-        with pytest.raises(OSError):  # it answers and hangs up while we still send
-            for _ in range(1000):
-                client.sendall(b"x" * MAX_REQUEST)
-            client.recv(1)
-            raise OSError
+    with connected(path) as client, pytest.raises(ConnectionError):
+        client.sendall(b"x" * 100 * MAX_REQUEST)  # it answers and hangs up while we still send
     assert ask(path, {"op": "fine"})
 
 
@@ -224,7 +220,7 @@ def test_a_file_that_is_no_socket_is_left_alone(path: Path) -> None:
 def test_places_where_no_socket_can_be(tmp_path: Path) -> None:
     with pytest.raises(TiresiasError, match="too long for a Unix socket"):
         ControlServer(tmp_path / ("x" * 120), answer)
-    with pytest.raises(TiresiasError, match="check that paths.run"):
+    with pytest.raises(TiresiasError, match=r"check that paths\.run"):
         ControlServer(tmp_path / "missing" / "control.sock", answer)
 
 

@@ -54,7 +54,12 @@ def example_status() -> dict[str, Any]:
 
 DECISIONS = [
     {"time": NOW - 95, "job": "1204", "action": "start", "why": "head of Q1; consolidated on gpu03"},
-    {"time": NOW - 61, "job": "1098", "action": "preempt", "why": "Q2 gives 8 GPUs to 1201 in Q1; saved step 41200 in 0.4 s"},
+    {
+        "time": NOW - 61,
+        "job": "1098",
+        "action": "preempt",
+        "why": "Q2 gives 8 GPUs to 1201 in Q1; saved step 41200 in 0.4 s",
+    },
     {"time": NOW - 60, "job": "1201", "action": "start", "why": "new in Q1; consolidated on gpu01 gpu02"},
     {"time": NOW - 33, "job": "1126", "action": "wait", "why": "8 GPUs do not fit: 5 are free"},
     {"time": NOW - 12, "job": "1218", "action": "start", "why": "new in Q1; 4 GPUs over gpu11 gpu12"},

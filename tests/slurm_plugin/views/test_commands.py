@@ -1,0 +1,220 @@
+"""`tiresias status` and `tiresias explain` as users start them, against a real control socket."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tiresias.errors import TiresiasError
+from tiresias.slurm_plugin.control_socket import ControlServer
+
+TIRESIAS = [sys.executable, "-m", "tiresias"]
+ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"  # the alternate screen
+
+
+@pytest.fixture
+def server(status: dict[str, Any], tmp_path: Path) -> Iterator[ControlServer]:
+    status["time"] = time.time()
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        if request["op"] == "status":
+            return dict(status)
+        found = [job for job in status["jobs"] if job["id"] == request["job"]]
+        if not found:
+            raise TiresiasError(f"job {request['job']}: not known here")
+        run = {"restart": 0, "start": status["time"] - 900, "end": 0, "nodes": ["gpu13"], "gpus": 4}
+        return {"job": found[0], "runs": [run], "decisions": status["decisions"]}
+
+    with ControlServer(tmp_path / "control.sock", answer) as running:
+        yield running
+
+
+def environment(tmp_path: Path, **more: str) -> dict[str, str]:
+    keep = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")}
+    return keep | {"TIRESIAS_PATHS_RUN": str(tmp_path), "TERM": "xterm-256color"} | more
+
+
+def tiresias(tmp_path: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*TIRESIAS, *words], env=environment(tmp_path, **more), capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_status_into_a_pipe(server: ControlServer, tmp_path: Path) -> None:
+    done = tiresias(tmp_path, "status")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Tiresias testbed  exact")
+    assert "\x1b" not in done.stdout
+
+
+def test_watch_into_a_pipe_prints_once(server: ControlServer, tmp_path: Path) -> None:
+    assert tiresias(tmp_path, "status", "--watch").stdout.count("Tiresias testbed") == 1
+
+
+def test_json_is_what_the_controller_publishes(server: ControlServer, tmp_path: Path, status: dict[str, Any]) -> None:
+    status["jobs"][0]["name"] = "\x1b[31m\ud800"
+    done = tiresias(tmp_path, "status", "--json")
+    assert json.loads(done.stdout) == json.loads(json.dumps(status))
+    assert done.stdout.isascii()
+
+
+def test_svg(server: ControlServer, tmp_path: Path) -> None:
+    assert tiresias(tmp_path, "status", "--svg", str(tmp_path / "x.svg")).returncode == 0
+    assert (tmp_path / "x.svg").read_text().startswith("<svg")
+    refused = tiresias(tmp_path, "status", "--svg", str(tmp_path / "no" / "x.svg"))
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    assert "cannot be written" in refused.stderr
+
+
+def test_a_terminal_without_these_characters(server: ControlServer, tmp_path: Path) -> None:
+    done = tiresias(tmp_path, "status", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert "Tiresias testbed" in done.stdout
+
+
+@pytest.mark.parametrize("words", [["status"], ["status", "--watch"], ["status", "--json"], ["explain", "12"]])
+def test_no_controller(tmp_path: Path, words: list[str]) -> None:
+    done = tiresias(tmp_path, *words)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert f"no controller answers at {tmp_path}/control.sock: is it running?" in done.stderr
+
+
+def test_explain(server: ControlServer, tmp_path: Path, status: dict[str, Any]) -> None:
+    text = tiresias(tmp_path, "explain", "1102").stdout
+    assert "job 1102 gpt2-medium is running" in text
+    assert "still runs" in text
+    assert json.loads(tiresias(tmp_path, "explain", "1102", "--json").stdout)["job"]["id"] == "1102"
+
+
+def test_explain_a_hostile_job(server: ControlServer, tmp_path: Path, status: dict[str, Any]) -> None:
+    calm = tiresias(tmp_path, "explain", "1102").stdout
+    hostile = "\x1b[2J\n[bold]\u202e" + "x" * 1_000_000
+    status["jobs"][10] |= {"name": hostile, "why": hostile, "user": hostile, "partition": hostile}
+    text = tiresias(tmp_path, "explain", "1102").stdout
+    assert text.count("\n") == calm.count("\n")
+    assert all(line.isprintable() for line in text.splitlines())
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_explain_an_ended_job_of_which_little_is_known(tmp_path: Path) -> None:
+    ended = {"id": "7", "state": "ENDED", "submit_time": 1.0, "preemptions": 2, "why": ""}
+    with ControlServer(tmp_path / "control.sock", lambda request: {"job": ended, "runs": [], "decisions": []}):
+        text = tiresias(tmp_path, "explain", "7").stdout
+    assert "job 7 is ended" in text
+    assert "2 times" in text
+
+
+def test_explain_a_job_that_does_not_exist(server: ControlServer, tmp_path: Path) -> None:
+    done = tiresias(tmp_path, "explain", "99")
+    assert (done.returncode, done.stderr) == (1, "tiresias: job 99: not known here\n")
+
+
+@pytest.mark.parametrize("word", ["x", "12a", "1_", "1__2", "１２", "12\n", "", "1" * 50, "../12"])
+def test_explain_what_is_no_job_id(tmp_path: Path, word: str) -> None:
+    done = tiresias(tmp_path, "explain", word)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "is no job id" in done.stderr
+
+
+def test_check_config(tmp_path: Path) -> None:
+    file = tmp_path / "tiresias.toml"
+    file.write_text('mode = "exact"\n[policy]\nthresholds = [60]\n')
+    text = tiresias(tmp_path, "check-config", str(file), COLUMNS="200").stdout
+    assert "environment TIRESIAS_PATHS_RUN" in text
+    shown = json.loads(tiresias(tmp_path, "check-config", str(file), "--json").stdout)
+    assert shown["policy.thresholds"] == {"value": [60.0], "source": str(file)}
+    assert shown["policy.promote_knob"] == {"value": "inf", "source": "default"}
+    file.write_text('mode = "exat"\n')
+    done = tiresias(tmp_path, "check-config", str(file))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+
+
+class Terminal:
+    """A command on a pseudo-terminal of 80x24."""
+
+    def __init__(self, tmp_path: Path, *words: str, **more: str) -> None:
+        self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        self.process = subprocess.Popen(
+            [*TIRESIAS, *words], stdin=slave, stdout=slave, stderr=slave, env=environment(tmp_path, **more)
+        )
+        self.slave, self.seen = slave, b""
+
+    def read_until(self, *marks: bytes, seconds: float = 20.0) -> bytes:
+        """What was printed since the last call, up to all `marks`."""
+        deadline, new = time.monotonic() + seconds, b""
+        while not all(mark in new for mark in marks):
+            assert time.monotonic() < deadline, f"no {marks!r} in {new[-2000:]!r}"
+            if select.select([self.master], [], [], 0.1)[0]:
+                new += os.read(self.master, 65536)
+        return new
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+        os.close(self.slave)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Any]:
+    opened: list[Terminal] = []
+
+    def start(*words: str, **more: str) -> Terminal:
+        opened.append(Terminal(tmp_path, *words, **more))
+        return opened[-1]
+
+    yield start
+    for each in opened:
+        each.close()
+
+
+@pytest.mark.parametrize("how", ["q", "interrupt"])
+def test_watch_lives_until_q_or_interrupt(
+    server: ControlServer, terminal: Any, status: dict[str, Any], how: str
+) -> None:
+    live = terminal("status", "--watch")
+    before = termios.tcgetattr(live.slave)[3]
+    live.read_until(ENTER, b"testbed")
+    status["alarms"] = ["something new"]
+    live.read_until(b"something new")
+    if how == "q":
+        os.write(live.master, b"q")
+    else:
+        live.process.send_signal(signal.SIGINT)
+    live.read_until(LEAVE)
+    assert live.process.wait(10) == 0
+    assert termios.tcgetattr(live.slave)[3] == before
+
+
+def test_watch_outlives_the_controller(terminal: Any, tmp_path: Path, status: dict[str, Any]) -> None:
+    with ControlServer(tmp_path / "control.sock", lambda request: status):
+        live = terminal("status", "--watch")
+        live.read_until(b"testbed")
+    live.read_until(b"no controller answers", b"testbed")  # the last frame stays
+    with ControlServer(tmp_path / "control.sock", lambda request: status | {"cluster": "again"}):
+        live.read_until(b"again")
+        os.write(live.master, b"q")
+        assert live.process.wait(10) == 0
+
+
+def test_a_terminal_that_wants_no_colour(server: ControlServer, terminal: Any) -> None:
+    coloured = terminal("status").read_until(b"1126")
+    plain = terminal("status", NO_COLOR="1").read_until(b"1126")
+    assert b"\x1b[32m" in coloured
+    assert b"38;5;" in coloured or b"48;5;" in coloured or b"48;2;" in coloured
+    assert not any(mark in plain for mark in (b"\x1b[32m", b"38;5;", b"48;5;", b"48;2;", b";40m"))

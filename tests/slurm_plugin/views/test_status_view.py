@@ -1,0 +1,171 @@
+"""The whole view at fixed sizes against golden files, and that nobody's name can change its shape."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from tiresias.errors import TiresiasError
+from tiresias.slurm_plugin.views.marks import LETTERS, marks
+from tiresias.slurm_plugin.views.picture import as_svg
+from tiresias.slurm_plugin.views.status import render_status
+
+GOLDEN = Path(__file__).parent / "golden"
+NOW = 1_780_000_000.0
+HOSTILE = st.text(st.characters(exclude_categories=[]), max_size=60) | st.sampled_from(
+    [
+        "\x1b[2J\x1b[1;1H",
+        "[red]x[/red]",
+        "a\r\nb",
+        "\u202ereversed",
+        "x" * 1_000_000,
+        "'\"`$(reboot)",
+        "🏳\ufe0f\u200d🌈",
+    ]
+)
+
+
+@pytest.fixture(autouse=True)
+def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def drawn(status: dict[str, Any], width: int, height: int, colour: bool = False) -> list[str]:
+    out = io.StringIO()
+    console = Console(
+        file=out, width=width, height=height, color_system="truecolor" if colour else None, force_terminal=colour
+    )
+    console.print(render_status(status, width, height, NOW))  # type: ignore[arg-type]  # as JSON gives it
+    lines = out.getvalue().split("\n")
+    assert lines.pop() == ""
+    return lines
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (160, 34)])
+def test_golden(status: dict[str, Any], width: int, height: int) -> None:
+    golden = GOLDEN / f"status-{width}x{height}.txt"
+    shown = "".join(f"{line.rstrip()}\n" for line in drawn(status, width, height))
+    assert shown == golden.read_text(), f"after a change that is meant, write this into {golden}:\n{shown}"
+
+
+@pytest.mark.parametrize("width", [30, 50, 80, 100, 149, 150, 200, 400])
+@pytest.mark.parametrize("height", [3, 10, 24, 30, 60, 200])
+def test_any_size_holds(status: dict[str, Any], width: int, height: int) -> None:
+    lines = drawn(status, width, height)
+    assert len(lines) <= height
+    assert max(map(cell_len, lines)) <= width
+
+
+def test_jobs_that_do_not_fit_are_counted(status: dict[str, Any]) -> None:
+    text = "\n".join(drawn(status, 80, 24))
+    shown = sum(f" {job['id']} " in text.split("last decisions")[0] for job in status["jobs"])
+    assert f"… and {len(status['jobs']) - shown} more: " in text
+
+
+def test_nodes_that_do_not_fit_are_counted(status: dict[str, Any]) -> None:
+    status["nodes"] = [dict(status["nodes"][n % 15], name=f"gpu{n:04}") for n in range(2000)]
+    for size in ((80, 24), (200, 60)):
+        assert any("more nodes: our jobs hold" in line for line in drawn(status, *size))
+
+
+def test_it_works_without_colours(status: dict[str, Any]) -> None:
+    """Each GPU says by its letter whose it is."""
+    text = "\n".join(drawn(status, 80, 24))
+    by_id = marks(status["jobs"])
+    assert f"gpu13  {' '.join(by_id['1102'].letter * 4)}" in text
+    assert "gpu07! - - - -" in text
+    assert "w w # ·" in text
+
+
+def test_colour_and_plain_say_the_same(status: dict[str, Any]) -> None:
+    import re
+
+    coloured = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in drawn(status, 160, 40, colour=True)]
+    assert coloured == drawn(status, 160, 40)
+
+
+def test_a_controller_that_hangs_is_an_alarm(status: dict[str, Any]) -> None:
+    assert not any("no cycle for" in line for line in drawn(status, 80, 24))
+    status["time"] = NOW - 600
+    assert any("no cycle for 10m00s" in line for line in drawn(status, 80, 24))
+
+
+def test_alarms_never_push_the_jobs_out(status: dict[str, Any]) -> None:
+    status["alarms"] = [f"alarm {n}" for n in range(50)]
+    text = "\n".join(drawn(status, 80, 24))
+    assert "and 47 more alarms" in text
+    assert "1201" in text
+
+
+def test_an_empty_cluster(status: dict[str, Any]) -> None:
+    empty = status | {"jobs": [], "nodes": [], "decisions": [], "alarms": []}
+    assert any("no jobs in the managed partitions" in line for line in drawn(empty, 80, 24))
+    assert any("none yet" in line for line in drawn(empty, 200, 60))
+
+
+def test_another_version_is_refused(status: dict[str, Any]) -> None:
+    with pytest.raises(TiresiasError, match="version 2"):
+        render_status(status | {"version": 2}, 80, 24, NOW)  # type: ignore[arg-type]
+
+
+def test_a_newcomer_never_changes_an_older_jobs_letter(status: dict[str, Any]) -> None:
+    before = marks(status["jobs"])
+    newcomer = dict(status["jobs"][0], id=str(1201 + len(LETTERS)), submit_time=NOW)
+    after = marks([newcomer, *status["jobs"]])  # type: ignore[list-item]
+    assert {job_id: after[job_id] for job_id in before} == before
+    assert len({mark.letter for mark in after.values()}) == len(after)
+
+
+@given(name=HOSTILE, why=HOSTILE, user=HOSTILE, node=HOSTILE, where=st.integers(0, 38))
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_hostile_texts_change_only_themselves(
+    status: dict[str, Any], name: str, why: str, user: str, node: str, where: int
+) -> None:
+    """Same lines, same cells, no control character, no style: whatever a user writes into his fields."""
+    hostile = deepcopy(status)
+    hostile["jobs"][where] |= {"name": name, "why": why, "user": user, "phase": why}
+    hostile["decisions"][0] |= {"why": why, "job": name, "action": user}
+    hostile["alarms"] = [why]
+    hostile["cluster"] = name
+    hostile["nodes"][3] |= {"name": node}
+    for size in ((80, 24), (160, 40)):
+        lines, calm = drawn(hostile, *size), drawn(status, *size)
+        assert len(lines) == len(calm)
+        assert all(cell_len(line) <= size[0] for line in lines)
+        assert all(line.isprintable() for line in lines)
+
+
+@given(name=HOSTILE)
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_hostile_names_bring_no_style_of_their_own(status: dict[str, Any], name: str) -> None:
+    def styles(of: dict[str, Any]) -> int:
+        return sum(line.count("\x1b[") for line in drawn(of, 160, 40, colour=True))
+
+    hostile = deepcopy(status)
+    hostile["jobs"][0]["name"] = name
+    assert styles(hostile) == styles(status | {"jobs": [dict(status["jobs"][0], name="x"), *status["jobs"][1:]]})
+
+
+def test_the_picture_is_xml_without_anything_remote(status: dict[str, Any]) -> None:
+    from xml.etree import ElementTree
+
+    status["jobs"][0]["name"] = "<script>&\x00"
+    picture = as_svg(render_status(status, 160, 44, NOW), 160, "tiresias status")  # type: ignore[arg-type]
+    assert ElementTree.fromstring(picture).tag.endswith("svg")
+    assert "@font-face" not in picture
+    assert "<script" not in picture
+    assert "resnet152" in picture
