@@ -2,17 +2,19 @@
 
 Install:  JobSubmitPlugins=lua in slurm.conf, this file beside it. A site that has a job_submit.lua already copies the
           functions below into its own and ends slurm_job_submit with  tiresias_admit(job_desc).
-How:      while the controller's lease is valid, a job that asks for no later begin time gets one a little ahead. The controller sees
-          the job before that, knows it by the length of the wait, holds it, and starts it when its turn comes. A priority
+How:      while the controller's lease is valid, a job that asks for no later begin time gets one a little ahead. The
+          controller sees the job before that, knows it by the length of the wait, holds it, and starts it when its turn comes. A priority
           of 0 would not do: Slurm takes it for a hold by the user, who could lift it, and it would outlive the controller.
+          A byte appended to the file `arrivals` tells the controller to look now.
 Fail open: when the controller is gone its lease ends, and jobs start as if this file were not there. No error here reaches
           a user: whatever fails, the job is submitted unchanged.
-Cost:     one small file read for each job; slurmctld waits for that and for nothing else.
+Cost:     one small read and one byte written for each job; slurmctld waits for nothing else.
 
 The lease has four lines: the epoch second of its end, the managed partitions (a,b), Slurm's default partition, and the
 seconds that a new job waits for the controller. ]]
 
 local LEASE = "/run/tiresias/lease"
+local ARRIVALS = "/run/tiresias/arrivals"
 local NO_VAL = 4294967294 -- slurm.h: a number that was not given
 
 local function read_lease()
@@ -23,6 +25,13 @@ local function read_lease()
 	local till, managed, default, wait = text:match("^(%d+)\n([^\n]*)\n([^\n]*)\n(%d+)")
 	if not till or tonumber(till) <= os.time() then return nil end
 	return managed, default, tonumber(wait)
+end
+
+local function wake_controller()
+	local file = io.open(ARRIVALS, "a")
+	if not file then return end -- no right to: the controller looks once a period
+	file:write(".")
+	file:close()
 end
 
 -- True when each of the job's partitions is managed: one that may also run elsewhere is Slurm's.
@@ -60,6 +69,7 @@ function tiresias_admit(job_desc)
 		local managed, default, wait = read_lease()
 		if not managed or not all_managed(job_desc.partition or default, managed) then return end
 		if is_heterogeneous(job_desc) or not asks_for_gpus(job_desc) then return end
+		wake_controller()
 		local now, begin = os.time(), job_desc.begin_time
 		if begin ~= nil and begin > now and begin < NO_VAL then return end
 		job_desc.begin_time = now + wait

@@ -2,6 +2,7 @@
 
 control.sock  stream: one line of JSON asks, one line of JSON answers, then it hangs up. Read-only: anyone may ask.
 poke.sock     datagrams: any datagram means "look now". Its content is never read, so anyone may send.
+arrivals      a file that job_submit.lua appends a byte to, for the same.
 
 One thread serves all clients without ever waiting for one of them: a client that is slow, silent or hostile costs a
 bounded buffer until its time is up, and never delays the daemon's cycle or another client.
@@ -27,6 +28,7 @@ MAX_REQUEST = 64 * 1024
 MAX_CLIENTS = 128
 CLIENT_SECONDS = 10.0  # from connecting to the last byte of the answer
 _CHUNK = 256 * 1024
+_ARRIVALS_SECONDS = 0.1  # between two looks at the arrivals
 _EVERYONE = 0o666
 _LONGEST_PATH = 107  # sun_path of unix(7) is 108 bytes with its final NUL
 
@@ -219,27 +221,41 @@ def _reason(error: Exception) -> str:
 
 
 class PokeSocket:
-    """Where hooks wake the daemon. Raises TiresiasError when another daemon listens at `path`."""
+    """Where hooks wake the daemon. Raises TiresiasError when another daemon listens at `path`.
+
+    job_submit.lua cannot send a datagram: it appends a byte to the file `arrivals` beside the socket, which is looked at
+    while waiting. The file is open to the daemon's group: give the daemon slurmctld's, or arrivals wait for the period.
+    """
 
     def __init__(self, path: Path) -> None:
         self._socket = _listen(path, socket.SOCK_DGRAM)
         self._place = _Place(path)
+        self._arrivals = os.open(path.with_name("arrivals"), os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o660)
+        os.fchmod(self._arrivals, 0o660)  # whatever the umask
 
     def wait(self, timeout: float) -> bool:
         """True at the first poke, False after `timeout` seconds without one. Pokes that have piled up count once."""
+        deadline = time.monotonic() + timeout
+        while not (poked := self._poked(min(deadline - time.monotonic(), _ARRIVALS_SECONDS))):
+            if time.monotonic() >= deadline:
+                break
+        return poked
+
+    def close(self) -> None:
+        self._place.leave()
+        self._socket.close()
+        os.close(self._arrivals)
+
+    def _poked(self, timeout: float) -> bool:
         with selectors.DefaultSelector() as selector:
             selector.register(self._socket, selectors.EVENT_READ)
             poked = bool(selector.select(max(timeout, 0.0)))
         if poked:
             self._drain()
-        return poked
-
-    def fileno(self) -> int:
-        return self._socket.fileno()
-
-    def close(self) -> None:
-        self._place.leave()
-        self._socket.close()
+        arrived = os.fstat(self._arrivals).st_size > 0
+        if arrived:
+            os.ftruncate(self._arrivals, 0)
+        return poked or arrived
 
     def _drain(self) -> None:
         with contextlib.suppress(BlockingIOError):

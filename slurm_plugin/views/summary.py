@@ -11,7 +11,9 @@ from tiresias.slurm_plugin.views.published import PublishedDecision, PublishedQu
 from tiresias.slurm_plugin.views.text import clock, duration, printable, service
 
 ACTION_STYLES = {
-    "start": "green", "preempt": "magenta", "hold": "yellow", "release": "cyan", "promote": "blue", "keep": "green",
+    "start": "cyan", "running": "green", "preempt": "magenta", "parked": "magenta", "ended": "bright_black",
+    "left running": "yellow", "not started": "yellow", "refused": "red", "released": "yellow", "promote": "blue",
+    "shadow": "yellow",
 }  # fmt: skip
 _MODE_STYLES = {"exact": "bold green", "shadow": "bold yellow"}
 _ALARMS = 3
@@ -25,8 +27,8 @@ _QUEUES = (
 )
 _DECISIONS = (
     Column("time", 12, limit=12),
-    Column("action", 8),
-    Column("job", 8),
+    Column("action", 12),
+    Column("job", 7),
     Column("why", 10, share=1),
 )
 

@@ -249,3 +249,20 @@ def test_a_poke_ends_the_wait_at_once(tmp_path: Path) -> None:
     assert listener.wait(30)
     assert time.monotonic() - began < 10
     listener.close()
+
+
+def test_an_arrival_ends_the_wait(tmp_path: Path) -> None:
+    listener = PokeSocket(tmp_path / "poke.sock")
+    arrivals = tmp_path / "arrivals"
+    assert stat.S_IMODE(arrivals.stat().st_mode) == 0o660
+    for _ in range(3):
+        with arrivals.open("a") as file:
+            file.write("..")
+        assert listener.wait(5)
+        assert not listener.wait(0)
+    listener.close()
+    with arrivals.open("a") as file:
+        file.write(".")
+    successor = PokeSocket(tmp_path / "poke.sock")
+    assert not successor.wait(0.3)  # its first cycle sees that job anyway
+    successor.close()
