@@ -8,13 +8,18 @@ A line of PLAN: {"job": "7", "at": epoch seconds, "command": ["sbatch", ...]}, i
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
-TIMEOUT = 60.0  # seconds for one submission
+from tiresias.wrappers import tsbatch
 
 
 def main(argv: list[str]) -> int:
@@ -28,11 +33,31 @@ def main(argv: list[str]) -> int:
 
 
 def _submit(command: list[str]) -> dict[str, str]:
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        with _standard_streams(out.fileno(), err.fileno()):
+            # tsbatch runs in this process: starting a Python for each job would cost more than all the rest
+            code = tsbatch.main(command[1:]) if command[0] == "tsbatch" else subprocess.run(command).returncode
+        printed, said = _content(out), _content(err)
+    return {"id": printed.partition(";")[0], "error": (said or f"exit code {code}") if code else ""}
+
+
+def _content(file: IO[str]) -> str:
+    file.seek(0)
+    return file.read().strip()
+
+
+@contextlib.contextmanager
+def _standard_streams(*handles: int) -> Iterator[None]:
+    """Standard output and error of this process and of what it starts go to `handles` meanwhile."""
+    saved = [os.dup(number) for number in (1, 2)]
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT)
-    except subprocess.TimeoutExpired:
-        return {"id": "", "error": f"{command[0]} did not answer in {TIMEOUT:.0f} s"}
-    return {"id": done.stdout.strip().partition(";")[0], "error": done.stderr.strip() if done.returncode else ""}
+        for number, handle in zip((1, 2), handles, strict=True):
+            os.dup2(handle, number)
+        yield
+    finally:
+        for number, handle in zip((1, 2), saved, strict=True):
+            os.dup2(handle, number)
+            os.close(handle)
 
 
 if __name__ == "__main__":

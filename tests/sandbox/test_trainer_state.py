@@ -21,7 +21,7 @@ def test_pieces_are_the_whole(pieces: list[int]) -> None:
     for until in sorted(pieces):
         state.advance(until)
         state = TrainingState.restored(state.to_checkpoint(100), "7")
-    assert state == trained(max(pieces, default=0))
+    assert state.numbers == trained(max(pieces, default=0)).numbers
 
 
 def test_a_lost_or_repeated_iteration_shows() -> None:
