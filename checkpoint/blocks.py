@@ -2,7 +2,8 @@
 
 The hash of a file is SHA-256 over the SHA-256 digests of its blocks of BLOCK bytes, in order. Blocks are hashed by threads
 while the writer writes on and while the disk syncs (hashlib lets go of the interpreter's lock), so that hashing hides behind
-the disk even where a processor has no SHA instructions.
+the disk even where a processor has no SHA instructions. A large file is synced in pieces while it is still being written: the disk
+works from the first second on, which pays for the hashes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
 BLOCK = 4 << 20
+SYNC_EVERY = 16  # blocks
 
 
 class HashedFile:
@@ -35,6 +37,7 @@ class HashedFile:
         self._room = BLOCK
         self._digests: list[Future[bytes]] = []
         self._pool: ThreadPoolExecutor | None = None
+        self._sync: Future[None] | None = None
 
     def write(self, buffer: memoryview) -> None:
         """`buffer`: contiguous bytes. Raises OSError."""
@@ -46,6 +49,7 @@ class HashedFile:
                 self._hash_block()
             write_all(self._file, piece)
             self.size += len(piece)
+            self._sync_early()
 
     def settle(self) -> None:
         """Return once every whole block so far is hashed; the unfinished one is copied, so all buffers may change again."""
@@ -55,26 +59,29 @@ class HashedFile:
 
     def commit(self) -> Content:
         """Sync to disk; the file's content. Raises OSError."""
-        if self._block and self._pool is None:
-            last = [_digest(self._block)]  # small: no threads
-            os.fsync(self._file)
-        else:
-            if self._block:
-                self._hash_block()
-            os.fsync(self._file)
-            last = []
-        digests = [digest.result() for digest in self._digests] + last
-        return Content(self.size, _root(digests))
+        small = self._pool is None  # then no threads
+        if self._block and not small:
+            self._hash_block()
+        if self._sync:
+            self._sync.result()
+        os.fsync(self._file)
+        digests = [digest.result() for digest in self._digests]
+        return Content(self.size, _root([_digest(self._block)] if small and self._block else digests))
 
     def close(self) -> None:
-        os.close(self._file)
         if self._pool:
-            self._pool.shutdown()
+            self._pool.shutdown()  # before the file: a sync may be under way
+        os.close(self._file)
 
     def _hash_block(self) -> None:
         self._pool = self._pool or _threads()
         self._digests.append(self._pool.submit(_digest, self._block))
         self._block, self._room = [], BLOCK
+
+    def _sync_early(self) -> None:
+        due = self._pool and len(self._digests) % SYNC_EVERY == 0 and self._room == BLOCK
+        if self._pool and due and (self._sync is None or self._sync.done()):
+            self._sync = self._pool.submit(os.fdatasync, self._file)
 
 
 def write_all(file: int, buffer: memoryview) -> None:
@@ -85,19 +92,19 @@ def write_all(file: int, buffer: memoryview) -> None:
 def tree_hash(file: int, size: int) -> str:
     """Hash `size` bytes of an open file, reading blocks in several threads. A file that is shorter gives another hash."""
     offsets = range(0, size, BLOCK)
-    read: Callable[[int], bytes] = lambda offset: _digest([memoryview(_read(file, offset, min(BLOCK, size - offset)))])  # noqa: E731
+    read: Callable[[int], bytes] = lambda offset: _digest([_read(file, offset, min(BLOCK, size - offset))])  # noqa: E731
     if len(offsets) <= 1:
         return _root([read(offset) for offset in offsets])
     with _threads() as pool:
         return _root(list(pool.map(read, offsets)))
 
 
-def _read(file: int, offset: int, size: int) -> bytes:
+def _read(file: int, offset: int, size: int) -> memoryview:
     parts = []
     while size and (part := os.pread(file, size, offset)):
         parts.append(part)
         offset, size = offset + len(part), size - len(part)
-    return b"".join(parts)
+    return memoryview(b"".join(parts))
 
 
 def _digest(pieces: Sequence[memoryview]) -> bytes:
@@ -114,4 +121,4 @@ def _root(digests: Sequence[bytes]) -> str:
 def _threads() -> ThreadPoolExecutor:
     from concurrent.futures import ThreadPoolExecutor  # here: it costs 10 ms, and small states do without
 
-    return ThreadPoolExecutor(min(4, len(os.sched_getaffinity(0))))
+    return ThreadPoolExecutor(1 + min(4, len(os.sched_getaffinity(0))))  # one waits for the disk

@@ -204,8 +204,17 @@ def _signal_number(name: str) -> signal.Signals:
 def _on_signals(numbers: tuple[signal.Signals, ...], flag: Callable[[], None]) -> None:
     if threading.current_thread() is not threading.main_thread():
         raise TiresiasError("make the Checkpointer in the main thread: only there can signals be handled")
-    for number in dict.fromkeys(numbers):
-        signal.signal(number, _chained(flag, signal.getsignal(number)))
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number, handler in before.items():
+        signal.signal(number, _chained(flag, handler))
+    os.register_at_fork(after_in_child=lambda: _in_worker(before))
+
+
+def _in_worker(before: Mapping[signal.Signals, Any]) -> None:
+    """A forked worker (a data loader's, a pool's) dies of SIGTERM as ever, and the checkpoint signal is not for it."""
+    for number, handler in before.items():
+        if handler is not None:
+            signal.signal(number, handler if number == signal.SIGTERM or handler != signal.SIG_DFL else signal.SIG_IGN)
 
 
 def _chained(flag: Callable[[], None], before: Any) -> Callable[[int, FrameType | None], None]:

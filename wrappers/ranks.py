@@ -25,13 +25,6 @@ def names(folder: Path) -> list[str]:
         return []
 
 
-def clear(folder: Path) -> None:
-    """Forget the processes of an older run."""
-    with suppress(OSError):
-        for path in folder.iterdir():
-            path.unlink()
-
-
 def _send_one(name: str, number: int) -> bool:
     found = _NAME.fullmatch(name)
     if not found or found["host"] != os.uname().nodename:

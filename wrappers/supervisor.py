@@ -6,7 +6,7 @@ checkpoint folder the script simply runs. There is one supervisor a job, on its 
 
 A state at a time, all in supervisor.json (checkpoint/control.py):
 
-    running --checkpoint signal, and the program has registered--> saving --the program left with a checkpoint--> parked
+    running --checkpoint signal, and the program can save--> saving --the program left with a checkpoint--> parked
     parked --SIGTERM (requeue)--> exit 99             parked --PARK_TIMEOUT: no requeue came--> running, the script from its top
     running, saving --the script ended--> ended, with its exit code
 
@@ -19,9 +19,11 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from tiresias.checkpoint import control
+from tiresias.checkpoint.files import remove_flat
 from tiresias.checkpoint.notes import say
 from tiresias.wrappers import job as jobs
 from tiresias.wrappers import ranks
@@ -47,6 +49,7 @@ class Supervisor:
         self._signal = getattr(signal, f"SIG{job.signal_name}", signal.SIGUSR2)
         self._child = 0
         self._saving = self._terminated = False
+        self._capable = False  # its program registered once, in this run or an earlier one
         self._continued = -TOGETHER
         self._left = 0.0  # when the program was first seen to have saved and left
 
@@ -67,17 +70,23 @@ class Supervisor:
     def _start(self) -> None:
         self._saving, self._left = False, 0.0
         if self.job.control:
-            ranks.clear(self.job.control / control.RANKS)
-            for path in (self.job.control / control.PROGRAM, self._stop_file(self.job.control)):
-                _remove(path)
+            self._forget(self.job.control)
         self._tell("running")
         self._child = os.posix_spawn(
             self._command[0], self._command, self.job.child_env(os.environ), setpgroup=0, setsigmask=self._mask,
             setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores them
         )  # fmt: skip
 
+    def _forget(self, folder: Path) -> None:
+        """Clear what an earlier run of the script left behind; only that it could save is remembered."""
+        self._capable = self._registered(folder)
+        with suppress(OSError):
+            for path in (*folder.iterdir(), *(folder / control.RANKS).iterdir()):
+                if path.name not in (control.SUPERVISOR, control.RANKS):
+                    remove_flat(path)
+
     def _attend(self) -> int:
-        """Look after the script until it ends; its exit code as a shell gives it. A zombie after that: its group keeps its number."""
+        """Look after the script until it ends; its exit code as a shell gives it. A zombie then: its group keeps its number."""
         while True:
             if received := signal.sigtimedwait(WATCHED, LOOK if self._saving else 3600):
                 self._received(received.si_signo)
@@ -108,7 +117,10 @@ class Supervisor:
     # saving
 
     def _registered(self, folder: Path) -> bool:
-        return bool(ranks.names(folder / control.RANKS) or control.read(folder / control.PROGRAM, os.getuid()))
+        """A script whose program never did gets the signal as from sbatch; one still on its way there finds the stop file."""
+        return self._capable or bool(
+            control.read(folder / control.PROGRAM, os.getuid()) or ranks.names(folder / control.RANKS)
+        )
 
     def _save(self, folder: Path) -> None:
         if self._saving:
@@ -199,13 +211,6 @@ class Supervisor:
 
     def _stop_file(self, folder: Path) -> Path:
         return control.stop_file(folder, self.job.restart)
-
-
-def _remove(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        say(f"{path}: {error.strerror}")
 
 
 def _seconds(text: str | None) -> float:
