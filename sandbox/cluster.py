@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -226,20 +227,21 @@ class Cluster:
 
     def _wait_idle(self, seconds: float) -> None:
         def ready() -> bool:
-            if not self.alive():
-                raise TiresiasError(
-                    f"cluster {self.spec.name!r} died while starting: {self.last_error()} (logs: {self.log})"
-                )
+            if not self.alive() or self._daemon_gave_up():
+                raise TiresiasError(f"cluster {self.spec.name!r} did not start: {self.last_error()} (logs: {self.log})")
             states = self.node_states()
             return len(states) == self.spec.nodes and all(state == "idle" for state in states)
 
-        _wait(
-            ready,
-            seconds,
-            lambda: (
-                f"cluster {self.spec.name!r} does not start: nodes {self.node_states()}: {self.last_error()} (logs: {self.log})"
-            ),
-        )
+        def last_state() -> str:
+            nodes = Counter(self.node_states()) or "unknown"
+            return f"cluster {self.spec.name!r} is not ready after {seconds:.0f} s: nodes {nodes}: {self.last_error()} (logs: {self.log})"
+
+        _wait(ready, seconds, last_state)
+
+    def _daemon_gave_up(self) -> bool:
+        """slurmctld and slurmdbd leave the foreground before they read most of their configuration."""
+        logs = (self.log / "slurmctld.log", self.log / "slurmdbd.log")
+        return any("fatal:" in log.read_text(errors="replace") for log in logs if log.exists())
 
     def _store(self) -> None:
         record = {

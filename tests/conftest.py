@@ -57,9 +57,10 @@ def cluster(cluster_of: ClusterOf) -> Cluster:
 
 
 def _cancel_all(cluster: Cluster) -> None:
-    cluster.run(["scancel", "--user=alice,bob"], check=False)
-    cluster.run(["scancel", "--user=alice,bob", "--signal=KILL", "--full"], check=False)
+    """Again and again: a job that is being requeued comes back after the first cancel."""
     deadline = time.monotonic() + 60
-    while left := cluster.run(["squeue", "-h", "-o", "%i %T"]).stdout:
+    while left := cluster.run(["squeue", "-h", "-o", "%A"]).stdout.split():
         assert time.monotonic() < deadline, f"jobs of the last test do not end: {left}"
+        cluster.run(["scancel", "--quiet", *left], check=False)
+        cluster.run(["scancel", "--quiet", "--signal=KILL", "--full", *left], check=False)
         time.sleep(0.1)
