@@ -82,7 +82,7 @@ def controller_config(policy: str, options: Options) -> str:
     return f"""\
 mode = "exact"
 partitions = ["gpu"]
-period = 1.0
+period = 0.25
 poll = 0.05
 
 [paths]
