@@ -18,7 +18,6 @@ import csv
 import io
 import json
 import math
-import tempfile
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -149,10 +148,10 @@ def _job_lines(jobs: Sequence[TraceJob], outcomes: Mapping[str, Outcome]) -> str
 
 def _write(file: Path, text: str) -> None:
     """All of it or nothing."""
+    part = file.with_name(f".{file.name}.part")
     try:
-        with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}.", delete=False) as part:
-            part.write(text)
-        Path(part.name).replace(file)
+        part.write_text(text)
+        part.replace(file)
     except OSError as error:
         raise TiresiasError(f"{file}: cannot be written: {error.strerror}") from error
 

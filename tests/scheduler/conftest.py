@@ -1,0 +1,104 @@
+"""`snapshot_of(jobs, nodes)` builds a Snapshot from a few words per job and node; running jobs are seated first fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from tiresias.scheduler.model import ANYWHERE, Allocations, Jobs, Nodes, Request, Snapshot, State
+from tiresias.scheduler.placement import amounts
+
+NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class Job:
+    id: str
+    gpus: int = 1
+    state: State = State.WAITING
+    attained: float = 0.0
+    ran: float = 0.0
+    waited: float = 0.0
+    submit: float = 0.0
+    first_start: float = NAN
+    last_start: float = NAN
+    preempted: float = NAN
+    movable: bool = True
+    eligible: bool = True
+    request: Request = ANYWHERE
+    seats: tuple[tuple[int, int], ...] | None = None  # (node, GPUs); None: first fit
+
+
+@dataclass(frozen=True)
+class Node:
+    gpus: int = 4
+    cpus: float = 64.0
+    memory: float = 1e6
+    usable: bool = True
+    leaf: int = 0
+    type: str = ""
+    features: frozenset[str] = frozenset()
+
+
+class Builder:
+    Job, Node = Job, Node
+
+    def __call__(self, jobs: Sequence[Job], nodes: Sequence[Node], time: float = 1000.0) -> Snapshot:
+        free = np.array([(node.gpus, node.cpus, node.memory) for node in nodes], dtype=float).reshape(-1, 3)
+        rows, shown = [], []
+        for row, job in enumerate(jobs):
+            seats = () if job.state == State.WAITING else _seats(job, free) if job.seats is None else job.seats
+            for node, gpus in seats:
+                free[node] -= amounts(job.request, gpus)
+                rows.append((row, node, *amounts(job.request, gpus)))
+            shown.append(job if seats else replace(job, state=State.WAITING))
+        job, node, gpus, cpus, memory = np.array(rows, dtype=float).reshape(-1, 5).T
+        held = Allocations(job.astype(int), node.astype(int), gpus.astype(int), cpus, memory)
+        return Snapshot(time, _jobs(shown), _nodes(nodes, free), held)
+
+
+def _seats(job: Job, free: np.ndarray) -> tuple[tuple[int, int], ...]:
+    """Nodes that hold it whole, or none. Ignores requests but for their amounts: jobs may sit where they could not start."""
+    seats, left = [], job.gpus
+    for node in range(len(free)):
+        here = [
+            gpus
+            for gpus in range(1, left + 1)
+            if (amounts(job.request, gpus) <= free[node]).all() and gpus <= free[node][0]
+        ]
+        if here:
+            seats.append((node, here[-1]))
+            left -= here[-1]
+    return () if left else tuple(seats)
+
+
+def _jobs(jobs: Sequence[Job]) -> Jobs:
+    def column(name: str, dtype: type) -> np.ndarray:
+        return np.array([getattr(job, name) for job in jobs], dtype=dtype)
+
+    return Jobs(
+        id=tuple(job.id for job in jobs), gpus=column("gpus", np.int64), submit=column("submit", float),
+        state=column("state", np.int64), attained=column("attained", float), ran=column("ran", float),
+        waited=column("waited", float), first_start=column("first_start", float),
+        last_start=column("last_start", float), preempted=column("preempted", float), movable=column("movable", bool),
+        eligible=column("eligible", bool), request=tuple(job.request for job in jobs),
+    )  # fmt: skip
+
+
+def _nodes(nodes: Sequence[Node], free: np.ndarray) -> Nodes:
+    usable = np.array([node.usable for node in nodes], dtype=bool)
+    left = np.where(usable[:, None], free, 0)
+    return Nodes(
+        name=tuple(f"n{row}" for row in range(len(nodes))), gpus=np.array([node.gpus for node in nodes], dtype=np.int64),
+        free=left[:, 0].astype(np.int64), free_cpus=left[:, 1], free_memory=left[:, 2], usable=usable,
+        leaf=np.array([node.leaf for node in nodes], dtype=np.int64), gpu_type=tuple(node.type for node in nodes),
+        features=tuple(node.features for node in nodes),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def snapshot_of() -> Callable[..., Snapshot]:
+    return Builder()

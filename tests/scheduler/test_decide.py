@@ -1,0 +1,375 @@
+"""Laws of `decide` on random clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tiresias.scheduler.config import ORDERS, PolicyConfig
+from tiresias.scheduler.decide import decide, next_change, reason
+from tiresias.scheduler.model import Action, Plan, Request, Snapshot, Start, State
+from tiresias.scheduler.placement import Placer, amounts
+from tiresias.scheduler.policies import POLICIES
+
+MOMENTS = st.sampled_from([10.0, 400.0, 700.0, 990.0])
+SIZES = st.sampled_from([1, 1, 2, 3, 4, 8, 16, 40])
+
+requests = st.builds(
+    Request,
+    min_nodes=st.integers(0, 3),
+    max_nodes=st.sampled_from([0, 0, 1, 2, 4]),
+    gpus_per_node=st.sampled_from([0, 0, 0, 1, 2, 4]),
+    cpus_per_gpu=st.sampled_from([0.0, 1.0, 2.5, 8.0]),
+    memory_per_gpu=st.sampled_from([0.0, 0.0, 100.0]),
+    memory_per_node=st.sampled_from([0.0, 0.0, 150.0]),
+    gpu_type=st.sampled_from(["", "", "a100"]),
+    features=st.sampled_from([frozenset[str](), frozenset({"ib"})]),
+    nodes=st.sampled_from([frozenset[str](), frozenset[str](), frozenset({"n0", "n2"})]),
+    excluded=st.sampled_from([frozenset[str](), frozenset[str](), frozenset({"n1"})]),
+)
+jobs = st.fixed_dictionaries(
+    {
+        "gpus": SIZES,
+        "state": st.sampled_from([State.WAITING, State.WAITING, State.RUNNING, State.RUNNING, State.LEAVING]),
+        "attained": st.sampled_from([0.0, 100.0, 3199.0, 3200.0, 5000.0, 20000.0]),
+        "ran": st.sampled_from([0.0, 50.0, 400.0]),
+        "waited": st.sampled_from([0.0, 300.0, 900.0]),
+        "submit": st.integers(0, 9).map(float),
+        "first_start": MOMENTS,
+        "last_start": MOMENTS,
+        "preempted": st.one_of(MOMENTS, st.just(float("nan"))),
+        "movable": st.sampled_from([True, True, True, False]),
+        "eligible": st.sampled_from([True, True, True, False]),
+    }
+)
+nodes = st.fixed_dictionaries(
+    {
+        "gpus": st.sampled_from([0, 1, 4, 8]),
+        "cpus": st.sampled_from([4.0, 16.0, 64.0]),
+        "memory": st.sampled_from([200.0, 1000.0]),
+        "usable": st.sampled_from([True, True, True, True, False]),
+        "leaf": st.integers(0, 1),
+        "type": st.sampled_from(["", "a100"]),
+        "features": st.sampled_from([frozenset[str](), frozenset({"ib"})]),
+    }
+)
+plain_nodes = st.fixed_dictionaries({"gpus": st.sampled_from([1, 2, 4, 8]), "leaf": st.integers(0, 1)})
+policies = st.builds(
+    PolicyConfig,
+    name=st.sampled_from(sorted(POLICIES)),
+    in_queue_order=st.sampled_from(ORDERS),
+    thresholds=st.sampled_from([(3200.0,), (50.0, 3200.0, 10000.0)]),
+    promote_knob=st.sampled_from([2.0, float("inf")]),
+    min_run=st.sampled_from([0.0, 60.0]),
+)
+any_jobs = st.lists(st.tuples(jobs, requests), max_size=14)
+any_nodes = st.lists(nodes, min_size=1, max_size=6)
+many = settings(max_examples=120, deadline=None)
+
+
+def build(snapshot_of: Any, of_jobs: Iterable[tuple[dict[str, Any], Request]], of_nodes: Iterable[Any]) -> Snapshot:
+    made = [snapshot_of.Job(id=str(row), **job, request=request) for row, (job, request) in enumerate(of_jobs)]
+    return snapshot_of(made, [snapshot_of.Node(**node) for node in of_nodes])
+
+
+def room(snapshot: Snapshot, leaving: bool = False, without: Iterable[str] = ()) -> np.ndarray:
+    """What is free on each node, also that of leaving jobs and of the named ones; shape (nodes, 3)."""
+    on, held, free = snapshot.nodes, snapshot.allocations, []
+    gone = {snapshot.jobs.id.index(job) for job in without}
+    if leaving:
+        gone |= set(np.flatnonzero(snapshot.jobs.state == State.LEAVING).tolist())
+    free = np.stack((on.free, on.free_cpus, on.free_memory), axis=1).astype(float)
+    for job, node, *amount in zip(held.job, held.node, held.gpus, held.cpus, held.memory, strict=True):
+        if int(job) in gone and on.usable[node]:
+            free[node] += amount
+    return free
+
+
+def take(snapshot: Snapshot, free: np.ndarray, seats: Sequence[Start]) -> np.ndarray:
+    for seat in seats:
+        for name, gpus in seat.nodes:
+            free[snapshot.nodes.name.index(name)] -= amounts(
+                snapshot.jobs.request[snapshot.jobs.id.index(seat.job)], gpus
+            )
+    return free
+
+
+def satisfied(snapshot: Snapshot, seat: Start) -> bool:
+    """Whether the nodes are what the request asks for, read straight from its description."""
+    row = snapshot.jobs.id.index(seat.job)
+    request, on = snapshot.jobs.request[row], snapshot.nodes
+    at = [on.name.index(name) for name, _ in seat.nodes]
+    counts = [gpus for _, gpus in seat.nodes]
+    return (
+        sum(counts) == snapshot.jobs.gpus[row] and min(counts) > 0 and len(set(at)) == len(at)
+        and len(at) >= request.min_nodes and (not request.max_nodes or len(at) <= request.max_nodes)
+        and (not request.gpus_per_node or set(counts) == {request.gpus_per_node})
+        and all(on.usable[node] for node in at)
+        and all(on.gpu_type[node] == request.gpu_type for node in at if request.gpu_type)
+        and all(request.features <= on.features[node] for node in at)
+        and (not request.nodes or {on.name[node] for node in at} <= request.nodes)
+        and not {on.name[node] for node in at} & request.excluded
+    )  # fmt: skip
+
+
+def in_order(plan: Plan, snapshot: Snapshot) -> list[int]:
+    return sorted(range(len(snapshot.jobs)), key=lambda row: int(plan.rank[row]))
+
+
+@many
+@given(any_jobs, any_nodes, policies)
+def test_plan_is_possible(snapshot_of, some, where, config):
+    """Never over capacity, whole jobs only, requests hold, and each job has the action that fits its state."""
+    snapshot = build(snapshot_of, some, where)
+    plan, of = decide(snapshot, config), snapshot.jobs
+    assert (take(snapshot, room(snapshot), plan.starts) > -1e-6).all()
+    victims = [one.job for one in plan.preemptions]
+    everything = take(snapshot, room(snapshot, True, victims), (*plan.starts, *plan.reserved))
+    assert (everything > -1e-6).all()
+    assert all(satisfied(snapshot, seat) for seat in (*plan.starts, *plan.reserved))
+    allowed = {
+        State.WAITING: {Action.WAIT, Action.START},
+        State.RUNNING: {Action.KEEP, Action.PREEMPT},
+        State.LEAVING: {Action.LEAVE},
+    }
+    assert all(plan.action[row] in allowed[of.state[row]] for row in range(len(of)))
+    by_action = {
+        action: sorted(of.id[row] for row in np.flatnonzero(plan.action == action).tolist()) for action in Action
+    }
+    assert by_action[Action.START] == sorted(seat.job for seat in plan.starts)
+    assert by_action[Action.PREEMPT] == sorted(victims)
+    assert {seat.job for seat in plan.reserved} <= set(by_action[Action.WAIT])
+    assert sorted(plan.rank.tolist()) == list(range(len(of)))
+    assert all(of.eligible[of.id.index(seat.job)] for seat in (*plan.starts, *plan.reserved))
+    assert all(reason(plan, snapshot, row) for row in range(len(of)))
+    assert next_change(snapshot, config) > snapshot.time or bool(plan.promoted)
+
+
+@many
+@given(any_jobs, any_nodes, policies)
+def test_only_those_who_may_be_are_preempted(snapshot_of, some, where, config):
+    snapshot = build(snapshot_of, some, where)
+    plan, of = decide(snapshot, config), snapshot.jobs
+    for one in plan.preemptions:
+        row = of.id.index(one.job)
+        assert config.name == "las"
+        assert of.state[row] == State.RUNNING
+        assert of.movable[row]
+        assert snapshot.time - of.last_start[row] >= config.min_run
+
+
+@many
+@given(any_jobs, any_nodes, policies)
+def test_no_useless_kill(snapshot_of, some, where, config):
+    """What is reserved for others leaves no room for any victim, and its beneficiary has nodes only because it leaves."""
+    snapshot = build(snapshot_of, some, where)
+    plan = decide(snapshot, config)
+    victims = [one.job for one in plan.preemptions]
+    reserved = {seat.job: seat for seat in plan.reserved}
+    for one in plan.preemptions:
+        assert one.beneficiary in reserved
+        others = [victim for victim in victims if victim != one.job]
+        left = take(snapshot, room(snapshot, True, others), (*plan.starts, *plan.reserved))
+        assert (left < -1e-6).any()
+
+
+@many
+@given(any_jobs, any_nodes, policies)
+def test_waiting_jobs_that_fit_start(snapshot_of, some, where, config):
+    """Nothing idles needlessly: what is free after the plan, reservations apart, is enough for nobody who waits."""
+    snapshot = build(snapshot_of, some, where)
+    if config.name == "fifo":
+        return
+    plan, of = decide(snapshot, config), snapshot.jobs
+    victims = [one.job for one in plan.preemptions]
+    later = take(snapshot, room(snapshot, True, victims), (*plan.starts, *plan.reserved))
+    now = np.minimum(take(snapshot, room(snapshot), plan.starts), later)
+    placer, reserved = Placer(snapshot.nodes), {seat.job for seat in plan.reserved}
+    freed = int(later[:, 0].sum()) if victims else 0
+    for row in np.flatnonzero((plan.action == Action.WAIT) & of.eligible).tolist():
+        if of.id[row] not in reserved and of.gpus[row] > freed:
+            assert placer.place(of.request[row], int(of.gpus[row]), now) is None
+
+
+@many
+@given(any_jobs, any_nodes, policies, st.randoms(use_true_random=False))
+def test_order_of_rows_changes_nothing(snapshot_of, some, where, config, random):
+    snapshot = build(snapshot_of, some, where)
+    rows = list(range(len(snapshot.jobs)))
+    random.shuffle(rows)
+    assert outcome(decide(snapshot, config), snapshot) == outcome(
+        decide(shuffled(snapshot, rows), config), shuffled(snapshot, rows)
+    )
+
+
+def shuffled(snapshot: Snapshot, rows: list[int]) -> Snapshot:
+    of, held = snapshot.jobs, snapshot.allocations
+    columns = {
+        name: getattr(of, name)[rows] if isinstance(getattr(of, name), np.ndarray) else
+        tuple(getattr(of, name)[row] for row in rows)
+        for name in of.__dataclass_fields__ if name != "duration"
+    }  # fmt: skip
+    new = {old: place for place, old in enumerate(rows)}
+    job = np.array([new[int(row)] for row in held.job], dtype=np.int64)
+    return replace(snapshot, jobs=replace(of, **columns), allocations=replace(held, job=job))
+
+
+def outcome(plan: Plan, snapshot: Snapshot) -> tuple[object, ...]:
+    of = snapshot.jobs
+    by_id = {of.id[row]: (int(plan.action[row]), int(plan.queue[row]), int(plan.rank[row])) for row in range(len(of))}
+    return by_id, plan.starts, plan.reserved, set(plan.preemptions), set(plan.promoted)
+
+
+@many
+@given(any_jobs, any_nodes, policies)
+def test_lower_queue_goes_first(snapshot_of, some, where, config):
+    snapshot = build(snapshot_of, some, where)
+    plan = decide(snapshot, config)
+    queues = [int(plan.queue[row]) for row in in_order(plan, snapshot)]
+    assert queues == sorted(queues)
+    expected = config.queue_of(snapshot.jobs.attained) if config.name == "las" else np.zeros(len(snapshot.jobs))
+    promoted = {snapshot.jobs.id.index(job) for job in plan.promoted}
+    assert all(plan.queue[row] == (0 if row in promoted else expected[row]) for row in range(len(snapshot.jobs)))
+
+
+def pseudocode_2(queue: Sequence[tuple[str, int]], available: int) -> set[str]:
+    """Lines 9 to 18 for jobs in order over all queues: (id, W_J). Those that are not in P."""
+    marked = set()
+    for job, gpus in queue:
+        if available >= gpus:
+            available -= gpus
+            marked.add(job)
+    return marked
+
+
+plain_jobs = st.lists(st.tuples(jobs, st.just(Request())), max_size=20)
+
+
+@many
+@given(plain_jobs, st.lists(plain_nodes, min_size=1, max_size=5), policies.map(lambda one: replace(one, name="las")))
+def test_settles_as_the_paper_walks(snapshot_of, some, where, config):
+    """Where jobs may run anywhere: who runs once starts and preemptions are done is who pseudocode 2 marks."""
+    snapshot = build(snapshot_of, some, where)
+    plan, of = decide(snapshot, config), snapshot.jobs
+    fixed = of.state == State.RUNNING
+    moving = fixed & of.movable & ~(of.last_start + config.min_run > snapshot.time)
+    fixed &= ~moving
+    walks = [
+        row for row in in_order(plan, snapshot) if moving[row] or (of.state[row] == State.WAITING and of.eligible[row])
+    ]
+    total = sum(node["gpus"] for node in where) - int(of.gpus[fixed].sum())
+    expected = pseudocode_2([(of.id[row], int(of.gpus[row])) for row in walks], total)
+    kept = {of.id[row] for row in np.flatnonzero((plan.action == Action.KEEP) & moving).tolist()}
+    assert kept | {seat.job for seat in (*plan.starts, *plan.reserved)} == expected
+
+
+@many
+@given(any_jobs, any_nodes, policies)
+def test_nobody_else_is_preempted_while_victims_leave(snapshot_of, some, where, config):
+    """The next decision, with the victims leaving and the starts running, finds nothing more to preempt or to start."""
+    config = replace(config, promote_knob=float("inf"), in_queue_order="first_start")
+    snapshot = build(snapshot_of, some, where)
+    plan = decide(snapshot, config)
+    after = carried_out(snapshot, plan)
+    again = decide(after, config)
+    if not plan.preemptions or all(request == Request() for _, request in some):
+        assert again.preemptions == ()
+    assert {seat.job for seat in plan.reserved} <= {seat.job for seat in (*again.starts, *again.reserved)}
+
+
+def carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
+    """Starts are running, as in the controller's snapshot of a start under way; victims are leaving."""
+    of, held, on = snapshot.jobs, snapshot.allocations, snapshot.nodes
+    state, first, last = of.state.copy(), of.first_start.copy(), of.last_start.copy()
+    free = take(snapshot, room(snapshot), plan.starts)
+    rows = [list(each) for each in zip(held.job, held.node, held.gpus, held.cpus, held.memory, strict=True)]
+    for seat in plan.starts:
+        row = of.id.index(seat.job)
+        state[row], last[row] = State.RUNNING, snapshot.time
+        first[row] = snapshot.time if np.isnan(first[row]) else first[row]
+        rows += [[row, on.name.index(name), *amounts(of.request[row], gpus)] for name, gpus in seat.nodes]
+    for one in plan.preemptions:
+        state[of.id.index(one.job)] = State.LEAVING
+    job, node, gpus, cpus, memory = np.array(rows, dtype=float).reshape(-1, 5).T
+    allocations = type(held)(job.astype(int), node.astype(int), gpus.astype(int), cpus, memory)
+    return replace(
+        snapshot,
+        jobs=replace(of, state=state, first_start=first, last_start=last),
+        nodes=replace(on, free=free[:, 0].astype(int), free_cpus=free[:, 1], free_memory=free[:, 2]),
+        allocations=allocations,
+    )
+
+
+def test_a_job_that_fits_nowhere_is_told_apart_from_one_that_waits(snapshot_of):
+    job, node = snapshot_of.Job, snapshot_of.Node
+    snapshot = snapshot_of(
+        [
+            job("1", gpus=9),
+            job("2", gpus=2, request=Request(features=frozenset({"nvlink"}))),
+            job("3", gpus=4, request=Request(max_nodes=1), submit=5),
+            job("4", gpus=2, state=State.RUNNING, movable=False),
+        ],
+        [node(), node(usable=False)],
+    )
+    plan = decide(snapshot, PolicyConfig())
+    words = [reason(plan, snapshot, row) for row in range(4)]
+    assert words[0] == "can never run here: it asks for 9 GPUs, the managed nodes have 8"
+    assert words[1].startswith("can never run here: no nodes")
+    assert words[2].startswith("waits: ")
+    assert words[3] == "runs, and may not be preempted now"
+
+
+def test_fifo_waits_in_line_but_not_behind_the_impossible(snapshot_of):
+    job, node = snapshot_of.Job, snapshot_of.Node
+    impossible = job("1", gpus=4, request=Request(gpus_per_node=3))
+    snapshot = snapshot_of([impossible, job("2", gpus=3), job("3", gpus=2), job("4")], [node()])
+    plan = decide(snapshot, PolicyConfig(name="fifo"))
+    assert [start.job for start in plan.starts] == ["2"]
+    assert reason(plan, snapshot, 3) == "waits in line: strict FIFO, and a job ahead of it does not fit"
+    overtaking = decide(snapshot, PolicyConfig(name="best_effort"))
+    assert [start.job for start in overtaking.starts] == ["2", "4"]
+
+
+def test_a_reservation_is_not_given_to_those_behind(snapshot_of):
+    """Job 3 would fit on what is free, but job 2 ahead of it waits for just that and for what job 1 leaves."""
+    job, node = snapshot_of.Job, snapshot_of.Node
+    snapshot = snapshot_of(
+        [job("1", gpus=2, state=State.LEAVING), job("2", gpus=4), job("3", gpus=2, submit=1)], [node()]
+    )
+    plan = decide(snapshot, PolicyConfig())
+    assert plan.starts == ()
+    assert [seat.job for seat in plan.reserved] == ["2"]
+    assert reason(plan, snapshot, 1) == "waits for job 1 to leave n0 (4 GPUs)"
+
+
+def test_victims_are_the_furthest_behind_on_nodes_that_help(snapshot_of):
+    """Job 9 needs a whole node. The last in order sits where too much else cannot move; the pair before it makes room."""
+    job, node = snapshot_of.Job, snapshot_of.Node
+    sits = {"state": State.RUNNING, "attained": 9000.0, "ran": 500.0, "last_start": 500.0}
+    snapshot = snapshot_of(
+        [
+            job("1", gpus=2, first_start=100, seats=((0, 2),), **sits),
+            job("2", gpus=2, first_start=200, seats=((0, 2),), **sits),
+            job("3", gpus=2, first_start=50, seats=((1, 2),), **{**sits, "attained": 0.0}),
+            job("4", gpus=2, first_start=400, seats=((1, 2),), **sits),
+            job("9", gpus=4, request=Request(max_nodes=1)),
+        ],
+        [node(), node()],
+    )
+    plan = decide(snapshot, PolicyConfig(in_queue_order="first_start"))
+    assert sorted(one.job for one in plan.preemptions) == ["1", "2"]
+    assert {one.beneficiary for one in plan.preemptions} == {"9"}
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_empty(snapshot_of, name):
+    for snapshot in (snapshot_of([], [snapshot_of.Node()]), snapshot_of([snapshot_of.Job("1")], [])):
+        plan = decide(snapshot, PolicyConfig(name=name))
+        assert plan.starts == plan.preemptions == ()
+        assert len(plan.action) == len(snapshot.jobs)
