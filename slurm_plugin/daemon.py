@@ -6,6 +6,7 @@ carries on alone. A controller that is killed leaves its holds; the next one goe
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -15,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 from tiresias import __version__
-from tiresias.errors import TiresiasError
+from tiresias.errors import TiresiasError, Unavailable
 from tiresias.scheduler.decide import decide
 from tiresias.scheduler.model import Plan, Snapshot, State
 from tiresias.slurm_plugin.act import Actor
@@ -225,7 +226,8 @@ class Daemon:
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._stopping = True
-        poke(self._run / "poke.sock")  # ends the rest at once
+        with contextlib.suppress(Unavailable):  # a second signal, while the holds are lifted already
+            poke(self._run / "poke.sock")  # ends the rest at once
 
     def _make_run_folder(self) -> None:
         try:
