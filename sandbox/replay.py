@@ -33,6 +33,7 @@ from tiresias.slurm_plugin.control_socket import ask
 
 STALLED = 60.0  # seconds without any event before Slurm is asked whether it still knows the jobs
 READY = 60.0  # seconds for the controller to answer
+CONFIG = "tiresias.toml"
 CONTROL_SOCKET = "run/tiresias/control.sock"
 
 
@@ -54,6 +55,7 @@ class Replay:
         self.policy, self.jobs, self.options, self.keep = policy, jobs, options, keep
         self.cluster = Cluster.up(replay_setup.cluster_spec(policy, options, f"replay-{policy}-{os.getpid()}"))
         self._processes: list[subprocess.Popen[Any]] = []
+        self._controller: subprocess.Popen[Any] | None = None
         self._moved = self.started = self.ended = 0.0
         self.last_progress = Progress(len(jobs), 0, 0, 0)
         try:
@@ -128,9 +130,25 @@ class Replay:
 
     def stop_controller(self) -> None:
         """As an admin would: with SIGTERM, and it lifts its holds."""
-        if self.policy in OURS and self.cluster.alive():
+        if self._controller and self.cluster.alive():
             self.cluster.run(["pkill", "-TERM", "-f", "tiresias controller"], check=False, timeout=20)
-            _end(self._processes[0])
+            _end(self._controller)
+
+    def start_controller(self, program: Sequence[str] = ("tiresias", "controller", "--config")) -> None:
+        """Raises TiresiasError when it does not answer. `program`: what to run with the configuration's path as last argument."""
+        command = [*program, f"{FOLDER}/{CONFIG}"]
+        self._controller = self._background("controller", command, self.cluster.spec.daemon_user)
+        deadline = time.monotonic() + READY
+        while not self.status():
+            if self._controller.poll() is not None or time.monotonic() > deadline:
+                raise TiresiasError(f"the controller does not start: {_last_line(self.folder / 'logs/controller')}")
+            time.sleep(0.1)
+
+    def kill_controller(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        self.cluster.run(["pkill", "-KILL", "-f", "tiresias controller"], check=False, timeout=20)
+        if self._controller:
+            self._controller.wait(20)
 
     def close(self) -> None:
         """Ends everything; the cluster's folder goes too, unless it is kept to be looked at."""
@@ -154,7 +172,8 @@ class Replay:
         self._logs = {job.job_id: JobLog(self.folder / "results" / f"{job.job_id}.jsonl") for job in self.jobs}
         if self.policy in OURS:
             self._make_job_roots()
-            self._start_controller()
+            (self.folder / CONFIG).write_text(replay_setup.controller_config(self.policy, self.options))
+            self.start_controller()
         self._warm_up()
 
     def _warm_up(self) -> None:
@@ -174,17 +193,6 @@ class Replay:
             folder.mkdir(parents=True)
             folder.chmod(0o1777)
 
-    def _start_controller(self) -> None:
-        config = self.folder / "tiresias.toml"
-        config.write_text(replay_setup.controller_config(self.policy, self.options))
-        command = ["tiresias", "controller", "--config", f"{FOLDER}/{config.name}"]
-        self._processes.append(self._background("controller", command, self.cluster.spec.daemon_user))
-        deadline = time.monotonic() + READY
-        while not self.status():
-            if self._processes[-1].poll() is not None or time.monotonic() > deadline:
-                raise TiresiasError(f"the controller does not start: {_last_line(self.folder / 'logs/controller')}")
-            time.sleep(0.1)
-
     def _submit(self, user: str, plan: Sequence[str]) -> None:
         (self.folder / f"plan-{user}.jsonl").write_text("\n".join(plan))
         command = [
@@ -196,7 +204,7 @@ class Replay:
         environment = {
             "TIRESIAS_CONTROL_ROOT": "/shared/tiresias/control", "TIRESIAS_CHECKPOINT_ROOT": "/shared/tiresias/checkpoints",
         }  # fmt: skip
-        with (self.folder / "logs" / name).open("wb") as log:
+        with (self.folder / "logs" / name).open("ab") as log:
             return self.cluster.popen(
                 command,
                 user=user,
@@ -225,8 +233,8 @@ class Replay:
 
     def _look_after_processes(self, counts: Progress) -> None:
         """Raises TiresiasError when the controller or a submitter has died, or a submission was refused."""
-        for process in self._processes:
-            if process.poll() not in (None, 0):
+        for process in [*self._processes, self._controller]:
+            if process and process.poll() not in (None, 0):
                 raise TiresiasError(
                     f"a part of the replay died (exit {process.returncode}); logs: {self.folder / 'logs'}"
                 )

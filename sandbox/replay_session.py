@@ -13,6 +13,7 @@ from rich.live import Live
 
 from tiresias.errors import TiresiasError
 from tiresias.sandbox import host, pyslurm_layer, replay_invariants, replay_latency, replay_view, report, rootfs
+from tiresias.sandbox.chaos import Chaos, Trouble
 from tiresias.sandbox.replay import Replay
 from tiresias.sandbox.replay_results import slurm_runs
 from tiresias.sandbox.replay_setup import OURS, Options
@@ -51,7 +52,14 @@ def available_suite(wanted: str, console: Console) -> str:
 
 
 def side_by_side(
-    policies: Sequence[str], jobs: Sequence[TraceJob], options: Options, console: Console, *, watch: bool, keep: bool
+    policies: Sequence[str],
+    jobs: Sequence[TraceJob],
+    options: Options,
+    console: Console,
+    *,
+    watch: bool,
+    keep: bool,
+    trouble: Trouble | None = None,
 ) -> dict[str, Outcome]:
     """Policy -> the report's summary, wall_seconds, `latency` (real seconds) and `invariants`.
 
@@ -62,9 +70,12 @@ def side_by_side(
         start = time.time() + LEAD
         for replay in replays:
             replay.begin(start)
+        chaos = [Chaos(replay, trouble or Trouble()) for replay in replays]
         with _display(console, watch) as show:
             while not _all_over(replays):
                 show(replays, time.time() - start, options)
+                for each in chaos:
+                    each.tick(time.time() - start)
                 time.sleep(LOOK)
         return {replay.policy: _measure(replay, options) for replay in replays}
 

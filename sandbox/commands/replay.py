@@ -22,6 +22,7 @@ from rich.console import Console
 
 from tiresias.errors import UsageError
 from tiresias.sandbox import replay_setup, report
+from tiresias.sandbox.chaos import Trouble
 from tiresias.sandbox.replay_session import Outcome, available_suite, side_by_side
 from tiresias.sandbox.replay_setup import LABELS, Options
 from tiresias.sandbox.rootfs import SUITES
@@ -73,6 +74,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--watch", action=argparse.BooleanOptionalAction, default=None, help="live view (default: on a terminal)"
     )
+    parser.add_argument(
+        "--kill-controller",
+        type=int,
+        default=0,
+        metavar="N",
+        help="SIGKILL it N times while jobs arrive, and restart it",
+    )
+    parser.add_argument(
+        "--restart-slurmctld",
+        type=int,
+        default=0,
+        metavar="N",
+        help="stop and start slurmctld N times while jobs arrive",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="of the moments of these (default: %(default)s)"
+    )
     parser.add_argument("--keep", action="store_true", help="leave the clusters' folders, logs and journals for a look")
 
 
@@ -83,9 +101,10 @@ def run(args: argparse.Namespace) -> int:
     replay_setup.check(policies, jobs)
     options = replace(options, suite=available_suite(args.suite, console))
     watch = console.is_terminal if args.watch is None else args.watch
+    trouble = Trouble(args.kill_controller, args.restart_slurmctld, args.seed)
     outcomes: dict[str, Outcome] = {}
     for group in [[name] for name in policies] if args.sequential else [policies]:
-        outcomes |= side_by_side(group, jobs, options, console, watch=watch, keep=args.keep)
+        outcomes |= side_by_side(group, jobs, options, console, watch=watch, keep=args.keep, trouble=trouble)
     baseline = policies[0]
     if args.json:
         args.json.write_text(json.dumps(_document(outcomes, baseline, args), indent=2) + "\n")
