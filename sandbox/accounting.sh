@@ -5,6 +5,7 @@ set -eu
 cluster=$1
 
 install -d -o slurm -m 0755 /run/mysqld
+chown slurm:slurm /var/lib/mysql /etc/slurm/slurmdbd.conf
 as_slurm="setpriv --reuid slurm --regid slurm --clear-groups"
 # MariaDB runs as the Unix user slurm, who is its administrator too: no password anywhere.
 $as_slurm mariadb-install-db --no-defaults --datadir=/var/lib/mysql --skip-test-db --skip-name-resolve \

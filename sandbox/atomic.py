@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tiresias.sandbox.host import remove_tree
 
 MARK = ".unfinished"
 
@@ -40,7 +41,7 @@ def build_once(final: Path, build: Callable[[Path], None]) -> None:
             os.sync()
             unfinished.rename(final)
         finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
+            remove_tree(unfinished)
 
 
 def remove_leftovers(folder: Path, *, mine: Path | None = None) -> None:
@@ -48,11 +49,11 @@ def remove_leftovers(folder: Path, *, mine: Path | None = None) -> None:
     for leftover in folder.glob(f"*{MARK}"):
         final = leftover.with_name(leftover.name.removesuffix(MARK))
         if final == mine:
-            shutil.rmtree(leftover)
+            remove_tree(leftover)
             continue
         with exclusive(_lock(final), wait=False) as held:
             if held:
-                shutil.rmtree(leftover, ignore_errors=True)
+                remove_tree(leftover)
 
 
 def _lock(final: Path) -> Path:

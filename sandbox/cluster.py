@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -63,8 +62,8 @@ class Cluster:
                 raise UsageError(
                     f"cluster {spec.name!r} is already up: `tiresias sandbox down --name {spec.name}` first"
                 )
-            shutil.rmtree(folder, ignore_errors=True)
-            provision(spec, tree, folder)
+            host.remove_tree(folder)
+            provision(spec, folder)
             cluster = Cluster._launch(spec, tree, folder, layer)
         try:
             cluster._wait_idle(UP_TIMEOUT)
@@ -88,7 +87,7 @@ class Cluster:
     def down(self) -> None:
         """Stops every process of the cluster and removes its folder, shared files included."""
         self.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        host.remove_tree(self.folder)
 
     def kill(self) -> None:
         """Ends the cluster as a power cut would; its folder stays for a look at the logs."""
@@ -149,6 +148,7 @@ class Cluster:
         variables = {**launch.environment(user, home), **(env or {})}
         return [
             "nsenter", "--target", str(self.init.pid), "--mount", "--uts", "--ipc", "--net", "--pid",
+            *(["--user"] if host.user_namespace() else []),
             "--setuid", str(self.rootfs.uid(user)), "--setgid", str(self.rootfs.gid(user)), f"--wdns={cwd or home}",
             "env", "-i", *(f"{key}={value}" for key, value in variables.items()), *command,
         ]  # fmt: skip
@@ -233,8 +233,8 @@ class Cluster:
             return len(states) == self.spec.nodes and all(state == "idle" for state in states)
 
         def last_state() -> str:
-            nodes = Counter(self.node_states()) or "unknown"
-            return f"cluster {self.spec.name!r} is not ready after {seconds:.0f} s: nodes {nodes}: {self.last_error()} (logs: {self.log})"
+            nodes = dict(Counter(self.node_states()))
+            return f"cluster {self.spec.name!r} is not ready: nodes {nodes}: {self.last_error()} (logs: {self.log})"
 
         _wait(ready, seconds, last_state)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 from tiresias.errors import TiresiasError, Unavailable
@@ -24,6 +26,32 @@ def require_tools() -> None:
 def find_tool(name: str) -> str | None:
     """An ordinary user's PATH often lacks /usr/sbin, where `ip` lives."""
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}")
+
+
+@functools.cache
+def user_namespace() -> list[str]:
+    """What `unshare` needs so that we are root in there: nothing for root, else a user namespace with our subordinate ids.
+
+    Raises TiresiasError when this user can have neither.
+    """
+    if os.geteuid() == 0:
+        return []
+    flags = ["--user", "--map-root-user", "--map-auto"]
+    tried = subprocess.run(["unshare", *flags, "chown", "--version"], capture_output=True, check=False)
+    if tried.returncode == 0:
+        return flags
+    raise TiresiasError(
+        "the sandbox needs root, or user namespaces with subordinate ids (package uidmap and a line for this user "
+        f"in /etc/subuid and /etc/subgid): {tried.stderr.decode(errors='replace').strip().splitlines()[-1]}"
+    )
+
+
+def remove_tree(folder: Path) -> None:
+    """Also what belongs to subordinate ids, which only the user namespace may touch. Absent is fine."""
+    if user_namespace():
+        subprocess.run(["unshare", *user_namespace(), "rm", "-rf", "--", str(folder)], check=False)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def require_room(folder: Path, need_mb: int) -> None:

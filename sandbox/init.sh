@@ -4,8 +4,11 @@
 set -eu
 daemon_user=$1; shift
 
+for user in tiresias alice bob; do chown "$user:$user" "/home/$user"; done
+chown -R munge:munge /etc/munge
 install -d -o munge -g munge -m 0755 /run/munge
-install -d -o slurm -g slurm -m 0755 /run/slurm /var/spool/slurm/ctld
+install -d -o slurm -g slurm -m 0755 /run/slurm /var/spool/slurm /var/spool/slurm/ctld
+for log in slurmctld slurmdbd; do install -o slurm -m 0644 /dev/null "/var/log/slurm/$log.log"; done # for whoever runs us
 install -d -o "$daemon_user" -m 0755 /run/tiresias /var/lib/tiresias
 install -d -m 1777 /run/pycache
 setpriv --reuid munge --regid munge --clear-groups munged --num-threads=4 --log-file=/var/log/slurm/munged.log

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tiresias.sandbox import paths
+from tiresias.sandbox import host, paths
 from tiresias.sandbox.rootfs import HOST_ADDRESS, HOST_NAME, Rootfs
 from tiresias.sandbox.slurm_conf import DEVICE, ClusterSpec
 
@@ -35,7 +35,18 @@ def command(spec: ClusterSpec, rootfs: Rootfs, folder: Path, pyslurm: Path | Non
         spec.daemon_user,
         *spec.node_names,
     ]
-    return ["unshare", "--net", "--fork", "--kill-child", "sh", "-ec", f'{NETWORK}; exec "$@"', "sh", *inner]
+    return [
+        "unshare",
+        *host.user_namespace(),
+        "--net",
+        "--fork",
+        "--kill-child",
+        "sh",
+        "-ec",
+        f'{NETWORK}; exec "$@"',
+        "sh",
+        *inner,
+    ]
 
 
 def environment(user: str, home: str) -> dict[str, str]:
@@ -54,7 +65,7 @@ def _bwrap(spec: ClusterSpec, rootfs: Rootfs, folder: Path, pyslurm: Path | None
         "--ro-bind", str(rootfs.path), "/", "--proc", "/proc", "--dev", "/dev", *_devices(spec.gpus_per_node),
         "--tmpfs", "/run", "--perms", "1777", "--tmpfs", "/tmp",
         *(word for name, place in WRITABLE.items() for word in ("--bind", str(folder / name), place)),
-        *(word for host, place in paths.source_binds() for word in ("--ro-bind", str(host), place)),
+        *(word for source, place in paths.source_binds() for word in ("--ro-bind", str(source), place)),
         *(("--ro-bind", str(pyslurm), "/opt/pyslurm") if pyslurm else ()),
         *(("--bind", str(folder / "db"), "/var/lib/mysql") if spec.accounting else ()),
     ]  # fmt: skip

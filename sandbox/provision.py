@@ -2,55 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
 from pathlib import Path
 
 from tiresias.sandbox import launch, paths, slurm_conf
-from tiresias.sandbox.rootfs import USERS, Rootfs
+from tiresias.sandbox.rootfs import USERS
 from tiresias.sandbox.slurm_conf import ClusterSpec
 
-INIT = Path(__file__).with_name("init.sh")
-ACCOUNTING = Path(__file__).with_name("accounting.sh")
+SCRIPTS = ("init.sh", "accounting.sh")
 
 
-def provision(spec: ClusterSpec, tree: Rootfs, folder: Path) -> None:
-    for name in launch.WRITABLE:
+def provision(spec: ClusterSpec, folder: Path) -> None:
+    """init.sh gives the files their owners: only inside are we root for sure."""
+    for name in (*launch.WRITABLE, *(("db",) if spec.accounting else ())):
         (folder / name).mkdir(parents=True)
-    (folder / "shared").chmod(0o1777)
-    (folder / "log").chmod(0o1777)
-    _homes(folder / "home")
-    _munge_key(tree, folder / "munge")
-    _configuration(spec, folder / "etc")
-    os.chown(folder / "spool", tree.uid("slurm"), tree.gid("slurm"))
-    if spec.accounting:
-        _accounting(tree, folder)
-
-
-def _homes(base: Path) -> None:
-    for user, uid in USERS.items():
-        (base / user).mkdir(mode=0o755)
-        os.chown(base / user, uid, uid)
-
-
-def _munge_key(tree: Rootfs, folder: Path) -> None:
-    key = folder / "munge.key"
+    for name in ("shared", "log"):
+        (folder / name).chmod(0o1777)
+    for user in USERS:
+        (folder / "home" / user).mkdir()
+    key = folder / "munge/munge.key"
+    key.touch(mode=0o600)
     key.write_bytes(secrets.token_bytes(128))
-    key.chmod(0o400)
-    folder.chmod(0o700)
-    for path in (key, folder):
-        os.chown(path, tree.uid("munge"), tree.gid("munge"))
-
-
-def _accounting(tree: Rootfs, folder: Path) -> None:
-    (folder / "db").mkdir()
-    conf = folder / "etc/slurmdbd.conf"
-    conf.write_text(slurm_conf.slurmdbd_conf())
-    conf.chmod(0o600)
-    for path in (conf, folder / "db"):
-        os.chown(path, tree.uid("slurm"), tree.gid("slurm"))
-    shutil.copy(ACCOUNTING, folder / "etc")
+    _configuration(spec, folder / "etc")
 
 
 def _configuration(spec: ClusterSpec, etc: Path) -> None:
@@ -63,7 +37,11 @@ def _configuration(spec: ClusterSpec, etc: Path) -> None:
     (etc / "cgroup.conf").write_text(slurm_conf.cgroup_conf(spec.suite))
     if wired:
         shutil.copy(job_submit, etc / "job_submit.lua")
-    shutil.copy(INIT, etc / "init.sh")
+    if spec.accounting:
+        (etc / "slurmdbd.conf").touch(mode=0o600)
+        (etc / "slurmdbd.conf").write_text(slurm_conf.slurmdbd_conf())
+    for script in SCRIPTS:
+        shutil.copy(Path(__file__).with_name(script), etc)
 
 
 def _etc_of_the_project() -> Path:

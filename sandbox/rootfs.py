@@ -126,11 +126,13 @@ def _build(suite: str, packages: tuple[str, ...], target: Path, log: Path) -> No
 def _mmdebstrap(suite: str, packages: tuple[str, ...], target: Path) -> list[str]:
     # In PID and mount namespaces of its own that die with us: a killed build leaves no process and no mount.
     return [
-        "setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+        "setpriv", "--pdeathsig", "KILL", "unshare", *host.user_namespace(),
+        "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
         "mmdebstrap", "--mode=root", "--format=directory", "--variant=essential", f"--include={','.join(packages)}",
         # Frozen mirrors have an expired Release file; apt's own user cannot write in some containers.
         '--aptopt=Acquire::Check-Valid-Until "false"', '--aptopt=APT::Sandbox::User "root"',
         '--aptopt=Acquire::Languages "none"', "--dpkgopt=force-unsafe-io",
+        "--skip=chroot/mount/sys",  # not needed, and not allowed in a user namespace
         *(f"--dpkgopt=path-exclude=/usr/share/{part}/*" for part in ("man", "doc", "locale", "info")),
         suite, str(target), mirror(),
     ]  # fmt: skip
