@@ -15,7 +15,6 @@ import json
 import os
 import selectors
 import socket
-import stat
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -23,14 +22,13 @@ from pathlib import Path
 from typing import Any
 
 from tiresias.errors import TiresiasError, Unavailable
+from tiresias.slurm_plugin.unix_socket import Place, listen
 
 MAX_REQUEST = 64 * 1024
 MAX_CLIENTS = 128
 CLIENT_SECONDS = 10.0  # from connecting to the last byte of the answer
 _CHUNK = 256 * 1024
 _ARRIVALS_SECONDS = 0.1  # between two looks at the arrivals
-_EVERYONE = 0o666
-_LONGEST_PATH = 107  # sun_path of unix(7) is 108 bytes with its final NUL
 
 Answer = Callable[[dict[str, Any]], Mapping[str, Any]]
 
@@ -46,8 +44,8 @@ class ControlServer:
 
     def __init__(self, path: Path, answer: Answer) -> None:
         self._answer = answer
-        self._socket = _listen(path, socket.SOCK_STREAM)
-        self._place = _Place(path)
+        self._socket = listen(path, socket.SOCK_STREAM)
+        self._place = Place(path)
         self._wake, self._woken = socket.socketpair()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._socket, selectors.EVENT_READ)
@@ -204,7 +202,7 @@ def _exchange(path: Path, line: bytes, timeout: float) -> bytes:
     received = bytearray()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(timeout)
-        connection.connect(os.fspath(path))
+        _connect(connection, path, deadline)
         connection.sendall(line)
         while data := connection.recv(_CHUNK):
             received += data
@@ -212,6 +210,16 @@ def _exchange(path: Path, line: bytes, timeout: float) -> bytes:
     if not received.endswith(b"\n"):
         raise ConnectionError("it hung up in the middle of its answer" if received else "it hung up without an answer")
     return bytes(received)
+
+
+def _connect(connection: socket.socket, path: Path, deadline: float) -> None:
+    while True:
+        try:
+            return connection.connect(os.fspath(path))
+        except BlockingIOError:  # a crowd waits to be accepted
+            if time.monotonic() > deadline:
+                raise TimeoutError from None
+            time.sleep(0.01)
 
 
 def _reason(error: Exception) -> str:
@@ -228,8 +236,8 @@ class PokeSocket:
     """
 
     def __init__(self, path: Path) -> None:
-        self._socket = _listen(path, socket.SOCK_DGRAM)
-        self._place = _Place(path)
+        self._socket = listen(path, socket.SOCK_DGRAM)
+        self._place = Place(path)
         self._arrivals = os.open(path.with_name("arrivals"), os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o660)
         os.fchmod(self._arrivals, 0o660)  # whatever the umask
 
@@ -273,61 +281,3 @@ def poke(path: Path) -> None:
             pass  # its queue is full of pokes: it will wake
         except OSError as error:
             raise Unavailable(f"no controller listens at {path}: is it running? ({_reason(error)})") from error
-
-
-class _Place:
-    """Remembers which file a socket was bound to, so that only that one is removed, never a successor's."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._identity = path, _identity(path)
-
-    def leave(self) -> None:
-        with contextlib.suppress(OSError):
-            if _identity(self._path) == self._identity:
-                self._path.unlink()
-
-
-def _identity(path: Path) -> tuple[int, int]:
-    found = path.lstat()
-    return found.st_dev, found.st_ino
-
-
-def _listen(path: Path, kind: socket.SocketKind) -> socket.socket:
-    """A non-blocking socket of `kind` at `path`, open to everyone, in place of one that a killed daemon left behind."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    if len(os.fsencode(temporary)) > _LONGEST_PATH:
-        raise TiresiasError(f"the path {path} is too long for a Unix socket: choose a shorter paths.run")
-    _refuse_if_taken(path, kind)
-    server = socket.socket(socket.AF_UNIX, kind)
-    try:
-        temporary.unlink(missing_ok=True)
-        server.bind(os.fspath(temporary))
-        temporary.chmod(_EVERYONE)
-        if kind == socket.SOCK_STREAM:
-            server.listen(MAX_CLIENTS)
-        temporary.replace(path)  # nobody ever meets it half made
-    except OSError as error:
-        server.close()
-        raise TiresiasError(
-            f"cannot make the socket {path}: {error.strerror}: check that paths.run is writable"
-        ) from error
-    server.setblocking(False)
-    return server
-
-
-def _refuse_if_taken(path: Path, kind: socket.SocketKind) -> None:
-    try:
-        is_socket = stat.S_ISSOCK(path.lstat().st_mode)
-    except OSError:
-        return  # nothing there; what else is wrong, bind will say
-    if not is_socket:
-        raise TiresiasError(f"{path} exists and is no socket: remove it or choose another paths.run")
-    with socket.socket(socket.AF_UNIX, kind) as probe:
-        probe.setblocking(False)
-        try:
-            probe.connect(os.fspath(path))
-        except ConnectionRefusedError:
-            return  # left behind by a daemon that was killed
-        except OSError:
-            pass  # somebody is there, though busy or not ours to reach
-    raise TiresiasError(f"another controller listens at {path}: stop it first, or choose another paths.run")

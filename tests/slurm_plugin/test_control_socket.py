@@ -50,8 +50,8 @@ def server(path: Path) -> Iterator[ControlServer]:
 
 def raw(path: Path, data: bytes) -> bytes:
     with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(10)
         client.connect(str(path))
+        client.settimeout(10)
         client.sendall(data)
         received = b""
         while part := client.recv(65536):
@@ -61,8 +61,8 @@ def raw(path: Path, data: bytes) -> bytes:
 
 def connected(path: Path) -> socket.socket:
     client = socket.socket(socket.AF_UNIX)
-    client.settimeout(10)
     client.connect(str(path))
+    client.settimeout(10)
     return client
 
 
@@ -123,6 +123,22 @@ def test_whoever_hoards_connections_loses_his_own(server: ControlServer, path: P
     assert hoard[0].recv(1) == b""  # the oldest was dropped
     for client in hoard:
         client.close()
+
+
+def test_a_client_waits_for_a_crowd_to_pass(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as busy, socket.socket(socket.AF_UNIX) as crowd:
+        busy.bind(str(path))
+        busy.listen(0)
+        crowd.connect(str(path))
+        with ThreadPoolExecutor(1) as pool:
+            asking = pool.submit(ask, path, {}, 20)
+            time.sleep(0.2)  # it has met the full queue by now, or the test proves less
+            busy.accept()[0].close()
+            connection = busy.accept()[0]
+            connection.recv(100)
+            connection.sendall(b'{"late": true}\n')
+            connection.close()
+            assert asking.result() == {"late": True}
 
 
 def test_a_client_has_its_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
