@@ -73,10 +73,9 @@ class Replay:
     def begin(self, start: float) -> None:
         """Job J is submitted at `start` + its submit_time / time_scale."""
         self.started = self._moved = start
-        limit = replay_setup.time_limit(self.jobs, self.options)
         plans: dict[str, list[str]] = {user: [] for user in USERS}
         for row, job in enumerate(self.jobs):
-            user, command = replay_setup.submission(job, row, self.policy, self.options, limit)
+            user, command = replay_setup.submission(job, row, self.policy, self.options)
             at = start + job.submit_time / self.options.time_scale
             plans[user].append(json.dumps({"job": job.job_id, "at": at, "command": command}))
         for user, plan in plans.items():
@@ -143,6 +142,10 @@ class Replay:
             if self._controller.poll() is not None or time.monotonic() > deadline:
                 raise TiresiasError(f"the controller does not start: {_last_line(self.folder / 'logs/controller')}")
             time.sleep(0.1)
+
+    @property
+    def controller_runs(self) -> bool:
+        return self._controller is not None and self._controller.poll() is None
 
     def kill_controller(self) -> None:
         """SIGKILL, and wait until it is gone."""

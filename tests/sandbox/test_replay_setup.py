@@ -28,21 +28,23 @@ def test_the_controller_takes_the_config(policy: str, tmp_path: Path) -> None:
 
 def test_ours_go_through_tsbatch_and_stock_through_sbatch() -> None:
     for policy in LABELS:
-        user, command = replay_setup.submission(JOBS[0], 0, policy, Options(), 7)
+        user, command = replay_setup.submission(JOBS[0], 0, policy, Options())
         assert user == "alice"
         assert command[0] == ("tsbatch" if policy in OURS else "sbatch")
-        assert {"--gpus=8", "--ntasks=8", "--gpus-per-task=1", "--time=7"} <= set(command)
+        assert {"--gpus=8", "--ntasks=8", "--gpus-per-task=1", "--time=8"} <= set(command)
         assert command[command.index("--seconds") + 1] == "7200.0"
 
 
 def test_a_model_that_we_do_not_know_becomes_one_that_we_do() -> None:
-    user, command = replay_setup.submission(JOBS[1], 1, "las", Options(), 7)
+    user, command = replay_setup.submission(JOBS[1], 1, "las", Options())
     assert user == "bob"
     assert command[command.index("--model") + 1] == "resnet50"
 
 
-def test_time_limit_covers_the_longest_job_in_the_worst_place() -> None:
-    assert replay_setup.time_limit(JOBS, Options(time_scale=30.0)) == 7  # 7200 s * 1.67 / 30 = 401 s
+def test_time_limit_is_twice_the_duration_in_whole_minutes() -> None:
+    assert replay_setup.time_limit(JOBS[0], Options(time_scale=30.0)) == 8
+    assert replay_setup.time_limit(JOBS[0], Options(time_scale=29.0)) == 9
+    assert replay_setup.time_limit(JOBS[1], Options(time_scale=30.0)) == 1
 
 
 def test_take_starts_at_zero_and_compresses() -> None:
