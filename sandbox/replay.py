@@ -144,8 +144,9 @@ class Replay:
             time.sleep(0.1)
 
     @property
-    def controller_runs(self) -> bool:
-        return self._controller is not None and self._controller.poll() is None
+    def controller_exit(self) -> int | None:
+        """None while it runs; as a shell would see it, 137 after SIGKILL."""
+        return self._controller.poll() if self._controller else 0
 
     def kill_controller(self) -> None:
         """SIGKILL, and wait until it is gone."""

@@ -1,0 +1,67 @@
+"""Kill -9 of the controller right before and right after every journaled step, on a real Slurm with real jobs."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+import pytest
+
+from tiresias.errors import TiresiasError
+from tiresias.sandbox import replay_invariants
+from tiresias.sandbox.replay import Replay
+from tiresias.sandbox.replay_results import slurm_runs
+from tiresias.sandbox.replay_setup import Options
+from tiresias.simulator.trace import TraceJob
+from tiresias.slurm_plugin.journal import History
+
+KILL_AT = "/opt/tiresias/tests/slurm_plugin/kill_at.py"  # the checkout, as the cluster sees it
+STEPS = [
+    *(("preempt", step) for step in ("begin", "signal", "wait", "requeue", "drain", "finish")),
+    *(("start", step) for step in ("begin", "confirm", "finish")),
+]
+LIVES = [(kind, step, when) for kind, step in STEPS for when in ("before", "after")]
+
+
+def jobs() -> list[TraceJob]:
+    """A long job on all 16 GPUs, which every one of the short ones has to preempt. Seconds of the trace: 30 to a real one."""
+    long = TraceJob(job_id="0", submit_time=0.0, num_gpus=16, duration=1200.0, model="resnet50")
+    short = [
+        TraceJob(job_id=str(number), submit_time=75.0 * number, num_gpus=8, duration=30.0, model="googlenet")
+        for number in range(1, 41)
+    ]
+    return [long, *short]
+
+
+def live(replay: Replay, life: tuple[str, str, str]) -> None:
+    """One controller until it kills itself at its step."""
+    with contextlib.suppress(TiresiasError):  # it may die before it answers
+        replay.start_controller(("python3", KILL_AT, *life))
+    deadline = time.monotonic() + 60
+    while replay.controller_exit is None:
+        assert time.monotonic() < deadline, f"the controller never came to {life}: {replay.status()['jobs']}"
+        time.sleep(0.05)
+    assert replay.controller_exit == 137, "it died of something else than its own SIGKILL"
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+def test_nothing_is_lost_whichever_step_it_dies_at() -> None:
+    options = Options(time_scale=30.0, nodes=4, suite="forky", thresholds=(600.0,))
+    with Replay("las", jobs(), options) as replay:
+        replay.kill_controller()
+        replay.begin(time.time())
+        for life in LIVES:
+            live(replay, life)
+        replay.start_controller()
+        while not replay.over():
+            time.sleep(0.2)
+        replay.stop_controller()
+        results, slurm = replay.results(), slurm_runs(replay.cluster.log / "jobcomp.log")
+        counts = replay_invariants.count(results, slurm)
+        counts |= replay_invariants.compare_ledger(results, slurm, History.of(replay.journal))
+    assert counts["runs"] == counts["slurm_runs"] > len(results) + 5, (
+        "the long job was not preempted often enough to tell"
+    )
+    for name in ("lost", "run_twice", "steps_redone", "killed_runs", "curves_differ", "ledger_error", "ledger_missing"):
+        assert counts[name] == 0, (name, counts)
