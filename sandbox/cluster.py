@@ -53,18 +53,10 @@ class Cluster:
         TiresiasError when the tree cannot be built or Slurm does not start.
         """
         host.require_tools()
-        tree = rootfs.ensure(spec.suite, accounting=spec.accounting, say=say)
-        layer = pyslurm_layer.ensure(tree, say=say)
-        folder = paths.clusters_folder() / spec.name
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with exclusive(folder.with_name(f".{spec.name}.lock")):
-            if Cluster._load(folder) is not None:
-                raise UsageError(
-                    f"cluster {spec.name!r} is already up: `tiresias sandbox down --name {spec.name}` first"
-                )
-            host.remove_tree(folder)
-            provision(spec, folder)
-            cluster = Cluster._launch(spec, tree, folder, layer)
+        with host.plainly():
+            tree = rootfs.ensure(spec.suite, accounting=spec.accounting, say=say)
+            layer = pyslurm_layer.ensure(tree, say=say)
+            cluster = Cluster._start(spec, tree, layer)
         try:
             cluster._wait_idle(UP_TIMEOUT)
         except BaseException:
@@ -201,6 +193,19 @@ class Cluster:
         return self.run(["sinfo", "-h", "-N", "-p", "gpu", "-o", "%T"], check=False, timeout=30).stdout.split()
 
     # -- inner --------------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _start(spec: ClusterSpec, tree: Rootfs, layer: Path | None) -> Cluster:
+        folder = paths.clusters_folder() / spec.name
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with exclusive(folder.with_name(f".{spec.name}.lock")):
+            if Cluster._load(folder) is not None:
+                raise UsageError(
+                    f"cluster {spec.name!r} is already up: `tiresias sandbox down --name {spec.name}` first"
+                )
+            host.remove_tree(folder)
+            provision(spec, folder)
+            return Cluster._launch(spec, tree, folder, layer)
 
     @staticmethod
     def _launch(spec: ClusterSpec, tree: Rootfs, folder: Path, layer: Path | None) -> Cluster:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tiresias.errors import TiresiasError, Unavailable
@@ -52,6 +55,16 @@ def remove_tree(folder: Path) -> None:
         subprocess.run(["unshare", *user_namespace(), "rm", "-rf", "--", str(folder)], check=False)
     else:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """A full disk or a folder that is not ours is no bug of ours: one line instead of a traceback."""
+    try:
+        yield
+    except OSError as error:
+        hint = "free some space" if error.errno == errno.ENOSPC else "check its rights, or set TIRESIAS_SANDBOX_HOME"
+        raise Unavailable(f"{error.filename or 'the sandbox'}: {error.strerror}: {hint}") from error
 
 
 def require_room(folder: Path, need_mb: int) -> None:

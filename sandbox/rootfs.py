@@ -160,7 +160,7 @@ def _finish(tree: Path) -> None:
 
 def _explain(suite: str, log: Path) -> TiresiasError:
     text = log.read_text(errors="replace")
-    if "No space left on device" in text:
+    if "No space left on device" in text or "enough free space" in text:
         return Unavailable(f"disk full while building {suite}: free some space and try again (log: {log})")
     network = ("Could not resolve", "Temporary failure resolving", "Unable to connect", "Connection refused",
                "Could not connect", "Connection timed out", "Network is unreachable")  # fmt: skip
