@@ -68,10 +68,10 @@ def broken(outcomes: Mapping[str, Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def table(summaries: Mapping[str, Summary], baseline: str, labels: Mapping[str, str], title: str) -> Table:
+def table(summaries: Mapping[str, Summary], baseline: str, labels: Mapping[str, str]) -> Table:
     """One column a policy, one more for each ratio to the baseline."""
     against = ratios(summaries, baseline)
-    result = Table(title=title, title_justify="left")
+    result = Table()
     result.add_column("")
     for name in summaries:
         result.add_column(labels.get(name, name), justify="right")

@@ -109,11 +109,9 @@ def run(args: argparse.Namespace) -> int:
     baseline = policies[0]
     if args.json:
         args.json.write_text(json.dumps(_document(outcomes, baseline, args), indent=2) + "\n")
-    title = (
-        f"{len(jobs)} jobs of {args.trace.name} on {options.nodes} x {options.gpus_per_node} GPUs; "
-        f"times are seconds of the trace: measured x {options.time_scale:g}"
-    )
-    Console().print(report.table(outcomes, baseline, LABELS, title))
+    print(f"{len(jobs)} jobs of {args.trace.name} on {options.nodes} nodes x {options.gpus_per_node} GPUs.", end=" ")
+    print(f"Times are seconds of the trace: measured x {options.time_scale:g}.")
+    Console().print(report.table(outcomes, baseline, LABELS))
     for line in (broken := report.broken(outcomes)):
         console.print(f"BROKEN: {line}", style="bold red", highlight=False)
     return 1 if broken else 0

@@ -50,7 +50,7 @@ def test_table_shows_each_policy_and_its_ratio() -> None:
     ours = report.summary(TWO, 4, 10.0)
     theirs = ours | {"mean_jct": 5.5 * ours["mean_jct"]}
     console = Console(width=100, record=True, file=io.StringIO())
-    console.print(report.table({"las": ours, "slurm-fifo": theirs}, "las", {"las": "Tiresias-L"}, "title"))
+    console.print(report.table({"las": ours, "slurm-fifo": theirs}, "las", {"las": "Tiresias-L"}))
     text = console.export_text()
     assert "Tiresias-L" in text
     assert "105 s" in text
