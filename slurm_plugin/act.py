@@ -51,12 +51,12 @@ class Actor:
         """The newest records, for the steps that need no fresher ones."""
         self._seen = {job.id: job for job in jobs}
 
-    def hold(self, jobs: Iterable[SlurmJob]) -> None:
+    def hold(self, jobs: Iterable[SlurmJob], now: float) -> None:
         """Exact mode: every pending job waits for us. One that others released or requeued is held again."""
         for job in jobs:
             if job.priority > 0 and job.id not in self.intents:
                 self._remember_hold(self._ledger.jobs[job.id])
-                self._try(self._backend.hold, job.id)
+                self._try(self._backend.hold, job.id, now)
 
     def begin(self, plan: Plan, now: float) -> None:
         for start in plan.starts:
@@ -122,7 +122,7 @@ class Actor:
         if row and intent.kind == PREEMPT:
             row.unmovable = f"Slurm refused its preemption: {words}"
             self._ledger.save(row)
-            self._try(self._backend.release, intent.id)
+            self._try(self._backend.release, intent.id, now)
             self._remember_release(row)
         elif row:
             self._back_off(row, now)
@@ -294,12 +294,12 @@ class Actor:
         row.failures += 1
         self._ledger.save(row)
 
-    def _try(self, verb: Callable[[str], None], job_id: str) -> None:
+    def _try(self, verb: Callable[[str], None], job_id: str, now: float) -> None:
         """A verb whose refusal changes nothing: the next snapshot tells."""
         try:
             verb(job_id)
         except JobRefused as error:
-            self._say(0.0, job_id, "refused", str(error))
+            self._say(now, job_id, "refused", str(error))
 
     def _say(self, now: float, job_id: str, action: str, why: str) -> None:
         self.news.append(Decision(now, job_id, action, why))

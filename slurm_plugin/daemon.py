@@ -44,7 +44,7 @@ class Controller:
         self._ledger = Ledger(journal, config.partitions)
         self._observer = Observer(config, self._ledger)
         self._actor = Actor(backend, journal, self._ledger, config.preemption, self._observer.reports.fresh)
-        self._started, self._cycles, self._seconds = clock(), 0, 0.0
+        self._started, self._cycles, self.seconds = clock(), 0, 0.0
         self._would: dict[str, str] = {}  # shadow mode: what was said last of each job
         self._decisions = list(reversed(journal.decisions(limit=SHOWN_DECISIONS)))
         self._version = backend.version()
@@ -69,7 +69,7 @@ class Controller:
         plan = decide(snapshot, self._config.policy)
         self._carry_out(plan)
         self.leaving = bool((snapshot.jobs.state == State.LEAVING).any())
-        self._cycles, self._seconds = self._cycles + 1, self._clock() - began
+        self._cycles, self.seconds = self._cycles + 1, self._clock() - began
         self._publish(slurm, snapshot, plan, managed)
 
     def poll(self) -> bool:
@@ -97,7 +97,7 @@ class Controller:
     def _take_note(self, managed: list[SlurmJob]) -> None:
         self._actor.see(managed)
         self._actor.confirm(self._clock())
-        self._actor.hold(self._observer.waiting(managed, self._clock()))
+        self._actor.hold(self._observer.waiting(managed, self._clock()), self._clock())
 
     def _carry_out(self, plan: Plan) -> None:
         self._promote(plan)
@@ -164,7 +164,7 @@ class Controller:
         return {
             "cluster": self._site.cluster, "mode": self._config.mode, "backend": self._backend.name, "slurm": self._version,
             "tiresias": __version__, "pid": os.getpid(), "started": self._started, "alarms": list(self._site.alarms),
-            "cycle": {"count": self._cycles, "seconds": round(self._seconds, 4), "period": self._config.period},
+            "cycle": {"count": self._cycles, "seconds": round(self.seconds, 4), "period": self._config.period},
         }  # fmt: skip
 
 
@@ -204,11 +204,13 @@ class Daemon:
 
     def _rest(self, pokes: PokeSocket) -> None:
         """Until the next cycle: a poke, the period, or a job under way that got somewhere."""
+        time.sleep(min(self._controller.seconds, self._config.poll))  # a flood of pokes gets half of our time at most
         now = time.monotonic()
         end = now + self._pause()
         while not self._stopping and now < end:
-            slice_ = self._config.poll if self._controller.moving else end - now
-            if pokes.wait(min(slice_, end - now)) or (self._controller.moving and self._poll()):
+            polls = self._controller.moving and not self._failures
+            slice_ = self._config.poll if polls else end - now
+            if pokes.wait(min(slice_, end - now)) or (polls and self._poll()):
                 return
             now = time.monotonic()
 
