@@ -41,7 +41,7 @@ def signature(job: Any) -> tuple[Any, ...]:
 def row(job: Any) -> list[Any]:
     return [
         job.id, job.array_id, job.array_task_id, job.array_tasks_waiting, job.heterogeneous_id, job.heterogeneous_offset or 0,
-        job.name, user_name(job.user_id), job.user_id, job.account, job.partition, [job.state], job.state_reason,
+        job_name(job), user_name(job.user_id), job.user_id, job.account, job.partition, [job.state], job.state_reason,
         job.priority, job.requeue_count, job.submit_time, job.eligible_time, *times(job), job.time_limit,
         job.num_nodes, job.max_nodes, job.cpus, job.ntasks, job.sockets_per_node, gres(job.gres_per_node),
         tres(job.tres_per_task), tres(job.requested_tres), job.memory_per_node, job.memory_per_cpu,
@@ -54,6 +54,13 @@ def row(job: Any) -> list[Any]:
 def times(job: Any) -> tuple[Any, Any]:
     """Start and end; a pending job's are guesses that move with the clock."""
     return (None, None) if job.state == "PENDING" else (job.start_time, job.end_time)
+
+
+def job_name(job: Any) -> str:
+    try:
+        return str(job.name)
+    except UnicodeDecodeError:  # any bytes make a job's name, and one job must not spoil the listing
+        return "\N{REPLACEMENT CHARACTER}"
 
 
 @cache

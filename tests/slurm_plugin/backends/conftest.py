@@ -1,0 +1,88 @@
+"""Both back ends on real Slurm: each test that takes `site` runs against pyslurm on 26.05 and the commands on all three."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tiresias.sandbox.cluster import Cluster
+from tiresias.slurm_plugin.backends.commands import CommandsBackend
+from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode
+from tiresias.slurm_plugin.backends.pyslurm import PyslurmBackend
+
+ENVIRONMENT = {"LC_ALL": "C", "SLURM_BITSTR_LEN": "0", "PYSLURM_DISABLE_AUTO_INIT": "1"}
+DEADLINE = 5.0
+OPTIONS: dict[str, Any] = {"gpu_type": "v100", "hooks": False, "settings": {"KillWait": "5"}}
+
+
+@dataclass
+class Site:
+    """A cluster, a back end that reaches it from outside, and what tests do there as users."""
+
+    cluster: Cluster
+    backend: CommandsBackend
+
+    def submit(self, *options: str, script: str = "sleep 300", user: str = "alice") -> str:
+        wrapped = ["sbatch", "--parsable", "--chdir=/tmp", "--output=/dev/null", *options, f"--wrap={script}"]
+        return self.cluster.run(wrapped, user=user).stdout.strip()
+
+    def wait(self, job_id: str, ready: Callable[[SlurmJob], bool], seconds: float = 20.0) -> SlurmJob:
+        until = time.monotonic() + seconds
+        while not ready(job := self.backend.job(job_id)):
+            assert time.monotonic() < until, f"not after {seconds:g} s: {job}"
+            time.sleep(0.05)
+        return job
+
+    def running(self, *options: str, **more: Any) -> SlurmJob:
+        return self.wait(self.submit(*options, **more), lambda job: job.state == "RUNNING" and bool(job.shares))
+
+    def job(self, job_id: str) -> SlurmJob:
+        """From a snapshot."""
+        return self.jobs()[job_id]
+
+    def jobs(self) -> dict[str, SlurmJob]:
+        return {job.id: job for job in self.backend.snapshot().jobs}
+
+    def nodes(self) -> dict[str, SlurmNode]:
+        return {node.name: node for node in self.backend.snapshot().nodes}
+
+    def ran(self, job_id: str) -> list[tuple[int, int]]:
+        """(start, end) of the ended runs of a job in Slurm's own accounts (JobCompType=jobcomp/filetxt), oldest first."""
+        log = (self.cluster.log / "jobcomp.log").read_text(errors="replace").splitlines()
+        fields = [
+            dict(word.split("=", 1) for word in line.split() if "=" in word)
+            for line in log
+            if line.startswith(f"JobId={job_id} ")
+        ]
+        return [(_moment(one["StartTime"]), _moment(one["EndTime"])) for one in fields]
+
+
+def _moment(text: str) -> int:
+    return int(time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S")))
+
+
+def connect(cluster: Cluster, name: str, user: str = "slurm") -> CommandsBackend:
+    prefix = cluster.enter([], user=user, env=ENVIRONMENT)
+    return PyslurmBackend(DEADLINE, prefix, "python3") if name == "pyslurm" else CommandsBackend(DEADLINE, prefix)
+
+
+@pytest.fixture(params=["pyslurm@forky", "commands@forky", "commands@trixie", "commands@bookworm"])
+def site(request: pytest.FixtureRequest, cluster_of: Callable[..., Cluster]) -> Iterator[Site]:
+    name, suite = request.param.split("@")
+    cluster = cluster_of(suite, **OPTIONS)
+    backend = connect(cluster, name)
+    yield Site(cluster, backend)
+    backend.close()
+
+
+@pytest.fixture(params=["pyslurm", "commands"])
+def lone_site(request: pytest.FixtureRequest, cluster_of: Callable[..., Cluster]) -> Iterator[Site]:
+    """A cluster whose slurmctld the test may stop."""
+    cluster = cluster_of("forky", nodes=2, hooks=False)
+    backend = connect(cluster, request.param)
+    yield Site(cluster, backend)
+    backend.close()
