@@ -1,0 +1,52 @@
+"""One rank of a training program, run by test_ranks.py: python rank_program.py SECONDS_PER_STEP [LOCKSTEP_FILE]
+
+With a lockstep file no rank starts step n + 1 before all have done step n, as a collective operation has it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+import sys
+import time
+from pathlib import Path
+
+from tiresias.checkpoint import Checkpointer
+
+LAST = 1_000_000
+
+
+class Lockstep:
+    def __init__(self, path: Path, rank: int, size: int) -> None:
+        with path.open("r+b") as file:
+            self._memory = mmap.mmap(file.fileno(), 8 * size)
+        self._rank, self._size = rank, size
+
+    def wait(self, step: int) -> None:
+        struct.pack_into("q", self._memory, 8 * self._rank, step)
+        while min(struct.unpack_from(f"{self._size}q", self._memory)) < step:
+            time.sleep(0.0002)
+
+
+def main() -> None:
+    checkpointer = Checkpointer.from_env()
+    world = checkpointer.world
+    lockstep = Lockstep(Path(sys.argv[2]), world.rank, world.size) if sys.argv[2:] else None
+    found = checkpointer.restore()
+    step, own = (found.step, found.state["own"]) if found else (0, world.rank)
+    print("start", step, own, found.state["shared"] if found else "", flush=True)
+    while step < LAST:
+        time.sleep(float(sys.argv[1]))
+        step += 1
+        own = (own * 31 + step) % 1_000_003
+        if lockstep:
+            lockstep.wait(step)
+        if checkpointer.should_stop(step):
+            shared = {"shared": f"by rank {world.rank}"} if world.rank == 0 else {}
+            checkpointer.save(step, {"own": own, **shared})
+            print("stop", step, own, flush=True)
+            checkpointer.exit_for_requeue()
+
+
+if __name__ == "__main__":
+    main()

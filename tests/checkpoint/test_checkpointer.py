@@ -1,0 +1,187 @@
+"""One rank's Checkpointer: what tells it to stop, what it tells others."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tiresias.checkpoint import EXIT_REQUEUE, Checkpointer, control
+from tiresias.checkpoint.agreement import LOOK
+from tiresias.checkpoint.world import World, start_ticks
+from tiresias.errors import UsageError
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    folder = control.job_folder(tmp_path, os.getuid(), "12_3")
+    folder.mkdir(parents=True)
+    return {
+        "TIRESIAS_CONTROL": str(folder), "TIRESIAS_CHECKPOINT_DIR": str(tmp_path / "checkpoints"), "TIRESIAS_RESTART": "2",
+        "SLURM_JOB_ID": "14", "SLURM_ARRAY_JOB_ID": "12", "SLURM_ARRAY_TASK_ID": "3", "SLURM_PROCID": "0", "SLURM_NTASKS": "8",
+    }  # fmt: skip
+
+
+def report(env: dict[str, str]) -> control.JobReport:
+    folder = Path(env["TIRESIAS_CONTROL"])
+    control.write(folder, control.SUPERVISOR, {"restart": 2, "state": "running", "step": -1})
+    return control.report(folder.parent.parent, os.getuid(), "12_3")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR2])
+def test_a_signal_stops_at_the_next_step(tmp_path: Path, number: signal.Signals) -> None:
+    checkpointer = Checkpointer.from_env(tmp_path, env={})
+    assert not checkpointer.should_stop(1)
+    os.kill(os.getpid(), number)
+    assert checkpointer.should_stop(2)
+    assert checkpointer.should_stop(3)
+
+
+def test_the_signal_can_be_another_one(tmp_path: Path) -> None:
+    checkpointer = Checkpointer.from_env(tmp_path, env={"TIRESIAS_SIGNAL": "SIGUSR1"})
+    os.kill(os.getpid(), signal.SIGUSR1)
+    assert checkpointer.should_stop(1)
+    with pytest.raises(UsageError, match="TIRESIAS_SIGNAL='no'"):
+        Checkpointer.from_env(tmp_path, env={"TIRESIAS_SIGNAL": "no"})
+
+
+def test_a_handler_that_was_there_is_called_too(tmp_path: Path) -> None:
+    seen = []
+    signal.signal(signal.SIGUSR2, lambda number, frame: seen.append(number))
+    checkpointer = Checkpointer.from_env(tmp_path, env={})
+    os.kill(os.getpid(), signal.SIGUSR2)
+    assert checkpointer.should_stop(1)
+    assert seen == [signal.SIGUSR2]
+
+
+def test_the_stop_file_is_seen_and_only_this_runs(env: dict[str, str]) -> None:
+    checkpointer = Checkpointer.from_env(env=env)
+    folder = Path(env["TIRESIAS_CONTROL"])
+    control.stop_file(folder, 1).touch()
+    control.stop_file(folder, 3).touch()
+    assert not checkpointer.should_stop(1)
+    control.stop_file(folder, 2).touch()
+    deadline = time.monotonic() + 10 * LOOK
+    while not checkpointer.should_stop(2):
+        assert time.monotonic() < deadline
+
+
+def test_looking_is_cheap(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpointer = Checkpointer.from_env(env=env)
+    checkpointer.should_stop(0)
+    looks = []
+    monkeypatch.setattr(Path, "exists", lambda path: looks.append(path))
+    start = time.monotonic()
+    while time.monotonic() - start < 0.2:
+        checkpointer.should_stop(1)
+    assert len(looks) <= 1
+
+
+def test_ready_begins_with_the_training_loop(env: dict[str, str]) -> None:
+    checkpointer = Checkpointer.from_env(env=env)
+    assert checkpointer.world.size == 1, "a batch script is one process, whatever SLURM_NTASKS says"
+    assert report(env) == control.JobReport(2, "running", False, -1)
+    checkpointer.should_stop(0)
+    assert report(env) == control.JobReport(2, "running", True, -1)
+    checkpointer.save(5, {"x": 1})
+    assert report(env) == control.JobReport(2, "running", True, 5)
+    assert Checkpointer.from_env(env=env).restore() is not None
+    assert report(env) == control.JobReport(2, "running", False, 5)
+    ranks = list(Path(env["TIRESIAS_CONTROL"], control.RANKS).iterdir())
+    assert [path.name for path in ranks] == [f"{os.uname().nodename}-{os.getpid()}-{start_ticks(os.getpid())}"]
+
+
+def test_leaving(env: dict[str, str]) -> None:
+    checkpointer = Checkpointer.from_env(env=env)
+    checkpointer.save(5, {"x": 1})
+    with pytest.raises(SystemExit) as left:
+        checkpointer.exit_for_requeue()
+    assert left.value.code == EXIT_REQUEUE == 99
+    said = control.read(Path(env["TIRESIAS_CONTROL"], control.PROGRAM), os.getuid())
+    assert said == {"restart": 2, "ready": False, "step": 5, "requeue": True, "folder": env["TIRESIAS_CHECKPOINT_DIR"]}
+
+
+def test_variables_of_another_job_are_not_ours(
+    env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a job that was submitted by plain sbatch from within a job of ours."""
+    monkeypatch.chdir(tmp_path)
+    checkpointer = Checkpointer.from_env(env={**env, "SLURM_ARRAY_TASK_ID": "4"})
+    assert checkpointer.store.root == Path("checkpoints")
+    assert not Path(env["TIRESIAS_CONTROL"], control.PROGRAM).exists()
+
+
+def test_without_a_control_folder_training_goes_on(env: dict[str, str], capfd: pytest.CaptureFixture[str]) -> None:
+    Path(env["TIRESIAS_CONTROL"]).rmdir()
+    checkpointer = Checkpointer.from_env(env=env)
+    assert not checkpointer.should_stop(1)
+    checkpointer.save(1, {"x": 1})
+    assert "this program cannot be told to save" in capfd.readouterr().err
+
+
+def _wait_for_signals(ready: str) -> None:
+    Path(ready).touch()
+    time.sleep(60)
+
+
+def test_a_forked_worker_dies_of_sigterm_and_ignores_the_signal(tmp_path: Path) -> None:
+    """As data loaders' workers are ended; a signal to the whole step reaches them too."""
+    Checkpointer.from_env(tmp_path, env={})
+    worker = multiprocessing.get_context("fork").Process(target=_wait_for_signals, args=(str(tmp_path / "ready"),))
+    worker.start()
+    deadline = time.monotonic() + 20
+    while not (tmp_path / "ready").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert worker.pid
+    os.kill(worker.pid, signal.SIGUSR2)
+    worker.join(0.2)
+    assert worker.exitcode is None
+    worker.terminate()
+    worker.join(20)
+    assert worker.exitcode == -signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        ({}, (0, 1)),
+        ({"RANK": "1", "WORLD_SIZE": "4"}, (1, 4)),
+        ({"RANK": "4", "WORLD_SIZE": "4"}, (0, 1)),
+        ({"RANK": "x", "WORLD_SIZE": "4"}, (0, 1)),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, (0, 1)),
+        ({"SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "4"}, (2, 4)),
+        ({"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2", "RANK": "7", "WORLD_SIZE": "8"}, (7, 8)),
+    ],
+)
+def test_ranks_and_sizes(env: dict[str, str], expected: tuple[int, int]) -> None:
+    assert World.from_env(env)[:2] == expected
+
+
+def test_a_launch_is_the_same_for_its_ranks_and_new_in_each_run() -> None:
+    step = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_JOB_ID": "5", "SLURM_STEP_ID": "0", "SLURM_PROCID": "0"}
+    launches = [
+        World.from_env(env).launch
+        for env in (
+            step,
+            {**step, "SLURM_PROCID": "1"},
+            {**step, "SLURM_STEP_ID": "1"},
+            {**step, "SLURM_RESTART_COUNT": "1"},
+        )
+    ]
+    assert launches[0] == launches[1]
+    assert len(set(launches)) == 3
+    assert "/" not in World.from_env({**step, "SLURM_JOB_ID": "../x"}).launch
