@@ -6,96 +6,67 @@ O(nodes log nodes) a job in the worst case, O(nodes) for a job that fits on one 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, Floats, Ints, Nodes, Request
-
-GPUS, CPUS, MEMORY = 0, 1, 2  # columns of a room
-
-Placement = tuple[tuple[int, int], ...]  # (row in Nodes, GPUs)
+from tiresias.scheduler.model import Bools, Ints, Nodes, Request
+from tiresias.scheduler.space import Kind, Placement, Space
 
 
-@dataclass(slots=True, eq=False)
 class Placer:
-    """Rooms are arrays of shape (nodes, 3): GPUs, CPUs and MB that may be used on each node."""
+    """Knows the nodes, and keeps what it has found out about requests."""
 
-    nodes: Nodes
-    _allowed: dict[Request, Bools] = field(default_factory=dict)
-    _possible: dict[tuple[Request, int], bool] = field(default_factory=dict)
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self._kinds: dict[Request, Kind] = {}
+        self._possible: dict[tuple[Kind, int], bool] = {}
 
-    def place(self, request: Request, gpus: int, room: Floats) -> Placement | None:
-        """Nodes in `room` for a job, or None: not now."""
-        return _choose(
-            request, gpus, self._fitting(request, room, self.allowed(request) & self.nodes.usable), self.nodes
-        )
+    def kind(self, request: Request) -> Kind:
+        kind = self._kinds.get(request)
+        if kind is None:
+            kind = self._kinds[request] = Kind(request, self._described(request) & self._nodes.usable)
+        return kind
 
-    def possible(self, request: Request, gpus: int) -> bool:
-        """Whether the job could run on the empty cluster with every node up. CPUs and memory are left out: how much of
+    def place(self, kind: Kind, gpus: int, space: Space) -> Placement | None:
+        """Nodes in `space` for a job, or None: not now."""
+        offer = space.offer(kind)
+        if not kind.request.gpus_per_node and kind.request.min_nodes <= 1:
+            node = offer.tightest(gpus)
+            if node is not None:
+                return ((node, gpus),)
+        return _several_nodes(kind.request, gpus, offer.fit, self._nodes.leaf)
+
+    def possible(self, kind: Kind, gpus: int) -> bool:
+        """Whether such a job could run on the empty cluster with every node up. CPUs and memory are left out: how much of
         them other jobs hold is not known here."""
-        if (request, gpus) not in self._possible:
-            fit = np.where(self.allowed(request), self.nodes.gpus, 0)
-            self._possible[request, gpus] = _choose(request, gpus, fit, self.nodes) is not None
-        return self._possible[request, gpus]
+        if (kind, gpus) not in self._possible:
+            fit = np.where(self._described(kind.request), self._nodes.gpus, 0)
+            self._possible[kind, gpus] = _several_nodes(kind.request, gpus, fit, self._nodes.leaf) is not None
+        return self._possible[kind, gpus]
 
-    def allowed(self, request: Request) -> Bools:
-        """Nodes that the request names or describes, shape (nodes,)."""
-        if request not in self._allowed:
-            self._allowed[request] = _allowed(request, self.nodes)
-        return self._allowed[request]
-
-    @staticmethod
-    def _fitting(request: Request, room: Floats, allowed: Bools) -> Ints:
-        """GPUs that each node can give to this job, shape (nodes,)."""
-        fit = room[:, GPUS]
-        if request.cpus_per_gpu:
-            fit = np.minimum(fit, np.floor(room[:, CPUS] / request.cpus_per_gpu + 1e-9))
-        if request.memory_per_node:
-            fit = np.where(room[:, MEMORY] >= request.memory_per_node, fit, 0)
-        elif request.memory_per_gpu:
-            fit = np.minimum(fit, np.floor(room[:, MEMORY] / request.memory_per_gpu + 1e-9))
-        return np.where(allowed, fit, 0).astype(np.int64)
+    def _described(self, request: Request) -> Bools:
+        """Nodes that the request names or describes, up or down; shape (nodes,)."""
+        fitting = np.ones(len(self._nodes), bool)
+        for test in _tests(request, self._nodes):
+            fitting &= np.fromiter(map(test, range(len(self._nodes))), bool, len(self._nodes))
+        return fitting
 
 
-def amounts(request: Request, gpus: int) -> Floats:
-    """What a job takes of a node on which it has so many GPUs; shape (3,)."""
-    memory = request.memory_per_node or request.memory_per_gpu * gpus
-    return np.array((gpus, request.cpus_per_gpu * gpus, memory))
-
-
-def _allowed(request: Request, nodes: Nodes) -> Bools:
-    tests: list[Callable[[int], bool]] = []
+def _tests(request: Request, nodes: Nodes) -> Iterator[Callable[[int], bool]]:
     if request.gpu_type:
-        tests.append(lambda row: nodes.gpu_type[row] == request.gpu_type)
+        yield lambda row: nodes.gpu_type[row] == request.gpu_type
     if request.features:
-        tests.append(lambda row: request.features <= nodes.features[row])
+        yield lambda row: request.features <= nodes.features[row]
     if request.nodes:
-        tests.append(lambda row: nodes.name[row] in request.nodes)
+        yield lambda row: nodes.name[row] in request.nodes
     if request.excluded:
-        tests.append(lambda row: nodes.name[row] not in request.excluded)
-    return np.array([all(test(row) for test in tests) for row in range(len(nodes))], dtype=bool)
+        yield lambda row: nodes.name[row] not in request.excluded
 
 
-def _choose(request: Request, gpus: int, fit: Ints, nodes: Nodes) -> Placement | None:
+def _several_nodes(request: Request, gpus: int, fit: Ints, leaf: Ints) -> Placement | None:
     """`fit`: GPUs that each node can give."""
-    if request.gpus_per_node:
-        return _equal(request, gpus, fit, nodes.leaf)
-    if request.min_nodes <= 1:
-        node = _tightest(fit, gpus)
-        if node is not None:
-            return ((node, gpus),)
-    return _several(request, gpus, fit, nodes.leaf)
-
-
-def _tightest(fit: Ints, gpus: int) -> int | None:
-    """The node with the least room that is enough; ties by row."""
-    if not fit.size:
-        return None
-    left = np.where(fit >= gpus, fit, np.iinfo(np.int64).max)
-    node = int(left.argmin())
-    return node if fit[node] >= gpus else None
+    return _equal(request, gpus, fit, leaf) if request.gpus_per_node else _uneven(request, gpus, fit, leaf)
 
 
 def _equal(request: Request, gpus: int, fit: Ints, leaf: Ints) -> Placement | None:
@@ -117,9 +88,9 @@ def _count_allowed(count: int, request: Request) -> bool:
     return count >= request.min_nodes and (not request.max_nodes or count <= request.max_nodes)
 
 
-def _several(request: Request, gpus: int, fit: Ints, leaf: Ints) -> Placement | None:
+def _uneven(request: Request, gpus: int, fit: Ints, leaf: Ints) -> Placement | None:
     some = np.flatnonzero(fit > 0)
-    largest = some[np.argsort(-fit[some], kind="stable")]
+    largest = some[np.argsort(-fit[some].astype(np.int16), kind="stable")]  # so short that numpy sorts in linear time
     total = np.cumsum(fit[largest])
     count = max(int(np.searchsorted(total, gpus)) + 1, request.min_nodes)
     if count > min(len(largest), gpus) or not _count_allowed(count, request):
@@ -133,15 +104,16 @@ def _one_leaf(fit: Ints, leaf: Ints, count: int, gpus: int) -> Bools | None:
 
     `fit`, `leaf`: shape (candidates,), the roomiest first.
     """
-    order = np.argsort(leaf, kind="stable")
-    _, first, which = np.unique(leaf[order], return_index=True, return_inverse=True)
-    among = np.arange(len(order)) - first[which] < count
-    best = np.bincount(which, weights=np.where(among, fit[order], 0))
-    enough = (best >= gpus) & (np.bincount(which, weights=among) >= count)
+    size = np.bincount(leaf)
+    order = np.argsort(leaf.astype(np.int16), kind="stable")
+    leaf_of = leaf[order]
+    among = np.arange(len(order)) - (np.cumsum(size) - size)[leaf_of] < count
+    best = np.bincount(leaf_of, weights=np.where(among, fit[order], 0))
+    enough = (best >= gpus) & (size >= count)
     if not enough.any():
         return None
-    room = np.where(enough, np.bincount(which, weights=fit[order]), np.inf)
-    return np.asarray(leaf == leaf[order[first[room.argmin()]]])
+    room = np.where(enough, np.bincount(leaf, weights=fit), np.inf)
+    return np.asarray(leaf == room.argmin())
 
 
 def _fill(largest: Ints, fit: Ints, count: int, gpus: int) -> Placement:
@@ -153,6 +125,6 @@ def _fill(largest: Ints, fit: Ints, count: int, gpus: int) -> Placement:
         parts.append((node, share))
         gpus -= share
     rest = largest[count - 1 :]
-    last = _tightest(fit[rest], gpus)
-    assert last is not None  # the roomiest `count` nodes are enough together
-    return tuple(sorted([*parts, (int(rest[last]), gpus)]))
+    enough = rest[fit[rest] >= gpus]  # at least the first: the roomiest `count` nodes are enough together
+    last = enough[np.lexsort((enough, fit[enough]))[0]]
+    return tuple(sorted([*parts, (int(last), gpus)]))

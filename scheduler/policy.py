@@ -63,5 +63,6 @@ def ordered(keys: Sequence[npt.NDArray[np.generic]], ids: Sequence[str]) -> Ints
 
 def _natural(job_id: str) -> tuple[list[str | int], str]:
     """9 before 10, and task 12_3 before 12_10; the text itself at the end, so that 01 and 1 are told apart."""
-    parts: list[str | int] = [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", job_id)]
-    return parts, job_id
+    if job_id.isdecimal():
+        return ["", int(job_id), ""], job_id
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", job_id)], job_id

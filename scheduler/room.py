@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tiresias.scheduler.model import Floats, Ints, Request, Snapshot
-from tiresias.scheduler.placement import GPUS, Placement, amounts
+from tiresias.scheduler.model import Floats, Ints, Snapshot
+from tiresias.scheduler.space import GPUS, Kind, Placement, Space
 
 
 class Holdings:
@@ -47,16 +47,16 @@ class Holdings:
 
 @dataclass(slots=True, eq=False)
 class Room:
-    """Arrays of shape (nodes, 3), GPUs, CPUs and MB. now: held by nobody. later: also what leaving jobs and those that are to be
-    preempted will free. What is promised to somebody is taken from both, so `now` never exceeds `later`."""
+    """now: held by nobody. later: also what leaving jobs and those that are to be preempted will free. What is promised to
+    somebody is taken from both, so `now` never exceeds `later`."""
 
-    now: Floats
-    later: Floats
+    now: Space
+    later: Space
 
-    def take(self, request: Request, placement: Placement, at_once: bool) -> None:
-        for node, gpus in placement:
-            need = amounts(request, gpus)
-            self.later[node] -= need
-            if at_once:
-                self.now[node] -= need
-            np.minimum(self.now[node], self.later[node], out=self.now[node])
+    def start(self, kind: Kind, placement: Placement) -> None:
+        self.now.take(kind, placement)
+        self.later.take(kind, placement)
+
+    def reserve(self, kind: Kind, placement: Placement) -> None:
+        self.later.take(kind, placement)
+        self.now.limit(self.later, [node for node, _ in placement])

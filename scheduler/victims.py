@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tiresias.scheduler.model import Floats, Ints, Request
-from tiresias.scheduler.placement import Placement, Placer
+from tiresias.scheduler.model import Floats, Ints
+from tiresias.scheduler.placement import Placer
 from tiresias.scheduler.room import Holdings
+from tiresias.scheduler.space import Kind, Placement, Space
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,7 +19,7 @@ class Search:
 
     placer: Placer
     holdings: Holdings
-    request: Request
+    kind: Kind
     gpus: int
     room: Floats
 
@@ -42,4 +43,4 @@ class Search:
         return needed.tolist(), placement
 
     def _place(self, victims: Ints) -> Placement | None:
-        return self.placer.place(self.request, self.gpus, self.room + self.holdings.on_nodes(victims))
+        return self.placer.place(self.kind, self.gpus, Space(self.room + self.holdings.on_nodes(victims)))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tiresias.scheduler.model import ANYWHERE, Allocations, Jobs, Nodes, Request, Snapshot, State
-from tiresias.scheduler.placement import amounts
+from tiresias.scheduler.space import amounts
 
 NAN = float("nan")
 

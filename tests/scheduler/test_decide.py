@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from tiresias.scheduler.config import ORDERS, PolicyConfig
 from tiresias.scheduler.decide import decide, next_change, reason
 from tiresias.scheduler.model import Action, Plan, Request, Snapshot, Start, State
-from tiresias.scheduler.placement import Placer, amounts
+from tiresias.scheduler.placement import Placer
 from tiresias.scheduler.policies import POLICIES
+from tiresias.scheduler.space import Space, amounts
 
 MOMENTS = st.sampled_from([10.0, 400.0, 700.0, 990.0])
 SIZES = st.sampled_from([1, 1, 2, 3, 4, 8, 16, 40])
@@ -194,7 +195,7 @@ def test_waiting_jobs_that_fit_start(snapshot_of, some, where, config):
     freed = int(later[:, 0].sum()) if victims else 0
     for row in np.flatnonzero((plan.action == Action.WAIT) & of.eligible).tolist():
         if of.id[row] not in reserved and of.gpus[row] > freed:
-            assert placer.place(of.request[row], int(of.gpus[row]), now) is None
+            assert placer.place(placer.kind(of.request[row]), int(of.gpus[row]), Space(now)) is None
 
 
 @many
