@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, cast
 
 from rich.console import Console
@@ -83,14 +83,17 @@ def side_by_side(
 def _bring_up(
     policies: Sequence[str], jobs: Sequence[TraceJob], options: Options, keep: bool, stack: contextlib.ExitStack
 ) -> list[Replay]:
-    """All at once; if one fails, the others are taken down again."""
-    with ThreadPoolExecutor(len(policies)) as pool:
-        pending = [pool.submit(Replay, policy, jobs, options, keep) for policy in policies]
-    errors = [error for each in pending if (error := each.exception())]
-    replays = [stack.enter_context(each.result()) for each in pending if not each.exception()]
-    if errors:
-        raise errors[0]
-    return replays
+    """All at once. Whatever came up goes down with the stack, also when one failed or we were interrupted meanwhile."""
+    pool = ThreadPoolExecutor(len(policies))
+    pending = [pool.submit(Replay, policy, jobs, options, keep) for policy in policies]
+    stack.callback(_close, pending)
+    return [each.result() for each in pending]
+
+
+def _close(pending: Sequence[Future[Replay]]) -> None:
+    for each in pending:
+        if each.exception() is None:
+            each.result().close()
 
 
 def _all_over(replays: Sequence[Replay]) -> bool:

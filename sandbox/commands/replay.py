@@ -15,6 +15,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import signal
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -103,6 +105,7 @@ def run(args: argparse.Namespace) -> int:
     options = replace(options, suite=available_suite(args.suite, console))
     watch = console.is_terminal if args.watch is None else args.watch
     trouble = Trouble(args.kill_controller, args.restart_slurmctld, args.seed)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as for Ctrl-C, the clusters go down on the way out
     outcomes: dict[str, Outcome] = {}
     for group in [[name] for name in policies] if args.sequential else [policies]:
         outcomes |= side_by_side(group, jobs, options, console, watch=watch, keep=args.keep, trouble=trouble)

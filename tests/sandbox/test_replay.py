@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,11 @@ def trace(tmp_path: Path) -> Path:
     return file
 
 
+def clusters_of(pid: int) -> list[str]:
+    """Those that a replay with this process id brought up and that still run."""
+    return [cluster.spec.name for cluster in Cluster.all() if cluster.spec.name.endswith(f"-{pid}")]
+
+
 def tiresias(*words: str | Path, timeout: float = 240) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tiresias", "sandbox", "replay", *map(str, words)]
     pipe = subprocess.PIPE
@@ -36,8 +42,7 @@ def tiresias(*words: str | Path, timeout: float = 240) -> subprocess.CompletedPr
             out, err = process.communicate(timeout=timeout)
         finally:
             process.kill()
-    left = [cluster.spec.name for cluster in Cluster.all() if cluster.spec.name.endswith(f"-{process.pid}")]
-    assert not left, f"it left clusters behind: {left}"
+    assert not clusters_of(process.pid), "it left clusters behind"
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
@@ -77,6 +82,20 @@ def test_las_preempts_and_loses_nothing(trace: Path) -> None:
     assert invariants["runs"] == invariants["slurm_runs"] == 5 + outcome["preemptions"]
     assert invariants["ledger_missing"] == 0
     assert invariants["ledger_error"] <= 1.0
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_it_leaves_no_cluster_behind(trace: Path, signal_number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "tiresias", "sandbox", "replay", str(trace), "--policy", "las", "--nodes", "2"]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        assert any("running" in line for line in process.stderr), "it ended before jobs ran"
+        assert clusters_of(process.pid)
+        process.send_signal(signal_number)
+        assert process.wait(60) in (130, 143)
+    assert not clusters_of(process.pid)
 
 
 @pytest.mark.parametrize(
