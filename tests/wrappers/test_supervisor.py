@@ -1,0 +1,397 @@
+"""The supervisor with real scripts, signals and a real training program; only Slurm's part (its variables, its signals) is played."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tiresias.checkpoint import Store, control
+from tiresias.wrappers import batch_script, ranks, tsbatch
+
+PROGRAM = Path(__file__).with_name("training.py")
+STEPS, PACE = 300, 0.005
+TRAIN = f"{shlex.quote(sys.executable)} {shlex.quote(str(PROGRAM))} {STEPS} {PACE} result"
+
+
+def trained(steps: int = STEPS) -> str:
+    number = 1
+    for step in range(1, steps + 1):
+        number = (number * 6364136223846793005 + step) % 2**61
+    return f"{steps} {number}"
+
+
+class Site:
+    """A control root, a checkpoint root, and jobs run by hand as slurmd would."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.roots = {
+            "TIRESIAS_CONTROL_ROOT": str(folder / "control"),
+            "TIRESIAS_CHECKPOINT_ROOT": str(folder / "checkpoints"),
+        }
+        self.started: list[Job] = []
+
+    def start(self, script: str, *arguments: str, restart: int = 0, job: str = "7", **env: str) -> Job:
+        self.started.append(Job(self, f"#!/bin/bash\n{script}\n", arguments, restart, job, env))
+        return self.started[-1]
+
+    def control(self, job: str = "7") -> Path:
+        return control.job_folder(self.folder / "control", os.getuid(), job)
+
+
+class Job:
+    """One run of a job."""
+
+    def __init__(
+        self, site: Site, script: str, arguments: tuple[str, ...], restart: int, job: str, env: dict[str, str]
+    ) -> None:
+        self.site, self.id, self.restart = site, job, restart
+        path = site.folder / f"slurm_script-{restart}"
+        path.write_bytes(batch_script.compose(script.encode(), sys.executable, str(tsbatch.LIBRARY), site.roots | env))
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("TIRESIAS_", "SLURM_"))}
+        slurm = {"SLURM_JOB_ID": job} | ({"SLURM_RESTART_COUNT": str(restart)} if restart else {})
+        self.log = site.folder / f"log-{restart}"
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                ["/bin/sh", str(path), *arguments], env={**inherited, **slurm, **env}, cwd=site.folder, stdout=log, stderr=log,
+                stdin=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+
+    def report(self) -> control.JobReport:
+        """What this run says; nothing while an older one's word still stands."""
+        found = control.report(self.site.folder / "control", os.getuid(), self.id)
+        return found if found.restart == self.restart else control.JobReport()
+
+    def until(self, condition: Callable[[control.JobReport], bool]) -> Job:
+        deadline = time.monotonic() + 30
+        while not condition(self.report()):
+            assert time.monotonic() < deadline, f"{self.report()}\n{self.log.read_text()}"
+            time.sleep(0.01)
+        return self
+
+    def until_logged(self, words: str) -> Job:
+        return self.until(lambda report: words in self.log.read_text())
+
+    def preempt(self) -> Job:
+        """Signal it once it is ready; returns when it is parked."""
+        return (
+            self.until(lambda report: report.ready).send(signal.SIGUSR2).until(lambda report: report.state == "parked")
+        )
+
+    def send(self, number: int) -> Job:
+        self.process.send_signal(number)
+        return self
+
+    def end(self) -> int:
+        return self.process.wait(timeout=60)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path)
+    yield site
+    for job in site.started:
+        if job.process.poll() is None:
+            job.process.kill()
+            job.process.wait()
+
+
+# what any script sees
+
+
+@pytest.mark.parametrize(
+    ("script", "code"), [("exit 0", 0), ("exit 3", 3), ("exit 99", 99), ("kill -9 $$", 137), ("kill $$", 143)]
+)
+def test_the_exit_code_is_the_scripts(site: Site, script: str, code: int) -> None:
+    job = site.start(script)
+    assert job.end() == code
+    assert job.report() == control.JobReport(0, "ended", False, -1)
+
+
+def test_the_script_runs_as_it_would_alone(site: Site) -> None:
+    """Same variables, arguments, folder, signals, standard files; its own interpreter; nothing is left behind."""
+    script = 'printf "%s|" "$@"; pwd; cat; basename "$0"; grep -E "^Sig(Blk|Ign|Cgt)" /proc/self/status; env | sort'
+    env = {"PYTHONPATH": "/my/own", "LD_PRELOAD": "", "PYTHONHOME": "", "TMPDIR": str(site.folder)}
+    job = site.start(script, "a b", "", "$x", **env)
+    assert job.end() == 0
+    plain = subprocess.run(
+        ["/bin/bash", "-c", script, "slurm_script", "a b", "", "$x"], env={**os.environ, **env}, cwd=site.folder,
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    skip = ("TIRESIAS_", "_=", "SHLVL", "PYTEST", "SLURM_")
+    lines = [[line for line in text.splitlines() if not line.startswith(skip)] for text in (job.log.read_text(), plain)]
+    internal = "0000000180000000"  # posix_spawn(3) of glibc leaves its two internal signals ignored
+    assert [line.replace(internal, "0" * 16) for line in lines[0]] == lines[1]
+    assert {path.name for path in site.folder.iterdir()} == {"log-0", "slurm_script-0", "control", "checkpoints"}
+
+
+def test_the_jobs_variables(site: Site) -> None:
+    """Those of a surrounding job do not count."""
+    job = site.start(
+        "env | grep ^TIRESIAS_ | sort", restart=2, TIRESIAS_CONTROL="/other", TIRESIAS_RESTART="9", TIRESIAS_RUN_ID="x"
+    )
+    assert job.end() == 0
+    assert job.log.read_text().splitlines() == [
+        f"TIRESIAS_CHECKPOINT_DIR={site.folder}/checkpoints/7",
+        f"TIRESIAS_CHECKPOINT_ROOT={site.folder}/checkpoints",
+        f"TIRESIAS_CONTROL={site.control()}",
+        f"TIRESIAS_CONTROL_ROOT={site.folder}/control",
+        "TIRESIAS_RESTART=2",
+        "TIRESIAS_RUN_ID=slurm-7",
+        "TIRESIAS_SIGNAL=USR2",
+    ]
+
+
+def test_the_run_id_is_the_same_over_all_runs(site: Site) -> None:
+    for restart in range(3):
+        moment = {"SLURM_JOB_START_TIME": str(1000 + restart), "SLURM_CLUSTER_NAME": "mine"}
+        assert site.start("echo $TIRESIAS_RUN_ID", restart=restart, **moment).end() == 0
+    assert [(site.folder / f"log-{restart}").read_text() for restart in range(3)] == ["mine-7-1000\n"] * 3
+
+
+def test_an_array_task_has_its_own_folder(site: Site) -> None:
+    job = site.start("echo $TIRESIAS_CONTROL", SLURM_ARRAY_JOB_ID="40", SLURM_ARRAY_TASK_ID="2", job="43")
+    assert job.end() == 0
+    assert job.log.read_text() == f"{site.control('40_2')}\n"
+
+
+def test_another_interpreter(site: Site) -> None:
+    job = site.start("")
+    job.end()
+    path = site.folder / "slurm_script-0"
+    path.write_bytes(
+        path.read_bytes().replace(
+            b"#!/bin/bash\n\n", f"#!{sys.executable} -u\nimport sys; sys.exit(len(sys.argv))\n".encode()
+        )
+    )
+    assert (
+        subprocess.run(["/bin/sh", str(path), "x", "y"], env={"SLURM_JOB_ID": "8"}, check=False, timeout=60).returncode
+        == 3
+    )
+
+
+def test_without_python_on_the_node_the_script_still_runs(site: Site) -> None:
+    script = batch_script.compose(
+        b"#!/bin/bash\necho args $*; exit 4\n", "/no/python3", str(tsbatch.LIBRARY), site.roots
+    )
+    (site.folder / "batch").write_bytes(script)
+    done = subprocess.run(
+        ["/bin/sh", str(site.folder / "batch"), "1", "2"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (4, "args 1 2\n")
+    assert "no /no/python3" in done.stderr
+
+
+# signals
+
+
+def test_other_signals_go_to_the_script_and_to_it_alone(site: Site) -> None:
+    """As from slurmd: `sbatch --signal=B:USR1@60` reaches the shell, not what it runs."""
+    job = site.start(
+        "trap 'echo USR1' USR1; trap 'echo TERM; exit 7' TERM; echo up; sleep 100 & while ! wait; do :; done"
+    )
+    job.until_logged("up").send(signal.SIGUSR1).until_logged("USR1").send(signal.SIGTERM)
+    assert job.end() == 7
+    assert job.log.read_text().split() == ["up", "USR1", "TERM"]
+
+
+def test_a_script_that_never_registered_gets_the_checkpoint_signal_itself(site: Site) -> None:
+    job = (
+        site.start("trap 'echo mine; exit 5' USR2; echo up; while :; do sleep 0.1; done")
+        .until_logged("up")
+        .send(signal.SIGUSR2)
+    )
+    assert job.end() == 5
+    assert job.report() == control.JobReport(0, "ended", False, -1)
+
+
+def test_slurms_end_of_a_job_is_not_doubled(site: Site) -> None:
+    """Slurm sends SIGCONT and SIGTERM to every process of a job, so the script has had them."""
+    job = site.start("echo $$; trap 'echo TERM' TERM; echo up; while [ ! -e done ]; do sleep 0.05; done").until_logged(
+        "up"
+    )
+    script = int(job.log.read_text().split()[0])
+    for process in (script, job.process.pid):
+        os.kill(process, signal.SIGCONT)
+        os.kill(process, signal.SIGTERM)
+    job.until_logged("TERM")
+    time.sleep(0.3)  # time for a second one to arrive
+    (site.folder / "done").touch()
+    assert job.end() == 0
+    assert job.log.read_text().split()[1:] == ["up", "TERM"]
+
+
+# preemption
+
+
+def test_preempted_and_resumed_ends_as_if_it_never_was(site: Site) -> None:
+    steps = []
+    for restart in range(3):
+        job = site.start(TRAIN, restart=restart).preempt()
+        steps.append(job.report().step)
+        began = time.monotonic()
+        assert job.send(signal.SIGTERM).end() == 99
+        assert time.monotonic() - began < 1
+        assert f"run {restart} saved step {steps[-1]} and waits for the requeue" in job.log.read_text()
+    last = site.start(TRAIN, restart=3)
+    assert last.end() == 0
+    assert f"run 3 resumes from step {steps[-1]}" in last.log.read_text()
+    assert sorted(set(steps)) == steps
+    assert (site.folder / "result").read_text() == trained()
+
+
+def test_without_a_requeue_it_goes_on_by_itself(site: Site) -> None:
+    job = site.start(TRAIN, TIRESIAS_PARK_TIMEOUT="0.3").preempt()
+    assert job.end() == 0
+    words = re.search(
+        r"no requeue came in 0.3 s: the script runs again, from step (\d+)\n.*run 0 resumes from step (\d+)",
+        job.log.read_text(),
+    )
+    assert words
+    assert words[1] == words[2]
+    assert not control.stop_file(site.control(), 0).exists()
+    assert (site.folder / "result").read_text() == trained()
+
+
+def test_a_signal_on_the_way_to_the_training_loop_is_kept(site: Site) -> None:
+    """A job whose program could save in an earlier run is not killed by a signal that comes while it loads."""
+    site.start(TRAIN).preempt().send(signal.SIGTERM).end()
+    job = site.start(f"echo up; sleep 0.5; {TRAIN}", restart=1).until_logged("up").send(signal.SIGUSR2)
+    job.until(lambda report: report.state == "parked")
+    assert job.send(signal.SIGTERM).end() == 99
+
+
+def test_more_signals_change_nothing(site: Site) -> None:
+    job = site.start(TRAIN).until(lambda report: report.ready)
+    for _ in range(20):
+        job.send(signal.SIGUSR2)
+    job.until(lambda report: report.state == "parked").send(signal.SIGUSR2).send(signal.SIGUSR1)
+    assert job.send(signal.SIGTERM).end() == 99
+    assert job.log.read_text().count("asked to make room") == 1
+
+
+def test_the_rest_of_the_script_is_not_run(site: Site) -> None:
+    """`train; evaluate`: evaluating half a model is no use, and the next run does it all again. Background processes end too."""
+    job = site.start(f"sleep 1000 & echo $!; {TRAIN}; sleep 1000; touch evaluated").preempt()
+    assert job.send(signal.SIGTERM).end() == 99
+    assert not (site.folder / "evaluated").exists()
+    sleeper = Path(f"/proc/{job.log.read_text().split()[0]}/stat")
+    assert not sleeper.exists() or ") Z " in sleeper.read_text()
+
+
+def test_a_launcher_may_hide_the_exit_code(site: Site) -> None:
+    """torchrun ends with 1 when its workers end with 99."""
+    job = site.start(f"{TRAIN} || exit 1").preempt()
+    assert job.send(signal.SIGTERM).end() == 99
+
+
+def test_a_script_that_fails_while_it_is_asked_to_save_has_failed(site: Site) -> None:
+    job = site.start(
+        f"{TRAIN} & program=$!; trap 'kill -9 $program; exit 6' USR1; echo up; wait $program; sleep 0.2; exit 6"
+    )
+    job.until(lambda report: report.ready)
+    program = next(int(name.split("-")[-2]) for name in ranks.names(site.control() / control.RANKS))
+    os.kill(program, signal.SIGSTOP)
+    job.send(signal.SIGUSR2).until(lambda report: report.state == "saving")
+    os.kill(program, signal.SIGKILL)
+    assert job.end() == 6
+    assert job.report().state == "ended"
+
+
+def test_a_program_that_leaves_without_a_checkpoint_is_not_parked(site: Site) -> None:
+    code = (
+        "import sys, time; from tiresias.checkpoint import Checkpointer; c = Checkpointer.from_env();"
+        "exec('while not c.should_stop(1): time.sleep(0.01)'); c.exit_for_requeue()"
+    )
+    job = (
+        site.start(f"{shlex.quote(sys.executable)} -c {shlex.quote(code)}")
+        .until(lambda report: report.ready)
+        .send(signal.SIGUSR2)
+    )
+    assert job.end() == 99
+    assert "no checkpoint verifies" in job.log.read_text()
+    assert job.report().state == "ended"
+
+
+def test_the_next_run_falls_back_when_the_newest_is_damaged(site: Site) -> None:
+    first = site.start(TRAIN).preempt()
+    first.send(signal.SIGTERM).end()
+    second = site.start(TRAIN, restart=1).preempt()
+    second.send(signal.SIGTERM).end()
+    store = Store(site.folder / "checkpoints" / "7")
+    newest, older = store.steps()
+    (store.path(newest) / "rank-0.json").write_text("{}")
+    third = site.start(TRAIN, restart=2)
+    assert third.end() == 0
+    assert f"run 2 resumes from step {older}" in third.log.read_text()
+    assert (site.folder / "result").read_text() == trained()
+
+
+# a place that is not as it should be
+
+
+def test_a_control_root_that_cannot_be_used_costs_no_job(site: Site) -> None:
+    (site.folder / "file").write_text("")
+    site.roots["TIRESIAS_CONTROL_ROOT"] = str(site.folder / "file")
+    job = site.start(TRAIN)
+    assert job.end() == 0
+    assert (site.folder / "result").read_text() == trained()
+    assert job.log.read_text().count("this job will not be preempted") == 1
+
+
+@pytest.mark.parametrize("what", ["link", "file"])
+def test_a_control_folder_of_someone_else_is_refused(site: Site, what: str) -> None:
+    mine = site.control().parent
+    mine.parent.mkdir()
+    (site.folder / "elsewhere").mkdir()
+    mine.symlink_to(site.folder / "elsewhere") if what == "link" else mine.write_text("")
+    job = site.start("env | grep TIRESIAS_CONTROL=")
+    assert job.end() == 1
+    assert "is not a folder of yours; this job will not be preempted" in job.log.read_text()
+    assert not list((site.folder / "elsewhere").iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs two users")
+def test_a_folder_that_another_user_made_first_is_refused(site: Site) -> None:
+    for path in (site.control().parent, site.folder / "checkpoints" / "7"):
+        path.mkdir(parents=True)
+        os.chown(path, 12345, 12345)
+    job = site.start(TRAIN, restart=1)
+    assert job.end() == 0
+    assert job.log.read_text().count("is not a folder of yours") == 2
+    assert (site.folder / "result").read_text() == trained()
+
+
+def test_an_older_job_with_the_same_id_is_not_resumed(site: Site) -> None:
+    site.start(TRAIN).preempt().send(signal.SIGTERM).end()
+    job = site.start(TRAIN)
+    assert job.end() == 0
+    assert "run 0 starts from the beginning" in job.log.read_text().split("left by an older job", 1)[1]
+    assert Store(site.folder / "checkpoints" / "7.1").steps()
+
+
+def test_only_the_process_that_registered_is_signalled(tmp_path: Path) -> None:
+    host = os.uname().nodename
+    with subprocess.Popen(["sleep", "1000"]) as bystander:
+        for name in (
+            f"{host}-{bystander.pid}-1",
+            f"elsewhere-{bystander.pid}-1",
+            f"{host}-1-1",
+            "x",
+            f"{host}-99999999999-1",
+            "..-1-1",
+        ):
+            (tmp_path / name).touch()
+        assert ranks.send(tmp_path, signal.SIGKILL) == 0
+        assert bystander.poll() is None
+        bystander.kill()
+    assert ranks.send(tmp_path / "none", signal.SIGKILL) == 0
