@@ -124,7 +124,7 @@ class SlurmSnapshot:
 
 class Backend(Protocol):
     """Every question to Slurm ends within the deadline, or the call raises SlurmUnavailable; verbs may raise JobRefused and
-    its kinds. A call asks one to four questions; a snapshot that meets n unknown jobs asks n / 500 more."""
+    its kinds. A call asks one to four questions; a snapshot that meets n unknown jobs asks n / 1000 more."""
 
     name: str
     why: str  # why this one serves, for the log; "" when it was asked for by name

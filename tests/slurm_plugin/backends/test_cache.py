@@ -29,7 +29,7 @@ class Slurm:
 
 def test_a_steady_queue_is_not_read(pending):
     slurm = Slurm(pending)
-    slurm.records = {one: 0 for one in range(1, 1200)}
+    slurm.records = dict.fromkeys(range(1, 1200), 0)
     jobs = JobCache(slurm.read)
     jobs.refresh(slurm.records)
     assert [job.raw_id for job in jobs] == list(range(1, 1200))
