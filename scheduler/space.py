@@ -22,28 +22,27 @@ Placement = tuple[tuple[int, int], ...]  # (row in Nodes, GPUs)
 _ROUNDING = 1e-9
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Kind:
     """A request and the nodes that it names or describes; allowed: shape (nodes,). One object a request: compared by identity."""
 
-    request: Request
-    allowed: Bools
+    def __init__(self, request: Request, allowed: Bools) -> None:
+        self.request, self.allowed = request, allowed
+        per_gpu = amounts(request, 1)
+        if request.memory_per_node:
+            per_gpu[MEMORY] = 0.0
+        self._counted = np.flatnonzero(per_gpu)
+        self._per_gpu = per_gpu[self._counted]
 
     def amounts(self, gpus: int) -> Floats:
         """What a job takes of a node on which it has so many GPUs; shape (3,)."""
         return amounts(self.request, gpus)
 
     def fit(self, amount: Floats, allowed: Bools) -> Ints:
-        """GPUs that each node can give, shape (n,). amount: shape (n, 3). allowed: of the same n nodes."""
-        request = self.request
-        fit = amount[:, GPUS]
-        if request.cpus_per_gpu:
-            fit = np.minimum(fit, np.floor(amount[:, CPUS] / request.cpus_per_gpu + _ROUNDING))
-        if request.memory_per_node:
-            fit = np.where(amount[:, MEMORY] + _ROUNDING >= request.memory_per_node, fit, 0)
-        elif request.memory_per_gpu:
-            fit = np.minimum(fit, np.floor(amount[:, MEMORY] / request.memory_per_gpu + _ROUNDING))
-        return np.where(allowed, np.maximum(fit, 0), 0).astype(np.int64)
+        """GPUs that each node can give, shape (n,), 0 or less for none. amount: shape (n, 3). allowed: of the same n nodes."""
+        fit: Floats = np.floor(amount[:, self._counted] / self._per_gpu + _ROUNDING).min(axis=1) * allowed
+        if self.request.memory_per_node:
+            fit *= amount[:, MEMORY] + _ROUNDING >= self.request.memory_per_node
+        return fit.astype(np.int64)
 
 
 def amounts(request: Request, gpus: int) -> Floats:
@@ -99,7 +98,7 @@ class Offer:
         elif news:
             self.fit[news] = self._kind.fit(self._space.amount[news], self._kind.allowed[news])
             for node, gpus in zip(news, self.fit[news].tolist(), strict=True):
-                if gpus:
+                if gpus > 0:
                     heapq.heappush(self._shelves[gpus], node)
 
     def tightest(self, gpus: int) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import gzip
 import math
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from tiresias.errors import UsageError
 
 REQUIRED = ("job_id", "submit_time", "num_gpus", "duration")
 OPTIONAL = ("user", "vc", "model", "status")
+
+_ID = re.compile(r"\w[\w.:+-]{0,127}")  # ids name files and stand in messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ def _columns(file: Path, header: Sequence[str]) -> list[str]:
     unknown = [name for name in columns if name not in REQUIRED + OPTIONAL]
     if unknown:
         allowed = ", ".join(REQUIRED + OPTIONAL)
-        raise UsageError(f"{file}: line 1: unknown column {unknown[0]!r}; rename or remove it (known: {allowed})")
+        raise UsageError(f"{file}: line 1: unknown column {unknown[0][:40]!r}; rename or remove it (known: {allowed})")
     missing = [name for name in REQUIRED if name not in columns]
     if missing:
         raise UsageError(f"{file}: line 1: no column {missing[0]}; add it (needed: {', '.join(REQUIRED)})")
@@ -99,8 +102,8 @@ class _Row:
 
     def job(self) -> TraceJob:
         others = {name: self._cells.get(name, "") for name in OPTIONAL}
-        if not self._cells["job_id"]:
-            self.refuse("job_id", "is empty; give every job an id")
+        if not _ID.fullmatch(self._cells["job_id"]):
+            self.refuse("job_id", "is not possible; give every job an id of letters, digits and _ . : + -")
         return TraceJob(
             self._cells["job_id"], self._seconds("submit_time"), self._gpus(), self._seconds("duration"), **others
         )

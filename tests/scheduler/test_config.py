@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tiresias.errors import UsageError
+from tiresias.scheduler.config import NAMES, PolicyConfig
+from tiresias.scheduler.policies import POLICIES
+
+NAN = math.nan
+
+
+def test_every_name_has_its_policy():
+    assert set(NAMES) == set(POLICIES)
+
+
+@pytest.mark.parametrize(
+    ("knob", "value", "allowed"),
+    [
+        ("name", "lass", "las, fifo, best_effort"),
+        ("thresholds", (3200.0, 100.0), "each above the one before"),
+        ("thresholds", (100.0, 100.0), "each above the one before"),
+        ("thresholds", (0.0,), "positive numbers"),
+        ("thresholds", (NAN,), "positive numbers"),
+        ("thresholds", (math.inf,), "positive numbers"),
+        ("thresholds", [3200.0], "positive numbers"),
+        ("in_queue_order", "random", "running_first, first_start, last_start"),
+        ("promote_knob", NAN, "a number above 0, or inf"),
+        ("promote_knob", 0.0, "a number above 0, or inf"),
+        ("starve_limit", -1.0, "seconds above 0, or inf"),
+        ("min_run", -1.0, "seconds, 0 or more"),
+        ("min_run", math.inf, "seconds, 0 or more"),
+        ("cooldown", NAN, "seconds, 0 or more"),
+        ("max_preemptions", 1.5, "a whole number"),
+        ("max_preemptions", True, "a whole number"),
+    ],
+)
+def test_mistakes_name_the_knob_and_what_is_allowed(knob, value, allowed):
+    with pytest.raises(UsageError) as error:
+        PolicyConfig(**{knob: value})
+    assert str(error.value).startswith(f"{knob} = ")
+    assert allowed in str(error.value)
+
+
+def test_no_threshold_is_one_queue():
+    assert PolicyConfig(thresholds=()).queue_of(np.array([0.0, 1e9])).tolist() == [0, 0]
+
+
+def test_queue_holds_its_lower_limit_and_not_its_upper():
+    config = PolicyConfig(thresholds=(100.0, 200.0))
+    assert config.queue_of(np.array([0.0, 99.9, 100.0, 199.9, 200.0, 1e9])).tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_scaled_divides_thresholds_and_times_only():
+    scaled = PolicyConfig(min_run=60.0, cooldown=30.0, starve_limit=600.0, promote_knob=2.0, max_preemptions=3).scaled(
+        30
+    )
+    assert scaled == PolicyConfig(
+        thresholds=(3200 / 30,), min_run=2.0, cooldown=1.0, starve_limit=20.0, promote_knob=2.0, max_preemptions=3
+    )
+    assert PolicyConfig().scaled(30).promote_knob == math.inf

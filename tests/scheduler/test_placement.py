@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tiresias.scheduler.model import ANYWHERE, Request
+from tiresias.scheduler.placement import Placer
+from tiresias.scheduler.space import Space
+
+
+@pytest.fixture(scope="session")
+def placed(snapshot_of):
+    """(GPUs free on each node, leaves, GPUs asked for, request) -> placement; nodes have 8 GPUs and plenty of the rest."""
+
+    def place(free, gpus, request=ANYWHERE, leaves=None, **node):
+        nodes = [
+            snapshot_of.Node(gpus=8, leaf=leaf, **node) for leaf in (leaves if leaves is not None else [0] * len(free))
+        ]
+        placer = Placer(snapshot_of([], nodes).nodes)
+        space = np.stack((free, [node.cpus for node in nodes], [node.memory for node in nodes]), axis=1).astype(float)
+        return placer.place(placer.kind(request), gpus, Space(space))
+
+    return place
+
+
+@pytest.mark.parametrize(
+    ("free", "leaves", "gpus", "expected"),
+    [
+        ([8, 3, 2], None, 2, ((2, 2),)),  # best fit
+        ([8, 3, 2, 2], None, 2, ((2, 2),)),  # ties by row
+        ([8, 3, 2], None, 4, ((0, 4),)),  # fewest nodes before fragments
+        ([8, 8, 3], None, 10, ((0, 8), (2, 2))),  # two nodes; the rest on the tightest that is enough
+        ([3, 3, 3], None, 8, ((0, 3), (1, 3), (2, 2))),  # over fragments where it must be
+        ([8, 2, 4, 6], [0, 0, 1, 1], 10, ((0, 8), (1, 2))),  # either leaf needs two nodes: the fuller one
+        ([8, 8, 8, 4], [0, 1, 1, 0], 16, ((1, 8), (2, 8))),  # one leaf
+        ([8, 1, 8, 1], [0, 0, 1, 1], 16, ((0, 8), (2, 8))),  # fewest nodes before one leaf
+        ([3, 3], None, 7, None),
+        ([], None, 1, None),
+    ],
+)
+def test_where(placed, free, leaves, gpus, expected):
+    assert placed(np.array(free, dtype=float), gpus, leaves=leaves) == expected
+
+
+@pytest.mark.parametrize(
+    ("request_", "gpus", "expected"),
+    [
+        (Request(gpus_per_node=2), 4, ((1, 2), (2, 2))),
+        (Request(gpus_per_node=3), 4, None),
+        (Request(min_nodes=3), 4, ((0, 2), (1, 1), (2, 1))),
+        (Request(min_nodes=3), 2, None),
+        (Request(max_nodes=1), 8, ((0, 8),)),
+        (Request(max_nodes=1), 9, None),
+        (Request(nodes=frozenset({"n1", "n2"})), 1, ((2, 1),)),
+        (Request(excluded=frozenset({"n2"})), 1, ((1, 1),)),
+        (Request(features=frozenset({"ib"})), 1, None),
+        (Request(gpu_type="h100"), 1, None),
+        (Request(cpus_per_gpu=32.0), 4, ((0, 2), (1, 2))),
+        (Request(cpus_per_gpu=65.0), 1, None),
+        (Request(memory_per_gpu=6e5), 2, ((0, 1), (1, 1))),
+        (Request(memory_per_node=2e6), 1, None),
+    ],
+)
+def test_requests(placed, request_, gpus, expected):
+    assert placed(np.array([8.0, 3.0, 2.0]), gpus, request_) == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.integers(0, 5), min_size=1, max_size=6),
+    st.integers(1, 20),
+    st.builds(
+        Request,
+        min_nodes=st.integers(0, 4),
+        max_nodes=st.integers(0, 4),
+        gpus_per_node=st.sampled_from([0, 0, 1, 2, 3]),
+    ),
+    st.data(),
+)
+def test_finds_nodes_whenever_there_are_any(placed, free, gpus, request, data):
+    """Against trying all sets of nodes; and never on more nodes than the smallest set that does."""
+    leaves = data.draw(st.lists(st.integers(0, 2), min_size=len(free), max_size=len(free)))
+    found = placed(np.array(free, dtype=float), gpus, request, leaves)
+    smallest = _smallest(free, gpus, request)
+    assert (None if found is None else len(found)) == smallest
+
+
+def _smallest(free, gpus, request):
+    for count in range(max(request.min_nodes, 1), min(request.max_nodes or len(free), len(free), gpus) + 1):
+        for nodes in combinations([room for room in free if room], count):
+            each = request.gpus_per_node
+            if each and each * count == gpus and min(nodes) >= each:
+                return count
+            if not each and sum(nodes) >= gpus:
+                return count
+    return None
+
+
+def test_what_is_remembered_of_a_space_follows_its_changes(snapshot_of):
+    """`Offer` against a fresh count, over many takes and gifts."""
+    rng = np.random.default_rng(1)
+    nodes = [snapshot_of.Node(gpus=8, cpus=16.0) for _ in range(40)]
+    placer = Placer(snapshot_of([], nodes).nodes)
+    kinds = [placer.kind(ANYWHERE), placer.kind(Request(cpus_per_gpu=2.5)), placer.kind(Request(memory_per_node=100.0))]
+    space = Space(np.tile(np.array([8.0, 16.0, 300.0]), (40, 1)))
+    for turn in range(200):
+        kind = kinds[rng.integers(len(kinds))]
+        placement = placer.place(kind, int(rng.integers(1, 12)), space)
+        fresh = Space(space.amount.copy()).offer(kind)
+        assert (space.offer(kind).fit == fresh.fit).all()
+        if placement is None or turn % 7 == 0:
+            gift = np.zeros((40, 3))
+            gift[rng.integers(40)] = (4.0, 8.0, 100.0)
+            space.add(gift)
+            continue
+        gpus = sum(count for _, count in placement)
+        assert placement == placer.place(kind, gpus, Space(space.amount.copy()))
+        space.take(kind, placement)
