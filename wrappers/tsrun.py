@@ -44,9 +44,14 @@ def with_export(words: Sequence[str], env: Mapping[str, str]) -> list[str]:
             result[position + 1] = _extended(words[position + 1], env)
         elif word.startswith("--export="):
             result[position] = f"--export={_extended(word.partition('=')[2], env)}"
-        elif not word.startswith("-") and not (position and words[position - 1].startswith("-")):
+        elif not word.startswith("-") and not (position and _may_take_next(words[position - 1])):
             break
     return result
+
+
+def _may_take_next(word: str) -> bool:
+    """-n and --ntasks, not -n2 or --ntasks=2. A flag such as -v counts too: only srun knows better."""
+    return word.startswith("-") and (len(word) == 2 or (word.startswith("--") and "=" not in word))
 
 
 def _extended(names: str, env: Mapping[str, str]) -> str:

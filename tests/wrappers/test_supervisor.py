@@ -1,4 +1,4 @@
-"""The supervisor with real scripts, signals and a real training program; only Slurm's part (its variables, its signals) is played."""
+"""The supervisor with real scripts, signals and a real training program; only Slurm's part (variables, signals) is played."""
 
 from __future__ import annotations
 

@@ -1,0 +1,238 @@
+"""tsbatch, tsrun and the supervisor on a real Slurm."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from tiresias.checkpoint import Store
+from tiresias.sandbox.cluster import Cluster
+
+pytestmark = pytest.mark.sandbox
+ENV = {"TIRESIAS_CONTROL_ROOT": "/shared/w/control", "TIRESIAS_CHECKPOINT_ROOT": "/shared/w/checkpoints"}
+PROGRAM = Path(__file__).with_name("training.py")
+RANKS = Path(__file__).parents[1] / "checkpoint" / "rank_program.py"
+
+
+class User:
+    """alice, in a folder of her own on the cluster's shared file system."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.cluster = cluster
+        self.here = f"/shared/w/{name}"
+        self.folder = cluster.shared / "w" / name
+        cluster.run(["mkdir", "-p", *ENV.values(), self.here])
+        cluster.run(["chmod", "1777", *ENV.values(), self.here])
+        for program in (PROGRAM, RANKS):
+            (self.folder / program.name).write_bytes(program.read_bytes())
+
+    def run(self, *words: str, input: str = "") -> CompletedProcess[str]:
+        return self.cluster.run(list(words), user="alice", check=False, env=ENV, cwd=self.here, input=input, timeout=60)
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text)
+        (self.folder / name).chmod(0o755)
+
+    def submit(self, *words: str, input: str = "") -> str:
+        done = self.run("tsbatch", "--parsable", *words, input=input)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def squeue(self, job: str, form: str) -> str:
+        return self.run("squeue", "-h", "-j", job, "-o", form).stdout.strip()
+
+    def log(self, name: str) -> str:
+        path = self.folder / name
+        return path.read_text() if path.exists() else ""
+
+    def said(self, job: str) -> str:
+        """What the job's program tells the daemon."""
+        return "".join(path.read_text() for path in self.cluster.shared.glob(f"w/control/*/{job}/program.json"))
+
+    def until(self, condition: Callable[[], bool], state: Callable[[], str]) -> None:
+        deadline = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < deadline, state()
+            time.sleep(0.05)
+
+    def until_logged(self, name: str, words: str) -> None:
+        self.until(lambda: words in self.log(name), lambda: self.log(name) + self.run("squeue").stdout)
+
+    def requeue(self, job: str) -> None:
+        """As the controller does it: requeue, wait for the end of COMPLETING, make it eligible at once."""
+        self.cluster.run(["scontrol", "requeue", job])
+        self.until(lambda: "PENDING" in self.squeue(job, "%T"), lambda: self.squeue(job, "%T %r"))
+        self.cluster.run(["scontrol", "update", f"job={job}", "StartTime=now"])
+
+
+@pytest.fixture
+def alice(cluster: Cluster, request: pytest.FixtureRequest) -> User:
+    return User(cluster, re.sub(r"\W", "_", request.node.name))
+
+
+def plain(text: str) -> str:
+    """Without what differs between any two calls: job ids, the private copy's folder."""
+    text = re.sub(r"/tmp/tsbatch-\w+/", "", re.sub(r"\b(job|Job) \d+", "job N", text))
+    return re.sub(r"^\d+$", "N", re.sub(r"at \d{4}-\S+|tiresias: .*\n", "", text), flags=re.MULTILINE)
+
+
+INVOCATIONS: list[tuple[list[str], str]] = [
+    (["job.sh"], ""),
+    (["--parsable", "job.sh", "an argument"], ""),
+    (["--test-only", "job.sh"], ""),
+    (["--test-only", "--parsable", "-N2", "./job.sh"], ""),
+    (["--quiet", "job.sh"], ""),
+    (["-J", "named", "--hold", "job.sh"], ""),
+    (["-a", "0-3%2", "job.sh"], ""),
+    (["--wrap", "true"], ""),
+    (["--wrap=true", "--parsable"], ""),
+    (["--wrap=true", "job.sh"], ""),
+    (["--export=NONE", "job.sh"], ""),
+    ([], "#!/bin/sh\ntrue\n"),
+    ([], "true\n"),
+    ([], ""),
+    (["nofile.sh"], ""),
+    (["noshebang.sh"], ""),
+    (["dos.sh"], ""),
+    (["bad-option.sh"], ""),
+    (["--no-such-option", "job.sh"], ""),
+    (["--nodes", "job.sh"], ""),
+    (["-N", "99", "job.sh"], ""),
+    (["--gres=gpu:99", "job.sh"], ""),
+    (["-p", "nowhere", "job.sh"], ""),
+    (["--dependency=afterok:999999", "job.sh"], ""),
+    (["het.sh"], ""),
+    (["-n1", ":", "-n1", "job.sh"], ""),
+    (["--version"], ""),
+    (["--help"], ""),
+    (["--usage"], ""),
+    (["--wait", "fails.sh"], ""),
+]
+
+
+def test_standard_output_and_exit_code_are_sbatchs(alice: User) -> None:
+    alice.write("job.sh", "#!/bin/sh\ntrue\n")
+    alice.write("noshebang.sh", "true\n")
+    alice.write("dos.sh", "#!/bin/sh\r\ntrue\r\n")
+    alice.write("bad-option.sh", "#!/bin/sh\n#SBATCH --no-such\ntrue\n")
+    alice.write("het.sh", "#!/bin/sh\n#SBATCH -n1\n#SBATCH hetjob\n#SBATCH -n1\ntrue\n")
+    alice.write("fails.sh", "#!/bin/sh\nexit 7\n")
+    for words, text in INVOCATIONS:
+        one, other = (alice.run(command, *words, input=text) for command in ("sbatch", "tsbatch"))
+        assert (other.returncode, plain(other.stdout)) == (one.returncode, plain(one.stdout)), (words, one, other)
+        if one.returncode:
+            assert plain(other.stderr) == plain(one.stderr), words
+
+
+@pytest.mark.parametrize(
+    ("words", "script", "expected"),
+    [
+        (["named.sh"], "#!/bin/sh\n", "named.sh|1|append"),
+        (["-J", "mine", "x.sh"], "#!/bin/sh\n", "mine|1|append"),
+        (
+            ["x.sh"],
+            "#!/bin/sh\n#SBATCH --job-name=theirs --no-requeue\n#SBATCH --open-mode=truncate\n",
+            "theirs|0|truncate",
+        ),
+        (["--no-requeue", "x.sh"], "#!/bin/sh\n", "x.sh|0|append"),
+        (["--wrap", "sleep 60"], "", "wrap|1|append"),
+        ([], "#!/bin/sh\nsleep 60\n", "sbatch|1|append"),
+    ],
+)
+def test_the_users_own_options_win(alice: User, words: list[str], script: str, expected: str) -> None:
+    alice.write(words[-1] if words else "unused", script + "sleep 60\n")
+    job = alice.submit("--hold", *words, input=script)
+    shown = alice.run("scontrol", "show", "job", job).stdout
+    name, requeue = (re.search(rf"{key}=(\S+)", shown) for key in ("JobName", "Requeue"))
+    assert name
+    assert requeue
+    mode = "append" if "OpenMode" not in shown else (re.search(r"OpenMode=(\S+)", shown) or [""])[1]
+    assert [name[1], requeue[1]] == expected.split("|")[:2]
+    assert mode in (expected.split("|")[2], "append")
+
+
+def test_preempted_twice_on_slurm(alice: User) -> None:
+    """Signal to the batch shell, wait for the word, requeue: the log is appended to and the result is that of one run."""
+    alice.write("train.sh", "#!/bin/bash\n#SBATCH -o log\npython3 training.py 400 0.01 result\necho after: $?\n")
+    job = alice.submit("train.sh")
+    for run in range(2):
+        alice.until_logged("log", "resumes from step" if run else "starts from the beginning")
+        alice.until(lambda: '"ready": true' in alice.said(job), lambda: alice.said(job))
+        alice.cluster.run(["scancel", "--batch", "--signal=USR2", job])
+        alice.until_logged("log", f"run {run} saved step")
+        alice.requeue(job)
+    alice.until_logged("log", "after: 0")
+    number = 1
+    for step in range(1, 401):
+        number = (number * 6364136223846793005 + step) % 2**61
+    assert alice.log("result") == f"400 {number}"
+    saved = re.findall(r"saved step (\d+)", alice.log("log"))
+    assert re.findall(r"resumes from step (\d+)", alice.log("log")) == saved
+    assert len(saved) == 2
+
+
+@pytest.mark.parametrize(("launcher", "export"), [("srun", "ALL"), ("tsrun", "NONE")])
+def test_four_ranks_on_two_nodes(alice: User, launcher: str, export: str) -> None:
+    """srun's ranks register, stop together and resume; with tsrun also where the job exports nothing."""
+    path = "export PATH=/usr/local/bin:/usr/bin:/bin PYTHONPATH=/opt/tiresias/src"
+    options = "--export=PATH,PYTHONPATH" if export == "NONE" else ""
+    alice.write(
+        "job.sh", f"#!/bin/bash\n#SBATCH -N2 -n4 -o log\n{path}\n{launcher} {options} python3 rank_program.py 0.01\n"
+    )
+    job = alice.submit(f"--export={export}", "job.sh")
+    alice.until(lambda: alice.log("log").count("start 0") == 4, lambda: alice.log("log") + alice.run("squeue").stdout)
+    alice.cluster.run(["scancel", "--batch", "--signal=USR2", job])
+    alice.until_logged("log", "run 0 saved step")
+    stops = re.findall(r"^stop (\d+)", alice.log("log"), re.MULTILINE)
+    assert len(stops) == 4
+    assert len(set(stops)) == 1
+    alice.requeue(job)
+    alice.until(lambda: alice.log("log").count(f"start {stops[0]} ") == 4, lambda: alice.log("log"))
+    found = alice.run("tiresias", "checkpoint", "verify", "--json", f"{ENV['TIRESIAS_CHECKPOINT_ROOT']}/{job}")
+    assert '"world_size": 4' in found.stdout, found.stderr
+
+
+def test_an_array_has_a_folder_a_task(alice: User) -> None:
+    job = alice.submit(
+        "-a", "1-2", "-o", "log-%a", "--wrap", "basename $TIRESIAS_CONTROL $TIRESIAS_RESTART; echo $TIRESIAS_CONTROL"
+    )
+    for task in (1, 2):
+        alice.until_logged(f"log-{task}", f"/{job}_{task}\n")
+
+
+def test_scancel_ends_a_job_at_once_and_the_script_gets_one_sigterm(alice: User) -> None:
+    alice.write(
+        "trap.sh",
+        "#!/bin/bash\n#SBATCH -o log\ntrap 'echo TERM' TERM; echo up\nfor i in $(seq 30); do sleep 0.1; done\nexit 3\n",
+    )
+    job = alice.submit("trap.sh")
+    alice.until_logged("log", "up")
+    alice.cluster.run(["scancel", job])
+    alice.until(lambda: alice.squeue(job, "%T") == "", lambda: alice.run("squeue").stdout)
+    assert alice.log("log").count("TERM\n") == 1, alice.log("log")
+
+
+def test_without_a_control_root_the_job_runs(alice: User) -> None:
+    done = alice.cluster.run(
+        ["tsbatch", "--parsable", "-o", f"{alice.here}/log", "--wrap", "echo ran"], user="alice", cwd=alice.here,
+        env={"TIRESIAS_CONTROL_ROOT": "/proc/nowhere", "TIRESIAS_CHECKPOINT_ROOT": "/proc/nowhere"},
+    )  # fmt: skip
+    assert done.returncode == 0
+    alice.until_logged("log", "ran")
+    assert "this job will not be preempted" in alice.log("log")
+
+
+def test_checkpoints_are_the_users_alone(alice: User) -> None:
+    alice.write("train.sh", "#!/bin/bash\n#SBATCH -o log\npython3 training.py 100000 0.01 result\n")
+    job = alice.submit("train.sh")
+    alice.until_logged("log", "starts from the beginning")
+    root = alice.cluster.shared / "w"
+    assert (root / "checkpoints" / job).stat().st_mode & 0o777 == 0o700
+    (control,) = root.glob(f"control/*/{job}")
+    assert control.stat().st_mode & 0o777 == 0o755
+    assert Store(root / "checkpoints" / job).steps() == []

@@ -1,0 +1,183 @@
+"""tsbatch and tsrun as commands, with stand-ins for sbatch and srun showing what they got (real ones: test_on_slurm.py)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tiresias.wrappers import settings, tsrun, user_script
+
+STAND_IN = f"""#!{sys.executable}
+import os, sys
+words = sys.argv[1:]
+script = [word for word in words if os.path.isfile(word)]
+print(words[: len(words)])
+print(open(script[0]).read() if script else sys.stdin.read(), end="")
+print("said on stderr", file=sys.stderr)
+code = os.environ.get("CODE", "0")
+os.kill(os.getpid(), 9) if code == "kill" else sys.exit(int(code))
+"""
+SCRIPT = "#!/bin/sh\n#SBATCH -n2\necho hello\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "bin").mkdir()
+    for name in ("sbatch", "srun"):
+        (tmp_path / "bin" / name).write_text(STAND_IN)
+        (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "job.sh").write_text(SCRIPT)
+    (tmp_path / "tmp").mkdir()
+    return tmp_path
+
+
+def run(
+    folder: Path, *words: str, command: str = "tsbatch", stdin: str = "", **env: str
+) -> subprocess.CompletedProcess[str]:
+    path = f"{folder}/bin:{os.environ['PATH']}"
+    return subprocess.run(
+        [sys.executable, "-m", f"tiresias.wrappers.{command}", *words], input=stdin, capture_output=True, text=True, check=False,
+        cwd=folder, env={"PATH": path, "HOME": str(folder), "TMPDIR": str(folder / "tmp"), **env}, timeout=60,
+    )  # fmt: skip
+
+
+def test_a_script_goes_in_under_its_own_name_with_its_arguments(folder: Path) -> None:
+    done = run(folder, "-N", "2", "--parsable", "job.sh", "a b", "--x")
+    words = eval(done.stdout.splitlines()[0])
+    assert words[:3] + words[4:] == ["-N", "2", "--parsable", "a b", "--x"]
+    assert Path(words[3]).name == "job.sh"
+    assert "#SBATCH --requeue\n#SBATCH --open-mode=append\n#SBATCH -n2\n" in done.stdout
+    assert done.stdout.endswith(user_script.MARKER.decode() + SCRIPT)
+    assert done.stderr == "said on stderr\n"
+    assert not list((folder / "tmp").iterdir()), "the private copy stayed"
+
+
+@pytest.mark.parametrize(("code", "expected"), [("0", 0), ("1", 1), ("42", 42), ("kill", 137)])
+def test_the_exit_code_is_sbatchs(folder: Path, code: str, expected: int) -> None:
+    assert run(folder, "job.sh", CODE=code).returncode == expected
+    assert not list((folder / "tmp").iterdir())
+
+
+def test_standard_input_and_wrap(folder: Path) -> None:
+    done = run(folder, "-n1", stdin=SCRIPT)
+    assert Path(eval(done.stdout.splitlines()[0])[1]).name == "sbatch"
+    assert done.stdout.endswith(SCRIPT)
+    done = run(folder, "--wrap", "echo '$x'", "-n1")
+    words = eval(done.stdout.splitlines()[0])
+    assert (words[0], Path(words[1]).name) == ("-n1", "wrap")
+    assert done.stdout.endswith("#!/bin/sh\n# This script was created by sbatch --wrap.\n\necho '$x'\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nofile.sh"], "nofile.sh: No such file or directory"),
+        (["--future", "1", "job.sh"], "the option --future"),
+        (["-n1", ":", "-n2", "job.sh"], "a heterogeneous job"),
+        (["--wrap", "x", "job.sh"], "--wrap together with a script"),
+        (["bin"], "Is a directory"),
+    ],
+)
+def test_what_is_not_understood_goes_to_sbatch_as_it_is(folder: Path, words: list[str], said: str) -> None:
+    done = run(folder, *words)
+    assert eval(done.stdout.splitlines()[0]) == words
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 2
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-V"], ["--usage", "job.sh"]])
+def test_questions_are_sbatchs_to_answer(folder: Path, words: list[str]) -> None:
+    done = run(folder, *words)
+    assert (eval(done.stdout.splitlines()[0]), done.stderr) == (words, "said on stderr\n")
+
+
+def test_a_bad_script_on_standard_input_reaches_sbatch_unchanged(folder: Path) -> None:
+    done = run(folder, stdin="echo no interpreter\n")
+    assert done.stdout.endswith("\necho no interpreter\n")
+    assert "does not begin with #!" in done.stderr
+
+
+def test_a_program_declared_unable_is_plain_sbatch(folder: Path) -> None:
+    done = run(folder, "job.sh", TIRESIAS_CHECKPOINT="none")
+    assert done.stdout == f"['job.sh']\n{SCRIPT}"
+
+
+def test_without_slurm(folder: Path) -> None:
+    for command in ("tsbatch", "tsrun"):
+        for words in (["job.sh"], ["--help"]):
+            done = run(folder, *words, command=command, PATH="/nowhere", SLURM_JOB_ID="1")
+            assert (done.returncode, done.stdout) == (127, "")
+            assert "is not in PATH: load your site's Slurm module" in done.stderr
+
+
+def test_no_room_for_the_private_copy(folder: Path) -> None:
+    assert run(folder, "job.sh", TMPDIR="/nonexistent").returncode == 0, "tempfile takes the next place"
+
+
+@pytest.mark.parametrize("name", ["a b.sh", "$x'\".sh", "é\n.sh", "-n.sh"])
+def test_strange_names(folder: Path, name: str) -> None:
+    (folder / name).write_text(SCRIPT)
+    done = run(folder, f"./{name}")
+    assert Path(eval(done.stdout.splitlines()[0])[0]).name == name
+    assert done.stdout.endswith(SCRIPT)
+
+
+# settings
+
+
+def test_settings_come_from_the_environment_then_the_file_then_home(tmp_path: Path) -> None:
+    file = tmp_path / "tiresias.toml"
+    assert settings.of_job({"HOME": "/home/u"}, file) == {
+        "TIRESIAS_CONTROL_ROOT": "/home/u/.tiresias/control", "TIRESIAS_CHECKPOINT_ROOT": "/home/u/.tiresias/checkpoints",
+    }  # fmt: skip
+    file.write_text('[paths]\ncontrol = "/c"\ncheckpoints = "/k"\n[preemption]\nsignal = "USR1"\n')
+    from_file = {"TIRESIAS_CONTROL_ROOT": "/c", "TIRESIAS_CHECKPOINT_ROOT": "/k", "TIRESIAS_SIGNAL": "USR1"}
+    assert settings.of_job({"HOME": "/home/u"}, file) == from_file
+    given = {"TIRESIAS_CONTROL_ROOT": "/mine", "TIRESIAS_PARK_TIMEOUT": "5"}
+    assert settings.of_job({"HOME": "/home/u", **given}, file) == from_file | given
+
+
+@pytest.mark.parametrize("text", ["not toml [", "paths = 3", "[paths]\ncontrol = 5", "\x00"])
+def test_a_bad_configuration_does_not_keep_a_user_from_submitting(tmp_path: Path, text: str) -> None:
+    (tmp_path / "tiresias.toml").write_text(text)
+    assert (
+        settings.of_job({"HOME": "/h"}, tmp_path / "tiresias.toml")["TIRESIAS_CONTROL_ROOT"] == "/h/.tiresias/control"
+    )
+
+
+# tsrun
+
+
+def test_tsrun_is_srun(folder: Path) -> None:
+    done = run(folder, "-n2", "python", "x.py", command="tsrun", SLURM_JOB_ID="1", CODE="5")
+    assert (done.returncode, done.stdout, done.stderr) == (5, "['-n2', 'python', 'x.py']\n", "said on stderr\n")
+
+
+def test_tsrun_outside_of_a_job_says_what_follows(folder: Path) -> None:
+    done = run(folder, "hostname", command="tsrun")
+    assert done.stdout == "['hostname']\n"
+    assert "it will not be preempted" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--export=NONE", "x"], ["--export=TIRESIAS_CONTROL,TIRESIAS_RUN_ID", "x"]),
+        (["--export", "A,B", "x"], ["--export", "A,B,TIRESIAS_CONTROL,TIRESIAS_RUN_ID", "x"]),
+        (["--export=ALL,A=1", "x"], ["--export=ALL,A=1", "x"]),
+        (["-n2", "x", "--export=NONE"], ["-n2", "x", "--export=NONE"]),
+        (["-n", "2", "--export=NONE", "x"], ["-n", "2", "--export=TIRESIAS_CONTROL,TIRESIAS_RUN_ID", "x"]),
+    ],
+)
+def test_ranks_get_the_jobs_variables(words: list[str], expected: list[str]) -> None:
+    assert tsrun.with_export(words, {"TIRESIAS_CONTROL": "/c", "TIRESIAS_RUN_ID": "1"}) == expected
+
+
+def test_ranks_of_a_job_that_exports_nothing() -> None:
+    env = {"SLURM_EXPORT_ENV": "NONE", "TIRESIAS_CONTROL": "/c"}
+    assert tsrun.with_export_env(env)["SLURM_EXPORT_ENV"] == "TIRESIAS_CONTROL"
+    assert tsrun.with_export_env({"TIRESIAS_CONTROL": "/c"}) == {"TIRESIAS_CONTROL": "/c"}
