@@ -2,7 +2,7 @@
 
 pyslurm lives in a worker process (pyslurm_worker.py), asked over pipes; a call that misses its deadline costs the worker its
 life and the next call starts a new one. What pyslurm 25.11 cannot tell or do right goes through the commands:
-- GPUs asked for with --gpus and the like, where AccountingStorageTRES lacks gres/gpu: `tres_per_job` reads as nothing;
+- GPUs asked for with --gpus or --gpus-per-socket: those two read as nothing, and what accounting counts has no type;
 - what a job holds on each node: get_resource_layout_per_node() reads a struct that 26.05 laid out anew, and crashes;
 - the state under COMPLETING, the reason under a description;
 - node counts and the node list of a job: modify() ignores the first and cannot clear the second;
@@ -103,7 +103,7 @@ class PyslurmBackend(CommandsBackend):
 
 def _tells_all(row: Row) -> bool:
     state = row["job_state"][0]
-    seen = any("gpu" in row[way] for way in ("tres_per_node", "tres_per_task", "tres_req_str"))
+    seen = "gpu" in row["tres_per_node"] or "gpu" in row["tres_per_task"]
     plain = state in records.JOB_STATES and state not in records.ACTIVE and " " not in (row["state_reason"] or "")
     return seen and plain and not row["dependency"]
 

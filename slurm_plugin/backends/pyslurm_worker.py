@@ -23,7 +23,7 @@ FIELDS = (
     "job_id", "array_job_id", "array_task_id", "array_task_string", "het_job_id", "het_job_offset", "name", "user_name",
     "user_id", "account", "partition", "job_state", "state_reason", "priority", "restart_cnt", "submit_time", "eligible_time",
     "start_time", "end_time", "time_limit", "node_count", "max_nodes", "cpus", "tasks", "sockets_per_node", "tres_per_node",
-    "tres_per_task", "tres_req_str", "memory_per_node", "memory_per_cpu", "features", "required_nodes", "excluded_nodes",
+    "tres_per_task", "memory_per_node", "memory_per_cpu", "features", "required_nodes", "excluded_nodes",
     "nodes", "requeue", "batch_flag", "resv_name", "dependency", "exit_code",
 )  # fmt: skip
 
@@ -44,7 +44,7 @@ def row(job: Any) -> list[Any]:
         job_name(job), user_name(job.user_id), job.user_id, job.account, job.partition, [job.state], job.state_reason,
         job.priority, job.requeue_count, job.submit_time, job.eligible_time, *times(job), job.time_limit,
         job.num_nodes, job.max_nodes, job.cpus, job.ntasks, job.sockets_per_node, gres(job.gres_per_node),
-        tres(job.tres_per_task), tres(job.requested_tres), job.memory_per_node, job.memory_per_cpu,
+        tres(job.tres_per_task), job.memory_per_node, job.memory_per_cpu,
         ",".join(job.constraints), job.required_nodes, job.excluded_nodes, job.allocated_nodes, job.is_requeueable,
         job.is_batch_job, job.reservation, bool(job.dependencies),
         (job.exit_code or 0) << 8 | (job.exit_code_signal or 0),

@@ -6,6 +6,7 @@ names of the fields are the same, so one reader serves all. The pyslurm worker s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -42,9 +43,9 @@ def _job(record: Record, now: float) -> SlurmJob:
     completing = "COMPLETING" in states
     state = next((one for one in states if one in JOB_STATES), "") or _hidden_state(record, states, now)
     waits, ended = state == "PENDING", state not in ACTIVE and state != "PENDING"
-    shares = _shares(record) if state in ACTIVE or completing else ()
     gpus, gpu_type, per_node = _requested_gpus(record)
-    held = sum(share.gpus for share in shares)
+    shares = _shares(record, gpus if completing else 0) if state in ACTIVE or completing else ()
+    held = 0 if completing else sum(share.gpus for share in shares)
     return SlurmJob(
         id=_id(record),
         raw_id=number(record["job_id"]),
@@ -127,12 +128,17 @@ def _requested_gpus(record: Record) -> tuple[int, str, int]:
     return totals[0] if totals else accounted[0], kind, per_node
 
 
-def _shares(record: Record) -> tuple[NodeShare, ...]:
-    """What the job holds on each node that it has not given back yet. Slurm lists GRES in the order of the nodes, and no longer
-    once the job is COMPLETING."""
+def _shares(record: Record, leaving: int) -> tuple[NodeShare, ...]:
+    """What the job holds on each node that it has not given back yet.
+
+    Slurm lists GRES in the order of the nodes, but no longer once the job is COMPLETING: then its `leaving` GPUs count as spread
+    evenly, for want of memory of the run (memory.py has it).
+    """
     details = record.get("gres_detail") or []
     left = set(parse.hosts(record.get("nodes") or ""))
     allocated = list(_allocated(record.get("job_resources") or {}))
+    if not details and leaving and allocated:
+        details = [f"gpu:{math.ceil(leaving / len(allocated))}"] * len(allocated)
     return tuple(
         _share(node, cpus, memory, details[at] if at < len(details) else "")
         for at, (node, cpus, memory) in enumerate(allocated)

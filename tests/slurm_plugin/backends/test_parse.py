@@ -109,3 +109,16 @@ def test_numbers(value, found):
 )  # fmt: skip
 def test_exit_codes(status, code):
     assert parse.exit_code(status) == code
+
+
+@pytest.mark.sandbox
+def test_hosts_expand_as_scontrol_does(cluster):
+    """All at once: `scontrol show hostnames` takes a whole list."""
+    lists = [
+        "gpu[01-03,07],cpu1", "n[9-11],n[098-101]", "r[1-2]n[1-2]", "a-[0-2]-ib", "x1,x2,x[3-5]", "gpu[001-020,5]", "h[0-0]",
+    ]  # fmt: skip
+    for text in lists:
+        assert list(parse.hosts(text)) == cluster.run(["scontrol", "show", "hostnames", text]).stdout.split()
+    names = [f"gpu{number:02}" for number in (1, 2, 3, 5, 8, 9, 10, 11, 40)] + ["login", "cpu7", "cpu8"]
+    folded = cluster.run(["scontrol", "show", "hostlist", ",".join(names)]).stdout.strip()
+    assert sorted(parse.hosts(folded)) == sorted(names)
