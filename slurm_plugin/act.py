@@ -10,6 +10,7 @@ the step that was written last. When Slurm does not answer, the intent stays whe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from tiresias.checkpoint.control import JobReport
 from tiresias.scheduler.model import Plan
@@ -27,6 +28,8 @@ from tiresias.slurm_plugin.ledger import Ledger
 
 PREEMPT, START = "preempt", "start"
 MAX_BACKOFF = 16  # times the first one
+RUNS = ("RUNNING", "SUSPENDED")
+HELD_BY_OTHERS = "not started: it is held by others, or depends on others, by now"
 
 ReadReport = Callable[[str, int], JobReport]
 
@@ -58,6 +61,29 @@ class Actor:
                 self._remember_hold(self._ledger.jobs[job.id])
                 self._try(self._backend.hold, job.id, now)
 
+    def unpin(self, jobs: Iterable[SlurmJob], now: float) -> None:
+        """Jobs that wait again get their own request back: their owners may read and change it."""
+        for row in [self._ledger.jobs[job.id] for job in jobs if job.id not in self.intents]:
+            if row.pinned:
+                self._try(self._unpin, row.id, now)
+
+    def collect(self, jobs: Iterable[SlurmJob], now: float) -> None:
+        """A job that was left running because it took too long has saved by now: it waits for nothing but the requeue."""
+        for job in jobs:
+            late = job.state == "RUNNING" and job.id not in self.intents and self._ledger.jobs[job.id].unmovable
+            if late and job.requeue and job.batch:
+                report = self._report(job.id, job.uid)
+                if report.restart == job.restarts and report.state == "parked":
+                    self._begin(job.id, PREEMPT, now)
+
+    def let_go(self, now: float) -> None:
+        """What was moved to where we do not manage is Slurm's again."""
+        for row in self._ledger.strays:
+            if row.id in self.intents:
+                self._finish(self.intents[row.id], "left: for partitions or nodes that are not managed", now)
+            self._try(self._release, row.id, now)
+            self._ledger.forget(row, now)
+
     def begin(self, plan: Plan, now: float) -> None:
         for start in plan.starts:
             self._begin(start.job, START, now, nodes=start.nodes)
@@ -69,19 +95,23 @@ class Actor:
         for intent in list(self.intents.values()) if self._seen is not None else ():
             self._advance(intent, now)
 
+    def steps(self) -> dict[str, str]:
+        """The step of each job that is on the move."""
+        return {one.id: one.step for one in self.intents.values()}
+
     def confirm(self, now: float) -> None:
         """Look whether what was started runs, in the records just seen."""
         for intent in [one for one in self.intents.values() if one.step == "confirm"]:
             self._advance(intent, now)
 
     def release_all(self, now: float) -> list[str]:
-        """Fail open: lift every hold that is ours. Returns what could not be lifted, one line each."""
+        """Fail open: lift every hold and pin that is ours. Returns what could not be lifted, one line each."""
         problems = []
         for intent in list(self.intents.values()):
             self._finish(intent, "released: the controller stops", now)
-        for row in [row for row in self._ledger.jobs.values() if row.held]:
+        for row in [row for row in self._ledger.jobs.values() if row.held or (row.pinned and not self._runs(row.id))]:
             try:
-                self._release(row)
+                self._release(row.id)
             except NoSuchJob:
                 pass
             except (JobRefused, SlurmUnavailable) as error:
@@ -107,7 +137,8 @@ class Actor:
         self._journal.begin(intent)
         self.intents[job_id] = intent
         where = ", ".join(f"{node}:{gpus}" for node, gpus in nodes)
-        self._say(now, job_id, kind, f"for job {beneficiary}" if kind == PREEMPT else f"on {where}")
+        leaves = f"for job {beneficiary}" if beneficiary else "it has saved, though late"
+        self._say(now, job_id, kind, leaves if kind == PREEMPT else f"on {where}")
 
     def _finish(self, intent: Intent, outcome: str, now: float) -> bool:
         self._journal.finish(intent, outcome)
@@ -120,10 +151,11 @@ class Actor:
         """Slurm said no to one step: that job goes its own way, the hold goes, the others are not concerned."""
         row = self._row(intent)
         if row and intent.kind == PREEMPT:
-            row.unmovable = f"Slurm refused its preemption: {words}"
-            self._ledger.save(row)
-            self._try(self._backend.release, intent.id, now)
-            self._remember_release(row)
+            if not _is_in_run(self._fresh(intent.id), intent):  # its run is over, and that was all we wanted
+                self._next(intent, "drain", now)
+                return
+            self._mark_unmovable(intent, f"Slurm refused its preemption: {words}")
+            self._try(self._lift, intent.id, now)
         elif row:
             self._back_off(row, now)
         self._finish(intent, f"refused: {words}", now)
@@ -133,8 +165,10 @@ class Actor:
     def _hold(self, intent: Intent, now: float) -> bool:
         if (row := self._row(intent)) is None:
             return self._finish(intent, "ended: before it was preempted", now)
-        self._remember_hold(row)
-        self._backend.hold(intent.id)
+        job = self._record(intent.id)
+        if row.held or job is None or job.priority > 0:  # else somebody else holds it for after this run, and shall
+            self._remember_hold(row)
+            self._backend.hold(intent.id)
         return self._next(intent, "signal", now)
 
     def _signal(self, intent: Intent, now: float) -> bool:
@@ -164,8 +198,7 @@ class Actor:
         return self._next(intent, "unhold", now)
 
     def _requeue(self, intent: Intent, now: float) -> bool:
-        job = self._fresh(intent.id)
-        if job is not None and job.restarts == intent.restart and job.state == "RUNNING" and not job.completing:
+        if _is_in_run(self._fresh(intent.id), intent):
             try:
                 self._backend.requeue(intent.id)
             except NotRequeueable as error:
@@ -178,7 +211,7 @@ class Actor:
         row = self._ledger.observe(job) if job else self._row(intent)
         if job is None or row is None or row.ended or row.key != intent.key:
             return self._finish(intent, "ended: while it was being preempted", now)
-        if job.completing or (job.state == "RUNNING" and job.restarts == intent.restart):
+        if job.completing or _is_in_run(job, intent):
             return False
         row.preemptions += 1
         row.last_preempted = now
@@ -190,8 +223,7 @@ class Actor:
         if row:
             if not row.unmovable:
                 self._mark_unmovable(intent, f"did not save within {self._config.deadline:g} s of the signal")
-            self._backend.release(intent.id)
-            self._remember_release(row)
+            self._lift(row.id)
         return self._finish(intent, "left running: it could not be preempted", now)
 
     # start
@@ -200,6 +232,8 @@ class Actor:
         row, job = self._row(intent), self._fresh(intent.id)
         if row is None or job is None:
             return self._finish(intent, "ended: before it was started", now)
+        if job.state == "PENDING" and not self._ledger.free(job):
+            return self._finish(intent, HELD_BY_OTHERS, now)
         if job.state == "PENDING" and not job.completing:
             row.pinned = True
             self._ledger.save(row)
@@ -230,13 +264,14 @@ class Actor:
         row, job = self._row(intent), self._fresh(intent.id)
         if row is None or job is None:
             return self._finish(intent, "ended: before it was started", now)
+        if job.state == "PENDING" and not self._ledger.free(job):
+            return self._finish(intent, HELD_BY_OTHERS, now)
         if job.state == "PENDING":
             self._remember_hold(row)
             self._backend.hold(intent.id)
             job = self._fresh(intent.id) or job
         if job.state != "PENDING":  # it started between the two looks
-            self._backend.release(intent.id)
-            self._remember_release(row)
+            self._lift(row.id)
             return self._confirmed(intent, job, now)
         self._back_off(row, now)
         reason = (self._record(intent.id) or job).reason
@@ -258,6 +293,10 @@ class Actor:
     def _record(self, job_id: str) -> SlurmJob | None:
         """As the last snapshot had it."""
         return (self._seen or {}).get(job_id)
+
+    def _runs(self, job_id: str) -> bool:
+        job = self._record(job_id)
+        return job is not None and job.state in RUNS and not job.completing
 
     def _fresh(self, job_id: str) -> SlurmJob | None:
         try:
@@ -281,13 +320,30 @@ class Actor:
         row.held = False
         self._ledger.save(row)
 
-    def _release(self, row: JobRow) -> None:
-        job = self._backend.job(row.id)
+    def _lift(self, job_id: str) -> None:
+        """The hold, if it is ours."""
+        row = self._ledger.jobs[job_id]
+        if row.held:
+            self._backend.release(job_id)
+            self._remember_release(row)
+
+    def _unpin(self, job_id: str) -> None:
+        row = self._ledger.jobs[job_id]
+        self._backend.unpin(job_id, row.min_nodes, row.max_nodes, [one for one in row.required.split(",") if one])
+        row.pinned = False
+        self._ledger.save(row)
+
+    def _release(self, job_id: str) -> None:
+        """Give a job back to Slurm: without any hold or pin of ours, but with those of others."""
+        row, job = self._ledger.jobs[job_id], self._backend.job(job_id)
         if job.state == "PENDING" and row.pinned:
-            self._backend.unpin(row.id, row.min_nodes, row.max_nodes, [one for one in row.required.split(",") if one])
-            row.pinned = False
-        self._backend.release(row.id)
-        self._remember_release(row)
+            if job.priority > 0:  # released a moment ago: no pin is changed under a job that may start
+                self._remember_hold(row)
+                self._backend.hold(job_id)
+            with suppress(JobRefused):  # it started all the same
+                self._unpin(job_id)
+        if not job.held_by_user:
+            self._lift(job_id)
 
     def _back_off(self, row: JobRow, now: float) -> None:
         row.not_before = now + self._config.backoff * min(2**row.failures, MAX_BACKOFF)
@@ -303,3 +359,8 @@ class Actor:
 
     def _say(self, now: float, job_id: str, action: str, why: str) -> None:
         self.news.append(Decision(now, job_id, action, why))
+
+
+def _is_in_run(job: SlurmJob | None, intent: Intent) -> bool:
+    """Whether the run that the intent is about goes on."""
+    return job is not None and job.restarts == intent.restart and job.state in RUNS and not job.completing

@@ -68,15 +68,17 @@ class Controller:
         snapshot = self._observer.observe(slurm, managed, self._actor.intents)
         plan = decide(snapshot, self._config.policy)
         self._carry_out(plan)
+        if self._config.mode == "exact":
+            self._actor.unpin(self._observer.waiting(managed, slurm.time), self._clock())  # last: no start waits for it
         self.leaving = bool((snapshot.jobs.state == State.LEAVING).any())
         self._cycles, self.seconds = self._cycles + 1, self._clock() - began
         self._publish(slurm, snapshot, plan, managed)
 
     def poll(self) -> bool:
-        """Look at what is under way, without a snapshot; True when something was finished."""
-        before = len(self._actor.intents)
+        """Look at what is under way, without a snapshot; True when something came a step further."""
+        before = self._actor.steps()
         self._actor.advance(self._clock())
-        return len(self._actor.intents) < before
+        return self._actor.steps() != before
 
     def stop(self) -> list[str]:
         """Finish the preemptions under way, then lift our holds. Returns what could not be lifted."""
@@ -95,9 +97,12 @@ class Controller:
         return problems
 
     def _take_note(self, managed: list[SlurmJob]) -> None:
+        now = self._clock()
         self._actor.see(managed)
-        self._actor.confirm(self._clock())
-        self._actor.hold(self._observer.waiting(managed, self._clock()), self._clock())
+        self._actor.confirm(now)
+        self._actor.hold(self._observer.waiting(managed, now), now)
+        self._actor.collect(managed, now)
+        self._actor.let_go(now)
 
     def _carry_out(self, plan: Plan) -> None:
         self._promote(plan)

@@ -17,6 +17,7 @@ from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.journal import Intent, JobRow
 from tiresias.slurm_plugin.ledger import Ledger
 
+CLEAN_UP = 5.0  # seconds that COMPLETING takes at most where nothing hangs
 _PLAIN_FEATURES = re.compile(r"[\w.:-]+(&[\w.:-]+)*")
 
 
@@ -53,10 +54,11 @@ class Observer:
     def observe(self, slurm: SlurmSnapshot, managed: Sequence[SlurmJob], intents: Mapping[str, Intent]) -> Snapshot:
         """`managed`: the live jobs that the ledger returned for this snapshot. `intents`: open ones by job id."""
         self.reports.forget(self._ledger.jobs)
-        shown = [job for job in managed if self._competes(job)]
+        shown = [job for job in managed if self._competes(job) and not _cleaned_up_soon(job, slurm.time)]
         nodes = [node for node in slurm.nodes if set(node.partitions) & set(self._config.partitions)]
         row_of = {node.name: row for row, node in enumerate(nodes)}
-        taken = _taken(slurm.jobs, shown, intents, row_of, len(nodes))
+        there = [job for job in slurm.jobs if not _cleaned_up_soon(job, slurm.time)]
+        taken = _taken(there, shown, intents, row_of, len(nodes))
         return Snapshot(
             slurm.time,
             self._jobs(slurm.time, shown, intents),
@@ -100,8 +102,7 @@ class Observer:
         """Not while its owner or an admin holds it or it depends on others: then it has to wait for them first."""
         if job.completing or job.state in ("RUNNING", "SUSPENDED"):
             return True
-        held_by_others = job.priority == 0 and not self._ledger.jobs[job.id].held
-        return not (job.held_by_user or held_by_others or job.dependency)
+        return self._ledger.free(job)
 
     def _jobs(self, now: float, shown: Sequence[SlurmJob], intents: Mapping[str, Intent]) -> Jobs:
         rows = [self._ledger.jobs[job.id] for job in shown]
@@ -140,6 +141,12 @@ class Observer:
     def _start(self, row: JobRow, first: bool) -> float:
         starts = [run.start for run in self._ledger.runs_of(row)]
         return (min(starts) if first else max(starts)) if starts else np.nan
+
+
+def _cleaned_up_soon(job: SlurmJob, now: float) -> bool:
+    """What Slurm has begun to clean up counts as gone: a successor that is released by then is started by Slurm at the very
+    end of the clean-up, one that is released after it only at Slurm's next look, up to a second later (job_scheduler.c)."""
+    return job.completing and now - job.end_time < CLEAN_UP
 
 
 def _state(job: SlurmJob, intent: Intent | None) -> State:
@@ -200,7 +207,7 @@ def _taken(
 
 
 def _nodes(nodes: Sequence[SlurmNode], taken: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Nodes:
-    usable = np.array([node.usable for node in nodes], dtype=bool)
+    usable = np.array([node.usable and "RESERVED" not in node.flags for node in nodes], dtype=bool)
     total = np.array([(node.gpus, node.cpus, node.memory) for node in nodes], dtype=float).reshape(len(nodes), 3)
     free = np.where(usable[:, None], np.maximum(total - taken, 0.0), 0.0)
     leaves = [next((one for one in node.features if one.startswith(("rack", "leaf"))), "") for node in nodes]
