@@ -97,6 +97,7 @@ class Checkpointer:
         Values: bytes-like (given back as bytes), iterators of bytes-like, or JSON (given back as json does: tuples become lists).
         A rank that restores gets its own names and, for names that it did not save, those of rank 0.
         """
+        self._refuse_if_superseded()
         path = self.store.save(step, state, self.world)
         self._committed(step)
         return path
@@ -170,6 +171,16 @@ class Checkpointer:
     def _committed(self, step: int) -> None:
         self._step = step
         self._report()
+
+    def _refuse_if_superseded(self) -> None:
+        """A node that Slurm gave up may still run an old rank while the job runs again elsewhere."""
+        if self._control is None:
+            return
+        newer = control.integer(control.read(self._control / control.SUPERVISOR, os.getuid()).get("restart"))
+        if newer > self._restart:
+            raise TiresiasError(
+                f"this is run {self._restart} and run {newer} of the job has begun: nothing is saved from here"
+            )
 
     def _agreement_folder(self) -> Path:
         return (self._control or self.store.root) / f".agreement-.{self.world.launch}"

@@ -16,7 +16,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -93,24 +93,17 @@ class Store:
 
     def verify(self, step: int, hashes: bool = True) -> Manifest:
         """Compare a checkpoint with its manifest: sizes, and `hashes` of every byte. Raises CorruptCheckpoint, Unavailable."""
-        try:
-            return self._verify(step, hashes)
-        except CorruptCheckpoint as error:
-            raise CorruptCheckpoint(f"{self.path(step)}: {error}") from None
-        except OSError as error:
-            raise self._unavailable(error) from None
+        with self._telling(step):
+            return self._verify(step, None if hashes else set())
 
     def load(self, step: int, rank: int = 0) -> Checkpoint:
-        """A checkpoint whose bytes were all verified, for `rank`. Raises CorruptCheckpoint, Unavailable."""
-        found = self.verify(step)
-        try:
+        """A checkpoint for `rank`. Rank 0 verifies every byte, others what they read. Raises CorruptCheckpoint, Unavailable."""
+        with self._telling(step):
+            read = {manifest.file_name(part, kind) for part in (0, rank) for kind in ("bin", "json")}
+            found = self._verify(step, read if rank else None)
             with files.open_folder(self.path(step)) as folder:
                 parts = sorted({0, rank} & set(range(found.world_size)))
                 return Checkpoint(self.path(step), found, State([shard.read(folder, part) for part in parts]))
-        except CorruptCheckpoint as error:
-            raise CorruptCheckpoint(f"{self.path(step)}: {error}") from None
-        except OSError as error:
-            raise self._unavailable(error) from None
 
     def restore(self, rank: int = 0) -> Checkpoint | None:
         """The newest checkpoint that verifies and has not failed twice; others are set aside. None: there is none.
@@ -237,17 +230,28 @@ class Store:
 
     def _committed(self, step: int) -> bool:
         try:
-            return step in self.steps() and bool(self._verify(step, hashes=False).files)
+            return step in self.steps() and bool(self._verify(step, set()).files)
         except CorruptCheckpoint:
             return False
 
-    def _verify(self, step: int, hashes: bool) -> Manifest:
+    @contextmanager
+    def _telling(self, step: int) -> Iterator[None]:
+        """Errors in words that name the folder."""
+        try:
+            yield
+        except CorruptCheckpoint as error:
+            raise CorruptCheckpoint(f"{self.path(step)}: {error}") from None
+        except OSError as error:
+            raise self._unavailable(error) from None
+
+    def _verify(self, step: int, hashed: set[str] | None) -> Manifest:
+        """Sizes of all files, hashes of those in `hashed`; None: of all."""
         with files.open_folder(self.path(step)) as folder:
             found = manifest.parse(files.read_small(folder, manifest.NAME, manifest.MAX_BYTES))
             if found.step != step:
                 raise CorruptCheckpoint(f"{manifest.NAME}: speaks of step {found.step}")
             for name, content in found.files.items():
-                _compare(folder, name, content, hashes)
+                _compare(folder, name, content, hashed is None or name in hashed)
         return found
 
     def _set_aside(self, step: int, kind: str, why: str) -> None:

@@ -30,7 +30,7 @@ from tiresias.wrappers import ranks
 from tiresias.wrappers.user_script import UserScript, extract
 
 LOOK = 0.1  # seconds between looks at a program that is saving
-GRACE = 5.0  # seconds for the script to end once the program has said that it saved and leaves
+GRACE = 1.0  # seconds for the script to end once the program has said that it saved and leaves
 PARK_TIMEOUT = 90.0  # seconds from a commit to the requeue; TIRESIAS_PARK_TIMEOUT
 FULL_VERIFY = 512 << 20  # bytes: larger checkpoints get their sizes checked here, and all hashes when they are restored
 TOGETHER = 1.0  # seconds: Slurm ends a job with SIGCONT and SIGTERM, to every process of it

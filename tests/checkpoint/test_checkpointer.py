@@ -14,7 +14,7 @@ import pytest
 from tiresias.checkpoint import EXIT_REQUEUE, Checkpointer, control
 from tiresias.checkpoint.agreement import LOOK
 from tiresias.checkpoint.world import World, start_ticks
-from tiresias.errors import UsageError
+from tiresias.errors import TiresiasError, UsageError
 
 
 @pytest.fixture(autouse=True)
@@ -112,6 +112,15 @@ def test_leaving(env: dict[str, str]) -> None:
     assert left.value.code == EXIT_REQUEUE == 99
     said = control.read(Path(env["TIRESIAS_CONTROL"], control.PROGRAM), os.getuid())
     assert said == {"restart": 2, "ready": False, "step": 5, "requeue": True, "folder": env["TIRESIAS_CHECKPOINT_DIR"]}
+
+
+def test_a_run_that_was_overtaken_saves_nothing(env: dict[str, str]) -> None:
+    checkpointer = Checkpointer.from_env(env=env)
+    checkpointer.save(5, {"x": 1})
+    control.write(Path(env["TIRESIAS_CONTROL"]), control.SUPERVISOR, {"restart": 3, "state": "running"})
+    with pytest.raises(TiresiasError, match="this is run 2 and run 3 of the job has begun"):
+        checkpointer.save(6, {"x": 2})
+    assert checkpointer.store.steps() == [5]
 
 
 def test_variables_of_another_job_are_not_ours(

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from tiresias.checkpoint import CorruptCheckpoint, SaveFailed, Store
 from tiresias.checkpoint.blocks import BLOCK
 from tiresias.checkpoint.store import State
+from tiresias.checkpoint.world import World
 from tiresias.errors import Unavailable
 
 
@@ -182,6 +184,26 @@ def test_a_save_clears_the_attempts(store: Store) -> None:
     for _ in range(5):
         assert state_of(store)["x"] == 4
         store.save(4, {"x": "not written: the step is committed"})
+
+
+def test_few_set_aside_ones_stay(store: Store) -> None:
+    for step in range(5):
+        store.save(step, {"x": step})
+        (store.path(step) / "manifest.json").write_text("")
+        assert store.restore() is None
+    store.save(9, {})
+    assert names(store) == {"damaged-step-3", "damaged-step-4", "step-9"}
+
+
+def test_a_rank_verifies_what_it_reads(store: Store) -> None:
+    """Rank 0 verifies all, so that 64 ranks do not read everything 64 times."""
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda rank: store.save(1, {"own": bytes([rank]) * 9}, World(rank, 3, "x")), range(3)))
+    flip(store.path(1) / "rank-2.bin")
+    assert store.load(1, rank=1).state["own"] == b"\1" * 9
+    for rank in (0, 2):
+        with pytest.raises(CorruptCheckpoint, match=r"rank-2\.bin"):
+            store.load(1, rank)
 
 
 def test_an_older_step_than_the_newest_is_refused(store: Store) -> None:
