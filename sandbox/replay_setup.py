@@ -43,6 +43,7 @@ class Options:
     gpus_per_node: int = 4
     suite: str = "forky"
     thresholds: tuple[float, ...] = (THRESHOLD,)
+    placement_effect: bool = True
 
     @property
     def gpus(self) -> int:
@@ -114,6 +115,7 @@ def submission(job: TraceJob, row: int, policy: str, options: Options) -> tuple[
         "--job", job.job_id, "--model", model, "--gpus", gpus, "--seconds", str(job.duration),
         "--time-scale", str(options.time_scale), "--gpus-per-node", str(options.gpus_per_node),
         "--checkpoint-every", str(CHECKPOINT_EVERY / options.time_scale), "--results", f"{FOLDER}/results",
+        *([] if options.placement_effect else ["--no-placement-effect"]),
     ]  # fmt: skip
     if policy in OURS:
         return USERS[row % len(USERS)], ["tsbatch", *sbatch, f"{FOLDER}/job.sh", *trainer]

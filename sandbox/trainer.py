@@ -46,6 +46,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, required=True, help="of training when well placed, in the trace")
     parser.add_argument("--time-scale", type=float, default=1.0, help="how much faster than in the trace")
     parser.add_argument("--gpus-per-node", type=int, default=4)
+    parser.add_argument(
+        "--placement-effect", action=argparse.BooleanOptionalAction, default=True, help="a bad placement costs speed"
+    )
     parser.add_argument("--checkpoint-every", type=float, default=10.0, help="seconds; also when told to stop")
     parser.add_argument(
         "--payload-scale", type=float, default=PAYLOAD_SCALE, help="checkpoint bytes per byte of the model"
@@ -61,7 +64,8 @@ class Trainer:
         self.model = models.model(args.model)
         self.steps = max(1, round(args.seconds / self.model.iteration))
         self.nodes = int(os.environ.get("SLURM_JOB_NUM_NODES", "1"))
-        self.slowdown = models.slowdown(self.model, args.gpus, self.nodes, args.gpus_per_node)
+        spread = models.slowdown(self.model, args.gpus, self.nodes, args.gpus_per_node)
+        self.slowdown = spread if args.placement_effect else 1.0
         self.iteration = max(args.seconds, SHORTEST) / args.time_scale / self.steps * self.slowdown
         self.payload = int(self.model.size * MEGABYTE * args.payload_scale)
         self.events = Events(args.results / f"{args.job}.jsonl")

@@ -72,6 +72,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="",
         help="Debian suite, hence Slurm version (default: the first that can be had)",
     )
+    parser.add_argument(
+        "--placement-effect",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="jobs slow down on many nodes as their model does; without it a replay compares with `simulate`",
+    )
     parser.add_argument("--sequential", action="store_true", help="one policy after the other")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there")
     parser.add_argument(
@@ -126,7 +132,13 @@ def _options(args: argparse.Namespace) -> Options:
             raise UsageError(f"--{name.replace('_', '-')} is {value}: it must be above 0")
     if args.jobs < 0:
         raise UsageError(f"--jobs is {args.jobs}: it must be 0 (all) or more")
-    return Options(args.time_scale, args.nodes, args.gpus_per_node, thresholds=_thresholds(args.threshold))
+    return Options(
+        args.time_scale,
+        args.nodes,
+        args.gpus_per_node,
+        thresholds=_thresholds(args.threshold),
+        placement_effect=args.placement_effect,
+    )
 
 
 def _thresholds(text: str) -> tuple[float, ...]:
