@@ -87,12 +87,15 @@ class CommandsBackend:
         largest = max((node.gpus for node in nodes), default=0)
         return SlurmSnapshot(now, tuple(_without_guess(job, largest) for job in jobs), tuple(nodes))
 
-    def _signatures(self) -> dict[int, str]:
-        lines = self._call("squeue", "--all", "--states=all", "--noheader", f"--format={_SIGNATURE}").decode(
-            errors="replace"
-        )
-        pairs = (line.partition("|")[::2] for line in lines.splitlines())
-        return {int(record): rest for record, rest in pairs if record.isdigit()}
+    def _signatures(self) -> dict[int, list[str]]:
+        # --array: otherwise waiting tasks of one array share a line, though each may be a record of its own
+        options = ("--all", "--array", "--states=all", "--noheader", f"--format={_SIGNATURE}")
+        found: dict[int, list[str]] = {}
+        for line in self._call("squeue", *options).decode(errors="replace").splitlines():
+            record, _, rest = line.partition("|")
+            if record.isdigit():
+                found.setdefault(int(record), []).append(rest)
+        return found
 
     def _show_nodes(self) -> tuple[str, ...]:
         """scontrol has --json from 23.02 on; until then sinfo's showed whole nodes."""

@@ -82,6 +82,16 @@ def test_many_array_tasks_are_not_cut_short(site):
     assert sum(one.array_id == int(array) for one in site.jobs().values()) == 60
 
 
+def test_tasks_that_were_split_and_wait_are_all_there(site):
+    """squeue shows them on one line, though each is a record of its own."""
+    array = site.submit("--hold", "--array=1-4", "--gpus=1")
+    for task in (3, 1, 4, 2):
+        site.backend.hold(f"{array}_{task}")
+    tasks = {one.id: one for one in site.jobs().values() if one.array_id == int(array)}
+    assert set(tasks) == {f"{array}_{task}" for task in range(1, 5)}
+    assert len({one.raw_id for one in tasks.values()}) == 4
+
+
 def test_tasks_that_run_keep_their_names(site):
     array = site.submit("--array=0-3%1", "--gpus=1")
     site.wait(f"{array}_0", lambda job: job.state == "RUNNING")
