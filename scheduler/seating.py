@@ -27,7 +27,7 @@ class Seating:
     keeps: Bools
     starts: dict[int, Placement] = field(default_factory=dict)
     reserved: dict[int, Placement] = field(default_factory=dict)
-    # What was tried in vain and need not be again, as room only shrinks.
+    # What was tried in vain. Not tried again: room shrinks, and where a victim more makes some, nobody overtakes his like.
     _not_now: set[tuple[Kind, int]] = field(default_factory=set)
     _not_later: set[tuple[Kind, int]] = field(default_factory=set)
 
@@ -68,7 +68,6 @@ class Seating:
         victims, placement = found
         self.keeps[victims] = False
         self.room.later.add(self.holdings.on_nodes(np.array(victims)))
-        self._not_later.clear()
         return placement
 
     def victims(self, unselected: list[int]) -> dict[int, int]:

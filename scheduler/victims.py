@@ -1,4 +1,4 @@
-"""Which running jobs make room for one that fits nowhere: those furthest behind, and none in vain."""
+"""Which running jobs make room for one that fits nowhere: those furthest behind, and only where it helps."""
 
 from __future__ import annotations
 
@@ -27,20 +27,16 @@ class Search:
         """Rows to preempt and the nodes that they make room on; None when all of `behind` are not enough.
 
         behind: rows of the running jobs that may be preempted, furthest behind first. Victims are added in that order until the
-        job fits (a binary search: O(log jobs) placements), then each that is not needed is spared, the most urgent first.
+        job fits (a binary search: O(log jobs) placements); those who sit elsewhere are spared.
         """
         if self._place(behind) is None:
             return None
         count = bisect.bisect_left(range(len(behind)), True, key=lambda n: self._place(behind[:n]) is not None)
-        needed = behind[:count]
-        placement = self._place(needed)
+        enough = behind[:count]
+        placement = self._place(enough)
         assert placement is not None
-        needed = needed[np.isin(needed, self.holdings.sitting_on([node for node, _ in placement]))]
-        for row in needed[::-1]:
-            fewer = needed[needed != row]
-            if (other := self._place(fewer)) is not None:
-                needed, placement = fewer, other
-        return needed.tolist(), placement
+        here = self.holdings.sitting_on([node for node, _ in placement])
+        return enough[np.isin(enough, here)].tolist(), placement
 
     def _place(self, victims: Ints) -> Placement | None:
         return self.placer.place(self.kind, self.gpus, Space(self.room + self.holdings.on_nodes(victims)))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tiresias.scheduler.config import ORDERS, PolicyConfig
 from tiresias.scheduler.decide import decide, next_change, reason
-from tiresias.scheduler.model import Action, Plan, Request, Snapshot, Start, State
+from tiresias.scheduler.model import Action, Plan, Preemption, Request, Snapshot, Start, State
 from tiresias.scheduler.placement import Placer
 from tiresias.scheduler.policies import POLICIES
 from tiresias.scheduler.space import Space, amounts
@@ -366,6 +366,70 @@ def test_victims_are_the_furthest_behind_on_nodes_that_help(snapshot_of):
     plan = decide(snapshot, PolicyConfig(in_queue_order="first_start"))
     assert sorted(one.job for one in plan.preemptions) == ["1", "2"]
     assert {one.beneficiary for one in plan.preemptions} == {"9"}
+
+
+def test_free_gpus_of_a_reservation_start_nobody(snapshot_of):
+    """Job 2 will take one GPU of n0 and three of n1, so job 3 may not start on both GPUs that are free on n0 now."""
+    job, node = snapshot_of.Job, snapshot_of.Node
+    snapshot = snapshot_of(
+        [
+            job("1", gpus=4, state=State.LEAVING, seats=((1, 4),)),
+            job("2", gpus=4, request=Request(min_nodes=2)),
+            job("3", gpus=2, submit=1),
+        ],
+        [node(gpus=2), node()],
+    )
+    plan = decide(snapshot, PolicyConfig())
+    assert plan.starts == ()
+    assert plan.reserved == (Start("2", (("n0", 1), ("n1", 3))), Start("3", (("n0", 1), ("n1", 1))))
+
+
+def test_those_ahead_are_not_preempted_for_want_of_nodes(snapshot_of):
+    job, node = snapshot_of.Job, snapshot_of.Node
+    snapshot = snapshot_of(
+        [
+            job("1", gpus=4, state=State.RUNNING, first_start=100, last_start=100, seats=((0, 4),)),
+            job("2", gpus=4, request=Request(nodes=frozenset({"n0"}))),
+        ],
+        [node(), node()],
+    )
+    plan = decide(snapshot, PolicyConfig())
+    assert plan.preemptions == ()
+    assert reason(plan, snapshot, 1) == "waits: GPUs would be enough, but on no nodes that fit what it asks for"
+
+
+def test_a_victim_that_is_not_needed_is_spared(snapshot_of):
+    """The last in order is too small; with the one before it there is room enough without it."""
+    job, node = snapshot_of.Job, snapshot_of.Node
+    sits = {"state": State.RUNNING, "attained": 9000.0, "ran": 500.0, "last_start": 500.0}
+    snapshot = snapshot_of(
+        [
+            job("1", gpus=4, first_start=100, seats=((0, 4),), **sits),
+            job("2", gpus=1, first_start=200, seats=((0, 1),), **sits),
+            job("3", gpus=4, request=Request(nodes=frozenset({"n0"}))),
+        ],
+        [node(gpus=5), node()],
+    )
+    plan = decide(snapshot, PolicyConfig(in_queue_order="first_start"))
+    assert plan.preemptions == (Preemption("1", "3"),)
+
+
+def test_a_small_job_goes_on_beside_what_replaces_a_large_one(snapshot_of):
+    """Jobs 3 and 4 need three GPUs, so the walk gives up job 1 and keeps job 2, though job 2 is further behind."""
+    job, node = snapshot_of.Job, snapshot_of.Node
+    sits = {"state": State.RUNNING, "attained": 9000.0, "ran": 500.0, "last_start": 500.0}
+    snapshot = snapshot_of(
+        [
+            job("1", gpus=3, first_start=100, seats=((0, 3),), **sits),
+            job("2", gpus=1, first_start=200, seats=((1, 1),), **sits),
+            job("3", gpus=1),
+            job("4", gpus=2, submit=1),
+        ],
+        [node(gpus=3), node(gpus=1)],
+    )
+    plan = decide(snapshot, PolicyConfig(in_queue_order="first_start"))
+    assert plan.preemptions == (Preemption("1", "3"),)
+    assert [seat.job for seat in plan.reserved] == ["3", "4"]
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
