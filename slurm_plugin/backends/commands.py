@@ -27,13 +27,15 @@ from tiresias.slurm_plugin.backends.protocol import (
     SlurmUnavailable,
 )
 
-_JOB_ID = re.compile(r"[1-9]\d*([_+]\d+)?")  # 123, 123_4 (array task), 123+1 (het component): squeue(1), JOBID
+_JOB_ID = re.compile(
+    r"[1-9]\d*([_+]\d+)?", re.ASCII
+)  # 123, 123_4 (array task), 123+1 (het component): squeue(1), JOBID
 # record, array tasks, state, reason, priority, submit, limit, nodes, CPUs, node list, partition, -w, memory, --gpus-per-node
 _SIGNATURE = "%A|%K|%T|%r|%Q|%V|%l|%D|%C|%N|%P|%n|%m|%b"
 _SIGNAL = re.compile(r"[A-Z][A-Z0-9+]*")
 _DOWN = re.compile(
     "unable to contact slurm controller|connection refused|socket timed out|communication|unable to establish|"
-    "zero bytes were transmitted|in standby|could not load|resolve|munge",
+    "zero bytes were transmitted|in standby|could not load|resolve|munge|authentication",
     re.IGNORECASE,
 )
 UNLIMITED = 1_000_000  # nodes: no request has a word for "any number"
@@ -54,7 +56,7 @@ class CommandsBackend:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def version(self) -> str:
-        config = self._call("scontrol", "show", "config").decode(errors="replace")
+        config = self._read("scontrol", "show", "config").decode(errors="replace")
         found = re.search(r"^SLURM_VERSION\s*=\s*(\S+)", config, re.MULTILINE)
         if not found:
             raise SlurmUnavailable("`scontrol show config` told no SLURM_VERSION: check slurm.conf on this host")
@@ -66,7 +68,7 @@ class CommandsBackend:
         return self._assemble(now, [records.node(one) for one in self._json("nodes", *self._show_nodes())])
 
     def job(self, job_id: str) -> SlurmJob:
-        raw = re.split("[_+]", _checked(job_id))[0]
+        raw = re.split("[_+]", checked(job_id))[0]
         for job in self.records([raw]):
             if job.id == job_id:
                 return self._memory.fill(job, time.time())
@@ -91,7 +93,7 @@ class CommandsBackend:
         # --array: otherwise waiting tasks of one array share a line, though each may be a record of its own
         options = ("--all", "--array", "--states=all", "--noheader", f"--format={_SIGNATURE}")
         found: dict[int, list[str]] = {}
-        for line in self._call("squeue", *options).decode(errors="replace").splitlines():
+        for line in self._read("squeue", *options).decode(errors="replace").splitlines():
             record, _, rest = line.partition("|")
             if record.isdigit():
                 found.setdefault(int(record), []).append(rest)
@@ -111,6 +113,9 @@ class CommandsBackend:
     def release(self, job_id: str) -> None:
         if self._sits_out(self.job(job_id)):
             self._update(job_id, "StartTime=now")
+        self._lift(job_id)
+
+    def _lift(self, job_id: str) -> None:
         self._verb(job_id, "scontrol", "release", job_id)
 
     @staticmethod
@@ -121,7 +126,7 @@ class CommandsBackend:
     def start(self, job_id: str, nodes: Sequence[str]) -> None:
         count = len(nodes)
         self._update(job_id, f"NumNodes={count}-{count}", f"ReqNodeList={','.join(nodes)}", "StartTime=now")
-        self._verb(job_id, "scontrol", "release", job_id)
+        self._lift(job_id)
 
     def unpin(self, job_id: str, min_nodes: int, max_nodes: int, required: Sequence[str] = ()) -> None:
         self._update(job_id, f"NumNodes={min_nodes}-{max_nodes or UNLIMITED}", f"ReqNodeList={','.join(required)}")
@@ -152,14 +157,14 @@ class CommandsBackend:
         self._verb(job_id, "scontrol", "update", f"JobId={job_id}", *changes)
 
     def _verb(self, job_id: str, *argv: str) -> None:
-        _checked(job_id)
+        checked(job_id)
         try:
             self._call(*argv)
         except JobRefused as error:
             raise type(error)(f"job {job_id}: {error}") from None
 
     def _json(self, key: str, *argv: str) -> list[dict[str, Any]]:
-        output = self._call(*argv)
+        output = self._read(*argv)
         try:
             found = json.loads(output.decode(errors="replace"), strict=False)[key]
         except (ValueError, KeyError, TypeError) as error:
@@ -167,6 +172,15 @@ class CommandsBackend:
                 f"`{' '.join(argv)}` gave no readable JSON ({error}): is its JSON plugin installed?"
             ) from error
         return list(found)
+
+    def _read(self, *argv: str) -> bytes:
+        """A question about no job in particular cannot be refused to one."""
+        try:
+            return self._call(*argv)
+        except NoSuchJob:
+            raise
+        except JobRefused as error:
+            raise SlurmUnavailable(f"{argv[0]}: {error}") from None
 
     def _call(self, *argv: str) -> bytes:
         done = processes.run(argv, self._deadline, self._prefix)
@@ -185,7 +199,8 @@ def explain(words: str) -> SlurmUnavailable | JobRefused:
     return SlurmUnavailable(words) if _DOWN.search(words) else JobRefused(words)
 
 
-def _checked(job_id: str) -> str:
+def checked(job_id: str) -> str:
+    """Raises NoSuchJob for what is no job id: it comes from users, and goes into command lines."""
     if not _JOB_ID.fullmatch(job_id):
         raise NoSuchJob(f"job {job_id!r}: not a job id: write 123, 123_4 or 123+1")
     return job_id

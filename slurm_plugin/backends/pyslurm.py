@@ -11,6 +11,7 @@ life and the next call starts a new one. What pyslurm 25.11 cannot tell or do ri
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -23,7 +24,7 @@ from dataclasses import replace
 from typing import Any
 
 from tiresias.slurm_plugin.backends import processes, records
-from tiresias.slurm_plugin.backends.commands import CommandsBackend, explain
+from tiresias.slurm_plugin.backends.commands import CommandsBackend, checked, explain
 from tiresias.slurm_plugin.backends.protocol import JobRefused, SlurmJob, SlurmNode, SlurmSnapshot, SlurmUnavailable
 
 Row = dict[str, Any]
@@ -40,27 +41,27 @@ class PyslurmBackend(CommandsBackend):
         self._rows: dict[int, Row] = {}
 
     def version(self) -> str:
-        return str(self._worker.call("version"))
+        return str(self._worker.read("version"))
 
     def start_worker(self) -> None:
         """Raises SlurmUnavailable when this interpreter cannot use pyslurm; slurmctld may be down."""
         self._worker.start()
 
     def snapshot(self) -> SlurmSnapshot:
-        now, found = time.time(), self._worker.call("jobs")
+        now, found = time.time(), self._worker.read("jobs")
         changed = {row["job_id"]: row for row in map(self._worker.row, found["changed"])}
         for gone in self._rows.keys() - changed.keys() if found["all"] else found["gone"]:
             self._rows.pop(gone, None)
         for row in changed.values():
             self._note(row, now)
         self._cache.refresh(self._rows)
-        nodes = [records.node(one) for one in self._worker.call("nodes")]
+        nodes = [records.node(one) for one in self._worker.read("nodes")]
         return self._assemble(now, _with_gpus(nodes, self._cache))
 
     def job(self, job_id: str) -> SlurmJob:
-        now, number = time.time(), int(job_id) if job_id.isdigit() else 0
-        row = self._worker.row(self._ask(job_id, "job")) if number else {}
-        if row.get("job_id") != number:  # of an array pyslurm shows the first record only
+        now, number = time.time(), _number(job_id)
+        row = self._worker.row(self._ask(number, "job")) if number else {}
+        if not number or row["job_id"] != number:  # of an array pyslurm shows the first record only
             return super().job(job_id)
         self._note(row, now)
         self._cache.update({number: self._rows[number]})
@@ -70,23 +71,25 @@ class PyslurmBackend(CommandsBackend):
         return super().job(job_id)
 
     def hold(self, job_id: str) -> None:
-        if not job_id.isdigit():  # a task that is not split has no number of its own
-            return super().hold(job_id)
-        self._ask(job_id, "hold")
+        if number := _number(job_id):
+            self._ask(number, "hold")
+        else:
+            super().hold(job_id)
 
-    def release(self, job_id: str) -> None:
-        if not job_id.isdigit():
-            return super().release(job_id)
-        self._ask(job_id, "release", int(time.time()) if self._sits_out(self.job(job_id)) else 0)
+    def _lift(self, job_id: str) -> None:
+        if number := _number(job_id):
+            self._ask(number, "release")
+        else:
+            super()._lift(job_id)
 
     def close(self) -> None:
         self._worker.stop()
 
-    def _ask(self, job_id: str, verb: str, *arguments: object) -> Any:
+    def _ask(self, number: int, verb: str) -> Any:
         try:
-            return self._worker.call(verb, int(job_id), *arguments)
+            return self._worker.call(verb, number)
         except JobRefused as error:
-            raise type(error)(f"job {job_id}: {error}") from None
+            raise type(error)(f"job {number}: {error}") from None
 
     def _note(self, row: Row, now: float) -> None:
         """Take a row as the job's signature, and its jobs from it where it tells all; else the cache will ask squeue."""
@@ -99,6 +102,11 @@ class PyslurmBackend(CommandsBackend):
                 self._cache.put(number, [replace(job, priority=row["priority"]) for job in self._cache.of(number)], row)
         elif _tells_all(row):
             self._cache.put(number, list(records.jobs(row, now)), row)
+
+
+def _number(job_id: str) -> int:
+    """The record's; 0 for a task of an array, which has none while it is not split, and for a het component."""
+    return int(job_id) if checked(job_id).isdigit() else 0
 
 
 def _tells_all(row: Row) -> bool:
@@ -147,6 +155,13 @@ class Worker:
             raise self._lost() from None
         return self._answer()
 
+    def read(self, verb: str) -> Any:
+        """A question about no job in particular cannot be refused to one."""
+        try:
+            return self.call(verb)
+        except JobRefused as error:
+            raise SlurmUnavailable(f"pyslurm: {error}") from None
+
     def row(self, values: Sequence[Any]) -> Row:
         return dict(zip(self._fields, values, strict=True))
 
@@ -182,7 +197,9 @@ class Worker:
 
     def _lost(self) -> SlurmUnavailable:
         assert self._process
-        code = self._process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
+        code = self._process.poll() or 0
         self.stop()
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return SlurmUnavailable(f"pyslurm's process ended ({how}): can {self._argv[-3]} import pyslurm?")

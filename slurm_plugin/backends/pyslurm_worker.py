@@ -113,10 +113,7 @@ class Server:
     def hold(self, number: int) -> None:
         pyslurm.Job(number).hold()
 
-    def release(self, number: int, begin_time: int) -> None:
-        """`begin_time`: the moment from which it may start, 0 to leave that as it is."""
-        if begin_time:
-            pyslurm.Job(number).modify(pyslurm.JobSubmitDescription(begin_time=begin_time))
+    def release(self, number: int) -> None:
         pyslurm.Job(number).release()
 
 
