@@ -46,6 +46,7 @@ def test_killed_at_random_points(tmp_path: Path) -> None:
         found = store.restore()
         assert found is not None
         assert found.step in (committed[-1], committed[-1] + 1)  # killed between the commit and the word of it
+        assert not list(store.root.glob("damaged-*")), "a reader saw one that was not whole"
         assert found.state["data"] == found.step.to_bytes(8, "big") * (1 << 17)
         last = found.step
     assert unfinished, "no writer was killed in the middle of a save: the test showed nothing"

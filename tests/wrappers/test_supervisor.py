@@ -216,9 +216,11 @@ def test_a_script_that_never_registered_gets_the_checkpoint_signal_itself(site: 
 
 def test_slurms_end_of_a_job_is_not_doubled(site: Site) -> None:
     """Slurm sends SIGCONT and SIGTERM to every process of a job, so the script has had them."""
-    job = site.start("echo $$; trap 'echo TERM' TERM; echo up; while [ ! -e done ]; do sleep 0.05; done").until_logged(
-        "up"
+    program = (
+        "import os, signal, time; signal.signal(15, lambda *_: os.write(1, b'TERM\\n')); os.write(1, b'up\\n');"
+        "exec('while not os.path.exists(\"done\"): time.sleep(0.01)')"
     )
+    job = site.start(f"echo $$; exec {shlex.quote(sys.executable)} -c {shlex.quote(program)}").until_logged("up")
     script = int(job.log.read_text().split()[0])
     for process in (script, job.process.pid):
         os.kill(process, signal.SIGCONT)
