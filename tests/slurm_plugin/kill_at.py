@@ -22,7 +22,7 @@ def _deadly(name: str) -> None:
     original = getattr(Journal, name)
 
     def wrapper(journal: Journal, intent: Intent, *rest: Any) -> None:
-        here = intent.kind == KIND and (STEP == name or (name == "step" and STEP == rest[0]))
+        here = intent.kind == KIND and (name == STEP or (name == "step" and rest[0] == STEP))
         if here and WHEN == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         original(journal, intent, *rest)

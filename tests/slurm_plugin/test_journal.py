@@ -41,9 +41,14 @@ def test_what_was_written_is_there_after_reopening(tmp_path: Path) -> None:
 
 def test_a_batch_is_all_or_nothing(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    with pytest.raises(ZeroDivisionError), journal.batch():
-        journal.save_job(row())
-        raise ZeroDivisionError
+
+    def interrupted() -> None:
+        with journal.batch():
+            journal.save_job(row())
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        interrupted()
     assert journal.live_jobs() == []
     journal.close()
 
