@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -54,7 +55,8 @@ class Cluster:
         """
         host.require_tools()
         with host.plainly():
-            tree = rootfs.ensure(spec.suite, accounting=spec.accounting, say=say)
+            meanwhile = functools.partial(pyslurm_layer.prefetch, spec.suite)
+            tree = rootfs.ensure(spec.suite, accounting=spec.accounting, say=say, meanwhile=meanwhile)
             layer = pyslurm_layer.ensure(tree, say=say)
             cluster = Cluster._start(spec, tree, layer)
         try:

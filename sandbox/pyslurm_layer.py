@@ -11,7 +11,9 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -46,6 +48,17 @@ def ensure(tree: Rootfs, *, say: Callable[[str], None] = lambda line: None) -> P
     return final / "site"
 
 
+def prefetch(suite: str) -> None:
+    """Fetches pyslurm's source in the background. A failure shows when the source is needed."""
+
+    def fetch() -> None:
+        with suppress(Unavailable, OSError):
+            _source()
+
+    if SUITES[suite].has_bridge:
+        threading.Thread(target=fetch, daemon=True).start()
+
+
 def _key(tree: Rootfs) -> str:
     digest = hashlib.sha256(f"{VERSION} {tree.slurm_version} {tree.python_version}".encode())
     for header in sorted(BRIDGE.glob("slurm/*.h")):
@@ -53,12 +66,27 @@ def _key(tree: Rootfs) -> str:
     return digest.hexdigest()[:12]
 
 
+def _source() -> Path:
+    """pyslurm's source archive, fetched once."""
+    final = paths.pyslurm_folder() / f"source-{VERSION}"
+
+    def fetch(unfinished: Path) -> None:
+        with final.with_name(f"{final.name}.log").open("wb") as output:
+            if _run([*_download(unfinished), "--no-deps", "--no-binary=pyslurm", f"pyslurm=={VERSION}"], output):
+                raise Unavailable(f"pyslurm {VERSION} cannot be downloaded (log: {output.name})")
+
+    build_once(final, fetch)
+    return final
+
+
 def _build(tree: Rootfs, target: Path, log: Path) -> None:
-    """Raises Unavailable, saying whether it was the download or the compiler."""
+    """Raises Unavailable, saying whether it was a download or the compiler."""
     (target / "site").mkdir(parents=True)
+    shutil.copytree(_source(), target / "downloads")
+    python = f"--python-version={'.'.join(tree.python_version.split('.')[:2])}"
     with log.open("wb") as output:
-        if any(_run(command, output) for command in _downloads(tree, target / "downloads")):
-            raise Unavailable(f"pyslurm {VERSION} or its build tools cannot be downloaded (log: {log})")
+        if _run([*_download(target / "downloads"), python, "--only-binary=:all:", *BUILD_TOOLS], output):
+            raise Unavailable(f"the tools that build pyslurm cannot be downloaded (log: {log})")
         if _run(_compile(tree, target), output):
             raise Unavailable(f"pyslurm {VERSION} does not build against Slurm {tree.slurm_version} (log: {log})")
     shutil.rmtree(target / "downloads")
@@ -71,14 +99,9 @@ def _run(command: list[str], output: IO[bytes]) -> int:
     ).returncode
 
 
-def _downloads(tree: Rootfs, target: Path) -> list[list[str]]:
+def _download(target: Path) -> list[str]:
     """The host's pip fetches, with whatever index it is configured for; the build itself needs no network."""
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(target)]
-    python = ".".join(tree.python_version.split(".")[:2])
-    return [
-        [*pip, "--no-deps", "--no-binary=pyslurm", f"pyslurm=={VERSION}"],
-        [*pip, f"--python-version={python}", "--only-binary=:all:", *BUILD_TOOLS],
-    ]
+    return [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(target)]
 
 
 def _compile(tree: Rootfs, target: Path) -> list[str]:

@@ -18,7 +18,7 @@ from tiresias.errors import TiresiasError, Unavailable, UsageError
 from tiresias.sandbox import host, paths
 from tiresias.sandbox.atomic import build_once
 
-RECIPE = 1  # raise it when `_finish` or the options of mmdebstrap change what is built
+RECIPE = 2  # raise it when `_finish` or the options of mmdebstrap change what is built
 NEED_MB = 1500
 
 SLURM = ("slurmctld", "slurmd", "slurm-client", "munge")
@@ -29,6 +29,7 @@ ACCOUNTING = ("slurmdbd", "mariadb-server-core", "mariadb-client-core")
 # The uids are fixed, so that files in a cluster's folder mean the same to every tree.
 USERS = {"tiresias": 2000, "alice": 2001, "bob": 2002}
 HOST_NAME, HOST_ADDRESS = "sandbox", "10.77.0.1"
+UNWANTED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*")
 MOUNT_POINTS = ("shared", "opt/tiresias", "opt/pyslurm", "etc/slurm", "etc/munge", "var/lib/tiresias", "var/lib/mysql",
                 "var/log/slurm", "var/spool/slurm", "sys", "proc", "dev", "run", "tmp", "home")  # fmt: skip
 COMMANDS = {"tiresias": "tiresias", "tsbatch": "tiresias.wrappers.tsbatch", "tsrun": "tiresias.wrappers.tsrun"}
@@ -89,8 +90,16 @@ class Rootfs:
         return self.package_version("python3").split("-")[0]
 
 
-def ensure(suite: str, *, accounting: bool = False, say: Callable[[str], None] = lambda line: None) -> Rootfs:
-    """The finished tree of that suite, built when it is not there yet (one to two minutes).
+def ensure(
+    suite: str,
+    *,
+    accounting: bool = False,
+    say: Callable[[str], None] = lambda line: None,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> Rootfs:
+    """The finished tree of that suite, built when it is not there yet (about a minute).
+
+    `meanwhile` is called when it has to be built: it may start, in the background, what will be needed next.
 
     Raises UsageError for an unknown suite, Unavailable for a lack of network or room, TiresiasError for the rest.
     """
@@ -100,6 +109,7 @@ def ensure(suite: str, *, accounting: bool = False, say: Callable[[str], None] =
     final = paths.rootfs_folder() / f"{suite}{'-accounting' if accounting else ''}-{_key(suite, packages)}"
     if not final.is_dir():
         host.require_tools()
+        meanwhile()
         say(f"building Debian {suite} with Slurm (once, about a minute) ...")
         build_once(final, lambda unfinished: _build(suite, packages, unfinished, final.with_name(f"{final.name}.log")))
     return Rootfs(suite, final)
@@ -110,7 +120,7 @@ def mirror() -> str:
 
 
 def _key(suite: str, packages: tuple[str, ...]) -> str:
-    shape = repr((RECIPE, suite, packages, mirror(), USERS, MOUNT_POINTS, COMMANDS))
+    shape = repr((RECIPE, suite, packages, mirror(), USERS, MOUNT_POINTS, COMMANDS, UNWANTED))
     return hashlib.sha256(shape.encode()).hexdigest()[:12]
 
 
@@ -125,6 +135,7 @@ def _build(suite: str, packages: tuple[str, ...], target: Path, log: Path) -> No
 
 def _mmdebstrap(suite: str, packages: tuple[str, ...], target: Path) -> list[str]:
     # In PID and mount namespaces of its own that die with us: a killed build leaves no process and no mount.
+    exclusions = "\n".join(f"path-exclude={pattern}" for pattern in UNWANTED)
     return [
         "setpriv", "--pdeathsig", "KILL", "unshare", *host.user_namespace(),
         "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
@@ -133,7 +144,8 @@ def _mmdebstrap(suite: str, packages: tuple[str, ...], target: Path) -> list[str
         '--aptopt=Acquire::Check-Valid-Until "false"', '--aptopt=APT::Sandbox::User "root"',
         '--aptopt=Acquire::Languages "none"', "--dpkgopt=force-unsafe-io",
         "--skip=chroot/mount/sys",  # not needed, and not allowed in a user namespace
-        *(f"--dpkgopt=path-exclude=/usr/share/{part}/*" for part in ("man", "doc", "locale", "info")),
+        # Not --dpkgopt: mmdebstrap would then filter each archive of its first stage through a slow program of its own.
+        f"--extract-hook=echo '{exclusions}' > \"$1/etc/dpkg/dpkg.cfg.d/exclude\"",
         suite, str(target), mirror(),
     ]  # fmt: skip
 
