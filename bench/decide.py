@@ -57,7 +57,7 @@ def snapshot(jobs: int, nodes: int, busy: bool, seed: int) -> Snapshot:
     job, node, held, cpus, memory = np.array(rows, dtype=float).reshape(-1, 5).T
     ran = np.where(running | (rng.random(jobs) < 0.3), rng.exponential(4000.0, jobs), 0.0)
     started = np.where(ran > 0, NOW - ran - rng.exponential(3000.0, jobs), np.nan)
-    submit = np.floor(np.where(ran > 0, started, NOW) - rng.exponential(2000.0, jobs))
+    submit = np.floor(np.where(ran > 0, started, NOW) - rng.exponential(30_000.0, jobs))
     return Snapshot(
         NOW,
         Jobs(

@@ -54,15 +54,16 @@ def ordered(keys: Sequence[npt.NDArray[np.generic]], ids: Sequence[str]) -> Ints
     for key in keys:
         tied &= key[order[1:]] == key[order[:-1]]
     if tied.any():
-        group = np.cumsum(np.concatenate(([True], ~tied)))
         twins = np.flatnonzero(np.concatenate((tied, [False])) | np.concatenate(([False], tied)))
-        by_id = sorted(twins.tolist(), key=lambda place: (group[place], _natural(ids[int(order[place])])))
-        order[twins] = order[by_id]
+        group = np.cumsum(np.concatenate(([True], ~tied)))[twins].tolist()
+        rows = order[twins].tolist()
+        names = [_natural(ids[row]) for row in rows]
+        order[twins] = [row for _, _, row in sorted(zip(group, names, rows, strict=True))]
     return order
 
 
-def _natural(job_id: str) -> tuple[list[str | int], str]:
+def _natural(job_id: str) -> tuple[tuple[str | int, ...], str]:
     """9 before 10, and task 12_3 before 12_10; the text itself at the end, so that 01 and 1 are told apart."""
     if job_id.isdecimal():
-        return ["", int(job_id), ""], job_id
-    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", job_id)], job_id
+        return ("", int(job_id), ""), job_id
+    return tuple(int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", job_id)), job_id
