@@ -1,9 +1,9 @@
 """A checkpoint's manifest: what it must hold, byte for byte. Pure: bytes in, Manifest or CorruptCheckpoint out.
 
     {"version": 1, "step": 1200, "world_size": 2, "time": 1790000000.5,
-     "files": {"rank-0.json": {"size": 310, "sha256": "..."}, "rank-0.bin": {...}, "rank-1.json": {...}, "rank-1.bin": {...}}}
+     "files": {"rank-0.json": {"size": 310, "digest": "..."}, "rank-0.bin": {...}, "rank-1.json": {...}, "rank-1.bin": {...}}}
 
-`sha256` is a tree hash (blocks.py). A manifest may come from a broken disk or a hostile hand: a file's name is one of ours or it
+`digest` is a tree hash (blocks.py). A manifest may come from a broken disk or a hostile hand: a file's name is one of ours or it
 is refused.
 """
 
@@ -31,7 +31,7 @@ class Content(NamedTuple):
     """One file's size in bytes and tree hash."""
 
     size: int
-    sha256: str
+    digest: str
 
 
 class Manifest(NamedTuple):
@@ -97,9 +97,9 @@ def whole(document: dict[str, Any], key: str, most: int) -> int:
 def parse_content(value: object) -> Content:
     if not isinstance(value, dict):
         raise CorruptCheckpoint("a file's description is not an object")
-    digest = value.get("sha256")
+    digest = value.get("digest")
     if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
-        raise CorruptCheckpoint("'sha256' is not 64 hexadecimal digits")
+        raise CorruptCheckpoint("'digest' is not 64 hexadecimal digits")
     return Content(whole(value, "size", 2**62), digest)
 
 

@@ -1,7 +1,7 @@
 """One rank's part of a checkpoint: its buffers in one file, and an index of them that also holds its small values.
 
     rank-<r>.bin    the buffers, one after the other, each at a multiple of ALIGN bytes
-    rank-<r>.json   {"data": {"size", "sha256"}, "entries": {name: [offset, size]}, "values": {name: JSON}}
+    rank-<r>.json   {"data": {"size", "digest"}, "entries": {name: [offset, size]}, "values": {name: JSON}}
 
 The index is renamed into place last: where it stands, the part is whole and on disk.
 """

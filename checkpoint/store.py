@@ -292,5 +292,5 @@ def _compare(folder: int, name: str, content: Content, hashes: bool) -> None:
         size = os.fstat(file).st_size
         if size != content.size:
             raise CorruptCheckpoint(f"{name}: {size} bytes, {content.size} were written")
-        if hashes and tree_hash(file, size) != content.sha256:
+        if hashes and tree_hash(file, size) != content.digest:
             raise CorruptCheckpoint(f"{name}: its hash is not the one that was written")

@@ -20,7 +20,7 @@ CONTENTS = st.builds(Content, st.integers(0, 2**62), st.sampled_from([DIGEST, "f
 
 
 def document(**changes: Any) -> dict[str, Any]:
-    files = {name: {"size": 5, "sha256": DIGEST} for name in expected_files(2)}
+    files = {name: {"size": 5, "digest": DIGEST} for name in expected_files(2)}
     return {"version": 1, "step": 3, "world_size": 2, "time": 1.5, "files": files, **changes}
 
 
@@ -60,7 +60,7 @@ def test_any_types(changes: dict[str, Any]) -> None:
     )
 )
 def test_a_file_has_one_of_our_names(name: str) -> None:
-    files = {**document()["files"], name: {"size": 1, "sha256": DIGEST}}
+    files = {**document()["files"], name: {"size": 1, "digest": DIGEST}}
     if name not in document()["files"]:
         with pytest.raises(CorruptCheckpoint, match=r"manifest\.json"):
             parse(dump(document(files=files)))
@@ -78,8 +78,8 @@ def test_a_file_has_one_of_our_names(name: str) -> None:
         ({"time": float("inf")}, "'time'"),
         ({"time": float("nan")}, "'time'"),
         ({"files": []}, "'files'"),
-        ({"files": {**document()["files"], "rank-0.bin": {"size": 1, "sha256": "Z" * 64}}}, "'sha256'"),
-        ({"files": {**document()["files"], "rank-0.bin": {"size": "1", "sha256": DIGEST}}}, "'size'"),
+        ({"files": {**document()["files"], "rank-0.bin": {"size": 1, "digest": "Z" * 64}}}, "'digest'"),
+        ({"files": {**document()["files"], "rank-0.bin": {"size": "1", "digest": DIGEST}}}, "'size'"),
     ],
 )
 def test_the_error_names_the_damage(changes: dict[str, Any], words: str) -> None:
