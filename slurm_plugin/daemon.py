@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import signal
 import time
@@ -17,7 +18,7 @@ from types import FrameType
 
 from tiresias import __version__
 from tiresias.errors import TiresiasError, Unavailable
-from tiresias.scheduler.decide import decide
+from tiresias.scheduler.decide import decide, next_change
 from tiresias.scheduler.model import Plan, Snapshot, State
 from tiresias.slurm_plugin.act import Actor
 from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot, SlurmUnavailable
@@ -50,6 +51,7 @@ class Controller:
         self._version = backend.version()
         self.publisher = Publisher(journal.path)
         self.leaving = False  # somebody is about to free GPUs
+        self.next_change = math.inf  # when the plan changes though nothing happens: a threshold is crossed, a wait too long
 
     @property
     def moving(self) -> bool:
@@ -70,6 +72,7 @@ class Controller:
         self._carry_out(plan)
         if self._config.mode == "exact":
             self._actor.unpin(self._observer.waiting(managed, slurm.time), self._clock())  # last: no start waits for it
+        self.next_change = next_change(snapshot, self._config.policy)
         self.leaving = bool((snapshot.jobs.state == State.LEAVING).any())
         self._cycles, self.seconds = self._cycles + 1, self._clock() - began
         self._publish(slurm, snapshot, plan, managed)
@@ -222,7 +225,9 @@ class Daemon:
     def _pause(self) -> float:
         if self._failures:
             return float(min(2.0 ** min(self._failures, 10) * self._config.poll, self._config.period))
-        return self._config.poll if self._controller.leaving else self._config.period
+        if self._controller.leaving:
+            return self._config.poll
+        return max(self._config.poll, min(self._config.period, self._controller.next_change - time.time()))
 
     def _poll(self) -> bool:
         try:
