@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 
 import pytest
@@ -134,6 +135,23 @@ def test_jobs_that_go_while_there_is_no_worker_are_gone(cluster, pyslurm):
     with pytest.raises(SlurmUnavailable):
         pyslurm.snapshot()
     assert [one.state for one in pyslurm.snapshot().jobs if one.id == job] in ([], ["CANCELLED"])
+
+
+def test_the_worker_ends_with_a_daemon_that_was_killed(cluster):
+    script = (
+        "import sys, time; from tiresias.slurm_plugin.backends.pyslurm import PyslurmBackend; "
+        "backend = PyslurmBackend(); backend.snapshot(); print(backend._worker._process.pid, flush=True); time.sleep(300)"
+    )
+    with cluster.popen(
+        ["python3", "-c", script], user="slurm", stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as daemon:
+        worker = daemon.stdout.readline().strip()
+        assert cluster.run(["kill", "-0", worker], check=False).returncode == 0
+        os.killpg(daemon.pid, signal.SIGKILL)
+    until = time.monotonic() + 5
+    while cluster.run(["kill", "-0", worker], check=False).returncode == 0:
+        assert time.monotonic() < until, f"worker {worker} lives on"
+        time.sleep(0.1)
 
 
 def test_close_leaves_no_process(pyslurm):
