@@ -111,13 +111,15 @@ def submit(submission: Submission) -> int:
 
 def _relay(command: list[str]) -> int:
     """sbatch has this terminal's signals too, and ends in its own way; so do we."""
-    for number in (signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_IGN)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
     try:
         code = subprocess.run(command, check=False, preexec_fn=_default_signals).returncode
     except FileNotFoundError:
         say("sbatch is not in PATH: load your site's Slurm module")
         return 127
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return code if code >= 0 else 128 - code
 
 
