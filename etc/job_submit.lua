@@ -68,7 +68,7 @@ function tiresias_admit(job_desc)
 	pcall(function()
 		local managed, default, wait = read_lease()
 		if not managed or not all_managed(job_desc.partition or default, managed) then return end
-		if is_heterogeneous(job_desc) or not asks_for_gpus(job_desc) then return end
+		if is_heterogeneous(job_desc) or job_desc.reservation or not asks_for_gpus(job_desc) then return end
 		wake_controller()
 		local now, begin = os.time(), job_desc.begin_time
 		if begin ~= nil and begin > now and begin < NO_VAL then return end
