@@ -24,11 +24,12 @@ from tiresias.slurm_plugin.backends.protocol import (
 )
 from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
 from tiresias.slurm_plugin.journal import Decision, Intent, JobRow, Journal
-from tiresias.slurm_plugin.ledger import Ledger
+from tiresias.slurm_plugin.ledger import Avoided, Ledger
 
 PREEMPT, START = "preempt", "start"
 MAX_BACKOFF = 16  # times the first one
 RUNS = ("RUNNING", "SUSPENDED")
+NODES_AT_FAULT = ("ReqNodeNotAvail", "Reservation", "Resources", "NodeDown")  # reasons: another node may do
 HELD_BY_OTHERS = "not started: it is held by others, or depends on others, by now"
 
 ReadReport = Callable[[str, int], JobReport]
@@ -275,6 +276,9 @@ class Actor:
             return self._confirmed(intent, job, now)
         self._back_off(row, now)
         reason = (self._record(intent.id) or job).reason
+        if reason.startswith(NODES_AT_FAULT):
+            nodes = frozenset(node for node, _ in intent.nodes)
+            self._ledger.avoids[row.id] = Avoided(nodes, 2 * row.not_before - now)
         return self._finish(
             intent, f"not started: Slurm says {reason}; tried again in {row.not_before - now:.0f} s", now
         )

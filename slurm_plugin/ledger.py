@@ -8,6 +8,7 @@ is written only where something changed.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.journal import JobRow, Journal, RunRow
@@ -15,27 +16,51 @@ from tiresias.slurm_plugin.journal import JobRow, Journal, RunRow
 ACTIVE = {"PENDING", "RUNNING", "SUSPENDED"}
 
 
+class Avoided(NamedTuple):
+    """Nodes on which Slurm did not start a job; others come first until then."""
+
+    nodes: frozenset[str]
+    until: float
+
+
 class Ledger:
     def __init__(self, journal: Journal, partitions: Collection[str]) -> None:
         self._journal = journal
         self._partitions = frozenset(partitions)
         self.jobs: dict[str, JobRow] = {row.id: row for row in journal.live_jobs()}
+        self.avoids: dict[str, Avoided] = {}
+        self.strays: list[JobRow] = []  # moved to where we do not manage; they are to be let go
         self.runs: dict[str, dict[int, RunRow]] = {row.key: {} for row in self.jobs.values()}
         for run in journal.live_runs():
             self.runs[run.key][run.restart] = run
 
     def manages(self, job: SlurmJob) -> bool:
-        """GPU jobs of the managed partitions. A job that may also run elsewhere is Slurm's, and het jobs are left alone."""
-        return job.gpus > 0 and not job.het_id and self._partitions.issuperset(job.partition.split(","))
+        """GPU jobs of the managed partitions. A job that may also run elsewhere or has nodes reserved is Slurm's, and het jobs
+        are left alone."""
+        elsewhere = job.reservation or not self._partitions.issuperset(job.partition.split(","))
+        return job.gpus > 0 and not job.het_id and not elsewhere
+
+    def free(self, job: SlurmJob) -> bool:
+        """Whether nobody else keeps this pending job waiting: neither its owner, nor an admin, nor another job."""
+        held_by_others = job.priority == 0 and not self.jobs[job.id].held
+        return not (job.held_by_user or held_by_others or job.dependency)
 
     def apply(self, snapshot: SlurmSnapshot) -> list[SlurmJob]:
         """Bring rows up to this snapshot; returns the managed jobs that have not ended."""
         with self._journal.batch():
-            known = [job for job in snapshot.jobs if self.manages(job) and self.observe(job)]
-            present = {job.id for job in snapshot.jobs}
-            for row in [row for row in self.jobs.values() if row.id not in present]:
-                self._end(row, snapshot.time)
-        return [job for job in known if job.id in self.jobs]
+            managed = [job for job in snapshot.jobs if self.manages(job)]
+            known = [job for job in managed if self.observe(job) and job.id in self.jobs]
+            for job in known:
+                self._note_wishes(self.jobs[job.id], job)
+            lost = self.jobs.keys() - {job.id for job in managed}
+            self.strays = [self.jobs[job.id] for job in snapshot.jobs if job.id in lost]
+            for job_id in lost - {row.id for row in self.strays}:
+                self._end(self.jobs[job_id], snapshot.time)
+        return known
+
+    def forget(self, row: JobRow, now: float) -> None:
+        """It is no job of ours any more."""
+        self._end(row, now)
 
     def observe(self, job: SlurmJob) -> JobRow | None:
         """Account one record; None for a job that had ended before we ever met it."""
@@ -64,14 +89,20 @@ class Ledger:
         return job.restarts < newest or (job.restarts == 0 and abs(job.submit_time - row.submit) > 1)
 
     def _meet(self, job: SlurmJob) -> JobRow:
-        row = JobRow(
-            key=f"{job.id}@{job.submit_time}", id=job.id, uid=job.uid, submit=float(job.submit_time),
-            min_nodes=job.min_nodes, max_nodes=job.max_nodes, required=",".join(job.required_nodes),
-        )  # fmt: skip
+        row = JobRow(key=f"{job.id}@{job.submit_time}", id=job.id, uid=job.uid, submit=float(job.submit_time))
+        row.min_nodes, row.max_nodes, row.required = _wishes(job)
         self.jobs[job.id] = row
         self.runs[row.key] = {}
         self.save(row)
         return row
+
+    def _note_wishes(self, row: JobRow, job: SlurmJob) -> None:
+        """The owner may change the request while the job waits; under a pin the record shows ours instead."""
+        if job.state != "PENDING" or job.completing or row.pinned:
+            return
+        if (row.min_nodes, row.max_nodes, row.required) != (wishes := _wishes(job)):
+            row.min_nodes, row.max_nodes, row.required = wishes
+            self.save(row)
 
     def _account(self, row: JobRow, job: SlurmJob) -> None:
         for run in self._open_runs(row):
@@ -106,3 +137,9 @@ class Ledger:
         row.ended = True
         self.save(row)
         del self.jobs[row.id], self.runs[row.key]
+        self.avoids.pop(row.id, None)
+
+
+def _wishes(job: SlurmJob) -> tuple[int, int, str]:
+    """min_nodes, max_nodes and required nodes as in JobRow."""
+    return job.min_nodes, job.max_nodes, ",".join(job.required_nodes)

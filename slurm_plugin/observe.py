@@ -61,7 +61,7 @@ class Observer:
         taken = _taken(there, shown, intents, row_of, len(nodes))
         return Snapshot(
             slurm.time,
-            self._jobs(slurm.time, shown, intents),
+            self._jobs(slurm.time, shown, intents, {node.name: node.gpus for node in nodes}),
             _nodes(nodes, taken),
             _allocations(shown, intents, row_of),
         )
@@ -104,7 +104,20 @@ class Observer:
             return True
         return self._ledger.free(job)
 
-    def _jobs(self, now: float, shown: Sequence[SlurmJob], intents: Mapping[str, Intent]) -> Jobs:
+    def _avoided(self, job: SlurmJob, now: float, gpus: Mapping[str, int]) -> frozenset[str]:
+        """Nodes that the job does not try again yet, where the others would be enough. `gpus`: of each node."""
+        one = self._ledger.avoids.get(job.id)
+        if (
+            one is None
+            or now >= one.until
+            or sum(gpus.values()) - sum(gpus.get(name, 0) for name in one.nodes) < job.gpus
+        ):
+            return frozenset()
+        return one.nodes
+
+    def _jobs(
+        self, now: float, shown: Sequence[SlurmJob], intents: Mapping[str, Intent], gpus: Mapping[str, int]
+    ) -> Jobs:
         rows = [self._ledger.jobs[job.id] for job in shown]
         states = [_state(job, intents.get(job.id)) for job in shown]
         served = [
@@ -135,7 +148,9 @@ class Observer:
                 [row.not_before <= now and self._has_begun(job, now) for job, row in zip(shown, rows, strict=True)],
                 dtype=bool,
             ),
-            request=tuple(_request(job, row) for job, row in zip(shown, rows, strict=True)),
+            request=tuple(
+                _request(job, row, self._avoided(job, now, gpus)) for job, row in zip(shown, rows, strict=True)
+            ),
         )
 
     def _start(self, row: JobRow, first: bool) -> float:
@@ -157,7 +172,7 @@ def _state(job: SlurmJob, intent: Intent | None) -> State:
     return State.RUNNING if job.state in ("RUNNING", "SUSPENDED") else State.WAITING
 
 
-def _request(job: SlurmJob, row: JobRow) -> Request:
+def _request(job: SlurmJob, row: JobRow, avoided: frozenset[str]) -> Request:
     plain = bool(_PLAIN_FEATURES.fullmatch(job.features))
     return Request(
         min_nodes=row.min_nodes,
@@ -169,7 +184,7 @@ def _request(job: SlurmJob, row: JobRow) -> Request:
         gpu_type=job.gpu_type,
         features=frozenset(job.features.split("&")) if plain else frozenset(),
         nodes=frozenset(row.required.split(",")) if row.required else frozenset(),
-        excluded=frozenset(job.excluded_nodes),
+        excluded=avoided.union(job.excluded_nodes),
     )
 
 

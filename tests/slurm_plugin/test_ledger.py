@@ -84,15 +84,45 @@ def test_a_job_that_vanished_has_ended(ledger: Ledger, running: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"gpus": 0}, {"het_id": 5}, {"partition": "other"}, {"partition": "gpu,other"}, {"state": "CANCELLED"}]
+    "changes",
+    [
+        {"gpus": 0},
+        {"het_id": 5},
+        {"partition": "other"},
+        {"partition": "gpu,other"},
+        {"reservation": "theirs"},
+        {"state": "CANCELLED"},
+    ],
 )
 def test_jobs_that_are_not_ours_are_left_alone(ledger: Ledger, pending: Make, changes: dict[str, object]) -> None:
     assert see(ledger, 1001, pending(**changes)) == []
     assert ledger.jobs == {}
 
 
-def test_the_users_own_node_wishes_are_remembered_before_any_pin(ledger: Ledger, pending: Make) -> None:
-    see(ledger, 1001, pending(min_nodes=2, max_nodes=4, required_nodes=("gpu03",)))
-    see(ledger, 1002, pending(min_nodes=3, max_nodes=3, required_nodes=("gpu01", "gpu02", "gpu03")))
+def wishes(ledger: Ledger) -> tuple[int, int, str]:
     row = ledger.jobs["1"]
-    assert (row.min_nodes, row.max_nodes, row.required) == (2, 4, "gpu03")
+    return row.min_nodes, row.max_nodes, row.required
+
+
+def test_the_users_own_node_wishes_are_remembered_under_a_pin(ledger: Ledger, pending: Make) -> None:
+    see(ledger, 1001, pending(min_nodes=2, max_nodes=4, required_nodes=("gpu03",)))
+    ledger.jobs["1"].pinned = True
+    see(ledger, 1002, pending(min_nodes=3, max_nodes=3, required_nodes=("gpu01", "gpu02", "gpu03")))
+    assert wishes(ledger) == (2, 4, "gpu03")
+
+
+def test_an_owner_may_change_the_request_while_the_job_waits(ledger: Ledger, pending: Make, running: Make) -> None:
+    see(ledger, 1001, pending())
+    see(ledger, 1002, pending(min_nodes=2, max_nodes=4))
+    assert wishes(ledger) == (2, 4, "")
+    see(ledger, 1003, running(1003, min_nodes=3))
+    assert wishes(ledger) == (2, 4, ""), "what it got is not what it asked for"
+
+
+def test_a_job_that_moved_away_is_to_be_let_go(ledger: Ledger, pending: Make) -> None:
+    see(ledger, 1001, pending(), pending(id="2"))
+    assert see(ledger, 1002, pending(partition="other")) == []
+    assert [row.id for row in ledger.strays] == ["1"]
+    ledger.forget(ledger.strays[0], 1002)
+    assert see(ledger, 1003, pending(partition="other")) == []
+    assert ledger.strays == []
