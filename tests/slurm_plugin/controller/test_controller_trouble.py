@@ -1,0 +1,198 @@
+"""What breaks: the controller stops or is killed, slurmctld goes away, a node goes down; and what must not break it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.sandbox
+Centre = Any  # conftest.py
+HOSTILE = [
+    "two\nlines",
+    "\x1b[31mred\x1b[2J",
+    "[bold red]markup[/]",
+    "'\"`$(id);&|<>\\",
+    "a=b JobId=1 Priority=0 | % {}",
+    "name\ttab\r",
+    "x" * 1000,
+    "\N{RIGHT-TO-LEFT OVERRIDE}\N{ZERO WIDTH SPACE}\N{PILE OF POO}",
+]
+
+
+def request(record: dict[str, str]) -> tuple[str, str, bool]:
+    return record["ReqNodeList"], record["NumNodes"], record["Priority"] != "0"
+
+
+# -- fail open ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["TERM", "KILL"])
+def test_slurm_carries_on_alone_when_the_controller_is_gone(centre: Centre, end: str) -> None:
+    before = {}
+    filler = centre.train(gpus=16, seconds=6)
+    before[filler] = ("(null)", centre.show(filler)["NumNodes"], True)
+    centre.trains(filler)
+    for _ in range(3):
+        job = centre.submit(gpus=8, command="sleep 1", user="bob")
+        before[job] = ("(null)", centre.show(job)["NumNodes"], True)
+    # Preempted, so it is held and was pinned once.
+    centre.until(lambda: centre.show(filler)["Restarts"] == "1" and centre.state(filler) == "PENDING", "stays", filler)
+    theirs = centre.submit("-H", user="bob")
+    centre.scontrol("hold", theirs)
+    centre.usual = False
+    code = centre.stop(end)
+    if end == "KILL":
+        done = centre.command("controller", "--config", centre.config, "--release")
+        assert done.returncode == 0, done.stderr
+    else:
+        assert code == 0
+    for job in before:
+        record = centre.show(job)
+        assert record["Priority"] != "0", record
+        if record["JobState"] == "PENDING":
+            assert request(record) == before[job]
+    assert centre.show(theirs)["Reason"] == "JobHeldAdmin"
+    for job in before:
+        centre.reaches(job, "COMPLETED")
+
+
+def test_a_job_released_but_not_yet_started_loses_its_pin_too(centre: Centre) -> None:
+    centre.scontrol("update", "PartitionName=gpu", "MaxTime=5")
+    try:
+        job = centre.submit("--time=10", gpus=2)
+        submitted = ("(null)", centre.show(job)["NumNodes"], True)
+        centre.until(lambda: centre.published(job).get("phase") == "starting", "not started", job)
+        centre.usual = False
+        centre.stop()
+        assert request(centre.show(job)) == submitted
+    finally:
+        centre.scontrol("update", "PartitionName=gpu", "MaxTime=INFINITE")
+    centre.reaches(job, "RUNNING")
+
+
+def test_jobs_are_submitted_and_run_without_a_controller(centre: Centre) -> None:
+    centre.stop()
+    jobs = [centre.submit(command="true"), centre.train(seconds=0.2), centre.submit(command="true", by="tsbatch")]
+    for job in jobs:
+        centre.reaches(job, "COMPLETED", seconds=30)
+
+
+# -- Slurm goes away ----------------------------------------------------------------------------------------------------
+
+
+def test_slurmctld_restarts_in_the_middle_of_a_preemption(centre: Centre) -> None:
+    whale, small = _saving(centre)
+    centre.cluster.restart_slurmctld()
+    _both_end(centre, whale, small)
+
+
+def test_slurmctld_is_away_while_a_job_parks(centre: Centre) -> None:
+    whale, small = _saving(centre)
+    uid = centre.cluster.rootfs.uid("alice")
+    report = centre.cluster.shared / "tiresias/control" / str(uid) / whale / "supervisor.json"
+    said = len(centre.log())
+    centre.cluster.kill_slurmctld("TERM")  # after a SIGKILL Slurm itself may have lost its newest jobs
+    try:
+        centre.until(
+            lambda: (
+                json.loads(report.read_text())["state"] == "parked"
+                and sum("trying again" in line for line in centre.log()[said:]) >= 1
+            ),
+            "the job does not park, or the controller does not notice",
+        )
+        assert centre.status(), "viewers are answered all the same"
+    finally:
+        centre.cluster.start_slurmctld()
+    _both_end(centre, whale, small)
+
+
+def _saving(centre: Centre) -> tuple[str, str]:
+    whale = centre.train(gpus=16, seconds=4, habit="slow")
+    centre.trains(whale)
+    small = centre.submit(command="sleep 1", user="bob")
+    centre.until(lambda: centre.published(whale).get("phase") == "saving", "it does not save", whale)
+    return whale, small
+
+
+def _both_end(centre: Centre, whale: str, small: str) -> None:
+    centre.reaches(small, "COMPLETED")
+    assert centre.reaches(whale, "COMPLETED")["Restarts"] == "1"
+    assert "done at step 80" in centre.output(whale)
+    assert len(centre.explain(whale)["runs"]) == 2
+
+
+def test_a_job_whose_node_went_down_is_scheduled_again(centre: Centre) -> None:
+    job = centre.train(gpus=4)
+    node = centre.reaches(job, "RUNNING")["NodeList"]
+    centre.until(lambda: centre.explain(job).get("runs"), "not seen running", job)
+    for state in ("DRAIN", "DOWN"):  # drained, so that it does not come back by itself
+        centre.scontrol("update", f"NodeName={node}", f"State={state}", "Reason=test")
+    try:
+        centre.until(lambda: centre.show(job)["Restarts"] == "1" and centre.state(job) == "RUNNING", "not again", job)
+        assert centre.show(job)["NodeList"] != node
+    finally:
+        centre.scontrol("update", f"NodeName={node}", "State=RESUME")
+    first, second = centre.until(lambda: len(runs := centre.explain(job)["runs"]) == 2 and runs, "no second run", job)
+    assert 0 < first["end"] <= second["start"]
+
+
+# -- bad input ----------------------------------------------------------------------------------------------------------
+
+
+def _refused(centre: Centre, *words: str, code: int = 1) -> str:
+    """The one line that the command says."""
+    done = centre.command(*words)
+    assert done.returncode == code, (done.returncode, done.stderr)
+    assert "Traceback" not in done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("tiresias: ")]
+    assert len(lines) == 1, done.stderr
+    return lines[0]
+
+
+def test_a_second_controller_on_the_same_state(centre: Centre) -> None:
+    assert "another controller uses it" in _refused(centre, "controller", "--config", centre.config)
+    assert centre.status(), "the first one goes on"
+
+
+def test_a_configuration_with_a_typo(centre: Centre) -> None:
+    path = centre.cluster.shared / "typo.toml"
+    path.write_text("peroid = 3.0\n")
+    assert "peroid" in _refused(centre, "controller", "--config", "/shared/typo.toml", code=2)
+
+
+def test_state_that_cannot_be_used(centre: Centre) -> None:
+    for damage, words in (
+        ("mkdir -p STATE; chmod 500 STATE; chown root STATE", "make it writable"),
+        (
+            "mkdir -p STATE; head -c 3000 /dev/urandom > STATE/journal.sqlite; chown -R slurm STATE",
+            "restore it from a backup",
+        ),
+        (
+            'mkdir -p STATE; python3 -c \'import sqlite3; d = sqlite3.connect("STATE/journal.sqlite"); '
+            'd.execute("create table meta (name, value)"); d.execute("insert into meta values (\\"schema\\", \\"99\\")"); '
+            "d.commit()'; chown -R slurm STATE",
+            "newer version",
+        ),
+    ):
+        config, inside = centre.configure()
+        centre.cluster.run(["sh", "-c", damage.replace("STATE", inside)])
+        assert words in _refused(centre, "controller", "--config", config), damage
+
+
+def test_hostile_names_change_nothing(centre: Centre) -> None:
+    comment = "\x1b[31m[red]\n" * 70  # Slurm takes no more than 1 KB of either
+    jobs = [centre.submit(f"--job-name={name}", f"--comment={comment}", command="true") for name in HOSTILE]
+    plain = centre.submit(command="true", user="bob")
+    for job in jobs:
+        centre.reaches(job, "COMPLETED")
+        assert centre.said(job, "start")
+    centre.reaches(plain, "COMPLETED")
+    shown = centre.command("status", "--json", "--config", centre.config)
+    assert shown.returncode == 0, shown.stderr
+    assert json.loads(shown.stdout)["version"] == 1
+    for job in jobs:
+        done = centre.command("explain", job, "--config", centre.config)
+        assert done.returncode == 0, done.stderr
+        assert "\x1b[2J" not in done.stdout

@@ -1,0 +1,206 @@
+"""Jobs that wait: for Slurm's own obstacles, for their owners, for dependencies; arrays; jobs that are none of ours."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.sandbox
+Centre = Any  # conftest.py
+
+
+def free(record: dict[str, str]) -> bool:
+    """Neither held nor pinned."""
+    return record["Priority"] != "0" and record["ReqNodeList"] == "(null)"
+
+
+# -- obstacles ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_job_that_slurm_does_not_start_is_held_again_and_blocks_nobody(centre: Centre) -> None:
+    centre.scontrol("update", "PartitionName=gpu", "MaxTime=5")
+    try:
+        long = centre.submit("--time=10", gpus=16)
+        centre.until(lambda: centre.said(long, "not started"), "it is not held again", long)
+        assert "PartitionTimeLimit" in centre.said(long, "not started")[0]
+        assert centre.show(long)["Priority"] == "0"
+        short = centre.submit("--time=5", gpus=16, command="true", user="bob")
+        centre.reaches(short, "COMPLETED")
+        assert centre.state(long) == "PENDING"
+    finally:
+        centre.scontrol("update", "PartitionName=gpu", "MaxTime=INFINITE")
+    centre.reaches(long, "RUNNING")
+
+
+def test_reserved_nodes_are_left_to_those_who_reserved_them(centre: Centre) -> None:
+    centre.scontrol(
+        "create", "reservation", "ReservationName=theirs", "Users=bob", "Nodes=gpu01", "StartTime=now", "Duration=10"
+    )
+    try:
+        centre.until(lambda: "RESERVED" in centre.scontrol("show", "node", "gpu01"), "not reserved yet")
+        jobs = [centre.submit(gpus=4) for _ in range(4)]
+        for job in jobs[:3]:
+            assert centre.reaches(job, "RUNNING")["NodeList"] != "gpu01"
+        guest = centre.submit("--reservation=theirs", gpus=4, user="bob", command="true")
+        centre.reaches(guest, "COMPLETED", seconds=15)
+        assert centre.state(jobs[3]) == "PENDING"
+        assert "error" in centre.explain(guest), "a job in a reservation is Slurm's"
+    finally:
+        centre.scontrol("delete", "ReservationName=theirs")
+    assert centre.reaches(jobs[3], "RUNNING")["NodeList"] == "gpu01"
+
+
+def test_a_start_that_failed_is_tried_on_other_nodes(centre: Centre) -> None:
+    """A reservation that begins before the job's time limit ends keeps the job away from a node that looks free."""
+    first = centre.submit(gpus=4, command="true")
+    node = centre.reaches(first, "COMPLETED")["NodeList"]  # the placer's favourite
+    centre.scontrol(
+        "create", "reservation", "ReservationName=soon", "Users=bob", f"Nodes={node}", "StartTime=now+20minutes", "Duration=10"
+    )  # fmt: skip
+    try:
+        job = centre.submit("--time=60", gpus=4)
+        assert centre.reaches(job, "RUNNING")["NodeList"] != node
+        assert len(centre.said(job, "not started")) == 1
+    finally:
+        centre.scontrol("delete", "ReservationName=soon")
+
+
+def test_a_job_cancelled_while_slurm_does_not_start_it(centre: Centre) -> None:
+    centre.scontrol("update", "PartitionName=gpu", "MaxTime=5")
+    try:
+        job = centre.submit("--time=10", gpus=16)
+        centre.until(lambda: centre.published(job).get("phase") == "starting", "it is not started", job)
+        centre.cancel(job)
+        other = centre.submit("--time=5", gpus=16, user="bob")
+        centre.reaches(other, "RUNNING")
+        assert centre.said(job, "ended")
+    finally:
+        centre.scontrol("update", "PartitionName=gpu", "MaxTime=INFINITE")
+
+
+# -- owners -------------------------------------------------------------------------------------------------------------
+
+
+def test_holds_of_others_stay_until_they_lift_them(centre: Centre) -> None:
+    users, admins = centre.submit("-H"), centre.submit("-H")
+    centre.scontrol("hold", admins)  # in place of the user's
+    centre.cycles(3)
+    assert (centre.show(users)["Reason"], centre.show(admins)["Reason"]) == ("JobHeldUser", "JobHeldAdmin")
+    assert centre.explain(users)["job"]["state"] == "NOT COMPETING"
+    centre.scontrol("release", users, user="alice")
+    centre.scontrol("release", admins)
+    centre.reaches(users, "RUNNING")
+    centre.reaches(admins, "RUNNING")
+
+
+def test_dependencies_and_begin_times_are_kept(centre: Centre) -> None:
+    first = centre.submit(command="sleep 2")
+    second = centre.submit(f"--dependency=afterok:{first}")
+    never = centre.submit(f"--dependency=afternotok:{first}")
+    later = centre.submit("--begin=now+6")
+    ended, began = centre.reaches(first, "COMPLETED"), centre.reaches(second, "RUNNING")
+    assert began["StartTime"] >= ended["EndTime"]
+    record = centre.reaches(later, "RUNNING")
+    assert record["StartTime"] >= record["EligibleTime"]
+    assert _epoch(record["EligibleTime"]) - _epoch(record["SubmitTime"]) >= 6
+    assert centre.show(never)["Reason"].startswith("Dependency")
+
+
+def test_an_update_of_a_waiting_job_counts(centre: Centre) -> None:
+    """Also for one that ran before, when it was pinned to other nodes."""
+    whale = centre.train(gpus=16, seconds=300)
+    centre.trains(whale)
+    twice = centre.train("--time=30", gpus=2, seconds=300, user="bob")
+    centre.trains(twice)
+    stone = centre.submit(gpus=16, user="bob")
+    centre.reaches(stone, "RUNNING")
+    assert "ReqNodeList=(null)" in centre.scontrol("show", "job", "-o", twice), "a parked job has its own request again"
+    centre.scontrol("update", f"JobId={twice}", "NumNodes=2", user="bob")
+    centre.cancel(whale, user="alice")
+    centre.cancel(stone, user="bob")
+    assert centre.reaches(twice, "RUNNING")["NumNodes"] == "2"
+
+
+def test_a_job_cancelled_while_it_waits_is_gone(centre: Centre) -> None:
+    centre.reaches(centre.submit(gpus=16), "RUNNING")
+    job = centre.submit()
+    centre.until(lambda: centre.show(job)["Priority"] == "0", "not held", job)
+    centre.cancel(job)
+    centre.until(lambda: centre.explain(job)["job"]["state"] == "ENDED", "it is still there", job)
+    assert not centre.published(job)
+
+
+def test_a_job_that_its_owner_requeues_starts_again_at_once(centre: Centre) -> None:
+    job = centre.submit(gpus=4)
+    centre.reaches(job, "RUNNING")
+    centre.scontrol("requeue", job, user="alice")
+    centre.until(lambda: centre.show(job)["Restarts"] == "1" and centre.state(job) == "RUNNING", "not again", job)
+    first, second = centre.until(lambda: len(runs := centre.explain(job)["runs"]) == 2 and runs, "no second run", job)
+    assert second["start"] - first["end"] < 30
+
+
+# -- arrays -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_tasks_of_an_array_start_by_our_decision_one_by_one(centre: Centre) -> None:
+    array = centre.submit("--array=0-3", "--output=/dev/null", gpus=8, command="sleep 2")
+    tasks = [f"{array}_{task}" for task in range(4)]
+    centre.reaches(tasks[0], "RUNNING")
+    centre.reaches(tasks[1], "RUNNING")
+    assert centre.published(tasks[2])["state"] == "WAITING"
+    centre.cancel(tasks[3])
+    centre.reaches(tasks[2], "COMPLETED")
+    assert [len(centre.said(task, "start")) for task in tasks] == [1, 1, 1, 0]
+    assert [len(centre.explain(task)["runs"]) for task in tasks] == [1, 1, 1, 0]
+    assert centre.state(tasks[3]) in ("CANCELLED", "")
+
+
+# -- not ours -----------------------------------------------------------------------------------------------------------
+
+
+def test_jobs_that_are_not_ours_are_never_touched(centre: Centre) -> None:
+    centre.reaches(centre.submit(gpus=16), "RUNNING")
+    ours = centre.submit()
+    theirs = [centre.submit("-p", "other"), centre.submit("-p", "gpu,other"), _het(centre)]
+    cpus = centre.submit(gpus=0)
+    centre.until(lambda: centre.show(ours)["Priority"] == "0", "not held", ours)
+    centre.cycles(3)
+    for job in [*theirs, cpus]:
+        assert free(centre.show(job)), centre.show(job)
+        assert "error" in centre.explain(job)
+    assert centre.state(cpus) == "RUNNING"
+
+
+def test_a_job_that_moves_out_of_our_partitions_is_let_go(centre: Centre) -> None:
+    centre.reaches(centre.submit("--nodelist=gpu01", gpus=4), "RUNNING")
+    job = centre.submit("--nodelist=gpu01", gpus=4)
+    centre.until(lambda: centre.show(job)["Priority"] == "0", "not held", job)
+    command = ["scontrol", "update", f"JobId={job}", "Partition=other"]
+    move = partial(centre.cluster.run, command, user="slurm", check=False)
+    centre.until(lambda: move().returncode == 0, "Slurm does not move it", job)  # it says EAGAIN at times
+    centre.until(lambda: centre.show(job)["Priority"] != "0", "it stays held", job)
+    centre.cycles(2)
+    assert centre.show(job)["Priority"] != "0"
+
+
+def _het(centre: Centre) -> str:
+    words = [
+        "sbatch",
+        "--parsable",
+        "--gpus=1",
+        "--output=/dev/null",
+        "--chdir=/tmp",
+        "--wrap",
+        "sleep 300",
+        ":",
+        "--gpus=1",
+    ]
+    wrapped = [*words[:5], ":", "--gpus=1", *words[5:7]]
+    return centre.cluster.run(wrapped, user="alice").stdout.strip()
+
+
+def _epoch(stamp: str) -> float:
+    return time.mktime(time.strptime(stamp, "%Y-%m-%dT%H:%M:%S"))

@@ -1,0 +1,399 @@
+"""The two machines of act.py where a real Slurm cannot be made to fail on cue.
+
+`Edge` stands at the very edge, in place of a back end: a handful of records and a switch that makes one verb fail, before
+or after it took effect. Everything else is real: journal, ledger, actor. tests/slurm_plugin/controller/ has the real Slurm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tiresias.checkpoint.control import JobReport
+from tiresias.scheduler.model import Plan, Preemption, Start
+from tiresias.slurm_plugin.act import Actor
+from tiresias.slurm_plugin.backends.protocol import (
+    JobRefused,
+    NodeShare,
+    NoSuchJob,
+    NotRequeueable,
+    SlurmJob,
+    SlurmSnapshot,
+    SlurmUnavailable,
+)
+from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
+from tiresias.slurm_plugin.journal import JobRow, Journal
+from tiresias.slurm_plugin.ledger import Ledger
+
+Make = Callable[..., SlurmJob]
+NODES = (("gpu02", 4),)
+NOTHING = np.zeros(0, np.int64)
+CONFIG = PreemptionConfig(deadline=20.0, start_timeout=30.0, backoff=60.0)
+
+
+class Edge:
+    """Slurm as far as one job needs it."""
+
+    name, why = "edge", ""
+
+    def __init__(self, job: SlurmJob) -> None:
+        self.jobs = {job.id: job}
+        self.calls: list[str] = []
+        self.failing: dict[str, tuple[str, Exception]] = {}  # verb: ("before" | "after" it took effect, error); once
+        self.starts = True  # a released job runs at once
+
+    def fail(self, verb: str, error: Exception, when: str = "before") -> None:
+        self.failing[verb] = (when, error)
+
+    def change(self, job_id: str = "1", **changes: object) -> None:
+        self.jobs[job_id] = replace(self.jobs[job_id], **changes)  # type: ignore[arg-type]
+
+    def _do(self, verb: str, effect: Callable[[], None]) -> None:
+        self.calls.append(verb)
+        when, error = self.failing.pop(verb, ("", None))
+        if error and when == "before":
+            raise error
+        effect()
+        if error:
+            raise error
+
+    def version(self) -> str:
+        return "26.05.0"
+
+    def snapshot(self) -> SlurmSnapshot:
+        return SlurmSnapshot(0.0, tuple(self.jobs.values()), ())
+
+    def job(self, job_id: str) -> SlurmJob:
+        self._do("job", lambda: None)
+        if job_id not in self.jobs:
+            raise NoSuchJob(f"job {job_id}: gone")
+        return self.jobs[job_id]
+
+    def hold(self, job_id: str) -> None:
+        self._do("hold", lambda: self.change(job_id, priority=0, reason="JobHeldAdmin"))
+
+    def release(self, job_id: str) -> None:
+        self._do("release", lambda: self.change(job_id, priority=1, reason="None"))
+
+    def start(self, job_id: str, nodes: Sequence[str]) -> None:
+        self._do("start", lambda: self._start(job_id, nodes))
+
+    def _start(self, job_id: str, nodes: Sequence[str]) -> None:
+        self.change(job_id, priority=1, required_nodes=tuple(nodes))
+        if self.starts:
+            shares = tuple(NodeShare(node, 4, 4, 400) for node in nodes)
+            self.change(job_id, state="RUNNING", reason="None", start_time=1500, shares=shares)
+
+    def unpin(self, job_id: str, min_nodes: int, max_nodes: int, required: Sequence[str] = ()) -> None:
+        self._do("unpin", lambda: self.change(job_id, min_nodes=min_nodes, required_nodes=tuple(required)))
+
+    def signal(self, job_id: str, signal: str) -> None:
+        self._do("signal", lambda: None)
+
+    def requeue(self, job_id: str) -> int:
+        self._do("requeue", lambda: self._requeue(job_id))
+        return 1499
+
+    def _requeue(self, job_id: str) -> None:
+        job = self.jobs[job_id]
+        assert job.state in ("RUNNING", "SUSPENDED"), "a requeue for a job that does not run"
+        self.change(
+            job_id, state="PENDING", restarts=job.restarts + 1, shares=(), submit_time=1499, start_time=0, end_time=1499
+        )
+
+    def close(self) -> None:
+        pass
+
+
+class Desk:
+    """The actor at work: `look` is a cycle's snapshot and one advance."""
+
+    def __init__(self, journal: Journal, job: SlurmJob) -> None:
+        self.slurm, self.journal, self.report = Edge(job), journal, JobReport()
+        self.begin_life()
+
+    def begin_life(self) -> None:
+        """As a controller does that has just started: all it knows is in the journal."""
+        self.ledger = Ledger(self.journal, ["gpu"])
+        self.actor = Actor(self.slurm, self.journal, self.ledger, CONFIG, lambda job, uid: self.report)
+        self.see()
+
+    def see(self) -> list[SlurmJob]:
+        managed = self.ledger.apply(self.slurm.snapshot())
+        self.actor.see(managed)
+        return managed
+
+    def look(self, now: float) -> None:
+        self.see()
+        self.actor.advance(now)
+
+    def preempt(self, now: float = 1100.0) -> None:
+        self.actor.begin(Plan(NOTHING, NOTHING, NOTHING, preemptions=(Preemption("1", "2"),)), now)
+
+    def start(self, now: float = 1100.0) -> None:
+        self.actor.begin(Plan(NOTHING, NOTHING, NOTHING, starts=(Start("1", NODES),)), now)
+
+    def parks(self, restart: int = 0) -> None:
+        self.report = JobReport(restart, "parked", True, 7)
+
+    @property
+    def row(self) -> JobRow:
+        return self.ledger.jobs["1"]
+
+    @property
+    def job(self) -> SlurmJob:
+        return self.slurm.jobs["1"]
+
+    def said(self) -> list[str]:
+        return [f"{one.action}: {one.why}" for one in self.actor.news]
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    journal = Journal(tmp_path)
+    yield journal
+    journal.close()
+
+
+@pytest.fixture
+def runs(journal: Journal, running: Make) -> Desk:
+    """A job that runs since 1000 and may be preempted."""
+    return Desk(journal, running(1000))
+
+
+@pytest.fixture
+def waits(journal: Journal, pending: Make) -> Desk:
+    """A job that we hold."""
+    desk = Desk(journal, pending(priority=1, reason="None"))
+    desk.actor.hold(desk.see(), 1001)
+    assert desk.row.held
+    return desk
+
+
+# -- Slurm does not answer ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("life", ["same life", "next life"])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    ("verb", "step"), [("hold", "hold"), ("signal", "signal"), ("requeue", "requeue"), ("job", "requeue")]
+)
+def test_a_preemption_stays_where_it_is_and_the_retry_completes(
+    runs: Desk, verb: str, step: str, when: str, life: str
+) -> None:
+    runs.parks()
+    runs.preempt()
+    runs.slurm.fail(verb, SlurmUnavailable("no answer"), when)
+    with pytest.raises(SlurmUnavailable):
+        runs.actor.advance(1100)
+    assert [intent.step for intent in runs.journal.open_intents()] == [step]
+    if life == "next life":
+        runs.begin_life()
+    runs.look(1101)
+    assert runs.journal.open_intents() == []
+    assert (runs.job.state, runs.job.restarts, runs.job.priority) == ("PENDING", 1, 0), "requeued once, and held"
+    assert (runs.row.held, runs.row.preemptions, runs.row.last_preempted) == (True, 1, 1101)
+
+
+@pytest.mark.parametrize("life", ["same life", "next life"])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("verb", ["job", "start"])
+def test_a_start_stays_where_it_is_and_the_retry_completes(waits: Desk, verb: str, when: str, life: str) -> None:
+    waits.start()
+    waits.slurm.fail(verb, SlurmUnavailable("no answer"), when)
+    with pytest.raises(SlurmUnavailable):
+        waits.actor.advance(1100)
+    assert [intent.step for intent in waits.journal.open_intents()] == ["start"]
+    if life == "next life":
+        waits.begin_life()
+    waits.look(1101)
+    waits.look(1102)
+    assert waits.journal.open_intents() == []
+    assert (waits.job.state, waits.job.restarts) == ("RUNNING", 0)
+    assert any(one == "running: on gpu02:4" for one in waits.said())
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_job_that_could_not_save_is_released_once_slurm_answers(runs: Desk, when: str) -> None:
+    runs.preempt()
+    runs.actor.advance(1100)
+    runs.slurm.fail("release", SlurmUnavailable("no answer"), when)
+    with pytest.raises(SlurmUnavailable):
+        runs.actor.advance(1121)
+    assert [intent.step for intent in runs.journal.open_intents()] == ["unhold"]
+    runs.begin_life()
+    runs.look(1122)
+    assert runs.journal.open_intents() == []
+    assert (runs.job.state, runs.job.priority > 0, runs.row.held) == ("RUNNING", True, False)
+    assert "did not save within 20 s" in runs.row.unmovable
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("verb", ["hold", "job"])
+def test_a_job_that_slurm_did_not_start_is_held_again_once_it_answers(waits: Desk, verb: str, when: str) -> None:
+    waits.slurm.starts = False
+    waits.start()
+    waits.actor.advance(1100)
+    waits.slurm.change(reason="PartitionTimeLimit")
+    waits.see()
+    waits.slurm.fail(verb, SlurmUnavailable("no answer"), when)
+    with pytest.raises(SlurmUnavailable):
+        waits.actor.advance(1131)
+    assert [intent.step for intent in waits.journal.open_intents()] == ["rehold"]
+    waits.actor.advance(1132)
+    assert waits.journal.open_intents() == []
+    assert (waits.job.priority, waits.row.held, waits.row.not_before) == (0, True, 1192)
+    assert waits.said()[-1] == "not started: Slurm says PartitionTimeLimit; tried again in 60 s"
+
+
+@pytest.mark.parametrize("verb", ["job", "release", "unpin", "hold"])
+def test_what_cannot_be_released_is_told_with_the_way_out(waits: Desk, verb: str) -> None:
+    waits.slurm.starts = False
+    waits.start()
+    waits.actor.advance(1100)
+    waits.slurm.fail(verb, SlurmUnavailable("no answer"))
+    assert waits.actor.release_all(1101) == ["job 1 stays held: no answer; scontrol release 1"]
+    waits.begin_life()
+    assert waits.actor.release_all(1102) == []
+    assert (waits.job.priority, waits.job.required_nodes, waits.row.pinned, waits.row.held) == (1, (), False, False)
+
+
+# -- Slurm says no ------------------------------------------------------------------------------------------------------
+
+
+def test_a_refusal_because_the_run_is_over_is_no_refusal(runs: Desk) -> None:
+    """The owner requeued the job between our look and our signal."""
+    runs.preempt()
+    runs.slurm._requeue("1")
+    runs.slurm.fail("signal", JobRefused("job 1: is not running"))
+    runs.actor.advance(1100)
+    runs.look(1101)
+    assert runs.journal.open_intents() == []
+    assert (runs.row.held, runs.row.unmovable, runs.job.priority) == (True, "", 0)
+
+
+def test_a_job_that_may_not_be_signalled_runs_on_unheld(runs: Desk) -> None:
+    runs.preempt()
+    runs.slurm.fail("signal", JobRefused("job 1: Access denied"))
+    runs.actor.advance(1100)
+    assert runs.journal.open_intents() == []
+    assert (runs.job.state, runs.job.priority, runs.row.held) == ("RUNNING", 1, False)
+    assert runs.row.unmovable == "Slurm refused its preemption: job 1: Access denied"
+
+
+def test_a_job_that_cannot_be_requeued_runs_on_unheld(runs: Desk) -> None:
+    runs.parks()
+    runs.preempt()
+    runs.slurm.fail("requeue", NotRequeueable("job 1: only batch jobs"))
+    runs.actor.advance(1100)
+    assert runs.journal.open_intents() == []
+    assert (runs.job.state, runs.job.restarts, runs.job.priority, runs.row.held) == ("RUNNING", 0, 1, False)
+    assert runs.row.unmovable == "job 1: only batch jobs"
+
+
+def test_a_start_that_is_refused_again_and_again_comes_back_ever_later(waits: Desk) -> None:
+    now, waited = 1100.0, []
+    for _ in range(6):
+        waits.start(now)
+        waits.slurm.fail("start", JobRefused("job 1: Requested node configuration is not available"))
+        waits.actor.advance(now)
+        assert waits.journal.open_intents() == []
+        waited.append(waits.row.not_before - now)
+        now = waits.row.not_before
+    assert waited == [60, 120, 240, 480, 960, 960]
+    waits.start(now)
+    waits.look(now)
+    waits.look(now + 1)
+    assert (waits.row.failures, waits.row.not_before) == (0, 0.0)
+
+
+# -- owners, at the moments that are too short to meet ------------------------------------------------------------------
+
+
+def test_a_job_that_vanishes_while_it_drains_has_ended(runs: Desk) -> None:
+    runs.parks()
+    runs.preempt()
+    runs.slurm.fail("job", SlurmUnavailable("no answer"), "after")
+    with pytest.raises(SlurmUnavailable):
+        runs.actor.advance(1100)
+    del runs.slurm.jobs["1"]
+    runs.look(1101)
+    runs.look(1102)
+    assert runs.journal.open_intents() == []
+    assert runs.said()[-1] == "ended: while it was being preempted"
+
+
+def test_a_job_that_is_cleaned_up_is_not_parked_yet(runs: Desk) -> None:
+    runs.parks()
+    runs.preempt()
+    original = runs.slurm._requeue
+
+    def requeue(job_id: str) -> None:
+        original(job_id)
+        runs.slurm.change(completing=True)
+
+    runs.slurm._requeue = requeue  # type: ignore[method-assign]
+    runs.actor.advance(1100)
+    assert [intent.step for intent in runs.journal.open_intents()] == ["drain"]
+    runs.slurm.change(completing=False)
+    runs.look(1103)
+    assert runs.said()[-1] == "parked: 3.00 s after the decision"
+
+
+def test_a_hold_that_its_owner_places_before_our_start_wins(waits: Desk) -> None:
+    waits.start()
+    waits.slurm.change(reason="JobHeldUser")
+    waits.actor.advance(1100)
+    assert waits.journal.open_intents() == []
+    assert "start" not in waits.slurm.calls
+    assert waits.actor.release_all(1101) == []
+    assert (waits.job.priority, waits.job.reason) == (0, "JobHeldUser")
+
+
+def test_a_hold_that_its_owner_places_while_slurm_hesitates_wins(waits: Desk) -> None:
+    waits.slurm.starts = False
+    waits.start()
+    waits.actor.advance(1100)
+    waits.slurm.change(priority=0, reason="JobHeldUser")
+    waits.look(1131)
+    assert waits.journal.open_intents() == []
+    assert waits.job.reason == "JobHeldUser"
+    assert waits.row.not_before == 0
+
+
+def test_a_job_that_waits_again_gets_its_own_request_back(waits: Desk) -> None:
+    waits.start()
+    waits.look(1100)
+    waits.look(1101)
+    assert waits.job.required_nodes == ("gpu02",)
+    waits.slurm._requeue("1")  # by its owner
+    waits.actor.hold(waits.see(), 1102)
+    waits.actor.unpin(waits.see(), 1102)
+    assert (waits.job.required_nodes, waits.job.priority, waits.row.pinned) == ((), 0, False)
+
+
+def test_nodes_that_slurm_did_not_start_a_job_on_come_last_for_a_while(waits: Desk) -> None:
+    waits.slurm.starts = False
+    waits.start()
+    waits.actor.advance(1100)
+    waits.slurm.change(reason="ReqNodeNotAvail")
+    waits.look(1131)
+    avoided = waits.ledger.avoids["1"]
+    assert (avoided.nodes, avoided.until) == (frozenset({"gpu02"}), 1131 + 2 * 60)
+
+
+def test_a_parked_job_that_was_given_up_is_collected(runs: Desk) -> None:
+    runs.preempt()
+    runs.actor.advance(1100)
+    runs.actor.advance(1121)
+    assert runs.row.unmovable
+    runs.actor.collect(runs.see(), 1122)
+    assert runs.journal.open_intents() == [], "it has not saved yet"
+    runs.parks()
+    runs.actor.collect(runs.see(), 1123)
+    runs.actor.advance(1123)
+    assert (runs.job.restarts, runs.row.preemptions) == (1, 1)
