@@ -32,6 +32,7 @@ from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.control_socket import ask
 
 STALLED = 60.0  # seconds without any event before Slurm is asked whether it still knows the jobs
+SETTLED = 60.0  # seconds at most between the last trainer's end and an empty queue
 READY = 60.0  # seconds for the controller to answer
 CONFIG = "tiresias.toml"
 CONTROL_SOCKET = "run/tiresias/control.sock"
@@ -101,6 +102,12 @@ class Replay:
             return False
         self.ended = self.ended or time.time()
         return True
+
+    def settle(self) -> None:
+        """Wait until Slurm and the controller, too, have seen the end of every job: trainers end a moment before their jobs."""
+        deadline = time.monotonic() + SETTLED
+        while (self._known_to_slurm() or self.status().get("jobs")) and time.monotonic() < deadline:
+            time.sleep(0.2)
 
     def status(self) -> dict[str, Any]:
         """What the controller publishes; {} when it is busy or there is none."""

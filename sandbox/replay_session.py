@@ -103,6 +103,7 @@ def _all_over(replays: Sequence[Replay]) -> bool:
 
 
 def _measure(replay: Replay, options: Options) -> Outcome:
+    replay.settle()
     results = replay.results()
     replay.stop_controller()
     slurm = slurm_runs(replay.cluster.log / "jobcomp.log")
