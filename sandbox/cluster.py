@@ -19,12 +19,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from tiresias.errors import TiresiasError, Unavailable, UsageError
 from tiresias.sandbox import host, launch, paths, pyslurm_layer, rootfs
 from tiresias.sandbox.atomic import exclusive
-from tiresias.sandbox.processes import Process
+from tiresias.sandbox.processes import Process, children
 from tiresias.sandbox.provision import provision
 from tiresias.sandbox.rootfs import Rootfs
 from tiresias.sandbox.slurm_conf import ClusterSpec
@@ -68,7 +68,7 @@ class Cluster:
 
     @staticmethod
     def find(name: str = "default") -> Cluster:
-        cluster = Cluster._load(paths.clusters_folder() / name)
+        cluster = Cluster._load(paths.cluster_folder(name))
         if cluster is None:
             raise UsageError(f"no cluster {name!r} is up: `tiresias sandbox up --name {name}` starts it")
         return cluster
@@ -77,6 +77,17 @@ class Cluster:
     def all() -> list[Cluster]:
         folders = sorted(paths.clusters_folder().glob("*/cluster.json"))
         return [cluster for cluster in map(Cluster._load, (file.parent for file in folders)) if cluster]
+
+    @staticmethod
+    def remove_dead(name: str) -> bool:
+        """Removes the folder that a cluster left which was killed; False when there is none."""
+        folder = paths.cluster_folder(name)
+        if not folder.exists():
+            return False
+        with exclusive(_lock(folder)):
+            if Cluster._load(folder) is None:
+                host.remove_tree(folder)
+        return True
 
     def down(self) -> None:
         """Stops every process of the cluster and removes its folder, shared files included."""
@@ -192,15 +203,18 @@ class Cluster:
 
     def node_states(self) -> list[str]:
         """One Slurm state per node; empty while slurmctld does not answer."""
-        return self.run(["sinfo", "-h", "-N", "-p", "gpu", "-o", "%T"], check=False, timeout=30).stdout.split()
+        try:
+            return self.run(["sinfo", "-h", "-N", "-p", "gpu", "-o", "%T"], check=False, timeout=3).stdout.split()
+        except subprocess.TimeoutExpired:  # it would try for ten seconds
+            return []
 
     # -- inner --------------------------------------------------------------------------------------------------------
 
     @staticmethod
     def _start(spec: ClusterSpec, tree: Rootfs, layer: Path | None) -> Cluster:
-        folder = paths.clusters_folder() / spec.name
+        folder = paths.cluster_folder(spec.name)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with exclusive(folder.with_name(f".{spec.name}.lock")):
+        with exclusive(_lock(folder)):
             if Cluster._load(folder) is not None:
                 raise UsageError(
                     f"cluster {spec.name!r} is already up: `tiresias sandbox down --name {spec.name}` first"
@@ -211,23 +225,19 @@ class Cluster:
 
     @staticmethod
     def _launch(spec: ClusterSpec, tree: Rootfs, folder: Path, layer: Path | None) -> Cluster:
-        read_end, write_end = os.pipe()
-        with (folder / "log/init.log").open("wb") as log, os.fdopen(read_end) as info:
+        with (folder / "log/init.log").open("wb") as log, (folder / "bwrap.json").open("wb") as info:
             launcher = subprocess.Popen(
-                launch.command(spec, tree, folder, layer, write_end), pass_fds=[write_end], start_new_session=True,
+                launch.command(spec, tree, folder, layer, info.fileno()), pass_fds=[info.fileno()], start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
             )  # fmt: skip
-            os.close(write_end)
-            init_pid = _child_pid(info, folder)
+        try:
+            init = Process.of(_first_process(launcher, folder))
+        except BaseException:
+            launcher.kill()
+            raise
+        has_pyslurm = layer is not None
         cluster = Cluster(
-            spec,
-            folder,
-            tree,
-            Process.of(launcher.pid),
-            Process.of(init_pid),
-            tree.slurm_version,
-            layer is not None,
-            time.time(),
+            spec, folder, tree, Process.of(launcher.pid), init, tree.slurm_version, has_pyslurm, time.time()
         )
         cluster._store()
         return cluster
@@ -259,6 +269,7 @@ class Cluster:
         unfinished = self.folder / "cluster.json.tmp"
         unfinished.write_text(json.dumps(record, indent=1))
         unfinished.rename(self.folder / "cluster.json")
+        (self.folder / "etc/recorded").touch()  # init.sh waits for it
 
     @staticmethod
     def _load(folder: Path) -> Cluster | None:
@@ -275,17 +286,23 @@ class Cluster:
         return cluster if cluster.alive() else None
 
 
-def _child_pid(info: IO[str], folder: Path) -> int:
-    """bwrap writes {"child-pid": N} once the first process exists; the pipe just closes when it fails."""
-    text = ""
-    for line in info:  # not to the end: the launcher keeps its copy of the pipe open
-        text += line
-        if line.strip() == "}":
-            break
-    else:
-        log = (folder / "log/init.log").read_text(errors="replace").strip() or "no message"
-        raise TiresiasError(f"the cluster's namespaces could not be made: {log.splitlines()[-1]}")
-    return int(json.loads(text)["child-pid"])
+def _lock(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.lock")
+
+
+def _first_process(launcher: subprocess.Popen[bytes], folder: Path) -> int:
+    """The pid, on this machine, of the inner namespace's first process; bwrap writes its file once that exists."""
+
+    def made() -> bool:
+        if launcher.poll() is not None:
+            log = (folder / "log/init.log").read_text(errors="replace").strip() or "no message"
+            raise TiresiasError(f"the cluster's namespaces could not be made: {log.splitlines()[-1]}")
+        return "}" in (folder / "bwrap.json").read_text()
+
+    _wait(made, 30, lambda: "bwrap does not start")
+    (bwrap,) = children(launcher.pid)
+    (init,) = children(bwrap)
+    return init
 
 
 def _wait(done: Callable[[], bool], seconds: float, last_state: Callable[[], str]) -> None:

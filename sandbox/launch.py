@@ -1,9 +1,10 @@
 """The command line that makes a cluster's namespaces and starts its first program.
 
-launcher (unshare) ── bwrap ── first process of the PID namespace ── init.sh, slurmctld, slurmd, jobs
+launcher (unshare) ── bwrap ── first process of the inner PID namespace ── init.sh, slurmctld, slurmd, jobs
 
-Each arrow is a parent-death signal: whichever is killed, the kernel ends everything to its right, and with the last
-process go the mounts and the unnamed network. Nothing outside is touched.
+The launcher's death kills bwrap, which is the first process of an outer PID namespace of its own, so that the kernel ends
+all the rest, at whatever moment it happens. (bwrap's own --die-with-parent has one where its child waits for ever.) With
+the last process go the mounts and the unnamed network. Nothing outside is touched.
 """
 
 from __future__ import annotations
@@ -28,25 +29,10 @@ WRITABLE = {
 
 
 def command(spec: ClusterSpec, rootfs: Rootfs, folder: Path, pyslurm: Path | None, info_fd: int) -> list[str]:
-    inner = [
-        *_bwrap(spec, rootfs, folder, pyslurm, info_fd),
-        "/bin/sh",
-        "/etc/slurm/init.sh",
-        spec.daemon_user,
-        *spec.node_names,
-    ]
     return [
-        "unshare",
-        *host.user_namespace(),
-        "--net",
-        "--fork",
-        "--kill-child",
-        "sh",
-        "-ec",
-        f'{NETWORK}; exec "$@"',
-        "sh",
-        *inner,
-    ]
+        "unshare", *host.user_namespace(), "--net", "--pid", "--fork", "--kill-child", "sh", "-ec", f'{NETWORK}; exec "$@"', "sh",
+        *_bwrap(spec, rootfs, folder, pyslurm, info_fd), "/bin/sh", "/etc/slurm/init.sh", spec.daemon_user, *spec.node_names,
+    ]  # fmt: skip
 
 
 def environment(user: str, home: str) -> dict[str, str]:

@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 import tiresias
+from tiresias.errors import UsageError
 
 
 def home() -> Path:
@@ -31,6 +32,13 @@ def pyslurm_folder() -> Path:
 
 def clusters_folder() -> Path:
     return home() / "clusters"
+
+
+def cluster_folder(name: str) -> Path:
+    """Raises UsageError for a name that could lead out of the folder of clusters."""
+    if not name.replace("-", "").replace("_", "").isalnum() or len(name) > 40:
+        raise UsageError(f"cluster name {name!r}: use at most 40 letters, digits, - and _")
+    return clusters_folder() / name
 
 
 def source_binds() -> list[tuple[Path, str]]:

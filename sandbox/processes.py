@@ -31,6 +31,11 @@ class Process:
             os.waitpid(self.pid, 0)
 
 
+def children(pid: int) -> list[int]:
+    """Of its first thread, which is where the programs that we start fork."""
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def _stat(pid: int) -> tuple[str, int]:
     """(state, start time in clock ticks since boot); ("", 0) when there is no such process. See proc(5)."""
     try:

@@ -25,6 +25,7 @@ from tiresias.sandbox.rootfs import SUITES, Rootfs
 VERSION = "25.11.2"
 BRIDGED = "26.05"  # the Slurm that bridge/ was written for
 BRIDGE = Path(__file__).with_name("bridge")
+JOBS = os.cpu_count() or 1
 BUILD_TOOLS = ("Cython>=3.1", "setuptools", "wheel", "packaging")
 
 
@@ -87,6 +88,7 @@ def _build(tree: Rootfs, target: Path, log: Path) -> None:
     with log.open("wb") as output:
         if _run([*_download(target / "downloads"), python, "--only-binary=:all:", *BUILD_TOOLS], output):
             raise Unavailable(f"the tools that build pyslurm cannot be downloaded (log: {log})")
+        (target / "build.cfg").write_text(f"[build_ext]\nparallel={JOBS}\n")
         if _run(_compile(tree, target), output):
             raise Unavailable(f"pyslurm {VERSION} does not build against Slurm {tree.slurm_version} (log: {log})")
     shutil.rmtree(target / "downloads")
@@ -109,8 +111,8 @@ def _compile(tree: Rootfs, target: Path) -> list[str]:
     options = f"--no-index --find-links /tmp/layer/downloads --no-deps --no-cache-dir --target /tmp/layer/site pyslurm=={VERSION}"
     libraries = next((tree.path / "usr/lib").glob("*/slurm-wlm")).parent.relative_to(tree.path)
     variables = {
-        "PATH": "/usr/bin:/bin", "HOME": "/tmp", "CFLAGS": "-O0", "PYSLURM_BUILD_JOBS": str(os.cpu_count() or 1),
-        "SLURM_INCLUDE_DIR": "/tmp/bridge", "SLURM_LIB_DIR": f"/{libraries}",
+        "PATH": "/usr/bin:/bin", "HOME": "/tmp", "CFLAGS": "-O0", "PYSLURM_BUILD_JOBS": str(JOBS),
+        "DIST_EXTRA_CONFIG": "/tmp/layer/build.cfg", "SLURM_INCLUDE_DIR": "/tmp/bridge", "SLURM_LIB_DIR": f"/{libraries}",
     }  # fmt: skip
     return [
         "bwrap", "--die-with-parent", "--unshare-pid", "--unshare-net", "--ro-bind", str(tree.path), "/", "--proc", "/proc",

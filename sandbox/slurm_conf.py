@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tiresias.errors import UsageError
+from tiresias.sandbox import paths
 from tiresias.sandbox.rootfs import HOST_ADDRESS, HOST_NAME
 
 FIRST_PORT = 17001
@@ -37,8 +38,7 @@ class ClusterSpec:
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.name.replace("-", "").replace("_", "").isalnum() or len(self.name) > 40:
-            raise UsageError(f"cluster name {self.name!r}: use at most 40 letters, digits, - and _")
+        paths.cluster_folder(self.name)
         for what, low, high in (
             ("nodes", 1, 4000),
             ("gpus_per_node", 0, 64),

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 
+from tiresias.errors import UsageError
+from tiresias.sandbox import paths
 from tiresias.sandbox.cluster import Cluster
 
 
@@ -18,6 +20,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    for cluster in Cluster.all() if args.all else [Cluster.find(args.name)]:
-        cluster.down()
+    names = [folder.name for folder in paths.clusters_folder().glob("[!.]*")] if args.all else [args.name]
+    for name in names:
+        running = [cluster for cluster in Cluster.all() if cluster.spec.name == name]
+        if running:
+            running[0].down()
+        elif not Cluster.remove_dead(name):
+            raise UsageError(f"no cluster {name!r}: `tiresias sandbox status` lists those that are up")
     return 0

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tiresias.errors import TiresiasError, UsageError
+from tiresias.sandbox import paths
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.slurm_conf import ClusterSpec
 
@@ -27,20 +28,25 @@ def wait_for(done: Callable[[], bool], what: Callable[[], str], seconds: float =
         time.sleep(0.05)
 
 
-def traces_of(cluster: Cluster) -> list[str]:
-    """Living processes that were started from, or sit in, the cluster's folder; and mounts of it on this machine."""
-    mounts = [line for line in Path("/proc/self/mounts").read_text().splitlines() if str(cluster.folder) in line]
-    found = [f"mount {line}" for line in mounts]
+def living(folder: Path, namespace: str = "") -> list[str]:
+    """Living processes that were started from a cluster's folder, or sit in its network."""
+    found = []
     for proc in Path("/proc").glob("[0-9]*"):
         try:
             state = (proc / "stat").read_text().rpartition(")")[2].split()[0]
             command = (proc / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            namespace = str((proc / "ns/net").readlink())
+            network = str((proc / "ns/net").readlink())
         except OSError:
             continue
-        if state != "Z" and (str(cluster.folder) in command or namespace == NAMESPACES.get(cluster.folder)):
+        if state != "Z" and (f"{folder}/" in command or network == namespace):
             found.append(f"{proc.name} {command}")
     return found
+
+
+def traces_of(cluster: Cluster) -> list[str]:
+    """Also mounts of the folder that this machine sees."""
+    mounts = [line for line in Path("/proc/self/mounts").read_text().splitlines() if str(cluster.folder) in line]
+    return mounts + living(cluster.folder, NAMESPACES.get(cluster.folder, ""))
 
 
 NAMESPACES: dict[Path, str] = {}
@@ -269,8 +275,34 @@ def test_kill_9_leaves_nothing(own: Callable[..., Cluster], victim: str) -> None
     assert not cluster.alive()
     with pytest.raises(UsageError, match="is up"):
         Cluster.find(cluster.spec.name)
-    again = own(name=cluster.spec.name)  # the dead one's folder is no obstacle
+    assert Cluster.remove_dead(cluster.spec.name)
+    assert not cluster.folder.exists()
+
+
+def test_a_dead_cluster_is_no_obstacle(own: Callable[..., Cluster]) -> None:
+    cluster = own()
+    cluster.kill()
+    again = own(name=cluster.spec.name)
     assert again.node_states() == ["idle", "idle"]
+
+
+def test_kill_9_of_up_leaves_a_cluster_that_is_written_down_or_none() -> None:
+    """Killed at a moment of its own in each round; what it left is found by its name and goes down."""
+    name = f"cut-{os.getpid()}"
+    folder = paths.cluster_folder(name)
+    words = [sys.executable, "-m", "tiresias", "sandbox", "up", "--name", name, "--nodes", "1"]
+    for moment in (0.15, 0.2, 0.25, 0.3, 0.5):
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL, start_new_session=True) as up:
+            time.sleep(moment)
+            up.kill()
+        wait_for(
+            lambda: (folder / "cluster.json").exists() or not living(folder), lambda: f"left: {living(folder)}", 20
+        )
+        for cluster in Cluster.all():
+            if cluster.spec.name == name:
+                cluster.down()
+        Cluster.remove_dead(name)
+        wait_for(lambda: not living(folder), lambda: f"left: {living(folder)}", 20)
 
 
 def test_two_clusters_side_by_side_know_nothing_of_each_other(own: Callable[..., Cluster]) -> None:
@@ -281,6 +313,13 @@ def test_two_clusters_side_by_side_know_nothing_of_each_other(own: Callable[...,
     assert len(two.node_states()) == 3
     two.down()
     assert state(one, job).startswith("PENDING")
+
+
+@pytest.mark.parametrize("name", ["../x", "", "a/b", "x" * 41, "a b", "."])
+def test_a_name_leads_nowhere_else(name: str) -> None:
+    for use in (Cluster.find, Cluster.remove_dead, lambda name: ClusterSpec(name=name)):
+        with pytest.raises(UsageError, match="use at most 40 letters"):
+            use(name)
 
 
 def test_a_name_is_taken_once(own: Callable[..., Cluster]) -> None:
