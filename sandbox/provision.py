@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import shutil
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def provision(spec: ClusterSpec, folder: Path) -> None:
         (folder / "home" / user).mkdir()
     key = folder / "munge/munge.key"
     key.touch(mode=0o600)
-    key.write_bytes(secrets.token_bytes(128))
+    key.write_bytes(os.urandom(128))
     _configuration(spec, folder / "etc")
 
 

@@ -249,6 +249,24 @@ def test_a_daemon_that_hangs_delays_no_job(own: Callable[..., Cluster]) -> None:
         cluster.run(["pkill", "-9", "-f", "poke.sock"], check=False)
 
 
+HOLD = "function slurm_job_submit(job, parts, uid) job.priority = 0 return slurm.SUCCESS end\n" \
+       "function slurm_job_modify(job, record, parts, uid) return slurm.SUCCESS end\n"  # fmt: skip
+
+
+def test_a_hold_by_job_submit_is_the_users_own_until_an_operator_holds(own: Callable[..., Cluster]) -> None:
+    """Why the controller holds each new job again: what job_submit.lua holds, the owner may release."""
+    cluster = own(settings={"JobSubmitPlugins": "lua"})
+    (cluster.folder / "etc/job_submit.lua").write_text(HOLD)
+    cluster.run(["scontrol", "reconfigure"])
+    job = submit(cluster, "--partition=other", "--wrap", "true")
+    assert state(cluster, job) == "PENDING JobHeldUser"
+    cluster.run(["scontrol", "hold", job], user="slurm")
+    assert state(cluster, job) == "PENDING JobHeldAdmin"
+    assert cluster.run(["scontrol", "release", job], user="alice", check=False).returncode == 1
+    cluster.run(["scontrol", "release", job], user="slurm")
+    wait_state(cluster, job, "COMPLETED")
+
+
 def test_poke_without_a_daemon_is_harmless(cluster: Cluster) -> None:
     assert cluster.run(["/opt/tiresias/etc/poke.sh"], user="slurm").returncode == 0
 
