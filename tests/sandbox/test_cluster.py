@@ -353,6 +353,7 @@ def test_a_slurm_that_does_not_start_is_explained_in_one_line() -> None:
         Cluster.up(spec)
     assert "\n" not in str(error.value)
     assert spec.name not in [cluster.spec.name for cluster in Cluster.all()]
+    assert Cluster.remove_dead(spec.name)  # its logs were kept
 
 
 def test_status_lists_what_is_up(cluster: Cluster) -> None:
