@@ -23,17 +23,20 @@ _PLAIN_FEATURES = re.compile(r"[\w.:-]+(&[\w.:-]+)*")
 
 @dataclass(slots=True)
 class Reports:
-    """What jobs say of themselves, read from their control folders. A run that was ready stays ready, so that a steady cluster
-    costs no reads."""
+    """What jobs say of themselves, read from their control folders once a cycle. A run that was ready stays ready, so that
+    a steady cluster costs no reads."""
 
     root: Path
     _ready: dict[str, control.JobReport] = field(default_factory=dict)
+    _others: dict[str, control.JobReport] = field(default_factory=dict)  # of this cycle
 
     def of(self, job: SlurmJob) -> control.JobReport:
         known = self._ready.get(job.id)
         if known and known.restart == job.restarts:
             return known
-        found = self.fresh(job.id, job.uid)
+        if job.id not in self._others:
+            self._others[job.id] = self.fresh(job.id, job.uid)
+        found = self._others[job.id]
         if found.ready and found.restart == job.restarts:
             self._ready[job.id] = found
         return found
@@ -41,7 +44,9 @@ class Reports:
     def fresh(self, job_id: str, uid: int) -> control.JobReport:
         return control.report(self.root, uid, job_id)
 
-    def forget(self, alive: Mapping[str, object]) -> None:
+    def begin_cycle(self, alive: Mapping[str, object]) -> None:
+        """What was not ready is read again; what has ended is forgotten."""
+        self._others.clear()
         for job_id in [one for one in self._ready if one not in alive]:
             del self._ready[job_id]
 
@@ -53,7 +58,7 @@ class Observer:
 
     def observe(self, slurm: SlurmSnapshot, managed: Sequence[SlurmJob], intents: Mapping[str, Intent]) -> Snapshot:
         """`managed`: the live jobs that the ledger returned for this snapshot. `intents`: open ones by job id."""
-        self.reports.forget(self._ledger.jobs)
+        self.reports.begin_cycle(self._ledger.jobs)
         shown = [job for job in managed if self._competes(job) and not _cleaned_up_soon(job, slurm.time)]
         nodes = [node for node in slurm.nodes if set(node.partitions) & set(self._config.partitions)]
         row_of = {node.name: row for row, node in enumerate(nodes)}

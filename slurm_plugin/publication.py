@@ -31,6 +31,7 @@ PHASES = {
     "start": "starting",
 }
 SHOWN_DECISIONS = 50
+STATES = {int(state): state.name for state in State}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,11 @@ class Publisher:
             self._rendered = (newest, status(newest))
         return self._rendered[1]
 
+    def _reason(self, job_id: str) -> str:
+        """Why Slurm lets a job wait, in its own word."""
+        jobs = self._newest.slurm.jobs if self._newest else ()
+        return next((job.reason for job in jobs if job.id == job_id), "nothing")
+
     def _explain(self, job_id: str) -> dict[str, Any]:
         shown = [job for job in self._status()["jobs"] if job["id"] == job_id]
         try:
@@ -88,7 +94,7 @@ class Publisher:
         if row is None:
             raise TiresiasError(f"job {job_id}: not known here; jobs outside the managed partitions are Slurm's alone")
         return {
-            "job": shown[0] if shown else _ended(row),
+            "job": shown[0] if shown else _aside(row, self._reason(job_id)),
             "runs": [
                 {
                     "restart": run.restart,
@@ -122,26 +128,32 @@ def status(newest: Publication) -> dict[str, Any]:
 
 
 def _jobs(newest: Publication) -> list[dict[str, Any]]:
-    snapshot, plan = newest.snapshot, newest.plan
-    row_of = {job_id: row for row, job_id in enumerate(snapshot.jobs.id)}
-    shown = [(row_of[job.id], job) for job in newest.slurm.jobs if job.id in row_of]
-    order = sorted(shown, key=lambda pair: (snapshot.jobs.state[pair[0]] == State.WAITING, plan.rank[pair[0]]))
-    return [_job(newest, row, job) for row, job in order]
+    """Holders of GPUs first, then those who wait, each in the order of the walk. Ten thousand a time: lists, not arrays."""
+    jobs, plan = newest.snapshot.jobs, newest.plan
+    record_of = {job.id: job for job in newest.slurm.jobs}
+    order = np.lexsort((plan.rank, jobs.state == State.WAITING))
+    columns = (
+        order, jobs.state[order], plan.queue[order], plan.rank[order], jobs.attained[order].round(3),
+        jobs.ran[order].round(3), jobs.waited[order].round(3), jobs.submit[order], jobs.movable[order],
+    )  # fmt: skip
+    return [
+        _job(newest, record_of[jobs.id[row[0]]], *row) for row in zip(*(one.tolist() for one in columns), strict=True)
+    ]
 
 
-def _job(newest: Publication, row: int, job: SlurmJob) -> dict[str, Any]:
-    jobs, plan, known = newest.snapshot.jobs, newest.plan, newest.rows.get(job.id)
-    unmovable = newest.unmovable.get(job.id, "")
+def _job(
+    newest: Publication, job: SlurmJob, row: int, state: int, queue: int, rank: int, attained: float, ran: float,
+    waited: float, submit: float, movable: bool,
+) -> dict[str, Any]:  # fmt: skip
+    known, unmovable = newest.rows.get(job.id), newest.unmovable.get(job.id, "")
+    why = reason(newest.plan, newest.snapshot, row)
     return {
         "id": job.id, "name": job.name, "user": job.user, "partition": job.partition, "gpus": job.gpus,
-        "state": State(jobs.state[row]).name, "queue": int(plan.queue[row]), "rank": int(plan.rank[row]),
-        "attained": float(jobs.attained[row]), "ran": float(jobs.ran[row]), "waited": float(jobs.waited[row]),
-        "submit_time": float(jobs.submit[row]), "start_time": job.start_time if job.shares else 0,
+        "state": STATES[state], "queue": queue, "rank": rank, "attained": attained, "ran": ran, "waited": waited,
+        "submit_time": submit, "start_time": job.start_time if job.shares else 0,
         "nodes": [[share.node, share.gpus] for share in job.shares], "restarts": job.restarts,
-        "preemptions": known.preemptions if known else 0,
-        "preemptable": bool(jobs.movable[row]), "step": newest.steps.get(job.id, -1),
-        "phase": newest.phases.get(job.id, ""),
-        "why": reason(plan, newest.snapshot, row) + (f"; {unmovable}" if unmovable else ""),
+        "preemptions": known.preemptions if known else 0, "preemptable": movable, "step": newest.steps.get(job.id, -1),
+        "phase": newest.phases.get(job.id, ""), "why": f"{why}; {unmovable}" if unmovable else why,
     }  # fmt: skip
 
 
@@ -185,13 +197,12 @@ def _decision(one: Decision) -> dict[str, Any]:
     return {"time": one.time, "job": one.id, "action": one.action, "why": one.why}
 
 
-def _ended(row: JobRow) -> dict[str, Any]:
-    """A job that no longer competes: ended, held by its owner, or waiting for a dependency."""
-    state = "ENDED" if row.ended else "NOT COMPETING"
+def _aside(row: JobRow, slurm_says: str) -> dict[str, Any]:
+    """A job that does not compete: ended, held by its owner or an admin, or waiting for a dependency."""
     return {
         "id": row.id,
-        "state": state,
+        "state": "ENDED" if row.ended else "NOT COMPETING",
         "submit_time": row.submit,
         "preemptions": row.preemptions,
-        "why": row.unmovable,
+        "why": row.unmovable if row.ended else f"waits for others than us: Slurm says {slurm_says}",
     }

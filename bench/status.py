@@ -1,0 +1,131 @@
+"""How long the controller takes to answer `status` on a large cluster. One core; prints JSON.
+
+    python bench/status.py [--jobs 10000] [--nodes 2000] [--repeat 20]
+
+answer    the first viewer after a cycle: the dictionary is made and encoded; further ones get the same bytes
+make      of it, the dictionary
+cycle     what the controller itself does between Slurm's answer and its own calls: ledger, observe, decide, publish
+Milliseconds of this process on a processor. The records are made up, and no job has a control folder; the journal, the
+ledger and the policy are the controller's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tiresias.scheduler.decide import decide
+from tiresias.slurm_plugin.backends.protocol import NodeShare, SlurmJob, SlurmNode, SlurmSnapshot
+from tiresias.slurm_plugin.config import Config
+from tiresias.slurm_plugin.journal import Journal
+from tiresias.slurm_plugin.ledger import Ledger
+from tiresias.slurm_plugin.observe import Observer
+from tiresias.slurm_plugin.publication import Publication, Publisher
+
+GPUS_PER_NODE = 8
+SIZES = np.repeat([1, 2, 4, 8], [50, 8, 17, 25])  # percent of the jobs; none spans nodes here
+NOW = 1_800_000_000
+WAITING = SlurmJob(
+    id="1", raw_id=1, array_id=0, het_id=0, name="train-resnet50", user="alice", uid=1001, account="science",
+    partition="gpu", state="PENDING", completing=False, reason="JobHeldAdmin", priority=0, restarts=0, submit_time=NOW,
+    begin_time=NOW, start_time=0, end_time=0, time_limit=86400, gpus=1, gpu_type="", gpus_per_node=0, min_nodes=1,
+    max_nodes=1, cpus=1, memory_per_node=0, memory_per_cpu=500, features="", required_nodes=(), excluded_nodes=(),
+    shares=(), requeue=True, batch=True, reservation="", dependency="", exit_code=-1,
+)  # fmt: skip
+NODE = SlurmNode(
+    name="", state="MIXED", flags=frozenset(), reason="", gpus=GPUS_PER_NODE, gpus_allocated=0, gpu_type="", cpus=128,
+    cpus_allocated=0, memory=1_000_000, memory_allocated=0, features=("rack1",), partitions=("gpu",),
+)  # fmt: skip
+
+
+def snapshot(jobs: int, nodes: int) -> SlurmSnapshot:
+    """Jobs fill the nodes one after the other, to the last GPU; the rest waits."""
+    rng = np.random.default_rng(1)
+    free = [GPUS_PER_NODE] * nodes
+    made, node = [], 0
+    for number, gpus in enumerate(rng.choice(SIZES, jobs).tolist(), 1):
+        node += node < nodes and not free[node]
+        gpus = min(gpus, free[node]) if node < nodes else gpus
+        submit = NOW - int(rng.integers(1, 90_000))
+        job = replace(WAITING, id=str(number), raw_id=number, gpus=gpus, cpus=4 * gpus, submit_time=submit)
+        if node < nodes:
+            free[node] -= gpus
+            share = NodeShare(f"node{node:04d}", gpus, 4 * gpus, 2000 * gpus)
+            job = replace(job, state="RUNNING", priority=1, start_time=job.submit_time + 60, shares=(share,))
+        made.append(job)
+    return SlurmSnapshot(NOW, tuple(made), tuple(replace(NODE, name=f"node{row:04d}") for row in range(nodes)))
+
+
+def milliseconds(call: Callable[[], object], repeat: int) -> dict[str, float]:
+    found = []
+    for _ in range(repeat):
+        began = time.process_time()
+        call()
+        found.append(1e3 * (time.process_time() - began))
+    return {"median_ms": round(statistics.median(found), 2), "max_ms": round(max(found), 2)}
+
+
+class Centre:
+    def __init__(self, folder: Path, jobs: int, nodes: int) -> None:
+        self.slurm = snapshot(jobs, nodes)
+        config = Config()
+        self.config = replace(config, paths=replace(config.paths, control=folder))
+        self.journal = Journal(folder)
+        self.ledger = Ledger(self.journal, self.config.partitions)
+        self.observer = Observer(self.config, self.ledger)
+        self.publisher = Publisher(self.journal.path)
+        self.ledger.apply(self.slurm)
+        for row in self.ledger.jobs.values():
+            row.held = True
+
+    def cycle(self) -> None:
+        managed = self.ledger.apply(self.slurm)
+        seen = self.observer.observe(self.slurm, managed, {})
+        plan = decide(seen, self.config.policy)
+        about = {"cluster": "bench", "mode": "exact", "alarms": []}
+        rows: Mapping[str, Any] = dict(self.ledger.jobs)
+        self.publisher.publish(Publication(about, self.slurm, seen, plan, rows, {}, {}, {}, (), self.config))
+
+    def answer(self) -> bytes:
+        return json.dumps(self.publisher.answer({"op": "status"})).encode()
+
+    def first_answer(self) -> bytes:
+        self.publisher.publish(replace(self.publisher._newest))  # type: ignore[type-var]
+        return self.answer()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jobs", type=int, default=10_000)
+    parser.add_argument("--nodes", type=int, default=2_000)
+    parser.add_argument("--repeat", type=int, default=20)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        centre = Centre(Path(folder), args.jobs, args.nodes)
+        result = {
+            "jobs": args.jobs, "nodes": args.nodes, "python": platform.python_version(), "machine": platform.machine(),
+            "running": sum(job.state == "RUNNING" for job in centre.slurm.jobs),
+            "cycle": milliseconds(centre.cycle, args.repeat),
+            "answer": milliseconds(centre.first_answer, args.repeat),
+            "make": milliseconds(
+                lambda: (centre.publisher.publish(replace(centre.publisher._newest)), centre.publisher.answer({"op": "status"})),  # type: ignore[type-var]
+                args.repeat,
+            ),
+            "bytes": len(centre.answer()),
+        }  # fmt: skip
+        centre.journal.close()
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()
