@@ -32,7 +32,7 @@ def reason(plan: Plan, snapshot: Snapshot, row: int) -> str:
 
 
 def _why_it_waits(plan: Plan, snapshot: Snapshot, row: int) -> str:
-    jobs, total = snapshot.jobs, int(snapshot.nodes.gpus.sum())
+    jobs, total = snapshot.jobs, _total_gpus(snapshot)
     if jobs.gpus[row] > total:
         return f"can never run here: it asks for {jobs.gpus[row]} GPUs, the managed nodes have {total}"
     if not jobs.eligible[row]:
@@ -62,6 +62,11 @@ def _places(seat: Start) -> str:
 
 def _gpus(count: int) -> str:
     return f"{count} GPU{'s' if count > 1 else ''}"
+
+
+@lru_cache(maxsize=4)
+def _total_gpus(snapshot: Snapshot) -> int:
+    return int(snapshot.nodes.gpus.sum())
 
 
 @lru_cache(maxsize=4)
