@@ -17,7 +17,7 @@ POLICIES ?= las,slurm-fifo
 TRACE ?= $(wildcard ../shared/data/testbed480_seed1.csv)
 OUT := demo-out
 
-.PHONY: demo test lint venv bench clean system
+.PHONY: demo test trees lint venv bench clean system
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.runs
@@ -27,8 +27,14 @@ demo: $(VENV)/.runs
 	$(VENV)/bin/tiresias sandbox replay $$trace --policy $(POLICIES) --jobs $(JOBS) --compress $(COMPRESS) \
 	  --time-scale $(TIME_SCALE) --json $(OUT)/result.json
 
-test: lint
+test: lint trees
 	$(VENV)/bin/python -m pytest
+
+# The Debian trees that the tests need, built before any test's clock runs. What cannot be built, the tests tell.
+trees: $(VENV)/.develops
+	-@$(VENV)/bin/python -c "from tiresias.sandbox import pyslurm_layer, rootfs; \
+	  trees = (('forky', False), ('forky', True), ('trixie', False), ('bookworm', False)); \
+	  [pyslurm_layer.ensure(rootfs.ensure(suite, accounting=accounting, say=print), say=print) for suite, accounting in trees]"
 
 lint: $(VENV)/.develops
 	$(VENV)/bin/ruff check .
