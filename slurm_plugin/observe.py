@@ -125,9 +125,13 @@ class Observer:
     ) -> Jobs:
         rows = [self._ledger.jobs[job.id] for job in shown]
         states = [_state(job, intents.get(job.id)) for job in shown]
+        tick = float(int(now))  # as Slurm will count when the run ends: no job gets service back for being preempted
         served = [
             service(
-                [(run.start, run.end or now, run.gpus) for run in self._ledger.runs_of(row)], row.submit, row.reset, now
+                [(run.start, run.end or max(tick, run.start), run.gpus) for run in self._ledger.runs_of(row)],
+                row.submit,
+                row.reset,
+                now,
             )
             for row in rows
         ]

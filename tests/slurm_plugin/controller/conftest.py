@@ -30,7 +30,7 @@ ROOTS = {
 USUAL: dict[str, dict[str, Any]] = {
     "": {"mode": "exact", "partitions": ["gpu"], "period": 0.5, "poll": 0.05},
     "paths": {"run": "/run/tiresias", "control": ROOTS["TIRESIAS_CONTROL_ROOT"], "checkpoints": ROOTS["TIRESIAS_CHECKPOINT_ROOT"]},
-    "policy": {"name": "las", "thresholds": [4.0], "min_run": 0.5},
+    "policy": {"name": "las", "thresholds": [6.0], "min_run": 1.0},
     "preemption": {"deadline": 20.0, "start_timeout": 3.0, "backoff": 1.0},
 }  # fmt: skip
 PATIENCE = 60.0
@@ -90,10 +90,12 @@ class Centre:
         if self._process is None:
             return 0
         self.cluster.run(["pkill", f"-{how}", "-f", "tiresias controller"], check=False)
+        process, self._process = self._process, None
         try:
-            return self._process.wait(PATIENCE)
-        finally:
-            self._process = None
+            return process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.cluster.run(["pkill", "-KILL", "-f", "tiresias controller"], check=False)
+            raise AssertionError("\n".join(["the controller does not stop", *self.log()[-15:]])) from None
 
     @property
     def exit_code(self) -> int | None:

@@ -25,6 +25,6 @@ def test_start_preempt_finish(walk: Any) -> None:
     walk.trains(whale)
     small = walk.submit(command="sleep 1", user="bob")
     walk.reaches(small, "COMPLETED")
-    assert walk.reaches(whale, "COMPLETED")["Restarts"] == "1"
+    assert walk.reaches(whale, "COMPLETED")["Restarts"] == "1", "\n".join(walk.last_state([whale]))
     assert "done at step 80" in walk.output(whale)
     assert [len(walk.said(whale, action)) for action in ("start", "running", "preempt", "parked")] == [2, 2, 1, 1]
