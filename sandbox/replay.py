@@ -76,9 +76,9 @@ class Replay:
         self.started = self._moved = start
         plans: dict[str, list[str]] = {user: [] for user in USERS}
         for row, job in enumerate(self.jobs):
-            user, command = replay_setup.submission(job, row, self.policy, self.options)
+            user, name, command = replay_setup.submission(job, row, self.policy, self.options)
             at = start + job.submit_time / self.options.time_scale
-            plans[user].append(json.dumps({"job": job.job_id, "at": at, "command": command}))
+            plans[user].append(json.dumps({"job": job.job_id, "at": at, "name": name, "command": command}))
         for user, plan in plans.items():
             self._submit(user, plan)
 

@@ -104,23 +104,23 @@ backoff = 5.0
 """
 
 
-def submission(job: TraceJob, row: int, policy: str, options: Options) -> tuple[str, list[str]]:
-    """(user, command line that submits it): every GPU comes with one task and one CPU, on whatever nodes."""
+def submission(job: TraceJob, row: int, policy: str, options: Options) -> tuple[str, str, list[str]]:
+    """(user, name, command line that submits it): every GPU comes with one task and one CPU, on whatever nodes."""
     gpus, model = str(job.num_gpus), job.model.lower() if job.model.lower() in MODELS else DEFAULT
+    name = f"{model}-{job.job_id}"
     sbatch = [
-        "--parsable", f"--job-name={model}-{job.job_id}", f"--gpus={gpus}", f"--ntasks={gpus}", "--cpus-per-task=1",
+        "--parsable", f"--job-name={name}", f"--gpus={gpus}", f"--ntasks={gpus}", "--cpus-per-task=1",
         "--gpus-per-task=1", f"--time={time_limit(job, options)}", f"--output={FOLDER}/output/%j.out",
     ]  # fmt: skip
     trainer = [
         "--job", job.job_id, "--model", model, "--gpus", gpus, "--seconds", str(job.duration),
         "--time-scale", str(options.time_scale), "--gpus-per-node", str(options.gpus_per_node),
         "--checkpoint-every", str(CHECKPOINT_EVERY / options.time_scale), "--results", f"{FOLDER}/results",
-        *([] if options.placement_effect else ["--no-placement-effect"]),
     ]  # fmt: skip
-    if policy in OURS:
-        return USERS[row % len(USERS)], ["tsbatch", *sbatch, f"{FOLDER}/job.sh", *trainer]
-    checkpoints = ["--checkpoints", f"{FOLDER}/checkpoints/{job.job_id}"]
-    return USERS[row % len(USERS)], ["sbatch", *sbatch, f"{FOLDER}/job.sh", *trainer, *checkpoints]
+    program, own = "tsbatch", []
+    if policy in STOCK:
+        program, own = "sbatch", ["--checkpoints", f"{FOLDER}/checkpoints/{job.job_id}"]
+    return USERS[row % len(USERS)], name, [program, *sbatch, f"{FOLDER}/job.sh", *trainer, *own]
 
 
 def time_limit(job: TraceJob, options: Options) -> int:

@@ -2,8 +2,11 @@
 
     python3 -m tiresias.sandbox.replay_submitter PLAN.jsonl LOG.jsonl
 
-A line of PLAN: {"job": "7", "at": epoch seconds, "command": ["sbatch", ...]}, in order of time. A line of LOG for each:
-{"job": "7", "time": epoch seconds before the submission, "id": "123", "error": ""}.
+A line of PLAN: {"job": "7", "at": epoch seconds, "name": the job's own name, "command": ["sbatch", ...]}, in order of time. A
+line of LOG for each: {"job": "7", "time": epoch seconds before the submission, "id": "123", "error": ""}.
+
+A submission that fails is tried again, as a user would while slurmctld is away, but not before a look whether it was accepted after
+all: when the connection breaks after the request nobody tells sbatch.
 """
 
 from __future__ import annotations
@@ -17,9 +20,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from tiresias.wrappers import tsbatch
+
+RETRIES = 10
+PAUSE = 1.0  # seconds before each
 
 
 def main(argv: list[str]) -> int:
@@ -28,11 +34,28 @@ def main(argv: list[str]) -> int:
         for line in plan.read_text().splitlines():
             entry = json.loads(line)
             time.sleep(max(0.0, entry["at"] - time.time()))
-            print(json.dumps({"job": entry["job"], "time": time.time(), **_submit(entry["command"])}), file=out)
+            print(json.dumps({"job": entry["job"], "time": time.time(), **_submit(entry)}), file=out)
     return 0
 
 
-def _submit(command: list[str]) -> dict[str, str]:
+def _submit(entry: dict[str, Any]) -> dict[str, str]:
+    answer = _try(entry["command"])
+    for _ in range(RETRIES):
+        if not answer["error"]:
+            break
+        time.sleep(PAUSE)
+        found = _accepted(entry["name"])
+        answer = {"id": found, "error": ""} if found else _try(entry["command"])
+    return answer
+
+
+def _accepted(name: str) -> str:
+    """The id of the job of this name, ended or not; "" if there is none or nobody answers."""
+    command = ["squeue", "--noheader", "--states=all", f"--name={name}", "--format=%i"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.partition("\n")[0].strip()
+
+
+def _try(command: list[str]) -> dict[str, str]:
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         with _standard_streams(out.fileno(), err.fileno()):
             # tsbatch runs in this process: starting a Python for each job would cost more than all the rest

@@ -72,7 +72,7 @@ def table(summaries: Mapping[str, Summary], baseline: str, labels: Mapping[str, 
     """One column a policy, one more for each ratio to the baseline."""
     against = ratios(summaries, baseline)
     result = Table()
-    result.add_column("")
+    result.add_column("", no_wrap=True)
     for name in summaries:
         result.add_column(labels.get(name, name), justify="right")
     for name in against:

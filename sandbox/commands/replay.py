@@ -31,6 +31,8 @@ from tiresias.sandbox.replay_setup import LABELS, Options
 from tiresias.sandbox.rootfs import SUITES
 from tiresias.simulator.trace import read_trace
 
+TABLE_WIDTH = 120  # a table that is broken by the terminal is read more easily than one that is squeezed
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     default = Options()
@@ -120,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
         args.json.write_text(json.dumps(_document(outcomes, baseline, args), indent=2) + "\n")
     print(f"{len(jobs)} jobs of {args.trace.name} on {options.nodes} nodes x {options.gpus_per_node} GPUs.", end=" ")
     print(f"Times are seconds of the trace: measured x {options.time_scale:g}.")
-    Console().print(report.table(outcomes, baseline, LABELS))
+    Console(width=max(Console().width, TABLE_WIDTH)).print(report.table(outcomes, baseline, LABELS))
     for line in (broken := report.broken(outcomes)):
         console.print(f"BROKEN: {line}", style="bold red", highlight=False)
     return 1 if broken else 0

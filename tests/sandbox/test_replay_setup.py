@@ -28,16 +28,16 @@ def test_the_controller_takes_the_config(policy: str, tmp_path: Path) -> None:
 
 def test_ours_go_through_tsbatch_and_stock_through_sbatch() -> None:
     for policy in LABELS:
-        user, command = replay_setup.submission(JOBS[0], 0, policy, Options())
-        assert user == "alice"
+        user, name, command = replay_setup.submission(JOBS[0], 0, policy, Options())
+        assert (user, name) == ("alice", "vgg19-a")
         assert command[0] == ("tsbatch" if policy in OURS else "sbatch")
         assert {"--gpus=8", "--ntasks=8", "--gpus-per-task=1", "--time=8"} <= set(command)
         assert command[command.index("--seconds") + 1] == "7200.0"
 
 
 def test_a_model_that_we_do_not_know_becomes_one_that_we_do() -> None:
-    user, command = replay_setup.submission(JOBS[1], 1, "las", Options())
-    assert user == "bob"
+    user, name, command = replay_setup.submission(JOBS[1], 1, "las", Options())
+    assert (user, name) == ("bob", "resnet50-b")
     assert command[command.index("--model") + 1] == "resnet50"
 
 

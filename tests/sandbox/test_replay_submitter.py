@@ -11,20 +11,27 @@ from pathlib import Path
 from typing import Any
 
 SBATCH = """#!/bin/sh
-case "$*" in *refuse*) echo "sbatch: error: no such partition" >&2; exit 1;; esac
 echo "$*" >> {calls}
+case "$*" in *refuse*) echo "sbatch: error: no such partition" >&2; exit 1;; esac
+case "$*" in *late*) [ $(grep -c late {calls}) = 3 ] || exit 1;; esac
+case "$*" in *lost*) echo lost >> {accepted}; exit 1;; esac
 echo "12;cluster"
+"""
+SQUEUE = """#!/bin/sh
+case "$*" in *--name=lost*) grep -q lost {accepted} && echo 34;; esac
 """
 
 
 def submit(folder: Path, *entries: dict[str, Any]) -> list[dict[str, Any]]:
-    program = folder / "bin/sbatch"
-    program.parent.mkdir()
-    program.write_text(SBATCH.format(calls=folder / "calls"))
-    program.chmod(0o755)
-    (folder / "plan").write_text("\n".join(json.dumps(entry) for entry in entries))
-    environment = os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}", "HOME": str(folder)}
-    command = [sys.executable, "-m", "tiresias.sandbox.replay_submitter", str(folder / "plan"), str(folder / "log")]
+    """The log, one entry for each of `entries`; the time between tries is cut short."""
+    (folder / "bin").mkdir()
+    for name, text in (("sbatch", SBATCH), ("squeue", SQUEUE)):
+        (folder / "bin" / name).write_text(text.format(calls=folder / "calls", accepted=folder / "accepted"))
+        (folder / "bin" / name).chmod(0o755)
+    (folder / "plan").write_text("\n".join(json.dumps({"name": entry["job"]} | entry) for entry in entries))
+    environment = os.environ | {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "HOME": str(folder)}
+    program = "import sys; from tiresias.sandbox import replay_submitter as it; it.PAUSE = 0.01; it.main(sys.argv[1:])"
+    command = [sys.executable, "-c", program, str(folder / "plan"), str(folder / "log")]
     subprocess.run(command, env=environment, check=True, timeout=60, stdin=subprocess.DEVNULL)
     return [json.loads(line) for line in (folder / "log").read_text().splitlines()]
 
@@ -53,6 +60,17 @@ def test_a_refusal_is_told_and_the_others_go_on(tmp_path: Path) -> None:
     )
     assert (log[0]["error"], log[0]["id"]) == ("sbatch: error: no such partition", "")
     assert (log[1]["error"], log[1]["id"]) == ("", "12")
+
+
+def test_a_submission_that_fails_is_tried_again(tmp_path: Path) -> None:
+    (entry,) = submit(tmp_path, {"job": "late", "at": 0, "command": ["sbatch", "late"]})
+    assert (entry["id"], entry["error"]) == ("12", "")
+
+
+def test_one_that_was_accepted_unheard_is_not_submitted_twice(tmp_path: Path) -> None:
+    (entry,) = submit(tmp_path, {"job": "lost", "at": 0, "command": ["sbatch", "lost"]})
+    assert (entry["id"], entry["error"]) == ("34", "")
+    assert (tmp_path / "calls").read_text().splitlines() == ["lost"]
 
 
 def test_jobs_wait_for_their_moment(tmp_path: Path) -> None:
