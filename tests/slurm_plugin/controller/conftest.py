@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -89,12 +90,13 @@ class Centre:
         """The controller's exit code."""
         if self._process is None:
             return 0
-        self.cluster.run(["pkill", f"-{how}", "-f", "tiresias controller"], check=False)
         process, self._process = self._process, None
+        if process.poll() is None:
+            _signal(process, how)
         try:
             return process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
-            self.cluster.run(["pkill", "-KILL", "-f", "tiresias controller"], check=False)
+            _signal(process, "KILL")
             raise AssertionError("\n".join(["the controller does not stop", *self.log()[-15:]])) from None
 
     @property
@@ -219,6 +221,12 @@ class Centre:
             assert time.monotonic() < deadline, f"jobs of the last test do not end: {left}"
             self.cluster.run(["scancel", "--quiet", *left], check=False)
             self.cluster.run(["scancel", "--quiet", "--signal=KILL", "--full", *left], check=False)
+
+
+def _signal(process: subprocess.Popen[Any], name: str) -> None:
+    """To the program under nsenter, which waits for it in the cluster's PID namespace."""
+    for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+        os.kill(int(child), signal.Signals[f"SIG{name}"])
 
 
 def _toml(value: Any) -> str:

@@ -1,0 +1,93 @@
+"""What `decide` is shown of Slurm's records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
+from tiresias.slurm_plugin.config import Config
+from tiresias.slurm_plugin.journal import Journal
+from tiresias.slurm_plugin.ledger import Avoided, Ledger
+from tiresias.slurm_plugin.observe import Observer
+
+Make = Callable[..., SlurmJob]
+NODES = tuple(
+    SlurmNode(
+        name=name, state="IDLE", flags=frozenset(), reason="", gpus=4, gpus_allocated=0, gpu_type="", cpus=16,
+        cpus_allocated=0, memory=64000, memory_allocated=0, features=(), partitions=("gpu",),
+    )
+    for name in ("gpu01", "gpu02")
+)  # fmt: skip
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    journal = Journal(tmp_path)
+    yield journal
+    journal.close()
+
+
+@pytest.fixture
+def ledger(journal: Journal) -> Ledger:
+    return Ledger(journal, ["gpu"])
+
+
+def attained(ledger: Ledger, time: float, job: SlurmJob) -> float:
+    slurm = SlurmSnapshot(time, (job,), NODES)
+    return float(Observer(Config(), ledger).observe(slurm, ledger.apply(slurm), {}).jobs.attained[0])
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ran=st.floats(0, 5000), saving=st.floats(0, 5))
+def test_no_job_gets_service_back_for_being_preempted(
+    tmp_path_factory: pytest.TempPathFactory, pending: Make, running: Make, ran: float, saving: float
+) -> None:
+    """Slurm's times are whole seconds, ours are not."""
+    journal = Journal(tmp_path_factory.mktemp("state"))
+    ledger, end = Ledger(journal, ["gpu"]), int(1000 + ran + saving)
+    before = attained(ledger, 1000 + ran, running(1000))
+    waiting = pending(restarts=1, submit_time=end, end_time=end)
+    ledger_after = attained(ledger, 1001 + ran + saving, replace(waiting, priority=1))
+    journal.close()
+    assert ledger_after >= before
+
+
+def excluded(ledger: Ledger, time: float, job: SlurmJob) -> frozenset[str]:
+    slurm = SlurmSnapshot(time, (job,), NODES)
+    return Observer(Config(), ledger).observe(slurm, ledger.apply(slurm), {}).jobs.request[0].excluded
+
+
+def test_nodes_that_failed_a_job_come_last_where_the_others_are_enough(ledger: Ledger, pending: Make) -> None:
+    small, large = pending(priority=1), pending(id="2", gpus=8, priority=1)
+    for job in (small, large):
+        ledger.avoids[job.id] = Avoided(frozenset({"gpu01"}), until=1100)
+    assert excluded(ledger, 1050, small) == {"gpu01"}
+    assert excluded(ledger, 1050, large) == frozenset()
+    ledger.avoids["1"] = Avoided(frozenset({"gpu01"}), until=1100)
+    assert excluded(ledger, 1100, small) == frozenset()
+
+
+def test_reserved_nodes_have_no_room(ledger: Ledger, pending: Make) -> None:
+    reserved = replace(NODES[0], flags=frozenset({"RESERVED"}))
+    slurm = SlurmSnapshot(1001, (pending(priority=1),), (reserved, NODES[1]))
+    found = Observer(Config(), ledger).observe(slurm, ledger.apply(slurm), {}).nodes
+    assert (found.usable.tolist(), found.free.tolist()) == ([False, True], [0, 4])
+
+
+def test_what_others_keep_waiting_does_not_compete(ledger: Ledger, pending: Make) -> None:
+    kept = [
+        pending(id="1", reason="JobHeldUser"),
+        pending(id="2"),  # an admin's hold: we placed none
+        pending(id="3", priority=1, dependency="afterok:1"),
+    ]
+    slurm = SlurmSnapshot(1001, (*kept, pending(id="4", priority=1)), NODES)
+    managed = ledger.apply(slurm)
+    observer = Observer(Config(), ledger)
+    assert observer.observe(slurm, managed, {}).jobs.id == ("4",)
+    assert [job.id for job in observer.waiting(managed, 1001)] == ["4"]
