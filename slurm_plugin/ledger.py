@@ -120,6 +120,9 @@ class Ledger:
     def _open(self, row: JobRow, job: SlurmJob) -> RunRow:
         nodes = ",".join(f"{share.node}:{share.gpus}" for share in job.shares)
         run = RunRow(row.key, job.restarts, float(job.start_time), 0.0, job.gpus, nodes)
+        for earlier in self.runs[row.key].values():
+            if earlier.end > run.start:  # a requeue by others ended at a second before we saw it
+                self._close(earlier, run.start)
         self.runs[row.key][job.restarts] = run
         self._journal.save_run(run)
         if row.unmovable:

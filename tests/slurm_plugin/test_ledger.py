@@ -67,6 +67,14 @@ def test_a_requeue_that_nobody_watched_closes_the_run(ledger: Ledger, pending: M
     assert periods(ledger) == [(1005, 1099)]
 
 
+def test_runs_of_a_job_never_overlap(ledger: Ledger, pending: Make, running: Make) -> None:
+    """Of a requeue by others only the moment is known at which it was seen."""
+    see(ledger, 1010, running(1005))
+    see(ledger, 1100, pending(restarts=1, completing=True, end_time=1100))
+    see(ledger, 1101, running(1099, restarts=1))
+    assert periods(ledger) == [(1005, 1099), (1099, 0)]
+
+
 def test_a_job_id_that_slurm_gives_to_another_job(
     ledger: Ledger, journal: Journal, pending: Make, running: Make
 ) -> None:
