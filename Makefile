@@ -6,7 +6,8 @@
 #   TIME_SCALE=40      seconds of the trace per second
 #   COMPRESS=3         brings arrivals closer together, so that few jobs compete as many do; 1 from 480 jobs on
 #   TRACE=FILE         another trace (default: the shipped testbed480_seed1.csv, else the same workload generated)
-#   POLICIES=las,slurm-fifo
+#   POLICIES=las,slurm-fifo; also slurm-backfill, fifo, best_effort
+#   SEED=14            of the generated workload
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -14,6 +15,8 @@ JOBS ?= 60
 TIME_SCALE ?= 40
 COMPRESS ?= $(shell [ $(JOBS) -ge 480 ] && echo 1 || echo 3)
 POLICIES ?= las,slurm-fifo
+# The simulated gain of the first 60 jobs is 1.1 to 2.1, depending on the seed; this one's is the median of seeds 1 to 20.
+SEED ?= 14
 TRACE ?= $(wildcard ../shared/data/testbed480_seed1.csv)
 OUT := demo-out
 
@@ -22,7 +25,7 @@ OUT := demo-out
 
 demo: $(VENV)/.runs
 	@mkdir -p $(OUT)
-	@trace="$(TRACE)"; [ -n "$$trace" ] || { trace=$(OUT)/workload.csv; $(VENV)/bin/tiresias sandbox workload > $$trace; }; \
+	@trace="$(TRACE)"; [ -n "$$trace" ] || { trace=$(OUT)/workload.csv; $(VENV)/bin/tiresias sandbox workload --seed $(SEED) > $$trace; }; \
 	echo "demo: the first $(JOBS) jobs of $$trace, arrivals $(COMPRESS) times closer, $(TIME_SCALE) seconds of it in one of ours"; \
 	$(VENV)/bin/tiresias sandbox replay $$trace --policy $(POLICIES) --jobs $(JOBS) --compress $(COMPRESS) \
 	  --time-scale $(TIME_SCALE) --json $(OUT)/result.json
