@@ -152,7 +152,7 @@ class Replay:
 
     @property
     def controller_exit(self) -> int | None:
-        """None while it runs; as a shell would see it, 137 after SIGKILL."""
+        """None while it runs; 137 or -9 after SIGKILL, as the program that entered the cluster tells it or follows it."""
         return self._controller.poll() if self._controller else 0
 
     def kill_controller(self) -> None:

@@ -47,7 +47,7 @@ SUITES = {
     for suite in (
         Suite("forky", (*SLURM, *PYTHON, *PYSLURM_BUILD), has_bridge=True),
         Suite("trixie", (*SLURM, *PYTHON), has_bridge=False),
-        Suite("bookworm", (*SLURM, *PYTHON), has_bridge=False),
+        Suite("bookworm", (*SLURM, *PYTHON, "procps"), has_bridge=False),  # the others bring pgrep and pkill along
     )
 }
 
