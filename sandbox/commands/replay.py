@@ -24,10 +24,10 @@ from typing import Any
 from rich.console import Console
 
 from tiresias.errors import UsageError
-from tiresias.sandbox import replay_setup, report
-from tiresias.sandbox.chaos import Trouble
-from tiresias.sandbox.replay_session import Outcome, available_suite, side_by_side
-from tiresias.sandbox.replay_setup import LABELS, Options
+from tiresias.sandbox.replay import report, setup
+from tiresias.sandbox.replay.chaos import Trouble
+from tiresias.sandbox.replay.session import Outcome, available_suite, side_by_side
+from tiresias.sandbox.replay.setup import LABELS, Options
 from tiresias.sandbox.rootfs import SUITES
 from tiresias.simulator.trace import read_trace
 
@@ -64,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--threshold",
-        default=str(replay_setup.THRESHOLD),
+        default=str(setup.THRESHOLD),
         metavar="S[,...]",
         help="las' queue limits, GPU-seconds of the trace (default: %(default)s)",
     )
@@ -108,8 +108,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code 1 when an invariant is broken: the table is printed nevertheless."""
     policies, options, console = list(dict.fromkeys(args.policy.split(","))), _options(args), Console(stderr=True)
-    jobs = replay_setup.take(read_trace(args.trace, options.gpus), args.jobs, args.compress)
-    replay_setup.check(policies, jobs)
+    jobs = setup.take(read_trace(args.trace, options.gpus), args.jobs, args.compress)
+    setup.check(policies, jobs)
     options = replace(options, suite=available_suite(args.suite, console))
     watch = console.is_terminal if args.watch is None else args.watch
     trouble = Trouble(args.kill_controller, args.restart_slurmctld, args.seed)

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from tiresias.errors import TiresiasError
-from tiresias.sandbox import replay_invariants
-from tiresias.sandbox.replay import Replay
-from tiresias.sandbox.replay_results import slurm_runs
-from tiresias.sandbox.replay_setup import Options
+from tiresias.sandbox.replay import invariants
+from tiresias.sandbox.replay.replay import Replay
+from tiresias.sandbox.replay.results import slurm_runs
+from tiresias.sandbox.replay.setup import Options
 from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.journal import History
 
@@ -58,8 +58,8 @@ def test_nothing_is_lost_whichever_step_it_dies_at() -> None:
             time.sleep(0.2)
         replay.stop_controller()
         results, slurm = replay.results(), slurm_runs(replay.cluster.log / "jobcomp.log")
-        counts = replay_invariants.count(results, slurm)
-        counts |= replay_invariants.compare_ledger(results, slurm, History.of(replay.journal))
+        counts = invariants.count(results, slurm)
+        counts |= invariants.compare_ledger(results, slurm, History.of(replay.journal))
     assert counts["runs"] == counts["slurm_runs"] > len(results) + 5, (
         "the long job was not preempted often enough to tell"
     )

@@ -12,11 +12,12 @@ from rich.console import Console
 from rich.live import Live
 
 from tiresias.errors import TiresiasError
-from tiresias.sandbox import host, pyslurm_layer, replay_invariants, replay_latency, replay_view, report, rootfs
-from tiresias.sandbox.chaos import Chaos, Trouble
-from tiresias.sandbox.replay import Replay
-from tiresias.sandbox.replay_results import slurm_runs
-from tiresias.sandbox.replay_setup import OURS, Options
+from tiresias.sandbox import host, pyslurm_layer, rootfs
+from tiresias.sandbox.replay import invariants, latency, report, view
+from tiresias.sandbox.replay.chaos import Chaos, Trouble
+from tiresias.sandbox.replay.replay import Replay
+from tiresias.sandbox.replay.results import slurm_runs
+from tiresias.sandbox.replay.setup import OURS, Options
 from tiresias.sandbox.rootfs import SUITES
 from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.journal import KEPT_DECISIONS, History
@@ -107,20 +108,18 @@ def _measure(replay: Replay, options: Options) -> Outcome:
     results = replay.results()
     replay.stop_controller()
     slurm = slurm_runs(replay.cluster.log / "jobcomp.log")
-    invariants = replay_invariants.count(results, slurm)
-    latency = {"handover": replay_latency.summary(replay_latency.handovers(results))}
+    kept = invariants.count(results, slurm)
+    spans = {"handover": latency.summary(latency.handovers(results))}
     if replay.policy in OURS:
         history = History.of(replay.journal)
-        invariants |= replay_invariants.compare_ledger(results, slurm, history)
+        kept |= invariants.compare_ledger(results, slurm, history)
         decisions = history.decisions(limit=KEPT_DECISIONS)[::-1]
-        latency |= {
-            kind: replay_latency.summary(replay_latency.spans(decisions, kind)) for kind in replay_latency.SPANS
-        }
+        spans |= {kind: latency.summary(latency.spans(decisions, kind)) for kind in latency.SPANS}
     return {
         **report.summary(results, options.gpus, options.time_scale),
         "wall_seconds": replay.ended - replay.started,
-        "latency": latency,
-        "invariants": invariants,
+        "latency": spans,
+        "invariants": kept,
     }
 
 
@@ -133,11 +132,9 @@ class _Show:
     def __call__(self, replays: Sequence[Replay], seconds: float, options: Options) -> None:
         progress = {replay.policy: replay.last_progress for replay in replays}
         if self._live:
-            self._live.update(
-                replay_view.render(progress, seconds, options.time_scale, self._status(replays)), refresh=True
-            )
+            self._live.update(view.render(progress, seconds, options.time_scale, self._status(replays)), refresh=True)
         elif seconds >= self._next:
-            self._console.print(replay_view.line(progress, seconds), highlight=False, soft_wrap=True)
+            self._console.print(view.line(progress, seconds), highlight=False, soft_wrap=True)
             self._next = seconds + LINE_EVERY
 
     def _status(self, replays: Sequence[Replay]) -> Any:

@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from tiresias.errors import TiresiasError
-from tiresias.sandbox import replay_setup
 from tiresias.sandbox.cluster import Cluster
-from tiresias.sandbox.replay_results import JobLog, JobResult
-from tiresias.sandbox.replay_setup import FOLDER, OURS, USERS, Options
+from tiresias.sandbox.replay import setup
+from tiresias.sandbox.replay.results import JobLog, JobResult
+from tiresias.sandbox.replay.setup import FOLDER, OURS, USERS, Options
 from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.control_socket import ask
 
@@ -54,7 +54,7 @@ class Replay:
     def __init__(self, policy: str, jobs: Sequence[TraceJob], options: Options, keep: bool = False) -> None:
         """Brings the cluster and, for our policies, the controller up. Raises TiresiasError, Unavailable."""
         self.policy, self.jobs, self.options, self.keep = policy, jobs, options, keep
-        self.cluster = Cluster.up(replay_setup.cluster_spec(policy, options, f"replay-{policy}-{os.getpid()}"))
+        self.cluster = Cluster.up(setup.cluster_spec(policy, options, f"replay-{policy}-{os.getpid()}"))
         self._processes: list[subprocess.Popen[Any]] = []
         self._controller: subprocess.Popen[Any] | None = None
         self._moved = self.started = self.ended = 0.0
@@ -76,7 +76,7 @@ class Replay:
         self.started = self._moved = start
         plans: dict[str, list[str]] = {user: [] for user in USERS}
         for row, job in enumerate(self.jobs):
-            user, name, command = replay_setup.submission(job, row, self.policy, self.options)
+            user, name, command = setup.submission(job, row, self.policy, self.options)
             at = start + job.submit_time / self.options.time_scale
             plans[user].append(json.dumps({"job": job.job_id, "at": at, "name": name, "command": command}))
         for user, plan in plans.items():
@@ -179,11 +179,11 @@ class Replay:
         for name in ("", "results", "output", "logs", "checkpoints"):
             (self.folder / name).mkdir()
             (self.folder / name).chmod(0o1777)
-        (self.folder / "job.sh").write_text(replay_setup.SCRIPT)
+        (self.folder / "job.sh").write_text(setup.SCRIPT)
         self._logs = {job.job_id: JobLog(self.folder / "results" / f"{job.job_id}.jsonl") for job in self.jobs}
         if self.policy in OURS:
             self._make_job_roots()
-            (self.folder / CONFIG).write_text(replay_setup.controller_config(self.policy, self.options))
+            (self.folder / CONFIG).write_text(setup.controller_config(self.policy, self.options))
             self.start_controller()
         self._warm_up()
 
@@ -191,7 +191,7 @@ class Replay:
         """Compiles once, for each user, what sixty jobs would else compile all at once in their first second."""
         programs = [
             "sandbox.trainer",
-            "sandbox.replay_submitter",
+            "sandbox.replay.submitter",
             *(("wrappers.tsbatch", "wrappers.supervisor") if self.policy in OURS else ()),
         ]
         imports = "; ".join(f"import tiresias.{program}" for program in programs)
@@ -207,7 +207,7 @@ class Replay:
     def _submit(self, user: str, plan: Sequence[str]) -> None:
         (self.folder / f"plan-{user}.jsonl").write_text("\n".join(plan))
         command = [
-            "python3", "-m", "tiresias.sandbox.replay_submitter", f"{FOLDER}/plan-{user}.jsonl", f"{FOLDER}/submitted-{user}.jsonl"
+            "python3", "-m", "tiresias.sandbox.replay.submitter", f"{FOLDER}/plan-{user}.jsonl", f"{FOLDER}/submitted-{user}.jsonl"
         ]  # fmt: skip
         self._processes.append(self._background(f"submitter-{user}", command, user))
 

@@ -1,6 +1,6 @@
 """Submits a replay's jobs at their moments, from inside the cluster and as one of its users: one process for all of them.
 
-    python3 -m tiresias.sandbox.replay_submitter PLAN.jsonl LOG.jsonl
+    python3 -m tiresias.sandbox.replay.submitter PLAN.jsonl LOG.jsonl
 
 A line of PLAN: {"job": "7", "at": epoch seconds, "name": the job's own name, "command": ["sbatch", ...]}, in order of time. A
 line of LOG for each: {"job": "7", "time": epoch seconds before the submission, "id": "123", "error": ""}.

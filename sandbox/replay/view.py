@@ -10,8 +10,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tiresias.sandbox.replay import Progress
-from tiresias.sandbox.replay_setup import LABELS
+from tiresias.sandbox.replay.replay import Progress
+from tiresias.sandbox.replay.setup import LABELS
 
 
 def render(progress: Mapping[str, Progress], seconds: float, time_scale: float, status: RenderableType | None) -> Group:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from tiresias.sandbox.replay_results import JobResult
+from tiresias.sandbox.replay.results import JobResult
 
 Summary = dict[str, float]
 

@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 
 from tiresias.errors import TiresiasError
-from tiresias.sandbox import host, pyslurm_layer, replay_session, rootfs
+from tiresias.sandbox import host, pyslurm_layer, rootfs
+from tiresias.sandbox.replay import session
 from tiresias.sandbox.rootfs import Rootfs
 
 
@@ -33,7 +34,7 @@ def gone(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 def choose(wanted: str = "") -> tuple[str, list[str]]:
     """The suite, and the lines said about it."""
     console = Console(file=io.StringIO(), width=80)
-    suite = replay_session.available_suite(wanted, console)
+    suite = session.available_suite(wanted, console)
     assert isinstance(console.file, io.StringIO)
     return suite, console.file.getvalue().splitlines()
 

@@ -30,7 +30,7 @@ def submit(folder: Path, *entries: dict[str, Any]) -> list[dict[str, Any]]:
         (folder / "bin" / name).chmod(0o755)
     (folder / "plan").write_text("\n".join(json.dumps({"name": entry["job"]} | entry) for entry in entries))
     environment = os.environ | {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "HOME": str(folder)}
-    program = "import sys; from tiresias.sandbox import replay_submitter as it; it.PAUSE = 0.01; it.main(sys.argv[1:])"
+    program = "import sys; from tiresias.sandbox.replay import submitter as it; it.PAUSE = 0.01; it.main(sys.argv[1:])"
     command = [sys.executable, "-c", program, str(folder / "plan"), str(folder / "log")]
     subprocess.run(command, env=environment, check=True, timeout=60, stdin=subprocess.DEVNULL)
     return [json.loads(line) for line in (folder / "log").read_text().splitlines()]

@@ -8,8 +8,8 @@ import math
 import pytest
 from rich.console import Console
 
-from tiresias.sandbox import report
-from tiresias.sandbox.replay_results import NEVER, JobResult, Run
+from tiresias.sandbox.replay import report
+from tiresias.sandbox.replay.results import NEVER, JobResult, Run
 from tiresias.simulator.trace import TraceJob
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tiresias.errors import UsageError
-from tiresias.sandbox import replay_setup
-from tiresias.sandbox.replay_setup import LABELS, OURS, Options
+from tiresias.sandbox.replay import setup
+from tiresias.sandbox.replay.setup import LABELS, OURS, Options
 from tiresias.sandbox.workload import generate
 from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.config import load_config
@@ -19,7 +19,7 @@ JOBS = [TraceJob("a", 100.0, 8, 7200.0, "", "", "vgg19", ""), TraceJob("b", 160.
 @pytest.mark.parametrize("policy", OURS)
 def test_the_controller_takes_the_config(policy: str, tmp_path: Path) -> None:
     file = tmp_path / "tiresias.toml"
-    file.write_text(replay_setup.controller_config(policy, Options(time_scale=32.0, thresholds=(3200.0, 32000.0))))
+    file.write_text(setup.controller_config(policy, Options(time_scale=32.0, thresholds=(3200.0, 32000.0))))
     config = load_config(file, {})
     assert config.mode == "exact"
     assert config.policy.name == policy
@@ -28,7 +28,7 @@ def test_the_controller_takes_the_config(policy: str, tmp_path: Path) -> None:
 
 def test_ours_go_through_tsbatch_and_stock_through_sbatch() -> None:
     for policy in LABELS:
-        user, name, command = replay_setup.submission(JOBS[0], 0, policy, Options())
+        user, name, command = setup.submission(JOBS[0], 0, policy, Options())
         assert (user, name) == ("alice", "vgg19-a")
         assert command[0] == ("tsbatch" if policy in OURS else "sbatch")
         assert {"--gpus=8", "--ntasks=8", "--gpus-per-task=1", "--time=8"} <= set(command)
@@ -36,30 +36,30 @@ def test_ours_go_through_tsbatch_and_stock_through_sbatch() -> None:
 
 
 def test_a_model_that_we_do_not_know_becomes_one_that_we_do() -> None:
-    user, name, command = replay_setup.submission(JOBS[1], 1, "las", Options())
+    user, name, command = setup.submission(JOBS[1], 1, "las", Options())
     assert (user, name) == ("bob", "resnet50-b")
     assert command[command.index("--model") + 1] == "resnet50"
 
 
 def test_time_limit_is_twice_the_duration_in_whole_minutes() -> None:
-    assert replay_setup.time_limit(JOBS[0], Options(time_scale=30.0)) == 8
-    assert replay_setup.time_limit(JOBS[0], Options(time_scale=29.0)) == 9
-    assert replay_setup.time_limit(JOBS[1], Options(time_scale=30.0)) == 1
+    assert setup.time_limit(JOBS[0], Options(time_scale=30.0)) == 8
+    assert setup.time_limit(JOBS[0], Options(time_scale=29.0)) == 9
+    assert setup.time_limit(JOBS[1], Options(time_scale=30.0)) == 1
 
 
 def test_take_starts_at_zero_and_compresses() -> None:
-    taken = replay_setup.take(JOBS, 0, 3.0)
+    taken = setup.take(JOBS, 0, 3.0)
     assert [job.submit_time for job in taken] == [0.0, 20.0]
-    assert len(replay_setup.take(JOBS, 1, 1.0)) == 1
+    assert len(setup.take(JOBS, 1, 1.0)) == 1
 
 
 def test_mistakes_are_told_in_one_line() -> None:
     with pytest.raises(UsageError, match="no policy 'lax' here: use some of las"):
-        replay_setup.check(["lax"], JOBS)
+        setup.check(["lax"], JOBS)
     for hostile in ("../x", "a/b", ".hidden", "a b", "a\n", "x" * 81):
         with pytest.raises(UsageError, match="names a file"):
-            replay_setup.check(["las"], [TraceJob(hostile, 0.0, 1, 1.0)])
+            setup.check(["las"], [TraceJob(hostile, 0.0, 1, 1.0)])
 
 
 def test_the_testbed_is_fit() -> None:
-    replay_setup.check(list(LABELS), generate())
+    setup.check(list(LABELS), generate())

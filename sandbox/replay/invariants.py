@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from tiresias.sandbox.replay_results import JobResult, SlurmRun
+from tiresias.sandbox.replay.results import JobResult, SlurmRun
 from tiresias.slurm_plugin.journal import History, RunRow
 
 

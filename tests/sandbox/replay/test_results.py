@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tiresias.sandbox import replay_invariants
-from tiresias.sandbox.replay_results import NEVER, JobLog, JobResult, Run, slurm_runs
+from tiresias.sandbox.replay import invariants
+from tiresias.sandbox.replay.results import NEVER, JobLog, JobResult, Run, slurm_runs
 from tiresias.sandbox.trainer_state import TrainingState
 from tiresias.simulator.trace import TraceJob
 
@@ -61,7 +61,7 @@ def right_curve() -> str:
 
 
 def test_a_sound_job_breaks_nothing() -> None:
-    counts = replay_invariants.count([finished(run(1, 2), run(2, 3), curve=right_curve())], {})
+    counts = invariants.count([finished(run(1, 2), run(2, 3), curve=right_curve())], {})
     assert counts == {
         "lost": 0, "run_twice": 0, "steps_redone": 0, "killed_runs": 0, "curves_differ": 0, "runs": 2, "slurm_runs": 0,
     }  # fmt: skip
@@ -72,7 +72,7 @@ def test_each_fault_is_counted() -> None:
     killed = finished(run(1, NEVER), run(2, 4, redone=9), curve=right_curve())
     lost = finished(run(1, NEVER))
     wrong = finished(run(1, 2), curve="0" * 16)
-    counts = replay_invariants.count([twice, killed, lost, wrong], {})
+    counts = invariants.count([twice, killed, lost, wrong], {})
     faults = ("lost", "run_twice", "steps_redone", "killed_runs", "curves_differ")
     assert [counts[name] for name in faults] == [1, 1, 9, 2, 1]
 

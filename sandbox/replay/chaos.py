@@ -1,6 +1,6 @@
 """Trouble on purpose, at random moments of a replay: SIGKILL for the controller, a restart for slurmctld. Seeded.
 
-The controller is started again at once, as systemd would. What must hold afterwards is counted by replay_invariants.
+The controller is started again at once, as systemd would. What must hold afterwards is counted by invariants.py.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tiresias.sandbox.replay import Replay
-from tiresias.sandbox.replay_setup import OURS
+from tiresias.sandbox.replay.replay import Replay
+from tiresias.sandbox.replay.setup import OURS
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tiresias.sandbox import replay_latency
-from tiresias.sandbox.replay_results import JobResult, Run
+from tiresias.sandbox.replay import latency
+from tiresias.sandbox.replay.results import JobResult, Run
 from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.journal import Decision
 
@@ -19,12 +19,12 @@ def test_only_a_start_right_after_an_end_is_a_handover() -> None:
     first = result("a", 0.0, (1.0, 10.0))
     successor = result("b", 2.0, (10.5, 20.0))
     own = result("c", 20.25, (21.0, 30.0))  # it came after the end of b: its start may be due to its submission
-    assert replay_latency.handovers([first, successor, own]) == [0.5]
+    assert latency.handovers([first, successor, own]) == [0.5]
 
 
 def test_a_preemptions_end_is_no_job_end() -> None:
     preempted = result("a", 0.0, (1.0, 10.0), (12.0, 20.0))
-    assert replay_latency.handovers([preempted, result("b", 2.0, (10.5, 11.0))]) == [1.0]
+    assert latency.handovers([preempted, result("b", 2.0, (10.5, 11.0))]) == [1.0]
 
 
 def test_spans_pair_each_jobs_own_decisions() -> None:
@@ -32,10 +32,10 @@ def test_spans_pair_each_jobs_own_decisions() -> None:
         Decision(1.0, "7", "preempt", ""), Decision(1.5, "8", "preempt", ""), Decision(2.0, "7", "parked", ""),
         Decision(2.5, "8", "left running", ""), Decision(3.0, "8", "parked", ""), Decision(4.0, "9", "start", ""),
     ]  # fmt: skip
-    assert replay_latency.spans(decisions, "preemption") == [1.0]
-    assert replay_latency.spans(decisions, "start") == []
+    assert latency.spans(decisions, "preemption") == [1.0]
+    assert latency.spans(decisions, "start") == []
 
 
 def test_summary() -> None:
-    assert replay_latency.summary([]) == {"count": 0}
-    assert replay_latency.summary([1.0, 2.0, 3.0]) == {"count": 3, "median": 2.0, "p95": pytest.approx(2.9)}
+    assert latency.summary([]) == {"count": 0}
+    assert latency.summary([1.0, 2.0, 3.0]) == {"count": 3, "median": 2.0, "p95": pytest.approx(2.9)}
