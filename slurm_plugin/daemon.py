@@ -51,7 +51,9 @@ class Controller:
         self._version = backend.version()
         self.publisher = Publisher(journal.path)
         self.leaving = False  # somebody is about to free GPUs
-        self.next_change = math.inf  # when the plan changes though nothing happens: a threshold is crossed, a wait too long
+        self.next_change = (
+            math.inf
+        )  # when the plan changes though nothing happens: a threshold is crossed, a wait too long
 
     @property
     def moving(self) -> bool:
