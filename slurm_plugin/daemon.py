@@ -74,7 +74,8 @@ class Controller:
         self._carry_out(plan)
         if self._config.mode == "exact":
             self._actor.unpin(self._observer.waiting(managed, slurm.time), self._clock())  # last: no start waits for it
-        self.next_change = next_change(snapshot, self._config.policy)
+        settled = self._observer.next_settled(managed, slurm.time)
+        self.next_change = min(next_change(snapshot, self._config.policy), settled)
         self.leaving = bool((snapshot.jobs.state == State.LEAVING).any())
         self._cycles, self.seconds = self._cycles + 1, self._clock() - began
         self._publish(slurm, snapshot, plan, managed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.journal import Intent, JobRow
 from tiresias.slurm_plugin.ledger import Ledger
 
+SETTLE = 2.0  # seconds between two runs of a job
 CLEAN_UP = 5.0  # seconds that COMPLETING takes at most where nothing hangs
 _PLAIN_FEATURES = re.compile(r"[\w.:-]+(&[\w.:-]+)*")
 
@@ -97,6 +99,11 @@ class Observer:
             if job.state == "PENDING" and self._competes(job) and not job.completing and self._has_begun(job, now)
         ]
 
+    def next_settled(self, managed: Sequence[SlurmJob], now: float) -> float:
+        """When the next requeued job may be started again; inf for never."""
+        waiting = [_settled(job) for job in managed if job.state == "PENDING" and not job.completing]
+        return min((moment for moment in waiting if moment > now), default=math.inf)
+
     def _has_begun(self, job: SlurmJob, now: float) -> bool:
         """The begin time of a requeued job is Slurm's 121 s, that of a new one may be job_submit.lua's: a start lifts both.
         Any other is the user's --begin."""
@@ -154,7 +161,10 @@ class Observer:
                 dtype=bool,
             ),
             eligible=np.array(
-                [row.not_before <= now and self._has_begun(job, now) for job, row in zip(shown, rows, strict=True)],
+                [
+                    row.not_before <= now and self._has_begun(job, now) and _settled(job) <= now
+                    for job, row in zip(shown, rows, strict=True)
+                ],
                 dtype=bool,
             ),
             request=tuple(
@@ -165,6 +175,12 @@ class Observer:
     def _start(self, row: JobRow, first: bool) -> float:
         starts = [run.start for run in self._ledger.runs_of(row)]
         return (min(starts) if first else max(starts)) if starts else np.nan
+
+
+def _settled(job: SlurmJob) -> float:
+    """A run that began the moment its predecessor was cleaned up failed once on Slurm 24.11. The submit time of a requeued
+    job is when its clean-up was over."""
+    return job.submit_time + SETTLE if job.restarts else 0.0
 
 
 def _cleaned_up_soon(job: SlurmJob, now: float) -> bool:
