@@ -91,3 +91,15 @@ def test_what_others_keep_waiting_does_not_compete(ledger: Ledger, pending: Make
     observer = Observer(Config(), ledger)
     assert observer.observe(slurm, managed, {}).jobs.id == ("4",)
     assert [job.id for job in observer.waiting(managed, 1001)] == ["4"]
+
+
+@pytest.mark.parametrize(("restarts", "time", "eligible"), [(0, 1099.5, True), (1, 1100.5, False), (1, 1101.0, True)])
+def test_a_requeued_job_rests_before_it_runs_again(
+    ledger: Ledger, pending: Make, restarts: int, time: float, eligible: bool
+) -> None:
+    """Its submit time is when Slurm had cleaned up after the run before."""
+    job = pending(restarts=restarts, submit_time=1099, priority=1)
+    slurm = SlurmSnapshot(time, (job,), NODES)
+    observer, managed = Observer(Config(), ledger), ledger.apply(slurm)
+    assert observer.observe(slurm, managed, {}).jobs.eligible.tolist() == [eligible]
+    assert observer.next_settled(managed, time) == (float("inf") if eligible else 1101.0)
