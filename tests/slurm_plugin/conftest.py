@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tiresias.slurm_plugin.backends.protocol import NodeShare, SlurmJob
+from tiresias.slurm_plugin.journal import Journal
+from tiresias.slurm_plugin.ledger import Ledger
 
 PENDING = SlurmJob(
     id="1", raw_id=1, array_id=0, het_id=0, name="train", user="alice", uid=1001, account="", partition="gpu",
@@ -34,3 +37,15 @@ def running() -> Callable[..., SlurmJob]:
         return replace(PENDING, **(alive | changes))  # type: ignore[arg-type]
 
     return make
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    journal = Journal(tmp_path)
+    yield journal
+    journal.close()
+
+
+@pytest.fixture
+def ledger(journal: Journal) -> Ledger:
+    return Ledger(journal, ["gpu"])

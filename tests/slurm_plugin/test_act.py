@@ -6,9 +6,8 @@ or after it took effect. Everything else is real: journal, ledger, actor. tests/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -150,13 +149,6 @@ class Desk:
 
     def said(self) -> list[str]:
         return [f"{one.action}: {one.why}" for one in self.actor.news]
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    journal = Journal(tmp_path)
-    yield journal
-    journal.close()
 
 
 @pytest.fixture

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -12,18 +11,6 @@ from tiresias.slurm_plugin.journal import Journal
 from tiresias.slurm_plugin.ledger import Ledger
 
 Make = Callable[..., SlurmJob]
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    journal = Journal(tmp_path)
-    yield journal
-    journal.close()
-
-
-@pytest.fixture
-def ledger(journal: Journal) -> Ledger:
-    return Ledger(journal, ["gpu"])
 
 
 def see(ledger: Ledger, time: float, *jobs: SlurmJob) -> list[str]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -24,18 +23,6 @@ NODES = tuple(
     )
     for name in ("gpu01", "gpu02")
 )  # fmt: skip
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    journal = Journal(tmp_path)
-    yield journal
-    journal.close()
-
-
-@pytest.fixture
-def ledger(journal: Journal) -> Ledger:
-    return Ledger(journal, ["gpu"])
 
 
 def attained(ledger: Ledger, time: float, job: SlurmJob) -> float:
