@@ -9,6 +9,7 @@ Tests that share a cluster leave no job behind: `quiet` (automatic for these fix
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,6 +20,9 @@ from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.slurm_conf import ClusterSpec
 
 ClusterOf = Callable[..., Cluster]
+
+# A shell that runs the tests in the background has them ignore SIGINT, and so would every program that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
