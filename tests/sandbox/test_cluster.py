@@ -290,7 +290,7 @@ def test_kill_9_leaves_nothing(own: Callable[..., Cluster], victim: str) -> None
     bwrap = int(Path(f"/proc/{cluster.launcher.pid}/task/{cluster.launcher.pid}/children").read_text().split()[0])
     os.kill({"launcher": cluster.launcher.pid, "bwrap": bwrap, "init": cluster.init.pid}[victim], signal.SIGKILL)
     wait_for(lambda: not traces_of(cluster), lambda: f"left: {traces_of(cluster)}", 10)
-    assert not cluster.alive()
+    wait_for(lambda: not cluster.alive(), lambda: "its init has not ended", 10)
     with pytest.raises(UsageError, match="is up"):
         Cluster.find(cluster.spec.name)
     assert Cluster.remove_dead(cluster.spec.name)
