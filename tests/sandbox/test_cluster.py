@@ -148,7 +148,9 @@ def test_slurmctld_killed_and_restarted_keeps_jobs_and_nodes(cluster: Cluster) -
     job = submit(cluster, "--gres=gpu:1", "--wrap", "sleep 60")
     wait_state(cluster, job, "RUNNING")
     running_since, saved = time.time(), cluster.folder / "spool/ctld/job_state"
-    # slurmctld saves its state some seconds after a change; what it has not saved, a kill -9 loses.
+    # slurmctld saves its state some seconds after a change; what it has not saved, a kill -9 loses. It may have saved the
+    # start before we saw it, and would not save again: one more change makes it.
+    submit(cluster, "--hold", "--wrap", "true")
     wait_for(lambda: saved.exists() and saved.stat().st_mtime > running_since, lambda: "slurmctld saves no state")
     before = cluster.slurmctld_pid
     cluster.kill_slurmctld()

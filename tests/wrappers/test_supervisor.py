@@ -136,7 +136,8 @@ def test_the_script_runs_as_it_would_alone(site: Site) -> None:
     ).stdout  # fmt: skip
     skip = ("TIRESIAS_", "_=", "SHLVL", "PYTEST", "SLURM_")
     lines = [[line for line in text.splitlines() if not line.startswith(skip)] for text in (job.log.read_text(), plain)]
-    assert [without_internal_signals(line) for line in lines[0]] == lines[1]
+    ours, alone = ([without_internal_signals(line) for line in some] for some in lines)
+    assert ours == alone
     assert {path.name for path in site.folder.iterdir()} == {"log-0", "slurm_script-0", "control", "checkpoints"}
 
 
