@@ -57,12 +57,12 @@ def ordered(keys: Sequence[npt.NDArray[np.generic]], ids: Sequence[str]) -> Ints
         twins = np.flatnonzero(np.concatenate((tied, [False])) | np.concatenate(([False], tied)))
         group = np.cumsum(np.concatenate(([True], ~tied)))[twins].tolist()
         rows = order[twins].tolist()
-        names = [_natural(ids[row]) for row in rows]
+        names = [natural(ids[row]) for row in rows]
         order[twins] = [row for _, _, row in sorted(zip(group, names, rows, strict=True))]
     return order
 
 
-def _natural(job_id: str) -> tuple[tuple[str | int, ...], str]:
+def natural(job_id: str) -> tuple[tuple[str | int, ...], str]:
     """9 before 10, and task 12_3 before 12_10; the text itself at the end, so that 01 and 1 are told apart."""
     if job_id.isdecimal():
         return ("", int(job_id), ""), job_id
