@@ -79,7 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     cluster, rules = _cluster(args), _rules(args)
-    jobs = read_trace(args.trace, cluster.gpus)
+    jobs = read_trace(args.trace, cluster.gpus).jobs()
     outcomes: dict[str, Outcome] = {}
     summaries: dict[str, dict[str, float]] = {}
     for name, each in rules.items():

@@ -15,7 +15,11 @@ from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
 
+import numpy as np
+
 from tiresias.errors import UsageError
+from tiresias.scheduler.model import Floats, Ints
+from tiresias.scheduler.policy import ordered
 
 REQUIRED = ("job_id", "submit_time", "num_gpus", "duration")
 OPTIONAL = ("user", "vc", "model", "status")
@@ -37,8 +41,61 @@ class TraceJob:
     status: str = ""
 
 
-def read_trace(file: Path, gpus: int | None = None) -> list[TraceJob]:
-    """The jobs of a trace by submit time, those of the same time in the file's order. `gpus`: what the cluster has."""
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Jobs of a file that a trace leaves out: why, how many, and the id of the first."""
+
+    reason: str
+    count: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """Jobs in columns, one row a job, by submit time and then by id in natural order (9 before 10), so that a row's number
+    breaks every tie the same way whatever order the file had.
+
+    Arrays of shape (jobs,); submit and duration in seconds, duration is what the job runs when nothing stands in its way.
+    """
+
+    job_id: tuple[str, ...]
+    submit: Floats
+    gpus: Ints
+    duration: Floats
+    user: tuple[str, ...]
+    vc: tuple[str, ...]
+    model: tuple[str, ...]
+    status: tuple[str, ...]
+    dropped: tuple[Dropped, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.job_id)
+
+    def jobs(self) -> list[TraceJob]:
+        """The rows as records."""
+        numbers = (self.submit.tolist(), self.gpus.tolist(), self.duration.tolist())
+        return list(map(TraceJob, self.job_id, *numbers, self.user, self.vc, self.model, self.status))
+
+    @classmethod
+    def of(cls, jobs: Iterable[TraceJob]) -> Trace:
+        """The jobs in any order; they are sorted here."""
+        rows = list(jobs)
+        order = ordered([np.array([job.submit_time for job in rows], np.float64)], [job.job_id for job in rows])
+        rows = [rows[row] for row in order]
+        return cls(
+            tuple(job.job_id for job in rows),
+            np.array([job.submit_time for job in rows], np.float64),
+            np.array([job.num_gpus for job in rows], np.int64),
+            np.array([job.duration for job in rows], np.float64),
+            tuple(job.user for job in rows),
+            tuple(job.vc for job in rows),
+            tuple(job.model for job in rows),
+            tuple(job.status for job in rows),
+        )
+
+
+def read_trace(file: Path, gpus: int | None = None) -> Trace:
+    """`gpus`: what the cluster has; a job that asks for more is an error."""
     try:
         with _open(file) as lines:
             jobs = list(_jobs(file, csv.reader(lines)))
@@ -51,7 +108,7 @@ def read_trace(file: Path, gpus: int | None = None) -> list[TraceJob]:
     if not jobs:
         raise UsageError(f"{file}: has no jobs; a trace has a header and one line a job")
     _check_sizes(file, jobs, gpus)
-    return sorted(jobs, key=lambda job: job.submit_time)
+    return Trace.of(jobs)
 
 
 def _open(file: Path) -> TextIOWrapper:

@@ -108,7 +108,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code 1 when an invariant is broken: the table is printed nevertheless."""
     policies, options, console = list(dict.fromkeys(args.policy.split(","))), _options(args), Console(stderr=True)
-    jobs = setup.take(read_trace(args.trace, options.gpus), args.jobs, args.compress)
+    jobs = setup.take(read_trace(args.trace, options.gpus).jobs(), args.jobs, args.compress)
     setup.check(policies, jobs)
     options = replace(options, suite=available_suite(args.suite, console))
     watch = console.is_terminal if args.watch is None else args.watch

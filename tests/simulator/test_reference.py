@@ -23,7 +23,7 @@ def mean_jct(seed: int, policy: str, order: str = "running_first") -> float:
     if not file.exists():
         pytest.skip(f"no {file}")
     config = replace(PolicyConfig.paper(policy), in_queue_order=order)
-    return float(simulate(read_trace(file, 60), Cluster(15, 4), Rules(POLICIES[policy], config)).jct.mean())
+    return float(simulate(read_trace(file, 60).jobs(), Cluster(15, 4), Rules(POLICIES[policy], config)).jct.mean())
 
 
 @pytest.mark.slow
