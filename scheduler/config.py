@@ -11,12 +11,10 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from tiresias.errors import UsageError
-from tiresias.scheduler.model import Floats, Ints
+from tiresias.scheduler.elementwise import Values, interval
 
-NAMES = ("las", "fifo", "best_effort")
+NAMES = ("las", "fifo", "best_effort", "sf")
 ORDERS = ("running_first", "first_start", "last_start")
 
 # A job whose service is this near below a threshold has crossed it: sums of floats never land on it exactly.
@@ -94,6 +92,10 @@ class PolicyConfig:
             cooldown=self.cooldown / factor,
         )
 
-    def queue_of(self, attained: Floats) -> Ints:
+    @property
+    def promotes(self) -> bool:
+        return self.promote_knob < math.inf or self.starve_limit < math.inf
+
+    def queue_of(self, attained: Values) -> Values:
         """Index of the queue for each service, shape as given: queue i holds thresholds[i-1] <= service < thresholds[i]."""
-        return np.searchsorted(self.thresholds, attained + SERVICE_TOLERANCE, side="right").astype(np.int64)
+        return interval(self.thresholds, attained + SERVICE_TOLERANCE)

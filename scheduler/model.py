@@ -80,7 +80,9 @@ class Jobs:
     movable: Bools
     eligible: Bools
     request: tuple[Request, ...]
-    duration: Floats | None = None  # known to the simulator's clairvoyant baselines only
+    remaining: Floats | None = (
+        None  # seconds of work left, which only the simulator knows, for its clairvoyant baselines
+    )
 
     def __len__(self) -> int:
         return len(self.id)

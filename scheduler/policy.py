@@ -1,9 +1,14 @@
-"""What a policy is: who goes first. `decide` does everything else."""
+"""What a policy is: who goes first. `decide` and the simulator do everything else.
+
+A policy says for each job, by formulas of `elementwise.py`, what it is sorted by, when that changes by itself, and when the job
+is promoted. From these follow the ranking of a snapshot (here) and the simulator's line, which is kept from event to event.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,7 +17,33 @@ import numpy as np
 import numpy.typing as npt
 
 from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.elementwise import Values
 from tiresias.scheduler.model import Bools, Ints, Snapshot
+
+
+class Rows(Protocol):
+    """What a policy sees of one job, or of many: the columns of `model.Jobs`."""
+
+    @property
+    def gpus(self) -> Values: ...
+    @property
+    def submit(self) -> Values: ...
+    @property
+    def state(self) -> Values: ...
+    @property
+    def attained(self) -> Values: ...
+    @property
+    def ran(self) -> Values: ...
+    @property
+    def waited(self) -> Values: ...
+    @property
+    def first_start(self) -> Values: ...
+    @property
+    def last_start(self) -> Values: ...
+    @property
+    def preempted(self) -> Values: ...
+    @property
+    def remaining(self) -> Values: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,27 +55,47 @@ class Ranking:
     promoted: Bools
 
 
-class Policy(Protocol):
-    """preempts: running jobs compete too, else they keep their GPUs. blocks: nobody overtakes the first job that does not fit."""
+class Policy(ABC):
+    """preempts: running jobs compete too, else they keep their GPUs. blocks: nobody overtakes the first job that does not fit.
+    drifts: the keys of running jobs change all the time, not only at the moments that `change` tells."""
 
-    @property
-    def preempts(self) -> bool: ...
-    @property
-    def blocks(self) -> bool: ...
-    def rank(self, snapshot: Snapshot, config: PolicyConfig) -> Ranking: ...
+    preempts = True
+    blocks = False
+    drifts = False
+
+    @abstractmethod
+    def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
+        """Sort keys, the most significant first; the first is the index of the queue, 0 the most urgent. What is equal is
+        sorted by submit time and id. The keys of a waiting job may only change when it is promoted."""
+
+    def promoted(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
+        """Whether the job's service and waiting time now start anew (section 3.2.3)."""
+        return False
+
+    def change(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
+        """The next moment at which the job's keys change or it is promoted although nothing happens; inf for never."""
+        return math.inf
+
+    def settled(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
+        """Whether a running job that keeps its GPUs now keeps its keys too; else it has others from the next decision on."""
+        return True
+
+    def rank(self, snapshot: Snapshot, config: PolicyConfig) -> Ranking:
+        """O(jobs log jobs)."""
+        jobs, now = snapshot.jobs, snapshot.time
+        promoted = _column(self.promoted(jobs, now, config), len(jobs)).astype(np.bool_)
+        keys = [_column(key, len(jobs)) for key in self.keys(jobs, now, config, promoted)]
+        return Ranking(ordered([*keys, jobs.submit], jobs.id), keys[0].astype(np.int64), promoted)
+
     def next_change(self, snapshot: Snapshot, config: PolicyConfig) -> float:
         """The next moment at which the ranking changes although nothing happens; inf for never."""
-        ...
+        moments = self.change(snapshot.jobs, snapshot.time, config)
+        return float(_column(moments, len(snapshot.jobs)).min(initial=math.inf))
 
 
-def plain_ranking(keys: Sequence[npt.NDArray[np.generic]], snapshot: Snapshot) -> Ranking:
-    """One queue and no promotion."""
-    jobs = len(snapshot.jobs)
-    return Ranking(ordered(keys, snapshot.jobs.id), np.zeros(jobs, np.int64), np.zeros(jobs, bool))
-
-
-def never(snapshot: Snapshot, config: PolicyConfig) -> float:
-    return math.inf
+def _column(values: Values, jobs: int) -> npt.NDArray[np.generic]:
+    """What is the same for all jobs is a single number in a policy's formulas."""
+    return np.broadcast_to(np.asarray(values), (jobs,))
 
 
 def ordered(keys: Sequence[npt.NDArray[np.generic]], ids: Sequence[str]) -> Ints:

@@ -33,9 +33,18 @@ class Occupancy:
         self._leaf, self._usable = np.zeros(count, np.int64), np.ones(count, bool)
         self._types, self._features = ("",) * count, (frozenset[str](),) * count
 
-    def take(self, job: int, start: Start) -> None:
-        self._seats[job] = tuple((self._row[name], gpus) for name, gpus in start.nodes)
+    @property
+    def free(self) -> int:
+        return int(self._free.sum())
+
+    def take(self, job: int, start: Start) -> bool:
+        """False: these GPUs are not free yet."""
+        seat = tuple((self._row[name], gpus) for name, gpus in start.nodes)
+        if any(self._free[node] < gpus for node, gpus in seat):
+            return False
+        self._seats[job] = seat
         self._move(job, -1)
+        return True
 
     def leave(self, job: int) -> None:
         self._move(job, +1)

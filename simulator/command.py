@@ -19,7 +19,7 @@ import io
 import json
 import math
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,15 +30,15 @@ from rich.table import Table
 
 from tiresias.errors import TiresiasError, UsageError
 from tiresias.scheduler.config import ORDERS, PolicyConfig
-from tiresias.scheduler.policies import POLICIES
+from tiresias.scheduler.policies import CLAIRVOYANT, POLICIES
 from tiresias.scheduler.policy import Policy
-from tiresias.scheduler.srsf import Srsf
 from tiresias.simulator.cluster import Cluster
-from tiresias.simulator.engine import Outcome, Rules, simulate
+from tiresias.simulator.engine import Outcome, simulate
 from tiresias.simulator.metrics import summary
-from tiresias.simulator.trace import TraceJob, read_trace
+from tiresias.simulator.rules import Cost, Rules
+from tiresias.simulator.trace import Trace, read_trace
 
-ALL_POLICIES: Mapping[str, Policy] = {**POLICIES, "srsf": Srsf()}
+ALL_POLICIES: Mapping[str, Policy] = {**POLICIES, **CLAIRVOYANT}
 
 ROWS = {  # key -> (what it is called, how it is printed)
     "mean_jct": ("mean JCT", "{:,.0f} s"),
@@ -79,17 +79,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     cluster, rules = _cluster(args), _rules(args)
-    jobs = read_trace(args.trace, cluster.gpus).jobs()
+    trace = read_trace(args.trace, cluster.gpus)
     outcomes: dict[str, Outcome] = {}
     summaries: dict[str, dict[str, float]] = {}
     for name, each in rules.items():
         began = time.perf_counter()
-        outcomes[name] = _simulate(name, jobs, cluster, each)
-        summaries[name] = summary(jobs, cluster, outcomes[name], time.perf_counter() - began)
+        outcomes[name] = _simulate(name, trace, cluster, each)
+        summaries[name] = summary(trace, cluster, outcomes[name], time.perf_counter() - began)
     if args.json:
         _write(args.json, json.dumps(_report(args, summaries), indent=2) + "\n")
     if args.jobs_out:
-        _write(args.jobs_out, _job_lines(jobs, outcomes))
+        _write(args.jobs_out, _job_lines(trace, outcomes))
     Console().print(_table(args, summaries))
     return 0
 
@@ -116,15 +116,15 @@ def _rules(args: argparse.Namespace) -> dict[str, Rules]:
     for name in args.policy.split(","):
         if name not in ALL_POLICIES:
             raise UsageError(f"--policy {name}: no such policy; there are {', '.join(ALL_POLICIES)}")
-        rules[name] = Rules(ALL_POLICIES[name], config, args.preemption_cost)
+        rules[name] = Rules(ALL_POLICIES[name], config, Cost(resume=args.preemption_cost))
     return rules
 
 
-def _simulate(name: str, jobs: Sequence[TraceJob], cluster: Cluster, rules: Rules) -> Outcome:
+def _simulate(name: str, trace: Trace, cluster: Cluster, rules: Rules) -> Outcome:
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(name, total=len(jobs))
-        return simulate(jobs, cluster, rules, lambda done: progress.update(task, completed=done))
+        task = progress.add_task(name, total=len(trace))
+        return simulate(trace, cluster, rules, lambda done: progress.update(task, completed=done))
 
 
 def _report(args: argparse.Namespace, summaries: Mapping[str, dict[str, float]]) -> dict[str, object]:
@@ -135,14 +135,15 @@ def _report(args: argparse.Namespace, summaries: Mapping[str, dict[str, float]])
     }  # fmt: skip
 
 
-def _job_lines(jobs: Sequence[TraceJob], outcomes: Mapping[str, Outcome]) -> str:
+def _job_lines(trace: Trace, outcomes: Mapping[str, Outcome]) -> str:
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(("policy", "job_id", "start", "finish", "jct", "preemptions"))
     for name, outcome in outcomes.items():
         columns = (outcome.start, outcome.finish, outcome.jct, outcome.preemptions)
-        ids = (job.job_id for job in jobs)
-        lines.writerows((name, *cells) for cells in zip(ids, *(column.tolist() for column in columns), strict=True))
+        lines.writerows(
+            (name, *cells) for cells in zip(trace.job_id, *(column.tolist() for column in columns), strict=True)
+        )
     return text.getvalue()
 
 

@@ -1,174 +1,214 @@
-"""Replays a trace through `scheduler.decide`, from event to event in exact times.
+"""Replays a trace from event to event in exact times.
 
-At equal times: jobs finish, leaving jobs leave, jobs arrive, and then one decision is made on what is, in which demotions and
-promotions take effect. Nothing is random and there is no global state: the same input gives the same output.
+At equal times: jobs finish, preempted jobs leave their GPUs, jobs arrive, jobs sink or are promoted, and then one decision is
+made on what is. Nothing is random and there is no global state: the same input gives the same output.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Callable
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 import numpy as np
 
-from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.decide import decide, next_change
-from tiresias.scheduler.model import ANYWHERE, Floats, Ints, Jobs, Plan, Snapshot, Start, State
-from tiresias.scheduler.policy import Policy
-from tiresias.simulator.cluster import Cluster, Occupancy
-from tiresias.simulator.trace import TraceJob
+from tiresias.scheduler.model import Floats, Ints, State
+from tiresias.simulator.by_node import NodeByNode
+from tiresias.simulator.cluster import Cluster
+from tiresias.simulator.job import Job
+from tiresias.simulator.pool import Pool
+from tiresias.simulator.rules import Cost, Rules
+from tiresias.simulator.trace import Trace
 
-COMING, OVER = -1, -2  # states beside those of scheduler.model.State
+_FINISH, _LEAVE = 0, 1
+_REPORT_EVERY = 1000  # finished jobs between two reports of progress
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What is simulated. preemption_cost: seconds for which a preempted job still holds its GPUs and makes no progress.
-    interval: decide only at multiples of so many seconds; 0: whenever something happens."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Course:
+    """What the cluster did: from each moment until the next, arrays of shape (steps,). time: seconds; used: GPUs that somebody
+    holds; running, waiting: jobs."""
 
-    policy: Policy
-    config: PolicyConfig
-    preemption_cost: float = 0.0
-    interval: float = 0.0
+    time: Floats
+    used: Ints
+    running: Ints
+    waiting: Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """Arrays of shape (jobs,), in the order of the trace. start: the first one. Times in seconds."""
+    """Arrays of shape (jobs,), in the order of the trace. start: the first one. Times in seconds.
+    overhead: GPU-seconds that preemptions cost."""
 
     start: Floats
     finish: Floats
     jct: Floats
     preemptions: Ints
+    course: Course
     decisions: int
+    overhead: float
 
 
 def simulate(
-    jobs: Sequence[TraceJob], cluster: Cluster, rules: Rules, progress: Callable[[int], None] = lambda done: None
+    trace: Trace, cluster: Cluster, rules: Rules, progress: Callable[[int], None] = lambda done: None
 ) -> Outcome:
-    """`jobs`: by submit time; none larger than the cluster. `progress` is called with the number of finished jobs."""
-    return _Simulation(jobs, cluster, rules).run(progress)
+    """`trace`: no job larger than the cluster. `progress` is called with the number of finished jobs now and then.
+
+    O(events x log jobs) where GPUs are one pool, O(events x jobs) node by node.
+    """
+    return _Simulation(trace, cluster, rules).run(progress)
+
+
+class _Recorder:
+    """Compact, as there are several steps a job."""
+
+    def __init__(self) -> None:
+        self.time, self.used, self.running, self.waiting = array("d"), array("q"), array("q"), array("q")
+
+    def step(self, time: float, used: int, running: int, waiting: int) -> None:
+        self.time.append(time)
+        self.used.append(used)
+        self.running.append(running)
+        self.waiting.append(waiting)
+
+    def course(self) -> Course:
+        return Course(
+            np.array(self.time), np.array(self.used, np.int64),
+            np.array(self.running, np.int64), np.array(self.waiting, np.int64),
+        )  # fmt: skip
 
 
 class _Simulation:
-    def __init__(self, jobs: Sequence[TraceJob], cluster: Cluster, rules: Rules) -> None:
-        count = len(jobs)
-        self._rules, self._on = rules, Occupancy(cluster)
-        self._id = np.array([job.job_id for job in jobs], dtype=object)
-        self._row = {job.job_id: row for row, job in enumerate(jobs)}
-        self._submit = np.array([job.submit_time for job in jobs], dtype=np.float64)
-        self._gpus = np.array([job.num_gpus for job in jobs], dtype=np.int64)
-        self._duration = np.array([job.duration for job in jobs], dtype=np.float64)
-        self._state = np.full(count, COMING, np.int64)
-        self._done = np.zeros(count)  # seconds of work in earlier runs
-        self._held = np.zeros(count)  # seconds on GPUs in earlier runs
-        self._uncounted = np.zeros(count)  # seconds on GPUs before the last promotion
-        self._reset = np.full(count, -np.inf)
-        self._first_start, self._last_start, self._preempted = (np.full(count, np.nan) for _ in range(3))
-        self._finish, self._leave = (np.full(count, np.inf) for _ in range(2))
+    def __init__(self, trace: Trace, cluster: Cluster, rules: Rules) -> None:
+        count = len(trace)
+        self._trace, self._cluster, self._rules = trace, cluster, rules
+        self._submit: list[float] = [*trace.submit.tolist(), math.inf]
+        self._duration, self._gpus = trace.duration.tolist(), trace.gpus.tolist()
+        self._jobs: dict[int, Job] = {}  # those that are there, by row
+        self._on: Pool | NodeByNode = (
+            NodeByNode(rules, cluster, self._jobs)
+            if rules.by_node
+            else Pool(rules, cluster.gpus, self._gpus, self._jobs)
+        )
+        self._ends: list[tuple[float, int, int, int]] = []  # (time, what, row, stamp)
+        self._changes: list[tuple[float, int, int]] = []  # (time, row, stamp)
+        self._start, self._finish = np.full(count, math.nan), np.full(count, math.nan)
         self._preemptions = np.zeros(count, np.int64)
-        self._now, self._next_arrival, self._oldest, self._decisions = 0.0, 0, 0, 0
+        self._recorder = _Recorder()
+        self._now, self._next_arrival, self._running = 0.0, 0, 0
+        self._decisions, self._overhead, self._wake = 0, 0.0, math.inf
 
     def run(self, progress: Callable[[int], None]) -> Outcome:
-        over, wake = 0, math.inf
-        while over < len(self._submit):
-            self._now = min(self._next_event(), wake)
-            over += self._finish_jobs()
-            self._leave_jobs()
-            self._arrive()
-            wake = self._act()
-            progress(over)
+        over, reported, count = 0, 0, len(self._trace)
+        while over < count:
+            self._now = self._next_event()
+            over += self._happen()
+            if self._is_time():
+                self._decide()
+            if over >= reported + _REPORT_EVERY:
+                progress(reported := over)
         return Outcome(
-            self._first_start, self._finish, self._finish - self._submit, self._preemptions, self._decisions,
+            self._start, self._finish, self._finish - self._trace.submit, self._preemptions,
+            self._recorder.course(), self._decisions, self._overhead,
         )  # fmt: skip
-
-    def _alive(self) -> Ints:
-        """Rows of the jobs that are there: all between the oldest one and the next arrival, less those that are over."""
-        here = self._state[self._oldest : self._next_arrival]
-        rows = np.flatnonzero(here != OVER) + self._oldest
-        self._oldest = int(rows[0]) if rows.size else self._next_arrival
-        return rows
 
     def _next_event(self) -> float:
-        window = slice(self._oldest, self._next_arrival)
-        ends = np.minimum(self._finish[window], self._leave[window])[self._state[window] != OVER]
-        comes = self._submit[self._next_arrival] if self._next_arrival < len(self._submit) else math.inf
-        return min(float(ends.min(initial=np.inf)), float(comes))
+        moment = min(self._wake, self._submit[self._next_arrival])
+        if self._ends and self._ends[0][0] < moment:
+            moment = self._ends[0][0]
+        if self._changes and self._changes[0][0] < moment:
+            moment = self._changes[0][0]
+        return moment
 
-    def _finish_jobs(self) -> int:
-        rows = self._alive()
-        rows = rows[(self._state[rows] == State.RUNNING) & (self._finish[rows] <= self._now)]
-        for row in rows.tolist():
-            self._held[row] += self._now - self._last_start[row]
-            self._on.leave(row)
-        self._state[rows] = OVER
-        return len(rows)
-
-    def _leave_jobs(self) -> None:
-        rows = self._alive()
-        for row in rows[self._leave[rows] <= self._now].tolist():
-            self._held[row] += self._now - self._last_start[row]
-            self._on.leave(row)
-            self._state[row], self._leave[row], self._preempted[row] = State.WAITING, np.inf, self._now
-
-    def _arrive(self) -> None:
-        while self._next_arrival < len(self._submit) and self._submit[self._next_arrival] <= self._now:
-            self._state[self._next_arrival] = State.WAITING
+    def _happen(self) -> int:
+        """All that is due, in its order. Returns how many jobs finished."""
+        now, finished = self._now, 0
+        while self._ends and self._ends[0][0] <= now:
+            finished += self._end(*heappop(self._ends))
+        while self._submit[self._next_arrival] <= now:
+            self._arrive(self._next_arrival)
             self._next_arrival += 1
+        while self._changes and self._changes[0][0] <= now:
+            self._change(*heappop(self._changes))
+        return finished
 
-    def _act(self) -> float:
-        """Decide and do it. Returns when to decide again at the latest."""
+    def _end(self, moment: float, what: int, row: int, stamp: int) -> bool:
+        job = self._jobs.get(row)
+        if job is None or job.stamp != stamp:
+            return False
+        self._on.release(job)
+        if what == _LEAVE:
+            job.wait(self._now)
+            self._follow(job)
+            return False
+        self._finish[row] = self._now
+        self._start[row], self._preemptions[row] = job.first_start, job.preemptions
+        self._running -= 1
+        del self._jobs[row]
+        return True
+
+    def _arrive(self, row: int) -> None:
+        self._jobs[row] = job = Job(row, self._gpus[row], self._submit[row], self._duration[row])
+        job.at(self._now)
+        self._follow(job)
+
+    def _change(self, moment: float, row: int, stamp: int) -> None:
+        job = self._jobs.get(row)
+        if job is None or job.stamp != stamp:
+            return
+        job.at(self._now)
+        if self._rules.policy.promoted(job, self._now, self._rules.config):
+            job.promote(self._now)
+        self._follow(job)
+
+    def _follow(self, job: Job) -> None:
+        """Take its new place in the order, and remember when that changes by itself."""
+        self._on.update(job)
+        moment = self._rules.policy.change(job, self._now, self._rules.config)
+        if job.state == State.RUNNING and self._rules.policy.preempts:
+            matures = job.movable_from(self._rules.config)
+            moment = min(moment, matures) if matures > self._now else moment
+        if moment < math.inf:
+            heappush(self._changes, (moment, job.row, job.stamp))
+
+    def _is_time(self) -> bool:
+        """With an interval: only at its multiples; what happens in between waits for the next one."""
         interval = self._rules.interval
-        if interval and self._now % interval:
-            return math.ceil(self._now / interval) * interval
-        snapshot = self._snapshot(self._alive())
-        plan = decide(snapshot, self._rules.config, self._rules.policy)
+        if not interval:
+            return True
+        self._wake = (math.floor(self._now / interval) + 1) * interval
+        return self._now % interval == 0
+
+    def _decide(self) -> None:
         self._decisions += 1
-        self._promote(plan)
-        self._carry_out(plan)
-        if interval:
-            return self._now + interval
-        return next_change(self._snapshot(self._alive()), self._rules.config, self._rules.policy)
+        choice = self._on.choose(self._now)
+        for row in choice.victims:
+            self._preempt(self._jobs[row])
+        for job in self._on.admit(choice):
+            self._begin(job)
+        held = self._cluster.gpus - self._on.free
+        self._recorder.step(self._now, held, self._running, len(self._jobs) - self._running)
 
-    def _promote(self, plan: Plan) -> None:
-        for job in plan.promoted:
-            row = self._row[job]
-            self._reset[row], self._uncounted[row] = self._now, self._held[row]
+    def _preempt(self, job: Job) -> None:
+        pause = self._cost(job).pause
+        job.preempt(self._now)
+        self._running -= 1
+        self._overhead += pause * job.gpus
+        self._on.preempt(job)
+        heappush(self._ends, (self._now + pause, _LEAVE, job.row, job.stamp))
+        if not pause:
+            self._end(*heappop(self._ends))
 
-    def _carry_out(self, plan: Plan) -> None:
-        for preemption in plan.preemptions:
-            self._preempt(self._row[preemption.job])
-        at_once = () if self._rules.preemption_cost else plan.reserved
-        if not self._rules.preemption_cost:
-            self._leave_jobs()
-        for start in (*plan.starts, *at_once):
-            self._start(self._row[start.job], start)
+    def _begin(self, job: Job) -> None:
+        resume = self._cost(job).resume if job.preemptions else 0.0
+        job.start(self._now, resume)
+        self._running += 1
+        self._overhead += resume * job.gpus
+        heappush(self._ends, (self._now + resume + job.remaining, _FINISH, job.row, job.stamp))
+        self._follow(job)
 
-    def _preempt(self, row: int) -> None:
-        self._state[row], self._leave[row] = State.LEAVING, self._now + self._rules.preemption_cost
-        self._done[row] += self._now - self._last_start[row]
-        self._finish[row] = np.inf
-        self._preemptions[row] += 1
-
-    def _start(self, row: int, start: Start) -> None:
-        self._on.take(row, start)
-        self._state[row], self._last_start[row] = State.RUNNING, self._now
-        if np.isnan(self._first_start[row]):
-            self._first_start[row] = self._now
-        self._finish[row] = self._now + self._duration[row] - self._done[row]
-
-    def _snapshot(self, rows: Ints) -> Snapshot:
-        waits = self._state[rows] == State.WAITING
-        ran = self._held[rows] - self._uncounted[rows]
-        ran += np.where(waits, 0.0, self._now - self._last_start[rows])
-        since = np.maximum(self._submit[rows], self._reset[rows])
-        jobs = Jobs(
-            id=tuple(self._id[rows]), gpus=self._gpus[rows], submit=self._submit[rows], state=self._state[rows],
-            attained=ran * self._gpus[rows], ran=ran, waited=self._now - since - ran,
-            first_start=self._first_start[rows], last_start=self._last_start[rows], preempted=self._preempted[rows],
-            movable=np.ones(len(rows), bool), eligible=np.ones(len(rows), bool), request=(ANYWHERE,) * len(rows),
-            duration=self._duration[rows],
-        )  # fmt: skip
-        place_of = {row: place for place, row in enumerate(rows.tolist())}
-        return Snapshot(self._now, jobs, self._on.nodes(), self._on.allocations(place_of))
+    def _cost(self, job: Job) -> Cost:
+        costs = self._rules.costs
+        return costs.get(self._trace.model[job.row], self._rules.cost) if costs else self._rules.cost

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from tiresias.simulator.cluster import Cluster
 from tiresias.simulator.engine import Outcome
-from tiresias.simulator.trace import TraceJob
+from tiresias.simulator.trace import Trace
 
 
-def summary(jobs: Sequence[TraceJob], cluster: Cluster, outcome: Outcome, wall_seconds: float) -> dict[str, float]:
+def summary(trace: Trace, cluster: Cluster, outcome: Outcome, wall_seconds: float) -> dict[str, float]:
     """Queueing is all the time of a job in which it made no progress. gpu_utilization: GPU-seconds of work / (GPUs x makespan)."""
-    duration = np.array([job.duration for job in jobs])
-    gpus = np.array([job.num_gpus for job in jobs])
-    makespan = float(outcome.finish.max() - min(job.submit_time for job in jobs))
+    makespan = float(outcome.finish.max() - trace.submit[0])
     median, p95, p99 = np.percentile(outcome.jct, (50, 95, 99)).tolist()
     return {
         "mean_jct": float(outcome.jct.mean()),
@@ -23,9 +19,9 @@ def summary(jobs: Sequence[TraceJob], cluster: Cluster, outcome: Outcome, wall_s
         "p95_jct": p95,
         "p99_jct": p99,
         "makespan": makespan,
-        "mean_queueing": float((outcome.jct - duration).mean()),
+        "mean_queueing": float((outcome.jct - trace.duration).mean()),
         "preemptions": int(outcome.preemptions.sum()),
-        "gpu_utilization": float(gpus @ duration) / (cluster.gpus * makespan) if makespan else 0.0,
-        "jobs": len(jobs),
+        "gpu_utilization": float(trace.gpus @ trace.duration) / (cluster.gpus * makespan) if makespan else 0.0,
+        "jobs": len(trace),
         "wall_seconds": wall_seconds,
     }

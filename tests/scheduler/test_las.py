@@ -10,8 +10,8 @@ import pytest
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide, next_change
-from tiresias.scheduler.las import Las
 from tiresias.scheduler.model import State
+from tiresias.scheduler.policies.las import Las
 from tiresias.scheduler.policy import ordered
 
 PAPER = PolicyConfig.paper()

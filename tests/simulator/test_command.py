@@ -50,7 +50,10 @@ def test_compares_policies(trace, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--policy", "lass", *CLUSTER], "--policy lass: no such policy; there are las, fifo, best_effort, srsf"),
+        (
+            ["--policy", "lass", *CLUSTER],
+            "--policy lass: no such policy; there are las, fifo, best_effort, sf, srtf, srsf",
+        ),
         (["--policy", "las", "--nodes", "0", "--gpus-per-node", "4"], "--nodes 0: give a whole number above 0"),
         (["--policy", "las", "--nodes", "1", "--gpus-per-node", "2"], "job a asks for 4 GPUs and the cluster has 2"),
         (["--policy", "las", "--threshold", "20,10", *CLUSTER], "thresholds = (20.0, 10.0) is not possible"),

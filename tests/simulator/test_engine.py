@@ -8,19 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiresias.scheduler.config import ORDERS, PolicyConfig
-from tiresias.scheduler.policies import POLICIES
-from tiresias.scheduler.srsf import Srsf
+from tiresias.scheduler.policies import CLAIRVOYANT, POLICIES
 from tiresias.simulator.cluster import Cluster
-from tiresias.simulator.engine import Rules, simulate
-from tiresias.simulator.trace import TraceJob
+from tiresias.simulator.engine import simulate
+from tiresias.simulator.rules import Cost, Rules
+from tiresias.simulator.trace import Trace, TraceJob
 
 PAPER = PolicyConfig.paper()
 LAS = POLICIES["las"]
 
 
-def trace(*jobs: tuple[float, int, float]) -> list[TraceJob]:
+def trace(*jobs: tuple[float, int, float]) -> Trace:
     """(submit, GPUs, duration)"""
-    return [TraceJob(str(row), *job) for row, job in enumerate(jobs, start=1)]
+    return Trace.of(TraceJob(str(row), *job) for row, job in enumerate(jobs, start=1))
 
 
 FIGURE_7 = trace((0, 2, 2), (0, 1, 8), (0, 2, 6))
@@ -35,7 +35,7 @@ def test_figure_7_las():
 
 
 def test_figure_7_srsf():
-    outcome = simulate(FIGURE_7, Cluster(1, 2), Rules(Srsf(), PAPER))
+    outcome = simulate(FIGURE_7, Cluster(1, 2), Rules(CLAIRVOYANT["srsf"], PAPER))
     assert outcome.jct.mean() == pytest.approx(28 / 3)
     assert outcome.finish.tolist() == [2.0, 16.0, 10.0] or outcome.finish.tolist() == [2.0, 10.0, 16.0]
 
@@ -52,7 +52,7 @@ def test_las_by_hand():
 
 def test_a_preempted_job_holds_its_gpus_while_it_leaves():
     config = replace(PAPER, thresholds=(20.0,))
-    outcome = simulate(trace((0, 2, 100), (15, 2, 5)), Cluster(1, 2), Rules(LAS, config, preemption_cost=3.0))
+    outcome = simulate(trace((0, 2, 100), (15, 2, 5)), Cluster(1, 2), Rules(LAS, config, cost=Cost(pause=3.0)))
     assert outcome.start.tolist() == [0.0, 18.0]
     assert outcome.finish.tolist() == [15 + 3 + 5 + 85, 23.0]
 
@@ -81,7 +81,7 @@ some_traces = st.lists(
 ).map(lambda jobs: trace(*sorted(jobs)))  # fmt: skip
 some_rules = st.builds(
     Rules,
-    policy=st.sampled_from([*POLICIES.values(), Srsf()]),
+    policy=st.sampled_from([*POLICIES.values(), *CLAIRVOYANT.values()]),
     config=st.builds(
         PolicyConfig,
         thresholds=st.sampled_from([(), (20.0,), (10.0, 50.0)]),
@@ -89,7 +89,7 @@ some_rules = st.builds(
         promote_knob=st.sampled_from([1.0, 3.0, float("inf")]),
         min_run=st.sampled_from([0.0, 7.0]),
     ),
-    preemption_cost=st.sampled_from([0.0, 0.0, 3.0]),
+    cost=st.builds(Cost, pause=st.sampled_from([0.0, 0.0, 3.0]), resume=st.sampled_from([0.0, 0.0, 2.0])),
 )
 many = settings(max_examples=60, deadline=None)
 
@@ -99,9 +99,8 @@ many = settings(max_examples=60, deadline=None)
 def test_every_job_gets_its_work_and_no_gpu_is_used_twice(jobs, rules):
     """Node capacity is checked inside the engine at every step; here that nothing is lost and time is counted right."""
     outcome = simulate(jobs, Cluster(2, 3), rules)
-    submit = np.array([job.submit_time for job in jobs])
-    duration = np.array([job.duration for job in jobs])
-    lost = outcome.preemptions * rules.preemption_cost
+    submit, duration = jobs.submit, jobs.duration
+    lost = outcome.preemptions * sum(rules.cost)
     assert np.isfinite(outcome.finish).all()
     assert (outcome.start >= submit).all()
     assert (outcome.jct >= duration + lost - 1e-6).all()

@@ -12,7 +12,8 @@ import pytest
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.policies import POLICIES
 from tiresias.simulator.cluster import Cluster
-from tiresias.simulator.engine import Rules, simulate
+from tiresias.simulator.engine import simulate
+from tiresias.simulator.rules import Rules
 from tiresias.simulator.trace import read_trace
 
 TRACES = Path(os.environ.get("TIRESIAS_TRACES", Path(__file__).parents[3] / "shared" / "data"))
@@ -23,7 +24,7 @@ def mean_jct(seed: int, policy: str, order: str = "running_first") -> float:
     if not file.exists():
         pytest.skip(f"no {file}")
     config = replace(PolicyConfig.paper(policy), in_queue_order=order)
-    return float(simulate(read_trace(file, 60).jobs(), Cluster(15, 4), Rules(POLICIES[policy], config)).jct.mean())
+    return float(simulate(read_trace(file, 60), Cluster(15, 4), Rules(POLICIES[policy], config)).jct.mean())
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tiresias.scheduler.fifo import Fifo
+from tiresias.scheduler.policies.fifo import Fifo
 
 
 class BestEffort(Fifo):

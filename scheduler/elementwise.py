@@ -1,0 +1,58 @@
+"""Arithmetic that is written once for one job and for all of them: numbers in, a number out; arrays in, an array out.
+
+`decide` ranks ten thousand jobs by arrays, the simulator keeps its jobs in order one at a time; both use the same formulas.
+Conditions are combined with `&` and `|`, never negated with `~`, which means something else for Python's bool.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Values: TypeAlias = Any  # a number, or an array of shape (jobs,)
+
+
+def where(condition: Values, yes: Values, no: Values) -> Values:
+    if isinstance(condition, np.ndarray):
+        return np.where(condition, yes, no)
+    return yes if condition else no
+
+
+def larger(one: Values, other: Values) -> Values:
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return np.maximum(one, other)
+    return one if one > other else other
+
+
+def smaller(one: Values, other: Values) -> Values:
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return np.minimum(one, other)
+    return one if one < other else other
+
+
+def known(moment: Values, otherwise: Values) -> Values:
+    """`otherwise` where the moment is nan, for never."""
+    return where(moment == moment, moment, otherwise)  # nan is not equal to itself
+
+
+def rounded(value: Values, digits: int) -> Values:
+    return np.round(value, digits) if isinstance(value, np.ndarray) else round(value, digits)
+
+
+def whole(value: Values) -> Values:
+    """The next whole number below."""
+    return np.floor(value) if isinstance(value, np.ndarray) else float(value // 1)
+
+
+def interval(limits: Sequence[float], value: Values) -> Values:
+    """How many of the rising limits are at or below the value."""
+    if isinstance(value, np.ndarray):
+        return np.searchsorted(limits, value, side="right").astype(np.int64)
+    return bisect_right(limits, value)
+
+
+def pick(values: Sequence[float], index: Values) -> Values:
+    return np.asarray(values)[index] if isinstance(index, np.ndarray) else values[index]

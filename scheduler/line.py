@@ -1,0 +1,143 @@
+"""The walk of `selection.walk`, kept from one decision to the next, where nothing but the number of GPUs matters.
+
+`decide` sorts all jobs and walks them all. Between two events in a cluster hardly anything changes, so the simulator keeps its
+jobs sorted: waiting ones in a heap for each number of GPUs, running ones in one list. `choose` then looks at the first waiting
+job of each size and at the last running ones only. What it answers is what `selection.walk` answers; a property test compares.
+
+A key is what the policy sorts by, then the row of the job, which breaks ties; no two are equal.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Key: TypeAlias = tuple[Any, ...]
+_END: Key = (float("inf"),)
+
+
+class Choice(NamedTuple):
+    """Rows: who gets GPUs, the most urgent first, and whose GPUs are taken away."""
+
+    starts: list[int]
+    victims: list[int]
+
+
+class _Sorted(Sequence[Key]):
+    """Keys in order, each made when it is looked at: few of them are."""
+
+    def __init__(self, keys: Sequence[npt.NDArray[np.generic]]) -> None:
+        self._keys, self._order = keys, np.lexsort(tuple(reversed(keys)))
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __getitem__(self, place: Any) -> Any:
+        row = self._order[place]
+        return tuple(key[row].item() for key in self._keys)
+
+
+class Line:
+    """gpus: of each row. blocks: nobody overtakes the first waiting job that does not fit."""
+
+    def __init__(self, gpus: Sequence[int], blocks: bool) -> None:
+        self._gpus, self._blocks = gpus, blocks
+        self._heaps: dict[int, list[Key]] = {}  # by GPUs; may hold keys that are out of date
+        self._heads: dict[int, Key] = {}  # the first of each heap that is up to date
+        self._waiting: dict[int, Key] = {}
+        self._kept: list[Key] = []
+        self._running: Sequence[Key] = self._kept
+        self._place: dict[int, Key] = {}  # of each row in `_kept`
+
+    def wait(self, row: int, key: Key) -> None:
+        """The job waits, with this key from now on."""
+        gpus = self._gpus[row]
+        before, self._waiting[row] = self._waiting.get(row), key
+        heappush(self._heaps.setdefault(gpus, []), key)
+        head = self._heads.get(gpus)
+        if head is None or key < head or before is head:
+            self._find_head(gpus)
+
+    def compete(self, row: int, key: Key) -> None:
+        """The job runs and may be preempted; it has this key from now on."""
+        self.leave(row)
+        self._place[row] = key
+        insort(self._kept, key)
+
+    def leave(self, row: int) -> None:
+        """The job, if it runs, is not to be preempted any more."""
+        key = self._place.pop(row, None)
+        if key is not None:
+            del self._kept[bisect_left(self._kept, key)]
+
+    def reorder(self, keys: Sequence[npt.NDArray[np.generic]]) -> None:
+        """These are the running jobs now, in place of all that were known: arrays of shape (running,), one a part of the key."""
+        self._running = _Sorted(keys)
+
+    def choose(self, free: int) -> Choice:
+        """`free`: GPUs that nobody holds. Those who start are taken out of the line, victims are not.
+
+        O(sizes x log(sizes) + GPUs of the jobs that start).
+        """
+        starts: list[int] = []
+        victims: list[int] = []
+        heads = list(self._heads.values())
+        heapify(heads)
+        slack = free  # what is left when all running jobs that are not victims stay
+        while heads:
+            head = heappop(heads)
+            row = head[-1]
+            gpus = self._gpus[row]
+            slack = self._skip(head, slack, victims)
+            if self._fits(head, gpus - slack):
+                slack -= gpus
+                starts.append(row)
+                del self._waiting[row]
+                if self._find_head(gpus):
+                    heappush(heads, self._heads[gpus])
+            elif self._blocks:
+                break
+        self._skip(_END, slack, victims)
+        return Choice(starts, victims)
+
+    def _find_head(self, gpus: int) -> bool:
+        """The first waiting job of this size. False: there is none."""
+        heap = self._heaps[gpus]
+        while heap and self._waiting.get(heap[0][-1]) is not heap[0]:
+            heappop(heap)
+        if heap:
+            self._heads[gpus] = heap[0]
+        else:
+            self._heads.pop(gpus, None)
+        return bool(heap)
+
+    def _fits(self, key: Key, short: int) -> bool:
+        """Whether running jobs behind the key hold so many GPUs. What is free for a job is what those behind it hold."""
+        place = len(self._running)
+        while short > 0:
+            place -= 1
+            if place < 0 or self._running[place] < key:
+                return False
+            short -= self._gpus[self._running[place][-1]]
+        return True
+
+    def _skip(self, key: Key, slack: int, victims: list[int]) -> int:
+        """Running jobs before the key which do not fit any more become victims. Returns the slack then.
+
+        The first of them is the first of the fewest last ones that together hold what is missing: all before it fit.
+        """
+        while slack < 0:
+            place, missing = len(self._running), -slack
+            while missing > 0:
+                place -= 1
+                missing -= self._gpus[self._running[place][-1]]
+            if self._running[place] > key:
+                break
+            victims.append(self._running[place][-1])
+            slack += self._gpus[victims[-1]]
+        return slack

@@ -1,0 +1,157 @@
+"""A simulated job, and many of them in columns. What a policy sees of either follows from the same formulas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.elementwise import Values, known, larger, where
+from tiresias.scheduler.model import State
+
+NEVER = float("nan")
+_WAITING = int(State.WAITING)
+
+
+class _Work:
+    """What follows from what happened, at the moment `now`. Service counts all seconds on GPUs, also those without progress."""
+
+    __slots__ = ()
+    row: Values
+    gpus: Values
+    submit: Values
+    duration: Values  # seconds of work
+    now: Values
+    state: Values
+    first_start: Values
+    last_start: Values
+    works_from: Values  # when the last run begins to make progress
+    preempted: Values  # when it last went back to waiting
+    reset: Values  # when it was last promoted
+    held: Values  # seconds on GPUs in earlier runs
+    uncounted: Values  # seconds on GPUs before the last promotion
+    done: Values  # seconds of work in earlier runs
+    ran: Values  # seconds on GPUs since the last promotion: `_ran`
+
+    @property
+    def attained(self) -> Values:
+        return self.ran * self.gpus
+
+    @property
+    def waited(self) -> Values:
+        return self.now - larger(self.submit, self.reset) - self.ran
+
+    @property
+    def remaining(self) -> Values:
+        """Seconds of work left."""
+        works = where(self.state == State.RUNNING, larger(0.0, self.now - self.works_from), 0.0)
+        return self.duration - self.done - works
+
+
+def _ran(work: _Work) -> Values:
+    return work.held - work.uncounted + where(work.state == _WAITING, 0.0, work.now - work.last_start)
+
+
+class Job(_Work):
+    __slots__ = (
+        "done", "duration", "first_start", "gpus", "held", "last_start", "now", "preempted", "preemptions", "ran",
+        "reset", "row", "stamp", "state", "submit", "uncounted", "works_from",
+    )  # fmt: skip
+
+    def __init__(self, row: int, gpus: int, submit: float, duration: float) -> None:
+        self.row, self.gpus, self.submit, self.duration = row, gpus, submit, duration
+        self.state = _WAITING
+        self.first_start = self.last_start = self.works_from = self.preempted = NEVER
+        self.reset = -math.inf
+        self.held = self.uncounted = self.done = 0.0
+        self.preemptions = 0
+        self.stamp = 0  # of the last thing that happened: what was expected before it will not come
+        self.at(submit)
+
+    def at(self, now: float) -> None:
+        """Look at it at this moment."""
+        self.now = now
+        self.ran = _ran(self)
+
+    def movable_from(self, config: PolicyConfig) -> float:
+        """When it may be preempted, as far as `policy.min_run` and its like say."""
+        if config.max_preemptions and self.preemptions >= config.max_preemptions:
+            return math.inf
+        moment: float = max(self.last_start + config.min_run, known(self.preempted, -math.inf) + config.cooldown)
+        return moment
+
+    def start(self, now: float, overhead: float) -> None:
+        """`overhead`: seconds until it makes progress."""
+        self.state, self.last_start, self.works_from = int(State.RUNNING), now, now + overhead
+        self.first_start = known(self.first_start, now)
+        self._happened(now)
+
+    def preempt(self, now: float) -> None:
+        """It stops working and holds its GPUs until it waits."""
+        self.at(now)
+        self.done = self.duration - self.remaining
+        self.state = int(State.LEAVING)
+        self.preemptions += 1
+        self._happened(now)
+
+    def wait(self, now: float) -> None:
+        """It has left its GPUs."""
+        self.held += now - self.last_start
+        self.preempted, self.state = now, _WAITING
+        self._happened(now)
+
+    def promote(self, now: float) -> None:
+        """Service and waiting time start anew."""
+        self.reset, self.uncounted = now, self.held
+        self._happened(now)
+
+    def _happened(self, now: float) -> None:
+        self.stamp += 1
+        self.at(now)
+
+
+class JobColumns(_Work):
+    """Many jobs of which nothing happens as long as they are here; arrays of shape (jobs,)."""
+
+    def __init__(self, jobs: Iterable[Job] = ()) -> None:
+        self._at: dict[int, int] = {}  # place of each row
+        self._arrays = {name: np.empty(16, dtype) for name, dtype in _FIELDS.items()}
+        for job in jobs:
+            self.add(job)
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def add(self, job: Job) -> None:
+        place = self._at[job.row] = len(self._at)
+        if place == len(self._arrays["row"]):
+            self._arrays = {name: np.resize(array, 2 * place) for name, array in self._arrays.items()}
+        for name, array in self._arrays.items():
+            array[place] = getattr(job, name)
+
+    def remove(self, row: int) -> None:
+        """The last one takes its place. A job that is not here is none to remove."""
+        place = self._at.pop(row, None)
+        if place is None or place == len(self._at):
+            return
+        for array in self._arrays.values():
+            array[place] = array[len(self._at)]
+        self._at[int(self._arrays["row"][place])] = place
+
+    @property
+    def ran(self) -> Values:  # a job keeps what columns work out
+        return _ran(self)
+
+    def __getattr__(self, name: str) -> Values:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self._arrays[name][: len(self._at)]
+
+
+_FIELDS = {
+    "row": np.int64, "gpus": np.int64, "submit": np.float64, "duration": np.float64, "state": np.int64,
+    "first_start": np.float64, "last_start": np.float64, "works_from": np.float64, "preempted": np.float64,
+    "reset": np.float64, "held": np.float64, "uncounted": np.float64, "done": np.float64,
+}  # fmt: skip

@@ -1,0 +1,94 @@
+"""The cluster as one pool of GPUs, with the jobs in the policy's order from one decision to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tiresias.scheduler.line import Choice, Key, Line
+from tiresias.scheduler.model import State
+from tiresias.simulator.job import Job, JobColumns
+from tiresias.simulator.rules import Rules
+
+
+class Pool:
+    """jobs: those that are there, by row; the engine keeps them. gpus: of every row of the trace."""
+
+    def __init__(self, rules: Rules, capacity: int, gpus: Sequence[int], jobs: Mapping[int, Job]) -> None:
+        self._policy, self._config, self._jobs = rules.policy, rules.config, jobs
+        self._line = Line(gpus, rules.policy.blocks)
+        self._drifting = JobColumns()  # running jobs whose keys change all the time
+        self._unsettled: list[Job] = []
+        self.free = capacity
+        self._leaving = 0
+
+    def update(self, job: Job) -> None:
+        """It waits or runs, and may have another key than before."""
+        if job.state == State.WAITING:
+            self._line.wait(job.row, self._key(job))
+        elif self._policy.preempts and job.now >= job.movable_from(self._config):
+            self._compete(job)
+
+    def _compete(self, job: Job) -> None:
+        if self._policy.drifts:
+            self._drifting.remove(job.row)
+            self._drifting.add(job)
+            return
+        self._line.compete(job.row, self._key(job))
+        if not self._policy.settled(job, job.now, self._config):
+            self._unsettled.append(job)
+
+    def preempt(self, job: Job) -> None:
+        self._stop(job)
+        self._leaving += job.gpus
+
+    def release(self, job: Job) -> None:
+        """It finishes or has left its GPUs."""
+        self.free += job.gpus
+        if job.state == State.LEAVING:
+            self._leaving -= job.gpus
+        else:
+            self._stop(job)
+
+    def _stop(self, job: Job) -> None:
+        if self._policy.drifts:
+            self._drifting.remove(job.row)
+        else:
+            self._line.leave(job.row)
+
+    def choose(self, now: float) -> Choice:
+        unsettled, self._unsettled = self._unsettled, []
+        for job in unsettled:
+            if job.state == State.RUNNING and job.row in self._jobs:
+                job.at(now)
+                self.update(job)
+        if self._policy.drifts:
+            self._line.reorder(self._keys(now))
+        return self._line.choose(self.free + self._leaving)
+
+    def admit(self, choice: Choice) -> list[Job]:
+        """Those of the chosen who can start now. The others wait for GPUs that are being left; nobody behind takes what they
+        need, as in `scheduler.room`."""
+        now, later = self.free, self.free + self._leaving
+        starts = []
+        for job in map(self._jobs.__getitem__, choice.starts):
+            later -= job.gpus
+            if job.gpus <= now:
+                now -= job.gpus
+                starts.append(job)
+            else:
+                now = min(now, later)
+                self.update(job)
+        self.free = self.free - sum(job.gpus for job in starts)
+        return starts
+
+    def _key(self, job: Job) -> Key:
+        return (*self._policy.keys(job, job.now, self._config, False), job.row)
+
+    def _keys(self, now: float) -> list[npt.NDArray[np.generic]]:
+        running = self._drifting
+        running.now = now
+        keys = (*self._policy.keys(running, now, self._config, False), running.row)
+        return [np.broadcast_to(key, (len(running),)) for key in keys]

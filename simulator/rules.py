@@ -1,0 +1,36 @@
+"""What is simulated besides the jobs: the policy, what a preemption costs, and when decisions are made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.policy import Policy
+
+
+class Cost(NamedTuple):
+    """Seconds on GPUs without progress. pause: from the decision until a preempted job has left its GPUs. resume: from its next
+    start until it goes on where it was."""
+
+    pause: float = 0.0
+    resume: float = 0.0
+
+
+FREE = Cost()
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """cost: of a preemption; costs: of jobs of some models, in its place.
+    interval: decide only at multiples of so many seconds; 0: whenever something happens.
+    by_node: place every job on nodes through `scheduler.decide`, as the controller does. Without it only the number of GPUs
+    counts, which gives the same result much faster as long as a job may run anywhere and is equally fast everywhere."""
+
+    policy: Policy
+    config: PolicyConfig
+    cost: Cost = FREE
+    costs: Mapping[str, Cost] = field(default_factory=dict)
+    interval: float = 0.0
+    by_node: bool = False
