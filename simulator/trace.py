@@ -1,18 +1,13 @@
-"""Traces: a CSV with the header `job_id,submit_time,num_gpus,duration[,user,vc,model,status]`, times in seconds, gzip accepted.
+"""Traces: the jobs that are replayed, read from our CSV or from another format (formats/), gzip accepted.
 
-A mistake in a file is a UsageError in one line: file, line, column, what is wrong and what to do.
+A mistake in a file is a UsageError in one line: file, line, column, what is wrong and what to do. Jobs of somebody else's trace
+that cannot be replayed are no mistake: they are dropped, and `Trace.dropped` says why and how many.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
-import math
-import re
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from io import TextIOWrapper
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +15,12 @@ import numpy as np
 from tiresias.errors import UsageError
 from tiresias.scheduler.model import Floats, Ints
 from tiresias.scheduler.policy import ordered
-
-REQUIRED = ("job_id", "submit_time", "num_gpus", "duration")
-OPTIONAL = ("user", "vc", "model", "status")
-
-_ID = re.compile(r"\w[\w.:+-]{0,127}")  # ids name files and stand in messages
+from tiresias.simulator.formats import FORMATS
+from tiresias.simulator.formats.columns import Columns, replayable
+from tiresias.simulator.formats.columns import Dropped as Dropped
+from tiresias.simulator.formats.format import Format
+from tiresias.simulator.formats.own import REQUIRED
+from tiresias.simulator.formats.source import Progress, Source, opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +35,6 @@ class TraceJob:
     vc: str = ""
     model: str = ""
     status: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """Jobs of a file that a trace leaves out: why, how many, and the id of the first."""
-
-    reason: str
-    count: int
-    example: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,121 +66,73 @@ class Trace:
     @classmethod
     def of(cls, jobs: Iterable[TraceJob]) -> Trace:
         """The jobs in any order; they are sorted here."""
-        rows = list(jobs)
-        order = ordered([np.array([job.submit_time for job in rows], np.float64)], [job.job_id for job in rows])
-        rows = [rows[row] for row in order]
-        return cls(
-            tuple(job.job_id for job in rows),
-            np.array([job.submit_time for job in rows], np.float64),
-            np.array([job.num_gpus for job in rows], np.int64),
-            np.array([job.duration for job in rows], np.float64),
-            tuple(job.user for job in rows),
-            tuple(job.vc for job in rows),
-            tuple(job.model for job in rows),
-            tuple(job.status for job in rows),
+        rows = list(map(astuple, jobs))
+        job_id, submit, gpus, duration, user, vc, model, status = zip(*rows, strict=True) if rows else ((),) * 8
+        numbers = (np.array(submit, np.float64), np.array(gpus, np.float64), np.array(duration, np.float64))
+        return cls.from_columns(Columns(job_id, *numbers, user, vc, model, status))
+
+    @classmethod
+    def from_columns(cls, columns: Columns) -> Trace:
+        """Of jobs that can be replayed, in any order."""
+        columns = columns.take(ordered([columns.submit], columns.job_id))
+        nothing = ("",) * len(columns.job_id)
+        words = (columns.user, columns.vc, columns.model, columns.status)
+        user, vc, model, status = (tuple(column) or nothing for column in words)
+        numbers = (columns.submit, columns.gpus.astype(np.int64), columns.duration)
+        return cls(tuple(columns.job_id), *numbers, user, vc, model, status, columns.dropped)
+
+
+def read_trace(
+    file: Path, gpus: int | None = None, format: str = "auto", progress: Progress = lambda rows: None
+) -> Trace:
+    """`gpus`: what the cluster has. `format`: one of FORMATS, or auto: it is recognised by its first line.
+
+    Memory: some 150 bytes a job and what its words take. `progress` is told the number of rows read.
+    """
+    with opened(file, progress) as source:
+        chosen = _recognised(source) if format == "auto" else _named(format)
+        columns = chosen.read(source)
+    if chosen.exact:
+        _check_sizes(file, columns, gpus)
+    else:
+        columns = replayable(columns, gpus)
+    if not len(columns.job_id):
+        raise UsageError(f"{file}: has no jobs{_why(columns)}")
+    return Trace.from_columns(columns)
+
+
+def _named(format: str) -> Format:
+    if format not in FORMATS:
+        raise UsageError(f"format {format[:40]!r}: no such format; there are auto, {', '.join(FORMATS)}")
+    return FORMATS[format]
+
+
+def _recognised(source: Source) -> Format:
+    if not source.head.strip():
+        raise UsageError(f"{source.file}: is empty; a trace begins with the header {','.join(REQUIRED)}")
+    for each in FORMATS.values():
+        if each.recognises(source.head):
+            return each
+    first = source.head.lstrip().partition("\n")[0][:40]
+    raise UsageError(
+        f"{source.file}: no known format begins with {first!r}; begin with the header {','.join(REQUIRED)}"
+        f" or name the format ({', '.join(FORMATS)})"
+    )
+
+
+def _check_sizes(file: Path, columns: Columns, gpus: int | None) -> None:
+    too_large = np.flatnonzero(columns.gpus > (np.inf if gpus is None else gpus))
+    if len(too_large):
+        row = too_large[0]
+        raise UsageError(
+            f"{file}: job {columns.job_id[row]} asks for {columns.gpus[row]:.0f} GPUs and the cluster has {gpus}; "
+            "remove the job or give the cluster more nodes"
         )
 
 
-def read_trace(file: Path, gpus: int | None = None) -> Trace:
-    """`gpus`: what the cluster has; a job that asks for more is an error."""
-    try:
-        with _open(file) as lines:
-            jobs = list(_jobs(file, csv.reader(lines)))
-    except (OSError, EOFError, zlib.error) as error:
-        raise UsageError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{file}: is no text; a trace is a CSV file, plain or gzip") from error
-    except csv.Error as error:
-        raise UsageError(f"{file}: is no CSV: {error}") from error
-    if not jobs:
-        raise UsageError(f"{file}: has no jobs; a trace has a header and one line a job")
-    _check_sizes(file, jobs, gpus)
-    return Trace.of(jobs)
-
-
-def _open(file: Path) -> TextIOWrapper:
-    with file.open("rb") as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
-    return gzip.open(file, "rt", newline="") if packed else file.open(newline="", encoding="utf-8-sig")
-
-
-def _jobs(file: Path, lines: Iterator[list[str]]) -> Iterator[TraceJob]:
-    header = next(lines, None)
-    if header is None:
-        raise UsageError(f"{file}: is empty; a trace begins with the header {','.join(REQUIRED)}")
-    columns = _columns(file, header)
-    seen: dict[str, int] = {}
-    for number, cells in enumerate(lines, start=2):
-        if not cells:
-            continue
-        row = _Row(file, number, columns, cells)
-        job = row.job()
-        if job.job_id in seen:
-            row.refuse("job_id", f"was used on line {seen[job.job_id]} already; give every job an id of its own")
-        seen[job.job_id] = number
-        yield job
-
-
-def _columns(file: Path, header: Sequence[str]) -> list[str]:
-    columns = [name.strip() for name in header]
-    unknown = [name for name in columns if name not in REQUIRED + OPTIONAL]
-    if unknown:
-        allowed = ", ".join(REQUIRED + OPTIONAL)
-        raise UsageError(f"{file}: line 1: unknown column {unknown[0][:40]!r}; rename or remove it (known: {allowed})")
-    missing = [name for name in REQUIRED if name not in columns]
-    if missing:
-        raise UsageError(f"{file}: line 1: no column {missing[0]}; add it (needed: {', '.join(REQUIRED)})")
-    if len(set(columns)) < len(columns):
-        raise UsageError(f"{file}: line 1: a column stands there twice; remove one")
-    return columns
-
-
-class _Row:
-    def __init__(self, file: Path, number: int, columns: Sequence[str], cells: Sequence[str]) -> None:
-        self._file, self._number = file, number
-        if len(cells) != len(columns):
-            raise UsageError(
-                f"{file}: line {number}: {len(cells)} cells for {len(columns)} columns; is the file cut short?"
-            )
-        self._cells = dict(zip(columns, (cell.strip() for cell in cells), strict=True))
-
-    def job(self) -> TraceJob:
-        others = {name: self._cells.get(name, "") for name in OPTIONAL}
-        if not _ID.fullmatch(self._cells["job_id"]):
-            self.refuse("job_id", "is not possible; give every job an id of letters, digits and _ . : + -")
-        return TraceJob(
-            self._cells["job_id"], self._seconds("submit_time"), self._gpus(), self._seconds("duration"), **others
-        )
-
-    def refuse(self, column: str, why: str) -> None:
-        raise UsageError(f"{self._file}: line {self._number}, column {column}: {self._cells[column][:40]!r} {why}")
-
-    def _seconds(self, column: str) -> float:
-        value = self._number_in(column)
-        if not 0 <= value < math.inf:
-            self.refuse(column, "is not possible; write seconds, 0 or more, or remove the job")
-        return value
-
-    def _gpus(self) -> int:
-        value = self._number_in("num_gpus")
-        if not (value >= 1 and value == int(value)):
-            self.refuse("num_gpus", "is not possible; write a whole number, 1 or more, or remove the job")
-        return int(value)
-
-    def _number_in(self, column: str) -> float:
-        try:
-            value = float(self._cells[column])
-        except ValueError:
-            value = math.nan
-        if math.isnan(value) or math.isinf(value):
-            self.refuse(column, "is not a number; write one, or remove the job")
-        return value
-
-
-def _check_sizes(file: Path, jobs: Iterable[TraceJob], gpus: int | None) -> None:
-    for job in jobs:
-        if gpus is not None and job.num_gpus > gpus:
-            raise UsageError(
-                f"{file}: job {job.job_id} asks for {job.num_gpus} GPUs and the cluster has {gpus}; "
-                "remove the job or give the cluster more nodes"
-            )
+def _why(columns: Columns) -> str:
+    if not columns.dropped:
+        return "; a trace has a header and one line a job"
+    return " that can be replayed: " + "; ".join(
+        f"{each.count:,} dropped, {each.example} {each.reason}" for each in columns.dropped
+    )

@@ -1,0 +1,37 @@
+"""Acme: `trace_seren.csv` and `trace_kalos.csv` of InternLM/AcmeTrace (NSDI'24).
+
+A job's duration is its end minus its start. The column `duration` of Kalos is not read: it holds the end minus the submission.
+The kind of work (pretraining, evaluation, debugging) becomes the model.
+"""
+
+from __future__ import annotations
+
+from tiresias.simulator.formats import cells
+from tiresias.simulator.formats.columns import Columns
+from tiresias.simulator.formats.format import Format, has_columns
+from tiresias.simulator.formats.source import Source
+from tiresias.simulator.formats.table import Layout, read_table
+
+LAYOUT = Layout(
+    numbers={
+        "gpu_num": cells.numbers_or_nothing, "submit_time": cells.moments, "start_time": cells.moments,
+        "end_time": cells.moments,
+    },
+    words={"job_id": cells.ids, "user": cells.words, "type": cells.words, "state": cells.words},
+)  # fmt: skip
+
+
+def read(source: Source) -> Columns:
+    table = read_table(source, LAYOUT)
+    numbers, words = table.numbers, table.words
+    return Columns(
+        words["job_id"], numbers["submit_time"], numbers["gpu_num"], numbers["end_time"] - numbers["start_time"],
+        user=words["user"], model=words["type"], status=words["state"],
+    )  # fmt: skip
+
+
+FORMAT = Format(
+    "Acme, trace_seren.csv or trace_kalos.csv",
+    lambda head: has_columns(head, "job_id", "type", "gpu_num", "gpu_time"),
+    read,
+)

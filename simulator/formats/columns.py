@@ -1,0 +1,85 @@
+"""What the reader of a format hands over, and which of its rows can be replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tiresias.scheduler.model import Bools, Floats, Ints
+from tiresias.simulator.formats.cells import MOST_GPUS
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Jobs of a file that a trace leaves out: why, how many, and the id of the first."""
+
+    reason: str
+    count: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """Jobs in the order of their file, shape (jobs,) each. Times in seconds from any origin; nan where the file has no number.
+    user, vc, model and status are empty where the file has no such column."""
+
+    job_id: Sequence[str]
+    submit: Floats
+    gpus: Floats
+    duration: Floats
+    user: Sequence[str] = ()
+    vc: Sequence[str] = ()
+    model: Sequence[str] = ()
+    status: Sequence[str] = ()
+    dropped: tuple[Dropped, ...] = ()
+
+    def take(self, rows: Ints) -> Columns:
+        """These rows, in this order."""
+        if np.array_equal(rows, np.arange(len(self.job_id))):
+            return self  # the usual case; words are many and costly to copy
+        words = (self.job_id, self.user, self.vc, self.model, self.status)
+        job_id, user, vc, model, status = ([column[row] for row in rows] if column else () for column in words)
+        numbers = (self.submit[rows], self.gpus[rows], self.duration[rows])
+        return Columns(job_id, *numbers, user, vc, model, status, self.dropped)
+
+    def drop(self, rows: Bools, reason: str) -> Columns:
+        """Without these rows, which are counted under `reason`."""
+        found = np.flatnonzero(rows)
+        if not len(found):
+            return self
+        dropped = Dropped(reason, len(found), self.job_id[found[0]])
+        return replace(self.take(np.flatnonzero(~rows)), dropped=(*self.dropped, dropped))
+
+
+def replayable(columns: Columns, gpus: int | None) -> Columns:
+    """The jobs of somebody else's trace that a cluster of `gpus` GPUs (None: any) can run, the first one submitted at 0 s."""
+    columns = columns.drop(~(columns.gpus > 0), "asks for no GPU")
+    columns = columns.drop(np.isnan(columns.submit), "has no submit time")
+    columns = columns.drop(np.isnan(columns.duration), "has no start or no end")
+    columns = columns.drop(columns.duration < 0, "ends before it starts")
+    most = MOST_GPUS if gpus is None else gpus
+    columns = columns.drop(columns.gpus > most, f"is larger than the cluster of {most} GPUs")
+    columns = columns.drop(repeated(columns.job_id), "has the id of another job")
+    return replace(columns, submit=columns.submit - columns.submit.min(initial=np.inf))
+
+
+def repeated(ids: Sequence[str]) -> Bools:
+    """Of each id: did it stand further up? Ten million ids in a set would take a gigabyte; their hashes take 80 MB."""
+    hashes = np.fromiter(map(hash, ids), np.int64, len(ids))
+    order = np.argsort(hashes, kind="stable")
+    twins = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
+    again = np.zeros(len(ids), bool)
+    seen: set[str] = set()
+    for row in sorted({*order[twins].tolist(), *order[twins + 1].tolist()}):
+        again[row] = ids[row] in seen
+        seen.add(ids[row])
+    return again
+
+
+def grouped(names: Iterable[str]) -> tuple[list[str], Ints]:
+    """The different names in the order in which they came, and of each given one its place among them."""
+    places: dict[str, int] = {}
+    codes = [places.setdefault(name, len(places)) for name in names]
+    return list(places), np.array(codes, np.int64)

@@ -1,0 +1,46 @@
+"""Our CSV: `job_id,submit_time,num_gpus,duration[,user,vc,model,status]`, seconds, columns in any order.
+
+It is made for the simulator, so whatever cannot be replayed in it is a mistake: nothing is dropped.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tiresias.simulator.formats import cells
+from tiresias.simulator.formats.columns import Columns, repeated
+from tiresias.simulator.formats.format import Format, has_columns
+from tiresias.simulator.formats.source import Source
+from tiresias.simulator.formats.table import Layout, Table, read_table, refuse
+
+REQUIRED = ("job_id", "submit_time", "num_gpus", "duration")
+OPTIONAL = ("user", "vc", "model", "status")
+
+LAYOUT = Layout(
+    numbers={"submit_time": cells.seconds, "num_gpus": cells.gpus, "duration": cells.seconds},
+    words={"job_id": cells.ids, **dict.fromkeys(OPTIONAL, cells.words)},
+    optional=frozenset(OPTIONAL),
+    closed=True,
+)
+
+
+def read(source: Source) -> Columns:
+    table = read_table(source, LAYOUT)
+    numbers, words = table.numbers, table.words
+    _check_ids(source, table)
+    user, vc, model, status = (words.get(name, ()) for name in OPTIONAL)
+    return Columns(
+        words["job_id"], numbers["submit_time"], numbers["num_gpus"], numbers["duration"], user, vc, model, status
+    )
+
+
+def _check_ids(source: Source, table: Table) -> None:
+    again = np.flatnonzero(repeated(table.words["job_id"]))
+    if len(again):
+        name = table.words["job_id"][again[0]]
+        first = table.lines[table.words["job_id"].index(name)]
+        why = f"was used on line {first} already; give every job an id of its own"
+        refuse(source.file, int(table.lines[again[0]]), "job_id", name, why)
+
+
+FORMAT = Format("our CSV", lambda head: has_columns(head, "job_id"), read, exact=True)

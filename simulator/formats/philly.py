@@ -1,0 +1,47 @@
+"""Philly: `cluster_job_log` of msr-fiddle/philly-traces (ATC'19), a JSON list of jobs with their attempts.
+
+As in the authors' own analysis: a job's GPUs are those of its first attempt, its duration runs from its first attempt's start to
+its last attempt's end. Times are wall-clock times without a zone; the string None stands for none.
+"""
+
+from __future__ import annotations
+
+from math import nan
+
+import numpy as np
+
+from tiresias.simulator.formats.columns import Columns
+from tiresias.simulator.formats.format import Format
+from tiresias.simulator.formats.json_stream import Record, records
+from tiresias.simulator.formats.source import Source
+
+WORDS = ("user", "vc", "status")
+
+
+def read(source: Source) -> Columns:
+    ids: list[str] = []
+    words: list[list[str]] = [[] for _ in WORDS]
+    numbers: list[tuple[float, float, float]] = []
+    for job in records(source):
+        ids.append(job.job_id("jobid"))
+        for column, name in zip(words, WORDS, strict=True):
+            column.append(job.word(name))
+        numbers.append((job.moment("submitted_time"), *_run(job.records("attempts"))))
+    submit, gpus, duration = np.array(numbers, np.float64).reshape(-1, 3).T
+    user, vc, status = words
+    return Columns(ids, submit, gpus, duration, user=user, vc=vc, status=status)
+
+
+def _run(attempts: list[Record]) -> tuple[float, float]:
+    """(GPUs, seconds)"""
+    if not attempts:
+        return nan, nan
+    gpus = sum(len(server.items("gpus")) for server in attempts[0].records("detail"))
+    return gpus, attempts[-1].moment("end_time") - attempts[0].moment("start_time")
+
+
+FORMAT = Format(
+    "Philly, cluster_job_log",
+    lambda head: head.lstrip().startswith("[") and ('"attempts"' in head or '"jobid"' in head),
+    read,
+)

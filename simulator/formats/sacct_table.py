@@ -1,0 +1,121 @@
+"""`sacct -P` (or -p) of a real site: a header, cells between bars, a row a run; the rows of steps are passed over.
+
+    sacct -P --allusers --duplicates --format=JobID,User,Partition,JobName,Submit,ElapsedRaw,State,AllocTRES,ReqTRES -S 2026-01-01
+
+More columns do no harm. Elapsed stands in for ElapsedRaw, and Start with End for both; either TRES is enough.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from math import nan
+
+import numpy as np
+
+from tiresias.errors import UsageError
+from tiresias.scheduler.model import Floats
+from tiresias.simulator.formats import cells
+from tiresias.simulator.formats.columns import Columns
+from tiresias.simulator.formats.format import Format, has_columns
+from tiresias.simulator.formats.sacct_runs import Runs, jobs
+from tiresias.simulator.formats.source import Source
+from tiresias.simulator.formats.table import Layout, Table, read_table
+
+ADVICE = "run sacct -P --duplicates --format=JobID,User,Partition,JobName,Submit,ElapsedRaw,State,AllocTRES,ReqTRES"
+
+# 12, a task 12_3, tasks that wait 12_[4-9], a component 12+1, a step 12.batch or 12_3.0
+_JOB_ID = re.compile(r"(\d{1,20}(?:_(?:\d{1,20}|\[[^\]|]*\]))?)(?:\+(\d{1,9}))?(\.[\w+]+)?")
+_ELAPSED = re.compile(r"(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,2}(?:\.\d{1,9})?)")
+_GPUS = re.compile(r"(?:^|,)gres/gpu(:[^=,]*)?=(\d{1,12})(?=,|$)")
+
+
+def elapsed(column: Sequence[str]) -> Floats:
+    return np.fromiter(map(_elapsed, column), np.float64, len(column))
+
+
+def tres_gpus(column: Sequence[str]) -> Floats:
+    return np.fromiter(map(_tres_gpus, column), np.float64, len(column))
+
+
+def job_ids(column: Sequence[str]) -> list[str]:
+    names = cells.words(column)
+    if not all(map(_JOB_ID.fullmatch, names)):
+        raise ValueError("is no job id of Slurm")
+    return names
+
+
+def states(column: Sequence[str]) -> list[str]:
+    """CANCELLED by 1000 -> CANCELLED"""
+    return cells.words([cell.split(" ")[0] for cell in map(str.strip, column)])
+
+
+@lru_cache(maxsize=1 << 16)
+def _elapsed(cell: str) -> float:
+    """12-23:59:59, 23:59:59, 59:59"""
+    if not cell.strip():
+        return nan
+    parts = _ELAPSED.fullmatch(cell.strip())
+    if not parts:
+        raise ValueError("is no time; sacct writes it as 1-12:30:00")
+    days, hours, minutes, seconds = (float(part or 0) for part in parts.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+@lru_cache(maxsize=1 << 16)
+def _tres_gpus(cell: str) -> float:
+    """billing=8,gres/gpu:a100=4,gres/gpu=4: the sum stands beside its kinds; where it does not, they are summed."""
+    counts = [(kind, int(count)) for kind, count in _GPUS.findall(cell.strip())]
+    total = [count for kind, count in counts if not kind]
+    return float(total[0] if total else sum(count for _, count in counts))
+
+
+NUMBERS = {
+    "Submit": cells.moments, "Start": cells.moments, "End": cells.moments, "ElapsedRaw": cells.numbers_or_nothing,
+    "Elapsed": elapsed, "AllocTRES": tres_gpus, "ReqTRES": tres_gpus,
+}  # fmt: skip
+WORDS = {
+    "JobID": job_ids, "State": states, "User": cells.words, "Partition": cells.words, "JobName": cells.words,
+}  # fmt: skip
+LAYOUT = Layout(
+    NUMBERS, WORDS, optional=frozenset((*NUMBERS, *WORDS)) - {"JobID", "Submit", "State"}, delimiter="|", quoted=False
+)
+
+
+def read(source: Source) -> Columns:
+    table = read_table(source, LAYOUT)
+    return jobs(_runs(table, _elapsed_of(source, table), _gpus_of(source, table)))
+
+
+def _elapsed_of(source: Source, table: Table) -> Floats:
+    for name in ("ElapsedRaw", "Elapsed"):
+        if name in table.numbers:
+            return table.numbers[name]
+    if not {"Start", "End"} <= table.numbers.keys():
+        raise UsageError(f"{source.file}: line 1: no column ElapsedRaw; {ADVICE}")
+    return table.numbers["End"] - table.numbers["Start"]
+
+
+def _gpus_of(source: Source, table: Table) -> Floats:
+    """What was allocated, else (before it ran) what was asked for."""
+    found = [table.numbers[name] for name in ("AllocTRES", "ReqTRES") if name in table.numbers]
+    if not found:
+        raise UsageError(f"{source.file}: line 1: no column AllocTRES; {ADVICE}")
+    return np.where(found[0] > 0, found[0], found[-1])
+
+
+def _runs(table: Table, elapsed: Floats, gpus: Floats) -> Runs:
+    rows = np.array([row for row, name in enumerate(table.words["JobID"]) if "." not in name], np.int64)
+    parts = [name.partition("+") for name in map(table.words["JobID"].__getitem__, rows)]
+    words = (table.words.get(name) for name in ("State", "User", "Partition", "JobName"))
+    state, user, partition, job_name = (
+        [column[row] for row in rows] if column else [""] * len(rows) for column in words
+    )
+    return Runs(
+        [job for job, _, _ in parts], [component for _, _, component in parts],
+        table.numbers["Submit"][rows], elapsed[rows], gpus[rows], state, user, partition, job_name,
+    )  # fmt: skip
+
+
+FORMAT = Format("sacct -P", lambda head: has_columns(head, "JobID", "State", delimiter="|"), read)

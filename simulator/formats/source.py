@@ -1,0 +1,61 @@
+"""A trace file while it is read: plain or gzip, a file or a pipe, never more of it in memory than a piece.
+
+Whatever is wrong with it as a file (missing, a folder, cut short, no text) is a UsageError in one line.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from tiresias.errors import UsageError
+
+HEAD = 1 << 16  # bytes that are looked at to recognise a format
+LONGEST_LINE = 1 << 20  # characters; a line without end (or a packed gigabyte of zeros) stops here
+
+Progress = Callable[[int], None]  # is told the number of rows read
+
+
+class Source:
+    def __init__(self, file: Path, stream: io.BufferedReader, progress: Progress) -> None:
+        self.file, self.progress = file, progress
+        self.head = codecs.getincrementaldecoder("utf-8-sig")().decode(stream.peek(HEAD)[:HEAD])
+        self._text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+
+    def lines(self) -> Iterator[str]:
+        for line in iter(lambda: self._text.readline(LONGEST_LINE), ""):
+            if len(line) == LONGEST_LINE:
+                raise UsageError(
+                    f"{self.file}: has a line of more than {LONGEST_LINE:,} characters; it is no table of jobs"
+                )
+            yield line
+
+    def read(self, characters: int) -> str:
+        """The next ones; fewer at the end only."""
+        return self._text.read(characters)
+
+
+@contextmanager
+def opened(file: Path, progress: Progress) -> Iterator[Source]:
+    try:
+        with file.open("rb") as raw:
+            yield Source(file, _unpacked(raw), progress)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UsageError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file}: is no text; a trace is text, plain or gzip") from error
+    except csv.Error as error:
+        raise UsageError(f"{file}: is no CSV: {error}") from error
+
+
+def _unpacked(raw: io.BufferedReader) -> io.BufferedReader:
+    if raw.peek(2)[:2] != b"\x1f\x8b":
+        return raw
+    return io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=cast(BinaryIO, raw))), HEAD)

@@ -1,0 +1,143 @@
+"""Tables of text: a header, a line a job, cells between commas or another delimiter.
+
+A table is read in pieces, each piece column by column; only a column that refuses is searched for the cell at fault. Read in this
+way, ten million rows need no more memory than their columns.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+import numpy as np
+
+from tiresias.errors import UsageError
+from tiresias.scheduler.model import Floats, Ints
+from tiresias.simulator.formats.source import Source
+
+PIECE = 1 << 15  # rows that are converted at once
+MOST_ROWS = 20_000_000  # with them a trace takes some 4 GB; what is longer is a mistake, or no friend's file
+
+Converted = TypeVar("Converted")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns to read and how. optional: may be missing. closed: no other columns may be there. header: of a file that has
+    none. quoted: a cell in quotation marks may hold a delimiter."""
+
+    numbers: Mapping[str, Callable[[Sequence[str]], Floats]]
+    words: Mapping[str, Callable[[Sequence[str]], Sequence[str]]]
+    optional: frozenset[str] = frozenset()
+    closed: bool = False
+    header: tuple[str, ...] = ()
+    delimiter: str = ","
+    quoted: bool = True
+
+    @property
+    def needed(self) -> list[str]:
+        return [name for name in (*self.words, *self.numbers) if name not in self.optional]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """numbers, words: columns by name, shape (rows,); one that was optional and not there is missing. lines: of each row."""
+
+    numbers: dict[str, Floats]
+    words: dict[str, list[str]]
+    lines: Ints
+
+
+def read_table(source: Source, layout: Layout) -> Table:
+    rows = csv.reader(
+        source.lines(), delimiter=layout.delimiter, quoting=csv.QUOTE_MINIMAL if layout.quoted else csv.QUOTE_NONE
+    )
+    header = list(layout.header) or [name.strip() for name in next(rows, [])]
+    _check_header(source.file, header, layout)
+    reading = _Reading(source.file, header, layout)
+    line = 1 if layout.header else 2
+    while piece := list(islice(rows, PIECE)):
+        reading.add(piece, line)
+        line += len(piece)
+        source.progress(line)
+        if line > MOST_ROWS:
+            raise UsageError(f"{source.file}: has more than {MOST_ROWS:,} lines; cut it into several traces")
+    return reading.table()
+
+
+def refuse(file: Path, line: int, column: str, cell: str, why: str) -> NoReturn:
+    raise UsageError(f"{file}: line {line}, column {column}: {cell.strip()[:40]!r} {why}")
+
+
+def _check_header(file: Path, header: Sequence[str], layout: Layout) -> None:
+    known = [*layout.words, *layout.numbers]
+    unknown = [name for name in header if name not in known] if layout.closed else []
+    if unknown:
+        raise UsageError(
+            f"{file}: line 1: unknown column {unknown[0][:40]!r}; rename or remove it (known: {', '.join(known)})"
+        )
+    if missing := [name for name in layout.needed if name not in header]:
+        raise UsageError(f"{file}: line 1: no column {missing[0]}; add it (needed: {', '.join(layout.needed)})")
+    if any(header.count(name) > 1 for name in known):
+        raise UsageError(f"{file}: line 1: a column stands there twice; remove one")
+
+
+@dataclass(slots=True)
+class _Reading:
+    file: Path
+    header: list[str]
+    layout: Layout
+    numbers: dict[str, list[Floats]] = field(default_factory=dict)
+    words: dict[str, list[str]] = field(default_factory=dict)
+    lines: list[Ints] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.numbers = {name: [] for name in self.layout.numbers if name in self.header}
+        self.words = {name: [] for name in self.layout.words if name in self.header}
+
+    def add(self, piece: list[list[str]], first: int) -> None:
+        """`first`: the line on which the piece begins. Empty lines count and are passed over."""
+        lines = np.flatnonzero(np.fromiter(map(len, piece), np.int64, len(piece))) + first
+        rows = list(filter(None, piece))
+        self._check_widths(rows, lines)
+        cells = dict(zip(self.header, zip(*rows, strict=True), strict=False))
+        for name in self.numbers if rows else ():
+            self.numbers[name].append(self._converted(name, cells[name], lines, self.layout.numbers[name]))
+        for name in self.words if rows else ():
+            self.words[name] += self._converted(name, cells[name], lines, self.layout.words[name])
+        self.lines.append(lines)
+
+    def _check_widths(self, rows: list[list[str]], lines: Ints) -> None:
+        if set(map(len, rows)) - {len(self.header)}:
+            row = next(row for row, cells in enumerate(rows) if len(cells) != len(self.header))
+            raise UsageError(
+                f"{self.file}: line {lines[row]}: {len(rows[row])} cells for {len(self.header)} columns; is the file cut short?"
+            )
+
+    def _converted(
+        self, name: str, cells: Sequence[str], lines: Ints, convert: Callable[[Sequence[str]], Converted]
+    ) -> Converted:
+        try:
+            return convert(cells)
+        except ValueError:
+            for cell, line in zip(cells, lines.tolist(), strict=True):
+                if why := _refusal(cell, convert):
+                    refuse(self.file, line, name, cell, why)
+            raise
+
+    def table(self) -> Table:
+        """Hands the pieces over: as the columns grow together, each one's pieces are let go."""
+        numbers = {name: np.concatenate(self.numbers.pop(name) or [np.zeros(0)]) for name in list(self.numbers)}
+        return Table(numbers, self.words, np.concatenate(self.lines or [np.zeros(0, np.int64)]))
+
+
+def _refusal(cell: str, convert: Callable[[Sequence[str]], object]) -> str:
+    try:
+        convert([cell])
+    except ValueError as error:
+        return str(error)
+    return ""
