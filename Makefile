@@ -25,7 +25,7 @@ OUT := demo-out
 
 demo: $(VENV)/.runs
 	@mkdir -p $(OUT)
-	@trace="$(TRACE)"; [ -n "$$trace" ] || { trace=$(OUT)/workload.csv; $(VENV)/bin/tiresias sandbox workload --seed $(SEED) > $$trace; }; \
+	@trace="$(TRACE)"; [ -n "$$trace" ] || { trace=$(OUT)/workload.csv; $(VENV)/bin/tiresias workload testbed --seed $(SEED) --out $$trace; }; \
 	echo "demo: the first $(JOBS) jobs of $$trace, arrivals $(COMPRESS) times closer, $(TIME_SCALE) seconds of it in one of ours"; \
 	$(VENV)/bin/tiresias sandbox replay $$trace --policy $(POLICIES) --jobs $(JOBS) --compress $(COMPRESS) \
 	  --time-scale $(TIME_SCALE) --json $(OUT)/result.json

@@ -74,12 +74,22 @@ class Trace:
     @classmethod
     def from_columns(cls, columns: Columns) -> Trace:
         """Of jobs that can be replayed, in any order."""
-        columns = columns.take(ordered([columns.submit], columns.job_id))
+        columns = columns.take(_order(columns))
         nothing = ("",) * len(columns.job_id)
         words = (columns.user, columns.vc, columns.model, columns.status)
         user, vc, model, status = (tuple(column) or nothing for column in words)
         numbers = (columns.submit, columns.gpus.astype(np.int64), columns.duration)
         return cls(tuple(columns.job_id), *numbers, user, vc, model, status, columns.dropped)
+
+
+def _order(columns: Columns) -> Ints:
+    """Ids that are numbers, the usual case, are compared as such: in natural order, without a tuple for each."""
+    ids = columns.job_id
+    if all(map(str.isdecimal, ids)) and max(map(len, ids), default=0) < 19:
+        numbers = np.fromiter(map(int, ids), np.int64, len(ids))
+        if len(np.unique(numbers)) == len(ids):  # else 1 and 01 must be told apart
+            return np.lexsort((numbers, columns.submit))
+    return ordered([columns.submit], ids)
 
 
 def read_trace(

@@ -25,7 +25,6 @@ ACTIONS = {
     "run": "tiresias.sandbox.commands.run",
     "shell": "tiresias.sandbox.commands.shell",
     "replay": "tiresias.sandbox.commands.replay",
-    "workload": "tiresias.sandbox.commands.workload",
 }
 
 

@@ -22,6 +22,7 @@ COMMANDS = {
     "check-config": ("tiresias.slurm_plugin.commands.check_config", "read a configuration and name its mistakes"),
     "sandbox": ("tiresias.sandbox.commands", "a private Slurm cluster on this machine"),
     "simulate": ("tiresias.simulator.command", "replay a trace through the scheduling core"),
+    "workload": ("tiresias.simulator.workload_command", "generate a workload for simulate and replay"),
     "checkpoint": ("tiresias.checkpoint.command", "list, verify and prune checkpoints"),
 }
 
