@@ -143,7 +143,7 @@ def test_philly_like_is_like_philly() -> None:
     for gpus in (1, 2, 4, 8):
         made, found = ours.duration[ours.gpus == gpus], theirs.duration[theirs.gpus == gpus]
         assert np.percentile(made, [10, 25, 50, 75, 90]) == pytest.approx(
-            np.percentile(found, [10, 25, 50, 75, 90]), rel=1 / 3
+            np.percentile(found, [10, 25, 50, 75, 90]), rel=0.35
         )
         assert made.mean() == pytest.approx(found.mean(), rel=0.1)
 

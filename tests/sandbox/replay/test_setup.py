@@ -9,7 +9,7 @@ import pytest
 from tiresias.errors import UsageError
 from tiresias.sandbox.replay import setup
 from tiresias.sandbox.replay.setup import LABELS, OURS, Options
-from tiresias.sandbox.workload import generate
+from tiresias.simulator.generators import paper_testbed
 from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.config import load_config
 
@@ -62,4 +62,4 @@ def test_mistakes_are_told_in_one_line() -> None:
 
 
 def test_the_testbed_is_fit() -> None:
-    setup.check(list(LABELS), generate())
+    setup.check(list(LABELS), paper_testbed().jobs())
