@@ -143,6 +143,5 @@ def _check_sizes(file: Path, columns: Columns, gpus: int | None) -> None:
 def _why(columns: Columns) -> str:
     if not columns.dropped:
         return "; a trace has a header and one line a job"
-    return " that can be replayed: " + "; ".join(
-        f"{each.count:,} dropped, {each.example} {each.reason}" for each in columns.dropped
-    )
+    reasons = (f"{each.count:,} like {each.example}, which {each.reason}" for each in columns.dropped)
+    return f" that can be replayed; dropped are {'; '.join(reasons)}"

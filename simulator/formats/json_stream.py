@@ -37,6 +37,9 @@ class Record:
     def refuse(self, path: str, why: str) -> NoReturn:
         raise UsageError(f"{self.file}: {self.name}, field {path}: {str(self._at(path))[:40]!r} {why}")
 
+    def is_word(self, path: str) -> bool:
+        return isinstance(self._at(path), str)
+
     def word(self, path: str) -> str:
         value = self._at(path)
         if value is not None and not isinstance(value, (str, int)):

@@ -78,9 +78,10 @@ def _first(values: Floats, group: Ints, groups: int) -> Floats:
 
 
 def _last(values: Floats, group: Ints, groups: int) -> Floats:
+    """nan where one is."""
     result = np.full(groups, -np.inf)
-    np.maximum.at(result, group, values)  # keeps nan
-    return result
+    np.maximum.at(result, group, np.nan_to_num(values, nan=np.inf))
+    return np.where(np.isinf(result), np.nan, result)
 
 
 def _submitted(jobs: Columns, table: Table) -> Columns:

@@ -41,9 +41,9 @@ def _name(job: Record) -> tuple[str, str]:
 
 
 def _state(job: Record) -> str:
-    """Newer Slurms give a list, the state first and then its flags."""
+    """A word; newer Slurms give a list, the state first and then its flags."""
     try:
-        return str(job.items("state/current")[0])
+        return job.word("state/current") if job.is_word("state/current") else str(job.items("state/current")[0])
     except IndexError:
         return ""
 
