@@ -1,16 +1,25 @@
-"""What is said of a simulation: the keys of `tiresias simulate --json`, all times in seconds."""
+"""What is said of a simulation: the keys of `tiresias simulate --json`, and courses over time. Pure; times in seconds."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 
+from tiresias.scheduler.model import Floats, Ints
 from tiresias.simulator.cluster import Cluster
-from tiresias.simulator.engine import Outcome
+from tiresias.simulator.engine import Course, Outcome
 from tiresias.simulator.trace import Trace
 
+Summary = dict[str, float]
 
-def summary(trace: Trace, cluster: Cluster, outcome: Outcome, wall_seconds: float) -> dict[str, float]:
-    """Queueing is all the time of a job in which it made no progress. gpu_utilization: GPU-seconds of work / (GPUs x makespan)."""
+RATIOS = ("mean_jct", "median_jct", "p95_jct", "p99_jct", "max_jct", "mean_queueing", "makespan")
+
+
+def summary(trace: Trace, cluster: Cluster, outcome: Outcome, wall_seconds: float) -> Summary:
+    """Queueing is all the time of a job in which it made no progress. gpu_utilization: GPU-seconds of work / (GPUs x makespan).
+    preemption_gpu_seconds: on GPUs without progress, as preemption costs time."""
     makespan = float(outcome.finish.max() - trace.submit[0])
     median, p95, p99 = np.percentile(outcome.jct, (50, 95, 99)).tolist()
     return {
@@ -18,10 +27,53 @@ def summary(trace: Trace, cluster: Cluster, outcome: Outcome, wall_seconds: floa
         "median_jct": median,
         "p95_jct": p95,
         "p99_jct": p99,
+        "max_jct": float(outcome.jct.max()),
         "makespan": makespan,
-        "mean_queueing": float((outcome.jct - trace.duration).mean()),
+        "mean_queueing": float(queueing(trace, outcome).mean()),
         "preemptions": int(outcome.preemptions.sum()),
+        "preemption_gpu_seconds": outcome.overhead,
         "gpu_utilization": float(trace.gpus @ trace.duration) / (cluster.gpus * makespan) if makespan else 0.0,
         "jobs": len(trace),
+        "decisions": outcome.decisions,
         "wall_seconds": wall_seconds,
     }
+
+
+def queueing(trace: Trace, outcome: Outcome) -> Floats:
+    delay: Floats = outcome.jct - trace.duration
+    return delay
+
+
+def ratios(summaries: Mapping[str, Summary]) -> dict[str, Summary]:
+    """How many times larger each one's times are than the first one's; nothing where the first one's is zero."""
+    base = next(iter(summaries.values()))
+    return {name: _ratios(each, base, RATIOS) for name, each in summaries.items() if each is not base}
+
+
+def _ratios(each: Summary, base: Summary, keys: Iterable[str]) -> Summary:
+    return {key: each[key] / base[key] for key in keys if base[key] > 0}
+
+
+def over_time(course: Course, values: Floats | Ints, edges: Floats) -> Floats:
+    """The mean of `values` (one for each step of the course, shape (steps,)) between each two of `edges`, shape (edges - 1,).
+
+    Before the first step nothing is there; the last value lasts.
+    """
+    lengths = np.diff(course.time)
+    passed = np.concatenate(([0.0], np.cumsum(values[:-1] * lengths)))
+    beyond = np.maximum(edges - course.time[-1], 0.0) * float(values[-1])
+    integral = np.interp(edges, course.time, passed, left=0.0) + beyond
+    means: Floats = np.diff(integral) / np.diff(edges)
+    return means
+
+
+def cumulative(values: Floats, most: int) -> tuple[Floats, Floats]:
+    """The distribution function: sorted values, at most `most` of them, and the share of values up to each."""
+    count = len(values)
+    rows = np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
+    return np.sort(values)[rows], (rows + 1) / count
+
+
+def finite(number: float) -> float | None:
+    """JSON has no infinity."""
+    return number if math.isfinite(number) else None

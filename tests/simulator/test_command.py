@@ -25,17 +25,21 @@ def test_compares_policies(trace, tmp_path, capsys):
     options = ["--threshold", "20,400", "--json", str(numbers), "--jobs-out", str(lines)]
     assert main(["simulate", str(trace), "--policy", "las,fifo", *CLUSTER, *options]) == 0
     shown = capsys.readouterr().out
-    assert "mean JCT" in shown
-    policies = json.loads(numbers.read_text())["policies"]
+    assert "JCT, seconds (and times that of las)" in shown
+    report = json.loads(numbers.read_text())
+    policies = report["policies"]
     assert list(policies) == ["las", "fifo"]
-    assert set(policies["fifo"]) == {
+    assert {
         "mean_jct", "median_jct", "p95_jct", "p99_jct", "makespan", "mean_queueing", "preemptions", "gpu_utilization",
         "jobs", "wall_seconds",
-    }  # fmt: skip
+    } <= set(policies["fifo"])  # fmt: skip
     assert policies["fifo"]["mean_jct"] == pytest.approx((100 + 110 + 113) / 3)
     assert policies["fifo"]["mean_queueing"] == pytest.approx((0 + 90 + 108) / 3)
     assert policies["fifo"]["gpu_utilization"] == pytest.approx(485 / (4 * 125))
     assert policies["las"]["preemptions"] > 0
+    assert report["ratios"]["fifo"]["mean_jct"] == policies["fifo"]["mean_jct"] / policies["las"]["mean_jct"]
+    assert report["thresholds"] == [20.0, 400.0]
+    assert report["promote_knob"] is None
     with lines.open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["policy"], row["job_id"]) for row in rows] == [
@@ -52,13 +56,13 @@ def test_compares_policies(trace, tmp_path, capsys):
     [
         (
             ["--policy", "lass", *CLUSTER],
-            "--policy lass: no such policy; there are las, fifo, best_effort, sf, srtf, srsf",
+            "--policy 'lass': no such policy; there are las, ",
         ),
-        (["--policy", "las", "--nodes", "0", "--gpus-per-node", "4"], "--nodes 0: give a whole number above 0"),
+        (["--policy", "las", "--nodes", "0", "--gpus-per-node", "4"], "--nodes '0': give a whole number above 0"),
         (["--policy", "las", "--nodes", "1", "--gpus-per-node", "2"], "job a asks for 4 GPUs and the cluster has 2"),
         (["--policy", "las", "--threshold", "20,10", *CLUSTER], "thresholds = (20.0, 10.0) is not possible"),
         (["--policy", "las", "--promote-knob", "nan", *CLUSTER], "promote_knob = nan is not possible"),
-        (["--policy", "las", "--preemption-cost", "-1", *CLUSTER], "--preemption-cost -1: give seconds, 0 or more"),
+        (["--policy", "las", "--preemption-cost", "-1", *CLUSTER], "--preemption-cost '-1': give seconds, 0 or more"),
     ],
 )
 def test_mistakes(trace, tmp_path, capsys, options, said):
@@ -71,14 +75,114 @@ def test_mistakes(trace, tmp_path, capsys, options, said):
     assert not out.exists()
 
 
-def test_an_unwritable_result_is_said_in_one_line(trace, tmp_path, capsys):
-    missing = tmp_path / "missing" / "out.json"
-    assert main(["simulate", str(trace), "--policy", "las", *CLUSTER, "--json", str(missing)]) == 1
-    assert "cannot be written: No such file" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--policy", "las", "--threshold", "many", *CLUSTER], "--threshold 'many': give a number"),
+        (["--policy", "las,las", *CLUSTER], "--policy: las stands there twice"),
+        (["--policy", "las", "--nodes", "2.5", "--gpus-per-node", "4"], "--nodes '2.5': give a whole number above 0"),
+        (["--policy", "las", "--nodes", "1"], "--gpus-per-node G is missing"),
+        (CLUSTER, "--policy P is missing"),
+        (
+            ["--policy", "las", "--in-queue-order", "lifo", *CLUSTER],
+            "--in-queue-order 'lifo' is not possible; there are",
+        ),
+        (["--policy", "las", "--preemption-cost", "1,2,3", *CLUSTER], "--preemption-cost '1,2,3': give seconds"),
+        (["--policy", "las", "--preemption-cost", "nan", *CLUSTER], "--preemption-cost 'nan': give seconds"),
+        (["--policy", "las", "--starve-limit", "-3", *CLUSTER], "starve_limit = -3.0 is not possible"),
+        (["--policy", "las", "--min-run", "inf", *CLUSTER], "min_run = inf is not possible"),
+        (["--policy", "las", "--format", "xml", *CLUSTER], "--format 'xml' is not possible; there are auto, "),
+        (["--policy", "las", "--jobs-out", "/none/jobs.csv", *CLUSTER], "/none/jobs.csv: there is no folder /none"),
+    ],
+)
+def test_more_mistakes_before_anything_is_simulated(trace, capsys, monkeypatch, options, said):
+    monkeypatch.setattr("tiresias.simulator.experiment.simulate", None)
+    assert main(["simulate", str(trace), *options]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert said in captured.err
 
 
-def test_threshold_that_is_no_number_is_a_usage_error(trace, capsys):
-    with pytest.raises(SystemExit) as error:
-        main(["simulate", str(trace), "--policy", "las", "--threshold", "many", *CLUSTER])
-    assert error.value.code == 2
-    assert "--threshold" in capsys.readouterr().err
+def test_no_trace_is_a_mistake(capsys):
+    assert main(["simulate", "--policy", "las", *CLUSTER]) == 2
+    assert "TRACE is missing" in capsys.readouterr().err
+
+
+def test_one_number_costs_at_the_resume_and_two_at_both_ends(trace, tmp_path, capsys):
+    numbers = tmp_path / "out.json"
+
+    def overhead(cost):
+        options = ["--threshold", "20", "--preemption-cost", cost, "--json", str(numbers)]
+        assert main(["simulate", str(trace), "--policy", "las", *CLUSTER, *options]) == 0
+        report = json.loads(numbers.read_text())
+        # Only job a is preempted, and resumes: each time it holds its 4 GPUs without progress for all its cost.
+        assert report["policies"]["las"]["preemption_gpu_seconds"] == 4 * 3 * report["policies"]["las"]["preemptions"]
+        return report["preemption_cost"]
+
+    assert overhead("3") == {"pause": 0.0, "resume": 3.0}
+    assert overhead("1,2") == {"pause": 1.0, "resume": 2.0}
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "A preempted job works 3 s after its next start only." in shown
+    assert "A preempted job keeps its GPUs 1 s longer and works 2 s after its next start only." in shown
+
+
+def test_costs_of_models(tmp_path, capsys):
+    trace, costs, numbers = tmp_path / "trace.csv", tmp_path / "costs.csv", tmp_path / "out.json"
+    trace.write_text("job_id,submit_time,num_gpus,duration,model\na,0,4,100,vgg\nb,10,4,5,\n")
+    costs.write_text("model,pause,resume\nvgg,2,5\n")
+    options = ["--threshold", "20", "--preemption-costs", str(costs), "--json", str(numbers)]
+    assert main(["simulate", str(trace), "--policy", "las", *CLUSTER, *options]) == 0
+    report = json.loads(numbers.read_text())
+    assert report["policies"]["las"]["preemption_gpu_seconds"] == 4 * 7
+    assert report["preemption_costs"] == {"vgg": {"pause": 2.0, "resume": 5.0}}
+    assert "1 model has its own cost." in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("model,pause\n", "line 1: no column resume"),
+        ("model,pause,resume\nvgg,-1,2\n", "line 2, column pause: '-1' is not possible"),
+        ("model,pause,resume\nvgg,1,2\nvgg,1,2\n", "model 'vgg' stands there twice"),
+    ],
+)
+def test_mistakes_in_the_costs(trace, tmp_path, capsys, text, said):
+    costs = tmp_path / "costs.csv"
+    costs.write_text(text)
+    assert main(["simulate", str(trace), "--policy", "las", *CLUSTER, "--preemption-costs", str(costs)]) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_series_over_time(trace, tmp_path):
+    series = tmp_path / "series.csv"
+    assert main(["simulate", str(trace), "--policy", "fifo,las", *CLUSTER, "--series", str(series)]) == 0
+    with series.open() as file:
+        rows = [tuple(row.values()) for row in csv.DictReader(file) if row["policy"] == "fifo"]
+    assert rows == [
+        ("fifo", "0.0", "4", "1", "0"), ("fifo", "10.0", "4", "1", "1"), ("fifo", "12.0", "4", "1", "2"),
+        ("fifo", "100.0", "4", "1", "1"), ("fifo", "120.0", "1", "1", "0"), ("fifo", "125.0", "0", "0", "0"),
+    ]  # fmt: skip
+
+
+def test_what_a_trace_lost_is_said(tmp_path, capsys):
+    trace, numbers = tmp_path / "jobs.csv", tmp_path / "out.json"
+    trace.write_text(
+        "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n1,8,0,1,vgg,10,0\n2,1,0,1,vgg,10,0\n"
+    )
+    options = ["--format", "symbioticlab", "--json", str(numbers)]
+    assert main(["simulate", str(trace), "--policy", "las", *CLUSTER, *options]) == 0
+    assert "jobs.csv: dropped 1 jobs: job 1 is larger than the cluster of 4 GPUs" in capsys.readouterr().err
+    assert json.loads(numbers.read_text())["dropped"] == [
+        {"reason": "is larger than the cluster of 4 GPUs", "jobs": 1, "first": "1"}
+    ]
+
+
+def test_tables_fit_eighty_columns(trace, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["simulate", str(trace), "--policy", "las,fifo,best_effort", *CLUSTER]) == 0
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= 80

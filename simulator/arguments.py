@@ -1,0 +1,198 @@
+"""The options of `tiresias simulate`, and what they mean as values. Whatever cannot be meant is a UsageError in one line."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from tiresias.errors import UsageError
+from tiresias.scheduler.config import ORDERS, PolicyConfig
+from tiresias.simulator.cluster import Cluster
+from tiresias.simulator.experiment import ALL_POLICIES, Setup, read
+from tiresias.simulator.formats import FORMATS, cells
+from tiresias.simulator.formats.source import opened
+from tiresias.simulator.formats.table import Layout, read_table
+from tiresias.simulator.rules import FREE, Cost
+
+SENSITIVITIES = ("threshold", "queues", "promote-knob")
+DEFAULT = PolicyConfig.paper()
+
+Value = TypeVar("Value")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("trace", type=Path, nargs="?", metavar="TRACE")
+    parser.add_argument(
+        "--format", type=_one_of("--format", ("auto", *FORMATS)), default="auto", metavar="F",
+        help=f"of the trace: auto (default: by its first line), {', '.join(FORMATS)}",
+    )  # fmt: skip
+    parser.add_argument("--policy", type=_policies, metavar="P[,P...]", help=f"some of {', '.join(ALL_POLICIES)}")
+    parser.add_argument("--nodes", type=_whole("--nodes"), metavar="N")
+    parser.add_argument("--gpus-per-node", type=_whole("--gpus-per-node"), metavar="G")
+    parser.add_argument(
+        "--by-node", action="store_true",
+        help="place every job on nodes, as the controller does; without it only the number of GPUs counts (faster)",
+    )  # fmt: skip
+    _configure_policy(parser.add_argument_group("the policy"))
+    _configure_cost(parser.add_argument_group("what a preemption costs"))
+    _configure_results(parser.add_argument_group("results"))
+    _configure_experiments(parser.add_argument_group("experiments of the paper"))
+
+
+def _configure_policy(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--threshold", type=_thresholds, metavar="S[,S...]",
+        help=f"GPU-seconds at which a job sinks one queue (default: {DEFAULT.thresholds[0]:g}); '' for one queue only",
+    )  # fmt: skip
+    group.add_argument(
+        "--in-queue-order", type=_one_of("--in-queue-order", ORDERS), default=DEFAULT.in_queue_order, metavar="O",
+        help=f"{', '.join(ORDERS)} (default: {DEFAULT.in_queue_order})",
+    )  # fmt: skip
+    group.add_argument(
+        "--promote-knob", type=_number("--promote-knob"), default=math.inf, metavar="X",
+        help="promote a job that has waited X times longer than it ran (default: never)",
+    )  # fmt: skip
+    group.add_argument(
+        "--starve-limit", type=_number("--starve-limit"), default=math.inf, metavar="SECONDS",
+        help="promote a job that has waited so long since it ran (default: never)",
+    )  # fmt: skip
+    group.add_argument(
+        "--min-run", type=_number("--min-run"), default=DEFAULT.min_run, metavar="SECONDS",
+        help="a job runs so long before it may be preempted (default: 0)",
+    )  # fmt: skip
+
+
+def _configure_cost(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--preemption-cost", type=_cost, default=FREE, metavar="SECONDS|PAUSE,RESUME",
+        help="a preempted job keeps its GPUs PAUSE seconds, and works RESUME seconds after its next start only; a single number "
+        "is all RESUME (default: 0)",
+    )  # fmt: skip
+    group.add_argument(
+        "--preemption-costs", type=Path, metavar="FILE.csv",
+        help="costs of some models, in place of that one; header model,pause,resume",
+    )  # fmt: skip
+
+
+def _configure_results(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--json", type=Path, metavar="FILE", help="the numbers")
+    group.add_argument("--jobs-out", type=Path, metavar="FILE", help="a CSV with a line per policy and job")
+    group.add_argument(
+        "--series", type=Path, metavar="FILE",
+        help="a CSV of the cluster over time: GPUs in use, jobs that run and wait, a line per policy and step",
+    )  # fmt: skip
+    group.add_argument(
+        "--plot", type=Path, metavar="DIR",
+        help="JCT distribution, utilization and queue over time, as PNG and SVG; needs matplotlib",
+    )  # fmt: skip
+
+
+def _configure_experiments(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--sensitivity", type=_one_of("--sensitivity", SENSITIVITIES), metavar="KNOB",
+        help=f"{', '.join(SENSITIVITIES)}: run the policies (default: las,gittins) over a range of it (Figures 14 and 15). The "
+        "first --threshold is the range's unit (default: 1 hour)",
+    )  # fmt: skip
+    group.add_argument(
+        "--reproduce-paper", action="store_true",
+        help="no TRACE: put every number of Tables 1, 4 and 5 and of sections 5.2 and 5.3.1 beside ours",
+    )  # fmt: skip
+    group.add_argument(
+        "--traces",
+        type=Path,
+        metavar="DIR",
+        help="holds philly_full.csv.gz; without it a load like Philly's is generated",
+    )
+
+
+def setup(args: argparse.Namespace) -> Setup:
+    """Reads the files that the options name."""
+    costs = _read_costs(args.preemption_costs) if args.preemption_costs else {}
+    cluster = Cluster(needed(args.nodes, "--nodes N"), needed(args.gpus_per_node, "--gpus-per-node G"))
+    file: Path = needed(args.trace, "TRACE")
+    config = _config(args)
+    trace = read(file, cluster.gpus, args.format)
+    return Setup(file.name, trace, cluster, config, args.preemption_cost, costs, args.by_node)
+
+
+def needed(value: Value | None, option: str) -> Value:
+    if value is None:
+        raise UsageError(f"{option} is missing; see tiresias simulate --help")
+    return value
+
+
+def _config(args: argparse.Namespace) -> PolicyConfig:
+    thresholds = DEFAULT.thresholds if args.threshold is None else args.threshold
+    return replace(
+        DEFAULT, thresholds=thresholds, in_queue_order=args.in_queue_order, promote_knob=args.promote_knob,
+        starve_limit=args.starve_limit, min_run=args.min_run,
+    )  # fmt: skip
+
+
+def _read_costs(file: Path) -> dict[str, Cost]:
+    """By model."""
+    seconds = {"pause": cells.seconds, "resume": cells.seconds}
+    with opened(file, lambda rows: None) as source:
+        table = read_table(source, Layout(numbers=seconds, words={"model": cells.words}, closed=True))
+    models = table.words["model"]
+    again = next((model for place, model in enumerate(models) if model in models[:place]), None)
+    if again is not None:
+        raise UsageError(f"{file}: model {again[:40]!r} stands there twice; remove one")
+    pairs = zip(table.numbers["pause"].tolist(), table.numbers["resume"].tolist(), strict=True)
+    return {model: Cost(*pair) for model, pair in zip(models, pairs, strict=True)}
+
+
+# Types of arguments. They raise UsageError themselves, as what argparse makes of a ValueError takes several lines.
+
+
+def _one_of(option: str, allowed: tuple[str, ...]) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if text not in allowed:
+            raise UsageError(f"{option} {text[:40]!r} is not possible; there are {', '.join(allowed)}")
+        return text
+
+    return check
+
+
+def _policies(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    for place, name in enumerate(names):
+        if name not in ALL_POLICIES:
+            raise UsageError(f"--policy {name[:40]!r}: no such policy; there are {', '.join(ALL_POLICIES)}")
+        if name in names[:place]:
+            raise UsageError(f"--policy: {name} stands there twice; remove one")
+    return names
+
+
+def _whole(option: str) -> Callable[[str], int]:
+    def check(text: str) -> int:
+        if not (text.isdecimal() and 0 < int(text[:20]) <= cells.MOST_GPUS):
+            raise UsageError(f"{option} {text[:40]!r}: give a whole number above 0")
+        return int(text)
+
+    return check
+
+
+def _number(option: str) -> Callable[[str], float]:
+    def check(text: str) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            raise UsageError(f"{option} {text[:40]!r}: give a number") from None
+
+    return check
+
+
+def _thresholds(text: str) -> tuple[float, ...]:
+    return tuple(map(_number("--threshold"), text.split(","))) if text else ()
+
+
+def _cost(text: str) -> Cost:
+    seconds = list(map(_number("--preemption-cost"), text.split(",")))
+    if len(seconds) > 2 or not all(0 <= each <= cells.LARGEST for each in seconds):
+        raise UsageError(f"--preemption-cost {text[:40]!r}: give seconds, 0 or more, or PAUSE,RESUME")
+    return Cost(*seconds) if len(seconds) == 2 else Cost(resume=seconds[0])

@@ -1,0 +1,127 @@
+"""Simulations as values: what is simulated, and many of them side by side with their progress in one display."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.policies import CLAIRVOYANT, POLICIES
+from tiresias.scheduler.policy import Policy
+from tiresias.simulator.cluster import Cluster
+from tiresias.simulator.engine import Course, Outcome, simulate
+from tiresias.simulator.metrics import Summary, summary
+from tiresias.simulator.parallel import Tell, run_all
+from tiresias.simulator.rules import FREE, Cost, Rules
+from tiresias.simulator.trace import Trace, read_trace
+
+Result = TypeVar("Result")
+
+ALL_POLICIES: Mapping[str, Policy] = {**POLICIES, **CLAIRVOYANT}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Experiment:
+    trace: Trace
+    cluster: Cluster
+    rules: Rules
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setup:
+    """What the simulations of one command have in common. name: of the trace."""
+
+    name: str
+    trace: Trace
+    cluster: Cluster
+    config: PolicyConfig
+    cost: Cost = FREE
+    costs: Mapping[str, Cost] = field(default_factory=dict)
+    by_node: bool = False
+
+    def experiment(self, policy: str, config: PolicyConfig | None = None) -> Experiment:
+        """`config`: in place of this one."""
+        rules = Rules(
+            policy_for(policy, self.trace), config or self.config, self.cost, self.costs, by_node=self.by_node
+        )
+        return Experiment(self.trace, self.cluster, rules)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    summary: Summary
+    outcome: Outcome
+
+
+def policy_for(name: str, trace: Trace) -> Policy:
+    return ALL_POLICIES[name]
+
+
+Digest = Callable[[Experiment, Run], Result]
+
+
+def run_experiments(experiments: Mapping[str, Experiment], digest: Digest[Result]) -> dict[str, Result]:
+    """What `digest` makes of each one's run, in the process that simulated it: only that travels back."""
+    with _display() as display:
+        shown = _Shown(display, {name: len(each.trace) for name, each in experiments.items()})
+        return run_all({name: _task(each, digest) for name, each in experiments.items()}, shown.update)
+
+
+def _task(experiment: Experiment, digest: Digest[Result]) -> Callable[[Tell], Result]:
+    def work(tell: Tell) -> Result:
+        began = time.perf_counter()
+        outcome = simulate(experiment.trace, experiment.cluster, experiment.rules, tell)
+        seconds = time.perf_counter() - began
+        tell(len(experiment.trace))
+        return digest(experiment, Run(summary(experiment.trace, experiment.cluster, outcome, seconds), outcome))
+
+    return work
+
+
+def whole(experiment: Experiment, run: Run) -> Run:
+    return run
+
+
+def without_course(experiment: Experiment, run: Run) -> Run:
+    """The course has several steps a job; not needed, it need not travel."""
+    nothing = np.zeros(0, np.int64)
+    course = Course(np.zeros(0), nothing, nothing, nothing)
+    return replace(run, outcome=replace(run.outcome, course=course))
+
+
+def read(file: Path, gpus: int, format: str) -> Trace:
+    with _display() as display:
+        task = display.add_task(f"reading {file.name}", total=None)
+        return read_trace(file, gpus, format, lambda rows: display.update(task, completed=rows, refresh=True))
+
+
+def _display() -> Progress:
+    """It refreshes in step with the work and not from a thread: `run_all` forks."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal)
+
+
+class _Shown:
+    """A line for each simulation that is under way, and one for all when they are many."""
+
+    def __init__(self, display: Progress, totals: Mapping[str, int]) -> None:
+        self._display, self._totals = display, totals
+        self._lines: dict[str, TaskID] = {}
+        self._all = display.add_task("simulations", total=len(totals), visible=len(totals) > 1)
+
+    def update(self, name: str, done: int) -> None:
+        if name not in self._lines:
+            self._lines[name] = self._display.add_task(name, total=self._totals[name])
+        over = done >= self._totals[name]
+        self._display.update(self._lines[name], completed=done, visible=not over)
+        if over:
+            self._display.advance(self._all)
+        self._display.refresh()

@@ -1,0 +1,124 @@
+"""What `tiresias simulate` says: tables, JSON and CSV. Pure: numbers in, text out."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+
+from rich import box
+from rich.table import Table
+
+from tiresias.simulator.engine import Outcome
+from tiresias.simulator.experiment import Setup
+from tiresias.simulator.metrics import Summary, finite, ratios
+from tiresias.simulator.trace import Trace
+
+JCT = {"mean_jct": "mean", "median_jct": "median", "p95_jct": "95th", "p99_jct": "99th"}
+REST = {  # key -> (heading, how it is printed)
+    "mean_queueing": ("queueing", "{:,.0f} s"),
+    "makespan": ("makespan", "{:,.0f} s"),
+    "preemptions": ("preemptions", "{:,}"),
+    "gpu_utilization": ("GPUs used", "{:.1%}"),
+    "wall_seconds": ("simulated in", "{:.1f} s"),
+}
+
+
+def headline(setup: Setup) -> str:
+    size = f"{setup.cluster.nodes} x {setup.cluster.gpus_per_node} GPUs"
+    return f"{setup.name}: {len(setup.trace):,} jobs on {size}. {_cost_in_words(setup)}"
+
+
+def _cost_in_words(setup: Setup) -> str:
+    pause, resume = setup.cost
+    words = [f"keeps its GPUs {pause:g} s longer"] * bool(pause)
+    words += [f"works {resume:g} s after its next start only"] * bool(resume)
+    said = f"A preempted job {' and '.join(words)}." if words else "Preemption costs nothing."
+    own = "1 model has its own cost" if len(setup.costs) == 1 else f"{len(setup.costs)} models have their own costs"
+    return f"{said} {own}." if setup.costs else said
+
+
+def setup_json(setup: Setup) -> dict[str, object]:
+    knobs = {name: value for name, value in asdict(setup.config).items() if name != "name"}
+    return {
+        "trace": setup.name, "jobs": len(setup.trace),
+        "dropped": [{"reason": each.reason, "jobs": each.count, "first": each.example} for each in setup.trace.dropped],
+        "nodes": setup.cluster.nodes, "gpus_per_node": setup.cluster.gpus_per_node,
+        **{name: finite(value) if isinstance(value, float) else value for name, value in knobs.items()},
+        "preemption_cost": setup.cost._asdict(),
+        "preemption_costs": {model: cost._asdict() for model, cost in setup.costs.items()},
+    }  # fmt: skip
+
+
+def dropped_lines(trace: Trace) -> list[str]:
+    return [f"dropped {each.count:,} jobs: job {each.example} {each.reason}" for each in trace.dropped]
+
+
+def comparison(setup: Setup, summaries: Mapping[str, Summary]) -> dict[str, object]:
+    """What stands in the JSON file."""
+    return {"policies": dict(summaries), "ratios": ratios(summaries), **setup_json(setup)}
+
+
+def as_text(document: Mapping[str, object]) -> Iterator[str]:
+    yield json.dumps(document, indent=2, allow_nan=False)
+    yield "\n"
+
+
+def job_lines(trace: Trace, outcomes: Mapping[str, Outcome]) -> Iterator[str]:
+    yield "policy,job_id,start,finish,jct,preemptions\n"
+    for name, outcome in outcomes.items():
+        columns = (outcome.start, outcome.finish, outcome.jct, outcome.preemptions)
+        yield from _csv(zip((name,) * len(trace), trace.job_id, *(each.tolist() for each in columns), strict=True))
+
+
+def series_lines(outcomes: Mapping[str, Outcome]) -> Iterator[str]:
+    """From each step's time until the next one's."""
+    yield "policy,time,gpus_used,running,waiting\n"
+    for name, outcome in outcomes.items():
+        course = outcome.course
+        columns = (course.time, course.used, course.running, course.waiting)
+        yield from _csv(zip((name,) * len(course.time), *(each.tolist() for each in columns), strict=True))
+
+
+class _Echo:
+    def write(self, line: str) -> str:
+        return line
+
+
+def _csv(rows: Iterable[Iterable[object]]) -> Iterator[str]:
+    return map(csv.writer(_Echo(), lineterminator="\n").writerow, rows)
+
+
+def tables(summaries: Mapping[str, Summary]) -> list[Table]:
+    return [_jct_table(summaries), _rest_table(summaries)]
+
+
+def _jct_table(summaries: Mapping[str, Summary]) -> Table:
+    base, *others = summaries
+    table = _table("JCT, seconds" + (f" (and times that of {base})" if others else ""))
+    for heading in JCT.values():
+        table.add_column(heading, justify="right", no_wrap=True)
+    against = ratios(summaries)
+    for name, each in summaries.items():
+        table.add_row(name, *(_with_ratio(each[key], against.get(name, {}).get(key)) for key in JCT))
+    return table
+
+
+def _with_ratio(seconds: float, ratio: float | None) -> str:
+    return f"{seconds:,.0f}" if ratio is None else f"{seconds:,.0f} ({ratio:.2f})"
+
+
+def _rest_table(summaries: Mapping[str, Summary]) -> Table:
+    table = _table("")
+    for heading, _ in REST.values():
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, each in summaries.items():
+        table.add_row(name, *(form.format(each[key]) for key, (_, form) in REST.items()))
+    return table
+
+
+def _table(title: str) -> Table:
+    table = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_edge=False)
+    table.add_column("", no_wrap=True)
+    return table
