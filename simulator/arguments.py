@@ -17,8 +17,8 @@ from tiresias.simulator.formats import FORMATS, cells
 from tiresias.simulator.formats.source import opened
 from tiresias.simulator.formats.table import Layout, read_table
 from tiresias.simulator.rules import FREE, Cost
+from tiresias.simulator.sensitivity import KNOBS, POLICIES
 
-SENSITIVITIES = ("threshold", "queues", "promote-knob")
 DEFAULT = PolicyConfig.paper()
 
 Value = TypeVar("Value")
@@ -93,8 +93,8 @@ def _configure_results(group: argparse._ArgumentGroup) -> None:
 
 def _configure_experiments(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--sensitivity", type=_one_of("--sensitivity", SENSITIVITIES), metavar="KNOB",
-        help=f"{', '.join(SENSITIVITIES)}: run the policies (default: las,gittins) over a range of it (Figures 14 and 15). The "
+        "--sensitivity", type=_one_of("--sensitivity", tuple(KNOBS)), metavar="KNOB",
+        help=f"{', '.join(KNOBS)}: run the policies (default: {','.join(POLICIES)}) over a range of it (Figures 14 and 15). The "
         "first --threshold is the range's unit (default: 1 hour)",
     )  # fmt: skip
     group.add_argument(

@@ -4,8 +4,9 @@ Exact times, event by event, no randomness. Capacity only: a job runs equally fa
 unless --preemption-cost says so. The trace is a CSV file, gzip or not, with the header
 job_id,submit_time,num_gpus,duration[,user,vc,model,status], times in seconds, or one of the other formats below.
 
-Policies: las (this product's), fifo (nobody overtakes), best_effort (FIFO with overtaking), sf (fewest GPUs first); srtf and srsf
-know durations in advance. They are simulated side by side, a process each, and compared to the first one.
+Policies: las (this product's), gittins (las that learns from the jobs that complete), gittins_known (knows the distribution of all
+services in advance), fifo (nobody overtakes), best_effort (FIFO with overtaking), sf (fewest GPUs first); srtf and srsf know
+every duration in advance. They are simulated side by side, a process each, and compared to the first one.
 
 examples:
   tiresias simulate trace.csv --policy las,fifo --nodes 15 --gpus-per-node 4
@@ -24,7 +25,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tiresias.simulator import arguments, output, plots, report
+from tiresias.simulator import arguments, output, plots, report, sensitivity
 from tiresias.simulator.arguments import configure as configure
 from tiresias.simulator.experiment import Run, Setup, run_experiments, whole, without_course
 
@@ -33,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     output.check(file for file in (args.json, args.jobs_out, args.series) if file)
     if args.plot:
         plots.check(args.plot)
-    return _compare(args)
+    return _sensitivity(args) if args.sensitivity else _compare(args)
 
 
 def _compare(args: argparse.Namespace) -> int:
@@ -43,6 +44,19 @@ def _compare(args: argparse.Namespace) -> int:
     runs = run_experiments(experiments, whole if args.plot or args.series else without_course)
     output.write(_files(args, setup, runs))
     _print(report.headline(setup), *report.tables(_summaries(runs)))
+    return 0
+
+
+def _sensitivity(args: argparse.Namespace) -> int:
+    setup = _setup(args)
+    found = sensitivity.measure(setup, args.sensitivity, args.policy or sensitivity.POLICIES, args.threshold)
+    files: dict[Path, output.Content] = {}
+    if args.json:
+        files[args.json] = report.as_text({**report.setup_json(setup), **sensitivity.as_json(found)})
+    if args.plot:
+        files.update(plots.sensitivity(args.plot, found.knob, found.summaries))
+    output.write(files)
+    _print(report.headline(setup), *sensitivity.tables(found))
     return 0
 
 

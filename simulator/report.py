@@ -96,7 +96,7 @@ def tables(summaries: Mapping[str, Summary]) -> list[Table]:
 
 def _jct_table(summaries: Mapping[str, Summary]) -> Table:
     base, *others = summaries
-    table = _table("JCT, seconds" + (f" (and times that of {base})" if others else ""))
+    table = new_table("JCT, seconds" + (f" (and times that of {base})" if others else ""))
     for heading in JCT.values():
         table.add_column(heading, justify="right", no_wrap=True)
     against = ratios(summaries)
@@ -110,7 +110,7 @@ def _with_ratio(seconds: float, ratio: float | None) -> str:
 
 
 def _rest_table(summaries: Mapping[str, Summary]) -> Table:
-    table = _table("")
+    table = new_table("")
     for heading, _ in REST.values():
         table.add_column(heading, justify="right", no_wrap=True)
     for name, each in summaries.items():
@@ -118,7 +118,7 @@ def _rest_table(summaries: Mapping[str, Summary]) -> Table:
     return table
 
 
-def _table(title: str) -> Table:
+def new_table(title: str) -> Table:
     table = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_edge=False)
     table.add_column("", no_wrap=True)
     return table
