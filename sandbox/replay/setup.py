@@ -116,6 +116,7 @@ def submission(job: TraceJob, row: int, policy: str, options: Options) -> tuple[
         "--job", job.job_id, "--model", model, "--gpus", gpus, "--seconds", str(job.duration),
         "--time-scale", str(options.time_scale), "--gpus-per-node", str(options.gpus_per_node),
         "--checkpoint-every", str(CHECKPOINT_EVERY / options.time_scale), "--results", f"{FOLDER}/results",
+        "--placement-effect" if options.placement_effect else "--no-placement-effect",
     ]  # fmt: skip
     program, own = "tsbatch", []
     if policy in STOCK:

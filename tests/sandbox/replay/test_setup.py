@@ -41,6 +41,11 @@ def test_a_model_that_we_do_not_know_becomes_one_that_we_do() -> None:
     assert command[command.index("--model") + 1] == "resnet50"
 
 
+def test_the_trainer_knows_whether_its_placement_matters() -> None:
+    for options, word in ((Options(), "--placement-effect"), (Options(placement_effect=False), "--no-placement-effect")):
+        assert word in setup.submission(JOBS[0], 0, "las", options)[2]
+
+
 def test_time_limit_is_twice_the_duration_in_whole_minutes() -> None:
     assert setup.time_limit(JOBS[0], Options(time_scale=30.0)) == 8
     assert setup.time_limit(JOBS[0], Options(time_scale=29.0)) == 9
