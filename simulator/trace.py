@@ -87,7 +87,7 @@ def _order(columns: Columns) -> Ints:
     ids = columns.job_id
     if all(map(str.isdecimal, ids)) and max(map(len, ids), default=0) < 19:
         numbers = np.fromiter(map(int, ids), np.int64, len(ids))
-        if len(np.unique(numbers)) == len(ids):  # else 1 and 01 must be told apart
+        if np.diff(np.sort(numbers)).all():  # else 1 and 01 must be told apart
             return np.lexsort((numbers, columns.submit))
     return ordered([columns.submit], ids)
 
@@ -97,7 +97,7 @@ def read_trace(
 ) -> Trace:
     """`gpus`: what the cluster has. `format`: one of FORMATS, or auto: it is recognised by its first line.
 
-    Memory: some 150 bytes a job and what its words take. `progress` is told the number of rows read.
+    Memory: some 200 bytes a job. `progress` is told the number of rows read.
     """
     with opened(file, progress) as source:
         chosen = _recognised(source) if format == "auto" else _named(format)

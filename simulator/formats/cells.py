@@ -28,7 +28,8 @@ def ids(cells: Sequence[str]) -> list[str]:
 
 def words(cells: Sequence[str]) -> list[str]:
     """Few different ones are expected, and each stands in memory once."""
-    return [sys.intern(cell.strip()) for cell in cells]
+    kept = {cell: sys.intern(cell.strip()) for cell in set(cells)}
+    return list(map(kept.__getitem__, cells))
 
 
 def numbers(cells: Sequence[str]) -> Floats:

@@ -18,6 +18,7 @@ from typing import BinaryIO, cast
 from tiresias.errors import UsageError
 
 HEAD = 1 << 16  # bytes that are looked at to recognise a format
+PIECE = 1 << 18  # characters that are read at once
 LONGEST_LINE = 1 << 20  # characters; a line without end (or a packed gigabyte of zeros) stops here
 
 Progress = Callable[[int], None]  # is told the number of rows read
@@ -30,12 +31,18 @@ class Source:
         self._text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
 
     def lines(self) -> Iterator[str]:
-        for line in iter(lambda: self._text.readline(LONGEST_LINE), ""):
-            if len(line) == LONGEST_LINE:
+        """With their ends. In pieces: a line that never ends would fill the memory, and asking for each one takes longer."""
+        rest = ""
+        while piece := self.read(PIECE):
+            text = rest + piece
+            end = text.rfind("\n") + 1 or text.rfind("\r") + 1
+            if not end and len(text) > LONGEST_LINE:
                 raise UsageError(
                     f"{self.file}: has a line of more than {LONGEST_LINE:,} characters; it is no table of jobs"
                 )
-            yield line
+            yield from io.StringIO(text[:end], newline="")
+            rest = text[end:]
+        yield from io.StringIO(rest, newline="")
 
     def read(self, characters: int) -> str:
         """The next ones; fewer at the end only."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -19,7 +19,7 @@ from tiresias.errors import UsageError
 from tiresias.scheduler.model import Floats, Ints
 from tiresias.simulator.formats.source import Source
 
-PIECE = 1 << 15  # rows that are converted at once
+PIECE = 1 << 12  # rows that are converted at once
 MOST_ROWS = 20_000_000  # with them a trace takes some 4 GB; what is longer is a mistake, or no friend's file
 
 Converted = TypeVar("Converted")
@@ -48,7 +48,7 @@ class Table:
     """numbers, words: columns by name, shape (rows,); one that was optional and not there is missing. lines: of each row."""
 
     numbers: dict[str, Floats]
-    words: dict[str, list[str]]
+    words: dict[str, tuple[str, ...]]
     lines: Ints
 
 
@@ -59,12 +59,12 @@ def read_table(source: Source, layout: Layout) -> Table:
     header = list(layout.header) or [name.strip() for name in next(rows, [])]
     _check_header(source.file, header, layout)
     reading = _Reading(source.file, header, layout)
-    line = 1 if layout.header else 2
+    first, done = 1 if layout.header else 2, 0
     while piece := list(islice(rows, PIECE)):
-        reading.add(piece, line)
-        line += len(piece)
-        source.progress(line)
-        if line > MOST_ROWS:
+        reading.add(piece, first + done)
+        done += len(piece)
+        source.progress(done)
+        if done > MOST_ROWS:
             raise UsageError(f"{source.file}: has more than {MOST_ROWS:,} lines; cut it into several traces")
     return reading.table()
 
@@ -92,7 +92,7 @@ class _Reading:
     header: list[str]
     layout: Layout
     numbers: dict[str, list[Floats]] = field(default_factory=dict)
-    words: dict[str, list[str]] = field(default_factory=dict)
+    words: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
     lines: list[Ints] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -108,7 +108,7 @@ class _Reading:
         for name in self.numbers if rows else ():
             self.numbers[name].append(self._converted(name, cells[name], lines, self.layout.numbers[name]))
         for name in self.words if rows else ():
-            self.words[name] += self._converted(name, cells[name], lines, self.layout.words[name])
+            self.words[name].append(tuple(self._converted(name, cells[name], lines, self.layout.words[name])))
         self.lines.append(lines)
 
     def _check_widths(self, rows: list[list[str]], lines: Ints) -> None:
@@ -130,9 +130,11 @@ class _Reading:
             raise
 
     def table(self) -> Table:
-        """Hands the pieces over: as the columns grow together, each one's pieces are let go."""
+        """Hands the pieces over: as the columns grow together, each one's pieces are let go. Tuples of words are none of the
+        garbage collector's business, lists would double the time of a long table."""
         numbers = {name: np.concatenate(self.numbers.pop(name) or [np.zeros(0)]) for name in list(self.numbers)}
-        return Table(numbers, self.words, np.concatenate(self.lines or [np.zeros(0, np.int64)]))
+        words = {name: tuple(chain.from_iterable(self.words.pop(name))) for name in list(self.words)}
+        return Table(numbers, words, np.concatenate(self.lines or [np.zeros(0, np.int64)]))
 
 
 def _refusal(cell: str, convert: Callable[[Sequence[str]], object]) -> str:

@@ -1,11 +1,23 @@
+"""Traces in our own CSV, and whatever else somebody may call a trace: a Trace or one line, never anything else."""
+
 from __future__ import annotations
 
+import csv
 import gzip
+import io
+import random
+from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tiresias.errors import UsageError
-from tiresias.simulator.trace import TraceJob, read_trace
+from tiresias.simulator.formats import FORMATS, table
+from tiresias.simulator.formats.own import OPTIONAL, REQUIRED
+from tiresias.simulator.formats.source import LONGEST_LINE
+from tiresias.simulator.trace import Trace, TraceJob, read_trace
 
 HEADER = "job_id,submit_time,num_gpus,duration"
 
@@ -64,6 +76,14 @@ def test_gzip_by_content_and_excel_byte_order_mark(write):
         (gzip.compress(f"{HEADER}\n1,0,1,1\n".encode())[:-12], "cannot be read"),
         (b"\x1f\x8bgarbage", "cannot be read"),
         (f"{HEADER}\n\"1,0,1,1\n" + "x" * 200_000, "is no CSV"),
+        (f"{HEADER}\n" + "x" * (LONGEST_LINE + 10**6), "has a line of more than"),
+        (gzip.compress(b"\0" * 10**7), "no known format begins with"),
+        (gzip.compress(HEADER.encode() + b"\0" * 10**7), "has a line of more than"),
+        (f"{HEADER}\n1,0,1e18,1\n", "line 2, column num_gpus: '1e18' is too large"),
+        (f"{HEADER}\n1,1e300,1,1\n", "line 2, column submit_time: '1e300' is too large"),
+        (f"{HEADER}\n1,0,1,1\n2,0,1,1\n\n3,x,1,1\n4,0,1,1\n", "line 5, column submit_time: 'x' is not a number"),
+        ("hello\n", "no known format begins with 'hello'; begin with the header job_id,"),
+        (b"\x7fELF\x02\x01\x01" + bytes(50) + b"\xf0\x28\x8c\x28", "is no text"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line_that_names_the_place(write, text, said):
@@ -80,9 +100,188 @@ def test_missing_file(tmp_path):
         read_trace(tmp_path / "none.csv")
 
 
+def test_a_folder(tmp_path):
+    with pytest.raises(UsageError, match="cannot be read: Is a directory"):
+        read_trace(tmp_path)
+
+
+def test_a_file_that_the_system_refuses():
+    with pytest.raises(UsageError, match="cannot be read: Input/output error"):
+        read_trace(Path("/proc/self/mem"))  # opens, but its first page is nobody's, for root too
+
+
+def test_an_unknown_format_is_told_the_known(write):
+    with pytest.raises(UsageError) as error:
+        read_trace(write(f"{HEADER}\n1,0,1,1\n"), format="xlsx")
+    assert str(error.value) == f"format 'xlsx': no such format; there are auto, {', '.join(FORMATS)}"
+
+
+def test_a_format_can_be_named(write):
+    file = write("\n[]")
+    with pytest.raises(UsageError, match="has no jobs"):
+        read_trace(file, format="philly")
+    with pytest.raises(UsageError, match="no column job_id"):
+        read_trace(file, format="helios")
+
+
 def test_a_hostile_cell_stays_on_one_line(write):
     with pytest.raises(UsageError) as error:
         read_trace(write(f'{HEADER}\n1,0,1,"5\n\x1b[31m{"x" * 500}"\n'))
     assert "\n" not in str(error.value)
     assert "\x1b" not in str(error.value)
     assert len(str(error.value)) < 300
+
+
+def test_a_trace_is_columns():
+    trace = Trace.of([TraceJob("j10", 5.0, 2, 7.5, "u"), TraceJob("j9", 5.0, 1, 1.0), TraceJob("x", 0.5, 4, 2.0)])
+    assert len(trace) == 3
+    assert trace.job_id == ("x", "j9", "j10")
+    assert (trace.submit.dtype, trace.gpus.dtype, trace.duration.dtype) == (np.float64, np.int64, np.float64)
+    assert (trace.submit.tolist(), trace.gpus.tolist(), trace.duration.tolist()) == (
+        [0.5, 5, 5],
+        [4, 1, 2],
+        [2, 1, 7.5],
+    )
+    assert trace.user == ("", "", "u")
+    assert trace.dropped == ()
+    assert len(Trace.of([])) == 0
+
+
+def test_numbers_as_ids_stand_in_natural_order():
+    ids = ["10", "9", "009", "9_2", "9_10", "1"]
+    for chosen in (ids, ids[:2], ids[:3]):
+        expected = [name for name in ("1", "009", "9", "10", "9_2", "9_10") if name in chosen]
+        trace = Trace.of(TraceJob(name, 0.0, 1, 1.0) for name in chosen)
+        assert sorted(trace.job_id) == sorted(expected)
+        assert trace.job_id == Trace.of(TraceJob(name, 0.0, 1, 1.0) for name in reversed(chosen)).job_id
+        assert trace.job_id.index("9") < trace.job_id.index("10")
+
+
+def test_the_place_is_right_in_every_piece(write, monkeypatch):
+    monkeypatch.setattr(table, "PIECE", 3)
+    for bad in range(12):
+        rows = [f"{row},0,{'x' if row == bad else 1},1\n" for row in range(12)]
+        with pytest.raises(UsageError, match=rf"line {bad + 2}, column num_gpus: 'x'"):
+            read_trace(write(f"{HEADER}\n{''.join(rows)}"))
+
+
+def test_an_endless_table_is_cut(write, monkeypatch):
+    monkeypatch.setattr(table, "PIECE", 10)
+    monkeypatch.setattr(table, "MOST_ROWS", 100)
+    with pytest.raises(UsageError, match="has more than 100 lines; cut it into several traces"):
+        read_trace(write(gzip.compress(HEADER.encode() + b"\n" * 10**6)))
+
+
+def test_progress_is_told(write, monkeypatch):
+    monkeypatch.setattr(table, "PIECE", 10)
+    told: list[int] = []
+    rows = [f"{row},0,1,1\n" for row in range(25)]
+    read_trace(write(f"{HEADER}\n{''.join(rows)}"), progress=told.append)
+    assert told == [10, 20, 25]
+
+
+@pytest.mark.slow
+def test_a_million_rows(tmp_path):
+    file, jobs = tmp_path / "trace.csv", 1_000_000
+    with file.open("w") as lines:
+        lines.write(f"{HEADER}\n")
+        lines.writelines(f"{row},{row // 3},{1 + row % 8},{row % 977}\n" for row in reversed(range(jobs)))
+    trace = read_trace(file)
+    assert len(trace) == jobs
+    assert np.array_equal(np.array(trace.job_id, dtype=np.int64), np.arange(jobs))
+
+
+TEXTS = st.text('019.,-+e\n\r"|_ jobgpunidrt\0\u00e9', max_size=60)
+HEADS = st.sampled_from(["", f"{HEADER}\n", "JobID|Submit|State|AllocTRES|ElapsedRaw\n", "[", '{"jobs": [', '[{"attempts": ',
+                         "job_id,num_gpu,submit_time,model_name,duration\n", "a,b,1,Failed,1,2,3,4,5,T4\n",
+                         "name,num_gpu,gpu_milli,qos,pod_phase,creation_time,scheduled_time,deletion_time\n"])  # fmt: skip
+
+
+def trace_or_one_line(file: Path, format: str = "auto") -> None:
+    try:
+        trace = read_trace(file, format=format)
+    except UsageError as error:
+        line = str(error)
+    else:
+        line = ""
+        assert len(trace) > 0
+        assert np.isfinite(trace.submit).all()
+        assert (trace.gpus >= 1).all()
+        assert (trace.duration >= 0).all()
+        assert np.isfinite(trace.duration).all()
+    assert not line or line.startswith(f"{file}: ")
+    assert "\n" not in line
+
+
+@given(content=st.one_of(st.binary(max_size=200), st.builds(lambda *parts: "".join(parts).encode(), HEADS, TEXTS)))
+@settings(max_examples=400, deadline=None)
+def test_any_bytes_are_a_trace_or_one_line(tmp_path_factory, content):
+    file = tmp_path_factory.getbasetemp() / "any"
+    file.write_bytes(content)
+    trace_or_one_line(file)
+
+
+@given(content=TEXTS, format=st.sampled_from(sorted(FORMATS)), packed=st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_any_text_is_a_trace_or_one_line_in_any_format(tmp_path_factory, content, format, packed):
+    file = tmp_path_factory.getbasetemp() / "any"
+    file.write_bytes(gzip.compress(content.encode()) if packed else content.encode())
+    trace_or_one_line(file, format)
+
+
+USUAL = [
+    "", "None", "nan", "inf", "-1", "0", "1", "8", "1e15", "2017-10-07 01:12:09", "0001-01-01T00:00:00+23:59", "COMPLETED",
+    "gres/gpu=4", "gres/gpu:a=9", "12_3", "12_[1-4]", "12+1", "12.batch",
+]  # fmt: skip
+CELLS = st.one_of(st.sampled_from(USUAL), TEXTS)
+
+
+@given(data=st.data(), format=st.sampled_from(sorted(set(FORMATS) - {"philly", "sacct-json"})))
+@settings(max_examples=300, deadline=None)
+def test_any_cells_are_a_trace_or_one_line(tmp_path_factory, data, format):
+    """Tables with the right header, so that the cells are reached."""
+    columns = {
+        "csv": REQUIRED + OPTIONAL,
+        "helios": ("job_id", "user", "vc", "gpu_num", "state", "submit_time", "start_time", "end_time"),
+        "acme": ("job_id", "user", "type", "gpu_num", "state", "submit_time", "start_time", "end_time", "gpu_time"),
+        "symbioticlab": ("job_id", "num_gpu", "submit_time", "model_name", "duration"),
+        "openb": (
+            "name",
+            "num_gpu",
+            "gpu_milli",
+            "qos",
+            "pod_phase",
+            "creation_time",
+            "scheduled_time",
+            "deletion_time",
+        ),
+        "pai": ("job_name", "task_name", "inst_num", "status", "start_time", "end_time", "plan_gpu"),
+        "sacct": ("JobID", "Submit", "State", "ElapsedRaw", "AllocTRES", "User"),
+    }[format]
+    rows = data.draw(st.lists(st.tuples(*[CELLS] * len(columns)), max_size=4))
+    text = io.StringIO()
+    lines = csv.writer(text, delimiter="|") if format == "sacct" else csv.writer(text)
+    lines.writerows([columns, *rows])
+    file = tmp_path_factory.getbasetemp() / "any"
+    file.write_text(text.getvalue(), newline="")
+    trace_or_one_line(file, format)
+
+
+JOBS = st.lists(
+    st.builds(TraceJob, st.from_regex(r"[a-z]?[0-9]{1,3}", fullmatch=True), st.integers(0, 3).map(float), st.integers(1, 9),
+              st.integers(0, 9).map(float)),
+    min_size=1, max_size=12, unique_by=lambda job: job.job_id,
+)  # fmt: skip
+
+
+@given(jobs=JOBS, seed=st.integers())
+@settings(deadline=None)
+def test_permuted_rows_are_the_same_trace(tmp_path_factory, jobs, seed):
+    file = tmp_path_factory.getbasetemp() / "permuted.csv"
+    found = []
+    for rows in (jobs, random.Random(seed).sample(jobs, len(jobs))):
+        lines = [f"{job.job_id},{job.submit_time},{job.num_gpus},{job.duration}\n" for job in rows]
+        file.write_text(f"{HEADER}\n{''.join(lines)}")
+        found.append(read_trace(file).jobs())
+    assert found[0] == found[1] == Trace.of(jobs).jobs()
+    assert [job.submit_time for job in found[0]] == sorted(job.submit_time for job in jobs)
