@@ -10,12 +10,14 @@ examples:
 from __future__ import annotations
 
 import argparse
+import gzip
 from collections.abc import Iterator
 from math import inf
 from pathlib import Path
 
 from tiresias.errors import UsageError
-from tiresias.simulator.formats import own
+from tiresias.simulator import output
+from tiresias.simulator.formats.own import OPTIONAL, REQUIRED
 from tiresias.simulator.generators import INTERARRIVAL, paper_testbed, philly_like
 from tiresias.simulator.trace import Trace
 
@@ -64,7 +66,10 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--jobs is {args.jobs}: {MOST_JOBS:,} is the most")
     if args.seed < 0:
         raise UsageError(f"--seed is {args.seed}: it must be 0 or more")
-    own.write(_rows(_generated(args)), args.out)
+    output.check([args.out])
+    lines = _lines(_generated(args))
+    packed = args.out.suffix == ".gz"
+    output.write({args.out: gzip.compress("".join(lines).encode(), mtime=0) if packed else lines})
     return 0
 
 
@@ -75,7 +80,9 @@ def _generated(args: argparse.Namespace) -> Trace:
     return paper_testbed(args.jobs, args.seed, interarrival=args.interarrival, **shapes)
 
 
-def _rows(trace: Trace) -> Iterator[tuple[object, ...]]:
-    """All times are whole seconds."""
+def _lines(trace: Trace) -> Iterator[str]:
+    """All times are whole seconds, and no word needs quotation marks."""
+    yield ",".join(REQUIRED + OPTIONAL) + "\n"
     numbers = (column.astype(int).tolist() for column in (trace.submit, trace.gpus, trace.duration))
-    return zip(trace.job_id, *numbers, trace.user, trace.vc, trace.model, trace.status, strict=True)
+    for row in zip(trace.job_id, *numbers, trace.user, trace.vc, trace.model, trace.status, strict=True):
+        yield ",".join(map(str, row)) + "\n"

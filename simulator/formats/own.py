@@ -5,16 +5,8 @@ It is made for the simulator, so whatever cannot be replayed in it is a mistake:
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
-from collections.abc import Iterable
-from pathlib import Path
-from typing import BinaryIO, cast
-
 import numpy as np
 
-from tiresias.errors import TiresiasError
 from tiresias.simulator.formats import cells
 from tiresias.simulator.formats.columns import Columns, repeated
 from tiresias.simulator.formats.format import Format, has_columns
@@ -49,23 +41,6 @@ def _check_ids(source: Source, table: Table) -> None:
         first = table.lines[table.words["job_id"].index(name)]
         why = f"was used on line {first} already; give every job an id of its own"
         refuse(source.file, int(table.lines[again[0]]), "job_id", name, why)
-
-
-def write(rows: Iterable[Iterable[object]], file: Path) -> None:
-    """All of it or nothing: rows of REQUIRED and OPTIONAL cells, packed if the file's name ends with .gz."""
-    part = file.with_name(f".{file.name}.part")
-    try:
-        with part.open("wb") as raw:
-            packed = (
-                gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if file.suffix == ".gz" else raw
-            )  # same bytes each time
-            with io.TextIOWrapper(cast(BinaryIO, packed), encoding="utf-8", newline="") as text:
-                lines = csv.writer(text, lineterminator="\n")
-                lines.writerow(REQUIRED + OPTIONAL)
-                lines.writerows(rows)
-        part.replace(file)
-    except OSError as error:
-        raise TiresiasError(f"{file}: cannot be written: {error.strerror}") from error
 
 
 FORMAT = Format("our CSV", lambda head: has_columns(head, "job_id"), read, exact=True)

@@ -190,5 +190,5 @@ def test_impossible_workloads_are_refused(
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["workload", "testbed", "--out", str(tmp_path / "none" / "t.csv")]) == 1
-    assert "cannot be written: No such file" in capsys.readouterr().err
+    assert main(["workload", "testbed", "--out", str(tmp_path / "none" / "t.csv")]) == 2
+    assert "there is no folder" in capsys.readouterr().err
