@@ -15,6 +15,7 @@ stops for these signals only. All ranks call each method, with the same steps.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import re
@@ -35,6 +36,7 @@ from tiresias.checkpoint.world import World, start_ticks
 from tiresias.errors import TiresiasError, UsageError
 
 DEFAULT_SIGNAL = "USR2"
+PROGRESS = 10.0  # seconds between two words on the step reached, from which the next run knows how much it does again
 
 
 class Checkpointer:
@@ -53,7 +55,9 @@ class Checkpointer:
         self._control, self._restart = control, restart
         self._wanted = self._stopping = self._ready = False
         self._looked = -LOOK
-        self._step = -1  # of the newest commit that this program knows of
+        self._step = self._at = -1  # of the newest commit, of the newest call
+        self._measured: dict[str, float] = {}  # control.py describes it
+        self._told_at = 0.0
         _on_signals((_signal_number(signal_name), signal.SIGTERM), self._flag)
         self._register()
         self._agreement = Agreement(self._agreement_folder(), self.world) if self.world.size > 1 else None
@@ -88,6 +92,7 @@ class Checkpointer:
                 if found
                 else f"run {self._restart} starts from the beginning"
             )
+        self._measured["resumed"] = found.step if found else 0
         self._committed(found.step if found else -1)
         return found
 
@@ -98,14 +103,17 @@ class Checkpointer:
         A rank that restores gets its own names and, for names that it did not save, those of rank 0.
         """
         self._refuse_if_superseded()
+        began = time.monotonic()
         path = self.store.save(step, state, self.world)
+        self._at, self._measured["save"] = max(self._at, step), round(time.monotonic() - began, 3)
         self._committed(step)
         return path
 
     def should_stop(self, step: int) -> bool:
         """Whether to save at `step` and leave. Costs a comparison; every half second also a look at the stop file."""
+        self._at = step
         if not self._ready:
-            self._ready = True
+            self._ready, self._measured["ready_at"] = True, time.time()
             self._report()
         if not self._stopping:
             wanted = self._told()
@@ -115,6 +123,7 @@ class Checkpointer:
     def exit_for_requeue(self) -> NoReturn:
         """Tell the supervisor that all is saved, and exit with code 99."""
         self._report(requeue=True)
+        self._unregister(os.getpid())
         sys.exit(control.EXIT_REQUEUE)
 
     # being told
@@ -131,6 +140,8 @@ class Checkpointer:
         if self._control and now - self._looked >= LOOK:
             self._looked = now
             self._wanted = self._stop_file.exists()
+            if now - self._told_at >= PROGRESS:
+                self._report()
         return self._wanted
 
     def _tell_rank_0(self) -> None:
@@ -146,22 +157,34 @@ class Checkpointer:
     def _register(self) -> None:
         if self._control is None:
             return
-        name = f"{os.uname().nodename}-{os.getpid()}-{start_ticks(os.getpid())}"
         try:
-            ranks = self._control / control.RANKS
-            ranks.mkdir(exist_ok=True)
-            control.write(ranks, name, {"rank": self.world.rank, "restart": self._restart})
+            self._rank_file.parent.mkdir(exist_ok=True)
+            content = {"rank": self.world.rank, "restart": self._restart}
+            control.write(self._rank_file.parent, self._rank_file.name, content)
+            atexit.register(self._unregister, os.getpid())
         except OSError as error:
             say(f"{self._control}: {error.strerror}: this program cannot be told to save")
             self._control = None
         self._report()
 
+    @property
+    def _rank_file(self) -> Path:
+        name = f"{os.uname().nodename}-{os.getpid()}-{start_ticks(os.getpid())}"
+        return (self._control or self.store.root) / control.RANKS / name
+
+    def _unregister(self, pid: int) -> None:
+        """A program that has ended is not waited for. Not in a forked worker, whose file it is not."""
+        if pid == os.getpid():
+            with contextlib.suppress(OSError):
+                self._rank_file.unlink()
+
     def _report(self, requeue: bool = False) -> None:
         if self._control is None or self.world.rank:
             return
+        self._told_at = time.monotonic()
         content = {
             "restart": self._restart, "ready": self._ready, "step": self._step, "requeue": requeue,
-            "folder": str(self.store.root.absolute()),
+            "folder": str(self.store.root.absolute()), "at": self._at, **self._measured,
         }  # fmt: skip
         try:
             control.write(self._control, control.PROGRAM, content)

@@ -9,8 +9,11 @@
 Every file is one JSON object, at most MAX_BYTES, put there by an atomic rename. The daemon reads only files that are regular, small
 and owned by the job's user, and believes them only about that job: a lie hurts only the liar.
 
-supervisor.json: restart, state, step, run_id.  program.json: restart, ready, step, requeue, folder ("requeue": the program has
-saved and exits to be requeued; "folder": where its checkpoints are).  Light imports only: every supervisor imports this.
+supervisor.json: restart, state, step, run_id, why, began (epoch seconds), reached (the step at which the run before was last seen).
+program.json: restart, ready, step, requeue, folder ("requeue": the program has saved and exits to be requeued; "folder": where its
+checkpoints are), and what it measured: save (seconds of the newest save), resumed (the step it resumed from, 0: the beginning),
+ready_at (epoch seconds of its first step in this run), at (the newest step it was seen at).
+Light imports only: every supervisor imports this.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 MAX_BYTES = 16 * 1024
+LONGEST = 1e6  # seconds that a save or a restore may claim to have taken
 EXIT_REQUEUE = 99  # a program's exit code: "checkpointed, requeue me"
 SUPERVISOR, PROGRAM, RANKS = "supervisor.json", "program.json", "ranks"
 
@@ -33,12 +37,21 @@ class JobReport(NamedTuple):
     state: "running", "saving" (signal seen), "parked" (checkpoint committed and verified, waiting for the requeue), "ended".
     ready: the program handles the checkpoint signal and could save at its next step.
     step: step of the newest committed checkpoint, -1: none yet.
+    why: "limit" where it saves or parks because its time limit is near, "" where it was asked to.
+    save: seconds of the newest save. restore: seconds from the run's start to its first step. redone: steps of the run before that
+    this one does again. at: the newest step it was seen at. resumed: the step it resumed from, 0: it began from the beginning.
     """
 
     restart: int = -1
     state: str = ""
     ready: bool = False
     step: int = -1
+    why: str = ""
+    save: float | None = None
+    restore: float | None = None
+    redone: int | None = None
+    at: int = -1
+    resumed: int = -1
 
 
 def job_folder(root: Path, uid: int, job_id: str) -> Path:
@@ -100,7 +113,24 @@ def report(root: Path, uid: int, job_id: str) -> JobReport:
         state=state if isinstance(state := supervisor.get("state"), str) else "",
         ready=program.get("ready") is True,
         step=max(integer(supervisor.get("step")), integer(program.get("step"))),
+        why=why if isinstance(why := supervisor.get("why"), str) else "",
+        save=_seconds(program.get("save"), 0.0),
+        restore=_seconds(program.get("ready_at"), supervisor.get("began")),
+        redone=_redone(integer(supervisor.get("reached")), integer(program.get("resumed"))),
+        at=integer(program.get("at")),
+        resumed=integer(program.get("resumed")),
     )
+
+
+def _seconds(end: object, begin: object) -> float | None:
+    """end - begin where both are numbers and the difference may be a duration, else None."""
+    if not isinstance(end, (int, float)) or not isinstance(begin, (int, float)):
+        return None
+    return min(max(float(end - begin), 0.0), LONGEST) if abs(end) < 1e12 and abs(begin) < 1e12 else None
+
+
+def _redone(reached: int, resumed: int) -> int | None:
+    return max(0, reached - resumed) if 0 <= reached < 1e15 and 0 <= resumed < 1e15 else None
 
 
 def integer(value: object) -> int:

@@ -35,9 +35,9 @@ def env(tmp_path: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-def report(env: dict[str, str]) -> control.JobReport:
+def report(env: dict[str, str], **supervisor: object) -> control.JobReport:
     folder = Path(env["TIRESIAS_CONTROL"])
-    control.write(folder, control.SUPERVISOR, {"restart": 2, "state": "running", "step": -1})
+    control.write(folder, control.SUPERVISOR, {"restart": 2, "state": "running", "step": -1, **supervisor})
     return control.report(folder.parent.parent, os.getuid(), "12_3")
 
 
@@ -93,13 +93,13 @@ def test_looking_is_cheap(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) 
 def test_ready_begins_with_the_training_loop(env: dict[str, str]) -> None:
     checkpointer = Checkpointer.from_env(env=env)
     assert checkpointer.world.size == 1, "a batch script is one process, whatever SLURM_NTASKS says"
-    assert report(env) == control.JobReport(2, "running", False, -1)
+    assert report(env)[:4] == (2, "running", False, -1)
     checkpointer.should_stop(0)
-    assert report(env) == control.JobReport(2, "running", True, -1)
+    assert report(env)[:4] == (2, "running", True, -1)
     checkpointer.save(5, {"x": 1})
-    assert report(env) == control.JobReport(2, "running", True, 5)
+    assert report(env)[:4] == (2, "running", True, 5)
     assert Checkpointer.from_env(env=env).restore() is not None
-    assert report(env) == control.JobReport(2, "running", False, 5)
+    assert report(env)[:4] == (2, "running", False, 5)
     ranks = list(Path(env["TIRESIAS_CONTROL"], control.RANKS).iterdir())
     assert [path.name for path in ranks] == [f"{os.uname().nodename}-{os.getpid()}-{start_ticks(os.getpid())}"]
 
@@ -111,7 +111,37 @@ def test_leaving(env: dict[str, str]) -> None:
         checkpointer.exit_for_requeue()
     assert left.value.code == EXIT_REQUEUE == 99
     said = control.read(Path(env["TIRESIAS_CONTROL"], control.PROGRAM), os.getuid())
-    assert said == {"restart": 2, "ready": False, "step": 5, "requeue": True, "folder": env["TIRESIAS_CHECKPOINT_DIR"]}
+    assert 0 <= said.pop("save") < 60
+    assert said == {
+        "restart": 2, "ready": False, "step": 5, "requeue": True, "folder": env["TIRESIAS_CHECKPOINT_DIR"], "at": 5
+    }  # fmt: skip
+    assert not list(Path(env["TIRESIAS_CONTROL"], control.RANKS).iterdir()), "a program that left is not waited for"
+
+
+def test_what_a_run_costs_is_told(env: dict[str, str]) -> None:
+    """Seconds of the save, seconds to the first step, steps that are done again: the daemon journals them."""
+    Checkpointer.from_env(env=env).save(5, {"x": 1})
+    began = time.time() - 3.0
+    checkpointer = Checkpointer.from_env(env=env)
+    found = report(env, began=began, reached=9)
+    assert (found.restore, found.redone) == (None, None)
+    checkpointer.restore()
+    checkpointer.should_stop(6)
+    found = report(env, began=began, reached=9)
+    assert found.restore is not None
+    assert 3.0 <= found.restore < 60
+    assert (found.resumed, found.redone, found.at) == (5, 4, 6)
+
+
+@pytest.mark.parametrize("lie", [True, "1", None, [], 1e300, float("nan"), float("inf"), -5, 10**30])
+def test_a_lie_about_costs_is_bounded(env: dict[str, str], lie: object) -> None:
+    folder = Path(env["TIRESIAS_CONTROL"])
+    control.write(folder, control.PROGRAM, {"restart": 2, "save": lie, "ready_at": 1e9, "resumed": 0, "at": lie})
+    found = report(env, began=lie, reached=lie, why=5)
+    assert found.save is None or 0 <= found.save <= control.LONGEST
+    assert found.restore is None or 0 <= found.restore <= control.LONGEST
+    assert found.redone is None
+    assert found.why == ""
 
 
 def test_a_run_that_was_overtaken_saves_nothing(env: dict[str, str]) -> None:
