@@ -1,15 +1,16 @@
 """The in-job supervisor: the batch script that tsbatch makes ends in it, and it runs the user's script.
 
-It takes the checkpoint signal, has the program save and leave, verifies what was saved, and waits for the requeue. Any other signal
-goes to the user's script, whose exit code becomes the job's. Nothing here may cost the user a job: without control folder or
-checkpoint folder the script simply runs. There is one supervisor a job, on its first node.
+It has the program save and leave when the checkpoint signal comes or the time limit is near, verifies what was saved, and waits for
+the requeue. Any other signal goes to the user's script, whose exit code becomes the job's. Nothing here may cost the user a job:
+without control folder or checkpoint folder the script simply runs. There is one supervisor a job, on its first node.
 
 A state at a time, all in supervisor.json (checkpoint/control.py):
 
-    running --checkpoint signal, and the program can save--> saving --the program left with a checkpoint--> parked
+    running --checkpoint signal, or the time limit, and the program can save--> saving --it left with a checkpoint--> parked
     parked --SIGTERM (requeue)--> exit 99             parked --PARK_TIMEOUT: no requeue came--> running, the script from its top
     running, saving --the script ended--> ended, with its exit code
 
+A job that parked for its time limit asks Slurm itself for the requeue when nobody else does.
 It starts at every job's start, perhaps sixty at once: it imports little, and what it needs for the verification only then.
 """
 
@@ -26,13 +27,16 @@ from tiresias.checkpoint import control
 from tiresias.checkpoint.files import remove_flat
 from tiresias.checkpoint.notes import say
 from tiresias.wrappers import job as jobs
-from tiresias.wrappers import ranks
+from tiresias.wrappers import limit, outcome, processes, ranks, saved
 from tiresias.wrappers.user_script import UserScript, extract
 
 LOOK = 0.1  # seconds between looks at a program that is saving
 GRACE = 1.0  # seconds for the script to end once the program has said that it saved and leaves
+CLEAN_UP = 5.0  # seconds for the script's own traps, before what is left of it is killed
+STRAGGLERS = 30.0  # seconds for programs on other nodes that have not said that they left
 PARK_TIMEOUT = 90.0  # seconds from a commit to the requeue; TIRESIAS_PARK_TIMEOUT
-FULL_VERIFY = 512 << 20  # bytes: larger checkpoints get their sizes checked here, and all hashes when they are restored
+LIMIT_LOOK = 60.0  # seconds between looks at what a save takes, where there is a time limit
+IDLE = 3600.0  # seconds between looks when nothing is expected
 TOGETHER = 1.0  # seconds: Slurm ends a job with SIGCONT and SIGTERM, to every process of it
 UNTOUCHABLE = {signal.SIGKILL, signal.SIGSTOP}
 FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP, signal.SIGSYS}
@@ -49,26 +53,51 @@ class Supervisor:
         self._signal = getattr(signal, f"SIG{job.signal_name}", signal.SIGUSR2)
         self._child = 0
         self._saving = self._terminated = False
+        self._why = ""  # of the save: "limit" or, when somebody asked for it, ""
+        self._before = -1  # the newest checkpoint when the save was asked for
         self._capable = False  # its program registered once, in this run or an earlier one
         self._continued = -TOGETHER
-        self._left = 0.0  # when the program was first seen to have saved and left
+        self._left = self._ending = (
+            0.0  # when the program was seen to have saved and left, when the rest was told to end
+        )
+        self._began, self._reached = time.time(), -1
+        self._end = limit.end_time(os.environ)
 
     def run(self) -> int:
         """The job's exit code."""
+        self._tell_of_the_run_before()
         while True:
             self._start()
             code = self._attend()
             step = self._saved(code)
             if step is None:
-                self._tell("ended")
-                return code
+                return self._ended(code)
             if not self._park(step):
                 return control.EXIT_REQUEUE
+
+    def _tell_of_the_run_before(self) -> None:
+        before = control.read(self.job.control / control.SUPERVISOR, os.getuid()) if self.job.control else {}
+        restart = control.integer(before.get("restart"))
+        if not 0 <= restart < self.job.restart:
+            return
+        if before.get("state") == "parked":
+            say(f"run {self.job.restart} begins; run {restart} saved step {control.integer(before.get('step'))}")
+        elif before.get("state") in ("running", "saving"):
+            say(
+                f"run {self.job.restart} begins; run {restart} was cut off before it could save (node failure, requeue)"
+            )
+
+    def _ended(self, code: int) -> int:
+        if code and self.job.control and self._capable_now(self.job.control):
+            words = outcome.words(code, self._terminated)
+            say(f"run {self.job.restart} ended with {words}; {saved.listed(self._checkpoints())}")
+        self._tell("ended")
+        return code
 
     # the user's script
 
     def _start(self) -> None:
-        self._saving, self._left = False, 0.0
+        self._saving, self._why, self._left, self._ending = False, "", 0.0, 0.0
         if self.job.control:
             self._forget(self.job.control)
         self._tell("running")
@@ -78,8 +107,9 @@ class Supervisor:
         )  # fmt: skip
 
     def _forget(self, folder: Path) -> None:
-        """Clear what an earlier run of the script left behind; only that it could save is remembered."""
-        self._capable = self._registered(folder)
+        """Clear what an earlier run of the script left behind; only that it could save, and how far it came, is remembered."""
+        self._capable = self._capable_now(folder)
+        self._reached = control.integer(control.read(folder / control.PROGRAM, os.getuid()).get("at"))
         with suppress(OSError):
             for path in (*folder.iterdir(), *(folder / control.RANKS).iterdir()):
                 if path.name not in (control.SUPERVISOR, control.RANKS):
@@ -88,12 +118,21 @@ class Supervisor:
     def _attend(self) -> int:
         """Look after the script until it ends; its exit code as a shell gives it. A zombie then: its group keeps its number."""
         while True:
-            if received := signal.sigtimedwait(WATCHED, LOOK if self._saving else 3600):
+            if received := signal.sigtimedwait(WATCHED, self._pause()):
                 self._received(received.si_signo)
             if ended := os.waitid(os.P_PID, self._child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 return ended.si_status if ended.si_code == os.CLD_EXITED else 128 + ended.si_status
             if self._saving:
                 self._hurry()
+            elif self._limit_is_near() and self.job.control:
+                self._save(self.job.control, "limit")
+
+    def _pause(self) -> float:
+        if self._saving:
+            return LOOK
+        if self._end == float("inf"):
+            return IDLE
+        return min(LIMIT_LOOK, max(1.0, self._end - self._lead() - time.time()))
 
     def _received(self, number: int) -> None:
         if number == signal.SIGCHLD:
@@ -102,7 +141,7 @@ class Supervisor:
             self._continued = time.monotonic()
         if number == signal.SIGTERM:
             self._terminated = True
-        if number == self._signal and self.job.control and (self._saving or self._registered(self.job.control)):
+        if number == self._signal and self.job.control and (self._saving or self._capable_now(self.job.control)):
             self._save(self.job.control)
         elif not self._whole_job_got(number):
             os.kill(self._child, number)
@@ -114,34 +153,62 @@ class Supervisor:
         pending = signal.SIGCONT in signal.sigpending()
         return number == signal.SIGTERM and (pending or time.monotonic() - self._continued < TOGETHER)
 
+    # the time limit
+
+    def _limit_is_near(self) -> bool:
+        """Near enough to save for it. A program that never registered is left alone, as without us."""
+        return time.time() >= self._end - self._lead() and bool(self._program().get("ready")) and not self._terminated
+
+    def _lead(self) -> float:
+        save = self._program().get("save")
+        known = float(save) if isinstance(save, (int, float)) and 0 <= save <= control.LONGEST else None
+        return limit.lead(self._end - self._began, known)
+
     # saving
 
-    def _registered(self, folder: Path) -> bool:
+    def _capable_now(self, folder: Path) -> bool:
         """A script whose program never did gets the signal as from sbatch; one still on its way there finds the stop file."""
         return self._capable or bool(
             control.read(folder / control.PROGRAM, os.getuid()) or ranks.names(folder / control.RANKS)
         )
 
-    def _save(self, folder: Path) -> None:
+    def _save(self, folder: Path, why: str = "") -> None:
         if self._saving:
             return
-        self._saving, self._terminated = True, False
+        if self._program() and not ranks.names(folder / control.RANKS):
+            self._end = float("inf") if why else self._end  # once is enough
+            say("told to save, but the program has ended: the script goes on")
+            return
+        self._saving, self._terminated, self._why = True, False, why
+        self._before = control.integer(self._program().get("step"))
         self._tell("saving")
         try:
             self._stop_file(folder).touch()
         except OSError as error:
             say(f"{folder}: {error.strerror}: only this node's processes are told to save")
         told = ranks.send(folder / control.RANKS, self._signal)
-        say(f"asked to make room: told the program to save ({told} processes here)")
+        reason = "the time limit is near" if why else "asked to make room"
+        say(f"{reason}: told the program to save ({told} processes here)")
 
     def _hurry(self) -> None:
-        """A program that saved has ended its job's run: what the script still does after it would be done again."""
-        if not self._program().get("requeue"):
-            return
-        self._left = self._left or time.monotonic()
-        if time.monotonic() - self._left > GRACE:
+        """A program that saved has ended its job's run: what the script still does after it would be done again.
+
+        The script gets SIGTERM, for its traps. (srun kills its tasks on SIGTERM: not before every program has left.)
+        """
+        now = time.monotonic()
+        if not self._left:
+            self._left = now if self._program().get("requeue") else 0.0
+        elif self._ending:
+            if now - self._ending > CLEAN_UP:
+                self._kill_all()
+        elif now - self._left > GRACE and not self._others_are_saving(now - self._left):
             say("the program saved and left; ending the rest of the script")
-            self._end_group()
+            self._ending = now
+            os.killpg(self._child, signal.SIGTERM)
+
+    def _others_are_saving(self, waited: float) -> bool:
+        here, elsewhere = ranks.present(self.job.control / control.RANKS) if self.job.control else (0, 0)
+        return here > 0 or (elsewhere > 0 and waited < STRAGGLERS)
 
     def _program(self) -> dict[str, object]:
         """What the program said in this run."""
@@ -149,61 +216,71 @@ class Supervisor:
         return said if said.get("restart") == self.job.restart else {}
 
     def _saved(self, code: int) -> int | None:
-        """The step to resume from, when the script ended because it was told to save; None: it ended for reasons of its own."""
-        asked = self._saving and not self._terminated
-        if not asked or not (code == control.EXIT_REQUEUE or self._program().get("requeue")):
+        """The step to resume from, when the script ended because it was told to save; None: it ended for reasons of its own.
+
+        The first rank that leaves may have its launcher kill the others, before rank 0 could say anything and with whatever exit
+        code: then a checkpoint that was not there before says it.
+        """
+        if not self._saving or self._terminated:
             return None
-        step = self._verified()
-        if step is None:
+        left = code == control.EXIT_REQUEUE or bool(self._program().get("requeue"))
+        step = saved.newest(self._checkpoints()) if left or code else None
+        if left and step is None:
             say("the program left, but no checkpoint verifies: the job ends here")
-        return step
+        return step if left or (step is not None and step > self._before) else None
 
-    def _verified(self) -> int | None:
-        from tiresias.checkpoint.store import Store
-        from tiresias.errors import TiresiasError
-
-        folder = self._program().get("folder") or self.job.checkpoints
-        store = Store(Path(str(folder)))
-        try:
-            for step in store.steps():
-                try:
-                    found = store.verify(step, hashes=False)
-                    if found.size <= FULL_VERIFY:
-                        store.verify(step)
-                    return step
-                except TiresiasError as error:
-                    say(str(error))
-        except TiresiasError as error:
-            say(str(error))
-        return None
+    def _checkpoints(self) -> Path:
+        return Path(str(self._program().get("folder") or self.job.checkpoints))
 
     # parked
 
     def _park(self, step: int) -> bool:
         """Wait for the requeue. False: it came. True: it did not, so the script is to run again."""
-        self._end_group()
+        self._kill_all()
         os.waitpid(self._child, 0)
         self._tell("parked", step)
-        say(f"run {self.job.restart} saved step {step} and waits for the requeue")
+        limit_words = " before its time limit" if self._why else ""
+        say(f"run {self.job.restart} saved step {step}{limit_words} and waits for the requeue")
         timeout = _seconds(os.environ.get("TIRESIAS_PARK_TIMEOUT"))
+        if self._why:
+            timeout = min(timeout, max(0.0, self._end - time.time()) / 2)
+        if self._requeue_comes(timeout):
+            return False
+        if self._why:
+            return not self._requeue_it()
+        say(f"no requeue came in {timeout:g} s: the script runs again, from step {step}")
+        return True
+
+    def _requeue_comes(self, timeout: float) -> bool:
         deadline = time.monotonic() + timeout
         while (remaining := deadline - time.monotonic()) > 0:
             received = signal.sigtimedwait(WATCHED, remaining)
             if received and received.si_signo == signal.SIGTERM:
-                return False
-        say(f"no requeue came in {timeout:g} s: the script runs again, from step {step}")
-        return True
+                return True
+        return False
 
-    def _end_group(self) -> None:
+    def _requeue_it(self) -> bool:
+        """Of a job at its time limit: True when its end came, as it comes in any case."""
+        problem = limit.requeue(os.environ.get("SLURM_JOB_ID", ""))
+        say(f"nobody requeued this job, and it cannot do so itself: {problem}" if problem else "requeued by itself")
+        return self._requeue_comes(max(0.0, self._end - time.time()) + IDLE)
+
+    def _kill_all(self) -> None:
         """What the script left behind would hold its GPU through the requeue."""
         os.killpg(self._child, signal.SIGKILL)
+        marks = {"TIRESIAS_CONTROL": str(self.job.control), "SLURM_JOB_ID": os.environ.get("SLURM_JOB_ID", "")}
+        if left := processes.kill_all(marks):
+            say(f"killed what was left of the run: {left} processes here")
 
     # telling
 
     def _tell(self, state: str, step: int = -1) -> None:
         if self.job.control is None:
             return
-        content = {"restart": self.job.restart, "state": state, "step": step, "run_id": self.job.run_id}
+        content = {
+            "restart": self.job.restart, "state": state, "step": step, "run_id": self.job.run_id, "why": self._why,
+            "began": self._began, "reached": self._reached,
+        }  # fmt: skip
         try:
             control.write(self.job.control, control.SUPERVISOR, content)
         except OSError as error:

@@ -1,0 +1,45 @@
+"""The job's time limit: when to save before it, and the requeue that nobody else asked for.
+
+Slurm tells the end of the run in SLURM_JOB_END_TIME (from 22.05 on at the latest). At the limit it sends SIGTERM, which srun turns
+into SIGKILL for all its tasks at once (measured on 26.05), so a program that is to save must be told before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+LEAST, MOST = 30.0, 300.0  # seconds before the end, where no save of this program was timed yet: a tenth of the limit
+MARGIN = 60.0  # seconds before the end besides three times what a save took
+OUT_OF_SIGHT = 365 * 86400 - 3600.0  # Slurm writes "in a year" for a job without a limit
+REQUEUE_TIMEOUT = 30.0
+
+
+def end_time(env: Mapping[str, str]) -> float:
+    """Epoch seconds at which Slurm will end this run; inf where there is no limit or Slurm does not say."""
+    start, end = env.get("SLURM_JOB_START_TIME", ""), env.get("SLURM_JOB_END_TIME", "")
+    if not (start.isdigit() and end.isdigit() and 0 < int(end) - int(start) < OUT_OF_SIGHT):
+        return float("inf")
+    return float(end)
+
+
+def lead(limit: float, save: float | None) -> float:
+    """Seconds before its end at which a run of `limit` seconds is told to save; `save`: what the last save took."""
+    if save is not None:
+        return min(MARGIN + 3 * save, max(limit / 2, LEAST))
+    return min(max(limit / 10, LEAST), MOST)
+
+
+def requeue(job: str) -> str:
+    """Ask Slurm to requeue this very job, as its owner may; "" or why not."""
+    import subprocess  # here: few jobs ever come to it
+
+    try:
+        done = subprocess.run(
+            ["scontrol", "requeue", job], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            timeout=REQUEUE_TIMEOUT, check=False,
+        )  # fmt: skip
+    except FileNotFoundError:
+        return "there is no scontrol here"
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"scontrol: {error}"
+    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["scontrol failed"])[-1]
