@@ -72,9 +72,9 @@ def _merged(tasks: Table) -> Columns:
 
 
 def _first(values: Floats, group: Ints, groups: int) -> Floats:
-    result = np.full(groups, np.inf)
+    result = np.full(groups, np.nan)
     np.fmin.at(result, group, values)
-    return np.where(np.isinf(result), np.nan, result)
+    return result
 
 
 def _last(values: Floats, group: Ints, groups: int) -> Floats:

@@ -46,8 +46,8 @@ def jobs(runs: Runs) -> Columns:
     gpus, duration = np.zeros(len(names)), np.zeros(len(names))
     np.add.at(gpus, job, np.nan_to_num(runs.gpus[newest]))
     np.maximum.at(duration, job, ran)
-    submit = np.full(len(names), np.inf)
-    np.minimum.at(submit, job, runs.submit[_last(by_age[::-1], component[::-1], len(components))])
+    submit = np.full(len(names), np.nan)
+    np.fmin.at(submit, job, runs.submit[_last(by_age[::-1], component[::-1], len(components))])
     shown = _last(newest, job, len(names))
     columns = Columns(
         names, submit, gpus, np.where(duration > 0, duration, np.nan),

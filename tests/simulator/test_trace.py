@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 import random
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from tiresias.simulator.formats import FORMATS, table
 from tiresias.simulator.formats.own import OPTIONAL, REQUIRED
 from tiresias.simulator.formats.source import LONGEST_LINE
 from tiresias.simulator.trace import Trace, TraceJob, read_trace
+
+pytestmark = pytest.mark.filterwarnings("error")  # a warning on standard error would be one line more
 
 HEADER = "job_id,submit_time,num_gpus,duration"
 
@@ -264,6 +267,32 @@ def test_any_cells_are_a_trace_or_one_line(tmp_path_factory, data, format):
     lines.writerows([columns, *rows])
     file = tmp_path_factory.getbasetemp() / "any"
     file.write_text(text.getvalue(), newline="")
+    trace_or_one_line(file, format)
+
+
+KEYS = st.sampled_from([
+    "jobid", "attempts", "start_time", "end_time", "detail", "gpus", "submitted_time", "user", "job_id", "array", "task_id",
+    "het", "job_offset", "state", "current", "time", "submission", "elapsed", "tres", "allocated", "requested", "type", "name",
+    "count", "set", "number",
+])  # fmt: skip
+LEAVES = st.one_of(
+    st.none(), st.booleans(), st.integers(-1, 9), st.integers(), st.floats(), st.sampled_from(["gres", "gpu", *USUAL])
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(KEYS, inner, max_size=5)),
+    max_leaves=25,
+)
+
+
+@given(
+    jobs=st.lists(st.dictionaries(KEYS, VALUES, max_size=8), max_size=3),
+    format=st.sampled_from(["philly", "sacct-json"]),
+)
+@settings(max_examples=300, deadline=None)
+def test_any_json_is_a_trace_or_one_line(tmp_path_factory, jobs, format):
+    file = tmp_path_factory.getbasetemp() / "any"
+    file.write_text(json.dumps({"jobs": jobs} if format == "sacct-json" else jobs))
     trace_or_one_line(file, format)
 
 
