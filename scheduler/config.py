@@ -14,7 +14,7 @@ from typing import Any
 from tiresias.errors import UsageError
 from tiresias.scheduler.elementwise import Values, interval
 
-NAMES = ("las", "fifo", "best_effort", "sf")
+NAMES = ("las", "fifo", "best_effort", "sf", "gittins")
 ORDERS = ("running_first", "first_start", "last_start")
 
 # A job whose service is this near below a threshold has crossed it: sums of floats never land on it exactly.

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.elementwise import Values
+from tiresias.scheduler.history import Completed
 from tiresias.scheduler.model import Bools, Ints, Snapshot
 
 
@@ -57,11 +58,13 @@ class Ranking:
 
 class Policy(ABC):
     """preempts: running jobs compete too, else they keep their GPUs. blocks: nobody overtakes the first job that does not fit.
-    drifts: the keys of running jobs change all the time, not only at the moments that `change` tells."""
+    drifts: the keys of running jobs change all the time, not only at the moments that `change` tells.
+    refit_at: the number of completed jobs from which on `fitted` answers something new."""
 
     preempts = True
     blocks = False
     drifts = False
+    refit_at = math.inf
 
     @abstractmethod
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
@@ -79,6 +82,10 @@ class Policy(ABC):
     def settled(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """Whether a running job that keeps its GPUs now keeps its keys too; else it has others from the next decision on."""
         return True
+
+    def fitted(self, completed: Completed) -> Policy:
+        """The policy that has learned from these jobs, all that ever completed."""
+        return self
 
     def rank(self, snapshot: Snapshot, config: PolicyConfig) -> Ranking:
         """O(jobs log jobs)."""

@@ -9,6 +9,7 @@ import numpy as np
 from tiresias.scheduler.decide import decide
 from tiresias.scheduler.line import Choice
 from tiresias.scheduler.model import ANYWHERE, Jobs, Snapshot, Start
+from tiresias.scheduler.policy import Policy
 from tiresias.simulator.cluster import Cluster, Occupancy
 from tiresias.simulator.job import Job, JobColumns
 from tiresias.simulator.rules import Rules
@@ -18,13 +19,16 @@ class NodeByNode:
     """The same interface as `Pool`. O(jobs) a decision."""
 
     def __init__(self, rules: Rules, cluster: Cluster, jobs: Mapping[int, Job]) -> None:
-        self._rules, self._jobs = rules, jobs
+        self._policy, self._config, self._jobs = rules.policy, rules.config, jobs
         self._on = Occupancy(cluster)
         self._starts: dict[int, Start] = {}
 
     @property
     def free(self) -> int:
         return self._on.free
+
+    def follow(self, policy: Policy) -> None:
+        self._policy = policy
 
     def update(self, job: Job) -> None:
         """Nothing is kept here that depends on keys."""
@@ -36,7 +40,7 @@ class NodeByNode:
         self._on.leave(job.row)
 
     def choose(self, now: float) -> Choice:
-        plan = decide(self._snapshot(now), self._rules.config, self._rules.policy)
+        plan = decide(self._snapshot(now), self._config, self._policy)
         self._starts = {int(start.job): start for start in (*plan.starts, *plan.reserved)}
         return Choice(list(self._starts), [int(each.job) for each in plan.preemptions])
 
@@ -46,7 +50,7 @@ class NodeByNode:
 
     def _snapshot(self, now: float) -> Snapshot:
         jobs = list(self._jobs.values())
-        seen, count, config = JobColumns(jobs), len(jobs), self._rules.config
+        seen, count, config = JobColumns(jobs), len(jobs), self._config
         seen.now = now
         shown = Jobs(
             id=tuple(str(job.row) for job in jobs), gpus=seen.gpus, submit=seen.submit, state=seen.state,

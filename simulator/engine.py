@@ -14,6 +14,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from tiresias.scheduler.history import Completed
 from tiresias.scheduler.model import Floats, Ints, State
 from tiresias.simulator.by_node import NodeByNode
 from tiresias.simulator.cluster import Cluster
@@ -80,10 +81,29 @@ class _Recorder:
         )  # fmt: skip
 
 
+class _History:
+    """The jobs that are over; columns are made of them when somebody learns from them."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace, self._rows, self._service = trace, array("q"), array("d")
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, job: Job, now: float) -> None:
+        self._rows.append(job.row)
+        self._service.append((job.held + now - job.last_start) * job.gpus)
+
+    def completed(self) -> Completed:
+        trace, rows = self._trace, np.array(self._rows, np.int64)
+        user, vc, model = (tuple(map(words.__getitem__, self._rows)) for words in (trace.user, trace.vc, trace.model))
+        return Completed(trace.gpus[rows], np.array(self._service), trace.submit[rows], user, vc, model)
+
+
 class _Simulation:
     def __init__(self, trace: Trace, cluster: Cluster, rules: Rules) -> None:
         count = len(trace)
-        self._trace, self._cluster, self._rules = trace, cluster, rules
+        self._trace, self._cluster, self._rules, self._policy = trace, cluster, rules, rules.policy
         self._submit: list[float] = [*trace.submit.tolist(), math.inf]
         self._duration, self._gpus = trace.duration.tolist(), trace.gpus.tolist()
         self._jobs: dict[int, Job] = {}  # those that are there, by row
@@ -96,19 +116,21 @@ class _Simulation:
         self._changes: list[tuple[float, int, int]] = []  # (time, row, stamp)
         self._start, self._finish = np.full(count, math.nan), np.full(count, math.nan)
         self._preemptions = np.zeros(count, np.int64)
-        self._recorder = _Recorder()
+        self._recorder, self._history = _Recorder(), _History(trace)
         self._now, self._next_arrival, self._running = 0.0, 0, 0
         self._decisions, self._overhead, self._wake = 0, 0.0, math.inf
 
     def run(self, progress: Callable[[int], None]) -> Outcome:
-        over, reported, count = 0, 0, len(self._trace)
-        while over < count:
-            self._now = self._next_event()
-            over += self._happen()
-            if self._is_time():
-                self._decide()
+        reported, count = 0, len(self._trace)
+        while (over := len(self._history)) < count:
             if over >= reported + _REPORT_EVERY:
                 progress(reported := over)
+            self._now = self._next_event()
+            happened = self._happen()
+            if len(self._history) >= self._policy.refit_at:
+                self._learn()
+            if self._is_time(happened):
+                self._decide()
         return Outcome(
             self._start, self._finish, self._finish - self._trace.submit, self._preemptions,
             self._recorder.course(), self._decisions, self._overhead,
@@ -122,17 +144,18 @@ class _Simulation:
             moment = self._changes[0][0]
         return moment
 
-    def _happen(self) -> int:
-        """All that is due, in its order. Returns how many jobs finished."""
-        now, finished = self._now, 0
+    def _happen(self) -> bool:
+        """All that is due, in its order. False: it was expected once, and then something else happened."""
+        now, happened = self._now, False
         while self._ends and self._ends[0][0] <= now:
-            finished += self._end(*heappop(self._ends))
+            happened |= self._end(*heappop(self._ends))
         while self._submit[self._next_arrival] <= now:
             self._arrive(self._next_arrival)
             self._next_arrival += 1
+            happened = True
         while self._changes and self._changes[0][0] <= now:
-            self._change(*heappop(self._changes))
-        return finished
+            happened |= self._change(*heappop(self._changes))
+        return happened
 
     def _end(self, moment: float, what: int, row: int, stamp: int) -> bool:
         job = self._jobs.get(row)
@@ -142,9 +165,10 @@ class _Simulation:
         if what == _LEAVE:
             job.wait(self._now)
             self._follow(job)
-            return False
+            return True
         self._finish[row] = self._now
         self._start[row], self._preemptions[row] = job.first_start, job.preemptions
+        self._history.add(job, self._now)
         self._running -= 1
         del self._jobs[row]
         return True
@@ -154,30 +178,41 @@ class _Simulation:
         job.at(self._now)
         self._follow(job)
 
-    def _change(self, moment: float, row: int, stamp: int) -> None:
+    def _change(self, moment: float, row: int, stamp: int) -> bool:
         job = self._jobs.get(row)
         if job is None or job.stamp != stamp:
-            return
+            return False
         job.at(self._now)
-        if self._rules.policy.promoted(job, self._now, self._rules.config):
+        if self._policy.promoted(job, self._now, self._rules.config):
             job.promote(self._now)
         self._follow(job)
+        return True
 
     def _follow(self, job: Job) -> None:
         """Take its new place in the order, and remember when that changes by itself."""
         self._on.update(job)
-        moment = self._rules.policy.change(job, self._now, self._rules.config)
-        if job.state == State.RUNNING and self._rules.policy.preempts:
+        moment = self._policy.change(job, self._now, self._rules.config)
+        if job.state == State.RUNNING and self._policy.preempts:
             matures = job.movable_from(self._rules.config)
             moment = min(moment, matures) if matures > self._now else moment
         if moment < math.inf:
-            heappush(self._changes, (moment, job.row, job.stamp))
+            heappush(self._changes, (max(moment, self._now), job.row, job.stamp))  # a new policy may find it overdue
 
-    def _is_time(self) -> bool:
+    def _learn(self) -> None:
+        """All keys, and the moments at which they change, are others now."""
+        self._policy = self._policy.fitted(self._history.completed())
+        self._on.follow(self._policy)
+        self._changes.clear()
+        for job in self._jobs.values():
+            if job.state != State.LEAVING:
+                job.at(self._now)
+                self._follow(job)
+
+    def _is_time(self, happened: bool) -> bool:
         """With an interval: only at its multiples; what happens in between waits for the next one."""
         interval = self._rules.interval
         if not interval:
-            return True
+            return happened
         self._wake = (math.floor(self._now / interval) + 1) * interval
         return self._now % interval == 0
 

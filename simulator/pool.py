@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from tiresias.scheduler.line import Choice, Key, Line
 from tiresias.scheduler.model import State
+from tiresias.scheduler.policy import Policy
 from tiresias.simulator.job import Job, JobColumns
 from tiresias.simulator.rules import Rules
 
@@ -17,12 +18,17 @@ class Pool:
     """jobs: those that are there, by row; the engine keeps them. gpus: of every row of the trace."""
 
     def __init__(self, rules: Rules, capacity: int, gpus: Sequence[int], jobs: Mapping[int, Job]) -> None:
-        self._policy, self._config, self._jobs = rules.policy, rules.config, jobs
-        self._line = Line(gpus, rules.policy.blocks)
-        self._drifting = JobColumns()  # running jobs whose keys change all the time
-        self._unsettled: list[Job] = []
+        self._config, self._gpus, self._jobs = rules.config, gpus, jobs
         self.free = capacity
         self._leaving = 0
+        self.follow(rules.policy)
+
+    def follow(self, policy: Policy) -> None:
+        """From now on this policy rules, and every job that waits or runs has to be updated."""
+        self._policy = policy
+        self._line = Line(self._gpus, policy.blocks)
+        self._drifting = JobColumns()  # running jobs whose keys change all the time
+        self._unsettled: list[Job] = []
 
     def update(self, job: Job) -> None:
         """It waits or runs, and may have another key than before."""

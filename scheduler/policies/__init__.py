@@ -9,11 +9,14 @@ from collections.abc import Mapping
 
 from tiresias.scheduler.policies.best_effort import BestEffort
 from tiresias.scheduler.policies.fifo import Fifo
+from tiresias.scheduler.policies.gittins import FIRST_FIT, Gittins
 from tiresias.scheduler.policies.las import Las
 from tiresias.scheduler.policies.sf import SmallestFirst
 from tiresias.scheduler.policies.srsf import ShortestRemainingService
 from tiresias.scheduler.policies.srtf import ShortestRemainingTime
 from tiresias.scheduler.policy import Policy
 
-POLICIES: Mapping[str, Policy] = {"las": Las(), "fifo": Fifo(), "best_effort": BestEffort(), "sf": SmallestFirst()}
+POLICIES: Mapping[str, Policy] = {
+    "las": Las(), "fifo": Fifo(), "best_effort": BestEffort(), "sf": SmallestFirst(), "gittins": Gittins(refit_at=FIRST_FIT),
+}  # fmt: skip
 CLAIRVOYANT: Mapping[str, Policy] = {"srtf": ShortestRemainingTime(), "srsf": ShortestRemainingService()}

@@ -1,0 +1,31 @@
+"""What a policy may learn from: the jobs that are over. The simulator has them from its trace, the controller from its journal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiresias.scheduler.model import Floats, Ints
+
+# A fit serves until there is a tenth more to learn from, so that all fits together cost as much as eleven of the last one.
+_GROWTH = 1.1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Completed:
+    """Jobs in the order in which they completed; arrays of shape (jobs,). service: all GPU-seconds that the job held, those
+    without progress too, as `Jobs.attained` counts them. submit: seconds. Words are empty where nobody knows them."""
+
+    gpus: Ints
+    service: Floats
+    submit: Floats
+    user: tuple[str, ...]
+    vc: tuple[str, ...]
+    model: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.gpus)
+
+
+def next_fit(completed: int) -> int:
+    """The number of completed jobs at which it pays to learn again."""
+    return max(completed + 1, int(completed * _GROWTH))
