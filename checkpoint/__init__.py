@@ -13,15 +13,32 @@ if TYPE_CHECKING:
     from tiresias.checkpoint.checkpointer import Checkpointer
     from tiresias.checkpoint.control import EXIT_REQUEUE
     from tiresias.checkpoint.manifest import CorruptCheckpoint
-    from tiresias.checkpoint.store import Checkpoint, SaveFailed, Store
+    from tiresias.checkpoint.retention import KeepEvery, KeepLast, KeepUntilVerified
+    from tiresias.checkpoint.state import Checkpoint
+    from tiresias.checkpoint.store import OtherWorldSize, SaveFailed, Store
 
-__all__ = ["EXIT_REQUEUE", "Checkpoint", "Checkpointer", "CorruptCheckpoint", "SaveFailed", "Store"]
+__all__ = [
+    "EXIT_REQUEUE",
+    "Checkpoint",
+    "Checkpointer",
+    "CorruptCheckpoint",
+    "KeepEvery",
+    "KeepLast",
+    "KeepUntilVerified",
+    "OtherWorldSize",
+    "SaveFailed",
+    "Store",
+]
 
 _HOME = {
     "Checkpointer": "checkpointer",
     "EXIT_REQUEUE": "control",
     "CorruptCheckpoint": "manifest",
-    "Checkpoint": "store",
+    "Checkpoint": "state",
+    "KeepEvery": "retention",
+    "KeepLast": "retention",
+    "KeepUntilVerified": "retention",
+    "OtherWorldSize": "store",
     "SaveFailed": "store",
     "Store": "store",
 }

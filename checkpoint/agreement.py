@@ -1,11 +1,13 @@
 """How ranks agree on the step at which they all stop: files in a shared folder, no rank ever waits for a slower one.
 
 Each rank promises in its file `at-<rank>` not to pass a step (its horizon) before it has looked again. Rank 0, once told to stop,
-makes `closing`, then reads all promises, then writes `agreed`: the largest of them. A rank that comes to its horizon first writes
-its next promise and then looks for `closing`: either rank 0 has seen the new promise, or the rank sees `closing` and takes
+writes `closing`, then reads all promises, then writes `agreed`: the largest of them. A rank that comes to its horizon first writes
+its next promise and then reads `closing`: either rank 0 has seen the new promise, or the rank sees `closing` and takes
 the step from `agreed`. So every rank stops at the first of its steps that is not before the agreed one, whether or not the
-ranks keep in step. What is needed is that all ranks call with the same sequence of steps and that the file system shows a
-written file to others at once (any POSIX parallel file system does; NFS needs its attribute cache off).
+ranks keep in step. What is needed is that all ranks call with the same sequence of steps, and that who opens a file after another
+has written and closed it reads what was written: local disks, parallel file systems and NFS all keep that. What network file
+systems do not keep is that a file is found as soon as it is made, or seen to be longer. So every file has its full length from
+the start, and whoever looks for one makes it.
 
 A promise is made for about LOOK seconds of steps, so the cost is one small write and one look per rank in that time.
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tiresias.checkpoint.world import World
@@ -21,6 +24,7 @@ from tiresias.errors import TiresiasError
 
 LOOK = 0.5  # seconds between two looks of one rank, in up to 64 ranks; more ranks look less often
 PATIENCE = 60.0  # seconds: rank 0 writes `agreed` right after `closing`
+_LENGTH = 21  # bytes: a step and a newline; zeros: nobody has written yet
 
 
 class Disagreement(TiresiasError):
@@ -28,11 +32,10 @@ class Disagreement(TiresiasError):
 
 
 class Agreement:
-    """One rank's view of one launch's agreement in `folder`, which is made if need be. Raises OSError."""
+    """One rank's view of one launch's agreement in `folder`. dead: a rank that is known to have ended. Raises OSError."""
 
-    def __init__(self, folder: Path, world: World) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._world = folder, world
+    def __init__(self, folder: Path, world: World, dead: Callable[[], int | None] = lambda: None) -> None:
+        self._folder, self._world, self._dead = folder, world, dead
         self._interval = LOOK * max(1.0, world.size / 64)
         self._agreed: int | None = None
         self._horizon = self._promised = -1
@@ -70,22 +73,31 @@ class Agreement:
     def _await_step(self) -> int:
         deadline = time.monotonic() + PATIENCE
         while (agreed := self._get("agreed")) < 0:
-            if time.monotonic() > deadline:
-                raise Disagreement(f"{self._folder}: rank 0 began to stop but named no step in {PATIENCE:g} s")
+            if time.monotonic() > deadline or self._dead() == 0:
+                raise Disagreement(
+                    f"{self._folder}: rank 0 began to stop and ended, or named no step in {PATIENCE:g} s"
+                )
             time.sleep(0.005)
         return agreed
 
     def _put(self, name: str, step: int) -> None:
-        """In place and in one write of a fixed length: a reader sees the old number, the new one, or (new file) none."""
-        file = os.open(self._folder / name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        """In place and in one write: a reader sees the old number or the new one."""
+        file = self._open(name)
         try:
             os.pwrite(file, b"%020d\n" % step, 0)
         finally:
             os.close(file)
 
     def _get(self, name: str) -> int:
+        file = self._open(name)
         try:
-            text = (self._folder / name).read_bytes()
-        except FileNotFoundError:
-            return -1
-        return int(text) if len(text) == 21 else -1
+            text = os.pread(file, _LENGTH, 0)
+        finally:
+            os.close(file)
+        return int(text) if text.endswith(b"\n") else -1
+
+    def _open(self, name: str) -> int:
+        file = os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        if os.fstat(file).st_size < _LENGTH:
+            os.ftruncate(file, _LENGTH)  # does nothing to what another rank has written meanwhile
+        return file

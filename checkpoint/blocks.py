@@ -16,7 +16,8 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tiresias.checkpoint.manifest import Content
+from tiresias.checkpoint.files import open_regular, write_all
+from tiresias.checkpoint.manifest import Content, CorruptCheckpoint
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -87,11 +88,6 @@ class HashedFile:
             self._sync = self._pool.submit(os.fdatasync, self._file)
 
 
-def write_all(file: int, buffer: memoryview) -> None:
-    while len(buffer):
-        buffer = buffer[os.write(file, buffer) :]
-
-
 def tree_hash(file: int, size: int) -> str:
     """Hash `size` bytes of an open file, reading blocks in several threads. A file that is shorter gives another hash."""
     offsets = range(0, size, BLOCK)
@@ -100,6 +96,16 @@ def tree_hash(file: int, size: int) -> str:
         return _root([read(offset) for offset in offsets])
     with _threads() as pool:
         return _root(list(pool.map(read, offsets)))
+
+
+def compare(folder: int, name: str, content: Content, hashes: bool = True) -> None:
+    """Raises CorruptCheckpoint where the file's size, or with `hashes` any of its bytes, is not `content`; else OSError."""
+    with open_regular(folder, name) as file:
+        size = os.fstat(file).st_size
+        if size != content.size:
+            raise CorruptCheckpoint(f"{name}: {size} bytes, {content.size} were written")
+        if hashes and tree_hash(file, size) != content.digest:
+            raise CorruptCheckpoint(f"{name}: its hash is not the one that was written")
 
 
 def _read(file: int, offset: int, size: int) -> memoryview:

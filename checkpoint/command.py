@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tiresias.checkpoint.manifest import CorruptCheckpoint
-from tiresias.checkpoint.store import KEEP, Store
+from tiresias.checkpoint.retention import KEEP, KeepLast
+from tiresias.checkpoint.store import Store
 from tiresias.errors import UsageError
 
 
@@ -32,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if not args.folder.is_dir():
         raise UsageError(f"{args.folder}: no such folder; name the folder that holds the step-<n> folders")
-    store = Store(args.folder, args.keep)
+    store = Store(args.folder, [KeepLast(args.keep)])
     if args.action == "prune":
         return _prune(store, args.json)
     found = [_describe(store, step, hashes=args.action == "verify") for step in store.steps()]

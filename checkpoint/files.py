@@ -1,4 +1,5 @@
-"""Opening folders and files that may not be what they seem: never through a link, never a FIFO or a device, never too large."""
+"""Opening folders and files that may not be what they seem: never through a link, never a FIFO or a device, never too large,
+never somebody else's; and putting files in place."""
 
 from __future__ import annotations
 
@@ -15,15 +16,20 @@ _NOT_A_FILE = (ENOENT, ELOOP, ENXIO, ENOTDIR, EISDIR)  # damage; any other error
 
 
 @contextmanager
-def open_folder(path: Path) -> Iterator[int]:
-    """A descriptor of the folder itself. Raises CorruptCheckpoint where there is none, else OSError."""
+def open_folder(path: Path | str, parent: int | None = None) -> Iterator[int]:
+    """A descriptor of the folder itself; `path` is below the open folder `parent` where that is given, and of the same owner.
+
+    Raises CorruptCheckpoint where there is none, else OSError.
+    """
     try:
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     except OSError as error:
         if error.errno in _NOT_A_FILE:
             raise CorruptCheckpoint("not a folder") from None
         raise
     try:
+        if parent is not None:
+            _refuse_foreign("it", parent, os.fstat(folder))
         yield folder
     finally:
         os.close(folder)
@@ -31,7 +37,7 @@ def open_folder(path: Path) -> Iterator[int]:
 
 @contextmanager
 def open_regular(folder: int, name: str) -> Iterator[int]:
-    """A descriptor of the regular file `name` in an open folder. Raises CorruptCheckpoint where there is none, else OSError."""
+    """A descriptor of the regular file `name` in an open folder, of its owner's. Raises CorruptCheckpoint or OSError."""
     try:
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError as error:
@@ -39,11 +45,19 @@ def open_regular(folder: int, name: str) -> Iterator[int]:
             raise CorruptCheckpoint(f"{name}: {os.strerror(error.errno)}") from None
         raise
     try:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode):
             raise CorruptCheckpoint(f"{name}: not a regular file")
+        _refuse_foreign(name, folder, found)
         yield file
     finally:
         os.close(file)
+
+
+def _refuse_foreign(name: str, folder: int, found: os.stat_result) -> None:
+    owner = os.fstat(folder).st_uid
+    if found.st_uid != owner:
+        raise CorruptCheckpoint(f"{name} belongs to user {found.st_uid}, its folder to user {owner}")
 
 
 def read_small(folder: int, name: str, most: int) -> bytes:
@@ -55,9 +69,28 @@ def read_small(folder: int, name: str, most: int) -> bytes:
             return stream.read(most)
 
 
-def sync_folder(path: Path) -> None:
-    with open_folder(path) as folder:
-        os.fsync(folder)
+def write_synced(folder: int, name: str, text: bytes) -> None:
+    """Put `text` at `name` in one rename, on disk. The folder itself is not synced. Raises OSError."""
+    temporary = f".{name}"
+    file = os.open(
+        temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder
+    )
+    try:
+        write_all(file, memoryview(text))
+        os.fsync(file)
+    finally:
+        os.close(file)
+    os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def write_all(file: int, buffer: memoryview) -> None:
+    while len(buffer):
+        buffer = buffer[os.write(file, buffer) :]
+
+
+def is_there(path: Path) -> bool:
+    """Asks the folder, not for the file: network file systems remember for a while that a file was not there. Raises OSError."""
+    return any(entry.name == path.name for entry in path.parent.iterdir())
 
 
 def remove_flat(path: Path) -> None:

@@ -12,11 +12,12 @@ import json
 import mmap
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiresias.checkpoint import files
-from tiresias.checkpoint.blocks import HashedFile, tree_hash, write_all
+from tiresias.checkpoint.blocks import HashedFile, tree_hash
 from tiresias.checkpoint.manifest import Content, CorruptCheckpoint, file_name, parse_content, parse_object
 
 ALIGN = 64  # bytes; what vector units and array libraries like
@@ -34,8 +35,10 @@ class Shard(NamedTuple):
 
 def write(path: Path, rank: int, state: Mapping[str, Any]) -> None:
     """Write `state` as rank's part into the folder `path`, synced. Raises OSError, or TypeError for a value that has no place."""
-    values, buffers = _sorted(state)
+    values, buffers = sort_out(state)
     with files.open_folder(path) as folder:
+        with suppress(FileNotFoundError):
+            os.unlink(file_name(rank, "json"), dir_fd=folder)  # of an earlier try: it does not speak for what follows
         data = HashedFile(folder, file_name(rank, "bin"))
         try:
             entries = {name: _append(data, value) for name, value in buffers.items()}
@@ -43,10 +46,10 @@ def write(path: Path, rank: int, state: Mapping[str, Any]) -> None:
         finally:
             data.close()
         index = json.dumps({"data": content._asdict(), "entries": entries, "values": values}).encode()
-        write_synced(folder, file_name(rank, "json"), index)
+        files.write_synced(folder, file_name(rank, "json"), index)
 
 
-def _sorted(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def sort_out(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """(JSON values, buffers). Fails before anything is written."""
     values: dict[str, Any] = {}
     buffers: dict[str, Any] = {}
@@ -82,28 +85,18 @@ def _append(data: HashedFile, value: Any) -> Entry:
     return offset, data.size - offset
 
 
-def write_synced(folder: int, name: str, text: bytes) -> None:
-    """Put `text` at `name` in one rename, on disk. The folder itself is not synced. Raises OSError."""
-    temporary = f".{name}"
-    file = os.open(
-        temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder
-    )
-    try:
-        write_all(file, memoryview(text))
-        os.fsync(file)
-    finally:
-        os.close(file)
-    os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+def finished(path: Path, rank: int) -> dict[str, Content] | None:
+    """The contents of rank's two files in the folder `path`, as its index tells; None: not there yet.
 
-
-def finished(folder: int, rank: int) -> dict[str, Content] | None:
-    """The contents of rank's two files, as its index tells; None: not there yet. Raises CorruptCheckpoint or OSError."""
+    Raises CorruptCheckpoint or OSError.
+    """
     name = file_name(rank, "json")
-    if name not in os.listdir(folder):
+    if not files.is_there(path / name):
         return None
-    index = files.read_small(folder, name, MAX_INDEX)
-    data = parse_content(parse_object(index, name).get("data"))
-    return {file_name(rank, "bin"): data, name: Content(len(index), _hash(folder, name, len(index)))}
+    with files.open_folder(path) as folder:
+        index = files.read_small(folder, name, MAX_INDEX)
+        data = parse_content(parse_object(index, name).get("data"))
+        return {file_name(rank, "bin"): data, name: Content(len(index), _hash(folder, name, len(index)))}
 
 
 def _hash(folder: int, name: str, size: int) -> str:

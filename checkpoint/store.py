@@ -15,101 +15,87 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from errno import EACCES, EPERM, EROFS
 from pathlib import Path
 from typing import Any
 
 from tiresias.checkpoint import files, manifest, shard
-from tiresias.checkpoint.blocks import tree_hash
-from tiresias.checkpoint.manifest import Content, CorruptCheckpoint, Manifest
+from tiresias.checkpoint.blocks import compare
+from tiresias.checkpoint.manifest import CorruptCheckpoint, Manifest
 from tiresias.checkpoint.notes import say
+from tiresias.checkpoint.retention import KEEP, KeepLast, Policy, kept
+from tiresias.checkpoint.root import NotYours, Root
+from tiresias.checkpoint.saving import Saving
+from tiresias.checkpoint.state import Checkpoint, State
 from tiresias.checkpoint.world import World
 from tiresias.errors import TiresiasError, Unavailable
 
-KEEP = 2  # committed checkpoints that stay; also the least
 MAX_ATTEMPTS = 2  # resumes from one checkpoint without a save after them
 PATIENCE = 1800.0  # seconds that one rank waits for another's part
 _STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})", re.ASCII)
 _ASIDE = re.compile(r"(?:damaged|failed)-step-([0-9]{1,18})(?:\.[0-9]+)?", re.ASCII)
 _ATTEMPTS = "attempts.json"
+_FIXED = (EROFS, EACCES, EPERM)  # the caller may read and not write
 
 
 class SaveFailed(TiresiasError):
     """A checkpoint could not be written; the ones before it are as they were."""
 
 
-class State(Mapping[str, Any]):
-    """What one rank gets back: `state[name]` is bytes or the JSON value; names it did not save itself are those of rank 0."""
-
-    def __init__(self, shards: list[shard.Shard]) -> None:
-        self._homes = {
-            name: part for part in shards for home in (part.entries, part.values) for name in home
-        }  # the own part comes last and wins
-
-    def __getitem__(self, name: str) -> Any:
-        home = self._homes[name]
-        return home.values[name] if name in home.values else bytes(self.view(name))
-
-    def view(self, name: str) -> memoryview:
-        """A buffer's bytes without a copy, read from disk as they are touched; valid also after the checkpoint is gone."""
-        home = self._homes[name]
-        offset, size = home.entries[name]
-        return home.data[offset : offset + size]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._homes)
-
-    def __len__(self) -> int:
-        return len(self._homes)
-
-
-class Checkpoint:
-    """A verified checkpoint as one rank sees it. world_size: ranks that wrote it; time: epoch seconds of its commit."""
-
-    def __init__(self, path: Path, found: Manifest, state: State) -> None:
-        self.path, self.step, self.world_size, self.time, self.state = (
-            path,
-            found.step,
-            found.world_size,
-            found.time,
-            state,
-        )
+class OtherWorldSize(TiresiasError):
+    """The newest checkpoint was written by another number of ranks than there are now."""
 
 
 class Store:
-    def __init__(self, root: Path, keep: int = KEEP) -> None:
+    """retention: what a save leaves of the older ones (retention.py). lost: a rank of this launch that is known to have ended."""
+
+    def __init__(
+        self, root: Path, retention: Iterable[Policy] = (KeepLast(),), lost: Callable[[], int | None] = lambda: None
+    ) -> None:
         self.root = Path(root)
-        self.keep = max(KEEP, keep)
+        self._folder = Root(self.root)
+        self._retention, self._lost = tuple(retention), lost
+        self._verified: set[int] = set()
 
     # reading
 
     def steps(self) -> list[int]:
         """Committed steps, newest first. Raises Unavailable where the folder cannot be listed."""
-        return sorted((int(found[1]) for name in self._names() if (found := _STEP.fullmatch(name))), reverse=True)
+        return sorted(
+            (int(found[1]) for name in self._folder.names() if (found := _STEP.fullmatch(name))), reverse=True
+        )
+
+    def set_aside(self) -> list[str]:
+        """Names of what restores have set aside, oldest step first. Raises Unavailable."""
+        found = ((int(match[1]), name) for name in self._folder.names() if (match := _ASIDE.fullmatch(name)))
+        return [name for _, name in sorted(found)]
 
     def path(self, step: int) -> Path:
         return self.root / f"step-{step}"
 
     def verify(self, step: int, hashes: bool = True) -> Manifest:
         """Compare a checkpoint with its manifest: sizes, and `hashes` of every byte. Raises CorruptCheckpoint, Unavailable."""
-        with self._telling(step):
-            return self._verify(step, None if hashes else set())
+        with self._open(step) as folder:
+            return _verify(folder, step, None if hashes else set())
 
     def load(self, step: int, rank: int = 0) -> Checkpoint:
         """A checkpoint for `rank`. Rank 0 verifies every byte, others what they read. Raises CorruptCheckpoint, Unavailable."""
-        with self._telling(step):
-            read = {manifest.file_name(part, kind) for part in (0, rank) for kind in ("bin", "json")}
-            found = self._verify(step, read if rank else None)
-            with files.open_folder(self.path(step)) as folder:
-                parts = sorted({0, rank} & set(range(found.world_size)))
-                return Checkpoint(self.path(step), found, State([shard.read(folder, part) for part in parts]))
+        read = {manifest.file_name(part, kind) for part in (0, rank) for kind in ("bin", "json")}
+        with self._open(step) as folder:
+            found = _verify(folder, step, read if rank else None)
+            parts = sorted({0, rank} & set(range(found.world_size)))  # the own part comes last and wins
+            return Checkpoint(self.path(step), found, State([shard.read(folder, part) for part in parts]))
 
-    def restore(self, rank: int = 0) -> Checkpoint | None:
+    def restore(self, rank: int = 0, world_size: int | None = None) -> Checkpoint | None:
         """The newest checkpoint that verifies and has not failed twice; others are set aside. None: there is none.
 
-        Counts the attempt before it returns. Raises Unavailable where the disk cannot be asked: never starts from nothing for that.
+        Counts the attempt before it returns. Raises OtherWorldSize where `world_size` is given and another number of ranks wrote
+        it, Unavailable where the disk cannot be asked, NotYours: never starts from nothing for any of these.
         """
+        if not self._is_mine():
+            return None
         for step in self.steps():
             if self._attempts(step) >= MAX_ATTEMPTS:
                 self._set_aside(step, "failed", f"{MAX_ATTEMPTS} resumes from it never came to their next save")
@@ -119,6 +105,11 @@ class Store:
             except CorruptCheckpoint as error:
                 self._set_aside(step, "damaged", str(error))
                 continue
+            if world_size not in (None, found.world_size):
+                raise OtherWorldSize(
+                    f"{found.path}: written by {found.world_size} ranks, now there are {world_size}: start as many again, or use "
+                    "an adapter that can spread it over another number (restore(reshard=True))"
+                )
             self._count_attempt(step)
             return found
         return None
@@ -131,14 +122,15 @@ class Store:
         A step is written once: one that is committed already is left as it is. Values: bytes-like objects (written without a copy),
         iterators of bytes-like objects, or JSON. Raises SaveFailed, or TypeError for a value that is none of these.
         """
-        if not 0 <= step <= manifest.MAX_STEP:
-            raise SaveFailed(f"step {step}: a step is a whole number from 0 to {manifest.MAX_STEP}")
         try:
+            if not 0 <= step <= manifest.MAX_STEP:
+                raise CorruptCheckpoint(f"a step is a whole number from 0 to {manifest.MAX_STEP}")
+            self._folder.make()
             if not self._committed(step):
-                self._write(step, state, world)
-        except (OSError, CorruptCheckpoint) as error:
-            if world.rank == 0:
-                files.remove_flat(self._temporary(step, world))
+                if world.rank == 0:
+                    self._prepare(step, world)
+                Saving(self._folder, step, world, self.wait).run(state)
+        except (OSError, CorruptCheckpoint, Unavailable, NotYours) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise SaveFailed(
                 f"checkpoint of step {step} in {self.root}: {reason}; the ones before it are untouched"
@@ -147,67 +139,47 @@ class Store:
             self._after_commit()
         return self.path(step)
 
+    def prunable(self) -> list[Path]:
+        """What `prune` would remove. Raises Unavailable."""
+        steps = self.steps()
+        stay = kept(self._retention, steps, self._verifies)
+        extra = [self.path(step) for step in steps if step not in stay]
+        return extra + [self.root / name for name in self.set_aside()[:-KEEP]]
+
     def prune(self) -> list[Path]:
-        """Remove all but the newest `keep` committed checkpoints and the newest `keep` set aside; what was removed."""
-        extra = [self.path(step) for step in self.steps()[self.keep :]]
-        aside = sorted((int(found[1]), name) for name in self._names() if (found := _ASIDE.fullmatch(name)))
-        for path in extra:
+        """Remove the committed checkpoints that no policy keeps, and all but the newest KEEP set aside; what was removed."""
+        found = self.prunable()
+        for path in found:
             hidden = self.root / f".{path.name}.old"
             with suppress(OSError):
                 path.rename(hidden)  # at once: no reader sees half of it
                 files.remove_flat(hidden)
-        removed = [self.root / name for _, name in aside[: -self.keep]]
-        for path in removed:
-            files.remove_flat(path)
-        return extra + removed
-
-    def _write(self, step: int, state: Mapping[str, Any], world: World) -> None:
-        temporary = self._temporary(step, world)
-        if world.rank == 0:
-            self._prepare(step, world)
-        self.root.mkdir(parents=True, exist_ok=True)
-        temporary.mkdir(mode=0o700, exist_ok=True)
-        shard.write(temporary, world.rank, state)
-        if world.rank == 0:
-            self._commit(step, world)
-        else:
-            self.wait(lambda: step in self.steps() or not temporary.exists() or None, "rank 0's commit")
-            if step not in self.steps():
-                raise SaveFailed(f"checkpoint of step {step} in {self.root}: rank 0 gave up (its message says why)")
-
-    def _prepare(self, step: int, world: World) -> None:
-        newer = [other for other in self.steps() if other > step]
-        if newer:
-            raise SaveFailed(
-                f"{self.root} holds step {newer[0]}, newer than {step}: call restore() first, or save into another folder"
-            )
-        if step in self.steps():
-            self._set_aside(step, "damaged", "it does not verify")
-        for name in self._names():
-            if name.startswith((".step-", ".agreement-")) and not name.endswith(f".{world.launch}"):
-                files.remove_flat(self.root / name)
-
-    def _commit(self, step: int, world: World) -> None:
-        temporary = self._temporary(step, world)
-        contents: dict[str, Content] = {}
-        with files.open_folder(temporary) as folder:
-            for rank in range(world.size):
-                contents |= self.wait(lambda: shard.finished(folder, rank), f"the part of rank {rank}")  # noqa: B023 (called now)
-            whole = Manifest(step, world.size, time.time(), contents)
-            shard.write_synced(folder, manifest.NAME, manifest.encode(whole))
-            os.fsync(folder)
-        temporary.rename(self.path(step))
-        files.sync_folder(self.root)
+        return found
 
     def wait(self, look: Callable[[], Any], what: str) -> Any:
-        """What `look` returns once that is not None. Raises SaveFailed after PATIENCE seconds."""
+        """What `look` returns once that is not None. Raises SaveFailed after PATIENCE seconds, or when a rank has ended."""
         deadline, pause = time.monotonic() + PATIENCE, 0.001
         while (found := look()) is None:
+            lost = self._lost() if pause >= 0.05 else None
+            if lost is not None and look() is None:
+                raise SaveFailed(f"{self.root}: waited for {what}, but rank {lost} has ended")
             if time.monotonic() > deadline:
                 raise SaveFailed(f"{self.root}: waited {PATIENCE:g} s for {what}")
             time.sleep(pause)
             pause = min(2 * pause, 0.05)
         return found
+
+    def _prepare(self, step: int, world: World) -> None:
+        newer = [other for other in self.steps() if other > step]
+        if newer:
+            raise CorruptCheckpoint(
+                f"it holds step {newer[0]}, newer than {step}: call restore() first, or save into another folder"
+            )
+        if step in self.steps():
+            self._set_aside(step, "damaged", "it does not verify", must=True)
+        for name in self._folder.names():
+            if _is_left_over(name, step, world):
+                files.remove_flat(self.root / name)
 
     def _after_commit(self) -> None:
         with suppress(OSError):
@@ -217,44 +189,46 @@ class Store:
 
     # parts
 
-    def _names(self) -> list[str]:
+    def _is_mine(self) -> bool:
+        """False: the folder was never made. Raises NotYours, Unavailable."""
         try:
-            return [path.name for path in self.root.iterdir()]
+            with self._folder.open():
+                return True
         except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise self._unavailable(error) from None
-
-    def _temporary(self, step: int, world: World) -> Path:
-        return self.root / f".step-{step}.{world.launch}"
-
-    def _committed(self, step: int) -> bool:
-        try:
-            return step in self.steps() and bool(self._verify(step, set()).files)
-        except CorruptCheckpoint:
             return False
+        except OSError as error:
+            raise self._folder.unavailable(error) from None
 
     @contextmanager
-    def _telling(self, step: int) -> Iterator[None]:
-        """Errors in words that name the folder."""
+    def _open(self, step: int) -> Iterator[int]:
+        """A checkpoint's folder; errors in words that name it."""
         try:
-            yield
+            with files.open_folder(self.root.resolve()) as root, files.open_folder(f"step-{step}", root) as folder:
+                yield folder
         except CorruptCheckpoint as error:
             raise CorruptCheckpoint(f"{self.path(step)}: {error}") from None
         except OSError as error:
-            raise self._unavailable(error) from None
+            raise self._folder.unavailable(error) from None
 
-    def _verify(self, step: int, hashed: set[str] | None) -> Manifest:
-        """Sizes of all files, hashes of those in `hashed`; None: of all."""
-        with files.open_folder(self.path(step)) as folder:
-            found = manifest.parse(files.read_small(folder, manifest.NAME, manifest.MAX_BYTES))
-            if found.step != step:
-                raise CorruptCheckpoint(f"{manifest.NAME}: speaks of step {found.step}")
-            for name, content in found.files.items():
-                _compare(folder, name, content, hashed is None or name in hashed)
-        return found
+    def _committed(self, step: int) -> bool:
+        try:
+            return step in self.steps() and bool(self.verify(step, hashes=False).files)
+        except CorruptCheckpoint:
+            return False
 
-    def _set_aside(self, step: int, kind: str, why: str) -> None:
+    def _verifies(self, step: int) -> bool:
+        """As `verify`, each step once."""
+        if step not in self._verified:
+            try:
+                self.verify(step)
+            except TiresiasError as error:
+                say(f"{error}; older ones stay for now")
+                return False
+            self._verified.add(step)
+        return True
+
+    def _set_aside(self, step: int, kind: str, why: str, must: bool = False) -> None:
+        """Out of the way of restores. Where nothing may be written it stays, unless it `must` go."""
         target = self.root / f"{kind}-step-{step}"
         number = 0
         while target.exists():
@@ -263,34 +237,44 @@ class Store:
         try:
             self.path(step).rename(target)
         except OSError as error:
-            raise self._unavailable(error) from None
+            if must or error.errno not in _FIXED:
+                raise self._folder.unavailable(error) from None
+            say(f"checkpoint of step {step} is passed over, it stays in place ({error.strerror}): {why}")
+            return
         say(f"checkpoint of step {step} is set aside as {target.name}: {why}")
 
     def _attempts(self, step: int) -> int:
         try:
-            with files.open_folder(self.root) as folder:
-                noted = manifest.parse_object(files.read_small(folder, _ATTEMPTS, 4096), _ATTEMPTS)
+            with self._folder.open() as folder:
+                noted = manifest.unseal(
+                    manifest.parse_object(files.read_small(folder, _ATTEMPTS, 4096), _ATTEMPTS), _ATTEMPTS
+                )
             return manifest.whole(noted, "count", 10**6) if noted.get("step") == step else 0
         except (CorruptCheckpoint, OSError):
             return 0
 
     def _count_attempt(self, step: int) -> None:
-        text = f'{{"step": {step}, "count": {self._attempts(step) + 1}}}'
         try:
-            with files.open_folder(self.root) as folder:
-                shard.write_synced(folder, _ATTEMPTS, text.encode())
+            with self._folder.open() as folder:
+                noted = {"step": step, "count": self._attempts(step) + 1}
+                files.write_synced(folder, _ATTEMPTS, manifest.seal(noted))
                 os.fsync(folder)
         except OSError as error:
             say(f"{self.root}: resume from step {step} could not be noted: {error.strerror}")
 
-    def _unavailable(self, error: OSError) -> Unavailable:
-        return Unavailable(f"checkpoints in {self.root}: {error.strerror or error}; look at the disk and start again")
+
+def _verify(folder: int, step: int, hashed: set[str] | None) -> Manifest:
+    """Sizes of all files, hashes of those in `hashed`; None: of all. Raises CorruptCheckpoint, OSError."""
+    found = manifest.parse(files.read_small(folder, manifest.NAME, manifest.MAX_BYTES))
+    if found.step != step:
+        raise CorruptCheckpoint(f"{manifest.NAME}: speaks of step {found.step}")
+    for name, content in found.files.items():
+        compare(folder, name, content, hashed is None or name in hashed)
+    return found
 
 
-def _compare(folder: int, name: str, content: Content, hashes: bool) -> None:
-    with files.open_regular(folder, name) as file:
-        size = os.fstat(file).st_size
-        if size != content.size:
-            raise CorruptCheckpoint(f"{name}: {size} bytes, {content.size} were written")
-        if hashes and tree_hash(file, size) != content.digest:
-            raise CorruptCheckpoint(f"{name}: its hash is not the one that was written")
+def _is_left_over(name: str, step: int, world: World) -> bool:
+    """Of an older launch, of a save of ours that failed, or of a removal that was cut short."""
+    if not name.startswith((".step-", ".agreement-", ".damaged-", ".failed-")):
+        return False
+    return name not in (f".step-{step}.{world.launch}", f".agreement-.{world.launch}")

@@ -6,6 +6,7 @@ With a lockstep file no rank starts step n + 1 before all have done step n, as a
 from __future__ import annotations
 
 import mmap
+import os
 import struct
 import sys
 import time
@@ -32,9 +33,11 @@ def main() -> None:
     checkpointer = Checkpointer.from_env()
     world = checkpointer.world
     lockstep = Lockstep(Path(sys.argv[2]), world.rank, world.size) if sys.argv[2:] else None
-    found = checkpointer.restore()
+    found = checkpointer.restore(reshard="RESHARD" in os.environ)
     step, own = (found.step, found.state["own"]) if found else (0, world.rank)
     print("start", step, own, found.state["shared"] if found else "", flush=True)
+    if found and "RESHARD" in os.environ:
+        print("shards", *(shard["own"] for shard in found.shards), flush=True)
     while step < LAST:
         time.sleep(float(sys.argv[1]))
         step += 1

@@ -9,6 +9,7 @@ import pytest
 
 from tiresias.__main__ import main
 from tiresias.checkpoint import Store
+from tiresias.checkpoint.retention import KeepLast
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def test_verify_reads_every_byte(folder: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_prune(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Store(folder, keep=5).save(30, {})
+    Store(folder, [KeepLast(5)]).save(30, {})
     assert main(["checkpoint", "prune", "--json", str(folder)]) == 0
     assert json.loads(capsys.readouterr().out) == [str(folder / "step-10")]
     assert Store(folder).steps() == [30, 20]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.checkpoint.manifest import Content, CorruptCheckpoint, Manifest, encode, expected_files, parse
+from tiresias.checkpoint.manifest import Content, CorruptCheckpoint, Manifest, encode, expected_files, parse, seal
 
 DIGEST = "0123456789abcdef" * 4
 JSON = st.recursive(
@@ -24,14 +24,23 @@ def document(**changes: Any) -> dict[str, Any]:
     return {"version": 1, "step": 3, "world_size": 2, "time": 1.5, "files": files, **changes}
 
 
-def dump(content: object) -> bytes:
-    return json.dumps(content).encode()
+dump = seal
 
 
 @given(st.integers(0, 10**18 - 1), st.integers(0, 5), st.floats(0, 1e12), st.data())
 def test_what_is_encoded_is_parsed(step: int, world: int, time: float, data: st.DataObject) -> None:
     manifest = Manifest(step, world, time, {name: data.draw(CONTENTS) for name in expected_files(world)})
     assert parse(encode(manifest)) == manifest
+
+
+def test_no_flipped_bit_changes_what_it_says() -> None:
+    manifest = Manifest(3, 2, 1.5, {name: Content(5, DIGEST) for name in expected_files(2)})
+    text = encode(manifest)
+    for bit in range(8 * len(text)):
+        damaged = bytearray(text)
+        damaged[bit // 8] ^= 1 << bit % 8
+        with suppress(CorruptCheckpoint):
+            assert parse(bytes(damaged)) == manifest, f"bit {bit}: {damaged!r}"
 
 
 @given(st.binary())

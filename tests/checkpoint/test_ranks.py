@@ -91,12 +91,17 @@ def test_each_rank_gets_its_own_state_back_and_rank_0s_for_the_rest(tmp_path: Pa
         assert Store(tmp_path / "checkpoints").verify(int(before[0][1])).world_size == 4
 
 
-def test_another_world_size_gets_rank_0s_state(tmp_path: Path) -> None:
+def test_another_world_size_is_refused_or_gets_all_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     launch = Launch(tmp_path, 0, lockstep=False, speeds=(0.001, 0.001))
     launch.started()
     tell(launch, "0")
-    step, own = launch.ends()[0][1:]
-    wider = Launch(tmp_path, 1, lockstep=False, speeds=(0.001, 0.001, 0.001))
+    ends = launch.ends()
+    step, own = ends[0][1:]
+    refused = Launch(tmp_path, 1, lockstep=False, speeds=(0.001, 0.001, 0.001))
+    assert [rank.wait(60) for rank in refused.ranks] == [1, 1, 1]
+    monkeypatch.setenv("RESHARD", "")
+    wider = Launch(tmp_path, 2, lockstep=False, speeds=(0.001, 0.001, 0.001))
     assert wider.started()[2] == f"start {step} {own} by rank 0\n"
+    assert wider.started() == [f"shards {own} {ends[1][2]}\n"] * 3
     tell(wider, "0")
     wider.ends()

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from tiresias.checkpoint import CorruptCheckpoint, SaveFailed, Store
 from tiresias.checkpoint.blocks import BLOCK
-from tiresias.checkpoint.store import State
+from tiresias.checkpoint.retention import KeepLast
+from tiresias.checkpoint.state import State
 from tiresias.checkpoint.world import World
 from tiresias.errors import Unavailable
 
@@ -90,7 +91,7 @@ def test_a_view_stays_after_the_checkpoint_is_gone(store: Store) -> None:
 
 def test_only_the_newest_stay(tmp_path: Path) -> None:
     for keep, left in ((0, [9, 8]), (3, [9, 8, 7])):
-        store = Store(tmp_path / str(keep), keep)
+        store = Store(tmp_path / str(keep), [KeepLast(keep)])
         for step in range(10):
             store.save(step, {"x": step})
         assert store.steps() == left

@@ -1,0 +1,44 @@
+"""Whether the other ranks of a launch still live, as far as can be seen from here: those of this node.
+
+Each rank leaves its host, pid and start time in the launch's folder. A rank of another node counts as alive: whether that node is
+there is Slurm's to say.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from tiresias.checkpoint import files
+from tiresias.checkpoint.manifest import CorruptCheckpoint
+from tiresias.checkpoint.world import World, start_ticks
+
+_ABOUT = re.compile(r"(\S+) ([0-9]{1,10}) ([0-9]{1,20})", re.ASCII)
+
+
+class Peers:
+    """Raises OSError where `folder` cannot be written to."""
+
+    def __init__(self, folder: Path, world: World) -> None:
+        self._folder, self._world = folder, world
+        with files.open_folder(folder) as handle:
+            files.write_synced(
+                handle, f"rank-{world.rank}", f"{_host()} {os.getpid()} {start_ticks(os.getpid())}".encode()
+            )
+
+    def dead(self) -> int | None:
+        """A rank of this node that has ended; None: none is known of."""
+        return next((rank for rank in range(self._world.size) if rank != self._world.rank and self._ended(rank)), None)
+
+    def _ended(self, rank: int) -> bool:
+        try:
+            with files.open_folder(self._folder) as handle:
+                found = _ABOUT.fullmatch(files.read_small(handle, f"rank-{rank}", 1024).decode(errors="replace"))
+        except (CorruptCheckpoint, OSError):
+            return False  # not there yet
+        return found is not None and found[1] == _host() and start_ticks(int(found[2])) != int(found[3])
+
+
+def _host() -> str:
+    return os.uname().nodename

@@ -1,0 +1,99 @@
+"""What a training program tells its supervisor and the daemon, in the job's control folder (control.py)."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+import time
+from pathlib import Path
+
+from tiresias.checkpoint import control
+from tiresias.checkpoint.notes import say
+from tiresias.checkpoint.world import World, start_ticks
+from tiresias.errors import TiresiasError
+
+PROGRESS = 10.0  # seconds between two words on the step reached, from which the next run knows how much it does again
+
+
+class Program:
+    """folder: the job's control folder, None: nobody is told. checkpoints: where this program saves.
+
+    at: the newest step of the training. step: the newest commit.
+    """
+
+    def __init__(self, folder: Path | None, restart: int, world: World, checkpoints: Path) -> None:
+        self.folder, self._restart, self._world, self._checkpoints = folder, restart, world, checkpoints
+        self.step = self.at = -1
+        self._ready = False
+        self.measured: dict[str, float] = {}
+        self._told_at = 0.0
+        self._lock = threading.Lock()  # a save behind the training's back tells of its commit
+        self._register()
+
+    def started(self) -> None:
+        """The training loop runs: it can save at its next step."""
+        if not self._ready:
+            self._ready, self.measured["ready_at"] = True, time.time()
+            self.tell()
+
+    def committed(self, step: int) -> None:
+        self.step = step
+        self.tell()
+
+    def tell_progress(self) -> None:
+        if time.monotonic() - self._told_at >= PROGRESS:
+            self.tell()
+
+    def leave(self) -> None:
+        """It has saved, and ends to be requeued."""
+        self.tell(requeue=True)
+        self._unregister(os.getpid())
+
+    def tell(self, requeue: bool = False) -> None:
+        if self.folder is None or self._world.rank:
+            return
+        with self._lock:
+            self._told_at = time.monotonic()
+            content = {
+                "restart": self._restart, "ready": self._ready, "step": self.step, "requeue": requeue,
+                "folder": str(self._checkpoints.absolute()), "at": self.at, **self.measured,
+            }  # fmt: skip
+            try:
+                control.write(self.folder, control.PROGRAM, content)
+            except OSError as error:
+                say(f"{self.folder}: {error.strerror}: the daemon does not hear of this program")
+
+    def refuse_if_superseded(self) -> None:
+        """A node that Slurm gave up may still run an old rank while the job runs again elsewhere."""
+        if self.folder is None:
+            return
+        newer = control.integer(control.read(self.folder / control.SUPERVISOR, os.getuid()).get("restart"))
+        if newer > self._restart:
+            raise TiresiasError(
+                f"this is run {self._restart} and run {newer} of the job has begun: nothing is saved from here"
+            )
+
+    def _register(self) -> None:
+        if self.folder is None:
+            return
+        try:
+            ranks = self._rank_file(self.folder).parent
+            ranks.mkdir(exist_ok=True)
+            content = {"rank": self._world.rank, "restart": self._restart}
+            control.write(ranks, self._rank_file(self.folder).name, content)
+            atexit.register(self._unregister, os.getpid())
+        except OSError as error:
+            say(f"{self.folder}: {error.strerror}: this program cannot be told to save")
+            self.folder = None
+        self.tell()
+
+    def _unregister(self, pid: int) -> None:
+        """A program that has ended is not waited for. Not in a forked worker, whose file it is not."""
+        if self.folder and pid == os.getpid():
+            with contextlib.suppress(OSError):
+                self._rank_file(self.folder).unlink()
+
+    def _rank_file(self, folder: Path) -> Path:
+        return folder / control.RANKS / f"{os.uname().nodename}-{os.getpid()}-{start_ticks(os.getpid())}"

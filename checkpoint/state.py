@@ -1,0 +1,81 @@
+"""What a restore hands out: a verified checkpoint, and in it the names and values that one rank asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tiresias.checkpoint import files, manifest, shard
+from tiresias.checkpoint.blocks import compare
+from tiresias.checkpoint.manifest import CorruptCheckpoint, Manifest
+from tiresias.errors import Unavailable
+
+
+class State(Mapping[str, Any]):
+    """`state[name]` is bytes or the JSON value; a name that stands in several shards is the last one's."""
+
+    def __init__(self, shards: Sequence[shard.Shard]) -> None:
+        self._homes = {name: part for part in shards for home in (part.entries, part.values) for name in home}
+
+    def __getitem__(self, name: str) -> Any:
+        home = self._homes[name]
+        return home.values[name] if name in home.values else bytes(self.view(name))
+
+    def view(self, name: str) -> memoryview:
+        """A buffer's bytes without a copy, read from disk as they are touched; valid also after the checkpoint is gone."""
+        home = self._homes[name]
+        offset, size = home.entries[name]
+        return home.data[offset : offset + size]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._homes)
+
+    def __len__(self) -> int:
+        return len(self._homes)
+
+
+class Shards(Sequence[State]):
+    """What each rank of the run that saved gave, for a program that spreads it over another number of ranks.
+
+    A shard is verified and mapped when it is first asked for. Raises CorruptCheckpoint or Unavailable.
+    """
+
+    def __init__(self, path: Path, found: Manifest) -> None:
+        self._path, self._manifest = path, found
+        self._read: dict[int, State] = {}
+
+    def __len__(self) -> int:
+        return self._manifest.world_size
+
+    def __getitem__(self, rank: Any) -> Any:
+        if isinstance(rank, slice):
+            return [self[number] for number in range(*rank.indices(len(self)))]
+        number = range(len(self))[rank]  # raises IndexError as a list does
+        if number not in self._read:
+            self._read[number] = self._open(number)
+        return self._read[number]
+
+    def _open(self, rank: int) -> State:
+        try:
+            with files.open_folder(self._path) as folder:
+                for kind in ("bin", "json"):
+                    name = manifest.file_name(rank, kind)
+                    compare(folder, name, self._manifest.files[name])
+                return State([shard.read(folder, rank)])
+        except CorruptCheckpoint as error:
+            raise CorruptCheckpoint(f"{self._path}: {error}") from None
+        except OSError as error:
+            raise Unavailable(f"{self._path}: {error.strerror or error}; look at the disk and start again") from None
+
+
+class Checkpoint:
+    """A verified checkpoint as one rank sees it.
+
+    state: this rank's own names and, for names that it did not save, those of rank 0. world_size: ranks that wrote it.
+    shards: what each of them wrote. time: epoch seconds of its commit.
+    """
+
+    def __init__(self, path: Path, found: Manifest, state: State) -> None:
+        self.path, self.step, self.world_size, self.time = path, found.step, found.world_size, found.time
+        self.state, self.shards = state, Shards(path, found)
