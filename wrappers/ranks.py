@@ -18,9 +18,9 @@ def send(folder: Path, number: int) -> int:
     return sum(_send_one(name, number) for name in names(folder))
 
 
-def present(folder: Path) -> tuple[int, int]:
-    """Processes that have not left: those that live on this node, and those of other nodes, of which no more is known."""
-    found = [one for name in names(folder) if (one := _NAME.fullmatch(name))]
+def staying(folder: Path, among: set[str]) -> tuple[int, int]:
+    """Of these registered processes those that have not left: alive on this node; of other nodes, where no more is known."""
+    found = [one for name in among.intersection(names(folder)) if (one := _NAME.fullmatch(name))]
     here = [one for one in found if one["host"] == os.uname().nodename]
     return sum(start_ticks(int(one["pid"])) == int(one["ticks"]) for one in here), len(found) - len(here)
 

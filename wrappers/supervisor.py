@@ -60,6 +60,7 @@ class Supervisor:
         self._left = self._ending = (
             0.0  # when the program was seen to have saved and left, when the rest was told to end
         )
+        self._leaving: set[str] = set()  # who was registered then
         self._began, self._reached = time.time(), -1
         self._end = limit.end_time(os.environ)
 
@@ -197,7 +198,7 @@ class Supervisor:
         """
         now = time.monotonic()
         if not self._left:
-            self._left = now if self._program().get("requeue") else 0.0
+            self._see_it_leave(now)
         elif self._ending:
             if now - self._ending > CLEAN_UP:
                 self._kill_all()
@@ -206,8 +207,13 @@ class Supervisor:
             self._ending = now
             os.killpg(self._child, signal.SIGTERM)
 
+    def _see_it_leave(self, now: float) -> None:
+        if self.job.control and self._program().get("requeue"):
+            self._left, self._leaving = now, set(ranks.names(self.job.control / control.RANKS))
+
     def _others_are_saving(self, waited: float) -> bool:
-        here, elsewhere = ranks.present(self.job.control / control.RANKS) if self.job.control else (0, 0)
+        """Programs that were there when the first one left; not the workers that a launcher starts in the place of those."""
+        here, elsewhere = ranks.staying(self.job.control / control.RANKS, self._leaving) if self.job.control else (0, 0)
         return here > 0 or (elsewhere > 0 and waited < STRAGGLERS)
 
     def _program(self) -> dict[str, object]:

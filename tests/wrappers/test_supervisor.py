@@ -9,101 +9,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tiresias.checkpoint import Store, control
 from tiresias.wrappers import batch_script, ranks, tsbatch
-
-PROGRAM = Path(__file__).with_name("training.py")
-STEPS, PACE = 300, 0.005
-TRAIN = f"{shlex.quote(sys.executable)} {shlex.quote(str(PROGRAM))} {STEPS} {PACE} result"
-
-
-def trained(steps: int = STEPS) -> str:
-    number = 1
-    for step in range(1, steps + 1):
-        number = (number * 6364136223846793005 + step) % 2**61
-    return f"{steps} {number}"
-
-
-class Site:
-    """A control root, a checkpoint root, and jobs run by hand as slurmd would."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.roots = {
-            "TIRESIAS_CONTROL_ROOT": str(folder / "control"),
-            "TIRESIAS_CHECKPOINT_ROOT": str(folder / "checkpoints"),
-        }
-        self.started: list[Job] = []
-
-    def start(self, script: str, *arguments: str, restart: int = 0, job: str = "7", **env: str) -> Job:
-        self.started.append(Job(self, f"#!/bin/bash\n{script}\n", arguments, restart, job, env))
-        return self.started[-1]
-
-    def control(self, job: str = "7") -> Path:
-        return control.job_folder(self.folder / "control", os.getuid(), job)
-
-
-class Job:
-    """One run of a job."""
-
-    def __init__(
-        self, site: Site, script: str, arguments: tuple[str, ...], restart: int, job: str, env: dict[str, str]
-    ) -> None:
-        self.site, self.id, self.restart = site, job, restart
-        path = site.folder / f"slurm_script-{restart}"
-        path.write_bytes(batch_script.compose(script.encode(), sys.executable, str(tsbatch.LIBRARY), site.roots | env))
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("TIRESIAS_", "SLURM_"))}
-        slurm = {"SLURM_JOB_ID": job} | ({"SLURM_RESTART_COUNT": str(restart)} if restart else {})
-        self.log = site.folder / f"log-{restart}"
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                ["/bin/sh", str(path), *arguments], env={**inherited, **slurm, **env}, cwd=site.folder, stdout=log, stderr=log,
-                stdin=subprocess.DEVNULL, start_new_session=True,
-            )  # fmt: skip
-
-    def report(self) -> control.JobReport:
-        """What this run says; nothing while an older one's word still stands."""
-        found = control.report(self.site.folder / "control", os.getuid(), self.id)
-        return found if found.restart == self.restart else control.JobReport()
-
-    def until(self, condition: Callable[[control.JobReport], bool]) -> Job:
-        deadline = time.monotonic() + 30
-        while not condition(self.report()):
-            assert time.monotonic() < deadline, f"{self.report()}\n{self.log.read_text()}"
-            time.sleep(0.01)
-        return self
-
-    def until_logged(self, words: str) -> Job:
-        return self.until(lambda report: words in self.log.read_text())
-
-    def preempt(self) -> Job:
-        """Signal it once it is ready; returns when it is parked."""
-        return (
-            self.until(lambda report: report.ready).send(signal.SIGUSR2).until(lambda report: report.state == "parked")
-        )
-
-    def send(self, number: int) -> Job:
-        self.process.send_signal(number)
-        return self
-
-    def end(self) -> int:
-        return self.process.wait(timeout=60)
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    site = Site(tmp_path)
-    yield site
-    for job in site.started:
-        if job.process.poll() is None:
-            job.process.kill()
-            job.process.wait()
-
 
 # what any script sees
 
@@ -111,7 +23,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 @pytest.mark.parametrize(
     ("script", "code"), [("exit 0", 0), ("exit 3", 3), ("exit 99", 99), ("kill -9 $$", 137), ("kill $$", 143)]
 )
-def test_the_exit_code_is_the_scripts(site: Site, script: str, code: int) -> None:
+def test_the_exit_code_is_the_scripts(site: Any, script: str, code: int) -> None:
     job = site.start(script)
     assert job.end() == code
     assert job.report() == control.JobReport(0, "ended", False, -1)
@@ -124,7 +36,7 @@ def without_internal_signals(line: str) -> str:
     return f"SigIgn:\t{int(line.split()[1], 16) & ~0x180000000:016x}"
 
 
-def test_the_script_runs_as_it_would_alone(site: Site) -> None:
+def test_the_script_runs_as_it_would_alone(site: Any) -> None:
     """Same variables, arguments, folder, signals, standard files; its own interpreter; nothing is left behind."""
     script = 'printf "%s|" "$@"; pwd; cat; basename "$0"; grep -E "^Sig(Blk|Ign|Cgt)" /proc/self/status; env | sort'
     env = {"PYTHONPATH": "/my/own", "LD_PRELOAD": "", "PYTHONHOME": "", "TMPDIR": str(site.folder)}
@@ -141,7 +53,7 @@ def test_the_script_runs_as_it_would_alone(site: Site) -> None:
     assert {path.name for path in site.folder.iterdir()} == {"log-0", "slurm_script-0", "control", "checkpoints"}
 
 
-def test_the_jobs_variables(site: Site) -> None:
+def test_the_jobs_variables(site: Any) -> None:
     """Those of a surrounding job do not count."""
     job = site.start(
         "env | grep ^TIRESIAS_ | sort", restart=2, TIRESIAS_CONTROL="/other", TIRESIAS_RESTART="9", TIRESIAS_RUN_ID="x"
@@ -158,20 +70,20 @@ def test_the_jobs_variables(site: Site) -> None:
     ]
 
 
-def test_the_run_id_is_the_same_over_all_runs(site: Site) -> None:
+def test_the_run_id_is_the_same_over_all_runs(site: Any) -> None:
     for restart in range(3):
         moment = {"SLURM_JOB_START_TIME": str(1000 + restart), "SLURM_CLUSTER_NAME": "mine"}
         assert site.start("echo $TIRESIAS_RUN_ID", restart=restart, **moment).end() == 0
     assert [(site.folder / f"log-{restart}").read_text() for restart in range(3)] == ["mine-7-1000\n"] * 3
 
 
-def test_an_array_task_has_its_own_folder(site: Site) -> None:
+def test_an_array_task_has_its_own_folder(site: Any) -> None:
     job = site.start("echo $TIRESIAS_CONTROL", SLURM_ARRAY_JOB_ID="40", SLURM_ARRAY_TASK_ID="2", job="43")
     assert job.end() == 0
     assert job.log.read_text() == f"{site.control('40_2')}\n"
 
 
-def test_another_interpreter(site: Site) -> None:
+def test_another_interpreter(site: Any) -> None:
     job = site.start("")
     job.end()
     path = site.folder / "slurm_script-0"
@@ -186,7 +98,7 @@ def test_another_interpreter(site: Site) -> None:
     )
 
 
-def test_without_python_on_the_node_the_script_still_runs(site: Site) -> None:
+def test_without_python_on_the_node_the_script_still_runs(site: Any) -> None:
     script = batch_script.compose(
         b"#!/bin/bash\necho args $*; exit 4\n", "/no/python3", str(tsbatch.LIBRARY), site.roots
     )
@@ -201,7 +113,7 @@ def test_without_python_on_the_node_the_script_still_runs(site: Site) -> None:
 # signals
 
 
-def test_other_signals_go_to_the_script_and_to_it_alone(site: Site) -> None:
+def test_other_signals_go_to_the_script_and_to_it_alone(site: Any) -> None:
     """As from slurmd: `sbatch --signal=B:USR1@60` reaches the shell, not what it runs."""
     job = site.start(
         "trap 'echo USR1' USR1; trap 'echo TERM; exit 7' TERM; echo up; sleep 100 & while ! wait; do :; done"
@@ -211,7 +123,7 @@ def test_other_signals_go_to_the_script_and_to_it_alone(site: Site) -> None:
     assert job.log.read_text().split() == ["up", "USR1", "TERM"]
 
 
-def test_a_script_that_never_registered_gets_the_checkpoint_signal_itself(site: Site) -> None:
+def test_a_script_that_never_registered_gets_the_checkpoint_signal_itself(site: Any) -> None:
     job = (
         site.start("trap 'echo mine; exit 5' USR2; echo up; while :; do sleep 0.1; done")
         .until_logged("up")
@@ -221,7 +133,7 @@ def test_a_script_that_never_registered_gets_the_checkpoint_signal_itself(site: 
     assert job.report() == control.JobReport(0, "ended", False, -1)
 
 
-def test_slurms_end_of_a_job_is_not_doubled(site: Site) -> None:
+def test_slurms_end_of_a_job_is_not_doubled(site: Any) -> None:
     """Slurm sends SIGCONT and SIGTERM to every process of a job, so the script has had them."""
     program = (
         "import os, signal, time; signal.signal(15, lambda *_: os.write(1, b'TERM\\n')); os.write(1, b'up\\n');"
@@ -242,24 +154,24 @@ def test_slurms_end_of_a_job_is_not_doubled(site: Site) -> None:
 # preemption
 
 
-def test_preempted_and_resumed_ends_as_if_it_never_was(site: Site) -> None:
+def test_preempted_and_resumed_ends_as_if_it_never_was(site: Any) -> None:
     steps = []
     for restart in range(3):
-        job = site.start(TRAIN, restart=restart).preempt()
+        job = site.start(site.train, restart=restart).preempt()
         steps.append(job.report().step)
         began = time.monotonic()
         assert job.send(signal.SIGTERM).end() == 99
         assert time.monotonic() - began < 1
         assert f"run {restart} saved step {steps[-1]} and waits for the requeue" in job.log.read_text()
-    last = site.start(TRAIN, restart=3)
+    last = site.start(site.train, restart=3)
     assert last.end() == 0
     assert f"run 3 resumes from step {steps[-1]}" in last.log.read_text()
     assert sorted(set(steps)) == steps
-    assert (site.folder / "result").read_text() == trained()
+    assert (site.folder / "result").read_text() == site.trained()
 
 
-def test_without_a_requeue_it_goes_on_by_itself(site: Site) -> None:
-    job = site.start(TRAIN, TIRESIAS_PARK_TIMEOUT="0.3").preempt()
+def test_without_a_requeue_it_goes_on_by_itself(site: Any) -> None:
+    job = site.start(site.train, TIRESIAS_PARK_TIMEOUT="0.3").preempt()
     assert job.end() == 0
     words = re.search(
         r"no requeue came in 0.3 s: the script runs again, from step (\d+)\n.*run 0 resumes from step (\d+)",
@@ -268,19 +180,19 @@ def test_without_a_requeue_it_goes_on_by_itself(site: Site) -> None:
     assert words
     assert words[1] == words[2]
     assert not control.stop_file(site.control(), 0).exists()
-    assert (site.folder / "result").read_text() == trained()
+    assert (site.folder / "result").read_text() == site.trained()
 
 
-def test_a_signal_on_the_way_to_the_training_loop_is_kept(site: Site) -> None:
+def test_a_signal_on_the_way_to_the_training_loop_is_kept(site: Any) -> None:
     """A job whose program could save in an earlier run is not killed by a signal that comes while it loads."""
-    site.start(TRAIN).preempt().send(signal.SIGTERM).end()
-    job = site.start(f"echo up; sleep 0.5; {TRAIN}", restart=1).until_logged("up").send(signal.SIGUSR2)
+    site.start(site.train).preempt().send(signal.SIGTERM).end()
+    job = site.start(f"echo up; sleep 0.5; {site.train}", restart=1).until_logged("up").send(signal.SIGUSR2)
     job.until(lambda report: report.state == "parked")
     assert job.send(signal.SIGTERM).end() == 99
 
 
-def test_more_signals_change_nothing(site: Site) -> None:
-    job = site.start(TRAIN).until(lambda report: report.ready)
+def test_more_signals_change_nothing(site: Any) -> None:
+    job = site.start(site.train).until(lambda report: report.ready)
     for _ in range(20):
         job.send(signal.SIGUSR2)
     job.until(lambda report: report.state == "parked").send(signal.SIGUSR2).send(signal.SIGUSR1)
@@ -288,24 +200,24 @@ def test_more_signals_change_nothing(site: Site) -> None:
     assert job.log.read_text().count("asked to make room") == 1
 
 
-def test_the_rest_of_the_script_is_not_run(site: Site) -> None:
+def test_the_rest_of_the_script_is_not_run(site: Any) -> None:
     """`train; evaluate`: evaluating half a model is no use, and the next run does it all again. Background processes end too."""
-    job = site.start(f"sleep 1000 & echo $!; {TRAIN}; sleep 1000; touch evaluated").preempt()
+    job = site.start(f"sleep 1000 & echo $!; {site.train}; sleep 1000; touch evaluated").preempt()
     assert job.send(signal.SIGTERM).end() == 99
     assert not (site.folder / "evaluated").exists()
     sleeper = Path(f"/proc/{job.log.read_text().split()[0]}/stat")
     assert not sleeper.exists() or ") Z " in sleeper.read_text()
 
 
-def test_a_launcher_may_hide_the_exit_code(site: Site) -> None:
+def test_a_launcher_may_hide_the_exit_code(site: Any) -> None:
     """torchrun ends with 1 when its workers end with 99."""
-    job = site.start(f"{TRAIN} || exit 1").preempt()
+    job = site.start(f"{site.train} || exit 1").preempt()
     assert job.send(signal.SIGTERM).end() == 99
 
 
-def test_a_script_that_fails_while_it_is_asked_to_save_has_failed(site: Site) -> None:
+def test_a_script_that_fails_while_it_is_asked_to_save_has_failed(site: Any) -> None:
     job = site.start(
-        f"{TRAIN} & program=$!; trap 'kill -9 $program; exit 6' USR1; echo up; wait $program; sleep 0.2; exit 6"
+        f"{site.train} & program=$!; trap 'kill -9 $program; exit 6' USR1; echo up; wait $program; sleep 0.2; exit 6"
     )
     job.until(lambda report: report.ready)
     program = next(int(name.split("-")[-2]) for name in ranks.names(site.control() / control.RANKS))
@@ -316,7 +228,7 @@ def test_a_script_that_fails_while_it_is_asked_to_save_has_failed(site: Site) ->
     assert job.report().state == "ended"
 
 
-def test_a_program_that_leaves_without_a_checkpoint_is_not_parked(site: Site) -> None:
+def test_a_program_that_leaves_without_a_checkpoint_is_not_parked(site: Any) -> None:
     code = (
         "import sys, time; from tiresias.checkpoint import Checkpointer; c = Checkpointer.from_env();"
         "exec('while not c.should_stop(1): time.sleep(0.01)'); c.exit_for_requeue()"
@@ -331,34 +243,34 @@ def test_a_program_that_leaves_without_a_checkpoint_is_not_parked(site: Site) ->
     assert job.report().state == "ended"
 
 
-def test_the_next_run_falls_back_when_the_newest_is_damaged(site: Site) -> None:
-    first = site.start(TRAIN).preempt()
+def test_the_next_run_falls_back_when_the_newest_is_damaged(site: Any) -> None:
+    first = site.start(site.train).preempt()
     first.send(signal.SIGTERM).end()
-    second = site.start(TRAIN, restart=1).preempt()
+    second = site.start(site.train, restart=1).preempt()
     second.send(signal.SIGTERM).end()
     store = Store(site.folder / "checkpoints" / "7")
     newest, older = store.steps()
     (store.path(newest) / "rank-0.json").write_text("{}")
-    third = site.start(TRAIN, restart=2)
+    third = site.start(site.train, restart=2)
     assert third.end() == 0
     assert f"run 2 resumes from step {older}" in third.log.read_text()
-    assert (site.folder / "result").read_text() == trained()
+    assert (site.folder / "result").read_text() == site.trained()
 
 
 # a place that is not as it should be
 
 
-def test_a_control_root_that_cannot_be_used_costs_no_job(site: Site) -> None:
+def test_a_control_root_that_cannot_be_used_costs_no_job(site: Any) -> None:
     (site.folder / "file").write_text("")
     site.roots["TIRESIAS_CONTROL_ROOT"] = str(site.folder / "file")
-    job = site.start(TRAIN)
+    job = site.start(site.train)
     assert job.end() == 0
-    assert (site.folder / "result").read_text() == trained()
+    assert (site.folder / "result").read_text() == site.trained()
     assert job.log.read_text().count("this job will not be preempted") == 1
 
 
 @pytest.mark.parametrize("what", ["link", "file"])
-def test_a_control_folder_of_someone_else_is_refused(site: Site, what: str) -> None:
+def test_a_control_folder_of_someone_else_is_refused(site: Any, what: str) -> None:
     mine = site.control().parent
     mine.parent.mkdir()
     (site.folder / "elsewhere").mkdir()
@@ -370,19 +282,19 @@ def test_a_control_folder_of_someone_else_is_refused(site: Site, what: str) -> N
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs two users")
-def test_a_folder_that_another_user_made_first_is_refused(site: Site) -> None:
+def test_a_folder_that_another_user_made_first_is_refused(site: Any) -> None:
     for path in (site.control().parent, site.folder / "checkpoints" / "7"):
         path.mkdir(parents=True)
         os.chown(path, 12345, 12345)
-    job = site.start(TRAIN, restart=1)
+    job = site.start(site.train, restart=1)
     assert job.end() == 0
     assert job.log.read_text().count("is not a folder of yours") == 2
-    assert (site.folder / "result").read_text() == trained()
+    assert (site.folder / "result").read_text() == site.trained()
 
 
-def test_an_older_job_with_the_same_id_is_not_resumed(site: Site) -> None:
-    site.start(TRAIN).preempt().send(signal.SIGTERM).end()
-    job = site.start(TRAIN)
+def test_an_older_job_with_the_same_id_is_not_resumed(site: Any) -> None:
+    site.start(site.train).preempt().send(signal.SIGTERM).end()
+    job = site.start(site.train)
     assert job.end() == 0
     assert "run 0 starts from the beginning" in job.log.read_text().split("left by an older job", 1)[1]
     assert Store(site.folder / "checkpoints" / "7.1").steps()

@@ -1,0 +1,107 @@
+"""A site for one test: roots on a temporary disk and jobs run by hand as slurmd would, with Slurm's variables and signals."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tiresias.checkpoint import control
+from tiresias.wrappers import batch_script, tsbatch
+
+PYTHON = shlex.quote(sys.executable)
+PROGRAM = shlex.quote(str(Path(__file__).with_name("training.py")))
+STEPS, PACE = 300, 0.005
+
+
+class Site:
+    """A control root, a checkpoint root, and jobs run by hand as slurmd would. train: the command of a training program."""
+
+    train = f"{PYTHON} {PROGRAM} {STEPS} {PACE} result"
+
+    @staticmethod
+    def trained(steps: int = STEPS) -> str:
+        """What that program writes to `result` when nothing was lost."""
+        number = 1
+        for step in range(1, steps + 1):
+            number = (number * 6364136223846793005 + step) % 2**61
+        return f"{steps} {number}"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.roots = {
+            "TIRESIAS_CONTROL_ROOT": str(folder / "control"),
+            "TIRESIAS_CHECKPOINT_ROOT": str(folder / "checkpoints"),
+        }
+        self.started: list[Job] = []
+
+    def start(self, script: str, *arguments: str, restart: int = 0, job: str = "7", **env: str) -> Job:
+        self.started.append(Job(self, f"#!/bin/bash\n{script}\n", arguments, restart, job, env))
+        return self.started[-1]
+
+    def control(self, job: str = "7") -> Path:
+        return control.job_folder(self.folder / "control", os.getuid(), job)
+
+
+class Job:
+    """One run of a job."""
+
+    def __init__(
+        self, site: Site, script: str, arguments: tuple[str, ...], restart: int, job: str, env: dict[str, str]
+    ) -> None:
+        self.site, self.id, self.restart = site, job, restart
+        path = site.folder / f"slurm_script-{restart}"
+        path.write_bytes(batch_script.compose(script.encode(), sys.executable, str(tsbatch.LIBRARY), site.roots | env))
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("TIRESIAS_", "SLURM_"))}
+        slurm = {"SLURM_JOB_ID": job} | ({"SLURM_RESTART_COUNT": str(restart)} if restart else {})
+        self.log = site.folder / f"log-{restart}"
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                ["/bin/sh", str(path), *arguments], env={**inherited, **slurm, **env}, cwd=site.folder, stdout=log, stderr=log,
+                stdin=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+
+    def report(self) -> control.JobReport:
+        """What this run says; nothing while an older one's word still stands."""
+        found = control.report(self.site.folder / "control", os.getuid(), self.id)
+        return found if found.restart == self.restart else control.JobReport()
+
+    def until(self, condition: Callable[[control.JobReport], bool]) -> Job:
+        deadline = time.monotonic() + 30
+        while not condition(self.report()):
+            assert time.monotonic() < deadline, f"{self.report()}\n{self.log.read_text()}"
+            time.sleep(0.01)
+        return self
+
+    def until_logged(self, words: str) -> Job:
+        return self.until(lambda report: words in self.log.read_text())
+
+    def preempt(self) -> Job:
+        """Signal it once it is ready; returns when it is parked."""
+        return (
+            self.until(lambda report: report.ready).send(signal.SIGUSR2).until(lambda report: report.state == "parked")
+        )
+
+    def send(self, number: int) -> Job:
+        self.process.send_signal(number)
+        return self
+
+    def end(self) -> int:
+        return self.process.wait(timeout=60)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path)
+    yield site
+    for job in site.started:
+        if job.process.poll() is None:
+            job.process.kill()
+            job.process.wait()

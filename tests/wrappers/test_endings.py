@@ -1,0 +1,141 @@
+"""The time limit, and what a run leaves in the log when it ends: one line for each event."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tiresias.checkpoint import control
+from tiresias.wrappers import limit, outcome, ranks
+
+Site = Any  # conftest.py
+PYTHON = shlex.quote(sys.executable)
+
+
+def limited(seconds: float) -> dict[str, str]:
+    """Slurm's variables of a run that ends in so many seconds."""
+    now = int(time.time())
+    return {"SLURM_JOB_START_TIME": str(now), "SLURM_JOB_END_TIME": str(int(now + seconds))}
+
+
+def test_it_saves_before_its_time_limit(site: Site) -> None:
+    job = site.start(site.train.replace("300", "100000"), **limited(limit.LEAST + 3))
+    job.until(lambda report: report.state == "parked")
+    assert job.report().why == "limit"
+    assert "the time limit is near: told the program to save" in job.log.read_text()
+    assert re.search(r"run 0 saved step \d+ before its time limit", job.log.read_text())
+    assert job.send(signal.SIGTERM).end() == 99
+    last = site.start(site.train, restart=1)
+    last.until_logged(f"run 1 begins; run 0 saved step {job.report().step}")
+
+
+def test_at_its_limit_a_job_asks_for_its_requeue_itself(site: Site) -> None:
+    """Once nobody else has done so. Without scontrol it says so and waits for its end: what is saved stays."""
+    words = {"TIRESIAS_PARK_TIMEOUT": "0.2", "PATH": str(site.folder)} | limited(limit.LEAST + 2)
+    job = site.start(site.train.replace("300", "100000"), **words)
+    job.until_logged("nobody requeued this job, and it cannot do so itself: there is no scontrol here")
+    assert job.report().state == "parked"
+    assert job.send(signal.SIGTERM).end() == 99
+
+
+def test_a_script_that_cannot_save_gets_its_whole_time(site: Site) -> None:
+    job = site.start("sleep 3; echo whole", **limited(5))
+    assert job.end() == 0
+    assert job.log.read_text() == "whole\n"
+
+
+@pytest.mark.parametrize(
+    ("env", "end"),
+    [
+        ({}, float("inf")),
+        ({"SLURM_JOB_START_TIME": "100", "SLURM_JOB_END_TIME": "160"}, 160.0),
+        ({"SLURM_JOB_START_TIME": "100", "SLURM_JOB_END_TIME": str(100 + 365 * 86400)}, float("inf")),
+        ({"SLURM_JOB_START_TIME": "100", "SLURM_JOB_END_TIME": "-5"}, float("inf")),
+        ({"SLURM_JOB_START_TIME": "100", "SLURM_JOB_END_TIME": "x"}, float("inf")),
+    ],
+)
+def test_the_end_that_slurm_tells(env: dict[str, str], end: float) -> None:
+    assert limit.end_time(env) == end
+
+
+@pytest.mark.parametrize(
+    ("length", "save", "seconds"),
+    [(60, None, 30), (1200, None, 120), (86400, None, 300), (86400, 5.0, 75), (86400, 600.0, 1860), (1200, 600.0, 600)],
+)
+def test_how_long_before_the_end(length: float, save: float | None, seconds: float) -> None:
+    """A known save makes it exact; it never takes more than half of the time."""
+    assert limit.lead(length, save) == seconds
+
+
+def test_a_run_that_was_cut_off_is_told_of(site: Site) -> None:
+    """A node that failed: nobody had a moment for a word."""
+    job = site.start(site.train).until(lambda report: report.ready)
+    for name in ranks.names(site.control() / control.RANKS):
+        os.kill(int(name.split("-")[-2]), signal.SIGKILL)
+    job.process.kill()
+    job.end()
+    last = site.start(site.train, restart=1)
+    assert last.end() == 0
+    assert "run 1 begins; run 0 was cut off before it could save" in last.log.read_text()
+    assert (site.folder / "result").read_text() == site.trained()
+
+
+def test_a_rank_that_is_killed_ends_the_job_with_a_line(site: Site) -> None:
+    """As the kernel does when memory runs out."""
+    job = site.start(f"exec {site.train}").until(lambda report: report.ready)
+    os.kill(int(ranks.names(site.control() / control.RANKS)[0].split("-")[-2]), signal.SIGKILL)
+    assert job.end() == 137
+    line = "run 0 ended with exit code 137: a process was killed, as the kernel does when memory runs out; there is no checkpoint"
+    assert line in job.log.read_text()
+    assert job.report().state == "ended"
+
+
+def test_what_the_next_run_does_again(site: Site) -> None:
+    """It saved at step 20 and was killed at step 49, about which it had said a word."""
+    program = (
+        "import os; from tiresias.checkpoint import Checkpointer; c = Checkpointer.from_env(); f = c.restore()\n"
+        "c.should_stop(f.step if f else 0)\nif not f: c.save(20, {}); os.kill(os.getpid(), 9)"
+    )
+    script = f"exec {PYTHON} -c {shlex.quote(program)}"
+    assert site.start(script).end() == 137
+    said = control.read(site.control() / control.PROGRAM, os.getuid())
+    control.write(site.control(), control.PROGRAM, said | {"at": 49})
+    job = site.start(script, restart=1)
+    assert job.end() == 0
+    found = job.report()
+    assert (found.resumed, found.redone) == (20, 29)
+    assert found.restore is not None
+    assert 0 < found.restore < 60
+
+
+@pytest.mark.parametrize(
+    ("code", "terminated", "words"),
+    [
+        (1, False, "exit code 1"),
+        (139, False, "SIGSEGV"),
+        (143, True, "Slurm sent SIGTERM"),
+        (255, False, "exit code 255"),
+    ],
+)
+def test_the_words_of_an_end(code: int, terminated: bool, words: str) -> None:
+    assert words in outcome.words(code, terminated)
+
+
+def test_out_of_memory_is_read_where_slurm_keeps_jobs_in_cgroups(tmp_path: Path) -> None:
+    job = tmp_path / "system.slice/slurmstepd.scope/job_7"
+    job.mkdir(parents=True)
+    (job / "memory.events").write_text("low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0\n")
+    own = tmp_path / "cgroup"
+    own.write_text("0::/system.slice/slurmstepd.scope/job_7/step_batch/user/task_0\n")
+    assert outcome.out_of_memory(own, tmp_path) == 2
+    own.write_text("0::/user.slice\n")
+    assert outcome.out_of_memory(own, tmp_path) == 0
+    assert outcome.out_of_memory(tmp_path / "none", tmp_path) == 0
