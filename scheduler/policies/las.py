@@ -22,6 +22,7 @@ from tiresias.scheduler.policy import Policy, Rows
 
 # Moments that are worked out from service are compared in milliseconds: below that they are rounding errors.
 _DIGITS = 3
+_WAITING, _RUNNING = int(State.WAITING), int(State.RUNNING)  # plain numbers compare faster
 
 
 class Las(Policy):
@@ -46,7 +47,7 @@ class Las(Policy):
             return False
         low = config.queue_of(jobs.attained) > 0
         late = jobs.waited + SERVICE_TOLERANCE >= _patience(jobs, config)
-        return (jobs.state == State.WAITING) & low & late
+        return (jobs.state == _WAITING) & low & late
 
     def settled(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """A job that sank at this moment stands last now and first as soon as it goes on."""
@@ -59,10 +60,10 @@ class Las(Policy):
         """When the job sinks, or is promoted."""
         queue = config.queue_of(jobs.attained)
         limit = pick((*config.thresholds, math.inf), queue)
-        sinks = where(jobs.state == State.RUNNING, now + (limit - jobs.attained) / jobs.gpus, math.inf)
+        sinks = where(jobs.state == _RUNNING, now + (limit - jobs.attained) / jobs.gpus, math.inf)
         if not config.promotes:
             return sinks
-        rises = (jobs.state == State.WAITING) & (queue > 0)
+        rises = (jobs.state == _WAITING) & (queue > 0)
         return smaller(sinks, where(rises, now + _patience(jobs, config) - jobs.waited, math.inf))
 
 
@@ -87,7 +88,7 @@ def _above(jobs: Rows, config: PolicyConfig, queue: Values) -> Values:
 def _place(jobs: Rows, now: float, config: PolicyConfig, queue: Values, promoted: Values) -> _Place:
     """Both follow from the service above the queue's lower limit, as nothing else happens while a job runs."""
     above = _above(jobs, config, queue)
-    stopped = where(jobs.state == State.WAITING, known(jobs.preempted, now), now)
+    stopped = where(jobs.state == _WAITING, known(jobs.preempted, now), now)
     sank = rounded(stopped - above / jobs.gpus, _DIGITS)
     entered = where(queue > 0, sank, _arrived(jobs, now) if config.promotes else jobs.submit)
     settled = above > SERVICE_TOLERANCE
@@ -104,8 +105,8 @@ def _arrived(jobs: Rows, now: float) -> Values:
 
 def _running_first(jobs: Rows, queue: Values, place: _Place) -> tuple[Values, ...]:
     entered, settled = place
-    waits = jobs.state == State.WAITING
-    runs = (jobs.state != State.WAITING) & (settled | (queue == 0))
+    waits = jobs.state == _WAITING
+    runs = (jobs.state != _WAITING) & (settled | (queue == 0))
     back = waits & settled & (jobs.preempted == jobs.preempted)  # nan: never preempted
     newest = -known(jobs.preempted, -math.inf)
     since = larger(known(jobs.last_start, math.inf), entered)
