@@ -236,7 +236,7 @@ USUAL = [
     "", "None", "nan", "inf", "-1", "0", "1", "8", "1e15", "2017-10-07 01:12:09", "0001-01-01T00:00:00+23:59", "COMPLETED",
     "gres/gpu=4", "gres/gpu:a=9", "12_3", "12_[1-4]", "12+1", "12.batch",
 ]  # fmt: skip
-CELLS = st.one_of(st.sampled_from(USUAL), TEXTS)
+CELLS = st.one_of(st.sampled_from(USUAL), TEXTS.map(lambda text: text.replace("\0", "")))  # Python 3.10 writes no NUL
 
 
 @given(data=st.data(), format=st.sampled_from(sorted(set(FORMATS) - {"philly", "sacct-json"})))
