@@ -25,13 +25,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tiresias.simulator import arguments, output, plots, report, sensitivity
+from tiresias.errors import UsageError
+from tiresias.simulator import arguments, output, plots, report, reproduce, sensitivity
 from tiresias.simulator.arguments import configure as configure
 from tiresias.simulator.experiment import Run, Setup, run_experiments, whole, without_course
 
 
 def run(args: argparse.Namespace) -> int:
     output.check(file for file in (args.json, args.jobs_out, args.series) if file)
+    if args.reproduce_paper:
+        return _reproduce(args)
     if args.plot:
         plots.check(args.plot)
     return _sensitivity(args) if args.sensitivity else _compare(args)
@@ -48,6 +51,7 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _sensitivity(args: argparse.Namespace) -> int:
+    _refuse(args, "--sensitivity", "jobs_out", "series")
     setup = _setup(args)
     found = sensitivity.measure(setup, args.sensitivity, args.policy or sensitivity.POLICIES, args.threshold)
     files: dict[Path, output.Content] = {}
@@ -58,6 +62,24 @@ def _sensitivity(args: argparse.Namespace) -> int:
     output.write(files)
     _print(report.headline(setup), *sensitivity.tables(found))
     return 0
+
+
+def _reproduce(args: argparse.Namespace) -> int:
+    _refuse(args, "--reproduce-paper", "trace", "policy", "nodes", "gpus_per_node", "jobs_out", "series", "plot")
+    found = reproduce.reproduce(args.traces, args.in_queue_order)
+    if args.json:
+        output.write({args.json: report.as_text(reproduce.as_json(found))})
+    _print(
+        f"The paper's numbers and ours; the trace: {found.trace}.", *reproduce.tables(found), *reproduce.notes(found)
+    )
+    return 0
+
+
+def _refuse(args: argparse.Namespace, experiment: str, *options: str) -> None:
+    for option in options:
+        if getattr(args, option) is not None:
+            name = "TRACE" if option == "trace" else f"--{option.replace('_', '-')}"
+            raise UsageError(f"{experiment}: {name} has no meaning with it; leave it out")
 
 
 def _setup(args: argparse.Namespace) -> Setup:

@@ -120,5 +120,5 @@ def _rest_table(summaries: Mapping[str, Summary]) -> Table:
 
 def new_table(title: str) -> Table:
     table = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_edge=False)
-    table.add_column("", no_wrap=True)
+    table.add_column("")
     return table

@@ -1,0 +1,226 @@
+"""`tiresias simulate --reproduce-paper`: the paper's numbers beside ours.
+
+Each workload is simulated twice, as it is and as a variant, where the paper leaves something open: the variant of the testbed has
+heavier tails of durations, that of the trace runs on 1,900 GPUs in place of 2,000. The spread between the two is how much of a
+number is ours to choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from rich.table import Table
+
+from tiresias.errors import UsageError
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.distribution import Distribution
+from tiresias.scheduler.elementwise import Values
+from tiresias.scheduler.policies.gittins import Gittins
+from tiresias.simulator.cluster import Cluster
+from tiresias.simulator.experiment import ALL_POLICIES, Experiment, Run, Setup, policy_for, read, run_experiments
+from tiresias.simulator.generators import SHORT, SMALL, paper_testbed, philly_like
+from tiresias.simulator.metrics import queueing
+from tiresias.simulator.paper import COUNTS, EXAMPLE, NUMBERS, WHY, Number
+from tiresias.simulator.report import new_table
+from tiresias.simulator.rules import FREE, Cost, Rules
+from tiresias.simulator.trace import Trace, TraceJob
+
+SEEDS = range(1, 6)
+SHAPES = {"ours": (1.0, 1.0), "variant": (3.0, 0.75)}  # of the durations of short and long jobs
+MEAN_COST = Cost(resume=62.0)  # section 5.2.4: 13,724 s for 221
+TESTBED, BIG, TIGHT = Cluster(15, 4), Cluster(250, 8), Cluster(475, 4)
+HOUR = 3600.0
+TRACE = "philly_full.csv.gz"
+TRACE_JOBS = 111_539
+OFF, OFF_EXAMPLE = 0.1, 1e-6  # from here on a difference is explained; the example of Figure 7 is exact
+
+Key = tuple[str, str, str, int]  # workload, variant, policy, seed
+Measured = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """ours, variant: means over seeds. nan: the policy is not there."""
+
+    number: Number
+    ours: float
+    variant: float
+
+    @property
+    def ratio(self) -> float:
+        return self.ours / self.number.paper
+
+    @property
+    def is_off(self) -> bool:
+        return not abs(self.ratio - 1.0) <= (OFF_EXAMPLE if self.number.workload == EXAMPLE else OFF)
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    trace: str
+    generated: bool
+    comparisons: tuple[Comparison, ...]
+
+    def reasons(self, comparison: Comparison) -> tuple[str, ...]:
+        """Keys of WHY; none for what agrees."""
+        if not comparison.is_off:
+            return ()
+        generated = ("generated",) * (self.generated and comparison.number.workload == "trace")
+        return (*comparison.number.why, *generated)
+
+
+def reproduce(traces: Path | None, in_queue_order: str) -> Reproduction:
+    """`traces`: the folder that may hold TRACE."""
+    config = replace(PolicyConfig.paper(), in_queue_order=in_queue_order)
+    file = _trace_file(traces)
+    trace = read(file, TIGHT.gpus, "auto") if file else philly_like(TRACE_JOBS)
+    experiments = {**_of_trace(trace, config), **_of_testbed(config), **_of_figure_7()}
+    measured = run_experiments({_name(key): each for key, each in experiments.items()}, _measure)
+    table = {key: measured[_name(key)] for key in experiments}
+    comparisons = tuple(
+        Comparison(number, _value(table, number, "ours"), _value(table, number, "variant")) for number in NUMBERS
+    )
+    return Reproduction(TRACE if file else f"generated, as there is no {TRACE}", file is None, comparisons)
+
+
+def _trace_file(traces: Path | None) -> Path | None:
+    if traces and not traces.is_dir():
+        raise UsageError(f"--traces {traces}: is no folder; name the one that holds {TRACE}")
+    file = traces / TRACE if traces else None
+    return file if file and file.exists() else None
+
+
+def _name(key: Key) -> str:
+    workload, variant, policy, seed = key
+    return f"{workload}: {policy}" + f", {variant}" * (variant != "ours") + f", {seed}" * bool(seed)
+
+
+def _policies(*workloads: str) -> list[str]:
+    named = {name: None for each in NUMBERS if each.workload in workloads for name in (each.policy, each.over) if name}
+    return [name for name in named if name in ALL_POLICIES]
+
+
+def _of_trace(trace: Trace, config: PolicyConfig) -> dict[Key, Experiment]:
+    one_hour = replace(config, thresholds=(HOUR,))
+    clusters = {"ours": BIG, "variant": TIGHT}
+    slow_first = sorted(_policies("trace"), key=lambda name: not policy_for(name, trace).drifts)
+    return {
+        ("trace", variant, policy, 0): Setup("", trace, cluster, one_hour).experiment(policy)
+        for policy in slow_first
+        for variant, cluster in clusters.items()
+    }
+
+
+def _of_testbed(config: PolicyConfig) -> dict[Key, Experiment]:
+    workloads = {"testbed": MEAN_COST, "testbed, free": FREE}
+    return {
+        (workload, variant, policy, seed): Setup("", trace, TESTBED, config, cost).experiment(policy)
+        for variant, (short, long) in SHAPES.items()
+        for seed in SEEDS
+        for trace in [paper_testbed(seed=seed, short_shape=short, long_shape=long)]
+        for workload, cost in workloads.items()
+        for policy in _policies(workload)
+    }
+
+
+def _of_figure_7() -> dict[Key, Experiment]:
+    """A decision each unit of time, and services as the distribution that 2D-Gittins knows. Continuous 2D-LAS is a queue for each
+    unit of service."""
+    jobs = Trace.of(
+        TraceJob(str(row), 0.0, gpus, time) for row, (gpus, time) in enumerate(((2, 2.0), (1, 8.0), (2, 6.0)))
+    )
+    config = replace(PolicyConfig.paper(), thresholds=(100.0,), in_queue_order="first_start")
+    continuous = replace(config, thresholds=tuple(map(float, range(1, 20))))
+    known = Distribution(jobs.gpus * jobs.duration)
+    rules = {
+        "SRSF": Rules(policy_for("srsf", jobs), config),
+        "2D-LAS": Rules(policy_for("las", jobs), continuous, interval=1.0),
+        "2D-Gittins, slides' index values": Rules(Gittins(_index_of_the_slides), config, interval=1.0),
+        "2D-Gittins, printed formula": Rules(Gittins(lambda attained, _: known.best(attained)), config, interval=1.0),
+    }
+    return {(EXAMPLE, "ours", name, 0): Experiment(jobs, Cluster(1, 2), each) for name, each in rules.items()}
+
+
+def _index_of_the_slides(attained: Values, quantum: Values) -> Values:
+    """Appendix C, Figure 20."""
+    return np.select([attained < 4, attained < 8], [0.25, 0.2], 0.125)[()]
+
+
+def _measure(experiment: Experiment, run: Run) -> dict[str, float]:
+    trace, outcome = experiment.trace, run.outcome
+    delay = queueing(trace, outcome)
+    median, p95 = np.percentile(delay, (50, 95)).tolist()
+    bin_1 = (trace.gpus <= SMALL) & (trace.duration < SHORT)
+    return {
+        **run.summary, "median_queueing": median, "p95_queueing": p95,
+        "small_short_jct": float(outcome.jct[bin_1].mean()) if bin_1.any() else 0.0,
+        "lost_seconds": run.summary["preemptions"] * sum(experiment.rules.cost),
+    }  # fmt: skip
+
+
+def _value(table: Mapping[Key, Measured], number: Number, variant: str) -> float:
+    """The mean over seeds; nan where nothing was measured."""
+    seeds = [key[3] for key in table if key[:3] == (number.workload, variant, number.policy)]
+    values = [_of(table, number, variant, number.policy, seed) for seed in seeds]
+    if number.over:
+        values = [
+            value / _of(table, number, variant, number.over, seed) for value, seed in zip(values, seeds, strict=True)
+        ]
+    return float(np.mean(values)) if values else float("nan")
+
+
+def _of(table: Mapping[Key, Measured], number: Number, variant: str, policy: str, seed: int) -> float:
+    return table[number.workload, variant, policy, seed][number.metric]
+
+
+def tables(found: Reproduction) -> list[Table]:
+    sections = list(dict.fromkeys(each.number.section for each in found.comparisons))
+    return [_table(found, section) for section in sections]
+
+
+def _table(found: Reproduction, section: str) -> Table:
+    table = new_table(section)
+    for heading in ("paper", "ours", "ratio", "variant", "why"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    letters = _letters(found)
+    for each in found.comparisons:
+        if each.number.section == section:
+            why = " ".join(letters[reason] for reason in found.reasons(each))
+            numbers = (_written(each, each.number.paper), _written(each, each.ours), _written(each, each.ratio, True))
+            table.add_row(each.number.what, *numbers, _written(each, each.variant), why)
+    return table
+
+
+def notes(found: Reproduction) -> list[str]:
+    return [f"{letter}: {WHY[reason]}" for reason, letter in _letters(found).items()]
+
+
+def _letters(found: Reproduction) -> dict[str, str]:
+    """A letter for each reason that is needed, in the order of the tables."""
+    needed = dict.fromkeys(reason for each in found.comparisons for reason in found.reasons(each))
+    return {reason: chr(ord("a") + place) for place, reason in enumerate(needed)}
+
+
+def _written(comparison: Comparison, value: float, ratio: bool = False) -> str:
+    number = comparison.number
+    if np.isnan(value):
+        return "-"
+    if ratio or number.over or number.workload == EXAMPLE:
+        return f"{value:,.2f}"
+    return f"{value:,.0f}" + " s" * (number.metric not in COUNTS)
+
+
+def as_json(found: Reproduction) -> dict[str, object]:
+    return {"trace": found.trace, "numbers": [_as_json(found, each) for each in found.comparisons]}
+
+
+def _as_json(found: Reproduction, each: Comparison) -> dict[str, object]:
+    number = each.number
+    ours, variant, ratio = (None if np.isnan(value) else value for value in (each.ours, each.variant, each.ratio))
+    return {
+        "section": number.section, "what": number.what, "paper": number.paper, "ours": ours, "ratio": ratio,
+        "variant": variant, "why": [WHY[reason] for reason in found.reasons(each)],
+    }  # fmt: skip
