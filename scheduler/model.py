@@ -83,6 +83,9 @@ class Jobs:
     remaining: Floats | None = (
         None  # seconds of work left, which only the simulator knows, for its clairvoyant baselines
     )
+    preemption_cost: Floats | None = (
+        None  # seconds on its GPUs that a preemption costs a job, as measured; nan: not known
+    )
 
     def __len__(self) -> int:
         return len(self.id)

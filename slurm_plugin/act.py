@@ -1,6 +1,7 @@
 """Carries a plan out: the preemption contract and the start, as two small machines over journaled steps.
 
     preempt:  hold -> signal -> wait -> requeue -> drain     (wait -> unhold when the job cannot save)
+    renew:    the same, of a job that saved by itself because its time limit was near: no preemption
     start:    start -> confirm                               (confirm -> rehold when Slurm does not start it)
 
 A step is journaled before it is done and every step may be done again: after a crash each open intent goes on from
@@ -26,7 +27,8 @@ from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
 from tiresias.slurm_plugin.journal import Decision, Intent, JobRow, Journal
 from tiresias.slurm_plugin.ledger import Avoided, Ledger
 
-PREEMPT, START = "preempt", "start"
+PREEMPT, RENEW, START = "preempt", "renew", "start"
+FIRST_LOOK = 2400.0  # seconds before its limit at which a job's report is read: a save of ten minutes is well inside
 MAX_BACKOFF = 16  # times the first one
 RUNS = ("RUNNING", "SUSPENDED")
 NODES_AT_FAULT = ("ReqNodeNotAvail", "Reservation", "Resources", "NodeDown")  # reasons: another node may do
@@ -69,13 +71,14 @@ class Actor:
                 self._try(self._unpin, row.id, now)
 
     def collect(self, jobs: Iterable[SlurmJob], now: float) -> None:
-        """A job that was left running because it took too long has saved by now: it waits for nothing but the requeue."""
+        """Jobs that wait for nothing but the requeue: they took too long and have saved by now, or saved before their limit."""
         for job in jobs:
-            late = job.state == "RUNNING" and job.id not in self.intents and self._ledger.jobs[job.id].unmovable
-            if late and job.requeue and job.batch:
-                report = self._report(job.id, job.uid)
-                if report.restart == job.restarts and report.state == "parked":
-                    self._begin(job.id, PREEMPT, now)
+            late = bool(self._ledger.jobs[job.id].unmovable)
+            if job.state != "RUNNING" or job.id in self.intents or not (late or _may_save_for_its_limit(job, now)):
+                continue
+            report = self._report(job.id, job.uid) if job.requeue and job.batch else JobReport()
+            if report.restart == job.restarts and report.state == "parked":
+                self._begin(job.id, RENEW if report.why == "limit" else PREEMPT, now)
 
     def let_go(self, now: float) -> None:
         """What was moved to where we do not manage is Slurm's again."""
@@ -133,13 +136,14 @@ class Actor:
     ) -> None:
         row, job = self._ledger.jobs[job_id], self._record(job_id)
         assert job is not None  # the plan was made from these records
-        first = "hold" if kind == PREEMPT else "start"
+        first = "start" if kind == START else "hold"
         intent = Intent(row.key, job_id, job.restarts, kind, first, nodes, beneficiary, began=now, stepped=now)
         self._journal.begin(intent)
         self.intents[job_id] = intent
         where = ", ".join(f"{node}:{gpus}" for node, gpus in nodes)
-        leaves = f"for job {beneficiary}" if beneficiary else "it has saved, though late"
-        self._say(now, job_id, kind, leaves if kind == PREEMPT else f"on {where}")
+        late = "it has saved, though late" if kind == PREEMPT else "it has saved before its time limit"
+        leaves = f"for job {beneficiary}" if beneficiary else late
+        self._say(now, job_id, kind, f"on {where}" if kind == START else leaves)
 
     def _finish(self, intent: Intent, outcome: str, now: float) -> bool:
         self._journal.finish(intent, outcome)
@@ -151,7 +155,7 @@ class Actor:
     def _refused(self, intent: Intent, words: str, now: float) -> None:
         """Slurm said no to one step: that job goes its own way, the hold goes, the others are not concerned."""
         row = self._row(intent)
-        if row and intent.kind == PREEMPT:
+        if row and intent.kind != START:
             if not _is_in_run(self._fresh(intent.id), intent):  # its run is over, and that was all we wanted
                 self._next(intent, "drain", now)
                 return
@@ -185,6 +189,7 @@ class Actor:
         report = self._report(intent.id, job.uid)
         heard = report.restart == intent.restart
         if heard and report.state == "parked":
+            self._ledger.note(self._ledger.jobs[intent.id], intent.restart, save=report.save)
             return self._next(intent, "requeue", now)
         if now - intent.began >= self._config.deadline:
             return self._overdue(intent, report, heard, now)
@@ -214,9 +219,12 @@ class Actor:
             return self._finish(intent, "ended: while it was being preempted", now)
         if job.completing or _is_in_run(job, intent):
             return False
-        row.preemptions += 1
-        row.last_preempted = now
-        self._ledger.save(row)
+        if intent.kind == PREEMPT:
+            row.preemptions += 1
+            row.last_preempted = now
+            self._ledger.save(row)
+        if intent.beneficiary:  # else it had saved before we came
+            self._ledger.note(row, intent.restart, pause=round(now - intent.began, 3))
         return self._finish(intent, f"parked: {now - intent.began:.2f} s after the decision", now)
 
     def _unhold(self, intent: Intent, now: float) -> bool:
@@ -363,6 +371,11 @@ class Actor:
 
     def _say(self, now: float, job_id: str, action: str, why: str) -> None:
         self.news.append(Decision(now, job_id, action, why))
+
+
+def _may_save_for_its_limit(job: SlurmJob, now: float) -> bool:
+    """In the second half of its time: its supervisor takes no more than that (wrappers/limit.py)."""
+    return job.time_limit > 0 and min(job.time_limit / 2, FIRST_LOOK) > job.start_time + job.time_limit - now
 
 
 def _is_in_run(job: SlurmJob | None, intent: Intent) -> bool:

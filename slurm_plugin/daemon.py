@@ -69,6 +69,7 @@ class Controller:
         managed = self._ledger.apply(slurm)
         if self._config.mode == "exact":
             self._take_note(managed)
+        self._note_costs(managed)
         snapshot = self._observer.observe(slurm, managed, self._actor.intents)
         plan = decide(snapshot, self._config.policy)
         self._carry_out(plan)
@@ -109,6 +110,14 @@ class Controller:
         self._actor.hold(self._observer.waiting(managed, now), now)
         self._actor.collect(managed, now)
         self._actor.let_go(now)
+
+    def _note_costs(self, managed: list[SlurmJob]) -> None:
+        """What a run says of its start, once it trains."""
+        for job in managed:
+            report = self._observer.reports.known(job)
+            if report:
+                row = self._ledger.jobs[job.id]
+                self._ledger.note(row, job.restarts, restore=report.restore, save=report.save, redone=report.redone)
 
     def _carry_out(self, plan: Plan) -> None:
         self._promote(plan)

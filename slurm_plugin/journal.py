@@ -21,7 +21,7 @@ from typing import Any
 
 from tiresias.errors import TiresiasError
 
-SCHEMA = 1
+SCHEMA = 2
 KEPT_DECISIONS = 100_000
 
 _TABLES = """
@@ -33,7 +33,8 @@ create table job (
 ) without rowid;
 create index live on job (ended, id);
 create table run (
-  key text, restart integer, start real, end real, gpus integer, nodes text, primary key (key, restart)
+  key text, restart integer, start real, end real, gpus integer, nodes text, restore real, save real, pause real, redone integer,
+  primary key (key, restart)
 ) without rowid;
 create table intent (
   seq integer primary key, key text, id text, restart integer, kind text, step text, nodes text, beneficiary text,
@@ -43,6 +44,13 @@ create index unfinished on intent (outcome) where outcome = '';
 create table decision (seq integer primary key, time real, id text, action text, why text);
 create index by_job on decision (id, seq);
 """
+
+
+_UPGRADES = {  # what leads from a schema to the next one
+    1: "".join(
+        f"alter table run add column {one};" for one in ("restore real", "save real", "pause real", "redone integer")
+    ),
+}
 
 
 class StateError(TiresiasError):
@@ -73,7 +81,11 @@ class JobRow:
 
 @dataclass(slots=True)
 class RunRow:
-    """One run of a job. end: 0 while it runs."""
+    """One run of a job. end: 0 while it runs.
+
+    What it cost, None where it is not known: restore: seconds from its start to its first step, start-up and restore; save: seconds
+    of its newest save; pause: seconds from the checkpoint signal to free GPUs; redone: steps of the run before done again.
+    """
 
     key: str
     restart: int
@@ -81,6 +93,10 @@ class RunRow:
     end: float
     gpus: int
     nodes: str
+    restore: float | None = None
+    save: float | None = None
+    pause: float | None = None
+    redone: int | None = None
 
 
 @dataclass(slots=True)
@@ -256,6 +272,10 @@ def _check(db: sqlite3.Connection, path: Path) -> None:
     if found and int(found[0]) > SCHEMA:
         raise StateError(
             f"state database {path}: written by a newer version (schema {found[0]}, ours {SCHEMA}); upgrade first"
+        )
+    for schema in range(int(found[0]) if found else SCHEMA, SCHEMA):
+        db.executescript(
+            f"begin;{_UPGRADES[schema]} update meta set value = '{schema + 1}' where name = 'schema'; commit;"
         )
 
 

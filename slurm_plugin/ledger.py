@@ -7,6 +7,7 @@ is written only where something changed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
@@ -33,6 +34,9 @@ class Ledger:
         self.runs: dict[str, dict[int, RunRow]] = {row.key: {} for row in self.jobs.values()}
         for run in journal.live_runs():
             self.runs[run.key][run.restart] = run
+        self.costs = {
+            row.id: self._cost(row) for row in self.jobs.values()
+        }  # seconds a preemption costs; nan: not known
 
     def manages(self, job: SlurmJob) -> bool:
         """GPU jobs of the managed partitions. A job that may also run elsewhere or has nodes reserved is Slurm's, and het jobs
@@ -82,6 +86,28 @@ class Ledger:
 
     def runs_of(self, row: JobRow) -> list[RunRow]:
         return list(self.runs[row.key].values())
+
+    def note(
+        self, row: JobRow, restart: int, *, restore: float | None = None, save: float | None = None,
+        pause: float | None = None, redone: int | None = None,
+    ) -> None:  # fmt: skip
+        """What a run has cost; None leaves what is known."""
+        run = self.runs[row.key].get(restart)
+        told = {"restore": restore, "save": save, "pause": pause, "redone": redone}
+        news = {name: value for name, value in told.items() if value is not None and getattr(run, name, None) != value}
+        if run is None or not news:
+            return
+        for name, value in news.items():
+            setattr(run, name, value)
+        self._journal.save_run(run)
+        self.costs[row.id] = self._cost(row)
+
+    def _cost(self, row: JobRow) -> float:
+        """GPUs held without progress: from the signal until they are free (else: the save), and from a start to the first step."""
+        runs = [run for _, run in sorted(self.runs[row.key].items(), reverse=True)]
+        stops = [one for run in runs if (one := run.save if run.pause is None else run.pause) is not None]
+        starts = [run.restore for run in runs if run.restore is not None]
+        return stops[0] + starts[0] if stops and starts else math.nan
 
     def _is_another(self, row: JobRow, job: SlurmJob) -> bool:
         """Slurm gave the id to a new job: fewer restarts than we saw, or a first run that was submitted at another time."""
@@ -141,6 +167,7 @@ class Ledger:
         self.save(row)
         del self.jobs[row.id], self.runs[row.key]
         self.avoids.pop(row.id, None)
+        self.costs.pop(row.id, None)
 
 
 def _wishes(job: SlurmJob) -> tuple[int, int, str]:

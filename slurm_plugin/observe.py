@@ -33,8 +33,7 @@ class Reports:
     _others: dict[str, control.JobReport] = field(default_factory=dict)  # of this cycle
 
     def of(self, job: SlurmJob) -> control.JobReport:
-        known = self._ready.get(job.id)
-        if known and known.restart == job.restarts:
+        if known := self.known(job):
             return known
         if job.id not in self._others:
             self._others[job.id] = self.fresh(job.id, job.uid)
@@ -42,6 +41,11 @@ class Reports:
         if found.ready and found.restart == job.restarts:
             self._ready[job.id] = found
         return found
+
+    def known(self, job: SlurmJob) -> control.JobReport | None:
+        """What this run said when it was ready, where that was read."""
+        found = self._ready.get(job.id)
+        return found if found and found.restart == job.restarts else None
 
     def fresh(self, job_id: str, uid: int) -> control.JobReport:
         return control.report(self.root, uid, job_id)
@@ -170,6 +174,7 @@ class Observer:
             request=tuple(
                 _request(job, row, self._avoided(job, now, gpus)) for job, row in zip(shown, rows, strict=True)
             ),
+            preemption_cost=np.array([self._ledger.costs.get(job.id, np.nan) for job in shown], dtype=float),
         )
 
     def _start(self, row: JobRow, first: bool) -> float:
@@ -192,7 +197,7 @@ def _cleaned_up_soon(job: SlurmJob, now: float) -> bool:
 def _state(job: SlurmJob, intent: Intent | None) -> State:
     if intent and intent.kind == "start":
         return State.RUNNING  # released: its GPUs are promised
-    if job.completing or (intent and intent.kind == "preempt" and job.state == "RUNNING"):
+    if job.completing or (intent and job.state == "RUNNING"):  # preempted, or parked for its time limit
         return State.LEAVING
     return State.RUNNING if job.state in ("RUNNING", "SUSPENDED") else State.WAITING
 

@@ -102,6 +102,10 @@ class Publisher:
                     "end": run.end,
                     "gpus": run.gpus,
                     "nodes": run.nodes.split(","),
+                    "restore": run.restore,
+                    "save": run.save,
+                    "pause": run.pause,
+                    "redone": run.redone,
                 }
                 for run in runs
             ],
@@ -135,6 +139,7 @@ def _jobs(newest: Publication) -> list[dict[str, Any]]:
     columns = (
         order, jobs.state[order], plan.queue[order], plan.rank[order], jobs.attained[order].round(3),
         jobs.ran[order].round(3), jobs.waited[order].round(3), jobs.submit[order], jobs.movable[order],
+        np.full(len(jobs), np.nan) if jobs.preemption_cost is None else jobs.preemption_cost[order],
     )  # fmt: skip
     return [
         _job(newest, record_of[jobs.id[row[0]]], *row) for row in zip(*(one.tolist() for one in columns), strict=True)
@@ -143,7 +148,7 @@ def _jobs(newest: Publication) -> list[dict[str, Any]]:
 
 def _job(
     newest: Publication, job: SlurmJob, row: int, state: int, queue: int, rank: int, attained: float, ran: float,
-    waited: float, submit: float, movable: bool,
+    waited: float, submit: float, movable: bool, cost: float,
 ) -> dict[str, Any]:  # fmt: skip
     known, unmovable = newest.rows.get(job.id), newest.unmovable.get(job.id, "")
     why = reason(newest.plan, newest.snapshot, row)
@@ -153,7 +158,8 @@ def _job(
         "submit_time": submit, "start_time": job.start_time if job.shares else 0,
         "nodes": [[share.node, share.gpus] for share in job.shares], "restarts": job.restarts,
         "preemptions": known.preemptions if known else 0, "preemptable": movable, "step": newest.steps.get(job.id, -1),
-        "phase": newest.phases.get(job.id, ""), "why": f"{why}; {unmovable}" if unmovable else why,
+        "phase": newest.phases.get(job.id, ""), "preemption_cost": None if cost != cost else round(cost, 3),
+        "why": f"{why}; {unmovable}" if unmovable else why,
     }  # fmt: skip
 
 

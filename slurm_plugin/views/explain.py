@@ -20,6 +20,10 @@ _RUNS = (
     Column("ran", 7, right=True),
     Column("GPUs", 4, right=True),
     Column("service", 12, right=True),
+    Column("ready", 7, right=True, needs=100),  # from the start to the first step
+    Column("save", 7, right=True, needs=100),
+    Column("pause", 7, right=True, needs=100),  # from the signal to free GPUs
+    Column("redone", 6, right=True, needs=100),
     Column("where", 10, share=1),
 )
 _LABEL = 14
@@ -67,6 +71,10 @@ def _facts(job: PublishedJob, now: float) -> list[tuple[str, str]]:
         facts.append(("preemptable", "yes" if job.get("preemptable") else "not now"))
     if job.get("step", -1) >= 0:
         facts.append(("checkpoint", f"step {job['step']}"))
+    if (cost := job.get("preemption_cost")) is not None:
+        facts.append(
+            ("a preemption", f"costs {cost:.1f} s on its GPUs, as measured: to save and leave, and to start again")
+        )
     return facts
 
 
@@ -91,6 +99,14 @@ def _run(run: PublishedRun, widths: dict[str, int], now: float) -> Text:
         "ran": duration(ran),
         "GPUs": str(run["gpus"]),
         "service": service(max(ran, 0.0) * run["gpus"]),
+        "ready": _seconds(run.get("restore")),
+        "save": _seconds(run.get("save")),
+        "pause": _seconds(run.get("pause")),
+        "redone": "" if (redone := run.get("redone")) is None else str(redone),
         "where": " ".join(run["nodes"]),
     }
     return line(_RUNS, widths, {title: (text, "") for title, text in cells.items()})
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}s"

@@ -54,6 +54,7 @@ class PublishedJob(TypedDict, total=False):
     preemptable: bool
     step: int
     phase: str
+    preemption_cost: float | None
     why: str
 
 
@@ -73,7 +74,16 @@ class PublishedDecision(TypedDict):
     why: str
 
 
-class PublishedRun(TypedDict):
+class PublishedCosts(TypedDict, total=False):
+    """Of one run (journal.RunRow says what each is); None: not known."""
+
+    restore: float | None
+    save: float | None
+    pause: float | None
+    redone: int | None
+
+
+class PublishedRun(PublishedCosts):
     restart: int
     start: float
     end: float | None  # None or 0: it still runs

@@ -389,3 +389,49 @@ def test_a_parked_job_that_was_given_up_is_collected(runs: Desk) -> None:
     runs.actor.collect(runs.see(), 1123)
     runs.actor.advance(1123)
     assert (runs.job.restarts, runs.row.preemptions) == (1, 1)
+
+
+# -- the time limit -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("why", "preemptions"), [("limit", 0), ("", 1)])
+def test_a_job_that_parked_near_its_time_limit_is_requeued(runs: Desk, why: str, preemptions: int) -> None:
+    """Its limit of 3600 s is no preemption, so it counts for no cap and no cooldown."""
+    runs.report = JobReport(0, "parked", True, 7, why=why, save=2.5)
+    runs.actor.collect(runs.see(), 2000)
+    assert runs.actor.intents == {}, "far from its limit nobody reads what it says"
+    runs.actor.collect(runs.see(), 4400)
+    assert [intent.kind for intent in runs.actor.intents.values()] == ["renew" if why else "preempt"]
+    runs.look(4401)
+    assert (runs.job.state, runs.job.restarts, runs.job.priority) == ("PENDING", 1, 0), (
+        "requeued, and held for its turn"
+    )
+    assert (runs.row.preemptions, bool(runs.row.last_preempted)) == (preemptions, bool(preemptions))
+    assert runs.journal.runs("1@1000")[0].save == 2.5
+    assert any("before its time limit" in line for line in runs.said()) == bool(why)
+
+
+def test_a_job_without_a_limit_is_not_asked(journal: Journal, running: Make) -> None:
+    desk = Desk(journal, running(1000, time_limit=0))
+    desk.report = JobReport(0, "parked", True, 7, why="limit")
+    desk.actor.collect(desk.see(), 10**7)
+    assert desk.actor.intents == {}
+
+
+# -- what it costs ------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_preemption_cost_is_journaled(runs: Desk) -> None:
+    runs.report = JobReport(0, "parked", True, 7, save=1.25)
+    runs.preempt(1100)
+    runs.look(1102.5)
+    (run,) = runs.journal.runs("1@1000")
+    assert (run.save, run.pause) == (1.25, 2.5)
+    runs.begin_life()
+    assert runs.ledger.costs["1"] != runs.ledger.costs["1"], "what a start costs is not known yet"
+    runs.ledger.note(runs.row, 0, restore=30.0, redone=3)
+    assert runs.ledger.costs["1"] == 32.5
+    runs.begin_life()
+    assert runs.ledger.costs["1"] == 32.5
+    (run,) = runs.journal.runs("1@1000")
+    assert (run.restore, run.redone) == (30.0, 3)

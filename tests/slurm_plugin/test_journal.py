@@ -130,3 +130,28 @@ def test_something_that_is_no_database(tmp_path: Path) -> None:
     (tmp_path / "journal.sqlite").write_bytes(b"hello" * 1000)
     with pytest.raises(StateError, match="not a database"):
         Journal(tmp_path)
+
+
+def test_a_journal_of_the_first_schema_is_brought_up(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "journal.sqlite") as old:
+        old.executescript("""
+            create table meta (name text primary key, value text) without rowid;
+            insert into meta values ('schema', '1');
+            create table job (
+              key text primary key, id text, uid integer, submit real, reset real, held integer, pinned integer,
+              preemptions integer, last_preempted real, failures integer, not_before real, unmovable text, min_nodes integer, max_nodes integer,
+              required text, ended integer
+            ) without rowid;
+            create table run (
+              key text, restart integer, start real, end real, gpus integer, nodes text, primary key (key, restart)
+            ) without rowid;
+            insert into run values ('7@1000', 0, 1010.0, 1020.0, 4, 'gpu01:4');
+        """)
+    old.close()
+    journal = Journal(tmp_path)
+    assert journal.runs("7@1000") == [RunRow("7@1000", 0, 1010.0, 1020.0, 4, "gpu01:4")]
+    journal.save_run(RunRow("7@1000", 1, 1030.0, 0.0, 4, "gpu01:4", 12.5, 0.25, 1.5, 3))
+    journal.close()
+    again = Journal(tmp_path)
+    assert again.runs("7@1000")[1] == RunRow("7@1000", 1, 1030.0, 0.0, 4, "gpu01:4", 12.5, 0.25, 1.5, 3)
+    again.close()

@@ -90,3 +90,12 @@ def test_a_requeued_job_rests_before_it_runs_again(
     observer, managed = Observer(Config(), ledger), ledger.apply(slurm)
     assert observer.observe(slurm, managed, {}).jobs.eligible.tolist() == [eligible]
     assert observer.next_settled(managed, time) == (float("inf") if eligible else 1101.0)
+
+
+def test_what_a_preemption_costs_is_shown_to_the_policy(ledger: Ledger, running: Make) -> None:
+    slurm = SlurmSnapshot(1100, (running(1000), running(1000, id="2", raw_id=2)), NODES)
+    managed = ledger.apply(slurm)
+    ledger.note(ledger.jobs["2"], 0, restore=20.0, pause=3.5)
+    cost = Observer(Config(), ledger).observe(slurm, managed, {}).jobs.preemption_cost
+    assert cost is not None
+    assert str(cost.tolist()) == "[nan, 23.5]"

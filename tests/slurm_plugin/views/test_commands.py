@@ -100,6 +100,19 @@ def test_explain(server: ControlServer, tmp_path: Path, status: dict[str, Any]) 
     assert json.loads(tiresias(tmp_path, "explain", "1102", "--json").stdout)["job"]["id"] == "1102"
 
 
+def test_explain_what_a_preemption_costs(tmp_path: Path) -> None:
+    job = {"id": "7", "state": "RUNNING", "submit_time": 1.0, "preemptions": 1, "why": "", "preemption_cost": 14.25}
+    costs = {"restore": 12.5, "save": 0.75, "pause": 1.75, "redone": 3}
+    runs = [{"restart": 0, "start": 1.0, "end": 9.0, "gpus": 4, "nodes": ["gpu01:4"], **costs}]
+    runs.append(runs[0] | {"restart": 1, "end": 0, **dict.fromkeys(costs)})
+    with ControlServer(tmp_path / "control.sock", lambda request: {"job": job, "runs": runs, "decisions": []}):
+        text = tiresias(tmp_path, "explain", "7", COLUMNS="120").stdout
+        narrow = tiresias(tmp_path, "explain", "7", COLUMNS="80").stdout
+    assert "costs 14.2 s on its GPUs" in text
+    assert [word in text for word in ("ready", "12.5s", "0.8s", "1.8s", "redone")] == [True] * 5
+    assert "ready" not in narrow
+
+
 def test_explain_a_hostile_job(server: ControlServer, tmp_path: Path, status: dict[str, Any]) -> None:
     calm = tiresias(tmp_path, "explain", "1102").stdout
     hostile = "\x1b[2J\n[bold]\u202e" + "x" * 1_000_000
