@@ -139,8 +139,8 @@ def test_a_journal_of_the_first_schema_is_brought_up(tmp_path: Path) -> None:
             insert into meta values ('schema', '1');
             create table job (
               key text primary key, id text, uid integer, submit real, reset real, held integer, pinned integer,
-              preemptions integer, last_preempted real, failures integer, not_before real, unmovable text, min_nodes integer, max_nodes integer,
-              required text, ended integer
+              preemptions integer, last_preempted real, failures integer, not_before real, unmovable text,
+              min_nodes integer, max_nodes integer, required text, ended integer
             ) without rowid;
             create table run (
               key text, restart integer, start real, end real, gpus integer, nodes text, primary key (key, restart)
