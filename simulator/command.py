@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
+from rich.table import Table
 
 from tiresias.errors import UsageError
 from tiresias.simulator import arguments, output, plots, report, reproduce, sensitivity
@@ -111,3 +112,5 @@ def _print(*parts: object) -> None:
     console = Console(highlight=False)
     for part in parts:
         console.print(part)
+        if isinstance(part, Table):
+            console.print()
