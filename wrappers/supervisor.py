@@ -79,11 +79,7 @@ class Supervisor:
     def _tell_of_the_run_before(self) -> None:
         before = control.read(self.job.control / control.SUPERVISOR, os.getuid()) if self.job.control else {}
         restart = control.integer(before.get("restart"))
-        if not 0 <= restart < self.job.restart:
-            return
-        if before.get("state") == "parked":
-            say(f"run {self.job.restart} begins; run {restart} saved step {control.integer(before.get('step'))}")
-        elif before.get("state") in ("running", "saving"):
+        if 0 <= restart < self.job.restart and before.get("state") in ("running", "saving"):
             say(
                 f"run {self.job.restart} begins; run {restart} was cut off before it could save (node failure, requeue)"
             )

@@ -5,6 +5,9 @@
 It is srun, exec'd: options, output and exit code are srun's. Only where the environment is not exported (--export, or
 SLURM_EXPORT_ENV from `sbatch --export=NONE`) are the variables added to the list. An allocation that srun makes itself cannot be
 requeued by Slurm, so it is never preempted; one line on standard error says so.
+
+A task that dies ends its step, as with srun --kill-on-bad-exit (whose own word wins, and SLURM_KILL_BAD_EXIT): where one rank ran
+out of memory the others would wait for it until the time limit.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "SLURM_JOB_ID" not in env:
         say("srun outside of a job: Slurm cannot requeue it, so it will not be preempted (tsbatch jobs can be)")
     try:
-        os.execvpe("srun", ["srun", *with_export(words, env)], with_export_env(env))
+        os.execvpe("srun", ["srun", *with_export(words, env)], {"SLURM_KILL_BAD_EXIT": "1"} | with_export_env(env))
     except OSError:
         say("srun is not in PATH: load your site's Slurm module")
         return 127

@@ -1,8 +1,13 @@
-"""A site for one test: roots on a temporary disk and jobs run by hand as slurmd would, with Slurm's variables and signals."""
+"""Two places for jobs.
+
+site: roots on a temporary disk, and jobs run by hand as slurmd would, with Slurm's variables and signals.
+alice: a user of the private cluster, with roots on its shared disk.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -10,21 +15,25 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import CompletedProcess
+from typing import ClassVar
 
 import pytest
 
 from tiresias.checkpoint import control
+from tiresias.sandbox.cluster import Cluster
 from tiresias.wrappers import batch_script, tsbatch
 
 PYTHON = shlex.quote(sys.executable)
-PROGRAM = shlex.quote(str(Path(__file__).with_name("training.py")))
+TRAINING = Path(__file__).with_name("training.py")
+RANKS = Path(__file__).parents[1] / "checkpoint" / "rank_program.py"
 STEPS, PACE = 300, 0.005
 
 
 class Site:
     """A control root, a checkpoint root, and jobs run by hand as slurmd would. train: the command of a training program."""
 
-    train = f"{PYTHON} {PROGRAM} {STEPS} {PACE} result"
+    train = f"{PYTHON} {shlex.quote(str(TRAINING))} {STEPS} {PACE} result"
 
     @staticmethod
     def trained(steps: int = STEPS) -> str:
@@ -105,3 +114,74 @@ def site(tmp_path: Path) -> Iterator[Site]:
         if job.process.poll() is None:
             job.process.kill()
             job.process.wait()
+
+
+class User:
+    """alice, in a folder of her own on the cluster's shared file system."""
+
+    env: ClassVar = {"TIRESIAS_CONTROL_ROOT": "/shared/w/control", "TIRESIAS_CHECKPOINT_ROOT": "/shared/w/checkpoints"}
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.cluster = cluster
+        self.here = f"/shared/w/{name}"
+        self.folder = cluster.shared / "w" / name
+        cluster.run(["mkdir", "-p", *self.env.values(), self.here])
+        cluster.run(["chmod", "1777", *self.env.values(), self.here])
+        for program in (TRAINING, RANKS):
+            (self.folder / program.name).write_bytes(program.read_bytes())
+
+    def run(self, *words: str, input: str = "") -> CompletedProcess[str]:
+        return self.cluster.run(
+            list(words), user="alice", check=False, env=self.env, cwd=self.here, input=input, timeout=60
+        )
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text)
+        (self.folder / name).chmod(0o755)
+
+    def submit(self, *words: str, input: str = "") -> str:
+        done = self.run("tsbatch", "--parsable", *words, input=input)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def squeue(self, job: str, form: str) -> str:
+        return self.run("squeue", "-h", "-j", job, "-o", form).stdout.strip()
+
+    def log(self, name: str) -> str:
+        path = self.folder / name
+        return path.read_text() if path.exists() else ""
+
+    def said(self, job: str) -> str:
+        """What the job's program tells the daemon."""
+        return "".join(path.read_text() for path in self.cluster.shared.glob(f"w/control/*/{job}/program.json"))
+
+    def until(self, condition: Callable[[], bool], state: Callable[[], str]) -> None:
+        deadline = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < deadline, state()
+            time.sleep(0.05)
+
+    def until_logged(self, name: str, words: str) -> None:
+        self.until(lambda: words in self.log(name), lambda: self.log(name) + self.run("squeue").stdout)
+
+    def trains(self, job: str) -> None:
+        self.until(lambda: '"ready": true' in self.said(job), lambda: f"{self.said(job)}{self.run('squeue').stdout}")
+
+    def ask(self, job: str) -> None:
+        """The checkpoint signal, as the controller sends it."""
+        self.cluster.run(["scancel", "--batch", "--signal=USR2", job])
+
+    def requeue(self, job: str) -> None:
+        """As the controller does it: requeue, wait for the end of COMPLETING, make it eligible at once."""
+        self.cluster.run(["scontrol", "requeue", job])
+        self.comes_back(job)
+
+    def comes_back(self, job: str) -> None:
+        """Of a job that was requeued by somebody: once it waits, it need not wait two minutes."""
+        self.until(lambda: "PENDING" in self.squeue(job, "%T"), lambda: self.squeue(job, "%T %r"))
+        self.cluster.run(["scontrol", "update", f"job={job}", "StartTime=now"])
+
+
+@pytest.fixture
+def alice(cluster: Cluster, request: pytest.FixtureRequest) -> User:
+    return User(cluster, re.sub(r"\W", "_", request.node.name))

@@ -34,7 +34,7 @@ def test_it_saves_before_its_time_limit(site: Site) -> None:
     assert re.search(r"run 0 saved step \d+ before its time limit", job.log.read_text())
     assert job.send(signal.SIGTERM).end() == 99
     last = site.start(site.train, restart=1)
-    last.until_logged(f"run 1 begins; run 0 saved step {job.report().step}")
+    last.until_logged(f"run 1 resumes from step {job.report().step}")
 
 
 def test_at_its_limit_a_job_asks_for_its_requeue_itself(site: Site) -> None:

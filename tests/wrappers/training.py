@@ -1,4 +1,7 @@
-"""A training program for the tests: python training.py STEPS SECONDS_PER_STEP RESULT. Its result depends on every step."""
+"""A training program for the tests: python training.py STEPS SECONDS_PER_STEP RESULT [EVERY].
+
+Its result depends on every step. It saves every so many steps, and when it is told to.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,10 @@ def main() -> None:
         time.sleep(float(sys.argv[2]))
         step += 1
         number = (number * 6364136223846793005 + step) % 2**61
-        if checkpointer.should_stop(step):
+        stop = checkpointer.should_stop(step)
+        if stop or (sys.argv[4:] and step % int(sys.argv[4]) == 0):
             checkpointer.save(step, {"number": number})
+        if stop:
             checkpointer.exit_for_requeue()
     Path(sys.argv[3]).write_text(f"{step} {number}")
 

@@ -1,0 +1,144 @@
+"""What befalls jobs on a real Slurm: several steps, containers, requeues by others, the time limit, nodes and ranks that die."""
+
+from __future__ import annotations
+
+import re
+import signal
+from typing import Any
+
+import pytest
+
+from tiresias.checkpoint import Store
+
+pytestmark = pytest.mark.sandbox
+User = Any  # conftest.py
+TRAIN = "python3 training.py 400 0.01 result"
+
+
+def trained(steps: int = 400) -> str:
+    number = 1
+    for step in range(1, steps + 1):
+        number = (number * 6364136223846793005 + step) % 2**61
+    return f"{steps} {number}"
+
+
+def resumes(alice: User, job: str) -> None:
+    """After its requeue it goes on from the step that it saved, to the end."""
+    alice.until_logged("log", "run 1 resumes from step")
+    alice.until(lambda: not alice.squeue(job, "%T") or alice.squeue(job, "%T") == "COMPLETED", lambda: alice.log("log"))
+    saved, resumed = (re.findall(rf"{word} step (\d+)", alice.log("log")) for word in ("run 0 saved", "resumes from"))
+    assert saved == resumed
+    assert alice.log("result") == trained(), alice.log("log")
+
+
+def test_steps_one_after_the_other_and_at_once(alice: User) -> None:
+    """A step before the training, one beside it that knows of nothing, one after it that is not to run yet."""
+    alice.write(
+        "job.sh",
+        "#!/bin/bash\n#SBATCH -N2 -n4 -o log\nsrun -N2 -n2 echo prepared\n"
+        f"srun --exact -N1 -n1 sleep 1000 & srun --exact -N1 -n1 {TRAIN} || exit; kill %1; srun -N1 -n1 echo evaluated\n",
+    )
+    job = alice.submit("job.sh")
+    alice.trains(job)
+    alice.ask(job)
+    alice.until_logged("log", "run 0 saved step")
+    alice.until(lambda: alice.run("squeue", "-h", "-s", "-j", job, "-o", "%i").stdout.split() in ([], [f"{job}.batch"]),
+                lambda: alice.run("squeue", "-s", "-j", job).stdout)  # fmt: skip
+    assert "evaluated" not in alice.log("log")
+    alice.requeue(job)
+    resumes(alice, job)
+    assert alice.log("log").count("evaluated") == 1
+
+
+def test_a_container_with_its_own_processes_and_without_slurm(alice: User) -> None:
+    """Its pids mean nothing outside, so no signal can reach it: the stop file does."""
+    container = (
+        "unshare --user --map-current-user --pid --fork env -i PYTHONPATH=/opt/tiresias/src $(env | grep ^TIRESIAS_)"
+    )
+    inside = f"{container} /usr/bin/{TRAIN}"
+    alice.write("job.sh", f"#!/bin/bash\n#SBATCH -o log\n{inside}\n")
+    job = alice.submit("job.sh")
+    alice.trains(job)
+    alice.ask(job)
+    alice.until_logged("log", "told the program to save (0 processes here)")
+    alice.until_logged("log", "run 0 saved step")
+    alice.requeue(job)
+    resumes(alice, job)
+
+
+def test_a_script_that_requeues_itself(alice: User) -> None:
+    """`--signal=B:USR1@60` with a trap, as many have it: the signal is the script's, the requeue finds what was saved last."""
+    trap = "trap 'echo mine; scontrol requeue $SLURM_JOB_ID' USR1"
+    alice.write("job.sh", f"#!/bin/bash\n#SBATCH -o log\n{trap}\n{TRAIN} 50 & while ! wait; do :; done\n")
+    job = alice.submit("--signal=B:USR1@60", "job.sh")
+    alice.until(lambda: bool(re.search(r'"step": [1-9]', alice.said(job))), lambda: alice.said(job) + alice.log("log"))
+    alice.cluster.run(["scancel", "--batch", "--signal=USR1", job])
+    alice.until_logged("log", "mine")
+    alice.comes_back(job)
+    alice.until_logged("log", "run 1 resumes from step")
+    alice.until_logged("result", trained())
+
+
+def test_a_node_that_fails(alice: User) -> None:
+    """Slurm requeues the job by itself; it goes on from its last checkpoint on another node."""
+    alice.write("job.sh", f"#!/bin/bash\n#SBATCH -o log\n{TRAIN} 20\n")
+    job = alice.submit("job.sh")
+    alice.until(lambda: bool(re.search(r'"step": [1-9]', alice.said(job))), lambda: alice.said(job) + alice.log("log"))
+    node = alice.squeue(job, "%N")
+    for what in (f"slurmstepd: .{job}", f"job0*{job}/slurm_script", "training.py 400"):  # as when the power goes
+        alice.cluster.run(["pkill", "-KILL", "-f", what], check=False)
+    alice.cluster.run(["scontrol", "update", f"nodename={node}", "state=down", "reason=test"])
+    try:
+        alice.comes_back(job)
+        alice.until_logged("log", "run 1 begins; run 0 was cut off before it could save (node failure, requeue)")
+        alice.until_logged("result", trained())
+    finally:
+        alice.cluster.run(
+            ["scontrol", "update", f"nodename={node}", "state=resume"], check=False
+        )  # it may be back already
+    resumed = re.findall(r"run 1 resumes from step (\d+)", alice.log("log"))
+    assert len(resumed) == 1
+    assert int(resumed[0]) % 20 == 0
+
+
+def test_a_rank_that_runs_out_of_memory(alice: User) -> None:
+    """The kernel kills one of four: tsrun ends the others, the job fails with a line that says what is left."""
+    alice.write("job.sh", "#!/bin/bash\n#SBATCH -N2 -n4 -o log\ntsrun python3 rank_program.py 0.01\n")
+    job = alice.submit("job.sh")
+    alice.trains(job)
+    (ranks,) = alice.cluster.shared.glob(f"w/control/*/{job}/ranks")
+    alice.until(lambda: len(list(ranks.iterdir())) == 4, lambda: alice.log("log"))
+    victim = sorted(path.name.split("-")[-2] for path in ranks.iterdir())[-1]
+    alice.cluster.run(["kill", f"-{signal.SIGKILL:d}", victim])
+    alice.until_logged(
+        "log", "run 0 ended with exit code 137: a process was killed, as the kernel does when memory runs out"
+    )
+    assert "there is no checkpoint" in alice.log("log")
+    alice.until(lambda: alice.squeue(job, "%T") in ("FAILED", ""), lambda: alice.squeue(job, "%T"))
+
+
+def test_ranks_that_are_killed_when_the_first_has_left(alice: User) -> None:
+    """tsrun ends a step whose first task leaves with 99; by then all have saved."""
+    alice.write("job.sh", "#!/bin/bash\n#SBATCH -N2 -n4 -o log\ntsrun python3 rank_program.py 0.01\n")
+    job = alice.submit("job.sh")
+    alice.until(lambda: alice.log("log").count("start 0") == 4, lambda: alice.log("log"))
+    alice.ask(job)
+    alice.until_logged("log", "run 0 saved step")
+    alice.requeue(job)
+    (step,) = set(re.findall(r"^stop (\d+)", alice.log("log"), re.MULTILINE))
+    alice.until(lambda: alice.log("log").count(f"start {step} ") == 4, lambda: alice.log("log"))
+
+
+@pytest.mark.slow
+def test_a_time_limit_of_a_minute_and_nobody_who_requeues(alice: User) -> None:
+    """It saves half a minute before its end, waits for a requeue, asks for it itself, and goes on under the same id."""
+    alice.write("job.sh", "#!/bin/bash\n#SBATCH -o log --time=1\npython3 training.py 4000 0.01 result\n")
+    job = alice.submit("job.sh")
+    alice.until_logged("log", "the time limit is near: told the program to save")
+    alice.until_logged("log", "before its time limit and waits for the requeue")
+    alice.until_logged("log", "requeued by itself")
+    alice.comes_back(job)
+    alice.until_logged("log", "run 1 resumes from step")
+    alice.until_logged("result", trained(4000))
+    assert Store(alice.cluster.shared / "w/checkpoints" / job).steps()
+    assert alice.log("log").startswith("tiresias: run 0 starts"), "the log of the first run is gone"
