@@ -22,6 +22,14 @@ MAY_IMPORT = {
 }
 STANDARD_LIBRARY_ONLY = {"wrappers", "checkpoint"}
 EXCEPT = {("checkpoint/command.py", "rich")}  # a view; nothing that runs in a job imports it
+FRAMEWORKS = {  # each adapter is imported by programs that use its framework, and by nothing of ours
+    "checkpoint/adapters/encoding.py": {"numpy", "torch"},
+    "checkpoint/adapters/torch.py": {"numpy", "torch"},
+    "checkpoint/adapters/ddp.py": {"torch"},
+    "checkpoint/adapters/fsdp.py": {"torch"},
+    "checkpoint/adapters/lightning.py": {"lightning"},
+    "checkpoint/adapters/hf.py": {"torch", "transformers"},
+}
 
 
 def imports(file: Path) -> Iterator[str]:
@@ -53,7 +61,13 @@ def test_what_runs_in_jobs_needs_the_standard_library_only(folder: str) -> None:
         where = str(file.relative_to(ROOT))
         for package in {name.partition(".")[0] for name in imports(file)}:
             known = package in sys.stdlib_module_names or package == "tiresias" or (where, package) in EXCEPT
+            known = known or package in FRAMEWORKS.get(where, ())
             assert known, f"{where} imports {package}"
+
+
+def test_only_adapters_import_adapters() -> None:
+    for file in (file for folder in ALL for file in (ROOT / folder).rglob("*.py") if "adapters" not in file.parts):
+        assert not any(name.startswith("tiresias.checkpoint.adapters") for name in imports(file)), file
 
 
 def test_only_the_worker_imports_pyslurm() -> None:

@@ -1,0 +1,69 @@
+"""The Trainer of Hugging Face transformers: save when told to, at the end of a step, and resume there.
+
+    saver = TrainerCheckpoint(Checkpointer.from_env())
+    trainer = Trainer(model, args, callbacks=[saver], ...)
+    trainer.train(resume_from_checkpoint=saver.resume_path(args.output_dir))
+
+The Trainer writes its folder (weights, optimizer, scheduler, generators of each rank, its own state) as it does for `save_steps`;
+the store takes the files over, hashed and committed as one. The Trainer finds its place in the data by itself.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import TrainerCallback
+
+from tiresias.checkpoint import Checkpointer
+from tiresias.checkpoint.adapters import files
+
+
+class TrainerCheckpoint(TrainerCallback):
+    def __init__(self, checkpointer: Checkpointer) -> None:
+        self._checkpointer = checkpointer
+        self._leaving = self._only_ours = False
+
+    def resume_path(self, output_dir: str) -> str | None:
+        """The newest good checkpoint as a folder that the Trainer reads; None: there is none. Every rank calls it, after
+        TrainingArguments have been made. Raises as Checkpointer.restore."""
+        found = self._checkpointer.restore()
+        if found is None:
+            return None
+        folder = Path(output_dir) / "resumed"
+        if self._checkpointer.world.rank == 0:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            files.replace_folder(found.state, folder)
+        _together()
+        return str(folder)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> Any:
+        if self._checkpointer.should_stop(state.global_step) and not _epoch_ends(state):
+            self._leaving, self._only_ours = True, not control.should_save
+            control.should_save = True
+        return control
+
+    def on_save(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        """Commit what has just been written, and leave."""
+        if not self._leaving:
+            return
+        _together()  # each rank has written its generators
+        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        first = self._checkpointer.world.rank == 0
+        self._checkpointer.save(state.global_step, files.pack(folder, files.inside(folder)) if first else {})
+        if first and self._only_ours:
+            shutil.rmtree(folder, ignore_errors=True)
+        self._checkpointer.exit_for_requeue()
+
+
+def _epoch_ends(state: Any) -> bool:
+    """There is more to do here than a resume would do again: evaluation, callbacks, the end. Unless all steps are such."""
+    ends_one = state.epoch == round(state.epoch) and state.max_steps > state.num_train_epochs
+    return bool(ends_one or state.global_step >= state.max_steps)
+
+
+def _together() -> None:
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.barrier()
