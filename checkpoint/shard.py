@@ -12,7 +12,6 @@ import json
 import mmap
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,8 +36,6 @@ def write(path: Path, rank: int, state: Mapping[str, Any]) -> None:
     """Write `state` as rank's part into the folder `path`, synced. Raises OSError, or TypeError for a value that has no place."""
     values, buffers = sort_out(state)
     with files.open_folder(path) as folder:
-        with suppress(FileNotFoundError):
-            os.unlink(file_name(rank, "json"), dir_fd=folder)  # of an earlier try: it does not speak for what follows
         data = HashedFile(folder, file_name(rank, "bin"))
         try:
             entries = {name: _append(data, value) for name, value in buffers.items()}

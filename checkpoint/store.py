@@ -36,6 +36,7 @@ MAX_ATTEMPTS = 2  # resumes from one checkpoint without a save after them
 PATIENCE = 1800.0  # seconds that one rank waits for another's part
 _STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})", re.ASCII)
 _ASIDE = re.compile(r"(?:damaged|failed)-step-([0-9]{1,18})(?:\.[0-9]+)?", re.ASCII)
+_HIDDEN = (".step-", ".agreement-", ".damaged-", ".failed-")  # of older launches, failed saves and removals cut short
 _ATTEMPTS = "attempts.json"
 _FIXED = (EROFS, EACCES, EPERM)  # the caller may read and not write
 
@@ -58,6 +59,7 @@ class Store:
         self._folder = Root(self.root)
         self._retention, self._lost = tuple(retention), lost
         self._verified: set[int] = set()
+        self._trying, self._tries = -1, 0  # the newest step that was to be saved; how often before
 
     # reading
 
@@ -122,22 +124,32 @@ class Store:
         A step is written once: one that is committed already is left as it is. Values: bytes-like objects (written without a copy),
         iterators of bytes-like objects, or JSON. Raises SaveFailed, or TypeError for a value that is none of these.
         """
+        if not 0 <= step <= manifest.MAX_STEP:
+            raise SaveFailed(f"step {step}: a step is a whole number from 0 to {manifest.MAX_STEP}")
+        self._tries = self._tries + 1 if step == self._trying else 0
+        self._trying = step
+        saving = Saving(self._folder, step, world, self._tries, self.wait)
         try:
-            if not 0 <= step <= manifest.MAX_STEP:
-                raise CorruptCheckpoint(f"a step is a whole number from 0 to {manifest.MAX_STEP}")
+            self._write(saving, step, state, world)
+        except BaseException:
+            saving.give_up()
+            raise
+        if world.rank == 0:
+            self._after_commit()
+        return self.path(step)
+
+    def _write(self, saving: Saving, step: int, state: Mapping[str, Any], world: World) -> None:
+        try:
             self._folder.make()
             if not self._committed(step):
                 if world.rank == 0:
-                    self._prepare(step, world)
-                Saving(self._folder, step, world, self.wait).run(state)
+                    self._prepare(step, world, saving.temporary.name)
+                saving.run(state)
         except (OSError, CorruptCheckpoint, Unavailable, NotYours) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise SaveFailed(
                 f"checkpoint of step {step} in {self.root}: {reason}; the ones before it are untouched"
             ) from error
-        if world.rank == 0:
-            self._after_commit()
-        return self.path(step)
 
     def prunable(self) -> list[Path]:
         """What `prune` would remove. Raises Unavailable."""
@@ -169,7 +181,7 @@ class Store:
             pause = min(2 * pause, 0.05)
         return found
 
-    def _prepare(self, step: int, world: World) -> None:
+    def _prepare(self, step: int, world: World, own: str) -> None:
         newer = [other for other in self.steps() if other > step]
         if newer:
             raise CorruptCheckpoint(
@@ -178,7 +190,7 @@ class Store:
         if step in self.steps():
             self._set_aside(step, "damaged", "it does not verify", must=True)
         for name in self._folder.names():
-            if _is_left_over(name, step, world):
+            if name.startswith(_HIDDEN) and name not in (own, f".agreement-.{world.launch}"):
                 files.remove_flat(self.root / name)
 
     def _after_commit(self) -> None:
@@ -271,10 +283,3 @@ def _verify(folder: int, step: int, hashed: set[str] | None) -> Manifest:
     for name, content in found.files.items():
         compare(folder, name, content, hashed is None or name in hashed)
     return found
-
-
-def _is_left_over(name: str, step: int, world: World) -> bool:
-    """Of an older launch, of a save of ours that failed, or of a removal that was cut short."""
-    if not name.startswith((".step-", ".agreement-", ".damaged-", ".failed-")):
-        return False
-    return name not in (f".step-{step}.{world.launch}", f".agreement-.{world.launch}")

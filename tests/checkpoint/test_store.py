@@ -199,7 +199,9 @@ def test_few_set_aside_ones_stay(store: Store) -> None:
 def test_a_rank_verifies_what_it_reads(store: Store) -> None:
     """Rank 0 verifies all, so that 64 ranks do not read everything 64 times."""
     with ThreadPoolExecutor(3) as pool:
-        list(pool.map(lambda rank: store.save(1, {"own": bytes([rank]) * 9}, World(rank, 3, "x")), range(3)))
+        list(
+            pool.map(lambda rank: Store(store.root).save(1, {"own": bytes([rank]) * 9}, World(rank, 3, "x")), range(3))
+        )
     flip(store.path(1) / "rank-2.bin")
     assert store.load(1, rank=1).state["own"] == b"\1" * 9
     for rank in (0, 2):
