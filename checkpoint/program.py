@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import sys
 import threading
 import time
 from pathlib import Path
@@ -78,6 +79,7 @@ class Program:
     def _register(self) -> None:
         if self.folder is None:
             return
+        self._leave_a_run_that_is_over(self.folder)
         try:
             ranks = self._rank_file(self.folder).parent
             ranks.mkdir(exist_ok=True)
@@ -88,6 +90,13 @@ class Program:
             say(f"{self.folder}: {error.strerror}: this program cannot be told to save")
             self.folder = None
         self.tell()
+
+    def _leave_a_run_that_is_over(self, folder: Path) -> None:
+        """torchrun --max-restarts starts its workers again when they leave: they would train on what the next run does again."""
+        said = control.read(folder / control.PROGRAM, os.getuid())
+        if said.get("requeue") is True and said.get("restart") == self._restart:
+            say("this run has saved and waits for its requeue: a program that starts now leaves")
+            sys.exit(control.EXIT_REQUEUE)
 
     def _unregister(self, pid: int) -> None:
         """A program that has ended is not waited for. Not in a forked worker, whose file it is not."""

@@ -118,6 +118,18 @@ def test_leaving(env: dict[str, str]) -> None:
     assert not list(Path(env["TIRESIAS_CONTROL"], control.RANKS).iterdir()), "a program that left is not waited for"
 
 
+def test_a_program_that_starts_when_the_run_has_saved_leaves(env: dict[str, str]) -> None:
+    """The workers that torchrun starts in the place of those that left. In the next run it trains."""
+    checkpointer = Checkpointer.from_env(env=env)
+    checkpointer.save(5, {"x": 1})
+    with pytest.raises(SystemExit):
+        checkpointer.exit_for_requeue()
+    with pytest.raises(SystemExit) as left:
+        Checkpointer.from_env(env=env)
+    assert left.value.code == EXIT_REQUEUE
+    assert Checkpointer.from_env(env=env | {"TIRESIAS_RESTART": "3"}).restore() is not None
+
+
 def test_what_a_run_costs_is_told(env: dict[str, str]) -> None:
     """Seconds of the save, seconds to the first step, steps that are done again: the daemon journals them."""
     Checkpointer.from_env(env=env).save(5, {"x": 1})
