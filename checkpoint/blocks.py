@@ -14,7 +14,7 @@ import hashlib
 import os
 import zlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tiresias.checkpoint.files import open_regular, write_all
 from tiresias.checkpoint.manifest import Content, CorruptCheckpoint
@@ -22,6 +22,8 @@ from tiresias.checkpoint.manifest import Content, CorruptCheckpoint
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
+T = TypeVar("T")
+R = TypeVar("R")
 BLOCK = 4 << 20
 SYNC_EVERY = 4  # blocks
 
@@ -79,13 +81,13 @@ class HashedFile:
 
     def _hash_block(self) -> None:
         self._pool = self._pool or _threads()
-        self._digests.append(self._pool.submit(_digest, self._block))
+        self._digests.append(_start(self._pool, _digest, self._block))
         self._block, self._room = [], BLOCK
 
     def _sync_early(self) -> None:
         due = self._pool and len(self._digests) % SYNC_EVERY == 0 and self._room == BLOCK
         if self._pool and due and (self._sync is None or self._sync.done()):
-            self._sync = self._pool.submit(os.fdatasync, self._file)
+            self._sync = _start(self._pool, os.fdatasync, self._file)
 
 
 def tree_hash(file: int, size: int) -> str:
@@ -95,7 +97,7 @@ def tree_hash(file: int, size: int) -> str:
     if len(offsets) <= 1:
         return _root([read(offset) for offset in offsets])
     with _threads() as pool:
-        return _root(list(pool.map(read, offsets)))
+        return _root([digest.result() for digest in [_start(pool, read, offset) for offset in offsets]])
 
 
 def compare(folder: int, name: str, content: Content, hashes: bool = True) -> None:
@@ -125,6 +127,19 @@ def _digest(pieces: Sequence[memoryview]) -> bytes:
 
 def _root(digests: Sequence[bytes]) -> str:
     return hashlib.sha256(b"".join(digests)).hexdigest()
+
+
+def _start(pool: ThreadPoolExecutor, work: Callable[[T], R], argument: T) -> Future[R]:
+    try:
+        return pool.submit(work, argument)
+    except (
+        RuntimeError
+    ):  # the interpreter is ending and starts no thread any more: a save behind it still comes to its end
+        from concurrent.futures import Future
+
+        done: Future[R] = Future()
+        done.set_result(work(argument))
+        return done
 
 
 def _threads() -> ThreadPoolExecutor:
