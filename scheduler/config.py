@@ -14,8 +14,12 @@ from typing import Any
 from tiresias.errors import UsageError
 from tiresias.scheduler.elementwise import Values, interval
 
-NAMES = ("las", "fifo", "best_effort", "sf", "gittins")
+NAMES = (
+    "las", "fifo", "best_effort", "sf", "gittins", "adaptive",
+)  # fmt: skip
 ORDERS = ("running_first", "first_start", "last_start")
+
+PAPER_THRESHOLD = {"testbed": 3200.0, "production": 3600.0}  # GPU-seconds
 
 # A job whose service is this near below a threshold has crossed it: sums of floats never land on it exactly.
 SERVICE_TOLERANCE = 1e-3
@@ -41,6 +45,10 @@ def _positive(value: object) -> bool:
 
 def _not_negative(value: object) -> bool:
     return _is_number(value) and 0 <= value < math.inf  # type: ignore[operator]
+
+
+def _one_or_more(value: object) -> bool:
+    return _is_number(value) and 1 <= value < math.inf  # type: ignore[operator]
 
 
 def _count(value: object) -> bool:
@@ -70,6 +78,10 @@ class PolicyConfig:
     min_run: float = _knob(60.0, "seconds a job runs before it may be preempted", "seconds, 0 or more", _not_negative)
     cooldown: float = _knob(0.0, "seconds between two preemptions of one job", "seconds, 0 or more", _not_negative)
     max_preemptions: int = _knob(0, "preemptions of one job, 0: no limit", "a whole number, 0 or more", _count)
+    preemption_cost: float = _knob(
+        60.0, "seconds that a job loses by a preemption, which adaptive weighs", "seconds, 0 or more", _not_negative
+    )
+    quantum: float = _knob(300.0, "seconds of a turn of time_sharing", "seconds, 1 or more", _one_or_more)
 
     def __post_init__(self) -> None:
         for knob in fields(self):
@@ -78,9 +90,9 @@ class PolicyConfig:
                 raise UsageError(f"{knob.name} = {value!r} is not possible; allowed: {knob.metadata['allowed']}")
 
     @classmethod
-    def paper(cls, name: str = "las") -> PolicyConfig:
-        """Section 5.1: two queues, 3,200 GPU-seconds on the testbed, and nothing that the paper does not have."""
-        return cls(name=name, min_run=0.0)
+    def paper(cls, name: str = "las", cluster: str = "testbed") -> PolicyConfig:
+        """Sections 5.2 and 5.3: two queues, their threshold that of PAPER_THRESHOLD, and nothing that the paper does not have."""
+        return cls(name=name, thresholds=(PAPER_THRESHOLD[cluster],), min_run=0.0)
 
     def scaled(self, factor: float) -> PolicyConfig:
         """The same policy for jobs that run `factor` times faster: every threshold and time is divided by it."""
@@ -90,6 +102,8 @@ class PolicyConfig:
             starve_limit=self.starve_limit / factor,
             min_run=self.min_run / factor,
             cooldown=self.cooldown / factor,
+            preemption_cost=self.preemption_cost / factor,
+            quantum=self.quantum / factor,
         )
 
     @property

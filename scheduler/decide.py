@@ -2,7 +2,8 @@
 
 1. The policy ranks the jobs.
 2. The walk of pseudocode 2 selects, in that order and by GPUs, the jobs that hold GPUs once everything has settled. Jobs that
-   cannot be preempted keep theirs; the GPUs of leaving jobs count as free.
+   cannot be preempted keep theirs; the GPUs of leaving jobs count as free. Some policies have preemptions taken back that are
+   not worth it.
 3. Each selected job that waits is put on nodes: on free ones, else on those that leaving and unselected jobs will free (they
    are reserved for it, so nobody behind it takes them), else on those of the running jobs furthest behind it. A job for which
    no nodes can be found is skipped as one that does not fit, and the walk is made again without it.
@@ -14,10 +15,12 @@ which its victims are leaving, so no others are chosen while a preemption is und
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.model import Action, Bools, Floats, Ints, Plan, Preemption, Snapshot, Start, State
+from tiresias.scheduler.model import Action, Bools, Floats, Ints, Plan, Preemption, Row, Snapshot, Start, State
 from tiresias.scheduler.placement import Placer
 from tiresias.scheduler.policies import POLICIES
 from tiresias.scheduler.policy import Policy
@@ -25,7 +28,7 @@ from tiresias.scheduler.reasons import BLOCKED, NEVER, NO_NODES
 from tiresias.scheduler.reasons import reason as reason
 from tiresias.scheduler.room import Holdings, Room
 from tiresias.scheduler.seating import Seating
-from tiresias.scheduler.selection import walk
+from tiresias.scheduler.selection import spare, walk
 from tiresias.scheduler.space import GPUS, Placement, Space
 
 
@@ -39,11 +42,18 @@ def decide(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None = Non
 
 
 def next_change(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None = None) -> float:
-    """The next moment at which `decide` may answer differently although nothing happens outside; inf for never."""
+    """The next moment at which `decide` may answer differently although nothing happens outside; inf for never.
+
+    Where nobody waits nothing can change, and the rank of a running job matters from when it may be preempted.
+    """
     policy = policy or POLICIES[config.name]
-    young = _young(snapshot, config) if policy.preempts else np.zeros(len(snapshot.jobs), bool)
-    grown = snapshot.jobs.last_start[young] + config.min_run
-    return min(policy.next_change(snapshot, config), float(grown.min(initial=np.inf)))
+    jobs = snapshot.jobs
+    if not (jobs.state == State.WAITING).any():
+        return math.inf
+    changes = policy.changes(snapshot, config)
+    if policy.preempts:
+        changes = np.where(_young(snapshot, config), jobs.last_start + config.min_run, changes)
+    return min(policy.turn(snapshot.time, config), float(changes.min()))
 
 
 def _young(snapshot: Snapshot, config: PolicyConfig) -> Bools:
@@ -55,7 +65,7 @@ def _young(snapshot: Snapshot, config: PolicyConfig) -> Bools:
 
 class _Decision:
     def __init__(self, snapshot: Snapshot, config: PolicyConfig, policy: Policy) -> None:
-        self._snapshot, self._policy = snapshot, policy
+        self._snapshot, self._config, self._policy = snapshot, config, policy
         self._ranking = policy.rank(snapshot, config)
         self._placer, self._holdings = Placer(snapshot.nodes), Holdings(snapshot)
         jobs = snapshot.jobs
@@ -65,6 +75,8 @@ class _Decision:
         self._competes = running & jobs.movable & ~_young(snapshot, config) & policy.preempts
         self._applies = waiting & jobs.eligible & (jobs.gpus <= snapshot.nodes.gpus.sum())
         self._cost = np.where(self._competes, self._holdings.gpus(), jobs.gpus)
+        patient = policy.patient(jobs, snapshot.time, config)
+        self._patient = np.broadcast_to(np.asarray(patient, np.bool_), (len(jobs),))
         self._why: dict[int, str] = {}
 
     def plan(self) -> Plan:
@@ -77,7 +89,7 @@ class _Decision:
         now, later = self._everything()
         order = self._ranking.order
         order = order[(self._competes | self._applies)[order]]
-        selected = walk(self._cost[order], round(later[:, GPUS].sum()), self._policy.blocks)
+        selected = self._select(order, round(later[:, GPUS].sum()))
         keeps = self._competes.copy()
         keeps[order[~selected]] = False
         later -= self._holdings.on_nodes(np.flatnonzero(keeps))
@@ -87,6 +99,14 @@ class _Decision:
         waits = self._applies[order]
         seat_all = self._seat_in_line if self._policy.blocks else self._seat_all
         return seating if seat_all(seating, order[waits], selected[waits]) else None
+
+    def _select(self, order: Ints, capacity: int) -> Bools:
+        """Who of those that compete or apply, in this order, is to hold GPUs."""
+        cost = self._cost[order]
+        selected = walk(cost, capacity, self._policy.blocks)
+        if not self._policy.spares:
+            return selected
+        return spare(cost, selected, self._competes[order], self._patient[order], capacity)
 
     def _everything(self) -> tuple[Floats, Floats]:
         """All that is free now, and all that could be made free; shape (nodes, 3)."""
@@ -138,8 +158,12 @@ class _Decision:
             preemptions=tuple(Preemption(jobs.id[row], jobs.id[other]) for row, other in preemptions.items()),
             promoted=tuple(jobs.id[row] for row in np.flatnonzero(self._ranking.promoted)),
             reserved=self._named(seating.reserved),
-            why=self._why,
+            why=self._why, standing=self._standing,
         )  # fmt: skip
+
+    def _standing(self, row: int) -> str:
+        snapshot, queue = self._snapshot, int(self._ranking.queue[row])
+        return self._policy.standing(Row(snapshot.jobs, row), queue, snapshot.time, self._config)
 
     def _named(self, seats: dict[int, Placement]) -> tuple[Start, ...]:
         names, ids = self._snapshot.nodes.name, self._snapshot.jobs.id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tiresias.scheduler.model import Floats, Ints
@@ -28,4 +29,4 @@ class Completed:
 
 def next_fit(completed: int) -> int:
     """The number of completed jobs at which it pays to learn again."""
-    return max(completed + 1, int(completed * _GROWTH))
+    return max(completed + 1, math.ceil(completed * _GROWTH))

@@ -10,12 +10,14 @@ A key is what the policy sorts by, then the row of the job, which breaks ties; n
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
-from heapq import heapify, heappop, heappush
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from tiresias.scheduler.selection import Starter, Victim, weigh
 
 Key: TypeAlias = tuple[Any, ...]
 _END: Key = (float("inf"),)
@@ -79,31 +81,59 @@ class Line:
         """These are the running jobs now, in place of all that were known: arrays of shape (running,), one a part of the key."""
         self._running = _Sorted(keys)
 
-    def choose(self, free: int) -> Choice:
-        """`free`: GPUs that nobody holds. Those who start are taken out of the line, victims are not.
+    def choose(self, free: int, patient: Callable[[int], bool] | None = None) -> Choice:
+        """`free`: GPUs that nobody holds. `patient`: whether preemptions are worth it for a row, if that is weighed at all
+        (`selection.weigh`). Those who start are taken out of the line, victims are not.
 
         O(sizes x log(sizes) + GPUs of the jobs that start).
         """
-        starts: list[int] = []
-        victims: list[int] = []
-        heads = list(self._heads.values())
-        heapify(heads)
+        starts: list[Key] = []
+        victims: list[Key] = []
+        heads = sorted(self._heads.values())
         slack = free  # what is left when all running jobs that are not victims stay
-        while heads:
-            head = heappop(heads)
-            row = head[-1]
-            gpus = self._gpus[row]
-            slack = self._skip(head, slack, victims)
-            if self._fits(head, gpus - slack):
+        for head in heads:  # which grows
+            gpus = self._gpus[head[-1]]
+            if slack < 0:
+                slack = self._skip(head, slack, victims)
+            if gpus <= slack or self._fits(head, gpus - slack):
                 slack -= gpus
-                starts.append(row)
-                del self._waiting[row]
-                if self._find_head(gpus):
-                    heappush(heads, self._heads[gpus])
+                self._take(head, starts, heads)
             elif self._blocks:
                 break
-        self._skip(_END, slack, victims)
-        return Choice(starts, victims)
+        slack = self._skip(_END, slack, victims)
+        if patient and victims:
+            self._spare(patient, starts, victims, slack)
+        return Choice([key[-1] for key in starts], [key[-1] for key in victims])
+
+    def _spare(self, patient: Callable[[int], bool], starts: list[Key], victims: list[Key], free: int) -> None:
+        """Takes those out of `victims` who are not worth it, and those out of `starts` who would get their GPUs."""
+        starters = [Starter(self._gpus[key[-1]], patient(key[-1])) for key in starts]
+        verdict = weigh(free, starters, [Victim(self._gpus[key[-1]], bisect_left(starts, key)) for key in victims])
+        for place in reversed(verdict.spared):
+            del victims[place]
+        for key in starts[verdict.starts :]:
+            self.wait(key[-1], key)
+        del starts[verdict.starts :]
+        if verdict.spared:
+            self._fill(verdict.free, starts)
+
+    def _fill(self, free: int, starts: list[Key]) -> None:
+        """What is free goes to those who fit, in order."""
+        heads = sorted(self._heads.values())
+        for head in heads:  # which grows
+            gpus = self._gpus[head[-1]]
+            if gpus <= free:
+                free -= gpus
+                self._take(head, starts, heads)
+        starts.sort()
+
+    def _take(self, head: Key, starts: list[Key], heads: list[Key]) -> None:
+        """The first one of its size starts, and the next one becomes the first."""
+        starts.append(head)
+        del self._waiting[head[-1]]
+        gpus = self._gpus[head[-1]]
+        if self._find_head(gpus):
+            insort(heads, self._heads[gpus])
 
     def _find_head(self, gpus: int) -> bool:
         """The first waiting job of this size. False: there is none."""
@@ -118,15 +148,16 @@ class Line:
 
     def _fits(self, key: Key, short: int) -> bool:
         """Whether running jobs behind the key hold so many GPUs. What is free for a job is what those behind it hold."""
-        place = len(self._running)
-        while short > 0:
-            place -= 1
-            if place < 0 or self._running[place] < key:
+        for place in range(len(self._running) - 1, -1, -1):
+            behind = self._running[place]
+            if behind < key:
                 return False
-            short -= self._gpus[self._running[place][-1]]
-        return True
+            short -= self._gpus[behind[-1]]
+            if short <= 0:
+                return True
+        return False
 
-    def _skip(self, key: Key, slack: int, victims: list[int]) -> int:
+    def _skip(self, key: Key, slack: int, victims: list[Key]) -> int:
         """Running jobs before the key which do not fit any more become victims. Returns the slack then.
 
         The first of them is the first of the fewest last ones that together hold what is missing: all before it fit.
@@ -138,6 +169,6 @@ class Line:
                 missing -= self._gpus[self._running[place][-1]]
             if self._running[place] > key:
                 break
-            victims.append(self._running[place][-1])
-            slack += self._gpus[victims[-1]]
+            victims.append(self._running[place])
+            slack += self._gpus[victims[-1][-1]]
         return slack

@@ -8,8 +8,10 @@ Units: seconds (epoch seconds for moments), GPUs, GPU-seconds, megabytes. `nan` 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -91,6 +93,16 @@ class Jobs:
         return len(self.id)
 
 
+class Row:
+    """One of the jobs, as a policy's formulas see it."""
+
+    def __init__(self, jobs: Jobs, row: int) -> None:
+        self._jobs, self._row = jobs, row
+
+    def __getattr__(self, column: str) -> Any:
+        return getattr(self._jobs, column)[self._row]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Nodes:
     """The nodes that managed jobs may use; arrays of shape (nodes,). Nodes that are down or drained have no free GPUs and
@@ -162,3 +174,4 @@ class Plan:
     promoted: tuple[str, ...] = ()
     reserved: tuple[Start, ...] = ()
     why: dict[int, str] = field(default_factory=dict)  # reasons that need more than the action, by row
+    standing: Callable[[int], str] = str  # why a row has its rank, in words

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.elementwise import Values
 from tiresias.scheduler.history import Completed
-from tiresias.scheduler.model import Bools, Ints, Snapshot
+from tiresias.scheduler.model import Bools, Floats, Ints, Snapshot
 
 
 class Rows(Protocol):
@@ -59,11 +59,13 @@ class Ranking:
 class Policy(ABC):
     """preempts: running jobs compete too, else they keep their GPUs. blocks: nobody overtakes the first job that does not fit.
     drifts: the keys of running jobs change all the time, not only at the moments that `change` tells.
+    spares: running jobs are preempted only where it is worth it, see `selection.weigh`.
     refit_at: the number of completed jobs from which on `fitted` answers something new."""
 
     preempts = True
     blocks = False
     drifts = False
+    spares = False
     refit_at = math.inf
 
     @abstractmethod
@@ -83,8 +85,16 @@ class Policy(ABC):
         """Whether a running job that keeps its GPUs now keeps its keys too; else it has others from the next decision on."""
         return True
 
-    def fitted(self, completed: Completed) -> Policy:
-        """The policy that has learned from these jobs, all that ever completed."""
+    def patient(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
+        """Whether a waiting job has waited long enough for running ones to be preempted for it, if the policy `spares` any."""
+        return True
+
+    def turn(self, now: float, config: PolicyConfig) -> float:
+        """The next moment at which the order is another one although no job's own change is due; inf for never."""
+        return math.inf
+
+    def fitted(self, completed: Completed, there: Rows) -> Policy:
+        """The policy that has learned from all jobs that ever completed, and from those that are there."""
         return self
 
     def rank(self, snapshot: Snapshot, config: PolicyConfig) -> Ranking:
@@ -94,10 +104,13 @@ class Policy(ABC):
         keys = [_column(key, len(jobs)) for key in self.keys(jobs, now, config, promoted)]
         return Ranking(ordered([*keys, jobs.submit], jobs.id), keys[0].astype(np.int64), promoted)
 
-    def next_change(self, snapshot: Snapshot, config: PolicyConfig) -> float:
-        """The next moment at which the ranking changes although nothing happens; inf for never."""
-        moments = self.change(snapshot.jobs, snapshot.time, config)
-        return float(_column(moments, len(snapshot.jobs)).min(initial=math.inf))
+    def changes(self, snapshot: Snapshot, config: PolicyConfig) -> Floats:
+        """`change` of each job, shape (jobs,)."""
+        return _column(self.change(snapshot.jobs, snapshot.time, config), len(snapshot.jobs)).astype(np.float64)
+
+    def standing(self, job: Rows, queue: int, now: float, config: PolicyConfig) -> str:
+        """Why one job is ranked as it is, in words."""
+        return f"Q{queue + 1}"
 
 
 def _column(values: Values, jobs: int) -> npt.NDArray[np.generic]:

@@ -53,7 +53,7 @@ def _leaving(plan: Plan, snapshot: Snapshot, seat: Start) -> str:
 
 
 def _standing(plan: Plan, row: int) -> str:
-    return f"Q{plan.queue[row] + 1}, place {plan.rank[row] + 1} in the order"
+    return f"{plan.standing(row)}, place {plan.rank[row] + 1} in the order"
 
 
 def _places(seat: Start) -> str:

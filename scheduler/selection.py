@@ -1,6 +1,10 @@
-"""The walk of pseudocode 2 (lines 9 to 18): which jobs hold GPUs when everything has settled."""
+"""The walk of pseudocode 2 (lines 9 to 18): which jobs hold GPUs when everything has settled. And which preemptions are worth
+it, for policies that weigh them."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,3 +29,66 @@ def walk(cost: Ints, capacity: int, blocks: bool) -> Bools:
         capacity -= int(total[fit - 1]) if fit else 0
         left = left[fit + 1 :]
     return taken
+
+
+class Starter(NamedTuple):
+    """patient: has waited long enough to be worth a preemption."""
+
+    gpus: int
+    patient: bool
+
+
+class Victim(NamedTuple):
+    """ahead: how many of the starters rank before it."""
+
+    gpus: int
+    ahead: int
+
+
+class Verdict(NamedTuple):
+    """starts: how many of the first starters start. spared: the places of those victims who keep their GPUs. free: what is left."""
+
+    starts: int
+    spared: list[int]
+    free: int
+
+
+def weigh(free: int, starters: Sequence[Starter], victims: Sequence[Victim]) -> Verdict:
+    """Who of the walk's victims has to go: those whose GPUs patient jobs get that rank before them.
+
+    A victim that stays takes its GPUs from the last starters. It does where those of them that are patient and rank before it
+    get fewer GPUs than it holds. Both in the order of the walk. free: GPUs that nobody has when all starters start and all
+    victims go; no victim holds more than that and what the starters take. O(GPUs of the victims).
+    """
+    starts, spared = len(starters), []
+    for place, victim in enumerate(victims):
+        cut, room, worth = starts, free, 0
+        while room < victim.gpus:
+            cut -= 1
+            room += starters[cut].gpus
+            worth += starters[cut].gpus if starters[cut].patient and cut < victim.ahead else 0
+        if worth < victim.gpus:
+            starts, free = cut, room - victim.gpus
+            spared.append(place)
+    return Verdict(starts, spared, free)
+
+
+def spare(cost: Ints, selected: Bools, runs: Bools, patient: Bools, capacity: int) -> Bools:
+    """The selection without the preemptions that are not worth it (`weigh`); what that leaves free goes to waiting jobs in order.
+
+    All of shape (jobs,) in the order of the walk. selected: by `walk`; runs: holds its GPUs now.
+    """
+    starters, victims = np.flatnonzero(selected & ~runs), np.flatnonzero(~selected & runs)
+    verdict = weigh(
+        capacity - int(cost[selected].sum()),
+        list(map(Starter, cost[starters].tolist(), patient[starters].tolist())),
+        list(map(Victim, cost[victims].tolist(), np.searchsorted(starters, victims).tolist())),
+    )
+    if not verdict.spared:
+        return selected
+    selected = selected.copy()
+    selected[starters[verdict.starts :]] = False
+    selected[victims[verdict.spared]] = True
+    left = np.flatnonzero(~selected & ~runs)
+    selected[left[walk(cost[left], verdict.free, False)]] = True
+    return selected

@@ -18,7 +18,7 @@ from tiresias.scheduler.history import Completed
 from tiresias.scheduler.model import Floats, Ints, State
 from tiresias.simulator.by_node import NodeByNode
 from tiresias.simulator.cluster import Cluster
-from tiresias.simulator.job import Job
+from tiresias.simulator.job import Job, JobColumns
 from tiresias.simulator.pool import Pool
 from tiresias.simulator.rules import Cost, Rules
 from tiresias.simulator.trace import Trace
@@ -200,7 +200,9 @@ class _Simulation:
 
     def _learn(self) -> None:
         """All keys, and the moments at which they change, are others now."""
-        self._policy = self._policy.fitted(self._history.completed())
+        there = JobColumns(self._jobs.values())
+        there.now = self._now
+        self._policy = self._policy.fitted(self._history.completed(), there)
         self._on.follow(self._policy)
         self._changes.clear()
         for job in self._jobs.values():
@@ -212,7 +214,9 @@ class _Simulation:
         """With an interval: only at its multiples; what happens in between waits for the next one."""
         interval = self._rules.interval
         if not interval:
-            return happened
+            turned, waiting = self._now >= self._wake, len(self._jobs) > self._running
+            self._wake = self._policy.turn(self._now, self._rules.config) if waiting else math.inf
+            return happened or turned
         self._wake = (math.floor(self._now / interval) + 1) * interval
         return self._now % interval == 0
 

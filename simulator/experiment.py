@@ -21,7 +21,7 @@ from tiresias.simulator.cluster import Cluster
 from tiresias.simulator.engine import Course, Outcome, simulate
 from tiresias.simulator.metrics import Summary, summary
 from tiresias.simulator.parallel import Tell, run_all
-from tiresias.simulator.rules import FREE, Cost, Rules
+from tiresias.simulator.rules import FREE, Cost, Rules, mean_seconds
 from tiresias.simulator.trace import Trace, read_trace
 
 Result = TypeVar("Result")
@@ -53,10 +53,9 @@ class Setup:
     by_node: bool = False
 
     def experiment(self, policy: str, config: PolicyConfig | None = None) -> Experiment:
-        """`config`: in place of this one."""
-        rules = Rules(
-            policy_for(policy, self.trace), config or self.config, self.cost, self.costs, by_node=self.by_node
-        )
+        """`config`: in place of this one. What a preemption costs is what the policies take it to cost."""
+        config = replace(config or self.config, preemption_cost=mean_seconds(self.cost, self.costs))
+        rules = Rules(policy_for(policy, self.trace), config, self.cost, self.costs, by_node=self.by_node)
         return Experiment(self.trace, self.cluster, rules)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -72,7 +73,11 @@ class Pool:
                 self.update(job)
         if self._policy.drifts:
             self._line.reorder(self._keys(now))
-        return self._line.choose(self.free + self._leaving)
+        patient = partial(self._patient, now) if self._policy.spares else None
+        return self._line.choose(self.free + self._leaving, patient)
+
+    def _patient(self, now: float, row: int) -> bool:
+        return bool(self._policy.patient(self._jobs[row], now, self._config))
 
     def admit(self, choice: Choice) -> list[Job]:
         """Those of the chosen who can start now. The others wait for GPUs that are being left; nobody behind takes what they

@@ -21,6 +21,12 @@ class Cost(NamedTuple):
 FREE = Cost()
 
 
+def mean_seconds(cost: Cost, costs: Mapping[str, Cost]) -> float:
+    """What a preemption costs: the mean over the models whose costs are known, else `cost`."""
+    known = list(costs.values()) or [cost]
+    return sum(map(sum, known)) / len(known)
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """cost: of a preemption; costs: of jobs of some models, in its place.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tiresias.scheduler.policies.adaptive import Adaptive
 from tiresias.scheduler.policies.best_effort import BestEffort
 from tiresias.scheduler.policies.fifo import Fifo
 from tiresias.scheduler.policies.gittins import FIRST_FIT, Gittins
@@ -18,5 +19,6 @@ from tiresias.scheduler.policy import Policy
 
 POLICIES: Mapping[str, Policy] = {
     "las": Las(), "fifo": Fifo(), "best_effort": BestEffort(), "sf": SmallestFirst(), "gittins": Gittins(refit_at=FIRST_FIT),
+    "adaptive": Adaptive(),
 }  # fmt: skip
 CLAIRVOYANT: Mapping[str, Policy] = {"srtf": ShortestRemainingTime(), "srsf": ShortestRemainingService()}

@@ -40,5 +40,5 @@ class Gittins(Las):
         quantum = pick((*config.thresholds, config.thresholds[-1]), queue)
         return -self._index(attained, quantum) * (queue < len(config.thresholds)), *order
 
-    def fitted(self, completed: Completed) -> Policy:
+    def fitted(self, completed: Completed, there: Rows) -> Policy:
         return Gittins(Distribution(completed.service).within, next_fit(len(completed)))

@@ -214,7 +214,7 @@ def shuffled(snapshot: Snapshot, rows: list[int]) -> Snapshot:
     columns = {
         name: getattr(of, name)[rows] if isinstance(getattr(of, name), np.ndarray) else
         tuple(getattr(of, name)[row] for row in rows)
-        for name in of.__dataclass_fields__ if name != "remaining"
+        for name in of.__dataclass_fields__ if getattr(of, name) is not None
     }  # fmt: skip
     new = {old: place for place, old in enumerate(rows)}
     job = np.array([new[int(row)] for row in held.job], dtype=np.int64)

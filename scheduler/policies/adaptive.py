@@ -1,0 +1,85 @@
+"""Adaptive: jobs that will probably end soon go first, as far as can be told from how long they ran and from those that are over.
+
+A 2D-Gittins policy without thresholds that learns while it runs. A job is ranked by the GPU-seconds that its completion is
+expected to cost: its GPUs over its index (`hazard`), which depends on its age alone, the seconds that it has held GPUs in all
+runs. One distribution of ages is learned for all jobs, from those that completed and those that are there; names, users and
+sizes tell it nothing. What a preemption costs is weighed three times, by the knob `preemption_cost`:
+
+  - a waiting job has to bring in the cost of its start: it counts into the index, of jobs that never ran too
+  - a running job is ranked as if its completion cost a third less
+  - a running job is preempted only where jobs that rank before it and have waited for twice the cost get as many GPUs as it has
+
+Jobs of the same rank: running ones by their last start, then preempted ones, the newest first, then the others, first come first
+served. A job that has waited for `starve_limit` seconds in all goes before all others, and stays there when it runs; among these
+the first to come is first.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
+from tiresias.scheduler.elementwise import Values, known, pick, smaller, where
+from tiresias.scheduler.hazard import NOTHING_KNOWN, Hazards, bucket_of, end_of
+from tiresias.scheduler.history import Completed, next_fit
+from tiresias.scheduler.model import State
+from tiresias.scheduler.policy import Policy, Rows
+
+_WAITING = int(State.WAITING)
+_HOLD = 1.5  # how many times more promising a running job is than it looks
+_PATIENCE = 2.0  # preemption costs
+
+
+class Adaptive(Policy):
+    spares = True
+
+    def __init__(self, hazards: Hazards = NOTHING_KNOWN, refit_at: int = 1) -> None:
+        self._hazards, self.refit_at = hazards, refit_at
+        self._running = _prices(hazards, 0.0, _HOLD)
+        self._waiting: dict[float, tuple[float, ...]] = {}
+
+    def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
+        waits, bucket = jobs.state == _WAITING, bucket_of(jobs.ran)
+        price = where(waits, pick(self._to_start(config.preemption_cost), bucket), pick(self._running, bucket))
+        newest = -known(jobs.preempted, -math.inf)
+        back = newest < math.inf
+        place = where(waits, where(back, newest, jobs.submit), known(jobs.last_start, math.inf))
+        section = where(waits, where(back, 1, 2), 0)
+        if config.starve_limit == math.inf:
+            return 0, price * jobs.gpus, section, place
+        others = jobs.waited + SERVICE_TOLERANCE < config.starve_limit
+        return 0, where(others, price * jobs.gpus, 0.0), where(others, section, 0), where(others, place, jobs.submit)
+
+    def _to_start(self, cost: float) -> tuple[float, ...]:
+        if cost not in self._waiting:
+            self._waiting[cost] = _prices(self._hazards, cost, 1.0)
+        return self._waiting[cost]
+
+    def patient(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
+        return _patient_from(jobs, config) <= now
+
+    def change(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
+        """When a running job comes into the next bucket, when a waiting one's patience ends or it goes before all others."""
+        grows = now + end_of(bucket_of(jobs.ran)) - jobs.ran
+        patient = _patient_from(jobs, config)
+        starves = now + config.starve_limit - jobs.waited
+        starves = where(jobs.waited + SERVICE_TOLERANCE < config.starve_limit, starves, math.inf)
+        return where(jobs.state == _WAITING, smaller(where(patient > now, patient, math.inf), starves), grows)
+
+    def standing(self, job: Rows, queue: int, now: float, config: PolicyConfig) -> str:
+        price = self.keys(job, now, config, False)[1]
+        if price == 0.0:
+            return f"waited for {job.waited:,.0f} s, longer than policy.starve_limit"
+        return f"had GPUs for {job.ran:,.0f} s, after which a completion costs {price:,.0f} GPU-seconds"
+
+    def fitted(self, completed: Completed, there: Rows) -> Policy:
+        return Adaptive(Hazards.of(completed.service / completed.gpus, there.ran), next_fit(len(completed)))
+
+
+def _prices(hazards: Hazards, cost: float, hold: float) -> tuple[float, ...]:
+    """Seconds on GPUs per completion, for a job in each bucket."""
+    return tuple(1.0 / (hold * index) for index in hazards.index(cost))
+
+
+def _patient_from(jobs: Rows, config: PolicyConfig) -> Values:
+    return known(jobs.preempted, jobs.submit) + _PATIENCE * config.preemption_cost

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tiresias.scheduler.selection import Starter, Verdict, Victim, spare, walk, weigh
+
+PATIENT, HASTY = True, False
+
+
+@pytest.mark.parametrize(
+    ("starters", "victim", "verdict"),
+    [
+        ([(4, PATIENT)], (4, 1), Verdict(1, [], 0)),
+        ([(4, HASTY)], (4, 1), Verdict(0, [0], 0)),
+        ([(4, PATIENT)], (4, 0), Verdict(0, [0], 0)),  # it ranks behind the victim
+        ([(1, PATIENT), (3, HASTY)], (4, 2), Verdict(0, [0], 0)),  # fewer GPUs than the victim gives
+        ([(4, PATIENT), (2, HASTY), (2, PATIENT)], (4, 3), Verdict(1, [0], 0)),  # the first keeps what it gets
+        ([(2, PATIENT), (2, PATIENT)], (4, 2), Verdict(2, [], 0)),
+    ],
+)
+def test_one_victim(starters, victim, verdict):
+    assert weigh(0, [Starter(*each) for each in starters], [Victim(*victim)]) == verdict
+
+
+def test_a_victim_whose_gpus_nobody_needs_stays():
+    assert weigh(4, [Starter(1, PATIENT)], [Victim(4, 1)]) == Verdict(1, [0], 0)
+
+
+def test_what_a_large_job_leaves_helps_the_next_victim():
+    """The first victim stays, so the 4 GPUs for the last starter are not needed, of which 2 spare the second one too."""
+    starters = [Starter(2, PATIENT), Starter(4, HASTY)]
+    assert weigh(0, starters, [Victim(2, 2), Victim(2, 2), Victim(2, 2)]) == Verdict(1, [0, 1], 0)
+
+
+jobs = st.lists(st.tuples(st.sampled_from([1, 1, 2, 4, 8]), st.booleans(), st.booleans()), max_size=30)
+
+
+@given(jobs, st.integers(0, 20))
+def test_spare(some, free):
+    """(GPUs, runs, patient) in the order of the walk; those who run hold GPUs beside those that are free."""
+    cost, runs, patient = np.array(some, dtype=np.int64).reshape(-1, 3).T
+    runs, patient = runs.astype(bool), patient.astype(bool)
+    capacity = free + int(cost[runs].sum())
+    walked = walk(cost, capacity, False)
+    kept = spare(cost, walked, runs, patient, capacity)
+    victims, starters = ~kept & runs, kept & ~runs
+    assert cost[kept].sum() <= capacity
+    assert not (victims & walked).any()  # nobody has to go who could stay
+    for place in np.flatnonzero(victims):
+        assert (
+            cost[starters & patient][: np.searchsorted(np.flatnonzero(starters & patient), place)].sum() >= cost[place]
+        )
+    left = capacity - cost[kept].sum()
+    assert (cost[~kept & ~runs] > left).all()  # nobody waits who fits
+
+
+@given(jobs, st.integers(0, 20))
+def test_patient_jobs_of_one_size_have_the_walk_as_it_is(some, free):
+    runs = np.array([each[1] for each in some], dtype=bool)
+    cost, patient = np.ones(len(some), np.int64), np.ones(len(some), bool)
+    capacity = free + int(runs.sum())
+    walked = walk(cost, capacity, False)
+    assert spare(cost, walked, runs, patient, capacity).tolist() == walked.tolist()
