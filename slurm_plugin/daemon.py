@@ -20,6 +20,7 @@ from tiresias import __version__
 from tiresias.errors import TiresiasError, Unavailable
 from tiresias.scheduler.decide import decide, next_change
 from tiresias.scheduler.model import Plan, Snapshot, State
+from tiresias.scheduler.policies import POLICIES
 from tiresias.slurm_plugin.act import Actor
 from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot, SlurmUnavailable
 from tiresias.slurm_plugin.config import Config
@@ -44,6 +45,7 @@ class Controller:
         self._config, self._backend, self._journal, self._site, self._clock = config, backend, journal, site, clock
         self._ledger = Ledger(journal, config.partitions)
         self._observer = Observer(config, self._ledger)
+        self._policy = POLICIES[config.policy.name]
         self._actor = Actor(backend, journal, self._ledger, config.preemption, self._observer.reports.fresh)
         self._started, self._cycles, self.seconds = clock(), 0, 0.0
         self._would: dict[str, str] = {}  # shadow mode: what was said last of each job
@@ -71,12 +73,13 @@ class Controller:
             self._take_note(managed)
         self._note_costs(managed)
         snapshot = self._observer.observe(slurm, managed, self._actor.intents)
-        plan = decide(snapshot, self._config.policy)
+        self._learn(snapshot)
+        plan = decide(snapshot, self._config.policy, self._policy)
         self._carry_out(plan)
         if self._config.mode == "exact":
             self._actor.unpin(self._observer.waiting(managed, slurm.time), self._clock())  # last: no start waits for it
         settled = self._observer.next_settled(managed, slurm.time)
-        self.next_change = min(next_change(snapshot, self._config.policy), settled)
+        self.next_change = min(next_change(snapshot, self._config.policy, self._policy), settled)
         self.leaving = bool((snapshot.jobs.state == State.LEAVING).any())
         self._cycles, self.seconds = self._cycles + 1, self._clock() - began
         self._publish(slurm, snapshot, plan, managed)
@@ -118,6 +121,11 @@ class Controller:
             if report:
                 row = self._ledger.jobs[job.id]
                 self._ledger.note(row, job.restarts, restore=report.restore, save=report.save, redone=report.redone)
+
+    def _learn(self, snapshot: Snapshot) -> None:
+        """From all jobs of the past, as often as the policy wants to."""
+        if self._ledger.over >= self._policy.refit_at:
+            self._policy = self._policy.fitted(self._ledger.past(), snapshot.jobs)
 
     def _carry_out(self, plan: Plan) -> None:
         self._promote(plan)

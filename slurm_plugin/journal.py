@@ -192,6 +192,18 @@ class Journal(History):
         )
         return [RunRow(*row) for row in self._db.execute(query)]
 
+    def past(self) -> list[tuple[int, float, float, int]]:
+        """GPUs, GPU-seconds in all runs, submit time and uid of each job that ran and has ended, in the order of the ends."""
+        return self._db.execute(
+            "select max(gpus), sum((end - start) * gpus), submit, uid from run join job using (key) where ended = 1"
+            " group by key order by max(end)"
+        ).fetchall()
+
+    def count_past(self) -> int:
+        """How many jobs `past` tells of."""
+        counted = self._db.execute("select count(distinct key) from run join job using (key) where ended = 1")
+        return int(counted.fetchone()[0])
+
     def save_run(self, run: RunRow) -> None:
         self._put("run", _values(run))
 

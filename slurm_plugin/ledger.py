@@ -11,6 +11,9 @@ import math
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
+import numpy as np
+
+from tiresias.scheduler.history import Completed
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.journal import JobRow, Journal, RunRow
 
@@ -30,6 +33,7 @@ class Ledger:
         self._partitions = frozenset(partitions)
         self.jobs: dict[str, JobRow] = {row.id: row for row in journal.live_jobs()}
         self.avoids: dict[str, Avoided] = {}
+        self.over = journal.count_past()  # jobs that ran and have ended
         self.strays: list[JobRow] = []  # moved to where we do not manage; they are to be let go
         self.runs: dict[str, dict[int, RunRow]] = {row.key: {} for row in self.jobs.values()}
         for run in journal.live_runs():
@@ -83,6 +87,13 @@ class Ledger:
 
     def save(self, row: JobRow) -> None:
         self._journal.save_job(row)
+
+    def past(self) -> Completed:
+        """What a policy can learn from. O(runs that ever were)."""
+        gpus, service, submit, uid = np.array(self._journal.past(), np.float64).reshape(-1, 4).T
+        nothing = ("",) * len(gpus)
+        user = tuple(f"{each:.0f}" for each in uid.tolist())
+        return Completed(gpus.astype(np.int64), service, submit, user, nothing, nothing)
 
     def runs_of(self, row: JobRow) -> list[RunRow]:
         return list(self.runs[row.key].values())
@@ -165,6 +176,7 @@ class Ledger:
             self._close(run, end)
         row.ended = True
         self.save(row)
+        self.over += bool(self.runs[row.key])
         del self.jobs[row.id], self.runs[row.key]
         self.avoids.pop(row.id, None)
         self.costs.pop(row.id, None)

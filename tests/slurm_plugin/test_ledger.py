@@ -121,3 +121,20 @@ def test_a_job_that_moved_away_is_to_be_let_go(ledger: Ledger, pending: Make) ->
     ledger.forget(ledger.strays[0], 1002)
     assert see(ledger, 1003, pending(partition="other")) == []
     assert ledger.strays == []
+
+
+def test_the_past_is_what_ran_and_ended(journal: Journal, ledger: Ledger, pending: Make, running: Make) -> None:
+    """Whole services in the order of the ends; of a job that was cancelled before it ran there is nothing to learn."""
+    see(ledger, 1010, running(1005), running(1000, id="2", gpus=2, uid=7), pending(id="3"), running(1000, id="4"))
+    see(ledger, 1100, pending(restarts=1, submit_time=1095, end_time=1095), running(1000, id="4"))
+    see(ledger, 1210, running(1200, restarts=1, submit_time=1095), running(1000, id="4"))
+    see(ledger, 1300, running(1000, id="4"))
+    assert ledger.over == Ledger(journal, ["gpu"]).over == 2
+    past = ledger.past()
+    assert past.gpus.tolist() == [2, 4]
+    assert past.service.tolist() == [2 * 100.0, 4 * (90.0 + 100.0)]
+    assert (past.user, past.submit.tolist()) == (("7", "1001"), [1000.0, 1000.0])
+
+
+def test_of_an_empty_past_there_is_nothing_to_learn(ledger: Ledger) -> None:
+    assert (ledger.over, len(ledger.past())) == (0, 0)
