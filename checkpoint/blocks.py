@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from tiresias.checkpoint.files import open_regular, write_all
+from tiresias.checkpoint.files import create, open_regular, write_all
 from tiresias.checkpoint.manifest import Content, CorruptCheckpoint
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ class HashedFile:
 
     def __init__(self, folder: int, name: str) -> None:
         self.size = 0
-        self._file = os.open(
-            name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder
-        )
+        self._file = create(folder, name)
         self._block: list[memoryview] = []
         self._room = BLOCK
         self._digests: list[Future[bytes]] = []

@@ -69,12 +69,17 @@ def read_small(folder: int, name: str, most: int) -> bytes:
             return stream.read(most)
 
 
+def create(folder: int, name: str) -> int:
+    """A new file in an open folder. What was there is unlinked: it may be somebody's link to a file that is precious."""
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
+    return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+
+
 def write_synced(folder: int, name: str, text: bytes) -> None:
     """Put `text` at `name` in one rename, on disk. The folder itself is not synced. Raises OSError."""
     temporary = f".{name}"
-    file = os.open(
-        temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder
-    )
+    file = create(folder, temporary)
     try:
         write_all(file, memoryview(text))
         os.fsync(file)

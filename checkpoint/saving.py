@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from tiresias.checkpoint import files, manifest, shard
@@ -32,7 +32,8 @@ class Saving:
     def run(self, state: Mapping[str, Any]) -> None:
         """Return when the whole checkpoint is committed. Raises OSError, CorruptCheckpoint or what `wait` raises."""
         self.temporary.mkdir(mode=0o700, exist_ok=True)
-        shard.write(self.temporary, self._world.rank, state)
+        with self._open() as folder:
+            shard.write(folder, self._world.rank, state)
         if self._world.rank == 0:
             self._commit()
         else:
@@ -50,7 +51,7 @@ class Saving:
         contents: dict[str, Content] = {}
         for rank in range(self._world.size):
             contents |= self._wait(lambda: self._part(rank), f"the part of rank {rank}")  # noqa: B023 (called now)
-        with files.open_folder(self.temporary) as folder:
+        with self._open() as folder:
             whole = Manifest(self._step, self._world.size, time.time(), contents)
             files.write_synced(folder, manifest.NAME, manifest.encode(whole))
             os.fsync(folder)
@@ -58,9 +59,16 @@ class Saving:
         with self._root.open() as folder:
             os.fsync(folder)
 
+    @contextmanager
+    def _open(self) -> Iterator[int]:
+        """Anew for each look: network file systems keep showing what a folder held when it was opened."""
+        with self._root.open() as root, files.open_folder(self.temporary.name, root) as folder:
+            yield folder
+
     def _part(self, rank: int) -> dict[str, Content] | None:
         self._refuse_if_over()
-        return shard.finished(self.temporary, rank)
+        with self._open() as folder:
+            return shard.finished(folder, rank)
 
     def _outcome(self) -> bool | None:
         if self._final.name in self._root.names():

@@ -12,7 +12,6 @@ import json
 import mmap
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiresias.checkpoint import files
@@ -32,18 +31,17 @@ class Shard(NamedTuple):
     data: memoryview
 
 
-def write(path: Path, rank: int, state: Mapping[str, Any]) -> None:
-    """Write `state` as rank's part into the folder `path`, synced. Raises OSError, or TypeError for a value that has no place."""
+def write(folder: int, rank: int, state: Mapping[str, Any]) -> None:
+    """Write `state` as rank's part into an open folder, synced. Raises OSError, or TypeError for a value that has no place."""
     values, buffers = sort_out(state)
-    with files.open_folder(path) as folder:
-        data = HashedFile(folder, file_name(rank, "bin"))
-        try:
-            entries = {name: _append(data, value) for name, value in buffers.items()}
-            content = data.commit()
-        finally:
-            data.close()
-        index = json.dumps({"data": content._asdict(), "entries": entries, "values": values}).encode()
-        files.write_synced(folder, file_name(rank, "json"), index)
+    data = HashedFile(folder, file_name(rank, "bin"))
+    try:
+        entries = {name: _append(data, value) for name, value in buffers.items()}
+        content = data.commit()
+    finally:
+        data.close()
+    index = json.dumps({"data": content._asdict(), "entries": entries, "values": values}).encode()
+    files.write_synced(folder, file_name(rank, "json"), index)
 
 
 def sort_out(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -82,18 +80,14 @@ def _append(data: HashedFile, value: Any) -> Entry:
     return offset, data.size - offset
 
 
-def finished(path: Path, rank: int) -> dict[str, Content] | None:
-    """The contents of rank's two files in the folder `path`, as its index tells; None: not there yet.
-
-    Raises CorruptCheckpoint or OSError.
-    """
+def finished(folder: int, rank: int) -> dict[str, Content] | None:
+    """The contents of rank's two files, as its index tells; None: not there yet. Raises CorruptCheckpoint or OSError."""
     name = file_name(rank, "json")
-    if not files.is_there(path / name):
+    if name not in os.listdir(folder):
         return None
-    with files.open_folder(path) as folder:
-        index = files.read_small(folder, name, MAX_INDEX)
-        data = parse_content(parse_object(index, name).get("data"))
-        return {file_name(rank, "bin"): data, name: Content(len(index), _hash(folder, name, len(index)))}
+    index = files.read_small(folder, name, MAX_INDEX)
+    data = parse_content(parse_object(index, name).get("data"))
+    return {file_name(rank, "bin"): data, name: Content(len(index), _hash(folder, name, len(index)))}
 
 
 def _hash(folder: int, name: str, size: int) -> str:
