@@ -23,6 +23,10 @@ COMMANDS = {
     "sandbox": ("tiresias.sandbox.commands", "a private Slurm cluster on this machine"),
     "simulate": ("tiresias.simulator.command", "replay a trace through the scheduling core"),
     "workload": ("tiresias.simulator.workload_command", "generate a workload for simulate and replay"),
+    "rehearse": (
+        "tiresias.sandbox.rehearse.command",
+        "run, preempt and resume a script of yours; says what is missing",
+    ),
     "checkpoint": ("tiresias.checkpoint.command", "list, verify and prune checkpoints"),
 }
 

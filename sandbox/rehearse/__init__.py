@@ -1,0 +1,1 @@
+"""`tiresias rehearse`: a user's test of their own checkpointing, on a real Slurm."""

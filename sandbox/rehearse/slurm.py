@@ -1,0 +1,111 @@
+"""One job as its owner can treat it: submit, look, signal, requeue, cancel. No rights of an operator, no controller needed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tiresias.checkpoint import control
+from tiresias.errors import TiresiasError, UsageError
+from tiresias.slurm_plugin.backends.commands import CommandsBackend
+from tiresias.slurm_plugin.backends.protocol import JobRefused, NoSuchJob, SlurmJob
+from tiresias.wrappers import settings
+
+LOOK = 0.2  # seconds between two looks at the job's folder
+ASK = 2.0  # seconds between two questions to Slurm
+_FIELD = re.compile(r"(?:^|\s)(StdOut|WorkDir)=(.*?)(?=\s+[A-Z]\w*=|$)", re.MULTILINE)
+
+
+class OwnJob:
+    """id: as squeue prints it. Raises TiresiasError where Slurm refuses or does not answer."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        """Submit through tsbatch; `words`: sbatch's options and the script."""
+        self.settings = settings.of_job(os.environ)
+        self._slurm = CommandsBackend()
+        done = _run("tsbatch", "--parsable", *words, env=os.environ | self.settings)
+        self.id = done.stdout.strip().partition(";")[0]
+        if done.returncode or not re.fullmatch("[0-9]+", self.id):
+            raise UsageError(f"sbatch refused the job: {(done.stderr.strip() or done.stdout.strip())[-300:]}")
+        self.left_alone = "left to sbatch" in done.stderr  # tsbatch said why
+        self.words = done.stderr.strip()
+        self._asked, self._record = 0.0, None  # type: float, SlurmJob | None
+
+    def record(self, fresh: bool = False) -> SlurmJob | None:
+        """At most ASK seconds old; None: Slurm has forgotten it."""
+        if fresh or time.monotonic() - self._asked >= ASK:
+            self._asked = time.monotonic()
+            try:
+                self._record = self._slurm.job(self.id)
+            except NoSuchJob:
+                self._record = None
+        return self._record
+
+    def report(self) -> control.JobReport:
+        """What supervisor and program say."""
+        return control.report(Path(self.settings["TIRESIAS_CONTROL_ROOT"]), os.getuid(), self.id)
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where its program says that they are, else where they are by default."""
+        folder = control.job_folder(Path(self.settings["TIRESIAS_CONTROL_ROOT"]), os.getuid(), self.id)
+        said = control.read(folder / control.PROGRAM, os.getuid()).get("folder")
+        return Path(said) if isinstance(said, str) else Path(self.settings["TIRESIAS_CHECKPOINT_ROOT"]) / self.id
+
+    def files(self) -> dict[str, Path]:
+        """StdOut and WorkDir."""
+        shown = _run("scontrol", "show", "job", self.id).stdout
+        return {name: Path(value.strip()) for name, value in _FIELD.findall(shown)}
+
+    def signal(self) -> None:
+        self._slurm.signal(self.id, self.settings.get("TIRESIAS_SIGNAL", "USR2"))
+
+    def requeue(self) -> None:
+        """Raises JobRefused."""
+        self._slurm.requeue(self.id)
+
+    def elsewhere(self, job: SlurmJob, before: Sequence[str]) -> bool:
+        """Have the waiting job start at once, and not on the nodes of its last run where others are idle; whether they are."""
+        idle = _run("sinfo", "-h", "-N", "-t", "idle", "-p", job.partition, "-o", "%N").stdout.split()
+        enough = len(set(idle) - set(before)) >= max(len(before), 1)
+        if enough:
+            avoided = ",".join(sorted({*job.excluded_nodes, *before}))
+            enough = not _run("scontrol", "update", f"JobId={self.id}", f"ExcNodeList={avoided}").returncode
+        _run("scontrol", "update", f"JobId={self.id}", "StartTime=now")
+        return enough
+
+    def cancel(self) -> None:
+        _run("scancel", "--quiet", self.id)
+
+
+def is_here() -> bool:
+    """Whether a Slurm answers on this machine."""
+    try:
+        return _run("scontrol", "ping").returncode == 0
+    except TiresiasError:
+        return False
+
+
+def _run(*argv: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=60,
+            env=env,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise TiresiasError(f"{argv[0]} is not in PATH: load your site's Slurm module") from None
+    except subprocess.TimeoutExpired:
+        raise TiresiasError(f"{argv[0]} does not answer: is slurmctld up?") from None
+
+
+__all__ = ["JobRefused", "OwnJob", "is_here"]

@@ -1,0 +1,124 @@
+"""`tiresias rehearse` as a plain user types it, on a real Slurm without a controller."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tiresias.sandbox.cluster import Cluster
+
+pytestmark = pytest.mark.sandbox
+PROGRAM = "/opt/tiresias/tests/sandbox/rehearse/program.py"
+ROOTS = {"TIRESIAS_CONTROL_ROOT": "/shared/r/control", "TIRESIAS_CHECKPOINT_ROOT": "/shared/r/checkpoints"}
+MISSING = {
+    "deaf": "no checkpoint within 3 s of the signal",
+    "no99": "told to save, it ended as COMPLETED with exit code 0, not with 99",
+    "saveless": "it left with exit code 99, but no checkpoint in",
+    "forgetful": "run 1 started from the beginning, though step",
+    "stuck": "but its loop began at step 1",
+    "crash": "restoring failed: run 1 ended as FAILED with exit code 1 before its first step",
+    "dies": "after it had resumed, it ended as FAILED with exit code 7",
+    "early": "the job ended by itself before 2 s of training",
+}
+
+
+def rehearse(
+    cluster: Cluster, script: str, *options: str, ours: tuple[str, ...] = ()
+) -> tuple[int, dict[str, Any], str]:
+    """Exit code, the findings, what was said on the way."""
+    cluster.run(["mkdir", "-p", "-m", "1777", "/shared/r", *ROOTS.values()])
+    (cluster.shared / "r/job.sh").write_text(f"#!/bin/bash\n{script}\n")
+    words = ["tiresias", "rehearse", "--after", "2", "--deadline", "3", "--json", *ours, "job.sh", *options]
+    done = cluster.run(words, user="alice", env=ROOTS, cwd="/shared/r", check=False, timeout=170)
+    assert done.returncode in (0, 1), done.stderr
+    return done.returncode, json.loads(done.stdout), done.stderr
+
+
+def missing(found: dict[str, Any]) -> list[str]:
+    return [one["what"] for one in found["findings"] if not one["fine"]]
+
+
+def test_a_good_script(cluster: Cluster) -> None:
+    code, found, said = rehearse(cluster, f"exec python3 {PROGRAM} good 5000 result", "-o", "log-%j")
+    assert (code, missing(found)) == (0, []), said
+    words = "\n".join(one["what"] for one in found["findings"])
+    assert "saved step" in words
+    assert "on other nodes" in words
+    assert "was appended to" in words
+    assert 0 < found["seconds"]["save"] < found["seconds"]["pause"] < 3
+    assert found["seconds"]["restore"] > 0
+    left = cluster.run(["squeue", "-h", "-t", "pending,running"]).stdout
+    assert not left, "the rehearsal leaves its job behind"
+
+
+@pytest.mark.parametrize("habit", MISSING)
+def test_what_is_missing_is_said(cluster: Cluster, habit: str) -> None:
+    steps = 60 if habit == "early" else 5000
+    code, found, said = rehearse(cluster, f"exec python3 {PROGRAM} {habit} {steps} result")
+    assert code == 1
+    (what,) = missing(found)
+    assert what.startswith(MISSING[habit]) or what.endswith(MISSING[habit]), said
+    assert found["findings"][-1]["advice"]
+    if habit == "crash":
+        assert "RuntimeError: the optimizer's state does not fit" in found["findings"][-1]["advice"]
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "words"),
+    [
+        (f"exec python3 {PROGRAM} good 5000 result", ("--no-requeue",), "Slurm does not requeue it"),
+        (f"exec python3 {PROGRAM} good 5000 result", ("--open-mode=truncate",), "lines of the first run are gone from"),
+        ("sleep 60", (), "the program never said that it can save"),
+        (
+            "python3 -c 'import nothing_like_it'",
+            (),
+            "the script ended as FAILED with exit code 1 before its first step",
+        ),
+    ],
+)
+def test_what_scripts_and_options_get_wrong(
+    cluster: Cluster, script: str, options: tuple[str, ...], words: str
+) -> None:
+    code, found, said = rehearse(cluster, script, *options, ours=("--startup", "5"))
+    assert code == 1
+    (what,) = missing(found)
+    assert what.startswith(words), said
+
+
+@pytest.mark.parametrize(("habit", "same"), [("good", True), ("lossy", False)])
+def test_compared_with_an_undisturbed_run(cluster: Cluster, habit: str, same: bool) -> None:
+    code, found, said = rehearse(cluster, f"exec python3 {PROGRAM} {habit} 500 result", ours=("--compare", "result"))
+    assert code == (0 if same else 1), said
+    assert missing(found) == ([] if same else ["result is not the same as that of an undisturbed run"])
+
+
+def test_mistakes_of_the_command_line(cluster: Cluster) -> None:
+    for words in (
+        ["nofile.sh"],
+        ["--after", "-1", "x.sh"],
+        ["--after", "nan", "x.sh"],
+        ["job.sh", "--partition=nowhere"],
+    ):
+        (cluster.shared / "job.sh").write_text("#!/bin/sh\ntrue\n")
+        done = cluster.run(["tiresias", "rehearse", *words], user="alice", env=ROOTS, cwd="/shared", check=False)
+        assert (done.returncode, done.stdout) == (2, ""), done
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_where_there_is_no_slurm(tmp_path: Path) -> None:
+    """A private cluster for the time of the rehearsal, the script's folder copied into it."""
+    (tmp_path / "program.py").write_bytes(Path(__file__).with_name("program.py").read_bytes())
+    (tmp_path / "job.sh").write_text("#!/bin/sh\nexec python3 program.py good 5000 result\n")
+    words = ["rehearse", "--sandbox", "--after", "1", str(tmp_path / "job.sh")]
+    done = subprocess.run(
+        [sys.executable, "-m", "tiresias", *words], capture_output=True, text=True, check=False, timeout=250
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "This job can be preempted."
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["job.sh", "program.py"]
