@@ -30,7 +30,7 @@ class Launch:
         for rank, speed in enumerate(speeds):
             env = {
                 **os.environ, "TIRESIAS_CONTROL": str(self.control), "TIRESIAS_CHECKPOINT_DIR": str(folder / "checkpoints"),
-                "TIRESIAS_RESTART": str(RESTART), "SLURM_PROCID": str(rank), "SLURM_STEP_NUM_TASKS": str(len(speeds)),
+                "TIRESIAS_RESTART": str(RESTART + number), "SLURM_PROCID": str(rank), "SLURM_STEP_NUM_TASKS": str(len(speeds)),
                 "SLURM_JOB_ID": "control", "SLURM_STEP_ID": str(number),
             }  # fmt: skip
             command = [sys.executable, str(PROGRAM), str(speed), *([str(shared)] if lockstep else [])]
