@@ -15,7 +15,7 @@ from tiresias.errors import UsageError
 from tiresias.scheduler.elementwise import Values, interval
 
 NAMES = (
-    "las", "fifo", "best_effort", "sf", "gittins", "adaptive",
+    "las", "fifo", "best_effort", "sf", "time_sharing", "gittins", "adaptive", "continuous_las", "continuous_gittins",
 )  # fmt: skip
 ORDERS = ("running_first", "first_start", "last_start")
 

@@ -102,4 +102,4 @@ class Pool:
         running = self._drifting
         running.now = now
         keys = (*self._policy.keys(running, now, self._config, False), running.row)
-        return [np.broadcast_to(key, (len(running),)) for key in keys]
+        return [key if isinstance(key, np.ndarray) else np.full(len(running), key) for key in keys]

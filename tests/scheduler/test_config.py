@@ -35,6 +35,8 @@ def test_every_name_has_its_policy():
         ("cooldown", NAN, "seconds, 0 or more"),
         ("max_preemptions", 1.5, "a whole number"),
         ("max_preemptions", True, "a whole number"),
+        ("quantum", 0.5, "seconds, 1 or more"),
+        ("quantum", math.inf, "seconds, 1 or more"),
     ],
 )
 def test_mistakes_name_the_knob_and_what_is_allowed(knob, value, allowed):
@@ -51,6 +53,16 @@ def test_no_threshold_is_one_queue():
 def test_queue_holds_its_lower_limit_and_not_its_upper():
     config = PolicyConfig(thresholds=(100.0, 200.0))
     assert config.queue_of(np.array([0.0, 99.9, 100.0, 199.9, 200.0, 1e9])).tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_paper_presets():
+    """Sections 5.2 and 5.3: two queues, 3,200 GPU-s on the testbed and an hour in production; nothing is promoted."""
+    testbed, production = PolicyConfig.paper(), PolicyConfig.paper("gittins", "production")
+    assert (testbed.name, testbed.thresholds) == ("las", (3200.0,))
+    assert (production.name, production.thresholds) == ("gittins", (3600.0,))
+    for each in (testbed, production):
+        assert (each.min_run, each.cooldown, each.max_preemptions) == (0.0, 0.0, 0)
+        assert not each.promotes
 
 
 def test_scaled_divides_thresholds_and_times_only():
