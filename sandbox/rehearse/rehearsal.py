@@ -141,12 +141,12 @@ class Rehearsal:
             self.job.requeue()
         except JobRefused as error:
             return self._missing(f"Slurm does not requeue it: {error}", "submit without --no-requeue, as a batch job")
-        if not self._until(lambda: self._is(1, "PENDING"), CLEAN_UP):
+        if not self._until(lambda: self._is(1, "PENDING") or self._is(1, "RUNNING"), CLEAN_UP):
             return self._missing(
                 f"it did not come back to the queue within {CLEAN_UP:g} s", "processes that ignore SIGTERM?"
             )
         job = self.job.record(fresh=True)
-        self._elsewhere = bool(job and self.job.elsewhere(job, self._nodes))
+        self._elsewhere = bool(job and job.state == "PENDING" and self.job.elsewhere(job, self._nodes))
         where = "on other nodes" if self._elsewhere else "wherever there is room"
         self.say(f"requeued; it starts again {where}")
         return True

@@ -1,0 +1,113 @@
+"""Real data-parallel training over four nodes, preempted at random moments by the running controller.
+
+The cluster whose Python is this one's version runs it, with this environment's PyTorch. TIRESIAS_TEST_PREEMPTIONS=20 is the
+longer run.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tiresias.sandbox import rootfs
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (make test installs it)")
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(1800)]
+Centre = Any  # conftest.py
+
+PREEMPTIONS = int(os.environ.get("TIRESIAS_TEST_PREEMPTIONS", "3"))
+STEPS = 125 * (PREEMPTIONS + 1)  # 2.5 seconds of paced training for each run
+LONGEST = 1.5  # seconds that a run trains before a job comes that needs its nodes
+START = 600.0  # seconds: four ranks that import PyTorch on two cores, perhaps beside other tests, take their time
+EXAMPLE = "/opt/tiresias/docs/examples/ddp.py"
+PACED = "python3 /opt/tiresias/tests/checkpoint/adapters/paced.py 0.02"
+ENV = {"PYTHONPATH": "/shared/packages:/opt/tiresias/src", "MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture
+def centre(centre_of: Callable[[str], Centre]) -> Iterator[Centre]:
+    suite = _suite_of_this_python()
+    if suite is None:
+        pytest.skip(f"no suite has Python {sys.version_info[0]}.{sys.version_info[1]}, which PyTorch is installed for")
+    centre = centre_of(suite)
+    shutil.copytree(
+        sysconfig.get_path("purelib"), centre.cluster.shared / "packages", copy_function=_link, dirs_exist_ok=True
+    )
+    # A whale is past the threshold after its first second; a save may wait for ranks that get no processor.
+    centre.restart(policy={"thresholds": [8.0], "min_run": 0.1}, preemption={"deadline": 120.0, "start_timeout": 20.0})
+    yield centre
+    centre.clean()
+    centre.stop()
+
+
+def _suite_of_this_python() -> str | None:
+    ours = f"{sys.version_info[0]}.{sys.version_info[1]}."
+    return next((suite for suite in rootfs.SUITES if rootfs.ensure(suite).python_version.startswith(ours)), None)
+
+
+def _link(source: str, target: str) -> None:
+    """Hundreds of megabytes: a second name where the file system allows one."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def submit(centre: Centre, name: str, command: str, by: str) -> str:
+    """Four ranks on four nodes, all GPUs of the cluster; the job's id. It works in /shared/out/NAME."""
+    folder = centre.cluster.shared / "out" / name
+    folder.mkdir()
+    folder.chmod(0o777)
+    port = 20000 + random.randrange(10000)
+    command = f"srun {command} {EXAMPLE} {STEPS}"
+    return centre.submit(  # type: ignore[no-any-return]
+        "--nodes=4", "--ntasks-per-node=1", "--gpus-per-node=4", f"--chdir=/shared/out/{name}", gpus=0, by=by, command=command,
+        env=ENV | {"MASTER_PORT": str(port)},
+    )  # fmt: skip
+
+
+def preempt(centre: Centre, whale: str, after: float) -> None:
+    """A job that needs the whale's nodes comes so many seconds after the whale's first step, and is gone soon."""
+
+    def known() -> bool:
+        """It can be preempted, or will not come to that."""
+        ended = centre.state(whale) not in ("PENDING", "RUNNING", "COMPLETING")
+        return ended or centre.published(whale).get("preemptable", False)
+
+    centre.until(known, "the whale does not train", whale, seconds=START)
+    assert centre.published(whale).get("preemptable"), centre.output(whale)
+    time.sleep(after)
+    small = centre.submit(command="sleep 0.2", user="bob")
+    centre.reaches(small, "COMPLETED", seconds=START)
+
+
+def weights(folder: Path) -> dict[str, bytes]:
+    found = torch.load(folder / "weights.pt", weights_only=True)
+    return {name: tensor.numpy().tobytes() for name, tensor in found.items()}
+
+
+def test_preempted_at_random_moments_the_weights_are_the_same_bytes(centre: Centre) -> None:
+    whole = submit(centre, "whole", "python3", by="sbatch")
+    centre.reaches(whole, "COMPLETED", seconds=START)
+    whale = submit(centre, "whale", PACED, by="tsbatch")
+    moments = random.Random(PREEMPTIONS)
+    for _ in range(PREEMPTIONS):
+        preempt(centre, whale, moments.uniform(0, LONGEST))
+    assert centre.reaches(whale, "COMPLETED", seconds=START)["Restarts"] == str(PREEMPTIONS), centre.output(whale)
+    assert weights(centre.cluster.shared / "out/whale") == weights(centre.cluster.shared / "out/whole")
+    saved, resumed = (
+        [int(step) for step in re.findall(rf"{word} step (\d+)", centre.output(whale))]
+        for word in ("saved", "resumes from")
+    )
+    assert saved == resumed == sorted(set(saved)), "no step is lost, none is done twice"
+    assert len(saved) == PREEMPTIONS
