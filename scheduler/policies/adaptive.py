@@ -40,15 +40,14 @@ class Adaptive(Policy):
 
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
         waits, bucket = jobs.state == _WAITING, bucket_of(jobs.ran)
-        price = where(waits, pick(self._to_start(config.preemption_cost), bucket), pick(self._running, bucket))
-        newest = -known(jobs.preempted, -math.inf)
-        back = newest < math.inf
-        place = where(waits, where(back, newest, jobs.submit), known(jobs.last_start, math.inf))
-        section = where(waits, where(back, 1, 2), 0)
+        price = (
+            where(waits, pick(self._to_start(config.preemption_cost), bucket), pick(self._running, bucket)) * jobs.gpus
+        )
+        place = known(where(waits, -jobs.preempted, jobs.last_start), math.inf)
         if config.starve_limit == math.inf:
-            return 0, price * jobs.gpus, section, place
-        others = jobs.waited + SERVICE_TOLERANCE < config.starve_limit
-        return 0, where(others, price * jobs.gpus, 0.0), where(others, section, 0), where(others, place, jobs.submit)
+            return 0, price, waits, place
+        starves = _starves(jobs, config)
+        return 0, where(starves, 0.0, price), where(starves, False, waits), where(starves, 0.0, place)
 
     def _to_start(self, cost: float) -> tuple[float, ...]:
         if cost not in self._waiting:
@@ -62,9 +61,11 @@ class Adaptive(Policy):
         """When a running job comes into the next bucket, when a waiting one's patience ends or it goes before all others."""
         grows = now + end_of(bucket_of(jobs.ran)) - jobs.ran
         patient = _patient_from(jobs, config)
-        starves = now + config.starve_limit - jobs.waited
-        starves = where(jobs.waited + SERVICE_TOLERANCE < config.starve_limit, starves, math.inf)
-        return where(jobs.state == _WAITING, smaller(where(patient > now, patient, math.inf), starves), grows)
+        rises = where(patient > now, patient, math.inf)
+        if config.starve_limit < math.inf:
+            starves = where(_starves(jobs, config), math.inf, now + config.starve_limit - jobs.waited)
+            rises = smaller(rises, starves)
+        return where(jobs.state == _WAITING, rises, grows)
 
     def standing(self, job: Rows, queue: int, now: float, config: PolicyConfig) -> str:
         price = self.keys(job, now, config, False)[1]
@@ -79,6 +80,10 @@ class Adaptive(Policy):
 def _prices(hazards: Hazards, cost: float, hold: float) -> tuple[float, ...]:
     """Seconds on GPUs per completion, for a job in each bucket."""
     return tuple(1.0 / (hold * index) for index in hazards.index(cost))
+
+
+def _starves(jobs: Rows, config: PolicyConfig) -> Values:
+    return jobs.waited + SERVICE_TOLERANCE >= config.starve_limit
 
 
 def _patient_from(jobs: Rows, config: PolicyConfig) -> Values:
