@@ -21,7 +21,8 @@ class Distribution:
     some jobs need that much: who has had more than all of them has index 0, the least promising."""
 
     def __init__(self, services: npt.ArrayLike) -> None:
-        values, counts = np.unique(np.asarray(services, np.float64), return_counts=True)
+        known = np.append(np.asarray(services, np.float64), 0.0)  # a job that needs nothing changes no index
+        values, counts = np.unique(known, return_counts=True)
         self._services: Floats = values
         self._ended: Ints = np.concatenate(([0], np.cumsum(counts)))
         self._sums: Floats = np.concatenate(([0.0], np.cumsum(values * counts)))
