@@ -6,6 +6,9 @@ philly     the public trace of 111,539 jobs on 2,000 GPUs, las, from the file to
 growth     generated loads like Philly's of 10,000 jobs and more: seconds per event
 million    one million generated jobs, las
 reference  every policy on the public trace at 2,000 and 1,900 GPUs beside an independent exact simulator's mean JCT
+adaptive   the policy adaptive beside others where a preemption costs 62 s at the next start, as in the paper's experiments: on
+           the public trace beside srsf, on the paper's workload beside las of 3,200 GPU-s, on others beside the best of 54 fixed
+           settings of las, on generated loads that it was not made with, and with several starve_limit
 
 Without SECTION: philly and growth. Each measurement runs in a process of its own on one core. cpu_seconds are of the process, so
 that other work on the machine counts little; peak_mb is all its memory, Python and numpy included.
@@ -29,8 +32,9 @@ from tiresias.scheduler.config import PolicyConfig
 from tiresias.simulator.cluster import Cluster
 from tiresias.simulator.engine import simulate
 from tiresias.simulator.experiment import ALL_POLICIES, Setup
-from tiresias.simulator.generators import philly_like
+from tiresias.simulator.generators import paper_testbed, philly_like
 from tiresias.simulator.metrics import summary
+from tiresias.simulator.rules import Cost
 from tiresias.simulator.trace import Trace, read_trace
 
 TRACE = "philly_full.csv.gz"
@@ -54,6 +58,23 @@ REFERENCE: Mapping[str, tuple[str, PolicyConfig, Mapping[int, float]]] = {
     "las 1/10/100/1000 h, running first": ("las", FOUR_QUEUES, {2000: 36097, 1900: 36997}),
     "time_sharing 300 s": ("time_sharing", LAS, {2000: 37695, 1900: 41246}),
 }
+
+# Of `adaptive`. The settings of las: 1 to 6 thresholds that rise 4 or 10 times, and one in the paper's order.
+COST = Cost(resume=62.0)  # 13,724 s for 221 preemptions, section 5.2
+LOWEST = [60.0 * 4**step for step in range(9)]
+STEPS = ((1, 4), (2, 4), (4, 4), (6, 4), (4, 10))
+FIXED = [
+    *(
+        replace(LAS, thresholds=tuple(low * ratio**at for at in range(count)))
+        for low in LOWEST
+        for count, ratio in STEPS
+    ),
+    *(replace(FIRST_START, thresholds=(low,)) for low in LOWEST),
+]
+OTHER_TRACES = {"alibaba_crux2023.csv": (800, 900, 1000, 1100, 1200), "alibaba_openb2023_gpu.csv.gz": (35, 40, 45, 48)}
+SHAPES = {"testbed480": (1.0, 1.0), "testbed480cal": (3.0, 0.75)}  # short and long jobs' distributions
+NEW_SEEDS = range(101, 121)
+STARVE_LIMITS = (4 * HOUR, 2 * HOUR, HOUR)
 
 Numbers = dict[str, Any]
 
@@ -79,10 +100,34 @@ def reference(traces: Path) -> list[Numbers]:
     ]
 
 
+def adaptive(traces: Path) -> Numbers:
+    return {
+        "philly": [
+            alone(_on_load, partial(read_trace, traces / TRACE, gpus), gpus, ("srsf", "fifo")) for gpus in (2000, 1900, 1800)
+        ],
+        "testbed": {
+            family: _on_testbed([read_trace(traces / f"{family}_seed{seed}.csv", 60) for seed in (1, 2, 3)])
+            for family in SHAPES
+        },
+        "other traces": [
+            alone(_beside_fixed, traces / name, gpus) for name, sizes in OTHER_TRACES.items() for gpus in sizes
+        ],
+        "new seeds of testbed": {
+            family: _on_testbed([paper_testbed(480, seed, short_shape=short, long_shape=long) for seed in NEW_SEEDS])
+            for family, (short, long) in SHAPES.items()
+        },
+        "philly_like": [
+            {"seed": seed, "load": load, **alone(_on_load, partial(philly_like, 20_000, seed, gpus=500, load=load), 500, ("srsf",))}
+            for seed in (1, 2)
+            for load in (0.9, 1.0, 1.1)
+        ],
+    }  # fmt: skip
+
+
 SECTIONS: Mapping[str, Callable[[Path], Any]] = {
-    "philly": philly, "growth": growth, "million": million, "reference": reference,
+    "philly": philly, "growth": growth, "million": million, "reference": reference, "adaptive": adaptive,
 }  # fmt: skip
-NEEDS_TRACE = ("philly", "reference")
+NEEDS_TRACE = ("philly", "reference", "adaptive")
 DEFAULT = ("philly", "growth")
 
 
@@ -110,6 +155,54 @@ def _compare(file: Path, policy: str, config: PolicyConfig, gpus: int, theirs: f
     found = _measure(partial(read_trace, file, gpus), policy, config, gpus)
     kept = {key: found[key] for key in ("mean_jct", "preemptions", "cpu_seconds")}
     return {**kept, "reference": theirs, "ratio": round(found["mean_jct"] / theirs, 5)}
+
+
+def _on_load(load: Callable[[], Trace], gpus: int, others: tuple[str, ...]) -> Numbers:
+    trace = load()
+    mine, *theirs = (_costly(trace, gpus, policy) for policy in ("adaptive", *others))
+    return {"gpus": gpus, "adaptive": mine, **_beside(mine, dict(zip(others, theirs, strict=True)))}
+
+
+def _beside_fixed(file: Path, gpus: int) -> Numbers:
+    trace = read_trace(file, gpus)
+    mine, fifo = _costly(trace, gpus, "adaptive"), _costly(trace, gpus, "fifo")
+    best = min((_costly(trace, gpus, "las", config) for config in FIXED), key=lambda found: found["mean_jct"])
+    return {"trace": file.name, "gpus": gpus, "adaptive": mine, **_beside(mine, {"best las": best, "fifo": fifo})}
+
+
+def _on_testbed(traces: list[Trace]) -> Numbers:
+    """Means over the traces, 60 GPUs."""
+    settings = {
+        "starve_limit inf": LAS,
+        **{f"starve_limit {limit:.0f}": replace(LAS, starve_limit=limit) for limit in STARVE_LIMITS},
+    }
+    others = {
+        name: _mean([_costly(trace, 60, name, PolicyConfig.paper()) for trace in traces]) for name in ("las", "srsf", "fifo")
+    }  # fmt: skip
+    found = {
+        name: _mean([_costly(trace, 60, "adaptive", config) for trace in traces]) for name, config in settings.items()
+    }
+    return {**others, **{name: {**each, **_beside(each, others, whole=False)} for name, each in found.items()}}
+
+
+def _costly(trace: Trace, gpus: int, policy: str, config: PolicyConfig = LAS) -> Numbers:
+    experiment = Setup("", trace, Cluster(gpus, 1), config, COST).experiment(policy)
+    found = summary(trace, experiment.cluster, simulate(experiment.trace, experiment.cluster, experiment.rules), 0.0)
+    return {key: round(found[key], 1) for key in ("mean_jct", "p99_jct", "max_jct", "preemptions")}
+
+
+def _mean(found: list[Numbers]) -> Numbers:
+    return {key: round(sum(each[key] for each in found) / len(found), 1) for key in found[0]}
+
+
+def _beside(mine: Numbers, others: Mapping[str, Numbers], whole: bool = True) -> Numbers:
+    """`others` as they are, with `whole`, and what `mine` are in their units."""
+    ratios = {
+        f"{key} / {name}": round(mine[key] / each[key], 4)
+        for name, each in others.items()
+        for key in ("mean_jct", "p99_jct")
+    }
+    return {**(others if whole else {}), **ratios}
 
 
 def alone(measure: Callable[..., Numbers], *args: Any) -> Numbers:
