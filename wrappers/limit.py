@@ -1,7 +1,7 @@
 """The job's time limit: when to save before it, and the requeue that nobody else asked for.
 
 Slurm tells the end of the run in SLURM_JOB_END_TIME (24.11 and 26.05 do, 22.05 does not: there a job gets no warning). At the
-limit it sends SIGTERM, which srun turns into SIGKILL for all its tasks at once (26.05), so a program that is to save is told before.
+limit it sends SIGTERM, which srun turns into SIGKILL for all its tasks at once (26.05): a program that is to save is told before.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import signal
 import sys
@@ -31,7 +30,7 @@ def test_it_saves_before_its_time_limit(site: Site) -> None:
     job.until(lambda report: report.state == "parked")
     assert job.report().why == "limit"
     assert "the time limit is near: told the program to save" in job.log.read_text()
-    assert re.search(r"run 0 saved step \d+ before its time limit", job.log.read_text())
+    job.until_logged(f"run 0 saved step {job.report().step} before its time limit")
     assert job.send(signal.SIGTERM).end() == 99
     last = site.start(site.train, restart=1)
     last.until_logged(f"run 1 resumes from step {job.report().step}")
