@@ -64,6 +64,10 @@ def _configure_policy(group: argparse._ArgumentGroup) -> None:
         "--min-run", type=_number("--min-run"), default=DEFAULT.min_run, metavar="SECONDS",
         help="a job runs so long before it may be preempted (default: 0)",
     )  # fmt: skip
+    group.add_argument(
+        "--quantum", type=_number("--quantum"), default=DEFAULT.quantum, metavar="SECONDS",
+        help=f"a turn of time_sharing (default: {DEFAULT.quantum:g})",
+    )  # fmt: skip
 
 
 def _configure_cost(group: argparse._ArgumentGroup) -> None:
@@ -129,7 +133,7 @@ def _config(args: argparse.Namespace) -> PolicyConfig:
     thresholds = DEFAULT.thresholds if args.threshold is None else args.threshold
     return replace(
         DEFAULT, thresholds=thresholds, in_queue_order=args.in_queue_order, promote_knob=args.promote_knob,
-        starve_limit=args.starve_limit, min_run=args.min_run,
+        starve_limit=args.starve_limit, min_run=args.min_run, quantum=args.quantum,
     )  # fmt: skip
 
 

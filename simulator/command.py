@@ -4,9 +4,10 @@ Exact times, event by event, no randomness. Capacity only: a job runs equally fa
 unless --preemption-cost says so. The trace is a CSV file, gzip or not, with the header
 job_id,submit_time,num_gpus,duration[,user,vc,model,status], times in seconds, or one of the other formats below.
 
-Policies: las (this product's), gittins (las that learns from the jobs that complete), gittins_known (knows the distribution of all
-services in advance), fifo (nobody overtakes), best_effort (FIFO with overtaking), sf (fewest GPUs first); srtf and srsf know
-every duration in advance. They are simulated side by side, a process each, and compared to the first one.
+Policies: las (Tiresias-L), adaptive (learns from the jobs that complete how soon others end), gittins (las that learns so),
+gittins_known (knows the distribution of all services in advance, as in the paper), continuous_las and continuous_gittins (without
+queues), fifo (nobody overtakes), best_effort (FIFO with overtaking), sf (fewest GPUs first), time_sharing (round robin); srtf and
+srsf know every duration in advance. They are simulated side by side, a process each, and compared to the first one.
 
 examples:
   tiresias simulate trace.csv --policy las,fifo --nodes 15 --gpus-per-node 4

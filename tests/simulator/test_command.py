@@ -91,6 +91,7 @@ def test_mistakes(trace, tmp_path, capsys, options, said):
         (["--policy", "las", "--preemption-cost", "nan", *CLUSTER], "--preemption-cost 'nan': give seconds"),
         (["--policy", "las", "--starve-limit", "-3", *CLUSTER], "starve_limit = -3.0 is not possible"),
         (["--policy", "las", "--min-run", "inf", *CLUSTER], "min_run = inf is not possible"),
+        (["--policy", "las", "--quantum", "0", *CLUSTER], "quantum = 0.0 is not possible"),
         (["--policy", "las", "--format", "xml", *CLUSTER], "--format 'xml' is not possible; there are auto, "),
         (["--policy", "las", "--jobs-out", "/none/jobs.csv", *CLUSTER], "/none/jobs.csv: there is no folder /none"),
     ],
