@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tiresias.scheduler.line import Line
 from tiresias.scheduler.selection import Starter, Verdict, Victim, spare, walk, weigh
 
 PATIENT, HASTY = True, False
@@ -64,3 +65,25 @@ def test_patient_jobs_of_one_size_have_the_walk_as_it_is(some, free):
     capacity = free + int(runs.sum())
     walked = walk(cost, capacity, False)
     assert spare(cost, walked, runs, patient, capacity).tolist() == walked.tolist()
+
+
+@given(jobs, st.integers(0, 20))
+def test_the_line_spares_whom_the_walk_spares(some, free):
+    """Twice, as those who do not start after all have to stand in the line again."""
+    cost, runs, patient = np.array(some, dtype=np.int64).reshape(-1, 3).T
+    runs, patient = runs.astype(bool), patient.astype(bool)
+    line = Line(cost.tolist(), blocks=False)
+    for row in range(len(some)):
+        (line.compete if runs[row] else line.wait)(row, (row,))
+    for _ in range(2):
+        capacity = free + int(cost[runs].sum())
+        kept = spare(cost, walk(cost, capacity, False), runs, patient, capacity)
+        choice = line.choose(free, patient.tolist().__getitem__)
+        assert choice.starts == np.flatnonzero(kept & ~runs).tolist()
+        assert choice.victims == np.flatnonzero(~kept & runs).tolist()
+        for row in choice.victims:
+            line.leave(row)
+            line.wait(row, (row,))
+        for row in choice.starts:
+            line.compete(row, (row,))
+        free, runs, patient = capacity - int(cost[kept].sum()), kept, ~patient
