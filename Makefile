@@ -30,7 +30,7 @@ demo: $(VENV)/.runs
 	$(VENV)/bin/tiresias sandbox replay $$trace --policy $(POLICIES) --jobs $(JOBS) --compress $(COMPRESS) \
 	  --time-scale $(TIME_SCALE) --json $(OUT)/result.json
 
-test: lint trees
+test: lint trees $(VENV)/.trains
 	$(VENV)/bin/python -m pytest
 
 # The Debian trees that the tests need, built before any test's clock runs. What cannot be built, the tests tell.
@@ -74,6 +74,14 @@ $(VENV)/.develops: $(VENV)/.runs
 	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check 'pip>=25.1'
 	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --group dev
 	@touch $@
+
+# PyTorch for CPUs (0.9 GB) and what runs on it. pip's usual index has it with CUDA only, several GB: then PyTorch's own is asked.
+# Where it cannot be had, the tests that need it say so.
+TORCH ?= torch==2.13.0+cpu
+INSTALL := $(VENV)/bin/python -m pip install -q --disable-pip-version-check
+$(VENV)/.trains: $(VENV)/.develops
+	-@$(INSTALL) '$(TORCH)' 2> /dev/null || $(INSTALL) '$(TORCH)' --extra-index-url https://download.pytorch.org/whl/cpu
+	-@$(VENV)/bin/python -c 'import torch' && $(INSTALL) --group frameworks && touch $@
 
 clean:
 	rm -rf $(OUT) $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

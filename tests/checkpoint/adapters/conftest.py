@@ -7,17 +7,16 @@ import random
 import signal
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from tiresias.checkpoint import EXIT_REQUEUE, control
 
-EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 PATIENCE = 240.0
+MOMENT = 0.6
 
 
 class Job:
@@ -48,6 +47,7 @@ class Job:
         env |= {
             "TIRESIAS_CONTROL": str(self.control), "TIRESIAS_CHECKPOINT_DIR": str(self.folder / "checkpoints"),
             "TIRESIAS_RESTART": str(self._restart), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore",
+            "TORCH_CPP_LOG_LEVEL": "ERROR",
         }  # fmt: skip
         if self._ranks > 1:
             env |= {
@@ -86,27 +86,21 @@ class Job:
         for process in self.processes:
             process.kill()
 
-    def uninterrupted(self) -> float:
-        """Run it as a whole; the seconds of its training."""
+    def whole(self) -> None:
+        """Run it from its beginning to its end."""
         self.start()
-        self.until_ready()
-        began = time.monotonic()
         assert self.end() == 0, self.log()
-        return time.monotonic() - began
 
-    def stopped(self, times: int, seconds: float, seed: int) -> int:
-        """Stop it up to that often at random moments of a training of so many seconds; how often it was."""
+    def stopped(self, times: int, seed: int) -> None:
+        """Stop it that often at random moments of its training, at most MOMENT seconds after its first step; then let it end."""
         moments = random.Random(seed)
-        for done in range(times):
+        for _ in range(times):
             self.start()
             self.until_ready()
-            time.sleep(moments.uniform(0, seconds / (times + 1)))
+            time.sleep(moments.uniform(0, MOMENT))
             self.tell(moments.choice(["signal", "one", "file"]))
-            if self.end() == 0:
-                return done
-        self.start()
-        assert self.end() == 0
-        return times
+            assert self.end() == EXIT_REQUEUE, f"it came to its end before it was stopped\n{self.log()}"
+        self.whole()
 
     def log(self) -> str:
         return self._log.read_text(errors="replace")[-6000:] if self._log.exists() else ""
@@ -118,26 +112,18 @@ def _free_port() -> int:
         return int(found.getsockname()[1])
 
 
-class Pair:
-    """Two jobs of the same program: one runs through, the other is stopped."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def __call__(self, *command: str, ranks: int = 1) -> tuple[Job, Job]:
-        made = []
-        for name in ("whole", "stopped"):
-            (self._folder / name).mkdir()
-            made.append(Job(self._folder / name, command, ranks))
-        return made[0], made[1]
+Pair = Callable[..., tuple[Job, Job]]
 
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Pair:
-    return Pair(tmp_path)
+    """pair(command, ranks=1, slowly=command): a job to run as a whole, and one to be stopped, which may have another command."""
 
+    def make(command: Sequence[str], ranks: int = 1, slowly: Sequence[str] = ()) -> tuple[Job, Job]:
+        made = []
+        for name, words in (("whole", command), ("stopped", slowly or command)):
+            (tmp_path / name).mkdir()
+            made.append(Job(tmp_path / name, words, ranks))
+        return made[0], made[1]
 
-@pytest.fixture
-def example() -> list[str]:
-    """The beginning of an example's command line."""
-    return [sys.executable, str(EXAMPLES)]
+    return make

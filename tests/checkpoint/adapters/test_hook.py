@@ -12,7 +12,7 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 HOOK = [sys.executable, "-m", "tiresias.checkpoint.adapters.hook"]
-STEPS = "250000"
+STEPS = "1000000"
 
 # Saves on USR1 and goes on; ends only when it has come to the end.
 GOES_ON = """#!/bin/sh
@@ -31,14 +31,14 @@ def program(folder: Path, text: str) -> str:
 
 
 def test_a_stopped_program_ends_with_the_same_result(pair: Any) -> None:
-    whole, stopped = pair(*HOOK, "--file", "own.state", "--", str(EXAMPLES / "own_program"), STEPS)
-    seconds = whole.uninterrupted()
-    assert stopped.stopped(3, seconds, seed=1) >= 2, stopped.log()
+    whole, stopped = pair([*HOOK, "--file", "own.state", "--", str(EXAMPLES / "own_program"), STEPS])
+    whole.whole()
+    stopped.stopped(3, seed=1)
     assert (stopped.folder / "own.result").read_text() == (whole.folder / "own.result").read_text()
 
 
 def test_a_program_that_goes_on_after_its_save_is_ended(pair: Any, tmp_path: Path) -> None:
-    job, _ = pair(*HOOK, "--file", "own.*", "--", program(tmp_path, GOES_ON))
+    job, _ = pair([*HOOK, "--file", "own.*", "--", program(tmp_path, GOES_ON)])
     for _ in range(2):
         job.start()
         job.until_ready()
@@ -50,7 +50,7 @@ def test_a_program_that_goes_on_after_its_save_is_ended(pair: Any, tmp_path: Pat
 
 
 def test_the_last_good_files_come_back_and_half_a_file_does_not(pair: Any, tmp_path: Path) -> None:
-    job, _ = pair(*HOOK, "--file", "own.*", "--", program(tmp_path, GOES_ON))
+    job, _ = pair([*HOOK, "--file", "own.*", "--", program(tmp_path, GOES_ON)])
     job.start()
     job.until_ready()
     time.sleep(0.2)
@@ -68,9 +68,8 @@ def test_the_last_good_files_come_back_and_half_a_file_does_not(pair: Any, tmp_p
 
 
 def test_what_it_saves_at_other_times_is_committed_too(pair: Any, tmp_path: Path) -> None:
-    job, _ = pair(
-        *HOOK, "--file", "own.state", "--", program(tmp_path, "#!/bin/sh\necho 7 > own.state\nexec sleep 60\n")
-    )
+    saves = program(tmp_path, "#!/bin/sh\necho 7 > own.state\nexec sleep 60\n")
+    job, _ = pair([*HOOK, "--file", "own.state", "--", saves])
     job.start()
     deadline = time.monotonic() + 30
     while not (job.folder / "checkpoints/step-1/manifest.json").exists():
@@ -81,21 +80,21 @@ def test_what_it_saves_at_other_times_is_committed_too(pair: Any, tmp_path: Path
 
 @pytest.mark.parametrize("code", [0, 5])
 def test_a_program_that_ends_by_itself_gives_the_exit_code(pair: Any, tmp_path: Path, code: int) -> None:
-    job, _ = pair(*HOOK, "--file", "x", "--", program(tmp_path, f"#!/bin/sh\nexit {code}\n"))
+    job, _ = pair([*HOOK, "--file", "x", "--", program(tmp_path, f"#!/bin/sh\nexit {code}\n")])
     job.start()
     assert job.processes[0].wait(60) == code
 
 
 def test_a_program_that_does_not_handle_the_signal_is_left_alone(pair: Any) -> None:
     """It would die of it: the job never says that it can save."""
-    job, _ = pair(*HOOK, "--file", "x", "--", "sleep", "1.5")
+    job, _ = pair([*HOOK, "--file", "x", "--", "sleep", "1.5"])
     job.start()
     job.tell("file")
     assert job.processes[0].wait(60) == 0
 
 
 def test_a_program_that_dies_of_a_signal_says_so_as_a_shell_does(pair: Any, tmp_path: Path) -> None:
-    job, _ = pair(*HOOK, "--file", "x", "--", program(tmp_path, "#!/bin/sh\nkill -KILL $$\n"))
+    job, _ = pair([*HOOK, "--file", "x", "--", program(tmp_path, "#!/bin/sh\nkill -KILL $$\n")])
     job.start()
     assert job.processes[0].wait(60) == 128 + signal.SIGKILL
 
@@ -108,7 +107,7 @@ def test_a_program_that_dies_of_a_signal_says_so_as_a_shell_does(pair: Any, tmp_
     ],
 )
 def test_mistakes_are_told_in_one_line(pair: Any, words: list[str], code: int, said: str) -> None:
-    job, _ = pair(*HOOK, *words)
+    job, _ = pair([*HOOK, *words])
     job.start()
     assert job.processes[0].wait(60) == code
     assert said in job.log()

@@ -31,7 +31,12 @@ LONGEST = 1.5  # seconds that a run trains before a job comes that needs its nod
 START = 600.0  # seconds: four ranks that import PyTorch on two cores, perhaps beside other tests, take their time
 EXAMPLE = "/opt/tiresias/docs/examples/ddp.py"
 PACED = "python3 /opt/tiresias/tests/checkpoint/adapters/paced.py 0.02"
-ENV = {"PYTHONPATH": "/shared/packages:/opt/tiresias/src", "MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
+ENV = {
+    "PYTHONPATH": "/shared/packages:/opt/tiresias/src",
+    "MASTER_ADDR": "127.0.0.1",
+    "OMP_NUM_THREADS": "1",
+    "TORCH_CPP_LOG_LEVEL": "ERROR",
+}
 
 
 @pytest.fixture
@@ -81,8 +86,11 @@ def preempt(centre: Centre, whale: str, after: float) -> None:
 
     def known() -> bool:
         """It can be preempted, or will not come to that."""
-        ended = centre.state(whale) not in ("PENDING", "RUNNING", "COMPLETING")
-        return ended or centre.published(whale).get("preemptable", False)
+        return centre.published(whale).get("preemptable", False) or centre.state(whale) in (
+            "COMPLETED",
+            "FAILED",
+            "CANCELLED",
+        )
 
     centre.until(known, "the whale does not train", whale, seconds=START)
     assert centre.published(whale).get("preemptable"), centre.output(whale)
