@@ -32,22 +32,22 @@ class Disagreement(TiresiasError):
 
 
 class Agreement:
-    """One rank's view of one launch's agreement in `folder`. dead: a rank that is known to have ended. Raises OSError."""
+    """One rank's view of one launch's agreement in `folder`. ended: whether a rank is known to have. Raises OSError."""
 
-    def __init__(self, folder: Path, world: World, dead: Callable[[], int | None] = lambda: None) -> None:
-        self._folder, self._world, self._dead = folder, world, dead
+    def __init__(self, folder: Path, world: World, ended: Callable[[int], bool] = lambda rank: False) -> None:
+        self._folder, self._world, self._ended = folder, world, ended
         self._interval = LOOK * max(1.0, world.size / 64)
         self._agreed: int | None = None
         self._horizon = self._promised = -1
         self._looked = 0.0
 
     def stops_at(self, step: int, wanted: bool) -> bool:
-        """Whether to stop at `step`. `wanted` counts on rank 0 only."""
+        """Whether to stop at `step`. `wanted` counts on rank 0; others only ask whether rank 0 is there to decide."""
         if self._agreed is None:
             if self._world.rank == 0:
                 self._decide(step) if wanted else None
             elif step >= self._horizon:
-                self._look(step)
+                self._look(step, wanted)
         return self._agreed is not None and step >= self._agreed
 
     def _decide(self, step: int) -> None:
@@ -56,11 +56,14 @@ class Agreement:
         self._agreed = max(step, *promises)
         self._put("agreed", self._agreed)
 
-    def _look(self, step: int) -> None:
+    def _look(self, step: int, wanted: bool) -> None:
         self._horizon = step + self._stride(step)
         self._put(f"at-{self._world.rank}", self._horizon)
+        ended = wanted and self._ended(0)  # asked before the files are: it may write, and then end
         if self._get("closing") >= 0:
             self._agreed = self._await_step()
+        elif ended:
+            raise Disagreement(f"{self._folder}: rank 0 has ended: nobody tells when to stop")
 
     def _stride(self, step: int) -> int:
         """Steps that take about one interval; at most twice as many as last time."""
@@ -73,10 +76,8 @@ class Agreement:
     def _await_step(self) -> int:
         deadline = time.monotonic() + PATIENCE
         while (agreed := self._get("agreed")) < 0:
-            if time.monotonic() > deadline or self._dead() == 0:
-                raise Disagreement(
-                    f"{self._folder}: rank 0 began to stop and ended, or named no step in {PATIENCE:g} s"
-                )
+            if time.monotonic() > deadline or (self._ended(0) and self._get("agreed") < 0):
+                raise Disagreement(f"{self._folder}: rank 0 has ended, or named no step in {PATIENCE:g} s")
             time.sleep(0.005)
         return agreed
 

@@ -49,7 +49,7 @@ class Launch:
         self._folder = folder
         peers = Peers(folder, world)
         self.dead = peers.dead
-        self.stops_at = Agreement(folder, world, peers.dead).stops_at
+        self.stops_at = Agreement(folder, world, peers.ended).stops_at
 
     def publish(self, step: int, error: str = "") -> None:
         """Rank 0: what it restored (-1: nothing), or why it could not. Raises OSError."""

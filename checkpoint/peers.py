@@ -1,13 +1,15 @@
 """Whether the other ranks of a launch still live, as far as can be seen from here: those of this node.
 
-Each rank leaves its host, pid and start time in the launch's folder. A rank of another node counts as alive: whether that node is
-there is Slurm's to say.
+Each rank leaves its host, pid and start time in the launch's folder, and takes them away when it ends by itself. A rank of another
+node counts as alive: whether that node is there is Slurm's to say.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import sys
 from pathlib import Path
 
 from tiresias.checkpoint import files
@@ -22,16 +24,22 @@ class Peers:
 
     def __init__(self, folder: Path, world: World) -> None:
         self._folder, self._world = folder, world
+        about = f"{_host()} {os.getpid()} {start_ticks(os.getpid())}"
         with files.open_folder(folder) as handle:
-            files.write_synced(
-                handle, f"rank-{world.rank}", f"{_host()} {os.getpid()} {start_ticks(os.getpid())}".encode()
-            )
+            files.write_synced(handle, f"rank-{world.rank}", about.encode())
+        atexit.register(self._leave, os.getpid())
+
+    def _leave(self, pid: int) -> None:
+        """Not in a forked worker, and not after an error that nobody caught: the others are to know of that."""
+        if pid == os.getpid() and not hasattr(sys, "last_value"):
+            files.remove_flat(self._folder / f"rank-{self._world.rank}")
 
     def dead(self) -> int | None:
-        """A rank of this node that has ended; None: none is known of."""
-        return next((rank for rank in range(self._world.size) if rank != self._world.rank and self._ended(rank)), None)
+        """A rank of this node that was killed or failed; None: none is known of."""
+        return next((rank for rank in range(self._world.size) if rank != self._world.rank and self.ended(rank)), None)
 
-    def _ended(self, rank: int) -> bool:
+    def ended(self, rank: int) -> bool:
+        """Whether it is known to have."""
         try:
             with files.open_folder(self._folder) as handle:
                 found = _ABOUT.fullmatch(files.read_small(handle, f"rank-{rank}", 1024).decode(errors="replace"))

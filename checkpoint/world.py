@@ -40,10 +40,11 @@ def _launch(env: Mapping[str, str], size: int) -> str:
 
 
 def start_ticks(pid: int) -> int:
-    """When `pid` started, in clock ticks since boot (proc(5), field 22); -1: no such process. Tells a reused pid."""
+    """When `pid` started, in clock ticks since boot (proc(5), field 22); -1: it has ended. Tells a reused pid."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        return int(text.rpartition(")")[2].split()[19])
+        fields = text.rpartition(")")[2].split()
+        return -1 if fields[0] in "ZX" else int(fields[19])  # a zombie has ended, whether or not its parent knows
     except (OSError, ValueError, IndexError):
         return -1
 

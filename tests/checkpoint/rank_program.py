@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import signal
 import struct
 import sys
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from tiresias.checkpoint import Checkpointer
 
-LAST = 1_000_000
+LAST = int(os.environ.get("LAST", "1000000"))
 
 
 class Lockstep:
@@ -27,6 +28,11 @@ class Lockstep:
         struct.pack_into("q", self._memory, 8 * self._rank, step)
         while min(struct.unpack_from(f"{self._size}q", self._memory)) < step:
             time.sleep(0.0002)
+
+
+def die_if(rank: int, moment: str) -> None:
+    if os.environ.get("DIES") == f"{rank} {moment}":
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main() -> None:
@@ -44,7 +50,10 @@ def main() -> None:
         own = (own * 31 + step) % 1_000_003
         if lockstep:
             lockstep.wait(step)
+        if checkpointer._wanted:
+            die_if(world.rank, "before it looks")
         if checkpointer.should_stop(step):
+            die_if(world.rank, "before it saves")
             shared = {"shared": f"by rank {world.rank}"} if world.rank == 0 else {}
             checkpointer.save(step, {"own": own, **shared})
             print("stop", step, own, flush=True)

@@ -4,71 +4,30 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tiresias.checkpoint import Store, control
 
-PROGRAM = Path(__file__).with_name("rank_program.py")
-SPEEDS = (0.004, 0.002, 0.008, 0.003)  # seconds a step
-RESTART = 3
 
-
-class Launch:
-    """All ranks of one start, as srun would give them their variables."""
-
-    def __init__(self, folder: Path, number: int, lockstep: bool, speeds: tuple[float, ...] = SPEEDS) -> None:
-        self.control = folder / "control"
-        (self.control / control.RANKS).mkdir(parents=True, exist_ok=True)
-        shared = folder / f"lockstep-{number}"
-        shared.write_bytes(bytes(8 * len(speeds)))
-        self.ranks = []
-        for rank, speed in enumerate(speeds):
-            env = {
-                **os.environ, "TIRESIAS_CONTROL": str(self.control), "TIRESIAS_CHECKPOINT_DIR": str(folder / "checkpoints"),
-                "TIRESIAS_RESTART": str(RESTART + number), "SLURM_PROCID": str(rank), "SLURM_STEP_NUM_TASKS": str(len(speeds)),
-                "SLURM_JOB_ID": "control", "SLURM_STEP_ID": str(number),
-            }  # fmt: skip
-            command = [sys.executable, str(PROGRAM), str(speed), *([str(shared)] if lockstep else [])]
-            self.ranks.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
-
-    def started(self) -> list[str]:
-        lines = []
-        for rank in self.ranks:
-            assert rank.stdout
-            lines.append(rank.stdout.readline())
-        return lines
-
-    def ends(self) -> list[list[str]]:
-        """Each rank's ["stop", step, own]; all must have exited with 99."""
-        try:
-            lines = [rank.communicate(timeout=60)[0].split() for rank in self.ranks]
-        finally:
-            for rank in self.ranks:
-                rank.kill()
-        assert [rank.returncode for rank in self.ranks] == [99] * len(self.ranks)
-        return lines
-
-
-def tell(launch: Launch, who: str) -> None:
+def tell(launch: Any, who: str) -> None:
     if who == "all":
         for rank in launch.ranks:
             rank.send_signal(signal.SIGUSR2)
     elif who == "stop file":
-        control.stop_file(launch.control, RESTART).touch()
+        launch.stop_file.touch()
     else:
         launch.ranks[int(who)].send_signal(signal.SIGTERM)
 
 
 @pytest.mark.parametrize("lockstep", [True, False])
 @pytest.mark.parametrize("who", ["0", "2", "all", "stop file"])
-def test_all_ranks_stop_at_one_step(tmp_path: Path, who: str, lockstep: bool) -> None:
-    launch = Launch(tmp_path, 0, lockstep)
-    launch.started()
+def test_all_ranks_stop_at_one_step(tmp_path: Path, launch_of: Any, who: str, lockstep: bool) -> None:
+    launch = launch_of(tmp_path, lockstep=lockstep)
+    launch.lines()
     time.sleep(0.7)  # anywhere in the training: what is tested may not depend on when
     tell(launch, who)
     ends = launch.ends()
@@ -78,30 +37,70 @@ def test_all_ranks_stop_at_one_step(tmp_path: Path, who: str, lockstep: bool) ->
     assert report["step"] == int(ends[0][1])
 
 
-def test_each_rank_gets_its_own_state_back_and_rank_0s_for_the_rest(tmp_path: Path) -> None:
+def test_each_rank_gets_its_own_state_back_and_rank_0s_for_the_rest(tmp_path: Path, launch_of: Any) -> None:
     before = [["stop", "0", str(rank)] for rank in range(4)]
     for number in range(3):
-        launch = Launch(tmp_path, number, lockstep=False)
+        launch = launch_of(tmp_path, number)
         shared = " by rank 0" if number else " "
-        assert [line.rstrip("\n") for line in launch.started()] == [
-            f"start {step} {own}{shared}" for _, step, own in before
-        ]
+        assert launch.lines() == [f"start {step} {own}{shared}" for _, step, own in before]
         tell(launch, "0")
         before = launch.ends()
-        assert Store(tmp_path / "checkpoints").verify(int(before[0][1])).world_size == 4
+        assert Store(launch.checkpoints).verify(int(before[0][1])).world_size == 4
 
 
-def test_another_world_size_is_refused_or_gets_all_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    launch = Launch(tmp_path, 0, lockstep=False, speeds=(0.001, 0.001))
-    launch.started()
+def test_another_world_size_is_refused_or_gets_all_shards(
+    tmp_path: Path, launch_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = launch_of(tmp_path, speeds=(0.001, 0.001))
+    launch.lines()
     tell(launch, "0")
     ends = launch.ends()
     step, own = ends[0][1:]
-    refused = Launch(tmp_path, 1, lockstep=False, speeds=(0.001, 0.001, 0.001))
-    assert [rank.wait(60) for rank in refused.ranks] == [1, 1, 1]
+    refused = launch_of(tmp_path, 1, speeds=(0.001, 0.001, 0.001))
+    for rank in refused.ranks:
+        assert "written by 2 ranks, now there are 3: start as many again" in rank.communicate(timeout=60)[1]
+        assert rank.returncode == 1
     monkeypatch.setenv("RESHARD", "")
-    wider = Launch(tmp_path, 2, lockstep=False, speeds=(0.001, 0.001, 0.001))
-    assert wider.started()[2] == f"start {step} {own} by rank 0\n"
-    assert wider.started() == [f"shards {own} {ends[1][2]}\n"] * 3
+    wider = launch_of(tmp_path, 2, speeds=(0.001, 0.001, 0.001))
+    assert wider.lines()[2] == f"start {step} {own} by rank 0"
+    assert wider.lines() == [f"shards {own} {ends[1][2]}"] * 3
     tell(wider, "0")
     wider.ends()
+
+
+@pytest.mark.parametrize("dies", [0, 2])
+@pytest.mark.parametrize("when", ["before it saves", "before it looks"])
+def test_a_rank_that_dies_while_stopping(
+    tmp_path: Path, launch_of: Any, dies: int, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others end with an error that says so, soon; the checkpoint before stays."""
+    monkeypatch.setenv("RESHARD", "")
+    first = launch_of(tmp_path, speeds=(0.001, 0.001, 0.001))
+    first.lines()
+    tell(first, "0")
+    step = first.ends()[0][1]
+    monkeypatch.setenv("DIES", f"{dies} {when}")
+    launch = launch_of(tmp_path, 1, speeds=(0.002, 0.002, 0.002))
+    launch.lines()
+    tell(launch, "all")
+    start = time.monotonic()
+    said = [rank.communicate(timeout=60)[1] for rank in launch.ranks]
+    assert time.monotonic() - start < 30
+    assert [rank.returncode for rank in launch.ranks] == [-9 if rank == dies else 1 for rank in range(3)]
+    for rank, errors in enumerate(said):
+        assert rank == dies or f"rank {dies} has ended" in errors or "gave up" in errors, errors
+    assert Store(launch.checkpoints).steps() == [int(step)]
+    monkeypatch.delenv("DIES")
+    assert launch_of(tmp_path, 2, speeds=(0.001, 0.001, 0.001)).lines()[0].startswith(f"start {step} ")
+
+
+def test_a_rank_that_is_done_does_not_end_the_others(
+    tmp_path: Path, launch_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rank 0 has come to its end when the others are told to stop: they train on to theirs."""
+    monkeypatch.setenv("LAST", "300")
+    launch = launch_of(tmp_path, speeds=(0.0, 0.01, 0.01))
+    launch.lines()
+    assert launch.ranks[0].wait(60) == 0
+    tell(launch, "all")
+    assert [rank.wait(60) for rank in launch.ranks] == [0, 0, 0]
