@@ -75,13 +75,12 @@ $(VENV)/.develops: $(VENV)/.runs
 	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --group dev
 	@touch $@
 
-# PyTorch for CPUs (0.9 GB) and what runs on it. pip's usual index has it with CUDA only, several GB: then PyTorch's own is asked.
-# Where it cannot be had, the tests that need it say so.
+# PyTorch for CPUs and what runs on it, 0.9 GB. pip finds it where PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS names a place that has
+# PyTorch's CPU builds. Where it cannot be had, the tests that need it say so.
 TORCH ?= torch==2.13.0+cpu
 INSTALL := $(VENV)/bin/python -m pip install -q --disable-pip-version-check
 $(VENV)/.trains: $(VENV)/.develops
-	-@$(INSTALL) '$(TORCH)' 2> /dev/null || $(INSTALL) '$(TORCH)' --extra-index-url https://download.pytorch.org/whl/cpu
-	-@$(VENV)/bin/python -c 'import torch' && $(INSTALL) --group frameworks && touch $@
+	-@$(INSTALL) '$(TORCH)' && $(INSTALL) --group frameworks && touch $@
 
 clean:
 	rm -rf $(OUT) $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
