@@ -17,7 +17,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from errno import EACCES, EPERM, EROFS
+from errno import EACCES, EPERM, EROFS, EXDEV
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ _STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})", re.ASCII)
 _ASIDE = re.compile(r"(?:damaged|failed)-step-([0-9]{1,18})(?:\.[0-9]+)?", re.ASCII)
 _HIDDEN = (".step-", ".agreement-", ".damaged-", ".failed-")  # of older launches, failed saves and removals cut short
 _ATTEMPTS = "attempts.json"
-_FIXED = (EROFS, EACCES, EPERM)  # the caller may read and not write
+_FIXED = (EROFS, EACCES, EPERM, EXDEV)  # the caller may read it and not move it
 
 
 class SaveFailed(TiresiasError):

@@ -263,23 +263,3 @@ def test_no_room_is_one_clear_error_and_costs_no_checkpoint(store: Store) -> Non
     assert done.stdout.splitlines() == [line, line]
     assert names(store) == {"step-1"}
     assert state_of(store)["x"] == 1
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
-def test_a_full_disk(tmp_path: Path) -> None:
-    place = tmp_path / "small"
-    place.mkdir()
-    if subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)], capture_output=True, check=False
-    ).returncode:
-        pytest.skip("may not mount here")
-    try:
-        store = Store(place)
-        store.save(1, {"x": os.urandom(1 << 20)})
-        with pytest.raises(SaveFailed, match="No space left on device"):
-            store.save(2, {"x": os.urandom(8 << 20)})
-        assert names(store) == {"step-1"}
-        store.save(3, {"x": 3})
-        assert state_of(store)["x"] == 3
-    finally:
-        subprocess.run(["umount", str(place)], check=True)
