@@ -3,7 +3,7 @@
 examples:
   tiresias checkpoint ls /shared/tiresias/checkpoints/123
   tiresias checkpoint verify /shared/tiresias/checkpoints/123       every byte of every checkpoint; exit code 1 when one is damaged
-  tiresias checkpoint prune --keep 3 /shared/tiresias/checkpoints/123
+  tiresias checkpoint prune --keep 3 --keep-every 10000 --dry-run /shared/tiresias/checkpoints/123
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from tiresias.checkpoint.manifest import CorruptCheckpoint
-from tiresias.checkpoint.retention import KEEP, KeepLast
+from tiresias.checkpoint.retention import KEEP, KeepEvery, KeepLast, Policy
 from tiresias.checkpoint.store import Store
 from tiresias.errors import UsageError
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,26 +29,41 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep", type=int, default=KEEP, help=f"prune: how many newest ones stay, at least {KEEP} (default)"
     )
+    parser.add_argument(
+        "--keep-every", type=int, metavar="STEPS", help="prune: the first at or after each multiple stays too"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="prune: say what would go, remove nothing")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     if not args.folder.is_dir():
         raise UsageError(f"{args.folder}: no such folder; name the folder that holds the step-<n> folders")
-    store = Store(args.folder, [KeepLast(args.keep)])
-    if args.action == "prune":
-        return _prune(store, args.json)
-    found = [_describe(store, step, hashes=args.action == "verify") for step in store.steps()]
-    print(json.dumps(found)) if args.json else _table(
-        found, args.folder, "good" if args.action == "verify" else "sizes match"
-    )
-    return 1 if any(one["damage"] for one in found) else 0
+    if args.keep < KEEP or (args.keep_every is not None and args.keep_every < 1):
+        raise UsageError(f"--keep is a number from {KEEP} up, --keep-every one from 1 up")
+    policies: list[Policy] = [KeepLast(args.keep)]
+    if args.keep_every:
+        policies.append(KeepEvery(args.keep_every))
+    store = Store(args.folder, policies)
+    return _prune(store, args.dry_run, args.json) if args.action == "prune" else _list(store, args)
 
 
-def _prune(store: Store, as_json: bool) -> int:
-    removed = [str(path) for path in store.prune()]
-    print(json.dumps(removed) if as_json else "\n".join(["removed:", *removed] if removed else ["nothing to remove"]))
+def _prune(store: Store, dry_run: bool, as_json: bool) -> int:
+    removed = [str(path) for path in (store.prunable() if dry_run else store.prune())]
+    title = "would be removed:" if dry_run else "removed:"
+    print(json.dumps(removed) if as_json else "\n".join([title, *removed] if removed else ["nothing to remove"]))
     return 0
+
+
+def _list(store: Store, args: argparse.Namespace) -> int:
+    found = [_describe(store, step, hashes=args.action == "verify") for step in store.steps()]
+    aside = store.set_aside()
+    if args.json:
+        print(json.dumps({"checkpoints": found, "set_aside": aside}))
+    else:
+        _table(found, args.folder, "good" if args.action == "verify" else "sizes match")
+        print("".join(f"set aside: {name}\n" for name in aside), end="")
+    return 1 if any(one["damage"] for one in found) else 0
 
 
 def _describe(store: Store, step: int, hashes: bool) -> dict[str, Any]:
@@ -65,9 +82,32 @@ def _table(found: list[dict[str, Any]], folder: Path, good: str) -> None:
     if not found:
         print(f"no committed checkpoint in {folder}", file=sys.stderr)
         return
-    table = Table("step", "ranks", "bytes", "committed", "state")
+    table = Table("step", "ranks", "size", "committed", "age", "state")
     for one in found:
-        moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one["time"])) if one["time"] is not None else ""
-        numbers = [str(one["step"]), *("" if one[key] is None else f"{one[key]:,}" for key in ("world_size", "size"))]
-        table.add_row(*numbers, moment, Text(one["damage"] or good))
+        table.add_row(str(one["step"]), *_row(one), Text(one["damage"] or good))
     Console().print(table)
+
+
+def _row(one: dict[str, Any]) -> tuple[str, str, str, str]:
+    """Ranks, size, moment and age; nothing where the manifest cannot be believed."""
+    if one["damage"]:
+        return "", "", "", ""
+    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one["time"]))
+    return str(one["world_size"]), _size(one["size"]), moment, _age(time.time() - one["time"])
+
+
+def _size(count: float) -> str:
+    unit = 0
+    while count >= 1024 and unit < len(_UNITS) - 1:
+        count, unit = count / 1024, unit + 1
+    return f"{count:.0f} B" if not unit else f"{count:.1f} {_UNITS[unit]}"
+
+
+def _age(seconds: float) -> str:
+    """In the two largest units, as 3d 4h; a clock that is behind the writer's shows 0s."""
+    minutes, rest = divmod(int(max(0, seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = [(days, "d"), (hours, "h"), (minutes, "m"), (rest, "s")]
+    first = next((index for index, (count, _) in enumerate(parts) if count), 3)
+    return " ".join(f"{count}{unit}" for count, unit in parts[first : first + 2])
