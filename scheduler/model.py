@@ -100,7 +100,8 @@ class Row:
         self._jobs, self._row = jobs, row
 
     def __getattr__(self, column: str) -> Any:
-        return getattr(self._jobs, column)[self._row]
+        values = getattr(self._jobs, column)
+        return None if values is None else values[self._row]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

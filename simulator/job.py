@@ -34,6 +34,7 @@ class _Work:
     uncounted: Values  # seconds on GPUs before the last promotion
     done: Values  # seconds of work in earlier runs
     ran: Values  # seconds on GPUs since the last promotion: `_ran`
+    preemption_cost = None  # nobody measures it: the policy's configuration says what it is
 
     @property
     def attained(self) -> Values:

@@ -5,7 +5,8 @@ expected to cost: its GPUs over its index (`hazard`), which depends on its age a
 runs. One distribution of ages is learned for all jobs, from those that completed and those that are there; names, users and
 sizes tell it nothing. What a preemption costs is weighed three times, by the knob `preemption_cost`:
 
-  - a waiting job has to bring in the cost of its start: it counts into the index, of jobs that never ran too
+  - a waiting job has to bring in the cost of its start, its own where that was measured: it counts into the index, of jobs that
+    never ran too
   - a running job is ranked as if its completion cost a third less
   - a running job is preempted only where jobs that rank before it and have waited for twice the cost get as many GPUs as it has
 
@@ -18,8 +19,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
-from tiresias.scheduler.elementwise import Values, known, pick, smaller, where
+from tiresias.scheduler.elementwise import Values, known, pick, rounded, smaller, where
 from tiresias.scheduler.hazard import NOTHING_KNOWN, Hazards, bucket_of, end_of
 from tiresias.scheduler.history import Completed, next_fit
 from tiresias.scheduler.model import State
@@ -40,16 +43,22 @@ class Adaptive(Policy):
 
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
         waits, bucket = jobs.state == _WAITING, bucket_of(jobs.ran)
-        price = (
-            where(waits, pick(self._to_start(config.preemption_cost), bucket), pick(self._running, bucket)) * jobs.gpus
-        )
+        to_start = self._to_start(_cost(jobs, config), bucket)
+        price = where(waits, to_start, pick(self._running, bucket)) * jobs.gpus
         place = known(where(waits, -jobs.preempted, jobs.last_start), math.inf)
         if config.starve_limit == math.inf:
             return 0, price, waits, place
         starves = _starves(jobs, config)
         return 0, where(starves, 0.0, price), where(starves, False, waits), where(starves, 0.0, place)
 
-    def _to_start(self, cost: float) -> tuple[float, ...]:
+    def _to_start(self, cost: Values, bucket: Values) -> Values:
+        """What a completion costs a job that has to be started, in seconds on GPUs. O(different costs) beside O(jobs)."""
+        if isinstance(cost, np.ndarray):
+            costs, which = np.unique(cost, return_inverse=True)
+            return np.array([self._table(each) for each in costs.tolist()])[which, bucket]
+        return pick(self._table(cost), bucket)
+
+    def _table(self, cost: float) -> tuple[float, ...]:
         if cost not in self._waiting:
             self._waiting[cost] = _prices(self._hazards, cost, 1.0)
         return self._waiting[cost]
@@ -80,6 +89,12 @@ class Adaptive(Policy):
 def _prices(hazards: Hazards, cost: float, hold: float) -> tuple[float, ...]:
     """Seconds on GPUs per completion, for a job in each bucket."""
     return tuple(1.0 / (hold * index) for index in hazards.index(cost))
+
+
+def _cost(jobs: Rows, config: PolicyConfig) -> Values:
+    """Seconds that a preemption costs each job: measured, to the second, where that is known."""
+    measured = jobs.preemption_cost
+    return config.preemption_cost if measured is None else known(rounded(measured, 0), config.preemption_cost)
 
 
 def _starves(jobs: Rows, config: PolicyConfig) -> Values:

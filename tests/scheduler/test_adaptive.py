@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide, next_change, reason
 from tiresias.scheduler.history import Completed
-from tiresias.scheduler.model import State
+from tiresias.scheduler.model import Row, State
 from tiresias.scheduler.policies import POLICIES
 from tiresias.scheduler.policies.adaptive import Adaptive
 from tiresias.scheduler.policy import Policy
@@ -38,6 +38,18 @@ def test_nothing_known_the_youngest_and_smallest_first(snapshot_of):
     job, node = snapshot_of.Job, snapshot_of.Node
     jobs = [job("1", 1, ran=7000.0, preempted=9.0), job("2", 1, ran=100.0, preempted=8.0), job("3", 8), job("4", 1)]
     assert ranked(snapshot_of(jobs, [node()])) == ["4", "2", "3", "1"]
+
+
+def test_who_costs_more_to_start_waits_longer(snapshot_of):
+    job, node = snapshot_of.Job, snapshot_of.Node
+    jobs = [job("1", ran=50.0, preempted=9.0), job("2", ran=60.0, preempted=8.0), job("3", ran=60.0, preempted=7.0)]
+    snapshot = snapshot_of(jobs, [node()])
+    assert ranked(snapshot) == ["1", "2", "3"]
+    measured = replace(snapshot, jobs=replace(snapshot.jobs, preemption_cost=np.array([500.0, math.nan, 5.0])))
+    assert ranked(measured) == ["3", "2", "1"]
+    first, second, third = (ADAPTIVE.keys(Row(measured.jobs, row), 0.0, CONFIG, False)[1] for row in range(3))
+    together = ADAPTIVE.keys(measured.jobs, 0.0, CONFIG, np.zeros(3, bool))[1]
+    assert together.tolist() == [first, second, third]
 
 
 def test_what_is_learned_turns_the_order(snapshot_of):
