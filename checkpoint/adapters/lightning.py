@@ -37,7 +37,7 @@ class LightningCheckpoint(Callback):
         self._found = checkpointer.restore()
         self._io = _StoreIO(self._found)
         self._on_sigterm = signal.getsignal(signal.SIGTERM)
-        if self._found:
+        if self._found:  # the sampler's place, before a loader asks for it; the generators once more at the start
             self._state.load(self._found, checkpointer.world)
 
     @property

@@ -50,8 +50,9 @@ class Job:
             "TORCH_CPP_LOG_LEVEL": "ERROR",
         }  # fmt: skip
         if self._ranks > 1:
-            env |= {
-                "RANK": str(rank), "WORLD_SIZE": str(self._ranks), "LOCAL_RANK": str(rank), "MASTER_ADDR": "127.0.0.1",
+            env |= {  # as torchrun has it, and what of an srun step says which launch this is
+                "RANK": str(rank), "LOCAL_RANK": str(rank), "GROUP_RANK": "0", "WORLD_SIZE": str(self._ranks),
+                "LOCAL_WORLD_SIZE": str(self._ranks), "TORCHELASTIC_RUN_ID": "x", "MASTER_ADDR": "127.0.0.1",
                 "MASTER_PORT": str(port), "SLURM_JOB_ID": "control", "SLURM_STEP_ID": str(self._restart),
                 "SLURM_STEP_NUM_TASKS": str(self._ranks), "SLURM_PROCID": str(rank),
             }  # fmt: skip

@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (make test installs it)")
 
 PACED = Path(__file__).with_name("paced.py")
+TWO_RANKS = Path(__file__).with_name("two_lightning_ranks.py")
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
@@ -29,7 +30,9 @@ def weights(folder: Path) -> dict[str, bytes]:
         ("ddp", "torch", 4, 500, 2),
         ("fsdp", "torch", 2, 500, 2),
         ("with_lightning", "lightning", 1, 600, 3),
+        ("with_lightning", "lightning", 2, 500, 2),
         ("with_transformers", "transformers", 1, 500, 2),
+        ("with_transformers", "transformers", 2, 400, 2),
     ],
 )
 def test_a_stopped_run_ends_with_the_same_bytes(
@@ -38,6 +41,8 @@ def test_a_stopped_run_ends_with_the_same_bytes(
     """Each stopped run makes at most 120 steps, by its pace."""
     pytest.importorskip(framework, reason=f"{framework} is not installed (make test installs it)")
     command = [str(EXAMPLES / f"{name}.py"), str(steps)]
+    if name == "with_lightning" and ranks == 2:
+        command = [str(TWO_RANKS), *command]
     whole, stopped = pair([sys.executable, *command], ranks, [sys.executable, str(PACED), "0.005", *command])
     whole.whole()
     stopped.stopped(stops, seed=steps)
