@@ -79,7 +79,10 @@ class PolicyConfig:
     cooldown: float = _knob(0.0, "seconds between two preemptions of one job", "seconds, 0 or more", _not_negative)
     max_preemptions: int = _knob(0, "preemptions of one job, 0: no limit", "a whole number, 0 or more", _count)
     preemption_cost: float = _knob(
-        60.0, "seconds that adaptive takes a preemption to cost where it was not measured", "seconds, 0 or more", _not_negative
+        60.0,
+        "seconds that adaptive takes a preemption to cost where it was not measured",
+        "seconds, 0 or more",
+        _not_negative,
     )
     quantum: float = _knob(300.0, "seconds of a turn of time_sharing", "seconds, 1 or more", _one_or_more)
 
