@@ -122,20 +122,16 @@ def replaced(path: Path) -> Iterator[Path]:
     fresh.rename(path)
 
 
-def read_bare(path: Path) -> bytearray:
-    found = bytearray(path.stat().st_size)
+def read_bare(path: Path) -> bytes:
     with path.open("rb", buffering=0) as file:
-        rest = memoryview(found)
-        while len(rest):
-            rest = rest[file.readinto(rest) :]
-    return found
+        return file.read()
 
 
-def read_back(store: Store) -> list[bytearray]:
+def read_back(store: Store) -> list[bytes]:
     found = store.restore()
     assert found is not None
     (store.root / "attempts.json").unlink()  # many restores without a save: not a checkpoint that fails
-    return [bytearray(found.state.view(name)) for name in found.state]
+    return [bytes(found.state.view(name)) for name in found.state]
 
 
 def forget(folder: Path) -> None:

@@ -27,13 +27,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tiresias.checkpoint import control, files, signals, snapshot
+from tiresias.checkpoint import control, files, signals
 from tiresias.checkpoint.agreement import LOOK
 from tiresias.checkpoint.behind import Behind
 from tiresias.checkpoint.launch import Agrees, Alone, Launch
 from tiresias.checkpoint.notes import say
 from tiresias.checkpoint.program import Program
 from tiresias.checkpoint.retention import KeepLast, Policy, policies_from_env
+from tiresias.checkpoint.snapshot import Snapshots
 from tiresias.checkpoint.state import Checkpoint
 from tiresias.checkpoint.store import Store
 from tiresias.checkpoint.world import World
@@ -60,7 +61,7 @@ class Checkpointer:
         self._launch = Launch(self._home, self.world) if self.world.size > 1 else Alone()
         self._agreement: Agrees = self._launch
         self.store = Store(Path(folder), retention, self._launch.dead)
-        self._behind = Behind()
+        self._behind, self._snapshots = Behind(), Snapshots()
 
     @classmethod
     def from_env(
@@ -104,13 +105,14 @@ class Checkpointer:
         A rank that restores gets its own names and, for names that it did not save, those of rank 0.
 
         wait=False: return as soon as `state` is copied; a thread writes it. One is written and one may wait; while one waits,
-        the next call waits too. What went wrong is raised as SaveFailed by a later save with wait=False or by `flush`, and
-        the save that raises it is not made. A waiting save that succeeds only logs it: it has made good for it.
+        the next call waits too. The copy's memory is kept for the next one. What went wrong is raised as SaveFailed by a later
+        save with wait=False or by `flush`, and the save that raises it is not made. A waiting save that succeeds only logs it: it
+        has made good for it.
         """
         if not wait:
             self._behind.make_room(at_once=self.world.size == 1)
-            copy = snapshot.take(state)
-            self._behind.submit(lambda: self._save(step, copy))
+            copy = self._snapshots.take(state)
+            self._behind.submit(lambda: self._save_copy(step, copy))
             return self.store.path(step)
         failure = self._behind.settle()
         self._save(step, state)
@@ -144,6 +146,15 @@ class Checkpointer:
         self._program.measured["save"] = round(time.monotonic() - began, 3)
         self._program.at = max(self._program.at, step)
         self._program.committed(step)
+
+    def _save_copy(self, step: int, copy: Mapping[str, Any]) -> None:
+        try:
+            self._save(step, copy)
+        except TiresiasError as error:
+            say(str(error))  # at once: who raises it may come much later
+            raise
+        finally:
+            self._snapshots.release(copy)
 
     def _restore_first(self, reshard: bool) -> Checkpoint | None:
         try:

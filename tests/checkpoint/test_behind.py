@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tiresias.checkpoint import Checkpointer, SaveFailed, Store
-from tiresias.checkpoint.snapshot import HUGE
+from tiresias.checkpoint.snapshot import HUGE, Snapshots
 from tiresias.checkpoint.world import World
 
 
@@ -140,3 +140,16 @@ def test_the_programs_end_waits(tmp_path: Path) -> None:
         [sys.executable, "-c", END, str(tmp_path)], check=True, timeout=60, env={**os.environ, "TIRESIAS_CONTROL": ""}
     )
     assert Store(tmp_path).verify(1).size > 50 << 20
+
+
+def test_memory_is_used_again_and_let_go_when_sizes_change() -> None:
+    snapshots = Snapshots()
+    first = snapshots.take({"x": b"a" * HUGE, "y": b"b" * HUGE})
+    second = snapshots.take({"x": b"c" * HUGE})
+    assert first["x"] is not second["x"]
+    snapshots.release(first)
+    third = snapshots.take({"x": b"d" * HUGE})
+    assert third["x"] in (first["x"], first["y"])
+    assert bytes(third["x"]) == b"d" * HUGE
+    snapshots.release({"x": snapshots.take({"x": b"e" * (HUGE + 1)})["x"]})
+    assert set(snapshots._free) == {HUGE + 1}
