@@ -42,7 +42,10 @@ def test_a_model_that_we_do_not_know_becomes_one_that_we_do() -> None:
 
 
 def test_the_trainer_knows_whether_its_placement_matters() -> None:
-    for options, word in ((Options(), "--placement-effect"), (Options(placement_effect=False), "--no-placement-effect")):
+    for options, word in (
+        (Options(), "--placement-effect"),
+        (Options(placement_effect=False), "--no-placement-effect"),
+    ):
         assert word in setup.submission(JOBS[0], 0, "las", options)[2]
 
 
