@@ -14,6 +14,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from tiresias.scheduler.config import SERVICE_TOLERANCE
 from tiresias.scheduler.history import Completed
 from tiresias.scheduler.model import Floats, Ints, State
 from tiresias.simulator.by_node import NodeByNode
@@ -24,6 +25,7 @@ from tiresias.simulator.rules import Cost, Rules
 from tiresias.simulator.trace import Trace
 
 _FINISH, _LEAVE = 0, 1
+_SAME_MOMENT = 1e-6  # seconds; what is worked out in two ways differs by rounding errors
 _REPORT_EVERY = 1000  # finished jobs between two reports of progress
 
 
@@ -147,15 +149,22 @@ class _Simulation:
     def _happen(self) -> bool:
         """All that is due, in its order. False: it was expected once, and then something else happened."""
         now, happened = self._now, False
-        while self._ends and self._ends[0][0] <= now:
+        while self._ends and self._ends[0][0] <= now + _SAME_MOMENT:
             happened |= self._end(*heappop(self._ends))
         while self._submit[self._next_arrival] <= now:
             self._arrive(self._next_arrival)
             self._next_arrival += 1
             happened = True
-        while self._changes and self._changes[0][0] <= now:
-            happened |= self._change(*heappop(self._changes))
+        for change in self._due_changes():
+            happened |= self._change(*change)
         return happened
+
+    def _due_changes(self) -> list[tuple[float, int, int]]:
+        """Those too that policies see already, as they look at service and waiting time with some tolerance."""
+        due = []
+        while self._changes and self._changes[0][0] <= self._now + SERVICE_TOLERANCE:
+            due.append(heappop(self._changes))
+        return due
 
     def _end(self, moment: float, what: int, row: int, stamp: int) -> bool:
         job = self._jobs.get(row)
@@ -234,7 +243,8 @@ class _Simulation:
         pause = self._cost(job).pause
         job.preempt(self._now)
         self._running -= 1
-        self._overhead += pause * job.gpus
+        unspent = max(0.0, job.works_from - self._now)  # it was still resuming
+        self._overhead += (pause - unspent) * job.gpus
         self._on.preempt(job)
         heappush(self._ends, (self._now + pause, _LEAVE, job.row, job.stamp))
         if not pause:
