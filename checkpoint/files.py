@@ -76,16 +76,20 @@ def create(folder: int, name: str) -> int:
     return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
 
 
-def write_synced(folder: int, name: str, text: bytes) -> None:
-    """Put `text` at `name` in one rename, on disk. The folder itself is not synced. Raises OSError."""
-    temporary = f".{name}"
-    file = create(folder, temporary)
+def write_new(folder: int, name: str, text: bytes) -> None:
+    """Write a file that nobody looks at yet, and sync it. The folder itself is not synced. Raises OSError."""
+    file = create(folder, name)
     try:
         write_all(file, memoryview(text))
         os.fsync(file)
     finally:
         os.close(file)
-    os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def write_synced(folder: int, name: str, text: bytes) -> None:
+    """As `write_new`, and put in place by one rename: who looks sees the whole of it or what was there before."""
+    write_new(folder, f".{name}", text)
+    os.rename(f".{name}", name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def write_all(file: int, buffer: memoryview) -> None:

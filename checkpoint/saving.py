@@ -53,8 +53,8 @@ class Saving:
             contents |= self._wait(lambda: self._part(rank), f"the part of rank {rank}")  # noqa: B023 (called now)
         with self._open() as folder:
             whole = Manifest(self._step, self._world.size, time.time(), contents)
-            files.write_synced(folder, manifest.NAME, manifest.encode(whole))
-            os.fsync(folder)
+            files.write_new(folder, manifest.NAME, manifest.encode(whole))
+            os.fsync(folder)  # costs little: nothing was renamed since the file's own sync
         self.temporary.rename(self._final)
         with self._root.open() as folder:
             os.fsync(folder)
