@@ -56,6 +56,11 @@ class Line:
         self._running: Sequence[Key] = self._kept
         self._place: dict[int, Key] = {}  # of each row in `_kept`
 
+    @property
+    def waits(self) -> bool:
+        """Whether anybody waits: else there is nothing to choose."""
+        return bool(self._waiting)
+
     def wait(self, row: int, key: Key) -> None:
         """The job waits, with this key from now on."""
         gpus = self._gpus[row]

@@ -66,6 +66,8 @@ class Pool:
             self._line.leave(job.row)
 
     def choose(self, now: float) -> Choice:
+        if not self._line.waits:
+            return Choice([], [])
         unsettled, self._unsettled = self._unsettled, []
         for job in unsettled:
             if job.state == State.RUNNING and job.row in self._jobs:
