@@ -1,36 +1,98 @@
-"""Against an independent simulator's results on the paper's workload. The traces are not part of this repository: the tests look
-for them where TIRESIAS_TRACES says and are skipped without them."""
+"""Against an independent simulator's mean JCTs (capacity only, preemption costs nothing). The traces are not part of this
+repository: the tests look for them where TIRESIAS_TRACES says and are skipped without them.
+
+`bench/simulator.py reference` has the whole table; here is what fits into a minute and a half.
+"""
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.policies import POLICIES
+from tiresias.scheduler.distribution import Distribution
+from tiresias.scheduler.policies import CLAIRVOYANT, POLICIES
+from tiresias.scheduler.policies.gittins import Gittins
+from tiresias.scheduler.policy import Policy
 from tiresias.simulator.cluster import Cluster
 from tiresias.simulator.engine import simulate
 from tiresias.simulator.rules import Rules
-from tiresias.simulator.trace import read_trace
+from tiresias.simulator.trace import Trace, read_trace
 
 TRACES = Path(os.environ.get("TIRESIAS_TRACES", Path(__file__).parents[3] / "shared" / "data"))
+ALL: dict[str, Policy] = {**POLICIES, **CLAIRVOYANT}
+TESTBED = PolicyConfig.paper()
+PRODUCTION = PolicyConfig.paper(cluster="production")
+FIRST_START = replace(PRODUCTION, in_queue_order="first_start")
+SEEDS = (1, 2, 3)
 
 
-def mean_jct(seed: int, policy: str, order: str = "running_first") -> float:
-    file = TRACES / f"testbed480cal_seed{seed}.csv"
-    if not file.exists():
-        pytest.skip(f"no {file}")
-    config = replace(PolicyConfig.paper(policy), in_queue_order=order)
-    return float(simulate(read_trace(file, 60), Cluster(15, 4), Rules(POLICIES[policy], config)).jct.mean())
+@cache
+def trace(name: str) -> Trace:
+    if not (TRACES / name).exists():
+        pytest.skip(f"no {TRACES / name}")
+    return read_trace(TRACES / name)
+
+
+def mean_jct(jobs: Trace, cluster: Cluster, policy: Policy, config: PolicyConfig) -> float:
+    return float(simulate(jobs, cluster, Rules(policy, config)).jct.mean())
 
 
 @pytest.mark.slow
-def test_ratios_of_the_testbed_workload():
-    assert mean_jct(1, "fifo") / mean_jct(1, "las") == pytest.approx(3.93, abs=0.005)
-    # The range over the reference's five seeds, of which three are there.
-    assert mean_jct(2, "fifo") / mean_jct(2, "las") == pytest.approx(6.83, abs=0.05)
-    in_both_orders = [mean_jct(seed, "las", "first_start") / mean_jct(seed, "las") for seed in (1, 2, 3)]
-    assert sum(in_both_orders) / 3 == pytest.approx(1.13, abs=0.02)
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("gpus", "policy", "config", "mean"),
+    [
+        (2000, "fifo", PRODUCTION, 60_982),
+        (2000, "best_effort", PRODUCTION, 46_066),
+        (2000, "sf", PRODUCTION, 36_337),
+        (2000, "srsf", PRODUCTION, 35_940),
+        (2000, "las", PRODUCTION, 36_935),
+        (2000, "las", FIRST_START, 43_638),
+        (1900, "fifo", PRODUCTION, 117_322),
+        (1900, "best_effort", PRODUCTION, 57_998),
+        (1900, "las", PRODUCTION, 39_569),
+    ],
+)
+def test_philly(gpus, policy, config, mean):
+    """Microsoft's public trace, to 0.1 %."""
+    jobs = trace("philly_full.csv.gz")
+    assert mean_jct(jobs, Cluster(gpus // 4, 4), ALL[policy], config) == pytest.approx(mean, rel=1e-3)
+
+
+def on_testbed(seed: int, policy: Policy, config: PolicyConfig = TESTBED) -> float:
+    """On the paper's workload, with heavier tails."""
+    return mean_jct(trace(f"testbed480cal_seed{seed}.csv"), Cluster(15, 4), policy, config)
+
+
+@pytest.mark.slow
+def test_testbed():
+    """Ratios to las. The reference is a mean over five seeds of which three are there, so they are near and not the same: srtf's
+    ranges from .63 to .76 over the three, fifo's from 3.9 to 6.8."""
+    las = {seed: on_testbed(seed, POLICIES["las"]) for seed in SEEDS}
+
+    def ratio(policy: Policy, config: PolicyConfig = TESTBED) -> float:
+        return sum(on_testbed(seed, policy, config) / las[seed] for seed in SEEDS) / len(SEEDS)
+
+    assert on_testbed(1, POLICIES["fifo"]) / las[1] == pytest.approx(3.93, abs=0.005)
+    assert on_testbed(2, POLICIES["fifo"]) / las[2] == pytest.approx(6.83, abs=0.05)
+    assert ratio(POLICIES["las"], replace(TESTBED, in_queue_order="first_start")) == pytest.approx(1.13, abs=0.02)
+    assert ratio(POLICIES["best_effort"]) == pytest.approx(1.52, abs=0.15)
+    assert ratio(CLAIRVOYANT["srtf"]) == pytest.approx(0.73, abs=0.05)
+    assert ratio(CLAIRVOYANT["srsf"]) == pytest.approx(0.70, abs=0.05)
+
+
+@pytest.mark.slow
+def test_gittins_on_the_testbed():
+    """1.01 of las when it knows the services of the whole trace, as in the paper; learning them on the way is as good."""
+    las = [on_testbed(seed, POLICIES["las"]) for seed in SEEDS]
+    knowing, learning = [], [on_testbed(seed, POLICIES["gittins"]) for seed in SEEDS]
+    for seed in SEEDS:
+        jobs = trace(f"testbed480cal_seed{seed}.csv")
+        knowing.append(on_testbed(seed, Gittins(Distribution(jobs.gpus * jobs.duration).within)))
+    assert sum(knowing) / sum(las) == pytest.approx(1.01, abs=0.015)
+    assert sum(learning) / sum(las) == pytest.approx(1.01, abs=0.015)
