@@ -39,6 +39,14 @@ class NodeByNode:
     def release(self, job: Job) -> None:
         self._on.leave(job.row)
 
+    def fail(self, node: int) -> list[int]:
+        """The node is down. Returns the rows of the jobs that are on it."""
+        self._on.usable[node] = False
+        return self._on.jobs_on(node)
+
+    def repair(self, node: int) -> None:
+        self._on.usable[node] = True
+
     def choose(self, now: float) -> Choice:
         plan = decide(self._snapshot(now), self._config, self._policy)
         self._starts = {int(start.job): start for start in (*plan.starts, *plan.reserved)}

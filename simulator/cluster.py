@@ -30,7 +30,7 @@ class Occupancy:
         self._free = self._gpus.copy()
         self._seats: dict[int, tuple[tuple[int, int], ...]] = {}
         self._plenty = np.full(count, np.inf)
-        self._leaf, self._usable = np.zeros(count, np.int64), np.ones(count, bool)
+        self._leaf, self.usable = np.zeros(count, np.int64), np.ones(count, bool)
         self._types, self._features = ("",) * count, (frozenset[str](),) * count
 
     @property
@@ -50,6 +50,9 @@ class Occupancy:
         self._move(job, +1)
         del self._seats[job]
 
+    def jobs_on(self, node: int) -> list[int]:
+        return [job for job, seat in self._seats.items() if any(node == each for each, _ in seat)]
+
     def _move(self, job: int, sign: int) -> None:
         for node, gpus in self._seats[job]:
             self._free[node] += sign * gpus
@@ -59,7 +62,7 @@ class Occupancy:
     def nodes(self) -> Nodes:
         return Nodes(
             self._names, self._gpus, self._free.copy(), self._plenty, self._plenty,
-            self._usable, self._leaf, self._types, self._features,
+            self.usable.copy(), self._leaf, self._types, self._features,
         )  # fmt: skip
 
     def allocations(self, place_of: dict[int, int]) -> Allocations:

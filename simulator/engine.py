@@ -1,7 +1,7 @@
 """Replays a trace from event to event in exact times.
 
-At equal times: jobs finish, preempted jobs leave their GPUs, jobs arrive, jobs sink or are promoted, and then one decision is
-made on what is. Nothing is random and there is no global state: the same input gives the same output.
+At equal times: jobs finish, preempted jobs leave their GPUs, nodes fail and come back, jobs arrive, jobs sink or are promoted,
+and then one decision is made on what is. Nothing is random and there is no global state: the same input gives the same output.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tiresias.scheduler.history import Completed
 from tiresias.scheduler.model import Floats, Ints, State
 from tiresias.simulator.by_node import NodeByNode
 from tiresias.simulator.cluster import Cluster
+from tiresias.simulator.failures import Outages
 from tiresias.simulator.job import Job, JobColumns
 from tiresias.simulator.pool import Pool
 from tiresias.simulator.rules import Cost, Rules
@@ -43,7 +44,7 @@ class Course:
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
     """Arrays of shape (jobs,), in the order of the trace. start: the first one. Times in seconds.
-    overhead: GPU-seconds that preemptions cost."""
+    overhead: GPU-seconds that preemptions and restarts cost; lost: GPU-seconds of work that had to be done again."""
 
     start: Floats
     finish: Floats
@@ -52,6 +53,7 @@ class Outcome:
     course: Course
     decisions: int
     overhead: float
+    lost: float = 0.0
 
 
 def simulate(
@@ -109,18 +111,16 @@ class _Simulation:
         self._submit: list[float] = [*trace.submit.tolist(), math.inf]
         self._duration, self._gpus = trace.duration.tolist(), trace.gpus.tolist()
         self._jobs: dict[int, Job] = {}  # those that are there, by row
-        self._on: Pool | NodeByNode = (
-            NodeByNode(rules, cluster, self._jobs)
-            if rules.by_node
-            else Pool(rules, cluster.gpus, self._gpus, self._jobs)
-        )
+        self._nodes = NodeByNode(rules, cluster, self._jobs) if rules.by_node else None
+        self._on: Pool | NodeByNode = self._nodes or Pool(rules, cluster.gpus, self._gpus, self._jobs)
+        self._outages = Outages(rules.failures(cluster.nodes) if rules.failures else ())
         self._ends: list[tuple[float, int, int, int]] = []  # (time, what, row, stamp)
         self._changes: list[tuple[float, int, int]] = []  # (time, row, stamp)
         self._start, self._finish = np.full(count, math.nan), np.full(count, math.nan)
         self._preemptions = np.zeros(count, np.int64)
         self._recorder, self._history = _Recorder(), _History(trace)
         self._now, self._next_arrival, self._running = 0.0, 0, 0
-        self._decisions, self._overhead, self._wake = 0, 0.0, math.inf
+        self._decisions, self._overhead, self._lost, self._wake = 0, 0.0, 0.0, math.inf
 
     def run(self, progress: Callable[[int], None]) -> Outcome:
         reported, count = 0, len(self._trace)
@@ -135,11 +135,11 @@ class _Simulation:
                 self._decide()
         return Outcome(
             self._start, self._finish, self._finish - self._trace.submit, self._preemptions,
-            self._recorder.course(), self._decisions, self._overhead,
+            self._recorder.course(), self._decisions, self._overhead, self._lost,
         )  # fmt: skip
 
     def _next_event(self) -> float:
-        moment = min(self._wake, self._submit[self._next_arrival])
+        moment = min(self._wake, self._submit[self._next_arrival], self._outages.moment)
         if self._ends and self._ends[0][0] < moment:
             moment = self._ends[0][0]
         if self._changes and self._changes[0][0] < moment:
@@ -151,6 +151,8 @@ class _Simulation:
         now, happened = self._now, False
         while self._ends and self._ends[0][0] <= now + _SAME_MOMENT:
             happened |= self._end(*heappop(self._ends))
+        for outage in self._outages.happen(now):
+            happened |= self._outage(*outage)
         while self._submit[self._next_arrival] <= now:
             self._arrive(self._next_arrival)
             self._next_arrival += 1
@@ -181,6 +183,22 @@ class _Simulation:
         self._running -= 1
         del self._jobs[row]
         return True
+
+    def _outage(self, node: int, down: bool) -> bool:
+        assert self._nodes, "see Rules"
+        if down:
+            for row in self._nodes.fail(node):
+                self._fail(self._jobs[row])
+        else:
+            self._nodes.repair(node)
+        return True
+
+    def _fail(self, job: Job) -> None:
+        self._on.release(job)
+        self._running -= job.state == State.RUNNING
+        self._overhead -= self._unspent(job)
+        self._lost += job.fail(self._now, self._rules.checkpoint_interval) * job.gpus
+        self._follow(job)
 
     def _arrive(self, row: int) -> None:
         self._jobs[row] = job = Job(row, self._gpus[row], self._submit[row], self._duration[row])
@@ -241,22 +259,26 @@ class _Simulation:
 
     def _preempt(self, job: Job) -> None:
         pause = self._cost(job).pause
-        job.preempt(self._now)
+        self._overhead += pause * job.gpus - self._unspent(job)
+        job.preempt(self._now, pause)
         self._running -= 1
-        unspent = max(0.0, job.works_from - self._now)  # it was still resuming
-        self._overhead += (pause - unspent) * job.gpus
         self._on.preempt(job)
         heappush(self._ends, (self._now + pause, _LEAVE, job.row, job.stamp))
         if not pause:
             self._end(*heappop(self._ends))
 
     def _begin(self, job: Job) -> None:
-        resume = self._cost(job).resume if job.preemptions else 0.0
+        resume = 0.0 if math.isnan(job.first_start) else self._cost(job).resume
         job.start(self._now, resume)
         self._running += 1
         self._overhead += resume * job.gpus
         heappush(self._ends, (self._now + resume + job.remaining, _FINISH, job.row, job.stamp))
         self._follow(job)
+
+    def _unspent(self, job: Job) -> float:
+        """GPU-seconds of overhead that are ahead of it."""
+        spared: float = max(0.0, job.idle_until - self._now) * job.gpus
+        return spared
 
     def _cost(self, job: Job) -> Cost:
         costs = self._rules.costs

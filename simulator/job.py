@@ -27,7 +27,7 @@ class _Work:
     state: Values
     first_start: Values
     last_start: Values
-    works_from: Values  # when the last run begins to make progress
+    idle_until: Values  # so long it holds GPUs without progress, at the beginning of a run or at its end
     preempted: Values  # when it last went back to waiting
     reset: Values  # when it was last promoted
     held: Values  # seconds on GPUs in earlier runs
@@ -47,7 +47,7 @@ class _Work:
     @property
     def remaining(self) -> Values:
         """Seconds of work left."""
-        works = where(self.state == State.RUNNING, larger(0.0, self.now - self.works_from), 0.0)
+        works = where(self.state == State.RUNNING, larger(0.0, self.now - self.idle_until), 0.0)
         return self.duration - self.done - works
 
 
@@ -57,14 +57,14 @@ def _ran(work: _Work) -> Values:
 
 class Job(_Work):
     __slots__ = (
-        "done", "duration", "first_start", "gpus", "held", "last_start", "now", "preempted", "preemptions", "ran",
-        "reset", "row", "stamp", "state", "submit", "uncounted", "works_from",
+        "done", "duration", "first_start", "gpus", "held", "idle_until", "last_start", "now", "preempted", "preemptions",
+        "ran", "reset", "row", "stamp", "state", "submit", "uncounted",
     )  # fmt: skip
 
     def __init__(self, row: int, gpus: int, submit: float, duration: float) -> None:
         self.row, self.gpus, self.submit, self.duration = row, gpus, submit, duration
         self.state = _WAITING
-        self.first_start = self.last_start = self.works_from = self.preempted = NEVER
+        self.first_start = self.last_start = self.idle_until = self.preempted = NEVER
         self.reset = -math.inf
         self.held = self.uncounted = self.done = 0.0
         self.preemptions = 0
@@ -85,17 +85,26 @@ class Job(_Work):
 
     def start(self, now: float, overhead: float) -> None:
         """`overhead`: seconds until it makes progress."""
-        self.state, self.last_start, self.works_from = int(State.RUNNING), now, now + overhead
+        self.state, self.last_start, self.idle_until = int(State.RUNNING), now, now + overhead
         self.first_start = known(self.first_start, now)
         self._happened(now)
 
-    def preempt(self, now: float) -> None:
-        """It stops working and holds its GPUs until it waits."""
+    def preempt(self, now: float, overhead: float) -> None:
+        """It stops working and holds its GPUs until it waits, `overhead` seconds from now."""
         self.at(now)
         self.done = self.duration - self.remaining
-        self.state = int(State.LEAVING)
+        self.state, self.idle_until = int(State.LEAVING), now + overhead
         self.preemptions += 1
         self._happened(now)
+
+    def fail(self, now: float, checkpoint_interval: float) -> float:
+        """It is thrown back to its last checkpoint and waits. Returns the seconds of work that are lost."""
+        self.at(now)
+        worked = max(0.0, now - self.idle_until) if self.state == State.RUNNING else 0.0
+        lost = worked % checkpoint_interval if checkpoint_interval else 0.0
+        self.done = self.duration - self.remaining - lost
+        self.wait(now)
+        return lost
 
     def wait(self, now: float) -> None:
         """It has left its GPUs."""
@@ -153,6 +162,6 @@ class JobColumns(_Work):
 
 _FIELDS = {
     "row": np.int64, "gpus": np.int64, "submit": np.float64, "duration": np.float64, "state": np.int64,
-    "first_start": np.float64, "last_start": np.float64, "works_from": np.float64, "preempted": np.float64,
+    "first_start": np.float64, "last_start": np.float64, "idle_until": np.float64, "preempted": np.float64,
     "reset": np.float64, "held": np.float64, "uncounted": np.float64, "done": np.float64,
 }  # fmt: skip

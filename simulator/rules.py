@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tiresias.errors import UsageError
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.policy import Policy
+from tiresias.simulator.failures import Failures
 
 
 class Cost(NamedTuple):
@@ -32,7 +34,9 @@ class Rules:
     """cost: of a preemption; costs: of jobs of some models, in its place.
     interval: decide only at multiples of so many seconds; 0: whenever something happens.
     by_node: place every job on nodes through `scheduler.decide`, as the controller does. Without it only the number of GPUs
-    counts, which gives the same result much faster as long as a job may run anywhere and is equally fast everywhere."""
+    counts, which gives the same result much faster as long as a job may run anywhere and is equally fast everywhere.
+    failures: of nodes, which have to be simulated then. checkpoint_interval: seconds of work between two checkpoints of a run,
+    which a failure throws back to the last one; 0: nothing is lost. A preempted job saves before it leaves. Raises UsageError."""
 
     policy: Policy
     config: PolicyConfig
@@ -40,3 +44,9 @@ class Rules:
     costs: Mapping[str, Cost] = field(default_factory=dict)
     interval: float = 0.0
     by_node: bool = False
+    failures: Failures | None = None
+    checkpoint_interval: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.failures and not self.by_node:
+            raise UsageError("nodes can fail only where they are simulated; simulate node by node")

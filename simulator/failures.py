@@ -1,0 +1,84 @@
+"""Nodes that fail: their jobs lose what they did since the last checkpoint and wait again; the node is back after a while."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import NamedTuple, TypeAlias
+
+
+class Failure(NamedTuple):
+    """time, down: seconds. node: index of the node."""
+
+    time: float
+    node: int
+    down: float
+
+
+Failures: TypeAlias = Callable[[int], Iterable[Failure]]  # of a cluster with so many nodes, by time
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """These, as a site's log tells them."""
+
+    failures: tuple[Failure, ...]
+
+    def __call__(self, nodes: int) -> Iterator[Failure]:
+        return iter(sorted(self.failures))
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential:
+    """Without end and without memory. mtbf: seconds between two failures of one node, repair: seconds that it is down; both are
+    means. The same seed gives the same failures."""
+
+    mtbf: float
+    repair: float
+    seed: int
+
+    def __call__(self, nodes: int) -> Iterator[Failure]:
+        dice, time = random.Random(self.seed), 0.0
+        while True:
+            time += dice.expovariate(nodes / self.mtbf)
+            yield Failure(time, dice.randrange(nodes), dice.expovariate(1 / self.repair))
+
+
+class Outage(NamedTuple):
+    """The node goes down, or comes back."""
+
+    node: int
+    down: bool
+
+
+class Outages:
+    """Failures and repairs in the order in which they happen. A node that is down cannot fail."""
+
+    def __init__(self, failures: Iterable[Failure]) -> None:
+        self._failures = iter(failures)
+        self._coming = self._next_failure()
+        self._back: list[tuple[float, int]] = []  # (time, node)
+
+    def _next_failure(self) -> Failure:
+        return next(self._failures, Failure(math.inf, 0, 0.0))
+
+    @property
+    def moment(self) -> float:
+        """Of the next one; inf: never."""
+        return min(self._coming.time, self._back[0][0] if self._back else math.inf)
+
+    def happen(self, now: float) -> list[Outage]:
+        """All that is due."""
+        outages = []
+        while self.moment <= now:
+            if self._back and self._back[0][0] <= self._coming.time:
+                outages.append(Outage(heappop(self._back)[1], down=False))
+                continue
+            failure, self._coming = self._coming, self._next_failure()
+            if all(node != failure.node for _, node in self._back):
+                heappush(self._back, (failure.time + failure.down, failure.node))
+                outages.append(Outage(failure.node, down=True))
+        return outages
