@@ -49,23 +49,23 @@ class Distribution:
             end, index = np.where(better > index, further, end), np.maximum(better, index)
 
     def _index(self, attained: Values, end: Values) -> Values:
-        ended = self._ended[self._place(end)] - self._ended[self._place(attained)]
-        used = self._used(end) - self._used(attained)
+        here, there = self._place(attained), self._place(end)
+        ended = self._ended[there] - self._ended[here]
+        used = self._used(end, there) - self._used(attained, here)
         return np.where(ended > 0, ended / np.where(used > 0, used, np.inf), 0.0)[()]
 
     def _place(self, service: Values) -> Values:
         """How many of the different services are at or below."""
         return np.searchsorted(self._services, service, side="right")
 
-    def _used(self, service: Values) -> Values:
+    def _used(self, service: Values, place: Values) -> Values:
         """By all jobs together, if each were ended when it has had so much."""
-        place = self._place(service)
         return self._sums[place] + service * (self._ended[-1] - self._ended[place])
 
     @cached_property
     def _hull(self) -> Ints:
         """For each point the next one on the upper hull of itself and all that follow; the last one leads to itself."""
-        used, ended = self._used(self._services).tolist(), self._ended[1:].tolist()
+        used, ended = self._used(self._services, np.arange(1, len(self._sums))).tolist(), self._ended[1:].tolist()
         after = list(range(len(used)))
         for point in reversed(range(len(used) - 1)):
             end = point + 1

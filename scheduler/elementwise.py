@@ -7,18 +7,26 @@ Conditions are combined with `&` and `|`, never negated with `~`, which means so
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 Values: TypeAlias = Any  # a number, or an array of shape (jobs,)
+Columns: TypeAlias = tuple[Values, ...]
 
 
 def where(condition: Values, yes: Values, no: Values) -> Values:
     if isinstance(condition, np.ndarray):
         return np.where(condition, yes, no)
     return yes if condition else no
+
+
+def either(condition: Values, yes: Callable[[], Columns], no: Callable[[], Columns]) -> Columns:
+    """`where` of several values at once. Of one job only what holds is worked out."""
+    if isinstance(condition, np.ndarray):
+        return tuple(np.where(condition, one, other) for one, other in zip(yes(), no(), strict=True))
+    return yes() if condition else no()
 
 
 def larger(one: Values, other: Values) -> Values:
@@ -35,7 +43,10 @@ def smaller(one: Values, other: Values) -> Values:
 
 def known(moment: Values, otherwise: Values) -> Values:
     """`otherwise` where the moment is nan, for never."""
-    return where(moment == moment, moment, otherwise)  # nan is not equal to itself
+    is_known = moment == moment  # nan is not equal to itself
+    return (
+        np.where(is_known, moment, otherwise) if isinstance(is_known, np.ndarray) else moment if is_known else otherwise
+    )
 
 
 def rounded(value: Values, digits: int) -> Values:

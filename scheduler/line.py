@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,6 +21,7 @@ import numpy.typing as npt
 from tiresias.scheduler.selection import Starter, Victim, weigh
 
 Key: TypeAlias = tuple[Any, ...]
+Columns: TypeAlias = Sequence[npt.NDArray[np.generic]]  # arrays of shape (jobs,), one a part of the key
 _END: Key = (float("inf"),)
 
 
@@ -33,7 +35,7 @@ class Choice(NamedTuple):
 class _Sorted(Sequence[Key]):
     """Keys in order, each made when it is looked at: few of them are."""
 
-    def __init__(self, keys: Sequence[npt.NDArray[np.generic]]) -> None:
+    def __init__(self, keys: Columns) -> None:
         self._keys, self._order = keys, np.lexsort(tuple(reversed(keys)))
 
     def __len__(self) -> int:
@@ -42,6 +44,23 @@ class _Sorted(Sequence[Key]):
     def __getitem__(self, place: Any) -> Any:
         row = self._order[place]
         return tuple(key[row].item() for key in self._keys)
+
+
+class _Drifting(Sequence[Key]):
+    """Jobs whose keys nobody keeps, then those whose keys are kept: the former are sorted only when one of them is looked at."""
+
+    def __init__(self, count: int, keys: Callable[[], Columns], kept: Sequence[Key]) -> None:
+        self._count, self._keys, self._kept = count, keys, kept
+
+    @cached_property
+    def _sorted(self) -> _Sorted:
+        return _Sorted(self._keys())
+
+    def __len__(self) -> int:
+        return self._count + len(self._kept)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._kept[place - self._count] if place >= self._count else self._sorted[place]
 
 
 class Line:
@@ -82,9 +101,10 @@ class Line:
         if key is not None:
             del self._kept[bisect_left(self._kept, key)]
 
-    def reorder(self, keys: Sequence[npt.NDArray[np.generic]]) -> None:
-        """These are the running jobs now, in place of all that were known: arrays of shape (running,), one a part of the key."""
-        self._running = _Sorted(keys)
+    def drift(self, count: int, keys: Callable[[], Columns]) -> None:
+        """So many more jobs run that may be preempted; they are before all those with a key that is kept. `keys`: asked only if
+        it comes to them."""
+        self._running = _Drifting(count, keys, self._kept) if count else self._kept
 
     def choose(self, free: int, patient: Callable[[int], bool] | None = None) -> Choice:
         """`free`: GPUs that nobody holds. `patient`: whether preemptions are worth it for a row, if that is weighed at all

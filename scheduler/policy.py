@@ -60,13 +60,11 @@ class Ranking:
 
 class Policy(ABC):
     """preempts: running jobs compete too, else they keep their GPUs. blocks: nobody overtakes the first job that does not fit.
-    drifts: the keys of running jobs change all the time, not only at the moments that `change` tells.
     spares: running jobs are preempted only where it is worth it, see `selection.weigh`.
     refit_at: the number of completed jobs from which on `fitted` answers something new."""
 
     preempts = True
     blocks = False
-    drifts = False
     spares = False
     refit_at = math.inf
 
@@ -82,6 +80,11 @@ class Policy(ABC):
     def change(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """The next moment at which the job's keys change or it is promoted although nothing happens; inf for never."""
         return math.inf
+
+    def drifts(self, jobs: Rows, config: PolicyConfig) -> Values:
+        """Whether the keys of a running job change all the time, not only at the moments that `change` tells. Jobs that drift
+        go before all others."""
+        return False
 
     def settled(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """Whether a running job that keeps its GPUs now keeps its keys too; else it has others from the next decision on."""

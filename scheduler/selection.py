@@ -58,19 +58,30 @@ def weigh(free: int, starters: Sequence[Starter], victims: Sequence[Victim]) -> 
 
     A victim that stays takes its GPUs from the last starters. It does where those of them that are patient and rank before it
     get fewer GPUs than it holds. Both in the order of the walk. free: GPUs that nobody has when all starters start and all
-    victims go; no victim holds more than that and what the starters take. O(GPUs of the victims).
+    victims go; no victim holds more than that and what the starters take. O(GPUs of the victims) for each that stays.
     """
-    starts, spared = len(starters), []
-    for place, victim in enumerate(victims):
-        cut, room, worth = starts, free, 0
-        while room < victim.gpus:
-            cut -= 1
-            room += starters[cut].gpus
-            worth += starters[cut].gpus if starters[cut].patient and cut < victim.ahead else 0
-        if worth < victim.gpus:
+    starts, going, at = len(starters), list(range(len(victims))), 0
+    while at < len(going):
+        victim = victims[going[at]]
+        cut, room, worth = _weighed(free, starters[:starts], victim)
+        if worth >= victim.gpus:
+            at += 1
+        else:
             starts, free = cut, room - victim.gpus
-            spared.append(place)
-    return Verdict(starts, spared, free)
+            del going[at]
+            at = 0  # those for whom earlier ones were to go may not start any more
+    return Verdict(starts, [place for place in range(len(victims)) if place not in going], free)
+
+
+def _weighed(free: int, starters: Sequence[Starter], victim: Victim) -> tuple[int, int, int]:
+    """If the victim stays: how many starters are left, how many GPUs that leaves for it, and how many of those are of jobs that
+    are worth its preemption."""
+    cut, room, worth = len(starters), free, 0
+    while room < victim.gpus:
+        cut -= 1
+        room += starters[cut].gpus
+        worth += starters[cut].gpus if starters[cut].patient and cut < victim.ahead else 0
+    return cut, room, worth
 
 
 def spare(cost: Ints, selected: Bools, runs: Bools, patient: Bools, capacity: int) -> Bools:

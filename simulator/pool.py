@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
-from tiresias.scheduler.line import Choice, Key, Line
+from tiresias.scheduler.line import Choice, Columns, Key, Line
 from tiresias.scheduler.model import State
 from tiresias.scheduler.policy import Policy
 from tiresias.simulator.job import Job, JobColumns
@@ -39,10 +38,12 @@ class Pool:
             self._compete(job)
 
     def _compete(self, job: Job) -> None:
-        if self._policy.drifts:
+        if self._policy.drifts(job, self._config):
+            self._line.leave(job.row)
             self._drifting.remove(job.row)
             self._drifting.add(job)
             return
+        self._drifting.remove(job.row)
         self._line.compete(job.row, self._key(job))
         if not self._policy.settled(job, job.now, self._config):
             self._unsettled.append(job)
@@ -60,10 +61,8 @@ class Pool:
             self._stop(job)
 
     def _stop(self, job: Job) -> None:
-        if self._policy.drifts:
-            self._drifting.remove(job.row)
-        else:
-            self._line.leave(job.row)
+        self._drifting.remove(job.row)
+        self._line.leave(job.row)
 
     def choose(self, now: float) -> Choice:
         if not self._line.waits:
@@ -73,8 +72,7 @@ class Pool:
             if job.state == State.RUNNING and job.row in self._jobs:
                 job.at(now)
                 self.update(job)
-        if self._policy.drifts:
-            self._line.reorder(self._keys(now))
+        self._line.drift(len(self._drifting), partial(self._keys, now))
         patient = partial(self._patient, now) if self._policy.spares else None
         return self._line.choose(self.free + self._leaving, patient)
 
@@ -100,7 +98,7 @@ class Pool:
     def _key(self, job: Job) -> Key:
         return (*self._policy.keys(job, job.now, self._config, False), job.row)
 
-    def _keys(self, now: float) -> list[npt.NDArray[np.generic]]:
+    def _keys(self, now: float) -> Columns:
         running = self._drifting
         running.now = now
         keys = (*self._policy.keys(running, now, self._config, False), running.row)

@@ -106,7 +106,7 @@ def _policies(*workloads: str) -> list[str]:
 def _of_trace(trace: Trace, config: PolicyConfig) -> dict[Key, Experiment]:
     one_hour = replace(config, thresholds=(HOUR,))
     clusters = {"ours": BIG, "variant": TIGHT}
-    slow_first = sorted(_policies("trace"), key=lambda name: not policy_for(name, trace).drifts)
+    slow_first = sorted(_policies("trace"), key=lambda name: not policy_for(name, trace).preempts)
     return {
         ("trace", variant, policy, 0): Setup("", trace, cluster, one_hour).experiment(policy)
         for policy in slow_first

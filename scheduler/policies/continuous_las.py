@@ -12,7 +12,8 @@ from tiresias.scheduler.policy import Policy, Rows
 
 
 class ContinuousLas(Policy):
-    drifts = True
-
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
         return 0, jobs.attained
+
+    def drifts(self, jobs: Rows, config: PolicyConfig) -> Values:
+        return True

@@ -28,7 +28,6 @@ class Gittins(Las):
 
     def __init__(self, index: Index | None = None, refit_at: float = math.inf) -> None:
         self._index, self.refit_at = index, refit_at
-        self.drifts = index is not None
 
     def inside(
         self, jobs: Rows, now: float, config: PolicyConfig, queue: Values, promoted: Values
@@ -39,6 +38,10 @@ class Gittins(Las):
         attained = jobs.attained if promoted is False else where(promoted, 0.0, jobs.attained)
         quantum = pick((*config.thresholds, config.thresholds[-1]), queue)
         return -self._index(attained, quantum) * (queue < len(config.thresholds)), *order
+
+    def drifts(self, jobs: Rows, config: PolicyConfig) -> Values:
+        """Its index changes with its service, up to the last queue."""
+        return self._index is not None and config.queue_of(jobs.attained) < len(config.thresholds)
 
     def fitted(self, completed: Completed, there: Rows) -> Policy:
         return Gittins(Distribution(completed.service).within, next_fit(len(completed)))

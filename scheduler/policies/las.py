@@ -13,10 +13,11 @@ Then the submit time, then the id. A starving job is promoted to queue 0 as if i
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
-from tiresias.scheduler.elementwise import Values, known, larger, pick, rounded, smaller, where
+from tiresias.scheduler.elementwise import Columns, Values, either, known, larger, pick, rounded, smaller, where
 from tiresias.scheduler.model import State
 from tiresias.scheduler.policy import Policy, Rows
 
@@ -37,7 +38,7 @@ class Las(Policy):
     ) -> tuple[Values, ...]:
         """Sort keys inside a queue, the most significant first."""
         if config.in_queue_order == "running_first":
-            return _running_first(jobs, queue, _place(jobs, now, config, queue, promoted))
+            return _running_first(jobs, now, config, queue, promoted)
         start = jobs.first_start if config.in_queue_order == "first_start" else jobs.last_start
         return (known(start, math.inf),)
 
@@ -58,13 +59,23 @@ class Las(Policy):
 
     def change(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """When the job sinks, or is promoted."""
-        queue = config.queue_of(jobs.attained)
-        limit = pick((*config.thresholds, math.inf), queue)
-        sinks = where(jobs.state == _RUNNING, now + (limit - jobs.attained) / jobs.gpus, math.inf)
-        if not config.promotes:
-            return sinks
-        rises = (jobs.state == _WAITING) & (queue > 0)
-        return smaller(sinks, where(rises, now + _patience(jobs, config) - jobs.waited, math.inf))
+        rises, sinks = partial(_rises, jobs, now, config), partial(_sinks, jobs, now, config)
+        return either(jobs.state == _WAITING, rises, sinks)[0]
+
+
+def _sinks(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
+    """When, as long as it runs."""
+    attained = jobs.attained
+    limit = pick((*config.thresholds, math.inf), config.queue_of(attained))
+    return (where(jobs.state == _RUNNING, now + (limit - attained) / jobs.gpus, math.inf),)
+
+
+def _rises(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
+    """When a waiting job is promoted."""
+    if not config.promotes:
+        return (math.inf,)
+    low = config.queue_of(jobs.attained) > 0
+    return (where(low, now + _patience(jobs, config) - jobs.waited, math.inf),)
 
 
 def _patience(jobs: Rows, config: PolicyConfig) -> Values:
@@ -85,16 +96,13 @@ def _above(jobs: Rows, config: PolicyConfig, queue: Values) -> Values:
     return jobs.attained - pick((0.0, *config.thresholds), queue)
 
 
-def _place(jobs: Rows, now: float, config: PolicyConfig, queue: Values, promoted: Values) -> _Place:
-    """Both follow from the service above the queue's lower limit, as nothing else happens while a job runs."""
+def _place(jobs: Rows, now: float, config: PolicyConfig, queue: Values, stopped: Values) -> _Place:
+    """Both follow from the service above the queue's lower limit, as nothing else happens while a job runs. `stopped`: when it
+    last had service."""
     above = _above(jobs, config, queue)
-    stopped = where(jobs.state == _WAITING, known(jobs.preempted, now), now)
     sank = rounded(stopped - above / jobs.gpus, _DIGITS)
     entered = where(queue > 0, sank, _arrived(jobs, now) if config.promotes else jobs.submit)
-    settled = above > SERVICE_TOLERANCE
-    if promoted is False:
-        return _Place(entered, settled)
-    return _Place(where(promoted, now, entered), where(promoted, False, settled))
+    return _Place(entered, above > SERVICE_TOLERANCE)
 
 
 def _arrived(jobs: Rows, now: float) -> Values:
@@ -103,12 +111,26 @@ def _arrived(jobs: Rows, now: float) -> Values:
     return where(reset > jobs.submit + 1.0, reset, jobs.submit)
 
 
-def _running_first(jobs: Rows, queue: Values, place: _Place) -> tuple[Values, ...]:
-    entered, settled = place
-    waits = jobs.state == _WAITING
-    runs = (jobs.state != _WAITING) & (settled | (queue == 0))
-    back = waits & settled & (jobs.preempted == jobs.preempted)  # nan: never preempted
+def _running_first(jobs: Rows, now: float, config: PolicyConfig, queue: Values, promoted: Values) -> Columns:
+    waits = partial(_waits, jobs, now, config, queue, promoted)
+    return either(jobs.state == _WAITING, waits, partial(_runs, jobs, now, config, queue))
+
+
+def _waits(jobs: Rows, now: float, config: PolicyConfig, queue: Values, promoted: Values) -> Columns:
+    """Section 1 for those who come back, 2 for those who come."""
+    entered, settled = _place(jobs, now, config, queue, known(jobs.preempted, now))
+    if promoted is not False:
+        entered, settled = where(promoted, now, entered), where(promoted, False, settled)
     newest = -known(jobs.preempted, -math.inf)
+    back = settled & (newest < math.inf)
     since = larger(known(jobs.last_start, math.inf), entered)
-    section = where(runs, 0, where(back, 1, 2))
-    return section, where(runs, since, where(back, newest, entered)), newest, since
+    return where(back, 1, 2), where(back, newest, entered), newest, since
+
+
+def _runs(jobs: Rows, now: float, config: PolicyConfig, queue: Values) -> Columns:
+    """Section 0, but for those who sink at this very moment."""
+    entered, settled = _place(jobs, now, config, queue, now)
+    newest = -known(jobs.preempted, -math.inf)
+    since = larger(jobs.last_start, entered)
+    stays = settled | (queue == 0)
+    return where(stays, 0, 2), where(stays, since, entered), newest, since

@@ -8,7 +8,8 @@ from tiresias.scheduler.policy import Policy, Rows
 
 
 class ShortestRemainingService(Policy):
-    drifts = True
-
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
         return 0, jobs.remaining * jobs.gpus
+
+    def drifts(self, jobs: Rows, config: PolicyConfig) -> Values:
+        return True

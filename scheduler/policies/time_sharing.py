@@ -19,14 +19,15 @@ _EARLY = 1e-6  # quanta: a multiple of the quantum that is worked out may lie ju
 
 
 class TimeSharing(Policy):
-    drifts = True
-
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
         waits = jobs.state == State.WAITING
         turn = _turn(now, config)
         in_turn = (jobs.state == State.RUNNING) & (jobs.last_start >= turn)
         since = where(waits, known(jobs.preempted, jobs.submit), turn)
         return 0, where(in_turn, 0, 1), where(in_turn, 0.0, since), where(waits, math.inf, -jobs.last_start)
+
+    def drifts(self, jobs: Rows, config: PolicyConfig) -> Values:
+        return True
 
     def turn(self, now: float, config: PolicyConfig) -> float:
         return _turn(now, config) + config.quantum

@@ -40,7 +40,7 @@ def signature(job: Any) -> tuple[Any, ...]:
 
 def row(job: Any) -> list[Any]:
     return [
-        job.id, job.array_id, job.array_task_id, job.array_tasks_waiting, job.heterogeneous_id, job.heterogeneous_offset or 0,
+        job.id, job.array_id, array_task(job), job.array_tasks_waiting, job.heterogeneous_id, job.heterogeneous_offset or 0,
         job_name(job), user_name(job.user_id), job.user_id, job.account, job.partition, [job.state], job.state_reason,
         job.priority, job.requeue_count, job.submit_time, job.eligible_time, *times(job), job.time_limit,
         job.num_nodes, job.max_nodes, job.cpus, job.ntasks, job.sockets_per_node, gres(job.gres_per_node),
@@ -54,6 +54,12 @@ def row(job: Any) -> list[Any]:
 def times(job: Any) -> tuple[Any, Any]:
     """Start and end; a pending job's are guesses that move with the clock."""
     return (None, None) if job.state == "PENDING" else (job.start_time, job.end_time)
+
+
+def array_task(job: Any) -> int | None:
+    """None for a record that stands for all waiting tasks, too; pyslurm takes the 0 of the first task for no number."""
+    number: int | None = job.array_task_id
+    return 0 if number is None and job.array_id and not job.array_tasks_waiting else number
 
 
 def job_name(job: Any) -> str:
@@ -96,7 +102,10 @@ class Server:
         return str(pyslurm.slurmctld.Config.load().version)
 
     def job(self, number: int) -> list[Any]:
-        return row(pyslurm.Job.load(number))
+        job = pyslurm.Job.load(number)
+        if number in self._sent:
+            self._sent[number] = signature(job)  # else a listing that shows it as before would keep quiet about it
+        return row(job)
 
     def nodes(self) -> list[dict[str, Any]]:
         return [

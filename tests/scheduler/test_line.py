@@ -11,12 +11,14 @@ from tiresias.scheduler.line import Choice, Line
 from tiresias.scheduler.selection import walk
 
 CAPACITY = 12
+LAST_QUEUE = 2
 many = settings(max_examples=200, deadline=None)
 sizes = st.lists(st.sampled_from([1, 1, 1, 2, 3, 4, 8, 12]), min_size=1, max_size=20)
 
 
 class Cluster:
-    """Jobs that wait, run and leave, in a `Line` and in plain sets. Keys are (queue, place); few values, so that many tie."""
+    """Jobs that wait, run and leave, in a `Line` and in plain sets. Keys are (queue, place); few values, so that many tie.
+    drifts: the keys of running jobs above the last queue are not kept."""
 
     def __init__(self, gpus: list[int], draw: st.DataObject, blocks: bool, drifts: bool) -> None:
         self.gpus, self.draw, self.blocks, self.drifts = gpus, draw, blocks, drifts
@@ -26,7 +28,7 @@ class Cluster:
         self.fixed: set[int] = set()  # those that may not
 
     def key(self) -> tuple[int, int]:
-        return self.draw.draw(st.tuples(st.integers(0, 2), st.integers(0, 3)), label="key")
+        return self.draw.draw(st.tuples(st.integers(0, LAST_QUEUE), st.integers(0, 3)), label="key")
 
     def free(self) -> int:
         return CAPACITY - sum(self.gpus[row] for row in (*self.running, *self.fixed))
@@ -37,13 +39,16 @@ class Cluster:
 
     def compete(self, row: int) -> None:
         self.running[row] = self.key()
-        if not self.drifts:
+        if not self.drifting(row):
             self.line.compete(row, (*self.running[row], row))
 
     def stop(self, row: int) -> None:
         self.fixed.discard(row)
-        if self.running.pop(row, None) and not self.drifts:
+        if self.running.pop(row, None):
             self.line.leave(row)
+
+    def drifting(self, row: int) -> bool:
+        return self.drifts and self.running[row][0] < LAST_QUEUE
 
     def start(self, row: int) -> None:
         """Without preemption, and now and then for a while only, it keeps its GPUs."""
@@ -67,9 +72,8 @@ class Cluster:
                 self.compete(row)
 
     def choose(self) -> Choice:
-        if self.drifts:
-            keys = [(*key, row) for row, key in self.running.items()]
-            self.line.reorder(list(np.array(keys, np.int64).reshape(-1, 3).T))
+        keys = [(*key, row) for row, key in self.running.items() if self.drifting(row)]
+        self.line.drift(len(keys), lambda: list(np.array(keys, np.int64).reshape(-1, 3).T))
         return self.line.choose(self.free())
 
     def walked(self) -> Choice:

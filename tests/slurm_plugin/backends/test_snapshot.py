@@ -82,18 +82,20 @@ def test_many_array_tasks_are_not_cut_short(site):
     assert sum(one.array_id == int(array) for one in site.jobs().values()) == 60
 
 
-def test_tasks_that_were_split_and_wait_are_all_there(site):
+@pytest.mark.parametrize("request_", ["--gpus=1", "--gpus-per-node=1"])  # pyslurm itself tells the latter only
+def test_tasks_that_were_split_and_wait_are_all_there(site, request_):
     """squeue shows them on one line with those that were not, though each is a record of its own."""
-    array = site.submit("--hold", "--array=1-4", "--gpus=1")
-    for task in (1, 2, 3, 4):
+    array = site.submit("--hold", "--array=0-3", request_)
+    names = {f"{array}_{task}" for task in range(4)}
+    for task in (0, 1, 2, 3):
         site.backend.hold(f"{array}_{task}")
+        assert {one.id for one in site.jobs().values() if one.array_id == int(array)} == names
     site.backend.start(f"{array}_3", ["gpu04"])
     site.wait(f"{array}_3", lambda job: job.state == "RUNNING")
     site.backend.hold(f"{array}_3")
     site.backend.requeue(f"{array}_3")
     site.wait(f"{array}_3", lambda job: job.state == "PENDING" and not job.completing)
-    tasks = {one.id for one in site.jobs().values() if one.array_id == int(array)}
-    assert tasks == {f"{array}_{task}" for task in (1, 2, 3, 4)}
+    assert {one.id for one in site.jobs().values() if one.array_id == int(array)} == names
 
 
 def test_tasks_that_run_keep_their_names(site):
