@@ -25,13 +25,13 @@ from tiresias.slurm_plugin.backends.protocol import (
 )
 from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
 from tiresias.slurm_plugin.journal import Decision, Intent, JobRow, Journal
-from tiresias.slurm_plugin.ledger import Avoided, Ledger
+from tiresias.slurm_plugin.ledger import IMPOSSIBLE, Avoided, Ledger
 
 PREEMPT, RENEW, START = "preempt", "renew", "start"
 FIRST_LOOK = 2400.0  # seconds before its limit at which a job's report is read: a save of ten minutes is well inside
 MAX_BACKOFF = 16  # times the first one
 RUNS = ("RUNNING", "SUSPENDED")
-NODES_AT_FAULT = ("ReqNodeNotAvail", "Reservation", "Resources", "NodeDown")  # reasons: another node may do
+NODES_AT_FAULT = ("ReqNodeNotAvail", "Reservation", "Resources", "NodeDown", IMPOSSIBLE)  # reasons: another node may do
 HELD_BY_OTHERS = "not started: it is held by others, or depends on others, by now"
 
 ReadReport = Callable[[str, int], JobReport]

@@ -18,6 +18,7 @@ from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.journal import JobRow, Journal, RunRow
 
 ACTIVE = {"PENDING", "RUNNING", "SUSPENDED"}
+IMPOSSIBLE = "BadConstraints"  # Slurm holds what can run nowhere, as on nodes of ours that the owner has just excluded
 
 
 class Avoided(NamedTuple):
@@ -50,8 +51,9 @@ class Ledger:
 
     def free(self, job: SlurmJob) -> bool:
         """Whether nobody else keeps this pending job waiting: neither its owner, nor an admin, nor another job."""
-        held_by_others = job.priority == 0 and not self.jobs[job.id].held
-        return not (job.held_by_user or held_by_others or job.dependency)
+        row = self.jobs[job.id]
+        ours = row.held or (row.pinned and job.reason == IMPOSSIBLE)
+        return not (job.held_by_user or (job.priority == 0 and not ours) or job.dependency)
 
     def apply(self, snapshot: SlurmSnapshot) -> list[SlurmJob]:
         """Bring rows up to this snapshot; returns the managed jobs that have not ended."""

@@ -30,8 +30,9 @@ from tiresias.slurm_plugin.backends.protocol import (
 _JOB_ID = re.compile(
     r"[1-9]\d*([_+]\d+)?", re.ASCII
 )  # 123, 123_4 (array task), 123+1 (het component): squeue(1), JOBID
-# record, array tasks, state, reason, priority, submit, limit, nodes, CPUs, node list, partition, -w, memory, --gpus-per-node
-_SIGNATURE = "%A|%K|%T|%r|%Q|%V|%l|%D|%C|%N|%P|%n|%m|%b"
+# record, array tasks, state, reason, priority, submit, limit, nodes, CPUs, node list, partition, -w, -x, memory,
+# --gpus-per-node, reservation, features
+_SIGNATURE = "%A|%K|%T|%r|%Q|%V|%l|%D|%C|%N|%P|%n|%x|%m|%b|%v|%f"
 _SIGNAL = re.compile(r"[A-Z][A-Z0-9+]*")
 _DOWN = re.compile(
     "unable to contact slurm controller|connection refused|socket timed out|communication|unable to establish|"

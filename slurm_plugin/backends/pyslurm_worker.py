@@ -34,7 +34,7 @@ def signature(job: Any) -> tuple[Any, ...]:
     return (
         state, job.state_reason, job.priority, job.requeue_count, job.submit_time, job.eligible_time, job.time_limit,
         job.num_nodes, job.max_nodes, job.cpus, job.allocated_nodes, job.required_nodes, job.partition,
-        job.array_tasks_waiting, state == "PENDING" or job.end_time,
+        job.excluded_nodes, job.constraints, job.reservation, job.array_tasks_waiting, state == "PENDING" or job.end_time,
     )  # fmt: skip
 
 

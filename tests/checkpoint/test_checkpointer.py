@@ -189,7 +189,7 @@ def _wait_for_signals(ready: str) -> None:
 
 
 def test_a_forked_worker_dies_of_sigterm_and_ignores_the_signal(tmp_path: Path) -> None:
-    """As data loaders' workers are ended; a signal to the whole step reaches them too. Also where a second Checkpointer was made."""
+    """As data loaders' workers are ended; a signal to the whole step reaches them too. So after a second Checkpointer."""
     for _ in range(2):
         Checkpointer.from_env(tmp_path, env={})
     worker = multiprocessing.get_context("fork").Process(target=_wait_for_signals, args=(str(tmp_path / "ready"),))

@@ -124,6 +124,21 @@ def test_an_update_of_a_waiting_job_counts(centre: Centre) -> None:
     assert centre.reaches(twice, "RUNNING")["NumNodes"] == "2"
 
 
+def test_a_node_that_its_owner_excludes_while_we_start_it_there(centre: Centre) -> None:
+    """Slurm then holds the job for good, as one that can run nowhere; the hold is not its owner's."""
+    centre.restart(preemption={"start_timeout": 10.0})
+    centre.scontrol("update", "PartitionName=gpu", "MaxTime=5")
+    try:
+        job = centre.submit("--time=10")
+        centre.until(lambda: centre.show(job)["ReqNodeList"] != "(null)", "it is not started", job)
+        node = centre.show(job)["ReqNodeList"]
+        centre.scontrol("update", f"JobId={job}", f"ExcNodeList={node}", user="alice")
+    finally:
+        centre.scontrol("update", "PartitionName=gpu", "MaxTime=INFINITE")
+    assert centre.reaches(job, "RUNNING")["NodeList"] != node
+    assert "BadConstraints" in centre.said(job, "not started")[0]
+
+
 def test_a_job_cancelled_while_it_waits_is_gone(centre: Centre) -> None:
     centre.reaches(centre.submit(gpus=16), "RUNNING")
     job = centre.submit()
