@@ -13,6 +13,7 @@ from tiresias.errors import UsageError
 from tiresias.scheduler.config import ORDERS, PolicyConfig
 from tiresias.simulator.cluster import Cluster
 from tiresias.simulator.experiment import ALL_POLICIES, Setup, read
+from tiresias.simulator.failures import Exponential
 from tiresias.simulator.formats import FORMATS, cells
 from tiresias.simulator.formats.source import opened
 from tiresias.simulator.formats.table import Layout, read_table
@@ -37,8 +38,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--by-node", action="store_true",
         help="place every job on nodes, as the controller does; without it only the number of GPUs counts (faster)",
     )  # fmt: skip
+    parser.add_argument(
+        "--interval", type=_seconds("--interval"), default=0.0, metavar="SECONDS",
+        help="decide only at multiples of it (default: whenever something happens)",
+    )  # fmt: skip
     _configure_policy(parser.add_argument_group("the policy"))
     _configure_cost(parser.add_argument_group("what a preemption costs"))
+    _configure_failures(parser.add_argument_group("failures of nodes"))
     _configure_results(parser.add_argument_group("results"))
     _configure_experiments(parser.add_argument_group("experiments of the paper"))
 
@@ -82,6 +88,24 @@ def _configure_cost(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
 
 
+def _configure_failures(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--mtbf", type=_seconds("--mtbf"), default=0.0, metavar="SECONDS",
+        help="mean time between two failures of a node; means --by-node (default: none fails)",
+    )  # fmt: skip
+    group.add_argument(
+        "--repair", type=_seconds("--repair"), default=3600.0, metavar="SECONDS",
+        help="mean time that a node is down (default: 3600)",
+    )  # fmt: skip
+    group.add_argument(
+        "--checkpoint-interval", type=_seconds("--checkpoint-interval"), default=0.0, metavar="SECONDS",
+        help="work between two checkpoints of a job, to the last of which a failure throws it back (default: 0, nothing is lost)",
+    )  # fmt: skip
+    group.add_argument(
+        "--failure-seed", type=_whole("--failure-seed"), default=1, metavar="N", help="others fail (default: 1)"
+    )
+
+
 def _configure_results(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--json", type=Path, metavar="FILE", help="the numbers")
     group.add_argument("--jobs-out", type=Path, metavar="FILE", help="a CSV with a line per policy and job")
@@ -120,7 +144,11 @@ def setup(args: argparse.Namespace) -> Setup:
     file: Path = needed(args.trace, "TRACE")
     config = _config(args)
     trace = read(file, cluster.gpus, args.format)
-    return Setup(file.name, trace, cluster, config, args.preemption_cost, costs, args.by_node)
+    failures = _failures(args)
+    return Setup(
+        file.name, trace, cluster, config, args.preemption_cost, costs, args.by_node or failures is not None,
+        args.interval, failures, args.checkpoint_interval,
+    )  # fmt: skip
 
 
 def needed(value: Value | None, option: str) -> Value:
@@ -135,6 +163,14 @@ def _config(args: argparse.Namespace) -> PolicyConfig:
         DEFAULT, thresholds=thresholds, in_queue_order=args.in_queue_order, promote_knob=args.promote_knob,
         starve_limit=args.starve_limit, min_run=args.min_run, quantum=args.quantum,
     )  # fmt: skip
+
+
+def _failures(args: argparse.Namespace) -> Exponential | None:
+    if not args.mtbf:
+        return None
+    if not args.repair:
+        raise UsageError("--repair 0: a node that fails is down for a while; give seconds above 0")
+    return Exponential(args.mtbf, args.repair, args.failure_seed)
 
 
 def _read_costs(file: Path) -> dict[str, Cost]:
@@ -187,6 +223,17 @@ def _number(option: str) -> Callable[[str], float]:
             return float(text)
         except ValueError:
             raise UsageError(f"{option} {text[:40]!r}: give a number") from None
+
+    return check
+
+
+def _seconds(option: str) -> Callable[[str], float]:
+    number = _number(option)
+
+    def check(text: str) -> float:
+        if not 0 <= (seconds := number(text)) <= cells.LARGEST:
+            raise UsageError(f"{option} {text[:40]!r}: give seconds, 0 or more")
+        return seconds
 
     return check
 

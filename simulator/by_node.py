@@ -58,13 +58,13 @@ class NodeByNode:
 
     def _snapshot(self, now: float) -> Snapshot:
         jobs = list(self._jobs.values())
-        seen, count, config = JobColumns(jobs), len(jobs), self._config
+        seen, count = JobColumns(jobs), len(jobs)
         seen.now = now
         shown = Jobs(
             id=tuple(str(job.row) for job in jobs), gpus=seen.gpus, submit=seen.submit, state=seen.state,
             attained=seen.attained, ran=seen.ran, waited=seen.waited, first_start=seen.first_start,
             last_start=seen.last_start, preempted=seen.preempted, remaining=seen.remaining,
-            movable=np.array([now >= job.movable_from(config) for job in jobs], bool),
+            movable=np.array([now >= job.movable_from for job in jobs], bool),
             eligible=np.ones(count, bool), request=(ANYWHERE,) * count,
         )  # fmt: skip
         return Snapshot(

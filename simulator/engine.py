@@ -91,9 +91,6 @@ class _History:
     def __init__(self, trace: Trace) -> None:
         self._trace, self._rows, self._service = trace, array("q"), array("d")
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
     def add(self, job: Job, now: float) -> None:
         self._rows.append(job.row)
         self._service.append((job.held + now - job.last_start) * job.gpus)
@@ -119,17 +116,17 @@ class _Simulation:
         self._start, self._finish = np.full(count, math.nan), np.full(count, math.nan)
         self._preemptions = np.zeros(count, np.int64)
         self._recorder, self._history = _Recorder(), _History(trace)
-        self._now, self._next_arrival, self._running = 0.0, 0, 0
+        self._now, self._next_arrival, self._running, self._over = 0.0, 0, 0, 0
         self._decisions, self._overhead, self._lost, self._wake = 0, 0.0, 0.0, math.inf
 
     def run(self, progress: Callable[[int], None]) -> Outcome:
         reported, count = 0, len(self._trace)
-        while (over := len(self._history)) < count:
-            if over >= reported + _REPORT_EVERY:
-                progress(reported := over)
+        while self._over < count:
+            if self._over >= reported + _REPORT_EVERY:
+                progress(reported := self._over)
             self._now = self._next_event()
             happened = self._happen()
-            if len(self._history) >= self._policy.refit_at:
+            if self._over >= self._policy.refit_at:
                 self._learn()
             if self._is_time(happened):
                 self._decide()
@@ -151,14 +148,16 @@ class _Simulation:
         now, happened = self._now, False
         while self._ends and self._ends[0][0] <= now + _SAME_MOMENT:
             happened |= self._end(*heappop(self._ends))
-        for outage in self._outages.happen(now):
-            happened |= self._outage(*outage)
+        if self._outages.moment <= now:
+            for outage in self._outages.happen(now):
+                happened |= self._outage(*outage)
         while self._submit[self._next_arrival] <= now:
             self._arrive(self._next_arrival)
             self._next_arrival += 1
             happened = True
-        for change in self._due_changes():
-            happened |= self._change(*change)
+        if self._changes and self._changes[0][0] <= now + SERVICE_TOLERANCE:
+            for change in self._due_changes():
+                happened |= self._change(*change)
         return happened
 
     def _due_changes(self) -> list[tuple[float, int, int]]:
@@ -181,6 +180,7 @@ class _Simulation:
         self._start[row], self._preemptions[row] = job.first_start, job.preemptions
         self._history.add(job, self._now)
         self._running -= 1
+        self._over += 1
         del self._jobs[row]
         return True
 
@@ -220,8 +220,7 @@ class _Simulation:
         self._on.update(job)
         moment = self._policy.change(job, self._now, self._rules.config)
         if job.state == State.RUNNING and self._policy.preempts:
-            matures = job.movable_from(self._rules.config)
-            moment = min(moment, matures) if matures > self._now else moment
+            moment = min(moment, job.movable_from) if job.movable_from > self._now else moment
         if moment < math.inf:
             heappush(self._changes, (max(moment, self._now), job.row, job.stamp))  # a new policy may find it overdue
 
@@ -269,7 +268,7 @@ class _Simulation:
 
     def _begin(self, job: Job) -> None:
         resume = 0.0 if math.isnan(job.first_start) else self._cost(job).resume
-        job.start(self._now, resume)
+        job.start(self._now, resume, self._rules.config)
         self._running += 1
         self._overhead += resume * job.gpus
         heappush(self._ends, (self._now + resume + job.remaining, _FINISH, job.row, job.stamp))

@@ -19,6 +19,7 @@ from tiresias.scheduler.policies.gittins import Gittins
 from tiresias.scheduler.policy import Policy
 from tiresias.simulator.cluster import Cluster
 from tiresias.simulator.engine import Course, Outcome, simulate
+from tiresias.simulator.failures import Exponential
 from tiresias.simulator.metrics import Summary, summary
 from tiresias.simulator.parallel import Tell, run_all
 from tiresias.simulator.rules import FREE, Cost, Rules, mean_seconds
@@ -42,7 +43,7 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setup:
-    """What the simulations of one command have in common. name: of the trace."""
+    """What the simulations of one command have in common. name: of the trace; the last fields as in `Rules`."""
 
     name: str
     trace: Trace
@@ -51,11 +52,17 @@ class Setup:
     cost: Cost = FREE
     costs: Mapping[str, Cost] = field(default_factory=dict)
     by_node: bool = False
+    interval: float = 0.0
+    failures: Exponential | None = None
+    checkpoint_interval: float = 0.0
 
     def experiment(self, policy: str, config: PolicyConfig | None = None) -> Experiment:
         """`config`: in place of this one. What a preemption costs is what the policies take it to cost."""
         config = replace(config or self.config, preemption_cost=mean_seconds(self.cost, self.costs))
-        rules = Rules(policy_for(policy, self.trace), config, self.cost, self.costs, by_node=self.by_node)
+        rules = Rules(
+            policy_for(policy, self.trace), config, self.cost, self.costs, self.interval, self.by_node, self.failures,
+            self.checkpoint_interval,
+        )  # fmt: skip
         return Experiment(self.trace, self.cluster, rules)
 
 

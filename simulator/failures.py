@@ -61,24 +61,25 @@ class Outages:
         self._failures = iter(failures)
         self._coming = self._next_failure()
         self._back: list[tuple[float, int]] = []  # (time, node)
+        self.moment = self._coming.time  # of the next one; inf: never
 
     def _next_failure(self) -> Failure:
         return next(self._failures, Failure(math.inf, 0, 0.0))
 
-    @property
-    def moment(self) -> float:
-        """Of the next one; inf: never."""
-        return min(self._coming.time, self._back[0][0] if self._back else math.inf)
-
     def happen(self, now: float) -> list[Outage]:
         """All that is due."""
-        outages = []
+        outages: list[Outage] = []
         while self.moment <= now:
-            if self._back and self._back[0][0] <= self._coming.time:
-                outages.append(Outage(heappop(self._back)[1], down=False))
-                continue
-            failure, self._coming = self._coming, self._next_failure()
-            if all(node != failure.node for _, node in self._back):
-                heappush(self._back, (failure.time + failure.down, failure.node))
-                outages.append(Outage(failure.node, down=True))
+            outages.extend(self._next())
+            self.moment = min(self._coming.time, self._back[0][0] if self._back else math.inf)
         return outages
+
+    def _next(self) -> Iterator[Outage]:
+        """One, or none where a node is down already that should fail."""
+        if self._back and self._back[0][0] <= self._coming.time:
+            yield Outage(heappop(self._back)[1], down=False)
+            return
+        failure, self._coming = self._coming, self._next_failure()
+        if all(node != failure.node for _, node in self._back):
+            heappush(self._back, (failure.time + failure.down, failure.node))
+            yield Outage(failure.node, down=True)

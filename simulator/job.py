@@ -57,7 +57,7 @@ def _ran(work: _Work) -> Values:
 
 class Job(_Work):
     __slots__ = (
-        "done", "duration", "first_start", "gpus", "held", "idle_until", "last_start", "now", "preempted", "preemptions",
+        "done", "duration", "first_start", "gpus", "held", "idle_until", "last_start", "movable_from", "now", "preempted", "preemptions",
         "ran", "reset", "row", "stamp", "state", "submit", "uncounted",
     )  # fmt: skip
 
@@ -65,7 +65,7 @@ class Job(_Work):
         self.row, self.gpus, self.submit, self.duration = row, gpus, submit, duration
         self.state = _WAITING
         self.first_start = self.last_start = self.idle_until = self.preempted = NEVER
-        self.reset = -math.inf
+        self.reset = self.movable_from = -math.inf
         self.held = self.uncounted = self.done = 0.0
         self.preemptions = 0
         self.stamp = 0  # of the last thing that happened: what was expected before it will not come
@@ -76,16 +76,12 @@ class Job(_Work):
         self.now = now
         self.ran = _ran(self)
 
-    def movable_from(self, config: PolicyConfig) -> float:
-        """When it may be preempted, as far as `policy.min_run` and its like say."""
-        if config.max_preemptions and self.preemptions >= config.max_preemptions:
-            return math.inf
-        moment: float = max(self.last_start + config.min_run, known(self.preempted, -math.inf) + config.cooldown)
-        return moment
-
-    def start(self, now: float, overhead: float) -> None:
-        """`overhead`: seconds until it makes progress."""
+    def start(self, now: float, overhead: float, config: PolicyConfig) -> None:
+        """`overhead`: seconds until it makes progress. `config` says, by `min_run` and its like, when it may be preempted."""
         self.state, self.last_start, self.idle_until = int(State.RUNNING), now, now + overhead
+        self.movable_from = max(now + config.min_run, known(self.preempted, -math.inf) + config.cooldown)
+        if config.max_preemptions and self.preemptions >= config.max_preemptions:
+            self.movable_from = math.inf
         self.first_start = known(self.first_start, now)
         self._happened(now)
 

@@ -19,7 +19,7 @@ RATIOS = ("mean_jct", "median_jct", "p95_jct", "p99_jct", "max_jct", "mean_queue
 
 def summary(trace: Trace, cluster: Cluster, outcome: Outcome, wall_seconds: float) -> Summary:
     """Queueing is all the time of a job in which it made no progress. gpu_utilization: GPU-seconds of work / (GPUs x makespan).
-    preemption_gpu_seconds: on GPUs without progress, as preemption costs time."""
+    preemption_gpu_seconds: on GPUs without progress, as preemption costs time; lost_gpu_seconds: of work that failures undid."""
     makespan = float(outcome.finish.max() - trace.submit[0])
     median, p95, p99 = np.percentile(outcome.jct, (50, 95, 99)).tolist()
     return {
@@ -32,6 +32,7 @@ def summary(trace: Trace, cluster: Cluster, outcome: Outcome, wall_seconds: floa
         "mean_queueing": float(queueing(trace, outcome).mean()),
         "preemptions": int(outcome.preemptions.sum()),
         "preemption_gpu_seconds": outcome.overhead,
+        "lost_gpu_seconds": outcome.lost,
         "gpu_utilization": float(trace.gpus @ trace.duration) / (cluster.gpus * makespan) if makespan else 0.0,
         "jobs": len(trace),
         "decisions": outcome.decisions,

@@ -34,7 +34,7 @@ class Pool:
         """It waits or runs, and may have another key than before."""
         if job.state == State.WAITING:
             self._line.wait(job.row, self._key(job))
-        elif self._policy.preempts and job.now >= job.movable_from(self._config):
+        elif self._policy.preempts and job.now >= job.movable_from:
             self._compete(job)
 
     def _compete(self, job: Job) -> None:

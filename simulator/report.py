@@ -27,7 +27,16 @@ REST = {  # key -> (heading, how it is printed)
 
 def headline(setup: Setup) -> str:
     size = f"{setup.cluster.nodes} x {setup.cluster.gpus_per_node} GPUs"
-    return f"{setup.name}: {len(setup.trace):,} jobs on {size}. {_cost_in_words(setup)}"
+    return " ".join([f"{setup.name}: {len(setup.trace):,} jobs on {size}.", _cost_in_words(setup), *_more_in_words(setup)])
+
+
+def _more_in_words(setup: Setup) -> Iterator[str]:
+    """What is not as usual."""
+    if setup.interval:
+        yield f"A decision every {setup.interval:g} s."
+    if setup.failures:
+        saves = f"; its jobs save every {setup.checkpoint_interval:g} s" if setup.checkpoint_interval else ""
+        yield f"A node fails every {setup.failures.mtbf:g} s and is down for {setup.failures.repair:g} s{saves}."
 
 
 def _cost_in_words(setup: Setup) -> str:
@@ -48,6 +57,8 @@ def setup_json(setup: Setup) -> dict[str, object]:
         **{name: finite(value) if isinstance(value, float) else value for name, value in knobs.items()},
         "preemption_cost": setup.cost._asdict(),
         "preemption_costs": {model: cost._asdict() for model, cost in setup.costs.items()},
+        "by_node": setup.by_node, "interval": setup.interval, "checkpoint_interval": setup.checkpoint_interval,
+        "failures": asdict(setup.failures) if setup.failures else None,
     }  # fmt: skip
 
 

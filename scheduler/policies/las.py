@@ -100,15 +100,22 @@ def _place(jobs: Rows, now: float, config: PolicyConfig, queue: Values, stopped:
     """Both follow from the service above the queue's lower limit, as nothing else happens while a job runs. `stopped`: when it
     last had service."""
     above = _above(jobs, config, queue)
-    sank = rounded(stopped - above / jobs.gpus, _DIGITS)
-    entered = where(queue > 0, sank, _arrived(jobs, now) if config.promotes else jobs.submit)
+    sank = partial(_sank, stopped, above, jobs.gpus)
+    (entered,) = either(queue > 0, sank, partial(_arrived, jobs, now, config))
     return _Place(entered, above > SERVICE_TOLERANCE)
 
 
-def _arrived(jobs: Rows, now: float) -> Values:
-    """Into queue 0: by submission, or by the last promotion, since which the job ran and waited."""
+def _sank(stopped: Values, above: Values, gpus: Values) -> Columns:
+    """Into a lower queue."""
+    return (rounded(stopped - above / gpus, _DIGITS),)
+
+
+def _arrived(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
+    """In queue 0: by submission, or by the last promotion, since which the job ran and waited."""
+    if not config.promotes:
+        return (jobs.submit,)
     reset = rounded(now - jobs.ran - jobs.waited, _DIGITS)
-    return where(reset > jobs.submit + 1.0, reset, jobs.submit)
+    return (where(reset > jobs.submit + 1.0, reset, jobs.submit),)
 
 
 def _running_first(jobs: Rows, now: float, config: PolicyConfig, queue: Values, promoted: Values) -> Columns:

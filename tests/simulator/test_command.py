@@ -92,6 +92,9 @@ def test_mistakes(trace, tmp_path, capsys, options, said):
         (["--policy", "las", "--starve-limit", "-3", *CLUSTER], "starve_limit = -3.0 is not possible"),
         (["--policy", "las", "--min-run", "inf", *CLUSTER], "min_run = inf is not possible"),
         (["--policy", "las", "--quantum", "0", *CLUSTER], "quantum = 0.0 is not possible"),
+        (["--policy", "las", "--interval", "-1", *CLUSTER], "--interval '-1': give seconds, 0 or more"),
+        (["--policy", "las", "--mtbf", "nan", *CLUSTER], "--mtbf 'nan': give seconds, 0 or more"),
+        (["--policy", "las", "--mtbf", "9", "--repair", "0", *CLUSTER], "--repair 0: a node that fails is down for a while"),
         (["--policy", "las", "--format", "xml", *CLUSTER], "--format 'xml' is not possible; there are auto, "),
         (["--policy", "las", "--jobs-out", "/none/jobs.csv", *CLUSTER], "/none/jobs.csv: there is no folder /none"),
     ],
@@ -138,6 +141,31 @@ def test_costs_of_models(tmp_path, capsys):
     assert report["policies"]["las"]["preemption_gpu_seconds"] == 4 * 7
     assert report["preemption_costs"] == {"vgg": {"pause": 2.0, "resume": 5.0}}
     assert "1 model has its own cost." in " ".join(capsys.readouterr().out.split())
+
+
+def test_decisions_at_intervals(trace, tmp_path, capsys):
+    numbers = tmp_path / "out.json"
+    options = ["--interval", "50", "--json", str(numbers), "--jobs-out", str(tmp_path / "jobs.csv")]
+    assert main(["simulate", str(trace), "--policy", "continuous_las", *CLUSTER, *options]) == 0
+    starts = [float(line.split(",")[2]) for line in (tmp_path / "jobs.csv").read_text().splitlines()[1:]]
+    assert {start % 50 for start in starts} == {0.0}
+    assert json.loads(numbers.read_text())["interval"] == 50.0
+    assert "A decision every 50 s." in " ".join(capsys.readouterr().out.split())
+
+
+def test_nodes_that_fail_undo_work(trace, tmp_path, capsys):
+    numbers = tmp_path / "out.json"
+
+    def lost(*options):
+        assert main(["simulate", str(trace), "--policy", "las", *CLUSTER, "--json", str(numbers), *options]) == 0
+        return json.loads(numbers.read_text())["policies"]["las"]["lost_gpu_seconds"]
+
+    failing = ["--mtbf", "60", "--repair", "5"]
+    assert lost() == lost(*failing) == 0.0
+    assert lost(*failing, "--checkpoint-interval", "30") > 0.0
+    assert json.loads(numbers.read_text())["failures"] == {"mtbf": 60.0, "repair": 5.0, "seed": 1}
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "A node fails every 60 s and is down for 5 s; its jobs save every 30 s." in shown
 
 
 @pytest.mark.parametrize(
