@@ -31,7 +31,7 @@ from typing import Any
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.simulator.cluster import Cluster
 from tiresias.simulator.engine import simulate
-from tiresias.simulator.experiment import ALL_POLICIES, Setup
+from tiresias.simulator.experiments.experiment import ALL_POLICIES, Setup
 from tiresias.simulator.generators import paper_testbed, philly_like
 from tiresias.simulator.metrics import summary
 from tiresias.simulator.rules import Cost

@@ -57,8 +57,8 @@ def _ran(work: _Work) -> Values:
 
 class Job(_Work):
     __slots__ = (
-        "done", "duration", "first_start", "gpus", "held", "idle_until", "last_start", "movable_from", "now", "preempted", "preemptions",
-        "ran", "reset", "row", "stamp", "state", "submit", "uncounted",
+        "done", "duration", "first_start", "gpus", "held", "idle_until", "last_start", "movable_from", "now", "preempted",
+        "preemptions", "ran", "reset", "row", "stamp", "state", "submit", "uncounted",
     )  # fmt: skip
 
     def __init__(self, row: int, gpus: int, submit: float, duration: float) -> None:

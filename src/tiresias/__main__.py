@@ -21,8 +21,8 @@ COMMANDS = {
     "explain": ("tiresias.slurm_plugin.commands.explain", "why a job waits, runs or was preempted"),
     "check-config": ("tiresias.slurm_plugin.commands.check_config", "read a configuration and name its mistakes"),
     "sandbox": ("tiresias.sandbox.commands", "a private Slurm cluster on this machine"),
-    "simulate": ("tiresias.simulator.command", "replay a trace through the scheduling core"),
-    "workload": ("tiresias.simulator.workload_command", "generate a workload for simulate and replay"),
+    "simulate": ("tiresias.simulator.commands.simulate", "replay a trace through the scheduling core"),
+    "workload": ("tiresias.simulator.commands.workload", "generate a workload for simulate and replay"),
     "rehearse": (
         "tiresias.sandbox.rehearse.command",
         "run, preempt and resume a script of yours; says what is missing",

@@ -94,13 +94,16 @@ def test_mistakes(trace, tmp_path, capsys, options, said):
         (["--policy", "las", "--quantum", "0", *CLUSTER], "quantum = 0.0 is not possible"),
         (["--policy", "las", "--interval", "-1", *CLUSTER], "--interval '-1': give seconds, 0 or more"),
         (["--policy", "las", "--mtbf", "nan", *CLUSTER], "--mtbf 'nan': give seconds, 0 or more"),
-        (["--policy", "las", "--mtbf", "9", "--repair", "0", *CLUSTER], "--repair 0: a node that fails is down for a while"),
+        (
+            ["--policy", "las", "--mtbf", "9", "--repair", "0", *CLUSTER],
+            "--repair 0: a node that fails is down for a while",
+        ),
         (["--policy", "las", "--format", "xml", *CLUSTER], "--format 'xml' is not possible; there are auto, "),
         (["--policy", "las", "--jobs-out", "/none/jobs.csv", *CLUSTER], "/none/jobs.csv: there is no folder /none"),
     ],
 )
 def test_more_mistakes_before_anything_is_simulated(trace, capsys, monkeypatch, options, said):
-    monkeypatch.setattr("tiresias.simulator.experiment.simulate", None)
+    monkeypatch.setattr("tiresias.simulator.experiments.experiment.simulate", None)
     assert main(["simulate", str(trace), *options]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""

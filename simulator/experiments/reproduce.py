@@ -20,13 +20,21 @@ from tiresias.scheduler.distribution import Distribution
 from tiresias.scheduler.elementwise import Values
 from tiresias.scheduler.policies.gittins import Gittins
 from tiresias.simulator.cluster import Cluster
-from tiresias.simulator.experiment import ALL_POLICIES, Experiment, Run, Setup, policy_for, read, run_experiments
+from tiresias.simulator.experiments.experiment import (
+    ALL_POLICIES,
+    Experiment,
+    Run,
+    Setup,
+    policy_for,
+    read,
+    run_experiments,
+)
+from tiresias.simulator.experiments.paper import COUNTS, EXAMPLE, NUMBERS, WHY, Number
 from tiresias.simulator.generators import SHORT, SMALL, paper_testbed, philly_like
 from tiresias.simulator.metrics import queueing
-from tiresias.simulator.paper import COUNTS, EXAMPLE, NUMBERS, WHY, Number
-from tiresias.simulator.report import new_table
 from tiresias.simulator.rules import FREE, Cost, Rules
 from tiresias.simulator.trace import Trace, TraceJob
+from tiresias.simulator.views.report import new_table
 
 SEEDS = range(1, 6)
 SHAPES = {"ours": (1.0, 1.0), "variant": (3.0, 0.75)}  # of the durations of short and long jobs

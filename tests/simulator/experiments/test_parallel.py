@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tiresias.errors import TiresiasError, UsageError
-from tiresias.simulator.parallel import run_all
+from tiresias.simulator.experiments.parallel import run_all
 
 
 def fail(error):
@@ -57,7 +57,7 @@ def test_one_that_fails_ends_all(task, said):
 
 PROGRAM = """
 import sys, time
-from tiresias.simulator.parallel import run_all
+from tiresias.simulator.experiments.parallel import run_all
 
 def task(tell):
     while True:

@@ -15,10 +15,10 @@ import numpy as np
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.model import Floats, Ints
-from tiresias.simulator import output
 from tiresias.simulator.engine import Outcome
-from tiresias.simulator.experiment import Setup
+from tiresias.simulator.experiments.experiment import Setup
 from tiresias.simulator.metrics import Summary, cumulative, over_time
+from tiresias.simulator.views import output
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Table
 
 from tiresias.simulator.engine import Outcome
-from tiresias.simulator.experiment import Setup
+from tiresias.simulator.experiments.experiment import Setup
 from tiresias.simulator.metrics import Summary, finite, ratios
 from tiresias.simulator.trace import Trace
 
@@ -27,7 +27,9 @@ REST = {  # key -> (heading, how it is printed)
 
 def headline(setup: Setup) -> str:
     size = f"{setup.cluster.nodes} x {setup.cluster.gpus_per_node} GPUs"
-    return " ".join([f"{setup.name}: {len(setup.trace):,} jobs on {size}.", _cost_in_words(setup), *_more_in_words(setup)])
+    return " ".join(
+        [f"{setup.name}: {len(setup.trace):,} jobs on {size}.", _cost_in_words(setup), *_more_in_words(setup)]
+    )
 
 
 def _more_in_words(setup: Setup) -> Iterator[str]:

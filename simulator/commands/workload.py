@@ -16,10 +16,10 @@ from math import inf
 from pathlib import Path
 
 from tiresias.errors import UsageError
-from tiresias.simulator import output
 from tiresias.simulator.formats.own import OPTIONAL, REQUIRED
 from tiresias.simulator.generators import INTERARRIVAL, paper_testbed, philly_like
 from tiresias.simulator.trace import Trace
+from tiresias.simulator.views import output
 
 MOST_JOBS = 20_000_000
 

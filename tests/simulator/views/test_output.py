@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tiresias.errors import TiresiasError, UsageError
-from tiresias.simulator import output
+from tiresias.simulator.views import output
 
 
 def test_writes_text_and_bytes_and_leaves_nothing_else(tmp_path):

@@ -29,9 +29,11 @@ from rich.console import Console
 from rich.table import Table
 
 from tiresias.errors import UsageError
-from tiresias.simulator import arguments, output, plots, report, reproduce, sensitivity
-from tiresias.simulator.arguments import configure as configure
-from tiresias.simulator.experiment import Run, Setup, run_experiments, whole, without_course
+from tiresias.simulator.commands import arguments
+from tiresias.simulator.commands.arguments import configure as configure
+from tiresias.simulator.experiments import reproduce, sensitivity
+from tiresias.simulator.experiments.experiment import Run, Setup, run_experiments, whole, without_course
+from tiresias.simulator.views import output, plots, report
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from tiresias.__main__ import main
-from tiresias.simulator import paper, reproduce
-from tiresias.simulator.reproduce import Comparison, Reproduction
+from tiresias.simulator.experiments import paper, reproduce
+from tiresias.simulator.experiments.reproduce import Comparison, Reproduction
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_only_what_is_off_needs_a_reason():
     ],
 )
 def test_mistakes(capsys, monkeypatch, options, said):
-    monkeypatch.setattr("tiresias.simulator.experiment.simulate", None)
+    monkeypatch.setattr("tiresias.simulator.experiments.experiment.simulate", None)
     assert main(["simulate", "--reproduce-paper", *options]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -19,9 +19,9 @@ from tiresias.scheduler.policies.gittins import Gittins
 from tiresias.scheduler.policy import Policy
 from tiresias.simulator.cluster import Cluster
 from tiresias.simulator.engine import Course, Outcome, simulate
+from tiresias.simulator.experiments.parallel import Tell, run_all
 from tiresias.simulator.failures import Exponential
 from tiresias.simulator.metrics import Summary, summary
-from tiresias.simulator.parallel import Tell, run_all
 from tiresias.simulator.rules import FREE, Cost, Rules, mean_seconds
 from tiresias.simulator.trace import Trace, read_trace
 

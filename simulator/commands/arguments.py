@@ -12,13 +12,13 @@ from typing import TypeVar
 from tiresias.errors import UsageError
 from tiresias.scheduler.config import ORDERS, PolicyConfig
 from tiresias.simulator.cluster import Cluster
-from tiresias.simulator.experiment import ALL_POLICIES, Setup, read
+from tiresias.simulator.experiments.experiment import ALL_POLICIES, Setup, read
+from tiresias.simulator.experiments.sensitivity import KNOBS, POLICIES
 from tiresias.simulator.failures import Exponential
 from tiresias.simulator.formats import FORMATS, cells
 from tiresias.simulator.formats.source import opened
 from tiresias.simulator.formats.table import Layout, read_table
 from tiresias.simulator.rules import FREE, Cost
-from tiresias.simulator.sensitivity import KNOBS, POLICIES
 
 DEFAULT = PolicyConfig.paper()
 

@@ -1,0 +1,1 @@
+"""The commands: one a file, its docstring is its help."""

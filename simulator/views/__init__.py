@@ -1,0 +1,1 @@
+"""What numbers look like: tables, files, plots. They simulate nothing."""
