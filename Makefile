@@ -30,8 +30,10 @@ demo: $(VENV)/.runs
 	$(VENV)/bin/tiresias sandbox replay $$trace --policy $(POLICIES) --jobs $(JOBS) --compress $(COMPRESS) \
 	  --time-scale $(TIME_SCALE) --json $(OUT)/result.json
 
+# Most tests wait for Slurm and not for a processor: several files at a time, one after the other within a file.
+WORKERS ?= 3
 test: lint trees $(VENV)/.trains
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile
 
 # The Debian trees that the tests need, built before any test's clock runs. What cannot be built, the tests tell.
 trees: $(VENV)/.develops

@@ -7,8 +7,9 @@ growth     generated loads like Philly's of 10,000 jobs and more: seconds per ev
 million    one million generated jobs, las
 reference  every policy on the public trace at 2,000 and 1,900 GPUs beside an independent exact simulator's mean JCT
 adaptive   the policy adaptive beside others where a preemption costs 62 s at the next start, as in the paper's experiments: on
-           the public trace beside srsf, on the paper's workload beside las of 3,200 GPU-s, on others beside the best of 54 fixed
-           settings of las, on generated loads that it was not made with, and with several starve_limit
+           the public trace beside srsf, on the paper's workload beside las of 3,200 GPU-s, on generated loads that it was not
+           made with, and with several starve_limit
+fixed      adaptive beside the best of 54 fixed settings of las, on every trace; half an hour
 
 Without SECTION: philly and growth. Each measurement runs in a process of its own on one core. cpu_seconds are of the process, so
 that other work on the machine counts little; peak_mb is all its memory, Python and numpy included.
@@ -71,7 +72,10 @@ FIXED = [
     ),
     *(replace(FIRST_START, thresholds=(low,)) for low in LOWEST),
 ]
-OTHER_TRACES = {"alibaba_crux2023.csv": (800, 900, 1000, 1100, 1200), "alibaba_openb2023_gpu.csv.gz": (35, 40, 45, 48)}
+GPUS = {  # of the clusters that each trace is simulated on
+    **{f"{family}_seed{seed}.csv": (60,) for family in ("testbed480", "testbed480cal") for seed in (1, 2, 3)},
+    "alibaba_crux2023.csv": (800, 900, 1000, 1100, 1200), "alibaba_openb2023_gpu.csv.gz": (35, 40, 45, 48), TRACE: (2000,),
+}  # fmt: skip
 SHAPES = {"testbed480": (1.0, 1.0), "testbed480cal": (3.0, 0.75)}  # short and long jobs' distributions
 NEW_SEEDS = range(101, 121)
 STARVE_LIMITS = (4 * HOUR, 2 * HOUR, HOUR)
@@ -109,9 +113,6 @@ def adaptive(traces: Path) -> Numbers:
             family: _on_testbed([read_trace(traces / f"{family}_seed{seed}.csv", 60) for seed in (1, 2, 3)])
             for family in SHAPES
         },
-        "other traces": [
-            alone(_beside_fixed, traces / name, gpus) for name, sizes in OTHER_TRACES.items() for gpus in sizes
-        ],
         "new seeds of testbed": {
             family: _on_testbed([paper_testbed(480, seed, short_shape=short, long_shape=long) for seed in NEW_SEEDS])
             for family, (short, long) in SHAPES.items()
@@ -124,10 +125,15 @@ def adaptive(traces: Path) -> Numbers:
     }  # fmt: skip
 
 
+def fixed(traces: Path) -> list[Numbers]:
+    return [alone(_beside_fixed, traces / name, gpus) for name, sizes in GPUS.items() for gpus in sizes]
+
+
 SECTIONS: Mapping[str, Callable[[Path], Any]] = {
     "philly": philly, "growth": growth, "million": million, "reference": reference, "adaptive": adaptive,
+    "fixed": fixed,
 }  # fmt: skip
-NEEDS_TRACE = ("philly", "reference", "adaptive")
+NEEDS_TRACE = ("philly", "reference", "adaptive", "fixed")
 DEFAULT = ("philly", "growth")
 
 

@@ -22,11 +22,11 @@ def where(condition: Values, yes: Values, no: Values) -> Values:
     return yes if condition else no
 
 
-def either(condition: Values, yes: Callable[[], Columns], no: Callable[[], Columns]) -> Columns:
-    """`where` of several values at once. Of one job only what holds is worked out."""
+def either(condition: Values, yes: Callable[..., Columns], no: Callable[..., Columns], *of: Any) -> Columns:
+    """`yes(*of)` where the condition holds, else `no(*of)`. Of one job only what holds is worked out."""
     if isinstance(condition, np.ndarray):
-        return tuple(np.where(condition, one, other) for one, other in zip(yes(), no(), strict=True))
-    return yes() if condition else no()
+        return tuple(np.where(condition, one, other) for one, other in zip(yes(*of), no(*of), strict=True))
+    return yes(*of) if condition else no(*of)
 
 
 def larger(one: Values, other: Values) -> Values:

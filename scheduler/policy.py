@@ -86,8 +86,9 @@ class Policy(ABC):
         go before all others."""
         return False
 
-    def settled(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
-        """Whether a running job that keeps its GPUs now keeps its keys too; else it has others from the next decision on."""
+    def settled(self, keys: tuple[Values, ...], config: PolicyConfig) -> Values:
+        """Whether a running job of these keys that keeps its GPUs now keeps its keys too; else it has others from the next
+        decision on."""
         return True
 
     def patient(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:

@@ -44,8 +44,9 @@ class Pool:
             self._drifting.add(job)
             return
         self._drifting.remove(job.row)
-        self._line.compete(job.row, self._key(job))
-        if not self._policy.settled(job, job.now, self._config):
+        key = self._key(job)
+        self._line.compete(job.row, key)
+        if not self._policy.settled(key[:-1], self._config):
             self._unsettled.append(job)
 
     def preempt(self, job: Job) -> None:

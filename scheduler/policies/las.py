@@ -13,8 +13,6 @@ Then the submit time, then the id. A starving job is promoted to queue 0 as if i
 from __future__ import annotations
 
 import math
-from functools import partial
-from typing import NamedTuple
 
 from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
 from tiresias.scheduler.elementwise import Columns, Values, either, known, larger, pick, rounded, smaller, where
@@ -23,6 +21,7 @@ from tiresias.scheduler.policy import Policy, Rows
 
 # Moments that are worked out from service are compared in milliseconds: below that they are rounding errors.
 _DIGITS = 3
+_RUNS, _BACK, _COMES = 0, 1, 2  # sections of a queue
 _WAITING, _RUNNING = int(State.WAITING), int(State.RUNNING)  # plain numbers compare faster
 
 
@@ -50,17 +49,13 @@ class Las(Policy):
         late = jobs.waited + SERVICE_TOLERANCE >= _patience(jobs, config)
         return (jobs.state == _WAITING) & low & late
 
-    def settled(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
+    def settled(self, keys: tuple[Values, ...], config: PolicyConfig) -> Values:
         """A job that sank at this moment stands last now and first as soon as it goes on."""
-        if config.in_queue_order != "running_first":
-            return True
-        queue = config.queue_of(jobs.attained)
-        return (queue == 0) | (_above(jobs, config, queue) > SERVICE_TOLERANCE)
+        return config.in_queue_order != "running_first" or keys[-4] == _RUNS
 
     def change(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """When the job sinks, or is promoted."""
-        rises, sinks = partial(_rises, jobs, now, config), partial(_sinks, jobs, now, config)
-        return either(jobs.state == _WAITING, rises, sinks)[0]
+        return either(jobs.state == _WAITING, _rises, _sinks, jobs, now, config)[0]
 
 
 def _sinks(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
@@ -84,60 +79,46 @@ def _patience(jobs: Rows, config: PolicyConfig) -> Values:
     return smaller(config.promote_knob * ran, config.starve_limit)
 
 
-class _Place(NamedTuple):
-    """entered: when the job came into its queue. settled: it has had service in this queue."""
-
-    entered: Values
-    settled: Values
-
-
-def _above(jobs: Rows, config: PolicyConfig, queue: Values) -> Values:
-    """Service in this queue."""
-    return jobs.attained - pick((0.0, *config.thresholds), queue)
-
-
-def _place(jobs: Rows, now: float, config: PolicyConfig, queue: Values, stopped: Values) -> _Place:
-    """Both follow from the service above the queue's lower limit, as nothing else happens while a job runs. `stopped`: when it
-    last had service."""
-    above = _above(jobs, config, queue)
-    sank = partial(_sank, stopped, above, jobs.gpus)
-    (entered,) = either(queue > 0, sank, partial(_arrived, jobs, now, config))
-    return _Place(entered, above > SERVICE_TOLERANCE)
-
-
-def _sank(stopped: Values, above: Values, gpus: Values) -> Columns:
-    """Into a lower queue."""
-    return (rounded(stopped - above / gpus, _DIGITS),)
-
-
-def _arrived(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
-    """In queue 0: by submission, or by the last promotion, since which the job ran and waited."""
-    if not config.promotes:
-        return (jobs.submit,)
-    reset = rounded(now - jobs.ran - jobs.waited, _DIGITS)
-    return (where(reset > jobs.submit + 1.0, reset, jobs.submit),)
-
-
 def _running_first(jobs: Rows, now: float, config: PolicyConfig, queue: Values, promoted: Values) -> Columns:
-    waits = partial(_waits, jobs, now, config, queue, promoted)
-    return either(jobs.state == _WAITING, waits, partial(_runs, jobs, now, config, queue))
+    return either(jobs.state == _WAITING, _waits, _runs, jobs, now, config, queue, promoted)
 
 
 def _waits(jobs: Rows, now: float, config: PolicyConfig, queue: Values, promoted: Values) -> Columns:
-    """Section 1 for those who come back, 2 for those who come."""
+    """Those who come back before those who come."""
     entered, settled = _place(jobs, now, config, queue, known(jobs.preempted, now))
     if promoted is not False:
         entered, settled = where(promoted, now, entered), where(promoted, False, settled)
     newest = -known(jobs.preempted, -math.inf)
     back = settled & (newest < math.inf)
     since = larger(known(jobs.last_start, math.inf), entered)
-    return where(back, 1, 2), where(back, newest, entered), newest, since
+    return where(back, _BACK, _COMES), where(back, newest, entered), newest, since
 
 
-def _runs(jobs: Rows, now: float, config: PolicyConfig, queue: Values) -> Columns:
-    """Section 0, but for those who sink at this very moment."""
+def _runs(jobs: Rows, now: float, config: PolicyConfig, queue: Values, promoted: Values) -> Columns:
+    """First, but for those who sink at this very moment. They are never promoted."""
     entered, settled = _place(jobs, now, config, queue, now)
     newest = -known(jobs.preempted, -math.inf)
     since = larger(jobs.last_start, entered)
     stays = settled | (queue == 0)
-    return where(stays, 0, 2), where(stays, since, entered), newest, since
+    return where(stays, _RUNS, _COMES), where(stays, since, entered), newest, since
+
+
+def _place(jobs: Rows, now: float, config: PolicyConfig, queue: Values, stopped: Values) -> Columns:
+    """When a job came into its queue, and whether it has had service there. Both follow from the service above the queue's lower
+    limit, as nothing else happens while a job runs. `stopped`: when it last had service."""
+    return either(queue == 0, _on_top, _below, jobs, now, config, queue, stopped)
+
+
+def _on_top(jobs: Rows, now: float, config: PolicyConfig, queue: Values, stopped: Values) -> Columns:
+    """It came by submission, or by the last promotion, since which it ran and waited."""
+    entered = jobs.submit
+    if config.promotes:
+        reset = rounded(now - jobs.ran - jobs.waited, _DIGITS)
+        entered = where(reset > entered + 1.0, reset, entered)
+    return entered, jobs.attained > SERVICE_TOLERANCE
+
+
+def _below(jobs: Rows, now: float, config: PolicyConfig, queue: Values, stopped: Values) -> Columns:
+    """It sank."""
+    above = jobs.attained - pick((0.0, *config.thresholds), queue)
+    return rounded(stopped - above / jobs.gpus, _DIGITS), above > SERVICE_TOLERANCE

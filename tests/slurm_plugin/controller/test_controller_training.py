@@ -31,6 +31,10 @@ LONGEST = 1.5  # seconds that a run trains before a job comes that needs its nod
 START = 600.0  # seconds: four ranks that import PyTorch on two cores, perhaps beside other tests, take their time
 EXAMPLE = "/opt/tiresias/docs/examples/ddp.py"
 PACED = "python3 /opt/tiresias/tests/checkpoint/adapters/paced.py 0.02"
+EXAMPLES = Path(__file__).parents[3] / "docs/examples"
+ROOTS = {
+    "TIRESIAS_CONTROL_ROOT": "/shared/tiresias/control", "TIRESIAS_CHECKPOINT_ROOT": "/shared/tiresias/checkpoints"
+}  # fmt: skip
 ENV = {
     "PYTHONPATH": "/shared/packages:/opt/tiresias/src",
     "MASTER_ADDR": "127.0.0.1",
@@ -119,3 +123,18 @@ def test_preempted_at_random_moments_the_weights_are_the_same_bytes(centre: Cent
     )
     assert saved == resumed == sorted(set(saved)), "no step is lost, none is done twice"
     assert len(saved) == PREEMPTIONS
+
+
+@pytest.mark.parametrize("script", ["plain.sh", "ddp.sh", "fsdp.sh", "with_lightning.sh", "with_transformers.sh"])
+def test_the_scripts_of_the_examples_run_as_they_stand(centre: Centre, script: str) -> None:
+    """But for the sizes: two nodes with a rank each, where the script asks for several."""
+    sizes = ["--nodes=2", "--ntasks-per-node=1"] if "nodes" in (EXAMPLES / script).read_text() else []
+    folder = centre.cluster.shared / "out" / script
+    shutil.copytree(EXAMPLES, folder)
+    folder.chmod(0o777)
+    words = ["tsbatch", "--parsable", *sizes, "--cpus-per-task=1", "--mem=0", "--output=/shared/out/%j", script, "20"]
+    env = ENV | ROOTS | {"HF_HOME": "/tmp/hf"}
+    job = centre.cluster.run(words, user="alice", env=env, cwd=f"/shared/out/{script}").stdout.strip()
+    centre.reaches(job, "COMPLETED", seconds=START)
+    assert "starts from the beginning" in centre.output(job)
+    assert (folder / "weights.pt").is_file(), centre.output(job)
