@@ -90,16 +90,16 @@ class Line:
             self._find_head(gpus)
 
     def compete(self, row: int, key: Key) -> None:
-        """The job runs and may be preempted; it has this key from now on."""
-        self.leave(row)
+        """The job, which was not in the line, runs and may be preempted; it has this key from now on."""
         self._place[row] = key
         insort(self._kept, key)
 
-    def leave(self, row: int) -> None:
-        """The job, if it runs, is not to be preempted any more."""
+    def leave(self, row: int) -> bool:
+        """The job is not to be preempted any more. False: it was not anyway, as far as the line knows."""
         key = self._place.pop(row, None)
         if key is not None:
             del self._kept[bisect_left(self._kept, key)]
+        return key is not None
 
     def drift(self, count: int, keys: Callable[[], Columns]) -> None:
         """So many more jobs run that may be preempted; they are before all those with a key that is kept. `keys`: asked only if

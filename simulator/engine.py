@@ -130,7 +130,7 @@ class _Simulation:
         self._changes: list[tuple[float, int, int]] = []  # (time, row, stamp)
         self._start, self._finish = np.full(count, math.nan), np.full(count, math.nan)
         self._preemptions = np.zeros(count, np.int64)
-        self._recorder, self._history = _Recorder(), _History(trace)
+        self._recorder, self._history, self._learns = _Recorder(), _History(trace), rules.policy.refit_at < math.inf
         self._now, self._next_arrival, self._running, self._over = 0.0, 0, 0, 0
         self._decisions, self._overhead, self._lost, self._wake = 0, 0.0, 0.0, math.inf
 
@@ -193,7 +193,8 @@ class _Simulation:
             return True
         self._finish[row] = self._now
         self._start[row], self._preemptions[row] = job.first_start, job.preemptions
-        self._history.add(job, self._now)
+        if self._learns:
+            self._history.add(job, self._now)
         self._running -= 1
         self._over += 1
         del self._jobs[row]

@@ -38,12 +38,10 @@ class Pool:
             self._compete(job)
 
     def _compete(self, job: Job) -> None:
+        self._stop(job)
         if self._policy.drifts(job, self._config):
-            self._line.leave(job.row)
-            self._drifting.remove(job.row)
             self._drifting.add(job)
             return
-        self._drifting.remove(job.row)
         key = self._key(job)
         self._line.compete(job.row, key)
         if not self._policy.settled(key[:-1], self._config):
@@ -62,8 +60,8 @@ class Pool:
             self._stop(job)
 
     def _stop(self, job: Job) -> None:
-        self._drifting.remove(job.row)
-        self._line.leave(job.row)
+        if not self._line.leave(job.row) and self._drifting:
+            self._drifting.remove(job.row)
 
     def choose(self, now: float) -> Choice:
         if not self._line.waits:
