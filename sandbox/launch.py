@@ -51,6 +51,7 @@ def _bwrap(spec: ClusterSpec, rootfs: Rootfs, folder: Path, pyslurm: Path | None
         "--ro-bind", str(rootfs.path), "/", "--proc", "/proc", "--dev", "/dev", *_devices(spec.gpus_per_node),
         "--tmpfs", "/run", "--perms", "1777", "--tmpfs", "/tmp",
         *(word for name, place in WRITABLE.items() for word in ("--bind", str(folder / name), place)),
+        "--ro-bind", str(folder / "etc/hosts"), "/etc/hosts",
         *(word for source, place in paths.source_binds() for word in ("--ro-bind", str(source), place)),
         *(("--ro-bind", str(pyslurm), "/opt/pyslurm") if pyslurm else ()),
         *(("--bind", str(folder / "db"), "/var/lib/mysql") if spec.accounting else ()),

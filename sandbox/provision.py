@@ -35,6 +35,7 @@ def _configuration(spec: ClusterSpec, etc: Path) -> None:
     (etc / "slurm.conf").write_text(slurm_conf.slurm_conf(spec, job_submit=wired, hooks=hooks))
     (etc / "gres.conf").write_text(slurm_conf.gres_conf(spec))
     (etc / "cgroup.conf").write_text(slurm_conf.cgroup_conf(spec.suite))
+    (etc / "hosts").write_text(slurm_conf.hosts(spec))
     if wired:
         shutil.copy(job_submit, etc / "job_submit.lua")
     if spec.accounting:

@@ -161,7 +161,7 @@ def _finish(tree: Path) -> None:
     ):
         with (tree / "etc" / file).open("a") as out:
             out.writelines(line.format(user, uid) + "\n" for user, uid in USERS.items())
-    (tree / "etc/hosts").write_text(f"127.0.0.1 localhost\n{HOST_ADDRESS} {HOST_NAME}\n")
+    (tree / "etc/hosts").touch()  # each cluster has its own
     (tree / "etc/nsswitch.conf").write_text("passwd: files\ngroup: files\nshadow: files\nhosts: files\n")
     (tree / "etc/resolv.conf").unlink(missing_ok=True)
     for name, module in COMMANDS.items():

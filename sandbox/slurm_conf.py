@@ -109,6 +109,12 @@ def cgroup_conf(suite: str) -> str:
     return f"CgroupPlugin={'cgroup/v1' if suite == 'bookworm' else 'disabled'}\n"
 
 
+def hosts(spec: ClusterSpec) -> str:
+    """/etc/hosts: programs look for their first node by its name."""
+    names = {"localhost": "127.0.0.1", HOST_NAME: HOST_ADDRESS, **dict.fromkeys(spec.node_names, "127.0.0.1")}
+    return "".join(f"{address} {name}\n" for name, address in names.items())
+
+
 def _nodes(spec: ClusterSpec) -> list[str]:
     gres = f" Gres=gpu:{spec.gpu_type + ':' if spec.gpu_type else ''}{spec.gpus_per_node}" if spec.gpus_per_node else ""
     return [

@@ -49,9 +49,8 @@ def centre(centre_of: Callable[[str], Centre]) -> Iterator[Centre]:
     if suite is None:
         pytest.skip(f"no suite has Python {sys.version_info[0]}.{sys.version_info[1]}, which PyTorch is installed for")
     centre = centre_of(suite)
-    shutil.copytree(
-        sysconfig.get_path("purelib"), centre.cluster.shared / "packages", copy_function=_link, dirs_exist_ok=True
-    )
+    if not (packages := centre.cluster.shared / "packages").exists():
+        shutil.copytree(sysconfig.get_path("purelib"), packages, copy_function=_link)
     # A whale is past the threshold after its first second; a save may wait for ranks that get no processor.
     centre.restart(policy={"thresholds": [8.0], "min_run": 0.1}, preemption={"deadline": 120.0, "start_timeout": 20.0})
     yield centre
