@@ -1,0 +1,109 @@
+"""From recordings to a profile: the whole way, in order. Pure.
+
+traffic -> sizes as classes -> period -> contents of an iteration -> shape -> verdict
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tiresias.profiler import period as periods
+from tiresias.profiler.contents import Contents, contents
+from tiresias.profiler.messages import Stream, Traffic, traffic
+from tiresias.profiler.period import Period
+from tiresias.profiler.recording import Recording
+from tiresias.profiler.shape import Shape, shape
+from tiresias.profiler.sizes import classify
+from tiresias.profiler.verdict import PACKLIMIT, Verdict, decide
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Bytes and seconds are those of one iteration, where nothing else is said."""
+
+    traffic: Traffic
+    period: Period | None
+    iterations: int
+    streams: tuple[Contents, ...]
+    shape: Shape
+    largest: float  # bytes of the largest tensor (parameter servers) or message
+    skew: float | None  # largest tensor / model; None where tensors cannot be seen
+    compute: float  # seconds
+    intensity: float | None  # communication share rho; None without a bandwidth
+    verdict: Verdict
+    notes: tuple[str, ...]
+
+    @property
+    def bytes(self) -> float:
+        return sum(each.bytes for each in self.streams)
+
+
+def analyze(recordings: Sequence[Recording], packlimit: float = PACKLIMIT, bandwidth: float | None = None) -> Profile:
+    """`bandwidth`: of a node's link, bytes a second."""
+    seen = traffic(recordings)
+    classes = [classify(stream) for stream in seen.streams]
+    period = periods.find(seen.streams, classes)
+    found = (
+        tuple(contents(stream, own, period.seconds) for stream, own in zip(seen.streams, classes, strict=True))
+        if period
+        else ()
+    )
+    model = shape(found)
+    iterations = _iterations(found)
+    largest = max((each.largest for each in model.servers or found), default=0.0)
+    skew = largest / model.model if model.shows_tensors else None
+    compute = _compute(seen.streams, iterations)
+    intensity = _busiest(found) / bandwidth / compute if bandwidth and compute > 0 else None
+    verdict = decide(period, iterations, model, skew, intensity, packlimit)
+    return Profile(
+        seen,
+        period,
+        iterations,
+        found,
+        model,
+        largest,
+        skew,
+        compute,
+        intensity,
+        verdict,
+        tuple(_notes(recordings, seen)),
+    )
+
+
+def _iterations(found: Sequence[Contents]) -> int:
+    """What the streams agree on, by weight."""
+    counted = [each for each in found if each.iterations]
+    if not counted:
+        return 0
+    return round(periods.weighted_median(
+        np.asarray([float(each.iterations) for each in counted]), np.asarray([each.bytes for each in counted])
+    ))  # fmt: skip
+
+
+def _compute(streams: Sequence[Stream], iterations: int) -> float:
+    """The longest silence of an iteration, the median of them: nobody sends, so all compute."""
+    time = np.sort(np.concatenate([stream.time for stream in streams])) if streams else np.empty(0)
+    silences = np.sort(np.diff(time))[::-1][:iterations]
+    return float(np.median(silences)) if len(silences) else 0.0
+
+
+def _busiest(found: Sequence[Contents]) -> float:
+    """Bytes over the busiest link, one way, if each process has a node of its own."""
+    ways: dict[tuple[int, str], float] = defaultdict(float)
+    for each in found:
+        ways[each.sender, "out"] += each.bytes
+        ways[each.receiver, "in"] += each.bytes
+    return max(ways.values(), default=0.0)
+
+
+def _notes(recordings: Sequence[Recording], seen: Traffic) -> list[str]:
+    notes = [f"{recording.path.name}: {note}" for recording in recordings for note in recording.notes]
+    notes += seen.joined.mismatches
+    strangers = len(seen.nodes) - seen.joined.recorded
+    if strangers:
+        notes.append(f"{strangers} ends of connections were not recorded")
+    return notes

@@ -1,0 +1,81 @@
+"""What one iteration sends on a stream: how many messages of each size.
+
+Iterations are cut out from anchor to anchor, those that last too long (an evaluation in between) are left out, and the
+median over all says how often a size comes. What comes in fewer than half of them (checkpoints, logs) is no part of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tiresias.profiler.layout import Floats, Ints
+from tiresias.profiler.messages import Stream
+from tiresias.profiler.sizes import NEAR, Anchor, Classes, anchors
+
+WINDOWS = 500  # iterations that are looked at, evenly spread
+CLOSE = 0.15  # an anchor whose period differs by more from the job's is not of its iterations
+
+
+@dataclass(frozen=True)
+class Contents:
+    """`sizes` (bytes, largest first) and how many messages of each an iteration sends; empty if nothing returns."""
+
+    sender: int
+    receiver: int
+    sizes: Floats
+    counts: Ints
+    iterations: int
+    other: float  # bytes of the stream that belong to no iteration
+
+    @property
+    def bytes(self) -> float:
+        return float(self.sizes @ self.counts)
+
+    @property
+    def largest(self) -> float:
+        return float(self.sizes[0]) if len(self.sizes) else 0.0
+
+    @property
+    def messages(self) -> Floats:
+        """Each message of an iteration, largest first."""
+        return np.repeat(self.sizes, self.counts)
+
+
+def contents(stream: Stream, classes: Classes, seconds: float) -> Contents:
+    """Of a job whose iterations take `seconds`."""
+    anchor = _best(anchors(stream, classes), seconds)
+    if anchor is None:
+        return _nothing(stream)
+    low, high = _windows(stream, classes, anchor, seconds)
+    counts = np.zeros(len(classes.count), np.int64)
+    for each in np.flatnonzero(classes.count * 2 >= len(low) / anchor.times):
+        places = np.flatnonzero(classes.of == each)
+        counts[each] = round(float(np.median(np.searchsorted(places, high) - np.searchsorted(places, low))))
+    kept = np.flatnonzero(counts)[np.argsort(-classes.size[counts > 0])]
+    iterations = max(round(int(classes.count[anchor.size_class]) / anchor.times), 1)
+    sizes, counts = classes.size[kept], counts[kept]
+    other = max(stream.bytes - iterations * float(sizes @ counts), 0.0)
+    return Contents(stream.sender, stream.receiver, sizes, counts, iterations, other)
+
+
+def _nothing(stream: Stream) -> Contents:
+    return Contents(stream.sender, stream.receiver, np.empty(0), np.empty(0, np.int64), 0, float(stream.bytes))
+
+
+def _best(found: Sequence[Anchor], seconds: float) -> Anchor | None:
+    fitting = [anchor for anchor in found if abs(anchor.seconds - seconds) <= CLOSE * seconds]
+    return max(fitting, key=lambda anchor: anchor.coherence - anchor.scatter, default=None)
+
+
+def _windows(stream: Stream, classes: Classes, anchor: Anchor, seconds: float) -> tuple[Ints, Ints]:
+    """First message of each iteration and of the one after it."""
+    places = np.flatnonzero(classes.of == anchor.size_class)
+    low, high = places[: -anchor.times], places[anchor.times :]
+    usual = np.abs(stream.time[high] - stream.time[low] - seconds) <= NEAR * seconds
+    if usual.any():
+        low, high = low[usual], high[usual]
+    chosen = np.unique(np.linspace(0, len(low) - 1, WINDOWS).astype(int))
+    return low[chosen], high[chosen]

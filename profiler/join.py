@@ -1,0 +1,124 @@
+"""Brings the two ends of each connection together.
+
+A connection is known by its two addresses, which both of its processes wrote down the other way round: (address, port)
+for TCP, (gid or lid, queue pair) for verbs. Loopback addresses mean something on their own host only.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
+from typing import NamedTuple
+
+import numpy as np
+
+from tiresias.profiler import layout
+from tiresias.profiler.recording import Recording
+
+TOLERANCE = 0.01  # of a connection's bytes may be on their way when both ends are looked at
+IN_FLIGHT = 8 << 20  # bytes that socket buffers hold
+
+
+class End(NamedTuple):
+    place: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.place}:{self.port}"
+
+
+class Port(NamedTuple):
+    """A channel of a recording."""
+
+    recording: int
+    channel: int
+
+
+@dataclass(frozen=True)
+class Joined:
+    """`peers[recording][channel]` is the index of the node at the other end.
+
+    Nodes 0.. are the recordings in their order, those that follow are ends of which there is no recording.
+    """
+
+    nodes: tuple[str, ...]
+    recorded: int
+    peers: tuple[tuple[int, ...], ...]
+    mismatches: tuple[str, ...]
+
+
+def join(recordings: Sequence[Recording]) -> Joined:
+    """Cost: a dictionary entry a channel."""
+    ends = [[_ends(recording, index) for index in range(len(recording.channels))] for recording in recordings]
+    ports: dict[tuple[End, End], list[Port]] = defaultdict(list)
+    for number, each in enumerate(ends):
+        for index, pair in enumerate(each):
+            ports[pair].append(Port(number, index))
+    nodes = {recording.name: number for number, recording in enumerate(recordings)}
+    peers = tuple(
+        tuple(_peer(recordings, Port(number, index), ports.get(pair[::-1], []), pair[1], nodes)
+              for index, pair in enumerate(each))
+        for number, each in enumerate(ends)
+    )  # fmt: skip
+    return Joined(tuple(nodes), len(recordings), peers, tuple(_mismatches(recordings, ports)))
+
+
+def _ends(recording: Recording, channel: int) -> tuple[End, End]:
+    row = recording.channels[channel]
+    if row["kind"] == layout.COLLECTIVE:
+        return End(recording.name, channel), End("collective", 0)
+    return _end(recording, row["local"]), _end(recording, row["remote"])
+
+
+def _end(recording: Recording, row: np.void) -> End:
+    raw, family = row["address"].tobytes(), int(row["family"])
+    if family == layout.INFINIBAND:
+        return End(str(IPv6Address(raw)) if any(raw) else f"lid{row['lid']}", int(row["qp"]))
+    address = ip_address(raw[:4] if family == layout.INET else raw)
+    if isinstance(address, IPv6Address) and address.ipv4_mapped:
+        address = address.ipv4_mapped
+    return End(f"{recording.host}/{address}" if address.is_loopback else str(address), int(row["port"]))
+
+
+def _peer(
+    recordings: Sequence[Recording], port: Port, candidates: Sequence[Port], remote: End, nodes: dict[str, int]
+) -> int:
+    """Ports are used again and descriptors inherited: of several ends the one that was opened nearest in time."""
+    if not candidates:
+        return nodes.setdefault(str(remote), len(nodes))
+    opened = _opened(recordings, port)
+    return min(candidates, key=lambda other: abs(_opened(recordings, other) - opened)).recording
+
+
+def _opened(recordings: Sequence[Recording], port: Port) -> float:
+    recording = recordings[port.recording]
+    return recording.since_epoch(int(recording.channels["opened"][port.channel]))
+
+
+def _mismatches(recordings: Sequence[Recording], ports: dict[tuple[End, End], list[Port]]) -> list[str]:
+    """What one end sent and the other did not receive. One-sided operations are invisible at their target."""
+    sums = [_sums(recording) for recording in recordings]
+    found = []
+    for (local, remote), here in ports.items():
+        there = ports.get((remote, local), [])
+        if not there or any(recordings[port.recording].dropped for port in [*here, *there]):
+            continue
+        sent = sum(int(sums[port.recording][0][port.channel]) for port in here)
+        received = sum(int(sums[port.recording][1][port.channel]) for port in there)
+        if abs(sent - received) > max(IN_FLIGHT, TOLERANCE * sent):
+            found.append(f"{local} sent {sent:,} bytes to {remote}, which received {received:,}")
+    return found
+
+
+def _sums(recording: Recording) -> tuple[layout.Ints, layout.Ints]:
+    """Bytes sent and received on each TCP channel."""
+    count = len(recording.channels)
+    is_tcp = recording.channels["kind"][recording.records["channel"]] == layout.TCP
+    good = recording.records[is_tcp & ((recording.records["flags"] & layout.ERROR) == 0)]
+    totals = np.zeros((2, count), np.int64)
+    for row, operation in enumerate((layout.SEND, layout.RECV)):
+        part = good[good["operation"] == operation]
+        np.add.at(totals[row], part["channel"], part["done"].astype(np.int64))
+    return totals[0], totals[1]

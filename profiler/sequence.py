@@ -1,0 +1,65 @@
+"""The repeat of a stream's sequence of sizes: exact, and blind to how long anything takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from tiresias.profiler.layout import Bools, Floats, Ints
+from tiresias.profiler.messages import Stream
+from tiresias.profiler.sizes import MULTIPLICITY, Classes
+
+LONGEST = 20_000  # messages that are looked at
+SEEDS = 6  # classes whose returns propose a length
+
+
+class Repeat(NamedTuple):
+    length: int  # messages
+    seconds: float
+    score: float  # share of the messages that are followed by the same size, `length` later
+
+
+def repeat(stream: Stream, classes: Classes) -> Repeat | None:
+    """None for streams whose sizes say nothing: all are alike, or nothing comes three times."""
+    keep = np.flatnonzero(_significant(classes)[classes.of])[:LONGEST]
+    symbols, time = classes.of[keep], stream.time[keep]
+    if len(set(symbols.tolist())) < 2:
+        return None
+    scores = {length: _score(symbols, length) for length in set(_proposals(symbols))}
+    if not scores:
+        return None
+    best = max(scores.values())
+    length = min(length for length, score in scores.items() if score >= 0.95 * best)
+    return Repeat(length, _seconds(symbols, time, length), scores[length])
+
+
+def _significant(classes: Classes) -> Bools:
+    """The classes that make up 99 % of the bytes, without those that came once or twice."""
+    order = np.argsort(-classes.bytes)
+    before = np.cumsum(classes.bytes[order]) - classes.bytes[order]
+    chosen = np.zeros(len(classes.count), bool)
+    chosen[order] = before < 0.99 * classes.bytes.sum()
+    return chosen & (classes.count >= 3)
+
+
+def _proposals(symbols: Ints) -> Iterator[int]:
+    """Distances, in messages, at which the most frequent and the rarest sizes return most often."""
+    found, count = np.unique(symbols, return_counts=True)
+    by_count = found[np.argsort(count, kind="stable")]
+    for symbol in {*by_count[:SEEDS].tolist(), *by_count[-SEEDS:].tolist()}:
+        places = np.flatnonzero(symbols == symbol)
+        for times in range(1, min(MULTIPLICITY, len(places) // 3) + 1):
+            length = int(np.bincount(places[times:] - places[:-times]).argmax())
+            if length <= len(symbols) // 3:
+                yield length
+
+
+def _score(symbols: Ints, length: int) -> float:
+    return float((symbols[length:] == symbols[:-length]).mean())
+
+
+def _seconds(symbols: Ints, time: Floats, length: int) -> float:
+    same = symbols[length:] == symbols[:-length]
+    return float(np.median((time[length:] - time[:-length])[same]))

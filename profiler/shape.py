@@ -1,0 +1,142 @@
+"""Who exchanges the model with whom: parameter servers, or an all-reduce along a ring, a tree or a mesh.
+
+Only the graph and the bytes are looked at, so that it holds for any framework. Of n processes all of these algorithms
+send 2 (n - 1) models in an iteration, together: a ring 2 (n - 1) / n by each, a tree one over each edge, both ways.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tiresias.profiler.contents import Contents
+
+LIGHT = 1e-5  # streams with a smaller share of an iteration's bytes hold no part of the model
+EVEN = 0.02  # processes that send the same amount differ by no more
+SERVERS, RING, TREE, MESH, UNKNOWN = (
+    "parameter servers", "ring all-reduce", "tree all-reduce", "mesh all-reduce", "unknown",
+)  # fmt: skip
+
+Edges = dict[tuple[int, int], Contents]
+
+
+@dataclass(frozen=True)
+class Server:
+    node: int
+    bytes: float  # its part of the model
+    largest: float  # tensor
+    tensors: int  # messages that its part takes
+
+    @property
+    def skew(self) -> float:
+        return self.largest / self.bytes
+
+
+@dataclass(frozen=True)
+class Shape:
+    kind: str
+    workers: int  # processes that train; 0 if unknown
+    model: float  # bytes
+    servers: tuple[Server, ...] = ()
+
+    @property
+    def shows_tensors(self) -> bool:
+        """Frameworks send a tensor a message to a server; they cut and join tensors for an all-reduce."""
+        return self.kind == SERVERS
+
+
+def shape(streams: Sequence[Contents]) -> Shape:
+    edges = _heavy(streams)
+    nodes = sorted({node for edge in edges for node in edge})
+    for attempt in (_servers, _ring, _tree, _mesh):
+        if edges and (found := attempt(edges, nodes)):
+            return found
+    return Shape(UNKNOWN, 0, 0.0)
+
+
+def _heavy(streams: Sequence[Contents]) -> Edges:
+    total = sum(each.bytes for each in streams)
+    return {(each.sender, each.receiver): each for each in streams if each.bytes > LIGHT * total}
+
+
+def _servers(edges: Edges, nodes: Sequence[int]) -> Shape | None:
+    """Each worker talks with each server, both ways, and nobody else."""
+    sides = _two_sides(edges, nodes)
+    if sides is None:
+        return None
+    first, second = sides
+    if len(nodes) == 2 and all(not (each.counts % 2).any() for each in edges.values()):
+        return None  # a ring of two sends each segment twice
+    workers, servers = (
+        (first, second) if _unlike(edges, first, second) < _unlike(edges, second, first) else (second, first)
+    )
+    found = tuple(_server(edges, server, workers) for server in servers)
+    return Shape(SERVERS, len(workers), sum(each.bytes for each in found), found)
+
+
+def _two_sides(edges: Edges, nodes: Sequence[int]) -> tuple[list[int], list[int]] | None:
+    """The halves of a complete bipartite graph; the larger one first."""
+    neighbours = {node: {b for a, b in edges if a == node} for node in nodes}
+    second = sorted(neighbours[nodes[0]])
+    first = [node for node in nodes if node not in second]
+    whole = all(neighbours[node] == set(second) for node in first) and all(neighbours[n] == set(first) for n in second)
+    return (first, second) if whole and len(first) >= len(second) else (second, first) if whole else None
+
+
+def _unlike(edges: Edges, workers: Sequence[int], servers: Sequence[int]) -> float:
+    """Share of bytes by which a server's workers differ in what they send to it: nothing, if they are its workers."""
+    apart = whole = 0.0
+    for server in servers:
+        sent = [edges[worker, server] for worker in workers]
+        for one, other in pairwise(sent):
+            apart, whole = apart + _apart(one, other), whole + one.bytes + other.bytes
+    return apart / whole if whole else 0.5  # one worker: nothing to compare
+
+
+def _apart(one: Contents, other: Contents) -> float:
+    """Bytes of messages that are in one only; sizes within a few bytes are the same."""
+    left, right = (
+        Counter(dict(zip((each.sizes // 64).tolist(), each.counts.tolist(), strict=True))) for each in (one, other)
+    )
+    return float(sum(size * 64 * count for size, count in ((left - right) + (right - left)).items()))
+
+
+def _server(edges: Edges, server: int, workers: Sequence[int]) -> Server:
+    """From the median worker; what it gets is its server's part of the model."""
+    pulls = sorted((edges[server, worker] for worker in workers), key=lambda each: each.bytes)
+    middle = pulls[len(pulls) // 2]
+    return Server(server, middle.bytes, middle.largest, int(middle.counts.sum()))
+
+
+def _ring(edges: Edges, nodes: Sequence[int]) -> Shape | None:
+    following = dict(edges.keys())
+    if len(edges) != len(nodes) or len(following) != len(nodes) or len(set(following.values())) != len(nodes):
+        return None
+    return _all_reduce(RING, edges, nodes) if _connected(edges, nodes) else None
+
+
+def _tree(edges: Edges, nodes: Sequence[int]) -> Shape | None:
+    both_ways = all((b, a) in edges for a, b in edges)
+    if not both_ways or len(edges) != 2 * (len(nodes) - 1) or not _connected(edges, nodes):
+        return None
+    return _all_reduce(TREE, edges, nodes)
+
+
+def _connected(edges: Edges, nodes: Sequence[int]) -> bool:
+    reached, new = {nodes[0]}, {nodes[0]}
+    while new:
+        new = {b for a, b in edges if a in new} - reached
+        reached |= new
+    return len(reached) == len(nodes)
+
+
+def _mesh(edges: Edges, nodes: Sequence[int]) -> Shape | None:
+    """All send the same amount, to whomever: recursive halving, or everyone to everyone."""
+    sent = [sum(each.bytes for each in edges.values() if each.sender == node) for node in nodes]
+    return _all_reduce(MESH, edges, nodes) if max(sent) - min(sent) <= EVEN * max(sent) else None
+
+
+def _all_reduce(kind: str, edges: Edges, nodes: Sequence[int]) -> Shape:
+    return Shape(kind, len(nodes), sum(each.bytes for each in edges.values()) / (2 * (len(nodes) - 1)))

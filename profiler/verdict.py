@@ -1,0 +1,76 @@
+"""Consolidate, spread, or unknown: where a job may sit, and why (paper, section 3.3).
+
+With parameter servers the skew decides, the largest tensor's share of the model: one huge message waits on one link
+where many small ones interleave. An all-reduce cuts tensors into even segments, so that no skew is left to see; there
+the communication intensity decides: seconds on the wire for a second of computing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiresias.profiler.period import Period
+from tiresias.profiler.shape import Shape
+
+CONSOLIDATE, SPREAD, UNKNOWN = "consolidate", "spread", "unknown"
+PACKLIMIT = 0.4  # Table 6: models that mind are at 0.61 and more, the others at 0.15 and less
+INTENSITY_LIMIT = 0.5  # a third of an iteration is on the wire if nothing overlaps
+SURE = 0.5  # the least confidence in the period
+ITERATIONS = 4  # the least
+
+
+@dataclass(frozen=True)
+class Verdict:
+    decision: str
+    reasons: tuple[str, ...]
+
+
+def decide(
+    period: Period | None,
+    iterations: int,
+    shape: Shape,
+    skew: float | None,
+    intensity: float | None,
+    packlimit: float = PACKLIMIT,
+) -> Verdict:
+    """`skew` and `intensity` are None where they cannot be seen."""
+    if period is None:
+        return Verdict(UNKNOWN, ("nothing returns in what it sent: no iterations were seen",))
+    doubts = _doubts(period, iterations)
+    if doubts:
+        return Verdict(UNKNOWN, doubts)
+    if skew is not None:
+        return _by_skew(shape, skew, packlimit)
+    if shape.workers:
+        return _by_intensity(shape, intensity)
+    return Verdict(UNKNOWN, ("its processes talk in a way that is neither parameter servers nor an all-reduce",))
+
+
+def _doubts(period: Period, iterations: int) -> tuple[str, ...]:
+    doubts = []
+    if period.confidence < SURE:
+        doubts.append(f"the iteration time is uncertain (confidence {period.confidence:.2f}, {SURE} is wanted)")
+    if iterations < ITERATIONS:
+        doubts.append(f"only {iterations} iterations were seen, {ITERATIONS} are wanted")
+    return tuple(doubts)
+
+
+def _by_skew(shape: Shape, skew: float, packlimit: float) -> Verdict:
+    above = skew > packlimit
+    compared = (
+        f"its largest tensor is {skew:.1%} of the model, {'above' if above else 'not above'} PACKLIMIT {packlimit:.0%}"
+    )
+    heavy = max(shape.servers, key=lambda server: server.bytes)
+    share = f"the fullest of {len(shape.servers)} parameter servers has {heavy.bytes / shape.model:.0%} of the model"
+    return Verdict(CONSOLIDATE if above else SPREAD, (compared, share))
+
+
+def _by_intensity(shape: Shape, intensity: float | None) -> Verdict:
+    hidden = f"{shape.kind} of {shape.workers}: tensors are cut into segments, no skew can be seen"
+    if intensity is None:
+        return Verdict(UNKNOWN, (hidden, "how much of an iteration it communicates needs the bandwidth of a link"))
+    above = intensity > INTENSITY_LIMIT
+    compared = (
+        f"{intensity:.2f} s on the wire a second of computing, {'above' if above else 'not above'} {INTENSITY_LIMIT}"
+    )
+    return Verdict(CONSOLIDATE if above else SPREAD, (hidden, compared))
