@@ -1,0 +1,19 @@
+/* Which file descriptors are TCP connections, and their channels. */
+#ifndef TIRESIAS_SOCKETS_H
+#define TIRESIAS_SOCKETS_H
+
+#include "recorder.h"
+
+#include <sys/types.h>
+
+/* A call moved `done` of `asked` bytes (-1: errno says why not) through fd. Recorded if fd is a TCP connection. Keeps
+ * errno. */
+void socket_moved(int fd, enum operation operation, unsigned flags, size_t asked, ssize_t done);
+
+/* fd is about to be closed, or is a new one: what was known of that number is void. Keeps errno. */
+void socket_forget(int fd);
+
+/* The same for all descriptors from first to last. */
+void socket_forget_range(unsigned first, unsigned last);
+
+#endif

@@ -1,0 +1,22 @@
+/* System calls that bypass the C library's functions: those are the ones we stand in front of, and some of them are
+ * points at which a thread can be cancelled. All are safe in a signal handler. None keeps errno: callers do. */
+#ifndef TIRESIAS_SYSTEM_H
+#define TIRESIAS_SYSTEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The beginning of a small file as a string in buffer; "" where it cannot be read. */
+void system_read(const char *path, char *buffer, size_t size);
+
+bool system_exists(const char *path);
+
+/* A new file of that size, its blocks reserved, mapped; NULL, and no file, where that is not to be had.
+ * *taken says that the name was. */
+void *system_new_file(const char *path, size_t size, bool *taken);
+
+/* A page of zeros that is zeros again in a child after fork. */
+void *system_page(void);
+
+#endif
