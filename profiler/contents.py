@@ -13,7 +13,7 @@ import numpy as np
 
 from tiresias.profiler.layout import Floats, Ints
 from tiresias.profiler.messages import Stream
-from tiresias.profiler.sizes import NEAR, Anchor, Classes, anchors
+from tiresias.profiler.sizes import Anchor, Classes, alike, anchors
 
 WINDOWS = 500  # iterations that are looked at, evenly spread
 CLOSE = 0.15  # an anchor whose period differs by more from the job's is not of its iterations
@@ -67,14 +67,14 @@ def _nothing(stream: Stream) -> Contents:
 
 def _best(found: Sequence[Anchor], seconds: float) -> Anchor | None:
     fitting = [anchor for anchor in found if abs(anchor.seconds - seconds) <= CLOSE * seconds]
-    return max(fitting, key=lambda anchor: anchor.coherence - anchor.scatter, default=None)
+    return max(fitting, key=lambda anchor: anchor.coherence, default=None)
 
 
 def _windows(stream: Stream, classes: Classes, anchor: Anchor, seconds: float) -> tuple[Ints, Ints]:
     """First message of each iteration and of the one after it."""
     places = np.flatnonzero(classes.of == anchor.size_class)
     low, high = places[: -anchor.times], places[anchor.times :]
-    usual = np.abs(stream.time[high] - stream.time[low] - seconds) <= NEAR * seconds
+    usual = alike(stream.time[high] - stream.time[low], seconds)
     if usual.any():
         low, high = low[usual], high[usual]
     chosen = np.unique(np.linspace(0, len(low) - 1, WINDOWS).astype(int))

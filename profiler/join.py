@@ -56,13 +56,14 @@ def join(recordings: Sequence[Recording]) -> Joined:
     for number, each in enumerate(ends):
         for index, pair in enumerate(each):
             ports[pair].append(Port(number, index))
-    nodes = {recording.name: number for number, recording in enumerate(recordings)}
+    strangers: dict[End, int] = {}
     peers = tuple(
-        tuple(_peer(recordings, Port(number, index), ports.get(pair[::-1], []), pair[1], nodes)
+        tuple(_peer(recordings, Port(number, index), ports.get(pair[::-1], []), pair[1], strangers)
               for index, pair in enumerate(each))
         for number, each in enumerate(ends)
     )  # fmt: skip
-    return Joined(tuple(nodes), len(recordings), peers, tuple(_mismatches(recordings, ports)))
+    nodes = (*(recording.name for recording in recordings), *map(str, strangers))
+    return Joined(nodes, len(recordings), peers, tuple(_mismatches(recordings, ports)))
 
 
 def _ends(recording: Recording, channel: int) -> tuple[End, End]:
@@ -83,11 +84,11 @@ def _end(recording: Recording, row: np.void) -> End:
 
 
 def _peer(
-    recordings: Sequence[Recording], port: Port, candidates: Sequence[Port], remote: End, nodes: dict[str, int]
+    recordings: Sequence[Recording], port: Port, candidates: Sequence[Port], remote: End, strangers: dict[End, int]
 ) -> int:
     """Ports are used again and descriptors inherited: of several ends the one that was opened nearest in time."""
     if not candidates:
-        return nodes.setdefault(str(remote), len(nodes))
+        return strangers.setdefault(remote, len(recordings) + len(strangers))
     opened = _opened(recordings, port)
     return min(candidates, key=lambda other: abs(_opened(recordings, other) - opened)).recording
 

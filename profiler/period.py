@@ -86,10 +86,9 @@ def _anchors(streams: Sequence[Stream], classes: Sequence[Classes]) -> Iterator[
     total = _bytes(streams)
     for stream, own in zip(streams, classes, strict=True):
         for anchor in anchors(stream, own):
-            sure = anchor.coherence / (1.0 + anchor.scatter)
             share = float(own.bytes[anchor.size_class]) / total
             if anchor.seconds > 0:
-                yield Vote("anchor", anchor.seconds, WEIGHT["anchor"] * sure * share)
+                yield Vote("anchor", anchor.seconds, WEIGHT["anchor"] * anchor.coherence * share)
 
 
 def _spectrum(streams: Sequence[Stream]) -> Iterator[Vote]:

@@ -97,17 +97,17 @@ class _Reader:
         self.notes: list[str] = []
         self.left = LIMIT
         self.header = self._header()
+        self.dropped = int(self.header["dropped"])
 
     def recording(self) -> Recording:
         channels = self._channels()
         records = self._sound(self._records(), len(channels))
         records = records[np.argsort(records["time"], kind="stable")]
-        dropped = int(self.header["dropped"])
-        if dropped:
-            self.notes.append(f"{dropped} records found no room")
+        if self.dropped:
+            self._note(f"{self.dropped} records found no room")
         return Recording(
             self.path, _text(self.header["hostname"]) or "?", int(self.header["pid"]), _text(self.header["program"]),
-            dropped, channels, records, tuple(self.notes), self._clock(),
+            self.dropped, channels, records, tuple(self.notes), self._clock(),
         )  # fmt: skip
 
     def _header(self) -> np.void:
@@ -148,8 +148,7 @@ class _Reader:
             self.left = 0  # the file has ended: no ring further on is there
             return None
         written = int(head["written"][0])
-        if written > room:
-            self.notes.append(f"a ring of {room} records says that it holds {written}")
+        self.dropped += max(written - room, 0)
         return self._take(RECORD, min(written, room), offset + RING.itemsize, "ring")
 
     def _take(self, kind: np.dtype[np.void], count: int, offset: int, what: str) -> Records:
@@ -175,8 +174,9 @@ class _Reader:
 
     def _sound(self, records: Records, channels: int) -> Records:
         """Without the records that cannot be: of no channel, of no operation, of impossible times and sizes."""
-        good = (records["channel"] < channels) & (records["operation"] >= layout.SEND)
-        good &= (records["operation"] <= layout.COLLECT) & (records["time"] < TIME_ROOM)
+        records = records[records["operation"] != 0]  # reserved, and not written when the process ended
+        good = (records["channel"] < channels) & (records["operation"] <= layout.COLLECT)
+        good &= records["time"] < TIME_ROOM
         good &= (records["asked"] < SIZE_ROOM) & (records["done"] < SIZE_ROOM)
         if not good.all():
             self._note(f"{int((~good).sum())} records make no sense and are left out")

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from tiresias.profiler.contents import Contents
 
-LIGHT = 1e-5  # streams with a smaller share of an iteration's bytes hold no part of the model
+LIGHT = 1e-5  # streams with a smaller share of an iteration's bytes may only coordinate
 EVEN = 0.02  # processes that send the same amount differ by no more
 SERVERS, RING, TREE, MESH, UNKNOWN = (
     "parameter servers", "ring all-reduce", "tree all-reduce", "mesh all-reduce", "unknown",
@@ -27,7 +27,7 @@ class Server:
     node: int
     bytes: float  # its part of the model
     largest: float  # tensor
-    tensors: int  # messages that its part takes
+    messages: int  # that its part takes
 
     @property
     def skew(self) -> float:
@@ -48,17 +48,19 @@ class Shape:
 
 
 def shape(streams: Sequence[Contents]) -> Shape:
-    edges = _heavy(streams)
-    nodes = sorted({node for edge in edges for node in edge})
-    for attempt in (_servers, _ring, _tree, _mesh):
-        if edges and (found := attempt(edges, nodes)):
-            return found
+    """First of all streams, then without those that only coordinate."""
+    for least in (0.0, LIGHT):
+        edges = _heavier(streams, least)
+        nodes = sorted({node for edge in edges for node in edge})
+        for attempt in (_servers, _ring, _tree, _mesh):
+            if edges and (found := attempt(edges, nodes)):
+                return found
     return Shape(UNKNOWN, 0, 0.0)
 
 
-def _heavy(streams: Sequence[Contents]) -> Edges:
+def _heavier(streams: Sequence[Contents], least: float) -> Edges:
     total = sum(each.bytes for each in streams)
-    return {(each.sender, each.receiver): each for each in streams if each.bytes > LIGHT * total}
+    return {(each.sender, each.receiver): each for each in streams if each.bytes > least * total}
 
 
 def _servers(edges: Edges, nodes: Sequence[int]) -> Shape | None:

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tiresias.profiler.layout import Floats, Ints
+from tiresias.profiler.layout import Bools, Floats, Ints
 from tiresias.profiler.messages import Stream
 
 HEADER = 64  # bytes by which messages of one tensor may differ: a step counter grows a digit
 SLACK = 0.001  # and the share of their size
 MULTIPLICITY = 64  # messages of one size in an iteration, at most, for the size to be an anchor
-NEAR = 0.25  # spans within this share of the median are like it
+NEAR = 1.5  # spans that differ by no larger a factor are alike
+STEADY = 0.5  # the least coherence of an anchor
+SETTLED = 0.7
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,7 @@ class Anchor:
     size_class: int
     times: int
     seconds: float
-    coherence: float  # share of the time that passes in spans like the median one
-    scatter: float  # mean deviation of these spans, in medians
+    coherence: float  # share of the spans that are like the median one
 
 
 def classify(stream: Stream) -> Classes:
@@ -48,7 +49,7 @@ def classify(stream: Stream) -> Classes:
     merged = np.empty(len(sizes), np.int64)
     low, number = -1.0, -1
     for index, size in enumerate(sizes.tolist()):
-        if number < 0 or size > low + min(HEADER, low * NEAR) + low * SLACK:
+        if number < 0 or size > low + min(HEADER, low / 4) + low * SLACK:
             low, number = size, number + 1
         merged[index] = number
     classes = merged[of.reshape(-1)]
@@ -67,19 +68,25 @@ def anchors(stream: Stream, classes: Classes, most: int = 12) -> list[Anchor]:
 
 
 def _anchor(size_class: int, time: Floats) -> Anchor | None:
-    """How many a group? Spans over whole groups vary least; of these the shortest, for two groups vary as little."""
+    """How many a group? The least that returns about as steadily as any.
+
+    Multiples return as steadily, and an evaluation after every tenth iteration makes ten of them the steadiest: hence
+    SETTLED. One or two messages less than a group do too if the group is large: hence the second look.
+    """
     spans = [_span(size_class, times, time) for times in range(1, min(MULTIPLICITY, len(time) // 3) + 1)]
-    regular = [span for span in spans if span.coherence >= 0.5]
-    if not regular:
+    best = max((span.coherence for span in spans), default=0.0)
+    if best < STEADY:
         return None
-    least = min(span.scatter for span in regular)
-    return next(span for span in regular if span.scatter <= 1.5 * least + 0.01)
+    first = next(span for span in spans if span.coherence >= SETTLED * best)
+    return max(spans[first.times - 1 : first.times * 3 // 2], key=lambda span: span.coherence)
 
 
 def _span(size_class: int, times: int, time: Floats) -> Anchor:
     spans = time[times:] - time[:-times]
     median = float(np.median(spans))
-    near = spans[np.abs(spans - median) <= NEAR * median]
-    coherence = float(near.sum() / max(spans.sum(), 1e-12))
-    scatter = float(np.abs(near - median).mean() / max(median, 1e-12)) if len(near) else np.inf
-    return Anchor(size_class, times, median, coherence, scatter)
+    return Anchor(size_class, times, median, float(alike(spans, median).mean()))
+
+
+def alike(spans: Floats, usual: float) -> Bools:
+    """Iterations vary, and two of them are no longer one."""
+    return (spans * NEAR >= usual) & (spans <= usual * NEAR)

@@ -1,0 +1,94 @@
+"""Say what a job's processes sent, and where the job may therefore sit.
+
+Reads the .net files that the interposer left, one a process; name those of all processes of one job, or their folder.
+The verdict is consolidate (the fewest nodes), spread (wherever GPUs are free) or unknown, with its reasons. Jobs with
+parameter servers are judged by their skew, the largest tensor's share of the model; all-reduce jobs by how long they
+communicate, for which --bandwidth is needed.
+
+Not seen: shared memory, GPU-initiated and direct verbs, io_uring. So record a run on two nodes at least.
+
+examples:
+  tiresias profile /tmp/recordings
+  tiresias profile gpu01.4711.*.net gpu02.998.*.net --bandwidth 100
+  tiresias profile /tmp/recordings --json
+  tiresias profile /tmp/recordings --plot profile.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+
+from tiresias.errors import UsageError
+from tiresias.profiler import plots
+from tiresias.profiler.analysis import analyze
+from tiresias.profiler.recording import Recording, read
+from tiresias.profiler.report import as_json, report
+from tiresias.profiler.verdict import PACKLIMIT
+
+FILES = 4096  # of one job, at most
+GIGABIT = 1e9 / 8
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a .net file, or a folder of them")
+    parser.add_argument(
+        "--packlimit",
+        type=_share,
+        default=PACKLIMIT,
+        help=f"skew above which a job is consolidated (default {PACKLIMIT})",
+    )
+    parser.add_argument("--bandwidth", type=_positive, metavar="GBIT", help="of a node's link, Gbit/s")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw sizes and time line")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.plot:
+        plots.check(args.plot)
+    bandwidth = args.bandwidth * GIGABIT if args.bandwidth else None
+    profile = analyze(_recordings(args.files), args.packlimit, bandwidth)
+    if args.plot:
+        plots.draw(profile, args.plot)
+    if args.json:
+        print(json.dumps(as_json(profile), indent=2))
+    else:
+        console = Console(highlight=False)
+        for part in report(profile):
+            console.print(part)
+    return 0
+
+
+def _recordings(named: list[Path]) -> list[Recording]:
+    files = [file for path in named for file in _files(path)]
+    if len(files) > FILES:
+        raise UsageError(f"{len(files)} files: a job may have {FILES}; name fewer")
+    return [read(file) for file in dict.fromkeys(files)]
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if not path.is_dir():
+        yield path
+        return
+    found = sorted(path.glob("*.net"))
+    if not found:
+        raise UsageError(f"{path}: holds no .net file; name the folder that the job recorded into")
+    yield from found
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return value
+
+
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
+    return value
