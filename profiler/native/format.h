@@ -6,7 +6,7 @@
  *
  * The file is written through a shared mapping and never closed in any special way, so it is complete up to the last
  * instruction of a process that was killed. Hence the rules for a reader:
- *  - a channel counts when its kind is set, a ring when its thread is, a record when its operation is: each is written last;
+ *  - a channel counts when its kind is set, a ring when its thread is, a record when its operation is: each comes last;
  *  - `written` counts reserved records and may exceed the ring's size; what is beyond was dropped. */
 #ifndef TIRESIAS_FORMAT_H
 #define TIRESIAS_FORMAT_H

@@ -55,7 +55,8 @@ static uint32_t new_channel(struct file_header *header, enum channel_kind kind, 
     return index;
 }
 
-uint32_t tiresias_open_channel(enum channel_kind kind, uint32_t number, const struct end *local, const struct end *remote) {
+uint32_t tiresias_open_channel(enum channel_kind kind, uint32_t number, const struct end *local,
+                               const struct end *remote) {
     int kept = errno;
     uint32_t index = NO_CHANNEL;
     if (tiresias_recording() && session_begin()) {

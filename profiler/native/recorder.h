@@ -19,7 +19,8 @@ EXPORT bool tiresias_recording(void);
 EXPORT uint32_t tiresias_generation(void);
 
 /* A new channel between these ends, in a file that is made now if need be. NO_CHANNEL where there is no room for it. */
-EXPORT uint32_t tiresias_open_channel(enum channel_kind kind, uint32_t number, const struct end *local, const struct end *remote);
+EXPORT uint32_t tiresias_open_channel(enum channel_kind kind, uint32_t number, const struct end *local,
+                                      const struct end *remote);
 
 /* False in a child of vfork: it has descriptors of its own, but its memory is its parent's. Asks the kernel. Only
  * where there is a file. */

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum { NAMES = 10, CHANNELS_SHARE = 32 }; /* one byte in so many is for channels */
-static const size_t DEFAULT_BYTES = 16 << 20, MOST_BYTES = 1 << 30;
+static const size_t DEFAULT_BYTES = 16 << 20, MOST_BYTES = 64 << 20;
 static const uint64_t PATIENCE_NS = 2000000000;
 
 struct session *session;
@@ -125,17 +125,20 @@ static bool make(void) {
     if (!session->header)
         return false;
     memcpy(session->header, &header, sizeof header);
+    session->header->dropped = session->early;
     session->generation = ++generations;
     return true;
 }
 
-/* A signal handler that interrupts the maker must not wait for it, nor anybody for ever: these few records are lost. */
+/* A signal handler that interrupts the maker must not wait for it, nor anybody for ever: these few records are
+ * dropped. */
 static bool wait_for_maker(void) {
-    if (session->maker == session_thread())
-        return false;
-    uint64_t deadline = clock_gettime_ns(CLOCK_MONOTONIC) + PATIENCE_NS;
+    uint64_t patience = session->maker == session_thread() ? 0 : PATIENCE_NS;
+    uint64_t deadline = clock_gettime_ns(CLOCK_MONOTONIC) + patience;
     while (!session->generation && session_enabled && clock_gettime_ns(CLOCK_MONOTONIC) < deadline)
         sched_yield();
+    if (!session->generation)
+        session->early++;
     return session->generation;
 }
 

@@ -103,8 +103,10 @@ void socket_moved(int fd, enum operation operation, unsigned flags, size_t asked
         return;
     int kept = errno;
     uint32_t channel = channel_of(fd);
-    if (channel != NO_CHANNEL)
-        tiresias_record(channel, operation, done < 0 ? flags | FLAG_ERROR : flags, asked, done < 0 ? 0 : (uint64_t)done);
+    if (channel != NO_CHANNEL && done < 0)
+        tiresias_record(channel, operation, flags | FLAG_ERROR, asked, 0);
+    else if (channel != NO_CHANNEL)
+        tiresias_record(channel, operation, flags, asked, (uint64_t)done);
     errno = kept;
 }
 

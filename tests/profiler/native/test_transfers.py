@@ -1,0 +1,97 @@
+"""What is recorded of a program's transfers is what the program says, byte by byte and call by call."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+import time
+
+import pytest
+
+from tiresias.profiler import layout
+
+SEND, RECV = layout.SEND, layout.RECV
+
+
+@pytest.mark.parametrize("options", [(), ("-D_FORTIFY_SOURCE=2",)], ids=["plain", "fortified"])
+def test_every_call_is_recorded_as_the_program_saw_it(stage, compiled, rows, expected, options) -> None:
+    told = expected(stage.run(compiled("transfers", *options)).stdout)
+    assert len(told) > 25
+    assert rows(stage.only()) == told
+
+
+def test_a_number_that_means_something_else_is_looked_up_again(stage, compiled, rows, expected) -> None:
+    told = expected(stage.run(compiled("descriptors")).stdout)
+    assert rows(stage.only()) == told
+
+
+def test_closed_channels_say_when(stage, compiled) -> None:
+    stage.run(compiled("descriptors"))
+    recording = stage.only()
+    for index, channel in enumerate(recording.channels):
+        times = recording.records["time"][recording.records["channel"] == index]
+        assert channel["opened"] <= times.min() <= times.max() <= channel["closed"]
+
+
+PEERS = """
+    import socket, sys
+    listener = socket.socket({family}); listener.bind(({host!r}, 0)); listener.listen()
+    port = listener.getsockname()[1]
+    ours = socket.socket({family}); ours.connect(({host!r}, port)); theirs, _ = listener.accept()
+    ours.sendall(b"x" * 1000)
+    while theirs.recv(300): break
+    print(ours.getsockname()[1], port)
+"""
+
+
+@pytest.mark.parametrize(
+    ("family", "host", "written"),
+    [
+        ("socket.AF_INET", "127.0.0.1", (2, bytes([127, 0, 0, 1]) + bytes(12))),
+        ("socket.AF_INET6", "::1", (10, bytes(15) + b"\1")),
+        ("socket.AF_INET6", "::ffff:127.0.0.1", (2, bytes([127, 0, 0, 1]) + bytes(12))),
+    ],
+)
+def test_both_ends_of_a_connection(stage, family: str, host: str, written: tuple[int, bytes]) -> None:
+    program = textwrap.dedent(PEERS).format(family=family, host=host)
+    done = stage.run(sys.executable, "-c", program, check=False)
+    if "Error" in done.stderr and family == "socket.AF_INET6":
+        pytest.skip("no IPv6 here")
+    ours, theirs = (int(port) for port in done.stdout.split())
+    recording = stage.only()
+    ends = [(int(each["local"]["port"]), int(each["remote"]["port"])) for each in recording.channels]
+    assert ends == [(ours, theirs), (theirs, ours)]
+    for channel in recording.channels:
+        assert channel["kind"] == layout.TCP
+        for end in (channel["local"], channel["remote"]):
+            assert (int(end["family"]), end["address"].tobytes()) == written
+    assert recording.records["asked"].tolist() == [1000, 300]
+    assert recording.records["done"].tolist() == [1000, 300]
+
+
+def test_times_are_those_of_the_wall_clock(stage) -> None:
+    program = textwrap.dedent(PEERS).format(family="socket.AF_INET", host="127.0.0.1")
+    before = time.time()
+    stage.run(sys.executable, "-c", program + "import time; time.sleep(0.3); ours.send(b'y')\n")
+    first, *_, last = stage.only().seconds
+    assert before < first < last < time.time()
+    assert 0.29 < last - first < 5
+
+
+def test_python_programs_send_as_before(stage) -> None:
+    """A server and its client over asyncio, which does all it can with non-blocking sockets."""
+    program = """
+        import asyncio
+        async def serve(reader, writer):
+            writer.write(await reader.readexactly(3_000_000)); await writer.drain(); writer.close()
+        async def main():
+            server = await asyncio.start_server(serve, "127.0.0.1", 0)
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            writer.write(bytes(3_000_000))
+            print(len(await reader.read(-1)))
+        asyncio.run(main())
+    """
+    assert stage.run(sys.executable, "-c", textwrap.dedent(program)).stdout == "3000000\n"
+    records = stage.only().records
+    for operation in (SEND, RECV):
+        assert records["done"][records["operation"] == operation].sum() == 6_000_000
