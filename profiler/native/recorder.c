@@ -42,17 +42,21 @@ static uint32_t take(_Atomic uint32_t *taken, uint32_t capacity) {
     return index < capacity ? index : capacity;
 }
 
-static uint32_t new_channel(struct file_header *header, enum channel_kind kind, const struct channel *content) {
+static uint32_t new_index(struct file_header *header) {
     uint32_t index = take(&session->channels, header->channels_capacity);
-    if (index == header->channels_capacity) {
-        atomic_fetch_or(&header->flags, FILE_CHANNELS_FULL);
-        return NO_CHANNEL;
-    }
-    struct channel *channel = &channels_of(header)[index];
-    *channel = *content;
+    if (index < header->channels_capacity)
+        return index;
+    atomic_fetch_or(&header->flags, FILE_CHANNELS_FULL);
+    return NO_CHANNEL;
+}
+
+static void fill_channel(struct channel *channel, enum channel_kind kind, uint32_t number, const struct end *local,
+                         const struct end *remote) {
+    channel->number = number;
+    channel->opened = (int64_t)clock_now();
+    channel->local = *local;
+    channel->remote = *remote;
     channel->kind = kind;
-    publish(&header->channels_used, header->channels_capacity, &channels_of(header)->kind, sizeof *channel);
-    return index;
 }
 
 uint32_t tiresias_open_channel(enum channel_kind kind, uint32_t number, const struct end *local,
@@ -60,8 +64,12 @@ uint32_t tiresias_open_channel(enum channel_kind kind, uint32_t number, const st
     int kept = errno;
     uint32_t index = NO_CHANNEL;
     if (tiresias_recording() && session_begin()) {
-        struct channel content = {.number = number, .opened = (int64_t)clock_now(), .local = *local, .remote = *remote};
-        index = new_channel(session->header, kind, &content);
+        struct file_header *header = session->header;
+        struct channel *channels = channels_of(header);
+        if ((index = new_index(header)) != NO_CHANNEL) {
+            fill_channel(&channels[index], kind, number, local, remote);
+            publish(&header->channels_used, header->channels_capacity, &channels->kind, sizeof *channels);
+        }
     }
     errno = kept;
     return index;
