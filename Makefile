@@ -33,7 +33,7 @@ demo: $(VENV)/.runs
 # Most tests wait for Slurm and not for a processor: several files at a time, one after the other within a file.
 WORKERS ?= 3
 test: lint trees $(VENV)/.trains
-	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadgroup
 
 # The Debian trees that the tests need, built before any test's clock runs. What cannot be built, the tests tell.
 trees: $(VENV)/.develops

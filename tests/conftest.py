@@ -25,6 +25,13 @@ ClusterOf = Callable[..., Cluster]
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Several workers: tests of a file share clusters and follow one another, those that are `apart` go anywhere."""
+    for item in items:
+        if not item.get_closest_marker("apart"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
 @pytest.fixture(scope="session")
 def all_clusters() -> Iterator[ClusterOf]:
     """Starts each cluster that is asked for at its first use; all go down when the session ends."""

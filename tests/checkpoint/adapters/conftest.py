@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -38,7 +39,14 @@ class Job:
         port = _free_port()
         with self._log.open("ab") as log:
             self.processes = [
-                subprocess.Popen(self._command, cwd=self.folder, env=self._env(rank, port), stdout=log, stderr=log)
+                subprocess.Popen(
+                    self._command,
+                    cwd=self.folder,
+                    env=self._env(rank, port),
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
                 for rank in range(self._ranks)
             ]
 
@@ -84,8 +92,10 @@ class Job:
         return codes.pop()
 
     def kill(self) -> None:
+        """With all that they started."""
         for process in self.processes:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
     def whole(self) -> None:
         """Run it from its beginning to its end."""

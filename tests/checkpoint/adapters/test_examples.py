@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (make test
 PACED = Path(__file__).with_name("paced.py")
 TWO_RANKS = Path(__file__).with_name("two_lightning_ranks.py")
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.slow, pytest.mark.apart, pytest.mark.timeout(1500)]
 
 
 def weights(folder: Path) -> dict[str, bytes]:
