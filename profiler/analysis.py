@@ -17,7 +17,7 @@ from tiresias.profiler.messages import Stream, Traffic, traffic
 from tiresias.profiler.period import Period
 from tiresias.profiler.recording import Recording
 from tiresias.profiler.shape import Shape, shape
-from tiresias.profiler.sizes import classify
+from tiresias.profiler.sizes import classify, weighted_median
 from tiresias.profiler.verdict import PACKLIMIT, Verdict, decide
 
 
@@ -79,7 +79,7 @@ def _iterations(found: Sequence[Contents]) -> int:
     counted = [each for each in found if each.iterations]
     if not counted:
         return 0
-    return round(periods.weighted_median(
+    return round(weighted_median(
         np.asarray([float(each.iterations) for each in counted]), np.asarray([each.bytes for each in counted])
     ))  # fmt: skip
 

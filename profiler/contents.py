@@ -6,17 +6,16 @@ median over all says how often a size comes. What comes in fewer than half of th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tiresias.profiler.layout import Floats, Ints
 from tiresias.profiler.messages import Stream
-from tiresias.profiler.sizes import Anchor, Classes, alike, anchors
+from tiresias.profiler.sizes import Anchor, Classes, alike, anchor_of
 
+MOST_OTHER = 0.5  # of a stream's bytes; more, and what looked like its iterations was chance
 WINDOWS = 500  # iterations that are looked at, evenly spread
-CLOSE = 0.15  # an anchor whose period differs by more from the job's is not of its iterations
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Contents:
 
 def contents(stream: Stream, classes: Classes, seconds: float) -> Contents:
     """Of a job whose iterations take `seconds`."""
-    anchor = _best(anchors(stream, classes), seconds)
+    anchor = anchor_of(stream, classes, seconds)
     if anchor is None:
         return _nothing(stream)
     low, high = _windows(stream, classes, anchor, seconds)
@@ -58,16 +57,13 @@ def contents(stream: Stream, classes: Classes, seconds: float) -> Contents:
     iterations = max(round(int(classes.count[anchor.size_class]) / anchor.times), 1)
     sizes, counts = classes.size[kept], counts[kept]
     other = max(stream.bytes - iterations * float(sizes @ counts), 0.0)
+    if other > MOST_OTHER * stream.bytes:
+        return _nothing(stream)
     return Contents(stream.sender, stream.receiver, sizes, counts, iterations, other)
 
 
 def _nothing(stream: Stream) -> Contents:
     return Contents(stream.sender, stream.receiver, np.empty(0), np.empty(0, np.int64), 0, float(stream.bytes))
-
-
-def _best(found: Sequence[Anchor], seconds: float) -> Anchor | None:
-    fitting = [anchor for anchor in found if abs(anchor.seconds - seconds) <= CLOSE * seconds]
-    return max(fitting, key=lambda anchor: anchor.coherence, default=None)
 
 
 def _windows(stream: Stream, classes: Classes, anchor: Anchor, seconds: float) -> tuple[Ints, Ints]:

@@ -1,8 +1,8 @@
-"""How long an iteration takes: three kinds of witnesses, one vote.
+"""How long an iteration takes: each stream has a say, and so has the load over time; one vote.
 
-The repeat of each stream's size sequence and the return of each stream's anchors know the sizes; AUTOPERIOD knows the
-load over time only. Each says how sure it is; the period with most weight behind it wins, and its share of the whole
-weight is the confidence.
+A stream is asked for the repeat of its sequence of sizes; where it has no order, for how often each size came; where that
+says nothing, for the return of its anchors. AUTOPERIOD knows the load over time only. Each says how sure it is; the
+period with most weight behind it wins, and its share of the whole weight is the confidence.
 """
 
 from __future__ import annotations
@@ -12,14 +12,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tiresias.profiler.counts import common_count
 from tiresias.profiler.layout import Bools, Floats
 from tiresias.profiler.messages import Stream
 from tiresias.profiler.sequence import repeat
-from tiresias.profiler.sizes import Classes, anchors
+from tiresias.profiler.sizes import Classes, anchors, weighted_median
 from tiresias.profiler.spectrum import autoperiod
 
+CLEAR = 0.8  # the least score of a sequence, and of counts
 AGREE = 0.06  # periods that differ by less are the same one
-WEIGHT = {"sequence": 1.0, "anchor": 1.0, "spectrum": 0.5}
+KINDS = ("sequence", "counts", "anchors", "spectrum")
+SPECTRUM = (
+    0.3  # what it weighs: it takes two halves that look alike for two iterations, and ten with an evaluation for one
+)
 
 
 class Vote(NamedTuple):
@@ -44,7 +49,7 @@ class Votes(NamedTuple):
 
 def find(streams: Sequence[Stream], classes: Sequence[Classes]) -> Period | None:
     """None if nobody has an opinion: too few messages, or nothing returns."""
-    heard = [*_sequences(streams, classes), *_anchors(streams, classes), *_spectrum(streams)]
+    heard = [*_streams(streams, classes), *_spectrum(streams)]
     if not heard:
         return None
     votes = Votes([v.kind for v in heard], *(np.asarray([v[column] for v in heard]) for column in (1, 2)))
@@ -54,12 +59,6 @@ def find(streams: Sequence[Stream], classes: Sequence[Classes]) -> Period | None
     return Period(weighted_median(votes.seconds[won], votes.weight[won]), confidence, _opinions(votes))
 
 
-def weighted_median(values: Floats, weights: Floats) -> float:
-    order = np.argsort(values)
-    passed = np.cumsum(weights[order])
-    return float(values[order][min(np.searchsorted(passed, passed[-1] / 2), len(values) - 1)])
-
-
 def _near(seconds: Floats, one: float) -> Bools:
     return np.abs(np.log(seconds / one)) < AGREE
 
@@ -67,36 +66,35 @@ def _near(seconds: Floats, one: float) -> Bools:
 def _opinions(votes: Votes) -> dict[str, float]:
     """The weighted median of each kind."""
     kinds = {}
-    for kind in WEIGHT:
+    for kind in KINDS:
         own = np.asarray([each == kind for each in votes.kind])
         if own.any():
             kinds[kind] = weighted_median(votes.seconds[own], votes.weight[own])
     return kinds
 
 
-def _sequences(streams: Sequence[Stream], classes: Sequence[Classes]) -> Iterator[Vote]:
-    total = _bytes(streams)
+def _streams(streams: Sequence[Stream], classes: Sequence[Classes]) -> Iterator[Vote]:
+    total = max(sum(stream.bytes for stream in streams), 1)
     for stream, own in zip(streams, classes, strict=True):
-        found = repeat(stream, own)
-        if found and found.seconds > 0:
-            yield Vote("sequence", found.seconds, WEIGHT["sequence"] * found.score**2 * stream.bytes / total)
+        for vote in _of_stream(stream, own):
+            if vote.seconds > 0:
+                yield vote._replace(weight=vote.weight * stream.bytes / total)
 
 
-def _anchors(streams: Sequence[Stream], classes: Sequence[Classes]) -> Iterator[Vote]:
-    total = _bytes(streams)
-    for stream, own in zip(streams, classes, strict=True):
-        for anchor in anchors(stream, own):
-            share = float(own.bytes[anchor.size_class]) / total
-            if anchor.seconds > 0:
-                yield Vote("anchor", anchor.seconds, WEIGHT["anchor"] * anchor.coherence * share)
+def _of_stream(stream: Stream, classes: Classes) -> Iterator[Vote]:
+    """Weights are shares of the stream that the votes speak for."""
+    if (found := repeat(stream, classes)) and found.score >= CLEAR:
+        yield Vote("sequence", found.seconds, found.score)
+    elif (found := common_count(stream, classes)) and found.score >= CLEAR:
+        yield Vote("counts", found.seconds, found.score)
+    else:
+        for anchor in anchors(stream, classes):
+            share = float(classes.bytes[anchor.size_class]) / max(stream.bytes, 1)
+            yield Vote("anchors", anchor.seconds, anchor.coherence * share)
 
 
 def _spectrum(streams: Sequence[Stream]) -> Iterator[Vote]:
     time, size = (np.concatenate([stream[column] for stream in streams]) for column in (2, 3))
     hill = autoperiod(time, size)
     if hill:
-        yield Vote("spectrum", hill.seconds, WEIGHT["spectrum"] * hill.strength)
-
-
-def _bytes(streams: Sequence[Stream]) -> int:
-    return max(sum(stream.bytes for stream in streams), 1)
+        yield Vote("spectrum", hill.seconds, SPECTRUM * hill.strength)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tiresias.profiler.layout import Bools, Floats, Ints
 from tiresias.profiler.messages import Stream
-from tiresias.profiler.sizes import MULTIPLICITY, Classes
+from tiresias.profiler.sizes import MULTIPLICITY, Classes, usual
 
 LONGEST = 20_000  # messages that are looked at
 SEEDS = 6  # classes whose returns propose a length
@@ -18,7 +18,7 @@ SEEDS = 6  # classes whose returns propose a length
 class Repeat(NamedTuple):
     length: int  # messages
     seconds: float
-    score: float  # share of the messages that are followed by the same size, `length` later
+    score: float  # 0 to 1: of the messages that are followed by the same size, `length` later
 
 
 def repeat(stream: Stream, classes: Classes) -> Repeat | None:
@@ -57,9 +57,12 @@ def _proposals(symbols: Ints) -> Iterator[int]:
 
 
 def _score(symbols: Ints, length: int) -> float:
-    return float((symbols[length:] == symbols[:-length]).mean())
+    """The share that repeats, beyond what would by chance (Cohen's kappa): long runs of one size repeat at any length."""
+    chance = float((np.bincount(symbols) / len(symbols)) @ (np.bincount(symbols) / len(symbols)))
+    same = float((symbols[length:] == symbols[:-length]).mean())
+    return max((same - chance) / (1 - chance), 0.0)
 
 
 def _seconds(symbols: Ints, time: Floats, length: int) -> float:
     same = symbols[length:] == symbols[:-length]
-    return float(np.median((time[length:] - time[:-length])[same]))
+    return usual((time[length:] - time[:-length])[same])

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from tiresias.profiler.contents import Contents
 
-LIGHT = 1e-5  # streams with a smaller share of an iteration's bytes may only coordinate
+LIGHT = (0.0, 1e-5, 1e-4, 1e-3, 1e-2)  # shares of an iteration's bytes below which streams may be something else
 EVEN = 0.02  # processes that send the same amount differ by no more
 SERVERS, RING, TREE, MESH, UNKNOWN = (
     "parameter servers", "ring all-reduce", "tree all-reduce", "mesh all-reduce", "unknown",
@@ -48,12 +48,12 @@ class Shape:
 
 
 def shape(streams: Sequence[Contents]) -> Shape:
-    """First of all streams, then without those that only coordinate."""
-    for least in (0.0, LIGHT):
+    """Of as many streams as make a picture: light ones may only coordinate, log, or read data."""
+    for least in LIGHT:
         edges = _heavier(streams, least)
-        nodes = sorted({node for edge in edges for node in edge})
-        for attempt in (_servers, _ring, _tree, _mesh):
-            if edges and (found := attempt(edges, nodes)):
+        mutual = {(a, b): each for (a, b), each in edges.items() if (b, a) in edges}
+        for attempt, some in ((_servers, mutual), (_ring, edges), (_tree, mutual), (_mesh, edges)):
+            if some and (found := attempt(some, sorted({node for edge in some for node in edge}))):
                 return found
     return Shape(UNKNOWN, 0, 0.0)
 
@@ -120,8 +120,7 @@ def _ring(edges: Edges, nodes: Sequence[int]) -> Shape | None:
 
 
 def _tree(edges: Edges, nodes: Sequence[int]) -> Shape | None:
-    both_ways = all((b, a) in edges for a, b in edges)
-    if not both_ways or len(edges) != 2 * (len(nodes) - 1) or not _connected(edges, nodes):
+    if len(edges) != 2 * (len(nodes) - 1) or not _connected(edges, nodes):
         return None
     return _all_reduce(TREE, edges, nodes)
 

@@ -6,6 +6,7 @@ on a stream is its anchor; from one anchor to the next is an iteration.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,11 @@ SLACK = 0.001  # and the share of their size
 MULTIPLICITY = 64  # messages of one size in an iteration, at most, for the size to be an anchor
 NEAR = 1.5  # spans that differ by no larger a factor are alike
 STEADY = 0.5  # the least coherence of an anchor
-SETTLED = 0.7
+SETTLED = 0.7  # of the best coherence: the least that is taken for a shorter period
+CLOSE = 0.25  # a size whose period differs by more from the job's is not of its iterations
+DENSE = 0.4
+TICK = 1e-9  # seconds; shorter ones are none
+SEVERAL = 8  # classes of a stream that are looked at
 
 
 @dataclass(frozen=True)
@@ -57,14 +62,39 @@ def classify(stream: Stream) -> Classes:
     return Classes(classes, np.bincount(classes, stream.size) / count, count)
 
 
-def anchors(stream: Stream, classes: Classes, most: int = 12) -> list[Anchor]:
-    """The regular ones among the classes that carry most bytes."""
+def heaviest(classes: Classes, most: int) -> Ints:
+    """The classes that carry most bytes, without those that came once or twice."""
+    order = np.argsort(-classes.bytes)[:most]
+    return order[classes.count[order] >= 3]
+
+
+def anchors(stream: Stream, classes: Classes) -> list[Anchor]:
+    """The regular ones among the heaviest classes."""
+    each = (
+        _anchor(size_class, stream.time[classes.of == size_class]) for size_class in heaviest(classes, SEVERAL).tolist()
+    )
+    return [anchor for anchor in each if anchor]
+
+
+def anchor_of(stream: Stream, classes: Classes, seconds: float) -> Anchor | None:
+    """The steadiest that returns about every `seconds`; None if nothing does."""
     found = []
-    for size_class in np.argsort(-classes.bytes)[:most].tolist():
-        anchor = _anchor(size_class, stream.time[classes.of == size_class])
-        if anchor:
-            found.append(anchor)
-    return found
+    for size_class in heaviest(classes, SEVERAL).tolist():
+        time = stream.time[classes.of == size_class]
+        for times in _times(time, seconds):
+            span = _span(size_class, times, time)
+            if abs(span.seconds - seconds) <= CLOSE * seconds:
+                found.append(span)
+    return max(found, key=lambda anchor: anchor.coherence, default=None)
+
+
+def _times(time: Floats, seconds: float) -> range:
+    """How many of them may come in `seconds`."""
+    place = np.arange(len(time))
+    low, high = (
+        np.median(np.searchsorted(time, time + seconds * share, "right") - place) for share in (1 - CLOSE, 1 + CLOSE)
+    )
+    return range(max(int(low) - 1, 1), min(int(high) + 1, len(time) - 1) + 1)
 
 
 def _anchor(size_class: int, time: Floats) -> Anchor | None:
@@ -83,10 +113,30 @@ def _anchor(size_class: int, time: Floats) -> Anchor | None:
 
 def _span(size_class: int, times: int, time: Floats) -> Anchor:
     spans = time[times:] - time[:-times]
-    median = float(np.median(spans))
-    return Anchor(size_class, times, median, float(alike(spans, median).mean()))
+    seconds = usual(spans)
+    return Anchor(size_class, times, seconds, float(alike(spans, seconds).mean()))
 
 
-def alike(spans: Floats, usual: float) -> Bools:
+def usual(spans: Floats) -> float:
+    """The median of those that are like the densest part: what evaluations and checkpoints prolonged does not count."""
+    densest = _densest(np.log(np.maximum(spans, TICK)))
+    return float(np.median(spans[alike(spans, densest)])) if densest > TICK else 0.0
+
+
+def _densest(logs: Floats) -> float:
+    """The middle of the narrowest range with DENSE of the values: a median that bears more than half of them being wrong."""
+    logs = np.sort(logs)
+    inside = max(math.ceil(DENSE * len(logs)), 1)
+    width = logs[inside - 1 :] - logs[: len(logs) - inside + 1]
+    return float(np.exp(logs[int(width.argmin()) + inside // 2]))
+
+
+def alike(spans: Floats, seconds: float) -> Bools:
     """Iterations vary, and two of them are no longer one."""
-    return (spans * NEAR >= usual) & (spans <= usual * NEAR)
+    return (spans * NEAR >= seconds) & (spans <= seconds * NEAR)
+
+
+def weighted_median(values: Floats, weights: Floats) -> float:
+    order = np.argsort(values)
+    passed = np.cumsum(weights[order])
+    return float(values[order][min(np.searchsorted(passed, passed[-1] / 2), len(values) - 1)])

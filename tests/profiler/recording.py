@@ -1,7 +1,7 @@
 """Writes record files as the interposer does, for tests that need no compiler.
 
-    net = Network(); a, b = net.process("gpu01", 10), net.process("gpu02", 20)
-    link = net.connect(a, b); net.send(link, time=0.5, size=4096); net.write(folder)
+net = Network(); a, b = net.process("gpu01", 10), net.process("gpu02", 20)
+link = net.connect(a, b); net.send(link, time=0.5, size=4096); net.write(folder)
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class Process:
         self.records.setdefault(thread, []).append(row)
 
     def content(self, capacity: int = 64, dropped: int = 0) -> bytes:
-        rings = [(thread, rows[at : at + RING]) for thread, rows in self.records.items() for at in range(0, len(rows), RING)]
+        rings = [
+            (thread, rows[at : at + RING]) for thread, rows in self.records.items() for at in range(0, len(rows), RING)
+        ]
         head = np.zeros(1, layout.HEADER)
         capacity = max(capacity, len(self.channels))
         values = {
@@ -46,7 +48,9 @@ class Process:
             "hostname": self.host.encode(), "program": b"python3",
         }  # fmt: skip
         for name, value in values.items():
-            head[name] = np.void(value.ljust(layout.HEADER[name].itemsize, b"\0")) if isinstance(value, bytes) else value
+            head[name] = (
+                np.void(value.ljust(layout.HEADER[name].itemsize, b"\0")) if isinstance(value, bytes) else value
+            )
         table = np.zeros(capacity, layout.CHANNEL)
         for index, row in enumerate(self.channels):
             table[index] = row

@@ -1,0 +1,50 @@
+"""How often each size came: in N iterations, N times as often as in one.
+
+Blind to order and to time, so that it holds for programs that send tensors in whatever order they get ready, and for
+those that pause. Says nothing where all sizes come equally often many times an iteration: a ring.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tiresias.profiler.layout import Floats
+from tiresias.profiler.messages import Stream
+from tiresias.profiler.sequence import Repeat
+from tiresias.profiler.sizes import Classes, heaviest, usual, weighted_median
+
+CLASSES = 32  # that are looked at
+TIMES = 16  # of the least frequent in one iteration, at most
+SLACK = 0.1  # iterations by which a count may be off: recordings start and end anywhere
+FEWEST = 3
+
+
+def common_count(stream: Stream, classes: Classes) -> Repeat | None:
+    """The largest number of iterations that explains (nearly) all counts."""
+    chosen = heaviest(classes, CLASSES)
+    count, weight = classes.count[chosen].astype(float), classes.bytes[chosen]
+    proposed = np.unique(np.outer(count, 1 / np.arange(1, TIMES + 1)))
+    proposed = proposed[proposed >= FEWEST]
+    if len(chosen) < 2 or not len(proposed):
+        return None
+    scores = np.asarray([_explained(count, weight, iterations) for iterations in proposed])
+    place = int(np.flatnonzero(scores >= 0.95 * scores.max())[-1])
+    seconds = _seconds(stream, classes, float(proposed[place]))
+    return Repeat(round(len(stream.time) / proposed[place]), seconds, float(scores[place])) if seconds else None
+
+
+def _explained(count: Floats, weight: Floats, iterations: float) -> float:
+    times = count / iterations
+    fits = (np.round(times) >= 1) & (np.abs(times - np.round(times)) <= SLACK)
+    return float(weight[fits].sum() / weight.sum())
+
+
+def _seconds(stream: Stream, classes: Classes, iterations: float) -> float:
+    """From the n-th message of a size to the n-th after it, n of them an iteration."""
+    found, weight = [], []
+    for each in heaviest(classes, CLASSES).tolist():
+        time, times = stream.time[classes.of == each], round(classes.count[each] / iterations)
+        if 1 <= times < len(time):
+            found.append(usual(time[times:] - time[:-times]))
+            weight.append(float(classes.bytes[each]))
+    return weighted_median(np.asarray(found), np.asarray(weight)) if found else 0.0
