@@ -46,12 +46,10 @@ def analyze(recordings: Sequence[Recording], packlimit: float = PACKLIMIT, bandw
     """`bandwidth`: of a node's link, bytes a second."""
     seen = traffic(recordings)
     classes = [classify(stream) for stream in seen.streams]
-    period = periods.find(seen.streams, classes)
-    found = (
-        tuple(contents(stream, own, period.seconds) for stream, own in zip(seen.streams, classes, strict=True))
-        if period
-        else ()
-    )
+    rhythms = [periods.rhythm(stream, own) for stream, own in zip(seen.streams, classes, strict=True)]
+    period = periods.find(seen.streams, classes, rhythms)
+    each = zip(seen.streams, classes, rhythms, strict=True) if period else ()
+    found = tuple(contents(stream, own, own_rhythm, period.seconds) for stream, own, own_rhythm in each if period)
     model = shape(found)
     iterations = _iterations(found)
     largest = max((each.largest for each in model.servers or found), default=0.0)

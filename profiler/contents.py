@@ -12,7 +12,8 @@ import numpy as np
 
 from tiresias.profiler.layout import Floats, Ints
 from tiresias.profiler.messages import Stream
-from tiresias.profiler.sizes import Anchor, Classes, alike, anchor_of
+from tiresias.profiler.sequence import Repeat
+from tiresias.profiler.sizes import Anchor, Classes, alike, anchor_of, counted_anchor
 
 MOST_OTHER = 0.5  # of a stream's bytes; more, and what looked like its iterations was chance
 WINDOWS = 500  # iterations that are looked at, evenly spread
@@ -43,9 +44,12 @@ class Contents:
         return np.repeat(self.sizes, self.counts)
 
 
-def contents(stream: Stream, classes: Classes, seconds: float) -> Contents:
-    """Of a job whose iterations take `seconds`."""
-    anchor = anchor_of(stream, classes, seconds)
+def contents(stream: Stream, classes: Classes, rhythm: Repeat | None, seconds: float) -> Contents:
+    """Of a job whose iterations take `seconds`. A stream's own rhythm is exact; without one the clock has to do."""
+    if rhythm and alike(np.asarray([rhythm.seconds]), seconds)[0]:
+        anchor = counted_anchor(stream, classes, rhythm.iterations)
+    else:
+        anchor = anchor_of(stream, classes, seconds)
     if anchor is None:
         return _nothing(stream)
     low, high = _windows(stream, classes, anchor, seconds)

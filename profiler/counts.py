@@ -30,7 +30,7 @@ def common_count(stream: Stream, classes: Classes) -> Repeat | None:
     scores = np.asarray([_explained(count, weight, iterations) for iterations in proposed])
     place = int(np.flatnonzero(scores >= 0.95 * scores.max())[-1])
     seconds = _seconds(stream, classes, float(proposed[place]))
-    return Repeat(round(len(stream.time) / proposed[place]), seconds, float(scores[place])) if seconds else None
+    return Repeat("counts", float(proposed[place]), seconds, float(scores[place])) if seconds else None
 
 
 def _explained(count: Floats, weight: Floats, iterations: float) -> float:

@@ -6,6 +6,7 @@ for TCP, (gid or lid, queue pair) for verbs. Loopback addresses mean something o
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,8 +31,9 @@ class End(NamedTuple):
 
 
 class Port(NamedTuple):
-    """A channel of a recording."""
+    """A channel of a recording, and when it was opened."""
 
+    opened: float
     recording: int
     channel: int
 
@@ -50,15 +52,17 @@ class Joined:
 
 
 def join(recordings: Sequence[Recording]) -> Joined:
-    """Cost: a dictionary entry a channel."""
+    """Cost: O(n log n) in the number of channels."""
     ends = [[_ends(recording, index) for index in range(len(recording.channels))] for recording in recordings]
     ports: dict[tuple[End, End], list[Port]] = defaultdict(list)
     for number, each in enumerate(ends):
         for index, pair in enumerate(each):
-            ports[pair].append(Port(number, index))
+            ports[pair].append(Port(_opened(recordings[number], index), number, index))
+    for several in ports.values():
+        several.sort()
     strangers: dict[End, int] = {}
     peers = tuple(
-        tuple(_peer(recordings, Port(number, index), ports.get(pair[::-1], []), pair[1], strangers)
+        tuple(_peer(_opened(recordings[number], index), ports.get(pair[::-1]), pair[1], len(recordings), strangers)
               for index, pair in enumerate(each))
         for number, each in enumerate(ends)
     )  # fmt: skip
@@ -84,18 +88,17 @@ def _end(recording: Recording, row: np.void) -> End:
 
 
 def _peer(
-    recordings: Sequence[Recording], port: Port, candidates: Sequence[Port], remote: End, strangers: dict[End, int]
+    opened: float, candidates: Sequence[Port] | None, remote: End, recorded: int, strangers: dict[End, int]
 ) -> int:
     """Ports are used again and descriptors inherited: of several ends the one that was opened nearest in time."""
     if not candidates:
-        return strangers.setdefault(remote, len(recordings) + len(strangers))
-    opened = _opened(recordings, port)
-    return min(candidates, key=lambda other: abs(_opened(recordings, other) - opened)).recording
+        return strangers.setdefault(remote, recorded + len(strangers))
+    after = bisect_left(candidates, (opened,))
+    return min(candidates[max(after - 1, 0) : after + 1], key=lambda other: abs(other.opened - opened)).recording
 
 
-def _opened(recordings: Sequence[Recording], port: Port) -> float:
-    recording = recordings[port.recording]
-    return recording.since_epoch(int(recording.channels["opened"][port.channel]))
+def _opened(recording: Recording, channel: int) -> float:
+    return recording.since_epoch(int(recording.channels["opened"][channel]))
 
 
 def _mismatches(recordings: Sequence[Recording], ports: dict[tuple[End, End], list[Port]]) -> list[str]:

@@ -15,12 +15,12 @@ import numpy as np
 from tiresias.profiler.counts import common_count
 from tiresias.profiler.layout import Bools, Floats
 from tiresias.profiler.messages import Stream
-from tiresias.profiler.sequence import repeat
+from tiresias.profiler.sequence import Repeat, repeat
 from tiresias.profiler.sizes import Classes, anchors, weighted_median
 from tiresias.profiler.spectrum import autoperiod
 
 CLEAR = 0.8  # the least score of a sequence, and of counts
-AGREE = 0.06  # periods that differ by less are the same one
+AGREE = 0.2  # periods that differ by less are the same one, seen through what else a machine does
 KINDS = ("sequence", "counts", "anchors", "spectrum")
 SPECTRUM = (
     0.3  # what it weighs: it takes two halves that look alike for two iterations, and ten with an evaluation for one
@@ -47,9 +47,18 @@ class Votes(NamedTuple):
     weight: Floats
 
 
-def find(streams: Sequence[Stream], classes: Sequence[Classes]) -> Period | None:
+def rhythm(stream: Stream, classes: Classes) -> Repeat | None:
+    """How often the stream went through an iteration, if its sizes say so clearly."""
+    for look in (repeat, common_count):
+        found = look(stream, classes)
+        if found and found.score >= CLEAR and found.seconds > 0:
+            return found
+    return None
+
+
+def find(streams: Sequence[Stream], classes: Sequence[Classes], rhythms: Sequence[Repeat | None]) -> Period | None:
     """None if nobody has an opinion: too few messages, or nothing returns."""
-    heard = [*_streams(streams, classes), *_spectrum(streams)]
+    heard = [*_streams(streams, classes, rhythms), *_spectrum(streams)] if streams else []
     if not heard:
         return None
     votes = Votes([v.kind for v in heard], *(np.asarray([v[column] for v in heard]) for column in (1, 2)))
@@ -73,24 +82,18 @@ def _opinions(votes: Votes) -> dict[str, float]:
     return kinds
 
 
-def _streams(streams: Sequence[Stream], classes: Sequence[Classes]) -> Iterator[Vote]:
+def _streams(streams: Sequence[Stream], classes: Sequence[Classes], rhythms: Sequence[Repeat | None]) -> Iterator[Vote]:
     total = max(sum(stream.bytes for stream in streams), 1)
-    for stream, own in zip(streams, classes, strict=True):
-        for vote in _of_stream(stream, own):
-            if vote.seconds > 0:
-                yield vote._replace(weight=vote.weight * stream.bytes / total)
+    for stream, own, found in zip(streams, classes, rhythms, strict=True):
+        votes = [Vote(found.kind, found.seconds, found.score)] if found else _of_anchors(stream, own)
+        yield from (vote._replace(weight=vote.weight * stream.bytes / total) for vote in votes if vote.seconds > 0)
 
 
-def _of_stream(stream: Stream, classes: Classes) -> Iterator[Vote]:
-    """Weights are shares of the stream that the votes speak for."""
-    if (found := repeat(stream, classes)) and found.score >= CLEAR:
-        yield Vote("sequence", found.seconds, found.score)
-    elif (found := common_count(stream, classes)) and found.score >= CLEAR:
-        yield Vote("counts", found.seconds, found.score)
-    else:
-        for anchor in anchors(stream, classes):
-            share = float(classes.bytes[anchor.size_class]) / max(stream.bytes, 1)
-            yield Vote("anchors", anchor.seconds, anchor.coherence * share)
+def _of_anchors(stream: Stream, classes: Classes) -> Iterator[Vote]:
+    """Each speaks for its share of the stream."""
+    for anchor in anchors(stream, classes):
+        share = float(classes.bytes[anchor.size_class]) / max(stream.bytes, 1)
+        yield Vote("anchors", anchor.seconds, anchor.coherence * share)
 
 
 def _spectrum(streams: Sequence[Stream]) -> Iterator[Vote]:

@@ -22,9 +22,9 @@ from tiresias.profiler import layout
 from tiresias.profiler.layout import CHANNEL, HEADER, RECORD, RING, Floats, Records
 
 LIMIT = 64 << 20  # bytes of one file that are looked at; the interposer's default is a quarter
+CHANNELS = 1 << 16  # of one process that are looked at
 TIME_ROOM = 1 << 62  # ticks; no clock gets there
 SIZE_ROOM = 1 << 40  # bytes; no message gets there, and the sum of LIMIT's worth of them still is a number
-FILE_ROOM = 1 << 62  # bytes; no file gets there
 
 
 class BadRecording(TiresiasError):
@@ -95,7 +95,7 @@ class _Reader:
     def __init__(self, path: Path, file: int) -> None:
         self.path, self.file = path, file
         self.notes: list[str] = []
-        self.left = LIMIT
+        self.size, self.left = os.fstat(file).st_size, LIMIT
         self.header = self._header()
         self.dropped = int(self.header["dropped"])
 
@@ -126,7 +126,7 @@ class _Reader:
         return header
 
     def _channels(self) -> Records:
-        used = self._at_most("channels", "channel_capacity")
+        used = min(self._at_most("channels", "channel_capacity"), CHANNELS)
         return self._take(CHANNEL, used, HEADER.itemsize, "channel table")
 
     def _records(self) -> Records:
@@ -154,7 +154,8 @@ class _Reader:
     def _take(self, kind: np.dtype[np.void], count: int, offset: int, what: str) -> Records:
         """At most `count` entries, fewer if the file ends or the bound is reached."""
         wanted = min(count, self.left // kind.itemsize)
-        data = b"" if offset >= FILE_ROOM else os.pread(self.file, wanted * kind.itemsize, offset)
+        there = max(self.size - offset, 0)  # asking for more would reserve the memory for it
+        data = os.pread(self.file, min(wanted * kind.itemsize, there), offset) if there else b""
         whole = len(data) // kind.itemsize
         if whole < count:
             short = "the file ends" if wanted == count else f"only {LIMIT >> 20} MiB are read"

@@ -16,9 +16,10 @@ SEEDS = 6  # classes whose returns propose a length
 
 
 class Repeat(NamedTuple):
-    length: int  # messages
+    kind: str  # what was looked at
+    iterations: float
     seconds: float
-    score: float  # 0 to 1: of the messages that are followed by the same size, `length` later
+    score: float  # 0 to 1
 
 
 def repeat(stream: Stream, classes: Classes) -> Repeat | None:
@@ -32,7 +33,7 @@ def repeat(stream: Stream, classes: Classes) -> Repeat | None:
         return None
     best = max(scores.values())
     length = min(length for length, score in scores.items() if score >= 0.95 * best)
-    return Repeat(length, _seconds(symbols, time, length), scores[length])
+    return Repeat("sequence", len(symbols) / length, _seconds(symbols, time, length), scores[length])
 
 
 def _significant(classes: Classes) -> Bools:

@@ -6,7 +6,6 @@ on a stream is its anchor; from one anchor to the next is an iteration.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +20,9 @@ NEAR = 1.5  # spans that differ by no larger a factor are alike
 STEADY = 0.5  # the least coherence of an anchor
 SETTLED = 0.7  # of the best coherence: the least that is taken for a shorter period
 CLOSE = 0.25  # a size whose period differs by more from the job's is not of its iterations
-DENSE = 0.4
-TICK = 1e-9  # seconds; shorter ones are none
+UNDISTURBED = 0.4  # a quantile of the spans that surely is an iteration's own
+TRIES = 16  # group sizes that are tried for a known period
+LONGEST = 20_000  # messages of a size that are looked at for an unknown one
 SEVERAL = 8  # classes of a stream that are looked at
 
 
@@ -70,10 +70,9 @@ def heaviest(classes: Classes, most: int) -> Ints:
 
 def anchors(stream: Stream, classes: Classes) -> list[Anchor]:
     """The regular ones among the heaviest classes."""
-    each = (
-        _anchor(size_class, stream.time[classes.of == size_class]) for size_class in heaviest(classes, SEVERAL).tolist()
-    )
-    return [anchor for anchor in each if anchor]
+    chosen = heaviest(classes, SEVERAL).tolist()
+    found = [_anchor(size_class, stream.time[classes.of == size_class][:LONGEST]) for size_class in chosen]
+    return [anchor for anchor in found if anchor]
 
 
 def anchor_of(stream: Stream, classes: Classes, seconds: float) -> Anchor | None:
@@ -88,13 +87,27 @@ def anchor_of(stream: Stream, classes: Classes, seconds: float) -> Anchor | None
     return max(found, key=lambda anchor: anchor.coherence, default=None)
 
 
+def counted_anchor(stream: Stream, classes: Classes, iterations: float) -> Anchor | None:
+    """The one that came most nearly a whole number of times in each of `iterations`."""
+    chosen = heaviest(classes, SEVERAL)
+    times = classes.count[chosen] / iterations
+    whole = np.maximum(np.round(times), 1)
+    if not len(chosen):
+        return None
+    best = int(np.argmin(np.abs(times - whole) / whole))
+    size_class, group = int(chosen[best]), int(whole[best])
+    time = stream.time[classes.of == size_class]
+    return _span(size_class, group, time) if group < len(time) else None
+
+
 def _times(time: Floats, seconds: float) -> range:
     """How many of them may come in `seconds`."""
     place = np.arange(len(time))
     low, high = (
         np.median(np.searchsorted(time, time + seconds * share, "right") - place) for share in (1 - CLOSE, 1 + CLOSE)
     )
-    return range(max(int(low) - 1, 1), min(int(high) + 1, len(time) - 1) + 1)
+    first, last = max(int(low) - 1, 1), min(int(high) + 1, len(time) - 1)
+    return range(first, last + 1, (last - first) // TRIES + 1)
 
 
 def _anchor(size_class: int, time: Floats) -> Anchor | None:
@@ -118,17 +131,11 @@ def _span(size_class: int, times: int, time: Floats) -> Anchor:
 
 
 def usual(spans: Floats) -> float:
-    """The median of those that are like the densest part: what evaluations and checkpoints prolonged does not count."""
-    densest = _densest(np.log(np.maximum(spans, TICK)))
-    return float(np.median(spans[alike(spans, densest)])) if densest > TICK else 0.0
-
-
-def _densest(logs: Floats) -> float:
-    """The middle of the narrowest range with DENSE of the values: a median that bears more than half of them being wrong."""
-    logs = np.sort(logs)
-    inside = max(math.ceil(DENSE * len(logs)), 1)
-    width = logs[inside - 1 :] - logs[: len(logs) - inside + 1]
-    return float(np.exp(logs[int(width.argmin()) + inside // 2]))
+    """The median without those that something prolonged: evaluations and checkpoints may follow two of five iterations."""
+    seconds = float(np.quantile(spans, UNDISTURBED, method="lower"))
+    for _ in range(2):
+        seconds = float(np.median(spans[(spans * 2 >= seconds) & (spans <= seconds * 2)]))
+    return seconds
 
 
 def alike(spans: Floats, seconds: float) -> Bools:

@@ -23,8 +23,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parent))
 from tensors import tensors
 
 FETCH, STEP, END = b"F", b"S", b"E"

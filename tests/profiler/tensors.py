@@ -6,6 +6,7 @@ Batch normalization has four vectors a convolution (scale, offset, mean, varianc
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 FLOAT = 4
 Conv = tuple[int, int, int]  # kernel area, channels in, channels out
@@ -32,7 +33,7 @@ def _plain(layers: Iterator[Conv] | list[Conv]) -> Iterator[int]:
 
 
 def _dense(*widths: int) -> Iterator[int]:
-    yield from _biased([(1, a, b) for a, b in zip(widths[:-1], widths[1:], strict=True)])
+    yield from _biased([(1, a, b) for a, b in pairwise(widths)])
 
 
 def _vgg(groups: tuple[int, ...]) -> Iterator[int]:

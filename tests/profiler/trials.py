@@ -22,15 +22,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tensors import tensors
+
 from tiresias.profiler.analysis import Profile, analyze
 from tiresias.profiler.build import libraries
 from tiresias.profiler.recording import read
 from tiresias.sandbox.models import MODELS
 
 SERVER = Path(__file__).with_name("ps.py")
-sys.path.insert(0, str(SERVER.parent))
-from tensors import tensors
-
 BYTES = 2 << 20  # that models are scaled down to
 CONSOLIDATED = {"vgg19", "vgg16", "vgg11", "alexnet"}
 
