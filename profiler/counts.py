@@ -17,6 +17,7 @@ CLASSES = 32  # that are looked at
 TIMES = 16  # of the least frequent in one iteration, at most
 SLACK = 0.1  # iterations by which a count may be off: recordings start and end anywhere
 FEWEST = 3
+DOMINANT = 0.9  # a class with a larger share of the bytes would explain itself
 
 
 def common_count(stream: Stream, classes: Classes) -> Repeat | None:
@@ -25,9 +26,10 @@ def common_count(stream: Stream, classes: Classes) -> Repeat | None:
     count, weight = classes.count[chosen].astype(float), classes.bytes[chosen]
     proposed = np.unique(np.outer(count, 1 / np.arange(1, TIMES + 1)))
     proposed = proposed[proposed >= FEWEST]
-    if len(chosen) < 2 or not len(proposed):
+    whole = float(classes.bytes.sum())
+    if not len(proposed) or weight.max() > DOMINANT * whole:
         return None
-    scores = np.asarray([_explained(count, weight, iterations) for iterations in proposed])
+    scores = np.asarray([_explained(count, weight, iterations) / whole for iterations in proposed])
     place = int(np.flatnonzero(scores >= 0.95 * scores.max())[-1])
     seconds = _seconds(stream, classes, float(proposed[place]))
     return Repeat("counts", float(proposed[place]), seconds, float(scores[place])) if seconds else None
@@ -36,7 +38,7 @@ def common_count(stream: Stream, classes: Classes) -> Repeat | None:
 def _explained(count: Floats, weight: Floats, iterations: float) -> float:
     times = count / iterations
     fits = (np.round(times) >= 1) & (np.abs(times - np.round(times)) <= SLACK)
-    return float(weight[fits].sum() / weight.sum())
+    return float(weight[fits].sum())
 
 
 def _seconds(stream: Stream, classes: Classes, iterations: float) -> float:

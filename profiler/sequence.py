@@ -26,23 +26,22 @@ def repeat(stream: Stream, classes: Classes) -> Repeat | None:
     """None for streams whose sizes say nothing: all are alike, or nothing comes three times."""
     keep = np.flatnonzero(_significant(classes)[classes.of])[:LONGEST]
     symbols, time = classes.of[keep], stream.time[keep]
-    if len(set(symbols.tolist())) < 2:
+    lengths = set(_proposals(symbols)) if len(set(symbols.tolist())) > 1 else set()
+    if not lengths:
         return None
-    scores = {length: _score(symbols, length) for length in set(_proposals(symbols))}
-    if not scores:
-        return None
-    best = max(scores.values())
-    length = min(length for length, score in scores.items() if score >= 0.95 * best)
+    scores = {length: _score(symbols, length) for length in lengths}
+    length = min(length for length, score in scores.items() if score >= 0.95 * max(scores.values()))
     return Repeat("sequence", len(symbols) / length, _seconds(symbols, time, length), scores[length])
 
 
 def _significant(classes: Classes) -> Bools:
-    """The classes that make up 99 % of the bytes, without those that came once or twice."""
+    """The classes that make up 99 % of the bytes (all, if that is one), without those that came once or twice."""
+    often = classes.count >= 3
     order = np.argsort(-classes.bytes)
     before = np.cumsum(classes.bytes[order]) - classes.bytes[order]
     chosen = np.zeros(len(classes.count), bool)
     chosen[order] = before < 0.99 * classes.bytes.sum()
-    return chosen & (classes.count >= 3)
+    return chosen & often if (chosen & often).sum() > 1 else often
 
 
 def _proposals(symbols: Ints) -> Iterator[int]:

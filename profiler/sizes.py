@@ -20,6 +20,7 @@ NEAR = 1.5  # spans that differ by no larger a factor are alike
 STEADY = 0.5  # the least coherence of an anchor
 SETTLED = 0.7  # of the best coherence: the least that is taken for a shorter period
 CLOSE = 0.25  # a size whose period differs by more from the job's is not of its iterations
+TICK = 1e-9  # seconds
 UNDISTURBED = 0.4  # a quantile of the spans that surely is an iteration's own
 TRIES = 16  # group sizes that are tried for a known period
 LONGEST = 20_000  # messages of a size that are looked at for an unknown one
@@ -46,7 +47,7 @@ class Anchor:
     size_class: int
     times: int
     seconds: float
-    coherence: float  # share of the spans that are like the median one
+    coherence: float  # share of the time that passes in spans like the usual one
 
 
 def classify(stream: Stream) -> Classes:
@@ -127,7 +128,7 @@ def _anchor(size_class: int, time: Floats) -> Anchor | None:
 def _span(size_class: int, times: int, time: Floats) -> Anchor:
     spans = time[times:] - time[:-times]
     seconds = usual(spans)
-    return Anchor(size_class, times, seconds, float(alike(spans, seconds).mean()))
+    return Anchor(size_class, times, seconds, float(spans[alike(spans, seconds)].sum() / max(spans.sum(), TICK)))
 
 
 def usual(spans: Floats) -> float:
