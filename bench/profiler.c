@@ -1,8 +1,12 @@
-/* Calls as they are (through the preloaded recorder, if there is one) and the C library's own, in turns; ns per call
- * on standard output.
+/* Calls as they are (through the preloaded recorder, if there is one) and bare ones, in turns.
  *
- *     profiler send|write ROUNDS CALLS      a line per round: ns of the call, ns of the C library's */
-#define _GNU_SOURCE
+ *     profiler send|write|post|clock ROUNDS CALLS      a line per round: ns of the call, ns of the bare one
+ *     profiler stream MEGABYTES 0                      seconds by the clock, seconds of processor time of both ends
+ *
+ * send: nothing, over TCP. write: to /dev/null. post: to a queue pair of a libibverbs that does nothing; only if
+ * compiled with POSTS. clock: the one of the records. */
+#include "../profiler/native/clock.h"
+
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -10,9 +14,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifdef POSTS
+#include <infiniband/verbs.h>
+#endif
+
+enum { CHUNK = 1 << 16 };
 
 typedef ssize_t call(int, const void *, size_t);
 
@@ -36,6 +48,45 @@ static ssize_t bare_write(int fd, const void *data, size_t size) {
     return plain_write(fd, data, size);
 }
 
+static ssize_t read_clock(int fd, const void *data, size_t size) {
+    (void)fd, (void)data;
+    return (ssize_t)(clock_now() + size);
+}
+
+static ssize_t nothing(int fd, const void *data, size_t size) {
+    (void)fd, (void)data;
+    return (ssize_t)size;
+}
+
+#ifdef POSTS
+static struct ibv_qp *queue_pairs[2];
+
+static ssize_t post(int which, const void *data, size_t size) {
+    struct ibv_sge part = {.addr = (uintptr_t)data, .length = (uint32_t)size};
+    struct ibv_send_wr *bad, request = {.opcode = IBV_WR_RDMA_WRITE, .sg_list = &part, .num_sge = 1};
+    return ibv_post_send(queue_pairs[which], &request, &bad);
+}
+
+static ssize_t hooked_post(int fd, const void *data, size_t size) {
+    (void)fd;
+    return post(0, data, size);
+}
+
+static ssize_t bare_post(int fd, const void *data, size_t size) {
+    (void)fd;
+    return post(1, data, size);
+}
+
+static void open_queue_pairs(void) {
+    void *library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD);
+    struct ibv_context *(*bare)(struct ibv_device *);
+    *(void **)&bare = dlsym(library, "ibv_open_device");
+    struct ibv_qp_init_attr wanted = {.qp_type = IBV_QPT_RC};
+    queue_pairs[0] = ibv_create_qp((struct ibv_pd *)ibv_open_device(NULL), &wanted);
+    queue_pairs[1] = ibv_create_qp((struct ibv_pd *)bare(NULL), &wanted);
+}
+#endif
+
 static double ns_per_call(call *function, int fd, int calls) {
     struct timespec from, to;
     clock_gettime(CLOCK_MONOTONIC, &from);
@@ -45,7 +96,7 @@ static double ns_per_call(call *function, int fd, int calls) {
     return ((to.tv_sec - from.tv_sec) * 1e9 + (to.tv_nsec - from.tv_nsec)) / calls;
 }
 
-static int connection(void) {
+static int connection(int *theirs) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
     int listener = socket(AF_INET, SOCK_STREAM, 0), ours = socket(AF_INET, SOCK_STREAM, 0);
@@ -54,18 +105,72 @@ static int connection(void) {
     getsockname(listener, (struct sockaddr *)&address, &size);
     if (connect(ours, (struct sockaddr *)&address, size))
         exit(1);
+    *theirs = accept(listener, NULL, NULL);
     return ours;
+}
+
+static void serve(int fd) {
+    static char room[CHUNK];
+    while (recv(fd, room, sizeof room, 0) > 0)
+        ;
+    _exit(0);
+}
+
+static double processor_seconds(int who) {
+    struct rusage used;
+    getrusage(who, &used);
+    return used.ru_utime.tv_sec + used.ru_stime.tv_sec + (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+}
+
+/* That many megabytes to a process that reads them. */
+static void stream(int megabytes) {
+    static char data[CHUNK];
+    struct timespec from, to;
+    int theirs, ours = connection(&theirs);
+    pid_t reader = fork();
+    if (reader == 0) {
+        close(ours);
+        serve(theirs);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    for (int chunk = 0; chunk < megabytes * (1 << 20) / CHUNK; chunk++)
+        if (send(ours, data, CHUNK, 0) != CHUNK)
+            exit(1);
+    close(ours);
+    waitpid(reader, NULL, 0);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    double used = processor_seconds(RUSAGE_SELF) + processor_seconds(RUSAGE_CHILDREN);
+    printf("%.6f %.6f\n", (to.tv_sec - from.tv_sec) + (to.tv_nsec - from.tv_nsec) / 1e9, used);
+}
+
+static void choose(const char *what, call **hooked, call **bare, int *fd) {
+    int theirs;
+    *hooked = hooked_write, *bare = bare_write, *fd = -1;
+    if (strcmp(what, "send") == 0)
+        *hooked = hooked_send, *bare = bare_send, *fd = connection(&theirs);
+    else if (strcmp(what, "clock") == 0)
+        clock_start(), *hooked = read_clock, *bare = nothing;
+    else
+        *fd = open("/dev/null", O_WRONLY);
+#ifdef POSTS
+    open_queue_pairs();
+    *hooked = hooked_post, *bare = bare_post;
+#endif
 }
 
 int main(int count, char **arguments) {
     if (count != 4)
         return 2;
+    call *hooked, *bare;
+    int fd, rounds = atoi(arguments[2]), calls = atoi(arguments[3]);
     void *library = dlopen("libc.so.6", RTLD_NOW);
-    plain_send = (ssize_t(*)(int, const void *, size_t, int))dlsym(library, "send");
-    plain_write = (ssize_t(*)(int, const void *, size_t))dlsym(library, "write");
-    int is_send = strcmp(arguments[1], "send") == 0, rounds = atoi(arguments[2]), calls = atoi(arguments[3]);
-    int fd = is_send ? connection() : open("/dev/null", O_WRONLY);
-    call *hooked = is_send ? hooked_send : hooked_write, *bare = is_send ? bare_send : bare_write;
+    *(void **)&plain_send = dlsym(library, "send");
+    *(void **)&plain_write = dlsym(library, "write");
+    if (strcmp(arguments[1], "stream") == 0) {
+        stream(rounds);
+        return 0;
+    }
+    choose(arguments[1], &hooked, &bare, &fd);
     for (int round = 0; round < rounds; round++) {
         double ours = ns_per_call(hooked, fd, calls);
         printf("%.2f %.2f\n", ours, ns_per_call(bare, fd, calls));

@@ -8,8 +8,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { CHECK_EVERY = 256 }; /* records of a thread */
-
 /* This thread's ring, and the generation that it belongs to. */
 static _Thread_local struct {
     struct ring *ring;
@@ -160,12 +158,13 @@ void tiresias_record(uint32_t channel, enum operation operation, unsigned flags,
     if (slot >= RECORDS_PER_RING)
         return;
     struct record *record = &ring->records[slot];
-    record->time = clock_now();
+    uint64_t now = clock_now();
+    record->time = now;
     record->channel = channel;
     record->flags = (uint16_t)flags;
     record->asked = asked;
     record->done = done;
     atomic_store_explicit(&record->operation, (uint16_t)operation, memory_order_release);
-    if (slot % CHECK_EVERY == CHECK_EVERY - 1)
+    if (now >= atomic_load_explicit(&session->next_check, memory_order_relaxed))
         session_check();
 }

@@ -13,7 +13,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-enum { NAMES = 10, CHANNELS_SHARE = 32 }; /* one byte in so many is for channels */
+enum { NAMES = 10, CHANNELS_SHARE = 32 /* one byte in so many is for channels */, CHECKS_PER_SECOND = 10 };
 static const size_t DEFAULT_BYTES = 16 << 20, MOST_BYTES = 64 << 20;
 static const uint64_t PATIENCE_NS = 2000000000;
 
@@ -115,6 +115,11 @@ static void *new_file(const struct file_header *header) {
     return map;
 }
 
+static void plan_check(void) {
+    uint64_t second = session->header->ticks_per_second;
+    session->next_check = clock_now() + (second ? second : 1000000000) / CHECKS_PER_SECOND;
+}
+
 static bool make(void) {
     struct file_header header = {0};
     if (rings_capacity() == 0 || system_exists(stop_file))
@@ -126,6 +131,7 @@ static bool make(void) {
         return false;
     memcpy(session->header, &header, sizeof header);
     session->header->dropped = session->early;
+    plan_check();
     session->generation = ++generations;
     return true;
 }
@@ -156,6 +162,7 @@ bool session_begin(void) {
 void session_check(void) {
     int kept = errno;
     session->header->ticks_per_second = clock_rate();
+    plan_check();
     if (system_exists(stop_file)) {
         session_enabled = false;
         atomic_fetch_or(&session->header->flags, FILE_STOPPED);

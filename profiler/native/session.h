@@ -12,6 +12,7 @@ struct session {
     _Atomic uint32_t generation; /* 0: no file; set when all the rest is */
     _Atomic uint32_t maker;      /* the thread that makes the file */
     _Atomic uint32_t early;      /* records of those who could not wait for it */
+    _Atomic uint64_t next_check; /* of the stop file, on the clock of the records */
     _Atomic uint32_t channels, rings, idle_rings; /* taken so far; may run past the capacity */
     struct file_header *header;
 };

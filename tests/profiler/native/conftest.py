@@ -39,11 +39,12 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compile:
             pytest.skip("no C compiler")
         key = (name, *options)
         if key not in made:
-            made[key] = tmp_path_factory.mktemp(name) / name
+            program = tmp_path_factory.mktemp(name) / name
             files = [str(file) for file in (PROGRAMS / f"{name}.c", *sources)]
-            command = [CC, "-O2", "-Wall", *files, *options, "-pthread", "-ldl", "-o", str(made[key])]
+            command = [CC, "-O2", "-Wall", "-Werror", *files, *options, "-pthread", "-ldl", "-o", str(program)]
             done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
             assert done.returncode == 0, done.stderr
+            made[key] = program
         return made[key]
 
     return get

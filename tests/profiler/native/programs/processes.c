@@ -154,11 +154,13 @@ static void with_kill(void) {
     raise(SIGKILL);
 }
 
-/* Arguments: how many sends; a file to make after the first half, if any. */
+/* Arguments: how many sends; a file to make after the first half, if any, with time for it to be seen. */
 static void with_many(long count, char *stop) {
     for (long each = 0; each < count; each++) {
-        if (stop && each == count / 2)
+        if (stop && each == count / 2) {
             close(open(stop, O_CREAT | O_WRONLY, 0600));
+            usleep(200000);
+        }
         must(send(tcp.ours, "", 0, 0) == 0, "send");
     }
 }

@@ -1,5 +1,5 @@
-/* The recorder alone, from many threads and a child: for runs under sanitizers. Every record's size is its number; all are
- * recorded once. Arguments: threads, records of a thread, lives (how often threads end and begin again). */
+/* The recorder alone, from many threads and a child: for runs under sanitizers. Every record's size is its number; all
+ * are recorded once. Arguments: threads, records of a thread, lives (how often threads end and begin again). */
 #include "recorder.h"
 
 #include <pthread.h>
