@@ -51,9 +51,8 @@ def shape(streams: Sequence[Contents]) -> Shape:
     """Of as many streams as make a picture: light ones may only coordinate, log, or read data."""
     for least in LIGHT:
         edges = _heavier(streams, least)
-        mutual = {(a, b): each for (a, b), each in edges.items() if (b, a) in edges}
-        for attempt, some in ((_servers, mutual), (_ring, edges), (_tree, mutual), (_mesh, edges)):
-            if some and (found := attempt(some, sorted({node for edge in some for node in edge}))):
+        for attempt, some in ((_servers, _mutual(edges)), (_ring, edges), (_tree, _mutual(edges)), (_mesh, edges)):
+            if some and (found := attempt(some, _nodes(some))):
                 return found
     return Shape(UNKNOWN, 0, 0.0)
 
@@ -63,14 +62,25 @@ def _heavier(streams: Sequence[Contents], least: float) -> Edges:
     return {(each.sender, each.receiver): each for each in streams if each.bytes > least * total}
 
 
+def _mutual(edges: Edges) -> Edges:
+    """Those that are answered, if they are most of the traffic: servers and trees answer all."""
+    answered = {(a, b): each for (a, b), each in edges.items() if (b, a) in edges}
+    most = sum(each.bytes for each in answered.values()) > sum(each.bytes for each in edges.values()) / 2
+    return answered if most else {}
+
+
+def _nodes(edges: Edges) -> list[int]:
+    return sorted({node for edge in edges for node in edge})
+
+
 def _servers(edges: Edges, nodes: Sequence[int]) -> Shape | None:
     """Each worker talks with each server, both ways, and nobody else."""
     sides = _two_sides(edges, nodes)
     if sides is None:
         return None
     first, second = sides
-    if len(nodes) == 2 and all(not (each.counts % 2).any() for each in edges.values()):
-        return None  # a ring of two sends each segment twice
+    if _is_even(edges, nodes) and not any((each.counts % 2).any() for each in edges.values()):
+        return None  # an all-reduce of two, or of four: each segment goes to and fro
     workers, servers = (
         (first, second) if _unlike(edges, first, second) < _unlike(edges, second, first) else (second, first)
     )
@@ -135,8 +145,12 @@ def _connected(edges: Edges, nodes: Sequence[int]) -> bool:
 
 def _mesh(edges: Edges, nodes: Sequence[int]) -> Shape | None:
     """All send the same amount, to whomever: recursive halving, or everyone to everyone."""
+    return _all_reduce(MESH, edges, nodes) if _is_even(edges, nodes) else None
+
+
+def _is_even(edges: Edges, nodes: Sequence[int]) -> bool:
     sent = [sum(each.bytes for each in edges.values() if each.sender == node) for node in nodes]
-    return _all_reduce(MESH, edges, nodes) if max(sent) - min(sent) <= EVEN * max(sent) else None
+    return max(sent) - min(sent) <= EVEN * max(sent)
 
 
 def _all_reduce(kind: str, edges: Edges, nodes: Sequence[int]) -> Shape:

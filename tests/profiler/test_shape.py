@@ -1,0 +1,78 @@
+"""Who talks with whom says parameter servers or all-reduce, and how large the model is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tiresias.profiler.contents import Contents
+from tiresias.profiler.shape import MESH, RING, SERVERS, TREE, UNKNOWN, shape
+
+
+def sends(sender: int, receiver: int, *sizes: int) -> Contents:
+    found, counts = np.unique(np.array(sizes)[::1], return_counts=True)
+    return Contents(sender, receiver, found[::-1].astype(float), counts[::-1].astype(np.int64), 20, 0.0)
+
+
+TENSORS = st.lists(st.integers(4, 10**8), min_size=5, max_size=60)
+
+
+@given(tensors=TENSORS, workers=st.integers(1, 8), servers=st.integers(1, 4))
+def test_parameter_servers(tensors, workers, servers):
+    """Workers are the nodes from 0, servers those after them; tensors go round robin."""
+    parts = [tensors[server::servers] for server in range(servers)]
+    streams = []
+    for worker in range(workers):
+        for server, part in enumerate(parts):
+            streams += [sends(worker, workers + server, *part), sends(workers + server, worker, *part)]
+    found = shape(streams)
+    if workers == servers == 1 and all((np.array(tensors) == size).sum() % 2 == 0 for size in tensors):
+        return  # looks like a ring of two
+    assert found.kind == SERVERS
+    assert found.model == pytest.approx(sum(tensors))
+    if workers > 1:
+        assert found.workers == workers
+        assert {each.node for each in found.servers} == set(range(workers, workers + servers)) or parts[0] == parts[-1]
+        assert sorted(each.largest for each in found.servers) == sorted(max(part) for part in parts)
+
+
+@given(processes=st.integers(2, 16), segment=st.integers(1000, 10**7), buckets=st.integers(1, 5))
+def test_ring(processes, segment, buckets):
+    """2 (n - 1) / n of the model by each process, cut into segments."""
+    sizes = [segment + 1000 * bucket for bucket in range(buckets) for _ in range(2 * (processes - 1))]
+    found = shape([sends(each, (each + 1) % processes, *sizes) for each in range(processes)])
+    assert (found.kind, found.workers) == (RING, processes)
+    assert found.model == pytest.approx(sum({*sizes}) * processes)
+
+
+@given(processes=st.integers(5, 31))
+def test_tree(processes):
+    edges = [(child, (child - 1) // 2) for child in range(1, processes)]
+    found = shape([sends(*edge, 10**8) for edge in edges] + [sends(*edge[::-1], 10**8) for edge in edges])
+    assert (found.kind, found.workers) == (TREE, processes)
+    assert found.model == pytest.approx(10**8)
+
+
+@pytest.mark.parametrize("power", [2, 3, 4])
+def test_halving_and_doubling(power):
+    processes, model = 1 << power, 1 << 24
+    halves = [model >> (step + 1) for step in range(power)]
+    streams = [sends(a, a ^ (1 << step), half, half) for a in range(processes) for step, half in enumerate(halves)]
+    found = shape(streams)
+    assert (found.kind, found.workers, found.model) == (MESH, processes, model)
+
+
+def test_what_fits_nothing():
+    assert shape([]).kind == UNKNOWN
+    chain = [sends(0, 1, 10**6), sends(1, 2, 5 * 10**6), sends(2, 0, 10**6), sends(0, 2, 10**5)]
+    assert shape(chain).kind == UNKNOWN
+
+
+def test_light_streams_do_not_blur_the_picture():
+    pair = [sends(0, 2, 10**8, 5000), sends(2, 0, 10**8, 5000), sends(1, 2, 10**8, 5000), sends(2, 1, 10**8, 5000)]
+    chatter = [sends(0, 1, 100), sends(1, 0, 100), sends(0, 3, 3000)]
+    found = shape(pair + chatter)
+    assert (found.kind, found.workers, found.servers[0].node) == (SERVERS, 2, 2)
+    assert found.servers[0].skew == pytest.approx(1, abs=0.001)
