@@ -60,7 +60,9 @@ EXPORT void closefrom(int first) {
 
 /* The C library closes the descriptor inside, unseen. */
 EXPORT int fclose(FILE *stream) {
+    int kept = errno;
     socket_forget(fileno(stream));
+    errno = kept;
     return REAL(fclose)(stream);
 }
 

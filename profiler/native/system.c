@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { PAGE = 65536 }; /* no processor's is larger */
+enum { PAGE = 65536 /* no processor's is larger */, STEP = 1 << 20, TRIES = 100 };
 
 static void *page = MAP_FAILED;
 
@@ -25,23 +25,31 @@ bool system_exists(const char *path) {
     return syscall(SYS_faccessat, AT_FDCWD, path, F_OK) == 0;
 }
 
-static bool write_zeros(long fd, size_t size) {
-    static const char zeros[PAGE];
-    for (size_t at = 0; at < size;) {
-        long put = syscall(SYS_pwrite64, fd, zeros, size - at < PAGE ? size - at : PAGE, at);
-        if (put <= 0)
-            return false;
-        at += (size_t)put;
-    }
-    return true;
+static bool write_zeros(long fd, size_t at, size_t size) {
+    static const char zeros[STEP];
+    return syscall(SYS_pwrite64, fd, zeros, size, at) == (long)size;
 }
 
-/* Every block is reserved before the mapping is used: a full disk would be SIGBUS, a limit on file sizes SIGXFSZ. */
+/* A signal interrupts it, and all of it is undone: hence small steps, and several tries. */
+static bool reserve_step(long fd, size_t at, size_t size) {
+    long failed = -1;
+    for (int try = 0; failed && try < TRIES; try++) {
+        failed = syscall(SYS_fallocate, fd, 0, (long)at, (long)size);
+        if (failed && errno == EOPNOTSUPP)
+            return write_zeros(fd, at, size);
+        if (failed && errno != EINTR)
+            return false;
+    }
+    return !failed;
+}
+
+/* Every block is there before the mapping is used: a full disk would be SIGBUS, a limit on file sizes SIGXFSZ. */
 static bool reserve(long fd, size_t size) {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size)
-        return false;
-    return syscall(SYS_fallocate, fd, 0, 0L, (long)size) == 0 || (errno == EOPNOTSUPP && write_zeros(fd, size));
+    bool fits = getrlimit(RLIMIT_FSIZE, &limit) == 0 && size <= limit.rlim_cur;
+    for (size_t at = 0; fits && at < size; at += STEP)
+        fits = reserve_step(fd, at, size - at < STEP ? size - at : STEP);
+    return fits;
 }
 
 void *system_new_file(const char *path, size_t size, bool *taken) {
