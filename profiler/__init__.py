@@ -1,1 +1,1 @@
-"""What a job sends over the network, and where it may therefore sit. Not built yet."""
+"""What a job sends over the network, and where it may therefore sit."""

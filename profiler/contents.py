@@ -38,36 +38,39 @@ class Contents:
     def largest(self) -> float:
         return float(self.sizes[0]) if len(self.sizes) else 0.0
 
-    @property
-    def messages(self) -> Floats:
-        """Each message of an iteration, largest first."""
-        return np.repeat(self.sizes, self.counts)
-
 
 def contents(stream: Stream, classes: Classes, rhythm: Repeat | None, seconds: float) -> Contents:
     """Of a job whose iterations take `seconds`. A stream's own rhythm is exact; without one the clock has to do."""
-    if rhythm and alike(np.asarray([rhythm.seconds]), seconds)[0]:
-        anchor = counted_anchor(stream, classes, rhythm.iterations)
-    else:
-        anchor = anchor_of(stream, classes, seconds)
+    anchor = _anchor(stream, classes, rhythm, seconds)
     if anchor is None:
         return _nothing(stream)
-    low, high = _windows(stream, classes, anchor, seconds)
-    counts = np.zeros(len(classes.count), np.int64)
-    for each in np.flatnonzero(classes.count * 2 >= len(low) / anchor.times):
-        places = np.flatnonzero(classes.of == each)
-        counts[each] = round(float(np.median(np.searchsorted(places, high) - np.searchsorted(places, low))))
+    counts = _counts(classes, anchor, *_windows(stream, classes, anchor, seconds))
     kept = np.flatnonzero(counts)[np.argsort(-classes.size[counts > 0])]
-    iterations = max(round(int(classes.count[anchor.size_class]) / anchor.times), 1)
     sizes, counts = classes.size[kept], counts[kept]
+    iterations = max(round(int(classes.count[anchor.size_class]) / anchor.times), 1)
     other = max(stream.bytes - iterations * float(sizes @ counts), 0.0)
     if other > MOST_OTHER * stream.bytes:
         return _nothing(stream)
     return Contents(stream.sender, stream.receiver, sizes, counts, iterations, other)
 
 
+def _anchor(stream: Stream, classes: Classes, rhythm: Repeat | None, seconds: float) -> Anchor | None:
+    if rhythm and alike(np.asarray([rhythm.seconds]), seconds)[0]:
+        return counted_anchor(stream, classes, rhythm.iterations)
+    return anchor_of(stream, classes, seconds)
+
+
 def _nothing(stream: Stream) -> Contents:
     return Contents(stream.sender, stream.receiver, np.empty(0), np.empty(0, np.int64), 0, float(stream.bytes))
+
+
+def _counts(classes: Classes, anchor: Anchor, low: Ints, high: Ints) -> Ints:
+    """Of each class, in the median window from message `low` to before message `high`."""
+    counts = np.zeros(len(classes.count), np.int64)
+    for each in np.flatnonzero(classes.count * 2 >= len(low) / anchor.times):
+        places = np.flatnonzero(classes.of == each)
+        counts[each] = round(float(np.median(np.searchsorted(places, high) - np.searchsorted(places, low))))
+    return counts
 
 
 def _windows(stream: Stream, classes: Classes, anchor: Anchor, seconds: float) -> tuple[Ints, Ints]:

@@ -43,6 +43,8 @@ TCP, QUEUE_PAIR, DATAGRAM, COLLECTIVE = 1, 2, 3, 4
 INET, INET6, INFINIBAND = 2, 10, 0x4942
 # Operations.
 SEND, RECV, WRITE, READ, ATOMIC, POST_RECV, COMPLETION, COLLECT = 1, 2, 3, 4, 5, 6, 7, 8
+# A flag of the header: more connections than channels.
+CHANNELS_FULL = 1
 # Flags of a record.
 ERROR, INLINE, IMMEDIATE, MORE = 1, 2, 4, 8
 

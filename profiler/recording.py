@@ -126,6 +126,8 @@ class _Reader:
         return header
 
     def _channels(self) -> Records:
+        if int(self.header["flags"]) & layout.CHANNELS_FULL:
+            self._note("it had more connections than its table has room for; those that came last are missing")
         used = min(self._at_most("channels", "channel_capacity"), CHANNELS)
         return self._take(CHANNEL, used, HEADER.itemsize, "channel table")
 

@@ -29,7 +29,8 @@ def repeat(stream: Stream, classes: Classes) -> Repeat | None:
     lengths = set(_proposals(symbols)) if len(set(symbols.tolist())) > 1 else set()
     if not lengths:
         return None
-    scores = {length: _score(symbols, length) for length in lengths}
+    chance = float(np.square(np.bincount(symbols) / len(symbols)).sum())
+    scores = {length: _score(symbols, length, chance) for length in lengths}
     length = min(length for length, score in scores.items() if score >= 0.95 * max(scores.values()))
     return Repeat("sequence", len(symbols) / length, _seconds(symbols, time, length), scores[length])
 
@@ -56,10 +57,9 @@ def _proposals(symbols: Ints) -> Iterator[int]:
                 yield length
 
 
-def _score(symbols: Ints, length: int) -> float:
+def _score(symbols: Ints, length: int, chance: float) -> float:
     """The share that repeats, beyond what would by chance (Cohen's kappa): long runs of one size repeat at any length."""
-    chance = float((np.bincount(symbols) / len(symbols)) @ (np.bincount(symbols) / len(symbols)))
-    same = float((symbols[length:] == symbols[:-length]).mean())
+    same = np.count_nonzero(symbols[length:] == symbols[:-length]) / (len(symbols) - length)
     return max((same - chance) / (1 - chance), 0.0)
 
 

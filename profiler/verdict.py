@@ -15,7 +15,7 @@ from tiresias.profiler.shape import Shape
 CONSOLIDATE, SPREAD, UNKNOWN = "consolidate", "spread", "unknown"
 PACKLIMIT = 0.4  # Table 6: models that mind are at 0.61 and more, the others at 0.15 and less
 INTENSITY_LIMIT = 0.5  # a third of an iteration is on the wire if nothing overlaps
-SURE = 0.5  # the least confidence in the period
+SURE = 0.4  # the least confidence in the period; random traffic gets half of it
 ITERATIONS = 4  # the least
 
 

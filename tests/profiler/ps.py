@@ -1,8 +1,8 @@
 """A real parameter server: processes, TCP sockets and numpy, with the tensors of a model of Table 6.
 
-    python3 ps.py --model vgg16 --workers 4 --servers 2 --iterations 40 --truth truth.json
+    python3 ps.py --model vgg16 --workers 4 --servers 2 --iterations 40 --truth FOLDER
 
-starts the servers and the workers and writes what really happened: seconds of each training iteration at worker 0.
+starts the servers and the workers; worker N writes into N.json what really happened: seconds of each training iteration.
 Tensors go round robin to the servers, as TensorFlow's; each is one message, scaled down by --scale. In between there may
 be evaluations (nothing is sent), checkpoints (worker 0 fetches everything once more), and background traffic of random
 size: a data loader and a log.
@@ -138,8 +138,8 @@ class Worker:
             self.in_between(step)
         for server in self.servers:
             server.sendall(END)
-        if self.args.index == 0 and self.args.truth:
-            self.args.truth.write_text(json.dumps({"seconds": self.seconds}))
+        if self.args.truth:
+            (self.args.truth / f"{self.args.index}.json").write_text(json.dumps(self.seconds))
 
     def iteration(self) -> None:
         time.sleep(self.args.compute * self.random.uniform(0.95, 1.05))

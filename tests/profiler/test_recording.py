@@ -75,6 +75,7 @@ def test_many_rings_are_one_sequence(tmp_path):
 @pytest.mark.parametrize(
     ("field", "value", "note"),
     [
+        ("flags", 1, "more connections than its table has room for"),
         ("dropped", 7, "7 records found no room"),
         ("channels", 1 << 31, "of 64 channels are used"),
         ("rings", 100, "100 of 3 rings are used"),

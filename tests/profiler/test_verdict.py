@@ -9,7 +9,7 @@ from tiresias.profiler.shape import RING, SERVERS, UNKNOWN, Server, Shape
 from tiresias.profiler.verdict import PACKLIMIT, decide
 from tiresias.sandbox.models import MODELS
 
-SURE, UNSURE = Period(1.0, 0.9, {}), Period(1.0, 0.4, {})
+SURE, UNSURE = Period(1.0, 0.9, {}), Period(1.0, 0.3, {})
 RING_OF_4 = Shape(RING, 4, 100e6)
 
 
@@ -32,7 +32,7 @@ def test_packlimit_is_the_callers():
     ("period", "iterations", "shape", "skew", "intensity", "decision", "reason"),
     [
         (None, 0, Shape(UNKNOWN, 0, 0.0), None, None, "unknown", "nothing returns"),
-        (UNSURE, 20, servers(0.7), 0.7, None, "unknown", "confidence 0.40"),
+        (UNSURE, 20, servers(0.7), 0.7, None, "unknown", "confidence 0.30"),
         (SURE, 3, servers(0.7), 0.7, None, "unknown", "only 3 iterations"),
         (SURE, 20, servers(0.7), 0.7, None, "consolidate", "70.0% of the model, above PACKLIMIT 40%"),
         (SURE, 20, servers(0.7), 0.7, None, "consolidate", "the fullest of 2 parameter servers has 60%"),

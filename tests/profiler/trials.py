@@ -75,17 +75,16 @@ def trial(setup: dict[str, Any], keep: Path | None = None) -> dict[str, Any]:
 
 
 def record(setup: dict[str, Any], folder: Path, timeout: float = 240) -> list[float]:
-    """Leaves the recordings in `folder`; seconds of each iteration of worker 0."""
-    truth = folder / "truth.json"
-    command = [sys.executable, str(SERVER), "--truth", str(truth), "--scale", str(scale(setup["model"]))]
+    """Leaves the recordings in `folder`; seconds of each iteration, as the median worker saw it."""
+    command = [sys.executable, str(SERVER), "--truth", str(folder), "--scale", str(scale(setup["model"]))]
     for name, value in setup.items():
         if name != "busy" and value is not False:
             command += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
     environment = {**os.environ, "TIRESIAS_PROFILE_DIR": str(folder), "LD_PRELOAD": str(libraries().net)}
     with busy(setup["busy"]):
         subprocess.run(command, env=environment, timeout=timeout, check=True)
-    found: list[float] = json.loads(truth.read_text())["seconds"]
-    return found
+    seen = [json.loads(file.read_text()) for file in folder.glob("[0-9]*.json")]
+    return [statistics.median(each) for each in zip(*seen, strict=True)]
 
 
 def scale(model: str) -> int:
