@@ -166,5 +166,5 @@ void tiresias_record(uint32_t channel, enum operation operation, unsigned flags,
     record->done = done;
     atomic_store_explicit(&record->operation, (uint16_t)operation, memory_order_release);
     if (now >= atomic_load_explicit(&session->next_check, memory_order_relaxed))
-        session_check();
+        session_check(header);
 }

@@ -99,7 +99,8 @@ static void describe_file(struct file_header *header) {
 /* <hostname>.<pid>.<start ticks>.net. Another image of this process (exec keeps pid and start) may have taken it: then
  * .1.net and so on. */
 static void *new_file(const struct file_header *header) {
-    char path[PATH_MAX], host[sizeof header->hostname], number[4] = "";
+    static char path[PATH_MAX];
+    char host[sizeof header->hostname], number[4] = "";
     memcpy(host, header->hostname, sizeof host);
     for (char *slash; (slash = strchr(host, '/'));)
         *slash = '_';
@@ -115,15 +116,17 @@ static void *new_file(const struct file_header *header) {
     return map;
 }
 
-static void plan_check(void) {
-    uint64_t second = session->header->ticks_per_second;
-    session->next_check = clock_now() + (second ? second : 1000000000) / CHECKS_PER_SECOND;
+static void plan_check(const struct file_header *header) {
+    uint64_t second = header->ticks_per_second ? header->ticks_per_second : 1000000000;
+    session->next_check = clock_now() + second / CHECKS_PER_SECOND;
 }
 
+/* What is large is static, as there is one maker: it may run on the small stack of a signal handler. */
 static bool make(void) {
-    struct file_header header = {0};
+    static struct file_header header;
     if (rings_capacity() == 0 || system_exists(stop_file))
         return false;
+    memset(&header, 0, sizeof header);
     describe_process(&header);
     describe_file(&header);
     session->header = new_file(&header);
@@ -131,7 +134,7 @@ static bool make(void) {
         return false;
     memcpy(session->header, &header, sizeof header);
     session->header->dropped = session->early;
-    plan_check();
+    plan_check(session->header);
     session->generation = ++generations;
     return true;
 }
@@ -159,13 +162,13 @@ bool session_begin(void) {
     return session_enabled;
 }
 
-void session_check(void) {
+void session_check(struct file_header *header) {
     int kept = errno;
-    session->header->ticks_per_second = clock_rate();
-    plan_check();
+    header->ticks_per_second = clock_rate();
+    plan_check(header);
     if (system_exists(stop_file)) {
         session_enabled = false;
-        atomic_fetch_or(&session->header->flags, FILE_STOPPED);
+        atomic_fetch_or(&header->flags, FILE_STOPPED);
     }
     errno = kept;
 }

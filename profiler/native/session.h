@@ -24,7 +24,7 @@ extern _Atomic bool session_enabled;
 bool session_begin(void);
 
 /* Once in a while: has somebody put the stop file there? */
-void session_check(void);
+void session_check(struct file_header *header);
 
 uint32_t session_thread(void);
 

@@ -30,7 +30,7 @@ static bool write_zeros(long fd, size_t at, size_t size) {
     return syscall(SYS_pwrite64, fd, zeros, size, at) == (long)size;
 }
 
-/* A signal interrupts it, and all of it is undone: hence small steps, and several tries. */
+/* Many kernels let a signal interrupt it on tmpfs, and undo it: hence small steps, and several tries. */
 static bool reserve_step(long fd, size_t at, size_t size) {
     long failed = -1;
     for (int try = 0; failed && try < TRIES; try++) {

@@ -28,7 +28,7 @@ def test_two_builds_at_a_time(net, cache: Path) -> None:
     assert [entry.name for entry in cache.iterdir()] == [first.net.parent.name], "nothing half-made stays"
 
 
-def test_what_is_built_is_not_built_again(net, cache: Path) -> None:
+def test_what_is_built_is_not_built_again(net) -> None:
     before = build.libraries().net.stat()
     assert build.libraries().net.stat() == before
 

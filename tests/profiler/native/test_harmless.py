@@ -91,20 +91,17 @@ def test_a_size_beyond_all_bounds_is_cut(stage) -> None:
     assert file.stat().st_size == 64 << 20
 
 
-def limited(stage, limit: int, size: int) -> subprocess.CompletedProcess[str]:
-    setup = f"import resource; resource.setrlimit({limit}, ({size}, {size}))\n"
-    return same_with_and_without(stage, sys.executable, "-c", setup + SEND_AND_COUNT)
+def test_a_limit_on_the_size_of_files(stage, compiled) -> None:
+    """Beyond it there is SIGXFSZ, which ends a program."""
+    same_with_and_without(stage, "sh", "-c", f"ulimit -f 100; exec {compiled('processes')} many 10")
+    assert not list(stage.folder.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("limit", "size"),
-    [(resource.RLIMIT_FSIZE, 1 << 20), (resource.RLIMIT_AS, 256 << 20)],
-    ids=["size of files", "memory"],
-)
-def test_limits_that_leave_no_room(stage, limit: int, size: int) -> None:
-    if limit == resource.RLIMIT_AS:  # the size that this Python has now, and little more
-        size = resource.getpagesize() * int(Path("/proc/self/statm").read_text().split()[0]) + (64 << 20)
-    assert limited(stage, limit, size).stdout.startswith("sent")
+def test_a_limit_on_memory(stage) -> None:
+    """What this Python has now, and little more."""
+    room = resource.getpagesize() * int(Path("/proc/self/statm").read_text().split()[0]) + (64 << 20)
+    setup = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({room}, {room}))\n"
+    assert same_with_and_without(stage, sys.executable, "-c", setup + SEND_AND_COUNT).stdout.startswith("sent")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a small file system")

@@ -76,7 +76,7 @@ def test_rings_of_threads_that_have_ended_are_used_again(stage, compiled) -> Non
 
 @pytest.mark.parametrize("place", [None, "/dev/shm"])
 def test_signal_handlers_that_send(stage, compiled, place: str | None) -> None:
-    """They interrupt the making of the file too, which a file system in memory then undoes."""
+    """They interrupt the making of the file too, which many kernels then undo on a file system in memory."""
     with tempfile.TemporaryDirectory(dir=place) as name:
         handlers_that_send(replace(stage, folder=Path(name)), compiled)
 
