@@ -11,9 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+
 from tiresias.profiler.contents import Contents
 
 LIGHT = (0.0, 1e-5, 1e-4, 1e-3, 1e-2)  # shares of an iteration's bytes below which streams may be something else
+ALIKE = 0.05  # what the workers of a server send to it differs by less
+STEPS = 50  # sizes from one power of two to the next that are told apart
 EVEN = 0.02  # processes that send the same amount differ by no more
 SERVERS, RING, TREE, MESH, UNKNOWN = (
     "parameter servers", "ring all-reduce", "tree all-reduce", "mesh all-reduce", "unknown",
@@ -82,7 +86,7 @@ def _servers(edges: Edges, nodes: Sequence[int]) -> Shape | None:
     if _is_even(edges, nodes) and not any((each.counts % 2).any() for each in edges.values()):
         return None  # an all-reduce of two, or of four: each segment goes to and fro
     workers, servers = (
-        (first, second) if _unlike(edges, first, second) < _unlike(edges, second, first) else (second, first)
+        (first, second) if _unlike(edges, first, second) <= _unlike(edges, second, first) else (second, first)
     )
     found = tuple(_server(edges, server, workers) for server in servers)
     return Shape(SERVERS, len(workers), sum(each.bytes for each in found), found)
@@ -104,15 +108,20 @@ def _unlike(edges: Edges, workers: Sequence[int], servers: Sequence[int]) -> flo
         sent = [edges[worker, server] for worker in workers]
         for one, other in pairwise(sent):
             apart, whole = apart + _apart(one, other), whole + one.bytes + other.bytes
-    return apart / whole if whole else 0.5  # one worker: nothing to compare
+    return apart / whole if whole else ALIKE  # one worker: nothing to compare
 
 
 def _apart(one: Contents, other: Contents) -> float:
-    """Bytes of messages that are in one only; sizes within a few bytes are the same."""
-    left, right = (
-        Counter(dict(zip((each.sizes // 64).tolist(), each.counts.tolist(), strict=True))) for each in (one, other)
+    """Bytes of messages that are in one only."""
+    left, right = (_multiset(each) for each in (one, other))
+    return float(sum(2 ** (size / STEPS) * count for size, count in ((left - right) + (right - left)).items()))
+
+
+def _multiset(each: Contents) -> Counter[int]:
+    """How many messages of each size, a little rounded: one header differs from another."""
+    return Counter(
+        dict(zip(np.round(STEPS * np.log2(each.sizes)).astype(int).tolist(), each.counts.tolist(), strict=True))
     )
-    return float(sum(size * 64 * count for size, count in ((left - right) + (right - left)).items()))
 
 
 def _server(edges: Edges, server: int, workers: Sequence[int]) -> Server:

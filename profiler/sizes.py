@@ -22,6 +22,7 @@ SETTLED = 0.7  # of the best coherence: the least that is taken for a shorter pe
 CLOSE = 0.25  # a size whose period differs by more from the job's is not of its iterations
 TICK = 1e-9  # seconds
 UNDISTURBED = 0.4  # a quantile of the spans that surely is an iteration's own
+PROLONGED = 2.5  # spans that differ from it by a larger factor have something else in them
 TRIES = 16  # group sizes that are tried for a known period
 LONGEST = 20_000  # messages of a size that are looked at for an unknown one
 SEVERAL = 8  # classes of a stream that are looked at
@@ -135,7 +136,7 @@ def usual(spans: Floats) -> float:
     """The median without those that something prolonged: evaluations and checkpoints may follow two of five iterations."""
     seconds = float(np.quantile(spans, UNDISTURBED, method="lower"))
     for _ in range(2):
-        seconds = float(np.median(spans[(spans * 2 >= seconds) & (spans <= seconds * 2)]))
+        seconds = float(np.median(spans[(spans * PROLONGED >= seconds) & (spans <= seconds * PROLONGED)]))
     return seconds
 
 

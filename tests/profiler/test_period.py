@@ -25,15 +25,15 @@ def stream(iterations: list[list[tuple[float, int]]], receiver: int = 1) -> Stre
 
 
 def iterate(sizes, durations, burst=0.3, shuffle=None) -> Stream:
-    """Each iteration computes, then sends `sizes` within the share `burst` of it."""
+    """Each iteration computes (or evaluates, if it is longer), then sends `sizes` within the share `burst` of the shortest."""
     starts = accumulate(durations, initial=0.0)
     result = []
     for start, duration in zip(starts, durations, strict=False):
         order = list(sizes)
         if shuffle:
             shuffle.shuffle(order)
-        spacing = duration * burst / len(order)
-        result.append([(start + duration * (1 - burst) + spacing * n, size) for n, size in enumerate(order)])
+        spacing = min(durations) * burst / len(order)
+        result.append([(start + duration - spacing * (len(order) - n), size) for n, size in enumerate(order)])
     return stream(result)
 
 
