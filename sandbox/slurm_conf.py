@@ -90,7 +90,7 @@ def slurm_conf(spec: ClusterSpec, *, job_submit: bool, hooks: bool) -> str:
         "JobCompLoc": "/var/log/slurm/jobcomp.log",
         **(_accounting() if spec.accounting else {}),
         **({"JobSubmitPlugins": "lua"} if job_submit else {}),
-        **({"PrologSlurmctld": POKE, "EpilogSlurmctld": POKE} if hooks else {}),
+        **({"EpilogSlurmctld": POKE} if hooks else {}),
         **spec.settings,
     }
     return "\n".join([*(f"{key}={value}" for key, value in settings.items()), *_nodes(spec), *_partitions(), ""])

@@ -33,17 +33,24 @@ class Choice(NamedTuple):
 
 
 class _Sorted(Sequence[Key]):
-    """Keys in order, each made when it is looked at: few of them are."""
+    """Keys in order. Those at the end are looked at, again and again, and mostly no others: they are made as far as needed."""
 
     def __init__(self, keys: Columns) -> None:
-        self._keys, self._order = keys, np.lexsort(tuple(reversed(keys)))
+        self._keys, self._from_last = keys, np.lexsort(tuple(reversed(keys)))[::-1]
+        self._made: list[Key] = []  # the last one first
 
     def __len__(self) -> int:
-        return len(self._order)
+        return len(self._from_last)
 
     def __getitem__(self, place: Any) -> Any:
-        row = self._order[place]
-        return tuple(key[row].item() for key in self._keys)
+        back = len(self._from_last) - 1 - place
+        while back >= len(self._made):
+            self._make_more()
+        return self._made[back]
+
+    def _make_more(self) -> None:
+        rows = self._from_last[len(self._made) : 2 * len(self._made) + 8]
+        self._made += zip(*(key[rows].tolist() for key in self._keys), strict=True)
 
 
 class _Drifting(Sequence[Key]):

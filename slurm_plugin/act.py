@@ -10,6 +10,7 @@ the step that was written last. When Slurm does not answer, the intent stays whe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
@@ -30,6 +31,7 @@ from tiresias.slurm_plugin.ledger import IMPOSSIBLE, Avoided, Ledger
 PREEMPT, RENEW, START = "preempt", "renew", "start"
 FIRST_LOOK = 2400.0  # seconds before its limit at which a job's report is read: a save of ten minutes is well inside
 MAX_BACKOFF = 16  # times the first one
+FIRST_CHECK = 0.5  # seconds after a start; then again after twice as long
 RUNS = ("RUNNING", "SUSPENDED")
 NODES_AT_FAULT = ("ReqNodeNotAvail", "Reservation", "Resources", "NodeDown", IMPOSSIBLE)  # reasons: another node may do
 HELD_BY_OTHERS = "not started: it is held by others, or depends on others, by now"
@@ -107,6 +109,11 @@ class Actor:
         """Look whether what was started runs, in the records just seen."""
         for intent in [one for one in self.intents.values() if one.step == "confirm"]:
             self._advance(intent, now)
+
+    def next_check(self, now: float) -> float:
+        """When to look again whether what was started runs, as nobody tells; inf: nothing was started."""
+        started = [one.stepped for one in self.intents.values() if one.step == "confirm"]
+        return now + max(now - max(started), FIRST_CHECK) if started else math.inf
 
     def release_all(self, now: float) -> list[str]:
         """Fail open: lift every hold and pin that is ours. Returns what could not be lifted, one line each."""

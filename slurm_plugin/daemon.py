@@ -60,7 +60,7 @@ class Controller:
     @property
     def moving(self) -> bool:
         """Something is under way that only looking again will tell about."""
-        return any(intent.step != "confirm" for intent in self._actor.intents.values())  # a hook tells of starts
+        return any(intent.step != "confirm" for intent in self._actor.intents.values())  # starts: next_check
 
     def cycle(self) -> None:
         """Raises SlurmUnavailable when Slurm does not answer; nothing is lost, the next cycle goes on."""
@@ -79,7 +79,8 @@ class Controller:
         if self._config.mode == "exact":
             self._actor.unpin(self._observer.waiting(managed, slurm.time), self._clock())  # last: no start waits for it
         settled = self._observer.next_settled(managed, slurm.time)
-        self.next_change = min(next_change(snapshot, self._config.policy, self._policy), settled)
+        change = next_change(snapshot, self._config.policy, self._policy)
+        self.next_change = min(change, settled, self._actor.next_check(self._clock()))
         self.leaving = bool((snapshot.jobs.state == State.LEAVING).any())
         self._cycles, self.seconds = self._cycles + 1, self._clock() - began
         self._publish(slurm, snapshot, plan, managed)

@@ -36,11 +36,8 @@ def test_shrinking_a_running_job_is_forbidden_in_either_scheduler() -> None:
 
 
 def test_hooks_are_there_only_when_wanted() -> None:
-    assert {"JobSubmitPlugins", "PrologSlurmctld", "EpilogSlurmctld"} <= keys(ClusterSpec()).keys()
-    assert (
-        not {"JobSubmitPlugins", "PrologSlurmctld", "EpilogSlurmctld"}
-        & keys(ClusterSpec(), job_submit=False, hooks=False).keys()
-    )
+    assert {"JobSubmitPlugins", "EpilogSlurmctld"} <= keys(ClusterSpec()).keys()
+    assert not {"JobSubmitPlugins", "EpilogSlurmctld"} & keys(ClusterSpec(), job_submit=False, hooks=False).keys()
 
 
 def test_nodes_have_their_own_port_and_rack() -> None:
