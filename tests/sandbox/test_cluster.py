@@ -227,13 +227,14 @@ for _ in range(2):
 """
 
 
-def test_each_start_and_end_of_a_job_pokes_the_daemon(own: Callable[..., Cluster]) -> None:
+def test_the_end_of_each_job_pokes_the_daemon(own: Callable[..., Cluster]) -> None:
     cluster = own()
     with cluster.popen(["python3", "-c", LISTEN], user="slurm", stdout=subprocess.PIPE, text=True) as daemon:
         assert daemon.stdout is not None
         assert daemon.stdout.readline() == "ready\n"
-        submit(cluster, "--partition=other", "--wrap", "true")
+        first, second = (submit(cluster, "--partition=other", "--wrap", "true") for _ in range(2))
         assert daemon.stdout.read() == "poke\npoke\n"
+        assert {state(cluster, job).split()[0] for job in (first, second)} <= {"COMPLETING", "COMPLETED"}
 
 
 def test_a_daemon_that_hangs_delays_no_job(own: Callable[..., Cluster]) -> None:
