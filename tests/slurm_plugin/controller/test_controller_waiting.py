@@ -57,6 +57,9 @@ def test_a_start_that_failed_is_tried_on_other_nodes(centre: Centre) -> None:
     """A reservation that begins before the job's time limit ends keeps the job away from a node that looks free."""
     first = centre.submit(gpus=4, command="true")
     node = centre.reaches(first, "COMPLETED")["NodeList"]  # the placer's favourite
+    centre.until(
+        lambda: centre.explain(first).get("job", {}).get("state") == "ENDED", "its GPUs count as promised", first
+    )
     centre.scontrol(
         "create", "reservation", "ReservationName=soon", "Users=bob", f"Nodes={node}", "StartTime=now+20minutes", "Duration=10"
     )  # fmt: skip
@@ -150,7 +153,7 @@ def test_a_job_cancelled_while_it_waits_is_gone(centre: Centre) -> None:
 
 def test_a_job_that_its_owner_requeues_starts_again_at_once(centre: Centre) -> None:
     job = centre.submit(gpus=4)
-    centre.reaches(job, "RUNNING")
+    centre.until(lambda: len(centre.explain(job).get("runs", ())) == 1, "its first run is not seen", job)
     centre.scontrol("requeue", job, user="alice")
     centre.until(lambda: centre.show(job)["Restarts"] == "1" and centre.state(job) == "RUNNING", "not again", job)
     first, second = centre.until(lambda: len(runs := centre.explain(job)["runs"]) == 2 and runs, "no second run", job)
