@@ -44,9 +44,9 @@ def smaller(one: Values, other: Values) -> Values:
 def known(moment: Values, otherwise: Values) -> Values:
     """`otherwise` where the moment is nan, for never."""
     is_known = moment == moment  # nan is not equal to itself
-    return (
-        np.where(is_known, moment, otherwise) if isinstance(is_known, np.ndarray) else moment if is_known else otherwise
-    )
+    if isinstance(is_known, np.ndarray):
+        return np.where(is_known, moment, otherwise)
+    return moment if is_known else otherwise
 
 
 def rounded(value: Values, digits: int) -> Values:
