@@ -119,7 +119,7 @@ class _History:
 class _Simulation:
     def __init__(self, trace: Trace, cluster: Cluster, rules: Rules) -> None:
         count = len(trace)
-        self._trace, self._cluster, self._rules, self._policy = trace, cluster, rules, rules.policy
+        self._trace, self._rules, self._policy, self._capacity = trace, rules, rules.policy, cluster.gpus
         self._submit: list[float] = [*trace.submit.tolist(), math.inf]
         self._duration, self._gpus = trace.duration.tolist(), trace.gpus.tolist()
         self._jobs: dict[int, Job] = {}  # those that are there, by row
@@ -237,7 +237,7 @@ class _Simulation:
         moment = self._policy.change(job, self._now, self._rules.config)
         if job.state == State.RUNNING and self._policy.preempts:
             moment = min(moment, job.movable_from) if job.movable_from > self._now else moment
-        if moment < math.inf:
+        if moment < job.ends:  # which is not for one that waits
             heappush(self._changes, (max(moment, self._now), job.row, job.stamp))  # a new policy may find it overdue
 
     def _learn(self) -> None:
@@ -269,8 +269,7 @@ class _Simulation:
             self._preempt(self._jobs[row])
         for job in self._on.admit(choice):
             self._begin(job)
-        held = self._cluster.gpus - self._on.free
-        self._recorder.step(self._now, held, self._running, len(self._jobs) - self._running)
+        self._recorder.step(self._now, self._capacity - self._on.free, self._running, len(self._jobs) - self._running)
 
     def _preempt(self, job: Job) -> None:
         pause = self._cost(job).pause
@@ -287,7 +286,7 @@ class _Simulation:
         job.start(self._now, resume, self._rules.config)
         self._running += 1
         self._overhead += resume * job.gpus
-        heappush(self._ends, (self._now + resume + job.remaining, _FINISH, job.row, job.stamp))
+        heappush(self._ends, (job.ends, _FINISH, job.row, job.stamp))
         self._follow(job)
 
     def _unspent(self, job: Job) -> float:

@@ -57,7 +57,7 @@ def _ran(work: _Work) -> Values:
 
 class Job(_Work):
     __slots__ = (
-        "done", "duration", "first_start", "gpus", "held", "idle_until", "last_start", "movable_from", "now", "preempted",
+        "done", "duration", "ends", "first_start", "gpus", "held", "idle_until", "last_start", "movable_from", "now", "preempted",
         "preemptions", "ran", "reset", "row", "stamp", "state", "submit", "uncounted",
     )  # fmt: skip
 
@@ -66,6 +66,7 @@ class Job(_Work):
         self.state = _WAITING
         self.first_start = self.last_start = self.idle_until = self.preempted = NEVER
         self.reset = self.movable_from = -math.inf
+        self.ends = math.inf  # where it runs: when it will have done its work
         self.held = self.uncounted = self.done = 0.0
         self.preemptions = 0
         self.stamp = 0  # of the last thing that happened: what was expected before it will not come
@@ -84,6 +85,7 @@ class Job(_Work):
             self.movable_from = math.inf
         self.first_start = known(self.first_start, now)
         self._happened(now)
+        self.ends = self.idle_until + self.remaining
 
     def preempt(self, now: float, overhead: float) -> None:
         """It stops working and holds its GPUs until it waits, `overhead` seconds from now."""
@@ -105,7 +107,7 @@ class Job(_Work):
     def wait(self, now: float) -> None:
         """It has left its GPUs."""
         self.held += now - self.last_start
-        self.preempted, self.state = now, _WAITING
+        self.preempted, self.state, self.ends = now, _WAITING, math.inf
         self._happened(now)
 
     def promote(self, now: float) -> None:

@@ -81,6 +81,8 @@ class Pool:
     def admit(self, choice: Choice) -> list[Job]:
         """Those of the chosen who can start now. The others wait for GPUs that are being left; nobody behind takes what they
         need, as in `scheduler.room`."""
+        if not choice.starts:
+            return []
         now, later = self.free, self.free + self._leaving
         starts = []
         for job in map(self._jobs.__getitem__, choice.starts):
