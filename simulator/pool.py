@@ -29,23 +29,17 @@ class Pool:
         self._line = Line(self._gpus, policy.blocks)
         self._drifting = JobColumns()  # running jobs whose keys change all the time
         self._unsettled: list[Job] = []
+        # Updated since the last choice. Mostly there is room for all who come: then nobody needs a key.
+        self._came: dict[int, Job] = {}
+        self._moved: dict[int, Job] = {}
 
     def update(self, job: Job) -> None:
         """It waits or runs, and may have another key than before."""
         if job.state == State.WAITING:
-            self._line.wait(job.row, self._key(job))
+            self._came[job.row] = job
         elif self._policy.preempts and job.now >= job.movable_from:
-            self._compete(job)
-
-    def _compete(self, job: Job) -> None:
-        self._stop(job)
-        if self._policy.drifts(job, self._config):
-            self._drifting.add(job)
-            return
-        key = self._key(job)
-        self._line.compete(job.row, key)
-        if not self._policy.settled(key[:-1], self._config):
-            self._unsettled.append(job)
+            self._stop(job)
+            self._moved[job.row] = job
 
     def preempt(self, job: Job) -> None:
         self._stop(job)
@@ -60,20 +54,44 @@ class Pool:
             self._stop(job)
 
     def _stop(self, job: Job) -> None:
-        if not self._line.leave(job.row) and self._drifting:
+        known = self._moved.pop(job.row, None) or self._line.leave(job.row)
+        if not known and self._drifting:
             self._drifting.remove(job.row)
 
     def choose(self, now: float) -> Choice:
-        if not self._line.waits:
-            return Choice([], [])
+        came, self._came = self._came, {}
+        if not self._line.waits and sum(job.gpus for job in came.values()) <= self.free:
+            return Choice(list(came), [])
+        for job in came.values():
+            self._line.wait(job.row, self._key(job))
+        self._line_up(now)
+        self._line.drift(len(self._drifting), partial(self._keys, now))
+        patient = partial(self._patient, now) if self._policy.spares else None
+        return self._line.choose(self.free + self._leaving, patient)
+
+    def _line_up(self, now: float) -> None:
+        """Every running job that may be preempted takes its place."""
         unsettled, self._unsettled = self._unsettled, []
         for job in unsettled:
             if job.state == State.RUNNING and job.row in self._jobs:
                 job.at(now)
                 self.update(job)
-        self._line.drift(len(self._drifting), partial(self._keys, now))
-        patient = partial(self._patient, now) if self._policy.spares else None
-        return self._line.choose(self.free + self._leaving, patient)
+        moved, self._moved = self._moved, {}
+        for job in moved.values():
+            self._compete(job, now)
+
+    def _compete(self, job: Job, now: float) -> None:
+        if self._policy.drifts(job, self._config):
+            self._drifting.add(job)
+            return
+        key = self._key(job)
+        if not self._policy.settled(key[:-1], self._config):
+            if job.now < now:
+                job.at(now)
+                key = self._key(job)
+            else:
+                self._unsettled.append(job)
+        self._line.compete(job.row, key)
 
     def _patient(self, now: float, row: int) -> bool:
         return bool(self._policy.patient(self._jobs[row], now, self._config))
