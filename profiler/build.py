@@ -1,6 +1,7 @@
 """The recorder's libraries: those that were installed beside this file, else built once from their C source.
 
     libraries().net      to be preloaded; records TCP connections
+    libraries().nccl     a profiler plugin of NCCL, named to it by NCCL_PROFILER_PLUGIN
     libraries().verbs    to be found beside it, or named to NCCL; None where rdma-core's headers were missing
 
 A build lands in the user's cache, in a folder whose name carries a hash of the source and of the machine, by one
@@ -23,12 +24,13 @@ from typing import NamedTuple
 from tiresias.errors import TiresiasError
 
 SOURCE = Path(__file__).resolve().parent / "native"
-NET, VERBS = "libtiresias_net.so", "libtiresias_verbs.so"
+NET, NCCL, VERBS = "libtiresias_net.so", "libtiresias_nccl.so", "libtiresias_verbs.so"
 TIMEOUT = 300.0  # seconds; it takes two
 
 
 class Libraries(NamedTuple):
     net: Path
+    nccl: Path
     verbs: Path | None
 
 
@@ -37,7 +39,7 @@ def libraries() -> Libraries:
     folder = SOURCE if (SOURCE / NET).exists() else _cache() / _fingerprint()
     if not (folder / NET).exists():
         _build(folder)
-    return Libraries(folder / NET, folder / VERBS if (folder / VERBS).exists() else None)
+    return Libraries(folder / NET, folder / NCCL, folder / VERBS if (folder / VERBS).exists() else None)
 
 
 def _cache() -> Path:
@@ -47,7 +49,7 @@ def _cache() -> Path:
 def _fingerprint() -> str:
     """Of everything that shapes a build; rdma-core's headers may be installed later."""
     digest = hashlib.sha256(f"{platform.machine()} {platform.libc_ver()} {_has_verbs()}".encode())
-    for file in sorted([*SOURCE.glob("*.[ch]"), *SOURCE.glob("*.map"), SOURCE / "Makefile"]):
+    for file in sorted([*SOURCE.rglob("*.[ch]"), *SOURCE.glob("*.map"), SOURCE / "Makefile"]):
         digest.update(file.name.encode() + file.read_bytes())
     return digest.hexdigest()[:16]
 

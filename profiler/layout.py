@@ -39,10 +39,16 @@ RECORD = np.dtype([
 
 # Kinds of channels.
 TCP, QUEUE_PAIR, DATAGRAM, COLLECTIVE = 1, 2, 3, 4
-# Families of ends: AF_INET, AF_INET6, InfiniBand.
-INET, INET6, INFINIBAND = 2, 10, 0x4942
+# Families of ends: AF_INET, AF_INET6, InfiniBand, communicators.
+INET, INET6, INFINIBAND, COMMUNICATOR = 2, 10, 0x4942, 0x4E43
 # Operations.
 SEND, RECV, WRITE, READ, ATOMIC, POST_RECV, COMPLETION, COLLECT = 1, 2, 3, 4, 5, 6, 7, 8
+# What a COLLECTIVE channel is for, in the port of its remote end: one function of its communicator, called by all of its
+# ranks (ALL_RANKS stands in their place), or what passes between two ranks. A rank stands where queue pairs have their
+# number, a GROUP where they have their address.
+POINT_TO_POINT, ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, REDUCE, ALL_TO_ALL, OTHER = range(8)
+ALL_RANKS = 0xFFFFFFFF
+GROUP = np.dtype([("hash", "<u8"), ("ranks", "<u4"), ("nodes", "<u4")])  # ranks and nodes are 0 where not known
 # A flag of the header: more connections than channels.
 CHANNELS_FULL = 1
 # Flags of a record.

@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-enum { VERSION = 1, RECORDS_PER_RING = 1024, FAMILY_INFINIBAND = 0x4942 };
+enum { VERSION = 1, RECORDS_PER_RING = 1024, FAMILY_INFINIBAND = 0x4942, FAMILY_COMMUNICATOR = 0x4E43 };
 
 enum file_flag { FILE_CHANNELS_FULL = 1, FILE_STOPPED = 2 };
 
@@ -23,6 +23,20 @@ enum channel_kind { CHANNEL_TCP = 1, CHANNEL_QP, CHANNEL_UD, CHANNEL_COLLECTIVE 
 enum operation { OP_SEND = 1, OP_RECV, OP_WRITE, OP_READ, OP_ATOMIC, OP_POST_RECV, OP_COMPLETION, OP_COLLECTIVE };
 
 enum record_flag { FLAG_ERROR = 1, FLAG_INLINE = 2, FLAG_IMMEDIATE = 4, FLAG_MORE = 8 };
+
+/* A channel of kind CHANNEL_COLLECTIVE is one function of one communicator, as one of its ranks calls it, or what this
+ * rank sends to and receives from another. Its ends are of FAMILY_COMMUNICATOR and have in `address` a struct group.
+ *     local end:  qp is the rank that records, port is 0
+ *     remote end: port is the function and qp ALL_RANKS, or port is POINT_TO_POINT and qp the other rank
+ * Records: OP_COLLECTIVE, or OP_SEND and OP_RECV; `asked` is what the rank gives to the call (for a gather of all: its
+ * own part; for a scattered reduction: the part it gets), `done` is 0, the time is that of the call. */
+enum collective { POINT_TO_POINT, ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, REDUCE, ALL_TO_ALL, OTHER };
+#define ALL_RANKS UINT32_MAX
+
+struct group {
+    uint64_t hash;         /* the communicator's name among all ranks */
+    uint32_t ranks, nodes; /* 0: not known */
+};
 
 struct file_header {
     char magic[8]; /* "TIRENET" and a zero */

@@ -52,7 +52,7 @@ def test_source_that_does_not_compile(net, cache: Path, tmp_path: Path, monkeypa
 def test_an_installed_library_is_taken_as_it_is(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / build.NET).touch()
     monkeypatch.setattr(build, "SOURCE", tmp_path)
-    assert build.libraries() == (tmp_path / build.NET, None)
+    assert build.libraries() == (tmp_path / build.NET, tmp_path / build.NCCL, None)
 
 
 def test_it_needs_the_standard_library_only() -> None:
