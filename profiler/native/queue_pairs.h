@@ -6,14 +6,22 @@
 
 #include <infiniband/verbs.h>
 
+struct message {
+    enum operation operation;
+    unsigned flags;
+    uint64_t bytes;
+    struct ibv_ah *address; /* of a datagram, and the queue pair that it is for; else NULL */
+    uint32_t peer;
+};
+
 struct queue_pair {
-    _Atomic(struct ibv_qp *) qp;
-    _Atomic uint32_t number; /* not the queue pair's own: that one was destroyed, unseen, and another is in its place */
+    uint32_t number; /* not the queue pair's own: that one was destroyed, unseen, and another is in its place */
+    enum channel_kind kind;
     _Atomic uint64_t channel; /* generation in the upper half, index below */
     struct end local, remote;
     struct ibv_qp_ex provider; /* only its wr_* functions, as far as they were replaced */
-    enum operation operation;  /* begun by wr_*, its data not set yet */
-    unsigned flags;
+    struct message begun;      /* by wr_* */
+    unsigned wanted;           /* what of it is not set yet */
 };
 
 /* NULL where it is not known. */
@@ -22,9 +30,12 @@ struct queue_pair *queue_pair_find(struct ibv_qp *qp);
 /* Found or made; NULL where the table has no room. */
 struct queue_pair *queue_pair_get(struct ibv_qp *qp);
 
+/* Its ends are known now. It has a channel from here on, as one that is only written to posts nothing itself. */
+void queue_pair_connect(struct queue_pair *pair, const struct end *local, const struct end *remote);
+
 void queue_pair_forget(struct ibv_qp *qp);
 
-/* A record of its channel, which is opened at the first. */
-void queue_pair_record(struct queue_pair *pair, enum operation operation, unsigned flags, uint64_t bytes);
+/* A record of its channel, or of the one to that peer. They are opened at the first. */
+void queue_pair_record(struct queue_pair *pair, const struct message *message);
 
 #endif

@@ -73,6 +73,12 @@ uint32_t tiresias_open_channel(enum channel_kind kind, uint32_t number, const st
     return index;
 }
 
+void tiresias_connect_channel(uint32_t index, const struct end *local, const struct end *remote) {
+    struct channel *channel = &channels_of(session->header)[index];
+    channel->local = *local;
+    channel->remote = *remote;
+}
+
 bool tiresias_is_owner(void) {
     return session->header->pid == (uint64_t)syscall(SYS_getpid);
 }

@@ -22,6 +22,9 @@ EXPORT uint32_t tiresias_generation(void);
 EXPORT uint32_t tiresias_open_channel(enum channel_kind kind, uint32_t number, const struct end *local,
                                       const struct end *remote);
 
+/* The ends of a channel that was opened before they were known. */
+EXPORT void tiresias_connect_channel(uint32_t channel, const struct end *local, const struct end *remote);
+
 /* False in a child of vfork: it has descriptors of its own, but its memory is its parent's. Asks the kernel. Only
  * where there is a file. */
 EXPORT bool tiresias_is_owner(void);

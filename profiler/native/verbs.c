@@ -3,6 +3,7 @@
  * under libibverbs' own versions for programs that look them up with dlsym. */
 #include "verbs.h"
 
+#include "datagrams.h"
 #include "queue_pairs.h"
 
 #include <dlfcn.h>
@@ -48,28 +49,35 @@ EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp) {
     return extended;
 }
 
-static void find_local_end(struct queue_pair *pair, struct ibv_context *context, const struct ibv_ah_attr *path) {
+/* (gid, number) join the two ends of a connection, or (lid, number) where packets do not leave the subnet. */
+static struct end remote_end(const struct ibv_ah_attr *path, uint32_t number) {
+    struct end end = {.family = FAMILY_INFINIBAND, .qp = number, .lid = path->dlid};
+    if (path->is_global)
+        memcpy(end.address, &path->grh.dgid, sizeof end.address);
+    return end;
+}
+
+static struct end local_end(struct ibv_context *context, const struct ibv_ah_attr *path, uint32_t number) {
     DECLARE_REAL(query_gid, ibv_query_gid, "IBVERBS_1.1");
     int (*query_port)(struct ibv_context *, uint8_t, struct ibv_port_attr *);
     *(void **)&query_port = real("ibv_query_port", "IBVERBS_1.1");
-    union ibv_gid gid;
+    struct end end = {.family = FAMILY_INFINIBAND, .qp = number};
     struct ibv_port_attr port = {0};
-    if (query_gid && query_gid(context, path->port_num, path->is_global ? path->grh.sgid_index : 0, &gid) == 0)
-        memcpy(pair->local.address, &gid, sizeof gid);
+    union ibv_gid gid;
     if (query_port && query_port(context, path->port_num, &port) == 0)
-        pair->local.lid = port.lid;
+        end.lid = port.lid;
+    if (path->is_global && query_gid && query_gid(context, path->port_num, path->grh.sgid_index, &gid) == 0)
+        memcpy(end.address, &gid, sizeof end.address);
+    return end;
 }
 
-/* A queue pair learns here who its peer is; (gid, number) join the two ends of a connection. */
 static void connected(struct ibv_qp *qp, const struct ibv_qp_attr *attributes) {
     struct queue_pair *pair = queue_pair_get(qp);
     if (!pair)
         return;
-    pair->remote.qp = attributes->dest_qp_num;
-    pair->remote.lid = attributes->ah_attr.dlid;
-    if (attributes->ah_attr.is_global)
-        memcpy(pair->remote.address, &attributes->ah_attr.grh.dgid, sizeof pair->remote.address);
-    find_local_end(pair, qp->context, &attributes->ah_attr);
+    struct end local = local_end(qp->context, &attributes->ah_attr, qp->qp_num);
+    struct end remote = remote_end(&attributes->ah_attr, attributes->dest_qp_num);
+    queue_pair_connect(pair, &local, &remote);
 }
 
 EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attributes, int mask) {
@@ -86,4 +94,22 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp) {
     DECLARE_REAL(destroy, ibv_destroy_qp, "IBVERBS_1.1");
     queue_pair_forget(qp);
     return destroy ? destroy(qp) : ENOSYS;
+}
+
+EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *domain, struct ibv_ah_attr *path) {
+    DECLARE_REAL(create, ibv_create_ah, "IBVERBS_1.1");
+    struct ibv_ah *address = create ? create(domain, path) : NULL;
+    int kept = errno;
+    if (address && tiresias_recording()) {
+        struct end local = local_end(domain->context, path, 0), remote = remote_end(path, 0);
+        datagram_address(address, &local, &remote);
+    }
+    errno = kept;
+    return address;
+}
+
+EXPORT int ibv_destroy_ah(struct ibv_ah *address) {
+    DECLARE_REAL(destroy, ibv_destroy_ah, "IBVERBS_1.1");
+    datagram_address_forget(address);
+    return destroy ? destroy(address) : ENOSYS;
 }

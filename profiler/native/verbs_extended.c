@@ -1,13 +1,16 @@
 /* The ibv_wr_* calls: inline functions of verbs.h that call through pointers in the queue pair. One begins a request
- * (ibv_wr_rdma_write), the next gives it its data (ibv_wr_set_sge): then it is recorded. */
+ * (ibv_wr_rdma_write), the next gives it its data (ibv_wr_set_sge), and for a datagram another one, before or after, says
+ * whom it is for (ibv_wr_set_ud_addr): when nothing is wanting it is recorded. */
 #include "queue_pairs.h"
 #include "verbs.h"
+
+enum { DATA = 1, ADDRESS = 2 };
 
 /* Only queue pairs whose functions were replaced come here, and those are in the table until they are destroyed. */
 static struct queue_pair *begin(struct ibv_qp_ex *qp, enum operation operation, unsigned flags) {
     struct queue_pair *pair = queue_pair_find(&qp->qp_base);
-    pair->operation = operation;
-    pair->flags = flags;
+    pair->begun = (struct message){.operation = operation, .flags = flags};
+    pair->wanted = pair->kind == CHANNEL_UD ? DATA | ADDRESS : DATA;
     return pair;
 }
 
@@ -43,12 +46,27 @@ static void add_begun(struct ibv_qp_ex *qp, uint32_t key, uint64_t address, uint
     begin(qp, OP_ATOMIC, 0)->provider.wr_atomic_fetch_add(qp, key, address, add);
 }
 
+static void got(struct queue_pair *pair, unsigned what) {
+    bool last = pair->wanted == what;
+    pair->wanted &= ~what;
+    if (last && tiresias_recording())
+        queue_pair_record(pair, &pair->begun);
+}
+
 static struct queue_pair *given(struct ibv_qp_ex *qp, unsigned flags, uint64_t bytes) {
     struct queue_pair *pair = queue_pair_find(&qp->qp_base);
-    if (pair->operation && tiresias_recording())
-        queue_pair_record(pair, pair->operation, pair->flags | flags, bytes);
-    pair->operation = 0;
+    pair->begun.flags |= flags;
+    pair->begun.bytes = bytes;
+    got(pair, DATA);
     return pair;
+}
+
+static void address_given(struct ibv_qp_ex *qp, struct ibv_ah *address, uint32_t peer, uint32_t key) {
+    struct queue_pair *pair = queue_pair_find(&qp->qp_base);
+    pair->begun.address = address;
+    pair->begun.peer = peer;
+    got(pair, ADDRESS);
+    pair->provider.wr_set_ud_addr(qp, address, peer, key);
 }
 
 static void sge_given(struct ibv_qp_ex *qp, uint32_t key, uint64_t address, uint32_t length) {
@@ -80,10 +98,10 @@ void verbs_watch_extended(struct ibv_qp_ex *qp) {
     struct queue_pair *pair = queue_pair_get(&qp->qp_base);
     if (!pair || pair->provider.wr_set_sge)
         return;
-    pair->operation = 0;
     REPLACE(wr_send, send_begun), REPLACE(wr_send_imm, send_imm_begun), REPLACE(wr_send_inv, send_inv_begun);
     REPLACE(wr_rdma_write, write_begun), REPLACE(wr_rdma_write_imm, write_imm_begun), REPLACE(wr_rdma_read, read_begun);
     REPLACE(wr_atomic_cmp_swp, swap_begun), REPLACE(wr_atomic_fetch_add, add_begun);
     REPLACE(wr_set_inline_data, inline_given), REPLACE(wr_set_inline_data_list, inline_list_given);
+    REPLACE(wr_set_ud_addr, address_given);
     REPLACE(wr_set_sge_list, sge_list_given), REPLACE(wr_set_sge, sge_given);
 }

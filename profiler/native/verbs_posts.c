@@ -56,13 +56,24 @@ static unsigned flags_of(const struct ibv_send_wr *request) {
     return (immediate ? FLAG_IMMEDIATE : 0) | (request->send_flags & IBV_SEND_INLINE ? FLAG_INLINE : 0);
 }
 
+static struct message sent(const struct ibv_send_wr *request, enum channel_kind kind) {
+    struct message message = {.operation = operation_of(request->opcode),
+                              .flags = flags_of(request),
+                              .bytes = total(request->sg_list, request->num_sge)};
+    if (kind == CHANNEL_UD) {
+        message.address = request->wr.ud.ah;
+        message.peer = request->wr.ud.remote_qpn;
+    }
+    return message;
+}
+
 /* Those before the one that was refused, if any, were posted. */
 static void posted_sends(struct ibv_qp *qp, const struct ibv_send_wr *request, const struct ibv_send_wr *refused) {
     struct queue_pair *pair = queue_pair_get(qp);
     for (; pair && request != refused; request = request->next) {
-        enum operation operation = operation_of(request->opcode);
-        if (operation)
-            queue_pair_record(pair, operation, flags_of(request), total(request->sg_list, request->num_sge));
+        struct message message = sent(request, pair->kind);
+        if (message.operation)
+            queue_pair_record(pair, &message);
     }
 }
 
@@ -77,7 +88,7 @@ static int recv_posted(struct ibv_qp *qp, struct ibv_recv_wr *first, struct ibv_
     int failed = provider(qp->context)->recv(qp, first, bad);
     struct queue_pair *pair = tiresias_recording() ? queue_pair_get(qp) : NULL;
     for (struct ibv_recv_wr *each = first; pair && each != (failed ? *bad : NULL); each = each->next)
-        queue_pair_record(pair, OP_POST_RECV, 0, total(each->sg_list, each->num_sge));
+        queue_pair_record(pair, &(struct message){.operation = OP_POST_RECV, .bytes = total(each->sg_list, each->num_sge)});
     return failed;
 }
 

@@ -8,7 +8,7 @@ import pytest
 
 from tiresias.profiler import build, layout
 
-POSTED = "20\n"  # what reached the provider, of all that the program tried
+POSTED = "23\n"  # what reached the provider, of all that the program tried
 PROGRAMS = Path(__file__).parent / "programs"
 
 
@@ -41,17 +41,32 @@ def check(stage, rows, expected, program: Path, **environment: str) -> None:
     assert done.stderr == POSTED, "everything still reaches the provider"
     recording = stage.only()
     assert rows(recording) == expected(done.stdout)
-    assert recording.channels["kind"].tolist() == [layout.QUEUE_PAIR] * 3
-    for channel, peer in zip(recording.channels, (501, 502, 503), strict=True):
+    assert recording.channels["kind"].tolist() == [layout.QUEUE_PAIR] * 5
+    for channel, peer in zip(recording.channels, (501, 502, 503, 504, 505), strict=True):
         local, remote = channel["local"], channel["remote"]
         assert (int(local["family"]), int(local["qp"]), int(local["lid"])) == (0x4942, int(channel["number"]), 7)
         assert (int(remote["qp"]), int(remote["lid"])) == (peer, 9)
         assert (local["address"].tobytes(), remote["address"].tobytes()) == (b"\4" * 16, b"\xee" * 16)
-    assert (recording.channels["closed"] != 0).tolist() == [True, False, False]
+    assert (recording.channels["closed"] != 0).tolist() == [True, False, True, False, False]
 
 
 def test_a_linked_program(stage, linked: Path, rows, expected) -> None:
     check(stage, rows, expected, linked)
+
+
+def test_datagrams_to_several_peers(stage, compiled, fake: Path) -> None:
+    program = compiled("datagrams", str(fake / "libibverbs.so.1"), f"-Wl,-rpath,{fake}")
+    done = stage.run(program)
+    recording = stage.only()
+    found = [(record, recording.channels["remote"][record["channel"]]) for record in recording.records]
+    assert done.stdout.splitlines() == [
+        " ".join(str(int(each)) for each in (
+            record["operation"], record["flags"], record["asked"], record["done"], peer["address"].tobytes()[0], peer["qp"],
+        ))
+        for record, peer in found
+    ]  # fmt: skip
+    assert recording.channels["kind"].tolist() == [layout.DATAGRAM] * 4
+    assert len({int(number) for number in recording.channels["number"]}) == 1
 
 
 @pytest.mark.parametrize("name", ["libibverbs.so.1", "{folder}/libibverbs.so.1"])

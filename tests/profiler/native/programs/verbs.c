@@ -23,6 +23,7 @@ static void *look(const char *name, const char *version) {
 }
 #define LOOK(name, version) ((__typeof__(&name))look(#name, version))
 #define ibv_open_device LOOK(ibv_open_device, "IBVERBS_1.1")
+#define ibv_import_device LOOK(ibv_import_device, "IBVERBS_1.10")
 #define ibv_create_qp LOOK(ibv_create_qp, "IBVERBS_1.1")
 #define ibv_modify_qp LOOK(ibv_modify_qp, "IBVERBS_1.1")
 #define ibv_destroy_qp LOOK(ibv_destroy_qp, "IBVERBS_1.1")
@@ -30,13 +31,26 @@ static void *look(const char *name, const char *version) {
 #define fake_posted LOOK(fake_posted, "IBVERBS_1.10")
 #endif
 
-static struct ibv_qp *queue_pair(struct ibv_context *context, uint32_t peer) {
-    struct ibv_qp_init_attr wanted = {.qp_type = IBV_QPT_RC};
-    struct ibv_qp *qp = ibv_create_qp((struct ibv_pd *)context, &wanted);
+static void connect_to(struct ibv_qp *qp, uint32_t peer) {
     struct ibv_qp_attr attributes = {.dest_qp_num = peer, .ah_attr = {.dlid = 9, .port_num = 1, .is_global = 1}};
     attributes.ah_attr.grh.sgid_index = 3;
     memset(&attributes.ah_attr.grh.dgid, 0xee, sizeof attributes.ah_attr.grh.dgid);
     must(ibv_modify_qp(qp, &attributes, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN) == 0, "modify");
+}
+
+static void receive(struct ibv_qp *qp, struct ibv_sge *parts, int count) {
+    struct ibv_recv_wr *bad, room = {.sg_list = parts, .num_sge = count};
+    must(ibv_post_recv(qp, &room, &bad) == 0, "post_recv");
+}
+
+/* A receive is posted before the peer is known, as most programs do. */
+static struct ibv_qp *queue_pair(struct ibv_context *context, uint32_t peer) {
+    struct ibv_qp_init_attr wanted = {.qp_type = IBV_QPT_RC};
+    struct ibv_qp *qp = ibv_create_qp((struct ibv_pd *)context, &wanted);
+    struct ibv_sge part = {.length = 77};
+    receive(qp, &part, 1);
+    expect(POST_RECV, 0, 77, 0);
+    connect_to(qp, peer);
     return qp;
 }
 
@@ -56,8 +70,7 @@ static void classic(struct ibv_qp *qp) {
     requests[1].wr_id = REFUSED;
     must(ibv_post_send(qp, requests, &bad) != 0 && bad == &requests[1], "refused");
     expect(WRITE, 0, 5096, 0);
-    struct ibv_recv_wr *bad_recv, room = {.sg_list = parts, .num_sge = 2};
-    must(ibv_post_recv(qp, &room, &bad_recv) == 0, "post_recv");
+    receive(qp, parts, 2);
     expect(POST_RECV, 0, 5096, 0);
 }
 
@@ -74,12 +87,15 @@ static void extended(struct ibv_qp *qp) {
 }
 
 int main(void) {
-    struct ibv_context *one = ibv_open_device(NULL), *two = ibv_open_device(NULL);
+    struct ibv_context *one = ibv_open_device(NULL), *two = ibv_import_device(0);
     struct ibv_qp *first = queue_pair(one, 501), *second = queue_pair(two, 502);
     classic(first), extended(first);
     classic(second);
     must(ibv_destroy_qp(first) == 0, "destroy");
     struct ibv_qp *third = queue_pair(one, 503);
     extended(third);
+    connect_to(third, 504);
+    struct ibv_qp *silent = ibv_create_qp((struct ibv_pd *)two, &(struct ibv_qp_init_attr){.qp_type = IBV_QPT_RC});
+    connect_to(silent, 505);
     fprintf(stderr, "%ld\n", fake_posted());
 }
