@@ -5,6 +5,8 @@
         program.json      written by the training program (rank 0) only; the supervisor removes it before it starts the script
         stop-<restart>    made by the supervisor, or by a rank that was told to stop: "save and exit 99"; all ranks see it
         ranks/<host>-<pid>-<start ticks>   one file a rank that handles the checkpoint signal by itself
+        profile/          what was recorded of the job's trial run (profiler), trial: that this run has made one
+    <control root>/<uid>/profiles/         what was learned from such recordings, a file a kind of job (profiler/summary.py)
 
 Every file is one JSON object, at most MAX_BYTES, put there by an atomic rename. The daemon reads only files that are regular, small
 and owned by the job's user, and believes them only about that job: a lie hurts only the liar.
@@ -28,6 +30,7 @@ MAX_BYTES = 16 * 1024
 LONGEST = 1e6  # seconds that a save or a restore may claim to have taken
 EXIT_REQUEUE = 99  # a program's exit code: "checkpointed, requeue me"
 SUPERVISOR, PROGRAM, RANKS = "supervisor.json", "program.json", "ranks"
+PROFILE, TRIAL = "profile", "trial"
 
 
 class JobReport(NamedTuple):
@@ -56,6 +59,10 @@ class JobReport(NamedTuple):
 
 def job_folder(root: Path, uid: int, job_id: str) -> Path:
     return root / str(uid) / job_id
+
+
+def profiles_folder(root: Path, uid: int) -> Path:
+    return root / str(uid) / "profiles"
 
 
 def stop_file(folder: Path, restart: int) -> Path:

@@ -4,9 +4,10 @@
     libraries().nccl     a profiler plugin of NCCL, named to it by NCCL_PROFILER_PLUGIN
     libraries().verbs    to be found beside it, or named to NCCL; None where rdma-core's headers were missing
 
-A build lands in the user's cache, in a folder whose name carries a hash of the source and of the machine, by one
-rename: two builds at the same time do not disturb each other. It takes `make` and a C compiler. Standard library only:
-wrappers import this on compute nodes.
+Where TIRESIAS_PROFILE_LIBRARIES names a folder they are taken from there: a site builds them once for all its nodes, by
+`make -C profiler/native OUT=DIR`. Else a build lands in the user's cache, in a folder whose name carries a hash of the source
+and of the machine, by one rename: two builds at the same time do not disturb each other. It takes `make` and a C compiler.
+Standard library only: wrappers import this on compute nodes.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tiresias.errors import TiresiasError
 
 SOURCE = Path(__file__).resolve().parent / "native"
 NET, NCCL, VERBS = "libtiresias_net.so", "libtiresias_nccl.so", "libtiresias_verbs.so"
+PLACE = "TIRESIAS_PROFILE_LIBRARIES"
 TIMEOUT = 300.0  # seconds; it takes two
 
 
@@ -36,9 +38,17 @@ class Libraries(NamedTuple):
 
 def libraries() -> Libraries:
     """Where they are, built if need be. Raises TiresiasError where that is not possible."""
+    if place := os.environ.get(PLACE):
+        return _in(Path(place).absolute())
     folder = SOURCE if (SOURCE / NET).exists() else _cache() / _fingerprint()
     if not (folder / NET).exists():
         _build(folder)
+    return _in(folder)
+
+
+def _in(folder: Path) -> Libraries:
+    if not (folder / NET).exists():
+        raise TiresiasError(f"{folder}: holds no {NET}; build it there, or unset {PLACE}")
     return Libraries(folder / NET, folder / NCCL, folder / VERBS if (folder / VERBS).exists() else None)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -71,13 +72,26 @@ class Recording:
 
 def read(path: Path, owner: int | None = None) -> Recording:
     """Raises BadRecording if `path` is no recording, or not a plain file of the user `owner` (a uid, if given)."""
+    with _opened(path, owner) as reader:
+        return reader.recording()
+
+
+def used_bytes(path: Path, owner: int | None = None) -> int:
+    """So many bytes from the file's beginning hold all that was recorded: its rings were taken from first to last. Raises as
+    `read`."""
+    with _opened(path, owner) as reader:
+        return min(reader.rings_begin + reader.rings * reader.ring_size, reader.size, LIMIT)
+
+
+@contextmanager
+def _opened(path: Path, owner: int | None) -> Iterator[_Reader]:
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise BadRecording(f"{path}: cannot be read: {error.strerror}") from error
     try:
         _check(path, os.fstat(file), owner)
-        return _Reader(path, file).recording()
+        yield _Reader(path, file)
     except OSError as error:
         raise BadRecording(f"{path}: cannot be read: {error.strerror}") from error
     finally:
@@ -131,15 +145,25 @@ class _Reader:
         used = min(self._at_most("channels", "channel_capacity"), CHANNELS)
         return self._take(CHANNEL, used, HEADER.itemsize, "channel table")
 
+    @property
+    def rings_begin(self) -> int:
+        return HEADER.itemsize + int(self.header["channel_capacity"]) * CHANNEL.itemsize
+
+    @property
+    def ring_size(self) -> int:
+        return RING.itemsize + int(self.header["ring_records"]) * RECORD.itemsize
+
+    @property
+    def rings(self) -> int:
+        return self._at_most("rings", "ring_capacity")
+
     def _records(self) -> Records:
-        room = int(self.header["ring_records"])
-        start = HEADER.itemsize + int(self.header["channel_capacity"]) * CHANNEL.itemsize
-        size = RING.itemsize + room * RECORD.itemsize
-        rings = [self._ring(start + index * size, room) for index in self._ring_indexes()]
+        room, start = int(self.header["ring_records"]), self.rings_begin
+        rings = [self._ring(start + index * self.ring_size, room) for index in self._ring_indexes()]
         return np.concatenate([ring for ring in rings if ring is not None] or [np.empty(0, RECORD)])
 
     def _ring_indexes(self) -> Iterator[int]:
-        for index in range(self._at_most("rings", "ring_capacity")):
+        for index in range(self.rings):
             if self.left < RING.itemsize:
                 return
             yield index

@@ -82,6 +82,22 @@ class Preemption:
 
 
 @dataclass(frozen=True, slots=True)
+class Placement:
+    packlimit: float = _option(
+        0.4,
+        "the largest tensor's share of a model above which a job with parameter servers is kept on the fewest nodes",
+        "a number from 0 to 1",
+        lambda value: 0 <= value <= 1,
+    )
+    bandwidth: float = _option(
+        0.0,
+        "Gbit/s of a node's network, one way, for judging all-reduce jobs; 0: as the nodes' own adapters say",
+        "a finite number, 0 or more",
+        lambda value: math.isfinite(value) and value >= 0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     mode: str = _choice("shadow", "shadow only watches and tells; exact admits, pins and preempts", "shadow", "exact")
     partitions: tuple[str, ...] = _option(
@@ -93,6 +109,7 @@ class Config:
     paths: Paths = field(default_factory=Paths)
     policy: PolicyConfig = field(default_factory=lambda: _policy_class()())
     preemption: Preemption = field(default_factory=Preemption)
+    placement: Placement = field(default_factory=Placement)
 
     @property
     def lease_seconds(self) -> float:
@@ -111,6 +128,7 @@ _SECTIONS: dict[str, Callable[[], Any]] = {
     "paths": lambda: Paths,
     "policy": _policy_class,
     "preemption": lambda: Preemption,
+    "placement": lambda: Placement,
 }
 
 
@@ -174,7 +192,8 @@ def load(file: Path | None, overrides: Mapping[str, object], environ: Mapping[st
     values = {key: _convert(known[key], raw) for key, raw in found.items()}
     config = Config(**_section(values, ""), paths=Paths(**_section(values, "paths")),
                     policy=_policy_class()(**_section(values, "policy")),
-                    preemption=Preemption(**_section(values, "preemption")))  # fmt: skip
+                    preemption=Preemption(**_section(values, "preemption")),
+                    placement=Placement(**_section(values, "placement")))  # fmt: skip
     return Loaded(config, {key: found[key].source if key in found else DEFAULT for key in known})
 
 

@@ -28,6 +28,7 @@ from tiresias.slurm_plugin.control_socket import ControlServer, PokeSocket, poke
 from tiresias.slurm_plugin.journal import Decision, Journal
 from tiresias.slurm_plugin.ledger import Ledger
 from tiresias.slurm_plugin.observe import Observer
+from tiresias.slurm_plugin.profiles import Profiles
 from tiresias.slurm_plugin.publication import PHASES, SHOWN_DECISIONS, Publication, Publisher
 from tiresias.slurm_plugin.site import Site
 
@@ -45,6 +46,7 @@ class Controller:
         self._config, self._backend, self._journal, self._site, self._clock = config, backend, journal, site, clock
         self._ledger = Ledger(journal, config.partitions)
         self._observer = Observer(config, self._ledger)
+        self._profiles = Profiles(config.paths.control)
         self._policy = POLICIES[config.policy.name]
         self._actor = Actor(backend, journal, self._ledger, config.preemption, self._observer.reports.fresh)
         self._started, self._cycles, self.seconds = clock(), 0, 0.0
@@ -186,6 +188,7 @@ class Controller:
                 steps={job_id: report.step for job_id, report in reports.items()},
                 decisions=tuple(reversed(self._decisions)),
                 config=self._config,
+                profiles=self._profiles.look(managed, slurm.time),
             )
         )
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tiresias.errors import TiresiasError
+from tiresias.profiler.summary import Summary
 from tiresias.scheduler.decide import reason
 from tiresias.scheduler.model import Plan, Snapshot, State
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
@@ -48,6 +49,7 @@ class Publication:
     steps: Mapping[str, int]
     decisions: tuple[Decision, ...]
     config: Config
+    profiles: Mapping[str, Summary] = field(default_factory=dict)  # what is known of jobs' traffic
 
 
 class Publisher:
@@ -159,7 +161,15 @@ def _job(
         "nodes": [[share.node, share.gpus] for share in job.shares], "restarts": job.restarts,
         "preemptions": known.preemptions if known else 0, "preemptable": movable, "step": newest.steps.get(job.id, -1),
         "phase": newest.phases.get(job.id, ""), "preemption_cost": None if cost != cost else round(cost, 3),
-        "why": f"{why}; {unmovable}" if unmovable else why,
+        "why": f"{why}; {unmovable}" if unmovable else why, "profile": _profile(newest.profiles.get(job.id)),
+    }  # fmt: skip
+
+
+def _profile(summary: Summary | None) -> dict[str, Any] | None:
+    return summary and {
+        "decision": summary.decision, "reasons": list(summary.reasons), "architecture": summary.architecture,
+        "skew": summary.skew, "intensity": summary.intensity, "model_bytes": summary.model,
+        "largest_bytes": summary.largest, "iteration": summary.iteration, "job": summary.job, "made": summary.made,
     }  # fmt: skip
 
 

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 CONFIGURATION = Path("/etc/tiresias/tiresias.toml")
-_FROM_FILE = {  # variable -> (table, key) of the configuration
-    "TIRESIAS_CONTROL_ROOT": ("paths", "control"),
-    "TIRESIAS_CHECKPOINT_ROOT": ("paths", "checkpoints"),
-    "TIRESIAS_SIGNAL": ("preemption", "signal"),
+_FROM_FILE: dict[str, tuple[str, str, type]] = {  # variable -> (table, key, kind) of the configuration
+    "TIRESIAS_CONTROL_ROOT": ("paths", "control", str),
+    "TIRESIAS_CHECKPOINT_ROOT": ("paths", "checkpoints", str),
+    "TIRESIAS_SIGNAL": ("preemption", "signal", str),
+    "TIRESIAS_PLACEMENT_BANDWIDTH": ("placement", "bandwidth", float),
+    "TIRESIAS_PLACEMENT_PACKLIMIT": ("placement", "packlimit", float),
 }
-_ENVIRONMENT_ONLY = ("TIRESIAS_PARK_TIMEOUT",)
+_ENVIRONMENT_ONLY = ("TIRESIAS_PARK_TIMEOUT", "TIRESIAS_PROFILE", "TIRESIAS_PROFILE_LIBRARIES")
 
 
 def of_job(env: Mapping[str, str], configuration: Path = CONFIGURATION) -> dict[str, str]:
@@ -22,11 +24,11 @@ def of_job(env: Mapping[str, str], configuration: Path = CONFIGURATION) -> dict[
     home = Path(env.get("HOME") or "~").expanduser() / ".tiresias"
     settings = {"TIRESIAS_CONTROL_ROOT": str(home / "control"), "TIRESIAS_CHECKPOINT_ROOT": str(home / "checkpoints")}
     document = _read(configuration)
-    for name, (table, key) in _FROM_FILE.items():
+    for name, (table, key, kind) in _FROM_FILE.items():
         section = document.get(table)
         value = section.get(key) if isinstance(section, dict) else None
-        if isinstance(value, str) and value:
-            settings[name] = value
+        if isinstance(value, kind) and value:
+            settings[name] = str(value)
     given = {name: env[name] for name in (*_FROM_FILE, *_ENVIRONMENT_ONLY) if env.get(name)}
     return settings | given
 

@@ -109,7 +109,7 @@ class Supervisor:
         self._reached = control.integer(control.read(folder / control.PROGRAM, os.getuid()).get("at"))
         with suppress(OSError):
             for path in (*folder.iterdir(), *(folder / control.RANKS).iterdir()):
-                if path.name not in (control.SUPERVISOR, control.RANKS):
+                if path.name not in (control.SUPERVISOR, control.RANKS, control.PROFILE):
                     remove_flat(path)
 
     def _attend(self) -> int:

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import tiresias
 from tiresias.checkpoint.notes import say
+from tiresias.profiler.summary import script_hash
 from tiresias.wrappers import batch_script, sbatch_options, settings
 from tiresias.wrappers.sbatch_options import NotUnderstood
 
@@ -30,12 +31,14 @@ LIBRARY = Path(tiresias.__file__).absolute().parent.parent
 
 
 class Submission(NamedTuple):
-    """words: sbatch's options; name: the file's, which sbatch takes as the job's name; arguments: the script's."""
+    """words: sbatch's options; name: the file's, which sbatch takes as the job's name; arguments: the script's; kind: the hash of
+    the user's script."""
 
     words: list[str]
     name: str
     script: bytes
     arguments: list[str]
+    kind: str = ""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -83,9 +86,10 @@ def _from_stdin(options: list[str]) -> Submission:
 def _submission(
     options: list[str], name: str, script: bytes, arguments: list[str], own_options: bool = True
 ) -> Submission:
-    job = settings.of_job(os.environ)
+    kind = script_hash(script)
+    job = settings.of_job(os.environ) | {"TIRESIAS_SCRIPT": kind}
     text = batch_script.compose(script, sys.executable, str(LIBRARY), job, own_options)
-    return Submission(options, name, text, arguments)
+    return Submission(options, name, text, arguments, kind)
 
 
 def _find(script: str) -> Path:
@@ -98,9 +102,13 @@ def _find(script: str) -> Path:
 
 
 def submit(submission: Submission) -> int:
-    """Run sbatch on a private copy under the right name; its exit code."""
+    """Run sbatch on a private copy under the right name; its exit code.
+
+    Slurm keeps the path of the copy with the job (scontrol's Command), so that the controller knows the hash of a script that
+    waits: which of the user's profiles is the job's.
+    """
     try:
-        with tempfile.TemporaryDirectory(prefix="tsbatch-") as folder:
+        with tempfile.TemporaryDirectory(prefix=f"tsbatch-{submission.kind}-") as folder:
             path = Path(folder, submission.name)
             path.write_bytes(submission.script)
             return _relay(["sbatch", *submission.words, str(path), *submission.arguments])

@@ -6,6 +6,8 @@ It is srun, exec'd: options, output and exit code are srun's. Only where the env
 SLURM_EXPORT_ENV from `sbatch --export=NONE`) are the variables added to the list. An allocation that srun makes itself cannot be
 requeued by Slurm, so it is never preempted; one line on standard error says so.
 
+The first tsrun of a job of whose kind there is no profile yet has the tasks' traffic recorded for a while (trial/begin.py).
+
 A task that dies ends its step, as with srun --kill-on-bad-exit (whose own word wins, and SLURM_KILL_BAD_EXIT): where one rank ran
 out of memory the others would wait for it until the time limit.
 """
@@ -17,7 +19,9 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from tiresias.checkpoint.notes import say
+from tiresias.wrappers.trial import begin
 
+NOTHING: Mapping[str, str] = {}
 VARIABLES = ("TIRESIAS_CONTROL", "TIRESIAS_CHECKPOINT_DIR", "TIRESIAS_RESTART", "TIRESIAS_SIGNAL", "TIRESIAS_RUN_ID")
 
 
@@ -27,26 +31,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "SLURM_JOB_ID" not in env:
         say("srun outside of a job: Slurm cannot requeue it, so it will not be preempted (tsbatch jobs can be)")
     try:
-        os.execvpe("srun", ["srun", *with_export(words, env)], {"SLURM_KILL_BAD_EXIT": "1"} | with_export_env(env))
+        recorded = begin.begin(env)
+        os.execvpe(
+            "srun",
+            ["srun", *with_export(words, env, recorded)],
+            {"SLURM_KILL_BAD_EXIT": "1"} | with_export_env(env, recorded),
+        )
     except OSError:
         say("srun is not in PATH: load your site's Slurm module")
         return 127
 
 
-def with_export_env(env: Mapping[str, str]) -> dict[str, str]:
-    """SLURM_EXPORT_ENV with our variables; NONE becomes the list of them alone."""
-    exported = env.get("SLURM_EXPORT_ENV")
-    return dict(env) if exported is None else {**env, "SLURM_EXPORT_ENV": _extended(exported, env)}
+def with_export_env(env: Mapping[str, str], added: Mapping[str, str] = NOTHING) -> dict[str, str]:
+    """SLURM_EXPORT_ENV with our variables; NONE becomes the list of them alone. `added`: for the tasks, but not for srun."""
+    exported = env.get("SLURM_EXPORT_ENV") or ("ALL" if added else None)
+    return dict(env) if exported is None else {**env, "SLURM_EXPORT_ENV": _extended(exported, env, added)}
 
 
-def with_export(words: Sequence[str], env: Mapping[str, str]) -> list[str]:
+def with_export(words: Sequence[str], env: Mapping[str, str], added: Mapping[str, str] = NOTHING) -> list[str]:
     """The words with our variables added to --export, where it stands before the first word that is no option."""
     result = list(words)
     for position, word in enumerate(words):
         if word == "--export" and position + 1 < len(words):
-            result[position + 1] = _extended(words[position + 1], env)
+            result[position + 1] = _extended(words[position + 1], env, added)
         elif word.startswith("--export="):
-            result[position] = f"--export={_extended(word.partition('=')[2], env)}"
+            result[position] = f"--export={_extended(word.partition('=')[2], env, added)}"
         elif not word.startswith("-") and not (position and _may_take_next(words[position - 1])):
             break
     return result
@@ -57,10 +66,11 @@ def _may_take_next(word: str) -> bool:
     return word.startswith("-") and (len(word) == 2 or (word.startswith("--") and "=" not in word))
 
 
-def _extended(names: str, env: Mapping[str, str]) -> str:
-    ours = [name for name in VARIABLES if name in env]
+def _extended(names: str, env: Mapping[str, str], added: Mapping[str, str]) -> str:
     listed = [] if names in ("NONE", "NIL") else names.split(",")
-    return names if "ALL" in listed or not ours else ",".join([*listed, *ours])
+    ours = [] if "ALL" in listed else [name for name in VARIABLES if name in env]
+    ours += [f"{name}={value}" for name, value in added.items()]
+    return ",".join([*listed, *ours]) if ours else names
 
 
 if __name__ == "__main__":

@@ -129,6 +129,7 @@ static bool make(void) {
     memset(&header, 0, sizeof header);
     describe_process(&header);
     describe_file(&header);
+    system_folder(folder); /* on this node it may not be there yet */
     session->header = new_file(&header);
     if (!session->header)
         return false;

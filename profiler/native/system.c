@@ -25,6 +25,10 @@ bool system_exists(const char *path) {
     return syscall(SYS_faccessat, AT_FDCWD, path, F_OK) == 0;
 }
 
+void system_folder(const char *path) {
+    syscall(SYS_mkdirat, AT_FDCWD, path, 0700);
+}
+
 static bool write_zeros(long fd, size_t at, size_t size) {
     static const char zeros[STEP];
     return syscall(SYS_pwrite64, fd, zeros, size, at) == (long)size;

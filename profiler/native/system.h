@@ -12,6 +12,9 @@ void system_read(const char *path, char *buffer, size_t size);
 
 bool system_exists(const char *path);
 
+/* Made for this user alone, where it is not there. */
+void system_folder(const char *path);
+
 /* A new file of that size, its blocks reserved, mapped; NULL, and no file, where that is not to be had.
  * *taken says that the name was. */
 void *system_new_file(const char *path, size_t size, bool *taken);

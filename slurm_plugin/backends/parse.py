@@ -17,6 +17,8 @@ _GPU = re.compile(
     r"(?:gres[:/])?gpu(?:[:/](?P<type>(?!\d+(?:$|[(]))[^:=(]+))?(?:[:=](?P<count>\d+))?(?:\((?P<extra>.*)\))?"
 )
 
+_SUBMITTED = re.compile(r"/tsbatch-([0-9a-f]{16})-")
+
 
 def number(value: Any) -> int:
     """An integer from JSON: plain (Slurm 22.05) or {"set", "infinite", "number"}; 0 when unset, null or infinite."""
@@ -87,6 +89,12 @@ def _padded(ranges: str) -> Iterator[str]:
             yield from (f"{value:0{len(first)}}" for value in range(int(first), int(last or first) + 1))
         else:
             yield one
+
+
+def script(command: str) -> str:
+    """The hash of the user's script in the path that tsbatch submits from (wrappers/tsbatch.py)."""
+    found = _SUBMITTED.search(command)
+    return found[1] if found else ""
 
 
 def exit_code(status: Any) -> int:

@@ -80,6 +80,7 @@ class SlurmJob:
     reservation: str
     dependency: str
     exit_code: int  # as a shell would see it; -1 while there is none
+    script: str = ""  # hash of the user's script, of a job that tsbatch submitted
 
     @property
     def held_by_admin(self) -> bool:

@@ -24,7 +24,7 @@ FIELDS = (
     "user_id", "account", "partition", "job_state", "state_reason", "priority", "restart_cnt", "submit_time", "eligible_time",
     "start_time", "end_time", "time_limit", "node_count", "max_nodes", "cpus", "tasks", "sockets_per_node", "tres_per_node",
     "tres_per_task", "memory_per_node", "memory_per_cpu", "features", "required_nodes", "excluded_nodes",
-    "nodes", "requeue", "batch_flag", "resv_name", "dependency", "exit_code",
+    "nodes", "requeue", "batch_flag", "resv_name", "dependency", "exit_code", "command",
 )  # fmt: skip
 
 
@@ -41,13 +41,13 @@ def signature(job: Any) -> tuple[Any, ...]:
 def row(job: Any) -> list[Any]:
     return [
         job.id, job.array_id, array_task(job), job.array_tasks_waiting, job.heterogeneous_id, job.heterogeneous_offset or 0,
-        job_name(job), user_name(job.user_id), job.user_id, job.account, job.partition, [job.state], job.state_reason,
+        text(job, "name") or "", user_name(job.user_id), job.user_id, job.account, job.partition, [job.state], job.state_reason,
         job.priority, job.requeue_count, job.submit_time, job.eligible_time, *times(job), job.time_limit,
         job.num_nodes, job.max_nodes, job.cpus, job.ntasks, job.sockets_per_node, gres(job.gres_per_node),
         tres(job.tres_per_task), job.memory_per_node, job.memory_per_cpu,
         ",".join(job.constraints), job.required_nodes, job.excluded_nodes, job.allocated_nodes, job.is_requeueable,
         job.is_batch_job, job.reservation, bool(job.dependencies),
-        (job.exit_code or 0) << 8 | (job.exit_code_signal or 0),
+        (job.exit_code or 0) << 8 | (job.exit_code_signal or 0), text(job, "command"),
     ]  # fmt: skip
 
 
@@ -62,9 +62,11 @@ def array_task(job: Any) -> int | None:
     return 0 if number is None and job.array_id and not job.array_tasks_waiting else number
 
 
-def job_name(job: Any) -> str:
+def text(job: Any, field: str) -> str | None:
+    """What the user wrote."""
     try:
-        return str(job.name)
+        found = getattr(job, field)
+        return None if found is None else str(found)
     except UnicodeDecodeError:  # any bytes make a job's name, and one job must not spoil the listing
         return "\N{REPLACEMENT CHARACTER}"
 

@@ -83,6 +83,7 @@ def _job(record: Record, now: float) -> SlurmJob:
         reservation=record.get("resv_name") or "",
         dependency=record.get("dependency") or "",
         exit_code=parse.exit_code(record.get("exit_code")) if ended else -1,
+        script=parse.script(record.get("command") or ""),
     )
 
 

@@ -10,18 +10,15 @@ examples:
 from __future__ import annotations
 
 import argparse
-import re
 import time
 from typing import cast
 
 from tiresias.errors import UsageError
-from tiresias.slurm_plugin.commands.terminal import add_socket_option, console, print_json, socket_path
+from tiresias.slurm_plugin.commands.terminal import JOB_ID, add_socket_option, console, print_json, socket_path
 from tiresias.slurm_plugin.control_socket import ask
 from tiresias.slurm_plugin.views.explain import render_explanation
 from tiresias.slurm_plugin.views.published import Explanation
 from tiresias.slurm_plugin.views.text import printable
-
-_JOB_ID = re.compile(r"[0-9]{1,10}([_+][0-9]{1,10})?")  # squeue(1), JOBID
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if not _JOB_ID.fullmatch(args.job):
+    if not JOB_ID.fullmatch(args.job):
         raise UsageError(
             f"{printable(repr(args.job), 40)} is no job id: give it as squeue prints it, such as 123 or 123_4"
         )

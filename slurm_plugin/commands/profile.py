@@ -1,6 +1,7 @@
 """Say what a job's processes sent, and where the job may therefore sit.
 
-Reads the .net files that the interposer left, one a process; name those of all processes of one job, or their folder.
+Of a job that tsrun recorded give its JOBID, as squeue prints it. Else name the .net files that the recorder left, one a process,
+of all processes of one job, or their folder.
 The verdict is consolidate (the fewest nodes), spread (wherever GPUs are free) or unknown, with its reasons. Jobs with
 parameter servers are judged by their skew, the largest tensor's share of the model; all-reduce jobs by how long they
 communicate, for which --bandwidth is needed.
@@ -8,6 +9,7 @@ communicate, for which --bandwidth is needed.
 Not seen: shared memory, GPU-initiated and direct verbs, io_uring. So record a run on two nodes at least.
 
 examples:
+  tiresias profile 4711
   tiresias profile /tmp/recordings
   tiresias profile gpu01.4711.*.net gpu02.998.*.net --bandwidth 100
   tiresias profile /tmp/recordings --json
@@ -18,24 +20,30 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
 
+from tiresias.checkpoint import control
 from tiresias.errors import UsageError
 from tiresias.profiler import plots
 from tiresias.profiler.analysis import analyze
 from tiresias.profiler.recording import Recording, read
 from tiresias.profiler.report import as_json, report
 from tiresias.profiler.verdict import PACKLIMIT
+from tiresias.slurm_plugin.commands.terminal import JOB_ID
+from tiresias.slurm_plugin.config import load_option
 
 FILES = 4096  # of one job, at most
 GIGABIT = 1e9 / 8
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a .net file, or a folder of them")
+    parser.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE|JOBID", help="a .net file, a folder of them, or a job"
+    )
     parser.add_argument(
         "--packlimit",
         type=_share,
@@ -71,6 +79,8 @@ def _recordings(named: list[Path]) -> list[Recording]:
 
 
 def _files(path: Path) -> Iterator[Path]:
+    if JOB_ID.fullmatch(str(path)) and not path.exists():
+        path = _of_job(str(path))
     if not path.is_dir():
         yield path
         return
@@ -78,6 +88,24 @@ def _files(path: Path) -> Iterator[Path]:
     if not found:
         raise UsageError(f"{path}: holds no .net file; name the folder that the job recorded into")
     yield from found
+
+
+def _of_job(job: str) -> Path:
+    """Where tsrun brought what was recorded: in the job's control folder, that of one's own job first."""
+    roots = _control_roots()
+    found = [path for root in roots for path in root.glob(f"*/{job}/{control.PROFILE}")]
+    if not found:
+        raise UsageError(
+            f"job {job} left no recording below {' or '.join(map(str, roots))}: tsrun records the first job of a name, script "
+            "and number of GPUs; say TIRESIAS_CONTROL_ROOT if it is elsewhere"
+        )
+    return min(found, key=lambda path: path.parent.parent.name != str(os.getuid()))
+
+
+def _control_roots() -> list[Path]:
+    if named := os.environ.get("TIRESIAS_CONTROL_ROOT"):
+        return [Path(named)]
+    return [Path(load_option("paths.control", None)), Path.home() / ".tiresias" / "control"]
 
 
 def _positive(text: str) -> float:

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from rich.console import Console
 
 from tiresias.slurm_plugin.config import load_option
 
+JOB_ID = re.compile(r"[0-9]{1,10}([_+][0-9]{1,10})?")  # squeue(1), JOBID
 _PIPE_LINES = 60  # into a file or a pipe there is no height; enough for a page, whatever the number of jobs
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tiresias.slurm_plugin.views.columns import FAINT, HEADING, Column, fitted, heading, line, words
 from tiresias.slurm_plugin.views.jobs import STATE_STYLES, state_word
-from tiresias.slurm_plugin.views.published import Explanation, PublishedJob, PublishedRun
+from tiresias.slurm_plugin.views.published import Explanation, PublishedJob, PublishedProfile, PublishedRun
 from tiresias.slurm_plugin.views.summary import decision_list
 from tiresias.slurm_plugin.views.text import clock, duration, place, printable, service
 
@@ -75,7 +75,15 @@ def _facts(job: PublishedJob, now: float) -> list[tuple[str, str]]:
         facts.append(
             ("a preemption", f"costs {cost:.1f} s on its GPUs, as measured: to save and leave, and to start again")
         )
+    if profile := job.get("profile"):
+        facts.append(("traffic", _traffic(profile)))
     return facts
+
+
+def _traffic(profile: PublishedProfile) -> str:
+    """What the trial run of such a job told."""
+    why = profile["reasons"][0] if profile.get("reasons") else profile.get("architecture", "")
+    return f"{profile.get('decision', '')}: {why} (job {profile.get('job', '')} was recorded)"
 
 
 def _fact(name: str, value: str, width: int) -> Text:

@@ -34,6 +34,21 @@ class PublishedQueue(TypedDict):
     gpus_waiting: int
 
 
+class PublishedProfile(TypedDict, total=False):
+    """As in profiler/summary.py; `job`: that was recorded."""
+
+    decision: str
+    reasons: list[str]
+    architecture: str
+    skew: float | None
+    intensity: float | None
+    model_bytes: float
+    largest_bytes: float
+    iteration: float
+    job: str
+    made: float
+
+
 class PublishedJob(TypedDict, total=False):
     id: str
     name: str
@@ -56,6 +71,7 @@ class PublishedJob(TypedDict, total=False):
     phase: str
     preemption_cost: float | None
     why: str
+    profile: PublishedProfile | None
 
 
 class PublishedNode(TypedDict, total=False):

@@ -22,7 +22,7 @@ COMMANDS = {
     "check-config": ("tiresias.slurm_plugin.commands.check_config", "read a configuration and name its mistakes"),
     "sandbox": ("tiresias.sandbox.commands", "a private Slurm cluster on this machine"),
     "simulate": ("tiresias.simulator.commands.simulate", "replay a trace through the scheduling core"),
-    "profile": ("tiresias.profiler.command", "what a job sent, and where it may therefore sit"),
+    "profile": ("tiresias.slurm_plugin.commands.profile", "what a job sent, and where it may therefore sit"),
     "workload": ("tiresias.simulator.commands.workload", "generate a workload for simulate and replay"),
     "rehearse": (
         "tiresias.sandbox.rehearse.command",

@@ -10,7 +10,7 @@ from recording import Network
 from tensors import tensors
 
 from tiresias.errors import TiresiasError, UsageError
-from tiresias.profiler import command
+from tiresias.slurm_plugin.commands import profile as command
 
 
 def profile(*arguments: object) -> int:
@@ -138,3 +138,17 @@ def test_impossible_options(vgg, options):
     with pytest.raises(SystemExit) as left:
         profile(vgg, *options)
     assert left.value.code == 2
+
+
+def test_a_job_is_named_by_its_id(vgg, tmp_path, monkeypatch, capsys):
+    root = tmp_path / "control"
+    (root / "1000" / "4711_3").mkdir(parents=True)
+    recorded = root / "1000" / "4711_3" / "profile"
+    recorded.mkdir()
+    for file in vgg.glob("*.net"):
+        file.rename(recorded / file.name)
+    monkeypatch.setenv("TIRESIAS_CONTROL_ROOT", str(root))
+    assert profile("4711_3") == 0
+    assert "consolidate" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="job 4712 left no recording below"):
+        profile("4712")

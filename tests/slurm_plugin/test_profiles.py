@@ -1,0 +1,94 @@
+"""Which summaries the controller believes, of which jobs, and how often it looks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tiresias.checkpoint import control
+from tiresias.profiler.summary import Key, Summary, as_object
+from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.profiles import LATER, SOON, Profiles
+
+Make = Callable[..., SlurmJob]
+SCRIPT = "0123456789abcdef"
+KEY = Key("train", SCRIPT, 4)
+SPREAD, UNKNOWN = Summary("spread", ("small tensors",), skew=0.1, job="7"), Summary("unknown", trials=1)
+
+
+def write(root: Path, summary: Summary, key: Key = KEY, uid: int | None = None) -> Path:
+    folder = control.profiles_folder(root, os.getuid() if uid is None else uid)
+    folder.mkdir(parents=True, exist_ok=True)
+    control.write(folder, key.file, as_object(key, summary))
+    return folder / key.file
+
+
+@pytest.fixture
+def waiting(pending: Make) -> SlurmJob:
+    return pending(gpus=4, name="train", script=SCRIPT, uid=os.getuid())
+
+
+def test_all_jobs_of_a_kind_have_its_profile(tmp_path: Path, waiting: SlurmJob) -> None:
+    write(tmp_path, SPREAD)
+    other, bare = replace(waiting, id="3", gpus=8), replace(waiting, id="4", script="")
+    found = Profiles(tmp_path).look([waiting, replace(waiting, id="2"), other, bare], 0.0)
+    assert found == {"1": SPREAD, "2": SPREAD}
+
+
+def test_it_is_read_again_soon_until_it_is_settled_and_then_seldom(tmp_path: Path, waiting: SlurmJob) -> None:
+    profiles = Profiles(tmp_path)
+    assert profiles.look([waiting], 0.0) == {}
+    write(tmp_path, UNKNOWN)
+    assert profiles.look([waiting], SOON - 1) == {}
+    assert profiles.look([waiting], SOON) == {"1": UNKNOWN}
+    write(tmp_path, SPREAD)
+    assert profiles.look([waiting], 2 * SOON) == {"1": SPREAD}
+    write(tmp_path, UNKNOWN)
+    assert profiles.look([waiting], 2 * SOON + LATER - 1) == {"1": SPREAD}
+    assert profiles.look([waiting], 2 * SOON + LATER) == {"1": UNKNOWN}
+
+
+def test_a_kind_without_jobs_is_forgotten(tmp_path: Path, waiting: SlurmJob) -> None:
+    profiles = Profiles(tmp_path)
+    profiles.look([waiting], 0.0)
+    profiles.look([], 1.0)
+    write(tmp_path, SPREAD)
+    assert profiles.look([waiting], 2.0) == {"1": SPREAD}
+
+
+def test_what_is_not_the_users_own_small_plain_file_is_not_believed(tmp_path: Path, waiting: SlurmJob) -> None:
+    file = write(tmp_path, SPREAD)
+    os.link(file, tmp_path / "elsewhere")
+    good = file.read_bytes()
+
+    def seen() -> bool:
+        return bool(Profiles(tmp_path).look([waiting], 0.0))
+
+    def link() -> None:
+        file.symlink_to(tmp_path / "elsewhere")
+
+    assert seen()
+    for make in (
+        link, lambda: os.mkfifo(file), file.mkdir, lambda: file.write_bytes(good + b" " * control.MAX_BYTES),
+        lambda: file.write_bytes(b"[" * 10_000), lambda: file.write_bytes(good.replace(b"spread", b"first!")),
+    ):  # fmt: skip
+        file.unlink()
+        make()
+        assert not seen()
+        if file.is_dir() and not file.is_symlink():
+            file.rmdir()
+            file.touch()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root makes files of other users")
+def test_a_user_cannot_speak_for_another(tmp_path: Path, waiting: SlurmJob) -> None:
+    file = write(tmp_path, SPREAD)
+    os.chown(file, 12345, -1)
+    assert Profiles(tmp_path).look([waiting], 0.0) == {}
+    file.unlink()
+    write(tmp_path, SPREAD, uid=12345)
+    assert Profiles(tmp_path).look([waiting], 0.0) == {}

@@ -1,0 +1,132 @@
+"""Whether tsrun has a job recorded, and what the tasks' environment gets then."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tiresias.checkpoint import control
+from tiresias.profiler.summary import Summary, as_object
+from tiresias.wrappers import tsrun
+from tiresias.wrappers.trial import begin
+from tiresias.wrappers.trial.fold import fold
+
+ADDED = {"LD_PRELOAD": "/lib/net.so", "TIRESIAS_PROFILE_DIR": "/tmp/x"}
+PAIRS = "LD_PRELOAD=/lib/net.so,TIRESIAS_PROFILE_DIR=/tmp/x"
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    """Of a job that is to be recorded."""
+    folder = control.job_folder(tmp_path, os.getuid(), "7")
+    folder.mkdir(parents=True)
+    return {
+        "TIRESIAS_CONTROL": str(folder), "TIRESIAS_SCRIPT": "0123456789abcdef", "SLURM_JOB_NAME": "train",
+        "SLURM_GPUS_ON_NODE": "4", "SLURM_JOB_NUM_NODES": "2",
+    }  # fmt: skip
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[begin.Trial]:
+    """The trials that would have been watched; no process is started."""
+    trials: list[begin.Trial] = []
+    monkeypatch.setattr(begin, "_start_watcher", lambda trial, env: trials.append(trial))
+    return trials
+
+
+@pytest.mark.parametrize(
+    ("env", "gpus"),
+    [
+        ({"SLURM_GPUS": "6"}, 6), ({"SLURM_GPUS": "v100:2,a100:4"}, 6), ({"SLURM_GPUS_ON_NODE": "4"}, 4),
+        ({"SLURM_GPUS_ON_NODE": "4", "SLURM_JOB_NUM_NODES": "3"}, 12), ({}, 0), ({"SLURM_GPUS": "lots"}, 0),
+        ({"SLURM_GPUS_ON_NODE": "9" * 40}, 0),
+    ],
+)  # fmt: skip
+def test_the_gpus_of_a_job(env: dict[str, str], gpus: int) -> None:
+    assert begin.count_gpus(env) == gpus
+
+
+def test_the_first_run_of_a_kind_is_recorded_once(env: dict[str, str], watched: list[begin.Trial]) -> None:
+    found = begin.begin(env | {"LD_PRELOAD": "/opt/malloc.so /opt/other.so"})
+    [trial] = watched
+    assert (trial.key.name, trial.key.gpus) == ("train", 8)
+    assert found["LD_PRELOAD"].endswith("libtiresias_net.so:/opt/malloc.so:/opt/other.so")
+    assert found["TIRESIAS_PROFILE_DIR"] == str(trial.local) == f"/tmp/tiresias-profile-{os.getuid()}-7-0"
+    assert begin.begin(env) == {}, "another tsrun of the same run"
+    assert len(watched) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"TIRESIAS_PROFILE": "0"}, {"TIRESIAS_SCRIPT": ""}, {"TIRESIAS_SCRIPT": "../../etc"}, {"TIRESIAS_CONTROL": ""},
+        {"SLURM_GPUS_ON_NODE": "1", "SLURM_JOB_NUM_NODES": "1"}, {"LD_PRELOAD": "/a,b.so"}, {"LD_PRELOAD": "$(x)"},
+        {"TIRESIAS_PROFILE_LIBRARIES": "/nowhere"}, {"TIRESIAS_CONTROL": "/nowhere/0/7"},
+    ],
+)  # fmt: skip
+def test_others_are_not(
+    env: dict[str, str], watched: list[begin.Trial], change: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in change.items():
+        monkeypatch.setenv(name, value)
+    assert begin.begin(env | change) == {}
+    assert not watched
+
+
+@pytest.mark.parametrize(
+    ("summary", "again"),
+    [(Summary("spread"), False), (Summary("unknown", trials=2), True), (Summary("unknown", trials=3), False)],
+)
+def test_a_kind_that_is_known_is_not_recorded_again(
+    env: dict[str, str], watched: list[begin.Trial], summary: Summary, again: bool
+) -> None:
+    trial = begin.of_job(env)
+    assert trial
+    trial.profiles.mkdir()
+    control.write(trial.profiles, trial.key.file, as_object(trial.key, summary))
+    assert bool(begin.begin(env)) == again == bool(watched)
+
+
+@pytest.mark.parametrize(
+    ("words", "env", "exported", "asked"),
+    [
+        (["-n2", "prog"], {}, f"ALL,{PAIRS}", ["-n2", "prog"]),
+        (["--export=A,B", "prog"], {}, f"ALL,{PAIRS}", [f"--export=A,B,{PAIRS}", "prog"]),
+        (["--export", "NONE", "prog"], {}, f"ALL,{PAIRS}", ["--export", PAIRS, "prog"]),
+        (["prog", "--export=A"], {"SLURM_EXPORT_ENV": "NONE"}, PAIRS, ["prog", "--export=A"]),
+        (["prog"], {"SLURM_EXPORT_ENV": "ALL,X=1"}, f"ALL,X=1,{PAIRS}", ["prog"]),
+    ],
+)
+def test_the_tasks_get_it_and_srun_does_not(
+    words: list[str], env: dict[str, str], exported: str, asked: list[str]
+) -> None:
+    found = tsrun.with_export_env(env, ADDED)
+    assert found["SLURM_EXPORT_ENV"] == exported
+    assert "LD_PRELOAD" not in found
+    assert tsrun.with_export(words, env, ADDED) == asked
+
+
+def test_what_was_recorded_is_brought_and_the_recording_ends(tmp_path: Path) -> None:
+    local, target = tmp_path / "tiresias-profile-0-7-1", tmp_path / "profile"
+    for folder in (local, target):
+        folder.mkdir()
+    earlier = tmp_path / f"tiresias-profile-{os.getuid()}-7-0"
+    local = local.rename(tmp_path / f"tiresias-profile-{os.getuid()}-7-1")
+    earlier.mkdir()
+    (local / "bad.1.2.net").write_bytes(b"no recording")
+    (local / "link.1.2.net").symlink_to("/etc/passwd")
+    fold(local, target)
+    assert [path.name for path in local.iterdir()] == ["stop"]
+    assert not list(target.iterdir())
+    assert not earlier.exists(), "of an earlier run of the job"
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    target = tmp_path / "profile"
+    target.mkdir()
+    other = tmp_path / "tiresias-profile-0-7-1"
+    other.symlink_to(target)
+    fold(other, target)
+    assert not list(target.iterdir())

@@ -1,0 +1,118 @@
+"""In tsrun: whether the job is to be recorded, and how. Nothing here may cost the user anything: without any doubt, or not at all.
+
+Recorded are jobs of tsbatch on several GPUs of whose kind (name, script, GPUs) there is no profile yet, once a run.
+TIRESIAS_PROFILE=0 in the job's environment forbids it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import tiresias
+from tiresias.checkpoint import control
+from tiresias.checkpoint.notes import say
+from tiresias.errors import TiresiasError
+from tiresias.profiler.summary import SCRIPT, Key, Summary, from_object
+
+LOCAL = "/tmp/tiresias-profile-{uid}-{job}"  # on every node; the recorder makes it
+BYTES = 4 << 20  # of a process' recording: 130,000 messages
+_PLAIN = re.compile(r"[\w/.+@:-]+")  # srun's --export cannot quote
+
+
+class Trial(NamedTuple):
+    """control: the job's control folder, below the user's. local: where the programs record, on each node."""
+
+    key: Key
+    control: Path
+    local: Path
+
+    @property
+    def profiles(self) -> Path:
+        return control.profiles_folder(self.control.parent.parent, os.getuid())
+
+    def known(self) -> Summary | None:
+        return from_object(self.key, control.read(self.profiles / self.key.file, os.getuid()))
+
+
+def of_job(env: Mapping[str, str]) -> Trial | None:
+    """The job's trial, made or not; None where it is no job to be recorded."""
+    folder, script, gpus = env.get("TIRESIAS_CONTROL", ""), env.get("TIRESIAS_SCRIPT", ""), count_gpus(env)
+    if not folder.startswith("/") or not SCRIPT.fullmatch(script) or gpus < 2:
+        return None
+    path = Path(folder)
+    job = f"{path.name}-{env.get('TIRESIAS_RESTART', '0')}"
+    return Trial(Key(env.get("SLURM_JOB_NAME", ""), script, gpus), path, Path(LOCAL.format(uid=os.getuid(), job=job)))
+
+
+def count_gpus(env: Mapping[str, str]) -> int:
+    """Of the whole job, as Slurm tells its batch script; 0 where it does not."""
+    if env.get("SLURM_GPUS"):  # such as 4, or a100:2,v100:2
+        return sum(_number(part.rpartition(":")[2]) for part in env["SLURM_GPUS"].split(","))
+    return _number(env.get("SLURM_GPUS_ON_NODE", "")) * _number(env.get("SLURM_JOB_NUM_NODES", "1"))
+
+
+def begin(env: Mapping[str, str]) -> dict[str, str]:
+    """Starts the watcher; returns what the programs' environment needs to record, nothing where they are not to."""
+    trial = of_job(env)
+    if trial is None or env.get("TIRESIAS_PROFILE") == "0" or _is_needless(trial):
+        return {}
+    try:
+        variables = _variables(trial, env)
+        if not all(map(_PLAIN.fullmatch, variables.values())) or not _is_first(trial):
+            return {}
+        _start_watcher(trial, env)
+    except (TiresiasError, OSError) as error:
+        say(f"this run is not profiled: {error}")
+        return {}
+    return variables
+
+
+def _is_needless(trial: Trial) -> bool:
+    known = trial.known()
+    return known is not None and known.is_final
+
+
+def _is_first(trial: Trial) -> bool:
+    """The first tsrun of this run of the job: the supervisor removes the mark when it starts the script."""
+    with suppress(FileExistsError):
+        os.close(os.open(trial.control / control.TRIAL, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+        return True
+    return False
+
+
+def _variables(trial: Trial, env: Mapping[str, str]) -> dict[str, str]:
+    from tiresias.profiler.build import libraries  # only where it is to be
+
+    preloaded = [str(libraries().net), *filter(None, [env.get("LD_PRELOAD", "")])]
+    return {
+        "LD_PRELOAD": ":".join(preloaded).replace(" ", ":"),
+        "TIRESIAS_PROFILE_DIR": str(trial.local),
+        "TIRESIAS_PROFILE_BYTES": str(BYTES),
+    }
+
+
+def _start_watcher(trial: Trial, env: Mapping[str, str]) -> None:
+    """A child that stays one when this process becomes srun, so that it sees the end of it."""
+    subprocess.Popen(
+        [*PYTHON, "tiresias.wrappers.trial.watch", str(os.getpid())], env=dict(env),
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+
+
+def _number(text: str) -> int:
+    return int(text) if re.fullmatch("[0-9]{1,6}", text, re.ASCII) else 0
+
+
+# Of this installation, wherever the user's own PYTHONPATH leads.
+PYTHON = (
+    sys.executable, "-I", "-c",
+    "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), run_name='__main__')",
+    str(Path(tiresias.__file__).absolute().parent.parent),
+)  # fmt: skip

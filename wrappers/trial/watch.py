@@ -1,0 +1,140 @@
+"""A process beside srun, on the job's first node: looks at what was recorded there until it tells a steady story, ends the
+recording on all nodes, and writes what the whole of it tells to the user's profiles.
+
+It is niced, and looks more and more seldom. When srun ends first, or after LONGEST, what there is has to do.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from tiresias.checkpoint import control
+from tiresias.checkpoint.files import remove_flat
+from tiresias.checkpoint.notes import say
+from tiresias.errors import TiresiasError
+from tiresias.profiler.analysis import Profile, analyze
+from tiresias.profiler.link import fastest
+from tiresias.profiler.recording import BadRecording, Recording, read
+from tiresias.profiler.summary import Summary, as_object, summarize
+from tiresias.profiler.verdict import PACKLIMIT, SURE
+from tiresias.wrappers.trial.begin import PYTHON, Trial, of_job
+from tiresias.wrappers.trial.fold import fold, recordings
+
+FIRST, SELDOM, LATEST = (
+    2.0,
+    1.5,
+    30.0,
+)  # seconds to the first look; each pause is longer than the one before; the longest
+LONGEST = 900.0  # seconds of recording
+ITERATIONS = 10  # that are enough
+SAME = 0.05  # two looks that agree differ by less
+FOLD_TIMEOUT = 120.0  # seconds for all nodes
+GIGABIT = 1e9 / 8
+
+
+def watch(trial: Trial, srun: int) -> None:
+    """Returns when the recording is to end."""
+    before: Profile | None = None
+    pause, deadline = FIRST, time.monotonic() + LONGEST
+    while os.getppid() == srun and time.monotonic() < deadline:
+        time.sleep(pause)
+        pause = min(pause * SELDOM, LATEST)
+        seen = analyze(_read(recordings(trial.local)))
+        if before and agree(before, seen):
+            return
+        before = seen
+
+
+def agree(before: Profile, after: Profile) -> bool:
+    """Two looks tell the same, and enough of it."""
+    one, two = before.period, after.period
+    if one is None or two is None or min(one.confidence, two.confidence) < SURE or after.iterations < ITERATIONS:
+        return False
+    return abs(one.seconds - two.seconds) <= SAME * two.seconds and before.shape.kind == after.shape.kind
+
+
+def collect(trial: Trial, env: Mapping[str, str]) -> list[Recording]:
+    """Of all nodes. The recordings of an earlier run of the job are replaced."""
+    target = trial.control / control.PROFILE
+    remove_flat(target)
+    target.mkdir(mode=0o700)
+    nodes = env.get("SLURM_JOB_NUM_NODES", "1")
+    if nodes == "1":
+        fold(trial.local, target)
+    else:
+        _fold_everywhere(trial.local, target, nodes, env)
+    return _read(recordings(target))
+
+
+def _fold_everywhere(local: Path, target: Path, nodes: str, env: Mapping[str, str]) -> None:
+    """By a step of the job beside the one that trains. What asks for tasks, CPUs or GPUs in the environment is for that one."""
+    ours = {
+        name: value for name, value in env.items() if not name.startswith(("SLURM_", "SRUN_")) or name == "SLURM_CONF"
+    }
+    options = (
+        f"--jobid={env.get('SLURM_JOB_ID', '')}", "--overlap", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1",
+        "--gres=none", "--mem=0", "--cpu-bind=none", "--quiet", "--input=none", "--export=ALL",
+    )  # fmt: skip
+    command = ["srun", *options, *PYTHON, "tiresias.wrappers.trial.fold", str(local), str(target)]
+    try:
+        subprocess.run(
+            command, env=ours, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=FOLD_TIMEOUT, check=False
+        )
+    except subprocess.TimeoutExpired:
+        say(f"the nodes did not bring what they recorded within {FOLD_TIMEOUT:.0f} s")
+
+
+def _read(files: Iterable[Path]) -> list[Recording]:
+    found = []
+    for file in files:
+        with suppress(BadRecording):
+            found.append(read(file, os.getuid()))
+    return found
+
+
+def keep(trial: Trial, profile: Profile, now: float) -> Summary:
+    """The summary goes to the user's profiles, where the controller finds it, and the next job of this kind."""
+    known = trial.known()
+    found = summarize(profile, trial.control.name, now, known.trials + 1 if known else 1)
+    trial.profiles.mkdir(mode=0o755, exist_ok=True)
+    control.write(trial.profiles, trial.key.file, as_object(trial.key, found))
+    return found
+
+
+def main() -> int:
+    """`watch PID`: beside the srun of this number, in the environment of the job."""
+    env = os.environ
+    trial = of_job(env)
+    if trial is None:
+        return 2
+    os.nice(19)
+    try:
+        watch(trial, int(sys.argv[1]))
+        found = collect(trial, env)
+        if not found:
+            return 0  # its processes sent nothing to each other, or were gone before they did
+        speed = _positive(env.get("TIRESIAS_PLACEMENT_BANDWIDTH"))
+        limit = _positive(env.get("TIRESIAS_PLACEMENT_PACKLIMIT")) or PACKLIMIT
+        profile = analyze(found, limit, speed * GIGABIT if speed else fastest())
+        summary = keep(trial, profile, time.time())
+        say(f"profiled: {summary.decision}; {summary.reasons[0] if summary.reasons else ''}")
+    except (TiresiasError, OSError) as error:
+        say(f"this run could not be profiled: {error}")
+    return 0
+
+
+def _positive(text: str | None) -> float:
+    """0 where it is none."""
+    with suppress(ValueError):
+        return max(float(text or 0), 0.0)
+    return 0.0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
