@@ -1,19 +1,21 @@
 """From recordings to a profile: the whole way, in order. Pure.
 
-traffic -> sizes as classes -> period -> contents of an iteration -> shape -> verdict
+traffic or collectives -> sizes as classes -> period -> contents of an iteration -> shape -> verdict
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from tiresias.profiler import collectives
 from tiresias.profiler import period as periods
+from tiresias.profiler.communicators import Group
 from tiresias.profiler.contents import Contents, contents
-from tiresias.profiler.messages import Stream, Traffic, traffic
+from tiresias.profiler.messages import Stream, Traffic
 from tiresias.profiler.period import Period
 from tiresias.profiler.recording import Recording
 from tiresias.profiler.shape import Shape, shape
@@ -26,16 +28,24 @@ class Profile:
     """Bytes and seconds are those of one iteration, where nothing else is said."""
 
     traffic: Traffic
+    groups: Mapping[int, Group]  # nodes that are collectives: what they get is what ranks give to a call
     period: Period | None
     iterations: int
     streams: tuple[Contents, ...]
     shape: Shape
-    largest: float  # bytes of the largest tensor (parameter servers) or message
+    largest: float  # bytes of the largest tensor (parameter servers), collective or message
     skew: float | None  # largest tensor / model; None where tensors cannot be seen
     compute: float  # seconds
     intensity: float | None  # communication share rho; None without a bandwidth
     verdict: Verdict
     notes: tuple[str, ...]
+
+    @property
+    def share(self) -> float | None:
+        """The skew, or what it is at most: of the largest collective, which holds the largest tensor."""
+        if self.skew is None and self.groups and self.shape.model:
+            return self.largest / self.shape.model
+        return self.skew
 
     @property
     def bytes(self) -> float:
@@ -44,21 +54,23 @@ class Profile:
 
 def analyze(recordings: Sequence[Recording], packlimit: float = PACKLIMIT, bandwidth: float | None = None) -> Profile:
     """`bandwidth`: of a node's link, bytes a second."""
-    seen = traffic(recordings)
+    seen, groups, mismatches = collectives.view(recordings)
     classes = [classify(stream) for stream in seen.streams]
     rhythms = [periods.rhythm(stream, own) for stream, own in zip(seen.streams, classes, strict=True)]
     period = periods.find(seen.streams, classes, rhythms)
     each = zip(seen.streams, classes, rhythms, strict=True) if period else ()
     found = tuple(contents(stream, own, own_rhythm, period.seconds) for stream, own, own_rhythm in each if period)
-    model = shape(found)
+    model = collectives.shape(found, groups) if groups else shape(found)
     iterations = _iterations(found)
-    largest = max((each.largest for each in model.servers or found), default=0.0)
+    carrying = collectives.reducing(found, groups) or found
+    largest = max((each.largest for each in model.servers or carrying), default=0.0)
     skew = largest / model.model if model.shows_tensors else None
     compute = _compute(seen.streams, iterations)
-    intensity = _busiest(found) / bandwidth / compute if bandwidth and compute > 0 else None
+    intensity = _busiest(found, groups) / bandwidth / compute if bandwidth and compute > 0 else None
     verdict = decide(period, iterations, model, skew, intensity, packlimit)
     return Profile(
         seen,
+        groups,
         period,
         iterations,
         found,
@@ -68,7 +80,7 @@ def analyze(recordings: Sequence[Recording], packlimit: float = PACKLIMIT, bandw
         compute,
         intensity,
         verdict,
-        tuple(_notes(recordings, seen)),
+        (*_notes(recordings, seen, groups), *mismatches),
     )
 
 
@@ -89,19 +101,21 @@ def _compute(streams: Sequence[Stream], iterations: int) -> float:
     return float(np.median(silences)) if len(silences) else 0.0
 
 
-def _busiest(found: Sequence[Contents]) -> float:
-    """Bytes over the busiest link, one way, if each process has a node of its own."""
+def _busiest(found: Sequence[Contents], groups: Mapping[int, Group]) -> float:
+    """Bytes over the busiest link, one way, if each process has a node of its own. Collectives go along rings."""
     ways: dict[tuple[int, str], float] = defaultdict(float)
     for each in found:
-        ways[each.sender, "out"] += each.bytes
-        ways[each.receiver, "in"] += each.bytes
+        size = each.bytes * collectives.weight(groups, each.receiver)
+        ways[each.sender, "out"] += size
+        ways[each.sender if each.receiver in groups else each.receiver, "in"] += size
     return max(ways.values(), default=0.0)
 
 
-def _notes(recordings: Sequence[Recording], seen: Traffic) -> list[str]:
+def _notes(recordings: Sequence[Recording], seen: Traffic, groups: Mapping[int, Group]) -> list[str]:
     notes = [f"{recording.path.name}: {note}" for recording in recordings for note in recording.notes]
     notes += seen.joined.mismatches
-    strangers = len(seen.nodes) - seen.joined.recorded
+    nodes = {node for stream in seen.streams for node in (stream.sender, stream.receiver)} - set(groups)
+    strangers = [node for node in nodes if node >= seen.joined.recorded]
     if strangers:
-        notes.append(f"{strangers} ends of connections were not recorded")
+        notes.append(f"{len(strangers)} ends of connections were not recorded")
     return notes

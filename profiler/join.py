@@ -1,7 +1,9 @@
 """Brings the two ends of each connection together.
 
 A connection is known by its two addresses, which both of its processes wrote down the other way round: (address, port)
-for TCP, (gid or lid, queue pair) for verbs. Loopback addresses mean something on their own host only.
+for TCP, (gid or lid, queue pair) for verbs, (communicator, rank) for what passes between two ranks. A collective is a
+node of its own, to which each of its ranks sends what it gives to the call. Loopback addresses mean something on their
+own host only.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tiresias.profiler import layout
+from tiresias.profiler.communicators import party
 from tiresias.profiler.recording import Recording
 
 TOLERANCE = 0.01  # of a connection's bytes may be on their way when both ends are looked at
+NO_PORT = -1  # of a collective, which has all ranks at its other end
 IN_FLIGHT = 8 << 20  # bytes that socket buffers hold
 
 
@@ -27,7 +31,7 @@ class End(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        return f"{self.place}:{self.port}"
+        return f"{self.place}:{self.port}" if self.port != NO_PORT else self.place
 
 
 class Port(NamedTuple):
@@ -73,8 +77,15 @@ def join(recordings: Sequence[Recording]) -> Joined:
 def _ends(recording: Recording, channel: int) -> tuple[End, End]:
     row = recording.channels[channel]
     if row["kind"] == layout.COLLECTIVE:
-        return End(recording.name, channel), End("collective", 0)
+        return _ranks(row)
     return _end(recording, row["local"]), _end(recording, row["remote"])
+
+
+def _ranks(row: np.void) -> tuple[End, End]:
+    each = party(row)
+    communicator = f"communicator {each.hash:x}"
+    there = End(each.name, NO_PORT) if each.calls_all else End(communicator, each.peer)
+    return End(communicator, each.rank), there
 
 
 def _end(recording: Recording, row: np.void) -> End:

@@ -31,7 +31,7 @@ def as_json(profile: Profile) -> dict[str, object]:
         "iterations": profile.iterations,
         "bytes_per_iteration": profile.bytes,
         "architecture": shape.kind, "workers": shape.workers or None, "model_bytes": shape.model or None,
-        "largest_bytes": profile.largest, "skew": profile.skew,
+        "largest_bytes": profile.largest, "largest_share": profile.share, "skew": profile.skew,
         "compute_seconds": profile.compute, "intensity": profile.intensity,
         "servers": [
             {"process": profile.traffic.nodes[each.node], "bytes": each.bytes, "share": each.bytes / shape.model,
@@ -109,10 +109,16 @@ def _named_facts(profile: Profile) -> Iterator[tuple[str, str]]:
     yield "architecture", f"{shape.kind}, {among}" if shape.workers else shape.kind
     if shape.workers:
         yield "model", amount(shape.model)
-    share = f", {profile.skew:.1%} of the model" if profile.skew is not None else ""
-    yield ("largest tensor" if share else "largest message"), amount(profile.largest) + share
+    share = f", {profile.share:.1%} of the model" if profile.share is not None else ""
+    yield f"largest {_what(profile)}", amount(profile.largest) + share
     if profile.intensity is not None:
         yield "intensity", f"{profile.intensity:.2f} s on the wire a second of computing"
+
+
+def _what(profile: Profile) -> str:
+    if profile.groups:
+        return "collective"
+    return "tensor" if profile.shape.shows_tensors else "message"
 
 
 def _time(seconds: float) -> str:

@@ -1,8 +1,8 @@
 """Consolidate, spread, or unknown: where a job may sit, and why (paper, section 3.3).
 
 With parameter servers the skew decides, the largest tensor's share of the model: one huge message waits on one link
-where many small ones interleave. An all-reduce cuts tensors into even segments, so that no skew is left to see; there
-the communication intensity decides: seconds on the wire for a second of computing.
+where many small ones interleave. For an all-reduce tensors are joined and cut into even segments, so that no skew is
+left to see; there the communication intensity decides: seconds on the wire for a second of computing.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _by_skew(shape: Shape, skew: float, packlimit: float) -> Verdict:
 
 
 def _by_intensity(shape: Shape, intensity: float | None) -> Verdict:
-    hidden = f"{shape.kind} of {shape.workers}: tensors are cut into segments, no skew can be seen"
+    hidden = f"{shape.kind} of {shape.workers}: tensors are cut and joined, no skew can be seen"
     if intensity is None:
         return Verdict(UNKNOWN, (hidden, "how much of an iteration it communicates needs the bandwidth of a link"))
     above = intensity > INTENSITY_LIMIT

@@ -6,11 +6,13 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tiresias.profiler import build, layout
+from tiresias.profiler.analysis import analyze
 from tiresias.profiler.recording import Recording
 
 HASH, RANK, RANKS = 0xFEDCBA9876543210, 1, 4
@@ -62,6 +64,22 @@ def test_a_training_with_data_parallelism(play, version: int) -> None:
     assert made(recording) == [collective(layout.BROADCAST, 54214416), *500 * iteration]
     assert recording.dropped == 0
     assert (recording.channels["closed"] != 0).all(), "the communicator is no more"
+
+
+@pytest.mark.parametrize("version", [1, 6])
+def test_the_analysis_finds_the_model(stage, compiled, version: int) -> None:
+    """Of four ranks, each a process."""
+    buckets = [6_553_600, 7_000_001, 1000]
+    calls = ["once:bc:0:54214416", *(f"ar:7:{bucket}" for bucket in buckets)]
+    arguments = [(build.libraries().nccl, version, hex(HASH), rank, RANKS, 20, 30, *calls) for rank in range(RANKS)]
+    program = compiled("nccl")
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda each: stage.run(program, *each, LD_PRELOAD=""), arguments))
+    profile = analyze(stage.recordings(), bandwidth=1e9)
+    assert (profile.shape.kind, profile.shape.workers, profile.iterations) == ("collective all-reduce", RANKS, 30)
+    assert profile.shape.model == 4 * sum(buckets)
+    assert profile.share == max(buckets) / sum(buckets)
+    assert profile.intensity == pytest.approx(1.5 * 4 * sum(buckets) / 1e9 / profile.compute)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
