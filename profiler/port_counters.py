@@ -106,14 +106,16 @@ def _number(file: Path) -> int | None:
 
 
 def _moved(pairs: Iterator[tuple[Counter | None, Counter | None]]) -> int | None:
-    counted = [_difference(before, after) for before, after in pairs if before and after]
+    counted = [_difference(before, after) for before, after in pairs if before or after]
     known = [each for each in counted if each is not None]
     return sum(known) if known and len(known) == len(counted) else None
 
 
-def _difference(before: Counter, after: Counter) -> int | None:
+def _difference(before: Counter | None, after: Counter | None) -> int | None:
     """Bytes. A counter that went back went round if that is the shorter way, else it was reset; narrow ones of old
     hardware stop at their limit."""
+    if before is None or after is None:
+        return None
     if before.unit != after.unit or after.value in (NARROW - 1, WIDE - 1):
         return None
     if after.value >= before.value:
