@@ -16,6 +16,7 @@ from tiresias.profiler.sequence import Repeat
 from tiresias.profiler.sizes import Anchor, Classes, alike, anchor_of, counted_anchor
 
 MOST_OTHER = 0.5  # of a stream's bytes; more, and what looked like its iterations was chance
+FEWEST = 3  # iterations; what came twice may come twice by chance
 WINDOWS = 500  # iterations that are looked at, evenly spread
 
 
@@ -49,7 +50,7 @@ def contents(stream: Stream, classes: Classes, rhythm: Repeat | None, seconds: f
     sizes, counts = classes.size[kept], counts[kept]
     iterations = max(round(int(classes.count[anchor.size_class]) / anchor.times), 1)
     other = max(stream.bytes - iterations * float(sizes @ counts), 0.0)
-    if other > MOST_OTHER * stream.bytes:
+    if other > MOST_OTHER * stream.bytes or iterations < FEWEST:
         return _nothing(stream)
     return Contents(stream.sender, stream.receiver, sizes, counts, iterations, other)
 

@@ -57,10 +57,9 @@ def traffic(recordings: Sequence[Recording]) -> Traffic:
     """Cost: O(n log n) in the number of records."""
     joined = join(recordings)
     parts = [_of(recording, number, joined) for number, recording in enumerate(recordings)]
-    whole = _Messages(
-        np.concatenate([part.sender for part in parts]), np.concatenate([part.receiver for part in parts]),
-        np.concatenate([part.time for part in parts]), np.concatenate([part.size for part in parts]),
-    )  # fmt: skip
+    if not parts:
+        return Traffic(joined, (), 0.0)
+    whole = _Messages(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     start = float(whole.time.min()) if len(whole.time) else 0.0
     return Traffic(joined, tuple(_streams(whole, start)), start)
 

@@ -10,8 +10,10 @@ import numpy as np
 from tiresias.profiler.layout import Bools, Floats, Ints
 from tiresias.profiler.messages import Stream
 from tiresias.profiler.sizes import MULTIPLICITY, Classes, usual
+from tiresias.profiler.windows import Windows
 
 LONGEST = 20_000  # messages that are looked at
+NEARLY = 0.95
 SEEDS = 6  # classes whose returns propose a length
 
 
@@ -31,8 +33,19 @@ def repeat(stream: Stream, classes: Classes) -> Repeat | None:
         return None
     chance = float(np.square(np.bincount(symbols) / len(symbols)).sum())
     scores = {length: _score(symbols, length, chance) for length in lengths}
-    length = min(length for length, score in scores.items() if score >= 0.95 * max(scores.values()))
-    return Repeat("sequence", len(symbols) / length, _seconds(symbols, time, length), scores[length])
+    length, score = _best(scores, Windows(symbols, classes.size))
+    return Repeat("sequence", len(symbols) / length, _seconds(symbols, time, length), score)
+
+
+def _best(scores: dict[int, float], windows: Windows) -> tuple[int, float]:
+    """The shortest of those that are nearly the best; what is repeated must be composed alike too."""
+    found: dict[int, float] = {}
+    for length in sorted(scores, key=lambda length: -scores[length]):
+        if scores[length] < NEARLY * max(found.values(), default=0.0):
+            break
+        found[length] = scores[length] * windows.evenness(length)
+    length = min(length for length, score in found.items() if score >= NEARLY * max(found.values()))
+    return length, found[length]
 
 
 def _significant(classes: Classes) -> Bools:

@@ -16,6 +16,7 @@ import numpy as np
 from tiresias.profiler.contents import Contents
 
 LIGHT = (0.0, 1e-5, 1e-4, 1e-3, 1e-2)  # shares of an iteration's bytes below which streams may be something else
+ANSWER = 0.2  # of what it answers: the least; less only acknowledges
 ALIKE = 0.05  # what the workers of a server send to it differs by less
 STEPS = 50  # sizes from one power of two to the next that are told apart
 EVEN = 0.02  # processes that send the same amount differ by no more
@@ -52,13 +53,17 @@ class Shape:
 
 
 def shape(streams: Sequence[Contents]) -> Shape:
-    """Of as many streams as make a picture: light ones may only coordinate, log, or read data."""
-    for least in LIGHT:
-        edges = _heavier(streams, least)
-        for attempt, some in ((_servers, _mutual(edges)), (_ring, edges), (_tree, _mutual(edges)), (_mesh, edges)):
+    """Of as many streams as make a picture: light ones may only coordinate, log, or read data.
+
+    A mesh is what remains when leaving out light ones shows nothing else: a ring whose messages are acknowledged is even too.
+    """
+    pictures = [_heavier(streams, least) for least in LIGHT]
+    for edges in pictures:
+        for attempt, some in ((_servers, _mutual(edges)), (_ring, edges), (_tree, _mutual(edges))):
             if some and (found := attempt(some, _nodes(some))):
                 return found
-    return Shape(UNKNOWN, 0, 0.0)
+    meshes = (_mesh(edges, _nodes(edges)) for edges in pictures if edges)
+    return next((found for found in meshes if found), Shape(UNKNOWN, 0, 0.0))
 
 
 def _heavier(streams: Sequence[Contents], least: float) -> Edges:
@@ -67,8 +72,11 @@ def _heavier(streams: Sequence[Contents], least: float) -> Edges:
 
 
 def _mutual(edges: Edges) -> Edges:
-    """Those that are answered, if they are most of the traffic: servers and trees answer all."""
-    answered = {(a, b): each for (a, b), each in edges.items() if (b, a) in edges}
+    """Those that are answered in kind, if they are most of the traffic: servers and trees answer all."""
+    back = {(a, b): edges[b, a].bytes if (b, a) in edges else 0.0 for a, b in edges}
+    answered = {
+        way: each for way, each in edges.items() if min(each.bytes, back[way]) > ANSWER * max(each.bytes, back[way])
+    }
     most = sum(each.bytes for each in answered.values()) > sum(each.bytes for each in edges.values()) / 2
     return answered if most else {}
 
@@ -83,7 +91,7 @@ def _servers(edges: Edges, nodes: Sequence[int]) -> Shape | None:
     if sides is None:
         return None
     first, second = sides
-    if _is_even(edges, nodes) and not any((each.counts % 2).any() for each in edges.values()):
+    if _is_even(edges, nodes) and _is_paired(edges):
         return None  # an all-reduce of two, or of four: each segment goes to and fro
     workers, servers = (
         (first, second) if _unlike(edges, first, second) <= _unlike(edges, second, first) else (second, first)
@@ -160,6 +168,12 @@ def _mesh(edges: Edges, nodes: Sequence[int]) -> Shape | None:
 def _is_even(edges: Edges, nodes: Sequence[int]) -> bool:
     sent = [sum(each.bytes for each in edges.values() if each.sender == node) for node in nodes]
     return max(sent) - min(sent) <= EVEN * max(sent)
+
+
+def _is_paired(edges: Edges) -> bool:
+    """Whether (nearly all) messages come an even number of times."""
+    odd = sum(float(each.sizes @ (each.counts % 2)) for each in edges.values())
+    return odd <= EVEN * sum(each.bytes for each in edges.values())
 
 
 def _all_reduce(kind: str, edges: Edges, nodes: Sequence[int]) -> Shape:

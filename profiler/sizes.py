@@ -20,6 +20,10 @@ NEAR = 1.5  # spans that differ by no larger a factor are alike
 STEADY = 0.5  # the least coherence of an anchor
 SETTLED = 0.7  # of the best coherence: the least that is taken for a shorter period
 CLOSE = 0.25  # a size whose period differs by more from the job's is not of its iterations
+LEADING = 0.1  # of the heaviest size's bytes: the least for an anchor of a known period
+ENOUGH = (
+    0.3  # of the time: evaluations may take twice as long as all iterations, the gaps within an iteration do not count
+)
 TICK = 1e-9  # seconds
 UNDISTURBED = 0.4  # a quantile of the spans that surely is an iteration's own
 PROLONGED = 2.5  # spans that differ from it by a larger factor have something else in them
@@ -48,7 +52,7 @@ class Anchor:
     size_class: int
     times: int
     seconds: float
-    coherence: float  # share of the time that passes in spans like the usual one
+    coherence: float  # share of the spans that are like the usual one; less if hardly any time passes in these
 
 
 def classify(stream: Stream) -> Classes:
@@ -78,9 +82,10 @@ def anchors(stream: Stream, classes: Classes) -> list[Anchor]:
 
 
 def anchor_of(stream: Stream, classes: Classes, seconds: float) -> Anchor | None:
-    """The steadiest that returns about every `seconds`; None if nothing does."""
+    """The steadiest that returns about every `seconds`; None if nothing does. Acknowledgements follow where others lead."""
     found = []
-    for size_class in heaviest(classes, SEVERAL).tolist():
+    chosen = heaviest(classes, SEVERAL)
+    for size_class in chosen[classes.bytes[chosen] >= LEADING * classes.bytes[chosen[:1]].sum()].tolist():
         time = stream.time[classes.of == size_class]
         for times in _times(time, seconds):
             span = _span(size_class, times, time)
@@ -129,7 +134,9 @@ def _anchor(size_class: int, time: Floats) -> Anchor | None:
 def _span(size_class: int, times: int, time: Floats) -> Anchor:
     spans = time[times:] - time[:-times]
     seconds = usual(spans)
-    return Anchor(size_class, times, seconds, float(spans[alike(spans, seconds)].sum() / max(spans.sum(), TICK)))
+    similar = alike(spans, seconds)
+    in_time = float(spans[similar].sum() / max(spans.sum(), TICK))
+    return Anchor(size_class, times, seconds, min(in_time / ENOUGH, 1.0) * float(similar.mean()))
 
 
 def usual(spans: Floats) -> float:
