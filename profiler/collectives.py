@@ -53,7 +53,7 @@ def weight(nodes: Mapping[int, Group], receiver: int) -> float:
 def shape(found: Sequence[Contents], nodes: Mapping[int, Group]) -> Shape:
     """The model is what one communicator's ranks reduce in an iteration, of the communicator that reduces most. Where
     layers or tensors are split over ranks that is the part of a rank."""
-    calls = reducing(found, nodes)
+    calls = [each for each in found if _reduced(each, nodes)]
     models = {key: _model(calls, nodes, key) for key in {nodes[each.receiver].hash for each in calls}}
     if not models:
         return Shape(UNKNOWN, 0, 0.0)
@@ -63,9 +63,9 @@ def shape(found: Sequence[Contents], nodes: Mapping[int, Group]) -> Shape:
     return Shape(f"collective {NAMES[group.function]}", group.ranks, models[chosen])
 
 
-def reducing(found: Sequence[Contents], nodes: Mapping[int, Group]) -> list[Contents]:
-    """The calls that gradients go through."""
-    return [each for each in found if _reduced(each, nodes)]
+def largest(found: Sequence[Contents], nodes: Mapping[int, Group]) -> float:
+    """Bytes of the model that go through one call, at most; 0 where none reduces."""
+    return max((each.largest * nodes[each.receiver].reduces for each in found if each.receiver in nodes), default=0.0)
 
 
 def _reduced(each: Contents, nodes: Mapping[int, Group]) -> float:

@@ -127,14 +127,16 @@ def test_sharded_training(tmp_path) -> None:
     job = Job([f"gpu0{rank}" for rank in range(4)])
     layers = [40_000_000, 24_000_000, 16_000_000]
     for iteration in range(ITERATIONS):
+        job.call(iteration + 0.05, layout.BROADCAST, 90_000_000)
         for number, layer in enumerate(layers):
             job.call(iteration + 0.1 + 0.05 * number, layout.ALL_GATHER, layer // 4)
             job.call(iteration + 0.5 - 0.05 * number, layout.ALL_GATHER, layer // 4)
             job.call(iteration + 0.55 - 0.05 * number, layout.REDUCE_SCATTER, layer // 4)
     profile = job.analyze(tmp_path)
     assert (profile.shape.kind, profile.shape.workers) == ("collective reduce-scatter", 4)
-    assert profile.shape.model == sum(layers)
-    assert profile.intensity == pytest.approx(3 * 3 * sum(layers) / 4 / GIGABYTE / profile.compute)
+    assert (profile.shape.model, profile.largest, profile.share) == (sum(layers), max(layers), 0.5)
+    wire = 90_000_000 + 3 * 3 * sum(layers) / 4
+    assert profile.intensity == pytest.approx(wire / GIGABYTE / profile.compute)
 
 
 def test_pipelines_of_ranks(tmp_path) -> None:
@@ -152,6 +154,14 @@ def test_pipelines_of_ranks(tmp_path) -> None:
     between = {(each.sender, each.receiver): each.bytes for each in profile.streams if each.receiver < 4}
     assert between == dict.fromkeys(((0, 2), (2, 0), (1, 3), (3, 1)), 12000000)
     assert profile.bytes == 4 * 12_000_000 + 2 * 60_000_000 + 2 * 80_000_000
+
+
+def test_one_rank_does_not_make_the_model(tmp_path) -> None:
+    job = Job([f"gpu0{rank}" for rank in range(4)])
+    for iteration in range(ITERATIONS):
+        job.call(iteration, layout.ALL_REDUCE, 1_000_000, [0, 1, 2])
+        job.call(iteration, layout.ALL_REDUCE, 9_000_000, [3])
+    assert job.analyze(tmp_path).shape.model == 1_000_000
 
 
 def test_calls_that_reduce_nothing_are_no_training(tmp_path) -> None:
@@ -198,6 +208,16 @@ def test_ranks_of_a_host_share_one_way_out(tmp_path) -> None:
     profile = job.analyze(tmp_path)
     assert not [each for each in profile.notes if "along a ring" in each]
     assert profile.groups, "the calls are looked at"
+
+
+def test_what_stays_on_a_host_needs_no_wire(tmp_path) -> None:
+    """Layers that are split over the ranks of a host have them reduce more than gradients."""
+    job = Job(["gpu01"] * 2 + ["gpu02"] * 2, known=False)
+    for iteration in range(ITERATIONS):
+        for pair in ([0, 1], [2, 3]):
+            job.call(iteration + 0.1, layout.ALL_REDUCE, 500_000_000, pair, communicator=10 + pair[0])
+    carry(job, 1.0)
+    assert not [each for each in job.analyze(tmp_path).notes if "along a ring" in each]
 
 
 def test_nobody_compares_on_one_host_or_with_a_part(tmp_path) -> None:

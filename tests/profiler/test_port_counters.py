@@ -112,6 +112,7 @@ def test_no_hardware(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [
     "", "\n", "N/A", "-5", "1e9", "0x10", "١٢", "1 2", "9" * 21, "9" * 5000, str(2**64), "12\n13", "\0" * 8, "1_000",
+    "0" * 40 + "5",
 ])  # fmt: skip
 def test_what_is_no_number_does_not_count(root: Path, text: str) -> None:
     put(root, WORDS_OUT, 5)
