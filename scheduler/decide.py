@@ -20,11 +20,24 @@ import math
 import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.model import Action, Bools, Floats, Ints, Plan, Preemption, Row, Snapshot, Start, State
+from tiresias.scheduler.model import (
+    Action,
+    Bools,
+    Floats,
+    Ints,
+    Plan,
+    Preemption,
+    Request,
+    Row,
+    Snapshot,
+    Start,
+    State,
+    Style,
+)
 from tiresias.scheduler.placement import Placer
 from tiresias.scheduler.policies import POLICIES
 from tiresias.scheduler.policy import Policy
-from tiresias.scheduler.reasons import BLOCKED, NEVER, NO_NODES
+from tiresias.scheduler.reasons import BLOCKED, NEVER, NO_NODES, packed
 from tiresias.scheduler.reasons import reason as reason
 from tiresias.scheduler.room import Holdings, Room
 from tiresias.scheduler.seating import Seating
@@ -53,7 +66,16 @@ def next_change(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None 
     changes = policy.changes(snapshot, config)
     if policy.preempts:
         changes = np.where(_young(snapshot, config), jobs.last_start + config.min_run, changes)
-    return min(policy.turn(snapshot.time, config), float(changes.min()))
+    return min(policy.turn(snapshot.time, config), float(changes.min()), _relaxes(snapshot))
+
+
+def _relaxes(snapshot: Snapshot) -> float:
+    """When the next waiting job takes more nodes than the fewest."""
+    jobs = snapshot.jobs
+    if jobs.packed_until is None:
+        return math.inf
+    patient = (jobs.state == State.WAITING) & (jobs.packed_until > snapshot.time)
+    return float(np.min(jobs.packed_until[patient], initial=math.inf))
 
 
 def _young(snapshot: Snapshot, config: PolicyConfig) -> Bools:
@@ -77,6 +99,8 @@ class _Decision:
         self._cost = np.where(self._competes, self._holdings.gpus(), jobs.gpus)
         patient = policy.patient(jobs, snapshot.time, config)
         self._patient = np.broadcast_to(np.asarray(patient, np.bool_), (len(jobs),))
+        self._style = np.zeros(len(jobs), np.int64) if jobs.style is None else jobs.style
+        self._packed_until = np.full(len(jobs), -math.inf) if jobs.packed_until is None else jobs.packed_until
         self._why: dict[int, str] = {}
 
     def plan(self) -> Plan:
@@ -94,7 +118,13 @@ class _Decision:
         keeps[order[~selected]] = False
         later -= self._holdings.on_nodes(np.flatnonzero(keeps))
         seating = Seating(
-            self._snapshot.jobs, self._placer, self._holdings, self._rank, Room(Space(now), Space(later)), keeps
+            self._snapshot.jobs,
+            self._placer,
+            self._holdings,
+            self._rank,
+            Room(Space(now), Space(later)),
+            keeps,
+            self._wishes,
         )
         waits = self._applies[order]
         seat_all = self._seat_in_line if self._policy.blocks else self._seat_all
@@ -137,7 +167,20 @@ class _Decision:
     def _stand_aside(self, rows: list[int]) -> None:
         self._applies[rows] = False
         for row in rows:
-            self._why[row] = NO_NODES if self._possible(row) else NEVER
+            self._why[row] = self._why_aside(row)
+
+    def _why_aside(self, row: int) -> str:
+        if not self._possible(row):
+            return NEVER
+        kind, gpus = self._placer.kind(*self._wishes(row)), int(self._snapshot.jobs.gpus[row])
+        if not kind.packed:
+            return NO_NODES
+        return packed(self._placer.fewest(kind, gpus), self._packed_until[row] - self._snapshot.time)
+
+    def _wishes(self, row: int) -> tuple[Request, int, bool]:
+        """What it asks for, its style, and whether it still waits for the fewest nodes."""
+        patient = self._style[row] == Style.CONSOLIDATE and self._snapshot.time < self._packed_until[row]
+        return self._snapshot.jobs.request[row], int(self._style[row]), bool(patient)
 
     def _possible(self, row: int) -> bool:
         jobs = self._snapshot.jobs

@@ -35,6 +35,16 @@ class Action(IntEnum):
     LEAVE = 4  # a leaving job goes on leaving
 
 
+class Style(IntEnum):
+    """How a job's GPUs are put on nodes. The paper's two (section 3.3), then others to compare with."""
+
+    CONSOLIDATE = 0  # the fewest nodes
+    SPREAD = 1  # fragments
+    FIRST_FIT = 2
+    LOAD_BALANCING = 3
+    RANDOM = 4
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """What a job asks for besides its number of GPUs; the defaults ask for nothing.
@@ -89,6 +99,9 @@ class Jobs:
         None  # seconds on its GPUs that a preemption costs a job, as measured; nan: not known
     )
 
+    style: Ints | None = None  # of `Style`; None: all consolidate
+    packed_until: Floats | None = None  # a job that consolidates waits so long for as few nodes as it could ever have
+
     def __len__(self) -> int:
         return len(self.id)
 
@@ -118,6 +131,7 @@ class Nodes:
     leaf: Ints  # index of the leaf switch or rack
     gpu_type: tuple[str, ...]
     features: tuple[frozenset[str], ...]
+    above: tuple[Ints, ...] = ()  # index of the group of leaves, of the group of those, and so on
 
     def __len__(self) -> int:
         return len(self.name)

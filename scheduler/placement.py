@@ -1,17 +1,28 @@
-"""Puts one job on nodes: the fewest nodes, in one leaf where it can be, best fit; over fragments where it must be.
+"""Puts one job on nodes, in the style that suits it.
 
 `place` finds nodes whenever there are any ("not now" otherwise). `possible` asks the same of the empty cluster ("never").
-O(nodes log nodes) a job in the worst case, O(nodes) for a job that fits on one node.
+O(nodes log nodes) a job in the worst case, O(nodes of the job x log nodes) for one that fits on one node or may spread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, Ints, Nodes, Request
+from tiresias.scheduler import baselines, consolidate, spread
+from tiresias.scheduler.model import Bools, Ints, Nodes, Request, Style
 from tiresias.scheduler.space import Kind, Placement, Space
+
+_Uneven = Callable[[Request, int, Ints, Sequence[Ints]], Placement | None]
+_UNEVEN: Mapping[Style, _Uneven] = {
+    Style.CONSOLIDATE: consolidate.uneven, Style.SPREAD: spread.uneven, Style.FIRST_FIT: baselines.first_fit,
+    Style.LOAD_BALANCING: baselines.load_balancing, Style.RANDOM: baselines.random,
+}  # fmt: skip
+_ON_ONE_NODE = (
+    Style.CONSOLIDATE,
+    Style.SPREAD,
+)  # a GPU, or for the former a job, that fits on one goes where it is tightest
 
 
 class Placer:
@@ -19,31 +30,60 @@ class Placer:
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
-        self._kinds: dict[Request, Kind] = {}
-        self._possible: dict[tuple[Kind, int], bool] = {}
+        self._groups = (nodes.leaf, *nodes.above)
+        self._kinds: dict[tuple[Request, int, bool], Kind] = {}
+        self._empty: dict[tuple[Request, int], Placement | None] = {}
 
-    def kind(self, request: Request) -> Kind:
-        kind = self._kinds.get(request)
+    def kind(self, request: Request, style: int = Style.CONSOLIDATE, packed: bool = False) -> Kind:
+        """packed: on as few nodes as it could ever have, or not at all."""
+        kind = self._kinds.get((request, style, packed))
         if kind is None:
-            kind = self._kinds[request] = Kind(request, self._described(request) & self._nodes.usable)
+            allowed = self._described(request) & self._nodes.usable
+            kind = self._kinds[request, style, packed] = Kind(request, allowed, Style(style), packed)
         return kind
 
     def place(self, kind: Kind, gpus: int, space: Space) -> Placement | None:
         """Nodes in `space` for a job, or None: not now."""
-        offer = space.offer(kind)
-        if not kind.request.gpus_per_node and kind.request.min_nodes <= 1:
-            node = offer.tightest(gpus)
-            if node is not None:
+        found = self._place(kind, gpus, space)
+        if found and kind.packed and len(found) > self.fewest(kind, gpus):
+            return None
+        return found
+
+    def _place(self, kind: Kind, gpus: int, space: Space) -> Placement | None:
+        offer, request = space.offer(kind), kind.request
+        if not request.gpus_per_node and request.min_nodes <= 1 and kind.style in _ON_ONE_NODE:
+            if kind.style is Style.SPREAD and not request.max_nodes:
+                return offer.fragments(gpus)
+            if kind.style is Style.CONSOLIDATE and (node := offer.tightest(gpus)) is not None:
                 return ((node, gpus),)
-        return _several_nodes(kind.request, gpus, offer.fit, self._nodes.leaf)
+        return self._several(kind, gpus, offer.fit)
+
+    def _several(self, kind: Kind, gpus: int, fit: Ints) -> Placement | None:
+        """`fit`: GPUs that each node can give."""
+        if kind.request.gpus_per_node:
+            return _equal(kind, gpus, fit, self._groups)
+        found = _UNEVEN[kind.style](kind.request, gpus, fit, self._groups)
+        if found is None and kind.style not in _ON_ONE_NODE:
+            return consolidate.uneven(
+                kind.request, gpus, fit, self._groups
+            )  # what these find may be too few or too many nodes
+        return found
 
     def possible(self, kind: Kind, gpus: int) -> bool:
         """Whether such a job could run on the empty cluster with every node up. CPUs and memory are left out: how much of
         them other jobs hold is not known here."""
-        if (kind, gpus) not in self._possible:
-            fit = np.where(self._described(kind.request), self._nodes.gpus, 0)
-            self._possible[kind, gpus] = _several_nodes(kind.request, gpus, fit, self._nodes.leaf) is not None
-        return self._possible[kind, gpus]
+        return self._on_empty(kind.request, gpus) is not None
+
+    def fewest(self, kind: Kind, gpus: int) -> int:
+        """Nodes that it takes on the empty cluster."""
+        found = self._on_empty(kind.request, gpus)
+        return len(found) if found else len(self._nodes)
+
+    def _on_empty(self, request: Request, gpus: int) -> Placement | None:
+        if (request, gpus) not in self._empty:
+            fit = np.where(self._described(request), self._nodes.gpus, 0)
+            self._empty[request, gpus] = self._several(Kind(request, fit > 0), gpus, fit)
+        return self._empty[request, gpus]
 
     def _described(self, request: Request) -> Bools:
         """Nodes that the request names or describes, up or down; shape (nodes,)."""
@@ -64,67 +104,12 @@ def _tests(request: Request, nodes: Nodes) -> Iterator[Callable[[int], bool]]:
         yield lambda row: nodes.name[row] not in request.excluded
 
 
-def _several_nodes(request: Request, gpus: int, fit: Ints, leaf: Ints) -> Placement | None:
-    """`fit`: GPUs that each node can give."""
-    return _equal(request, gpus, fit, leaf) if request.gpus_per_node else _uneven(request, gpus, fit, leaf)
-
-
-def _equal(request: Request, gpus: int, fit: Ints, leaf: Ints) -> Placement | None:
+def _equal(kind: Kind, gpus: int, fit: Ints, groups: Sequence[Ints]) -> Placement | None:
     """The same number of GPUs on each node."""
+    request = kind.request
     count, rest = divmod(gpus, request.gpus_per_node)
-    if rest or not _count_allowed(count, request):
+    allowed = request.min_nodes <= count <= (request.max_nodes or count)
+    if rest or not allowed or np.count_nonzero(fit >= request.gpus_per_node) < count:
         return None
-    # A node gives gpus_per_node or nothing, so that "the fewest" is settled; best fit goes on by what is left of it.
-    enough = np.flatnonzero(fit >= request.gpus_per_node)
-    if len(enough) < count:
-        return None
-    here = _one_leaf(np.ones(len(enough), np.int64), leaf[enough], count, count)
-    enough = enough if here is None else enough[here]
-    tight = enough[np.argsort(fit[enough], kind="stable")[:count]]
-    return tuple((int(node), request.gpus_per_node) for node in np.sort(tight))
-
-
-def _count_allowed(count: int, request: Request) -> bool:
-    return count >= request.min_nodes and (not request.max_nodes or count <= request.max_nodes)
-
-
-def _uneven(request: Request, gpus: int, fit: Ints, leaf: Ints) -> Placement | None:
-    some = np.flatnonzero(fit > 0)
-    largest = some[np.argsort(-fit[some].astype(np.int16), kind="stable")]  # so short that numpy sorts in linear time
-    total = np.cumsum(fit[largest])
-    count = max(int(np.searchsorted(total, gpus)) + 1, request.min_nodes)
-    if count > min(len(largest), gpus) or not _count_allowed(count, request):
-        return None
-    here = _one_leaf(fit[largest], leaf[largest], count, gpus)
-    return _fill(largest if here is None else largest[here], fit, count, gpus)
-
-
-def _one_leaf(fit: Ints, leaf: Ints, count: int, gpus: int) -> Bools | None:
-    """The nodes of the leaf with the least room in which `count` nodes are enough; None: there is no such leaf.
-
-    `fit`, `leaf`: shape (candidates,), the roomiest first.
-    """
-    size = np.bincount(leaf)
-    order = np.argsort(leaf.astype(np.int16), kind="stable")
-    leaf_of = leaf[order]
-    among = np.arange(len(order)) - (np.cumsum(size) - size)[leaf_of] < count
-    best = np.bincount(leaf_of, weights=np.where(among, fit[order], 0))
-    enough = (best >= gpus) & (size >= count)
-    if not enough.any():
-        return None
-    room = np.where(enough, np.bincount(leaf, weights=fit), np.inf)
-    return np.asarray(leaf == room.argmin())
-
-
-def _fill(largest: Ints, fit: Ints, count: int, gpus: int) -> Placement:
-    """`count` of the nodes, the roomiest first; the last one is the tightest that is enough. Every node gets a GPU."""
-    parts: list[tuple[int, int]] = []
-    for after in range(count - 1, 0, -1):
-        node = int(largest[count - 1 - after])
-        share = min(int(fit[node]), gpus - after)
-        parts.append((node, share))
-        gpus -= share
-    rest = largest[count - 1 :]
-    enough = rest[fit[rest] >= gpus]  # at least the first: the roomiest `count` nodes are enough together
-    last = enough[np.lexsort((enough, fit[enough]))[0]]
-    return tuple(sorted([*parts, (int(last), gpus)]))
+    chosen = (spread if kind.style is Style.SPREAD else consolidate).equal(request, count, fit, groups)
+    return tuple((int(node), request.gpus_per_node) for node in np.sort(chosen))

@@ -13,6 +13,12 @@ NO_NODES = "waits: GPUs would be enough, but on no nodes that fit what it asks f
 BLOCKED = "waits in line: strict FIFO, and a job ahead of it does not fit"
 
 
+def packed(nodes: int, seconds: float) -> str:
+    """Of a job that could start if it took more nodes than it needs to."""
+    where = "one node" if nodes == 1 else f"{nodes} nodes"
+    return f"waits for all its GPUs on {where}, as its tensors want it; takes what there is in {seconds:.0f} s at the latest"
+
+
 def reason(plan: Plan, snapshot: Snapshot, row: int) -> str:
     """Why `plan` does to job `row` of `snapshot` what it does."""
     action, jobs = Action(plan.action[row]), snapshot.jobs

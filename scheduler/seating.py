@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, Ints, Jobs
+from tiresias.scheduler.model import Bools, Ints, Jobs, Request
 from tiresias.scheduler.placement import Placer
 from tiresias.scheduler.room import Holdings, Room
 from tiresias.scheduler.space import Kind, Placement
@@ -25,6 +26,7 @@ class Seating:
     rank: Ints
     room: Room
     keeps: Bools
+    wishes: Callable[[int], tuple[Request, int, bool]]  # request, style and whether packed, of a row
     starts: dict[int, Placement] = field(default_factory=dict)
     reserved: dict[int, Placement] = field(default_factory=dict)
     # What was tried in vain. Not tried again: room shrinks, and where a victim more makes some, nobody overtakes his like.
@@ -33,7 +35,7 @@ class Seating:
 
     def seat(self, row: int) -> bool:
         """Find nodes for a waiting job: free ones, else such as will be free. False: there are none."""
-        kind, gpus = self.placer.kind(self.jobs.request[row]), int(self.jobs.gpus[row])
+        kind, gpus = self.placer.kind(*self.wishes(row)), int(self.jobs.gpus[row])
         return self._start(row, kind, gpus) or self._reserve(row, kind, gpus)
 
     def _start(self, row: int, kind: Kind, gpus: int) -> bool:
@@ -50,7 +52,9 @@ class Seating:
     def _reserve(self, row: int, kind: Kind, gpus: int) -> bool:
         if (kind, gpus) in self._not_later:
             return False
-        placement = self.placer.place(kind, gpus, self.room.later) or self._over_others(row, kind, gpus)
+        placement = self.placer.place(kind, gpus, self.room.later)
+        if placement is None and not kind.packed:
+            placement = self._over_others(row, kind, gpus)
         if placement is None:
             self._not_later.add((kind, gpus))
             return False

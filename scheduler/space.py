@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, Floats, Ints, Request
+from tiresias.scheduler.model import Bools, Floats, Ints, Request, Style
 
 GPUS, CPUS, MEMORY = 0, 1, 2  # columns
 
@@ -23,10 +23,13 @@ _ROUNDING = 1e-9
 
 
 class Kind:
-    """A request and the nodes that it names or describes; allowed: shape (nodes,). One object a request: compared by identity."""
+    """A request, how it is to be placed, and the nodes that it names or describes; allowed: shape (nodes,). packed: on as few
+    nodes as it could ever have. One object for each such: compared by identity."""
 
-    def __init__(self, request: Request, allowed: Bools) -> None:
-        self.request, self.allowed = request, allowed
+    def __init__(
+        self, request: Request, allowed: Bools, style: Style = Style.CONSOLIDATE, packed: bool = False
+    ) -> None:
+        self.request, self.allowed, self.style, self.packed = request, allowed, style, packed
         per_gpu = amounts(request, 1)
         if request.memory_per_node:
             per_gpu[MEMORY] = 0.0
@@ -109,6 +112,24 @@ class Offer:
                 heapq.heappop(shelf)  # has changed since it was put there
             if shelf:
                 return shelf[0]
+        return None
+
+    def fragments(self, gpus: int) -> Placement | None:
+        """Nodes with the least room, ties by row, until they have so many GPUs together. O(their number x log nodes)."""
+        parts: list[tuple[int, int]] = []
+        for room in sorted(self._shelves):
+            shelf = self._shelves[room]
+            seen: list[int] = []
+            while gpus and shelf:
+                node = heapq.heappop(shelf)
+                if self.fit[node] == room and node not in seen[-1:]:
+                    seen.append(node)
+                    parts.append((node, min(room, gpus)))
+                    gpus -= parts[-1][1]
+            for node in seen:
+                heapq.heappush(shelf, node)
+            if not gpus:
+                return tuple(sorted(parts))
         return None
 
     def _count_all(self) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -7,22 +8,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiresias.scheduler.model import ANYWHERE, Request
+from tiresias.scheduler import spread
+from tiresias.scheduler.model import ANYWHERE, Request, Style
 from tiresias.scheduler.placement import Placer
-from tiresias.scheduler.space import Space
+from tiresias.scheduler.space import Kind, Space
 
 
 @pytest.fixture(scope="session")
 def placed(snapshot_of):
     """(GPUs free on each node, leaves, GPUs asked for, request) -> placement; nodes have 8 GPUs and plenty of the rest."""
 
-    def place(free, gpus, request=ANYWHERE, leaves=None, **node):
+    def place(free, gpus, request=ANYWHERE, leaves=None, style=Style.CONSOLIDATE, packed=False, above=(), **node):
         nodes = [
             snapshot_of.Node(gpus=8, leaf=leaf, **node) for leaf in (leaves if leaves is not None else [0] * len(free))
         ]
-        placer = Placer(snapshot_of([], nodes).nodes)
+        described = replace(snapshot_of([], nodes).nodes, above=tuple(np.array(level, np.int64) for level in above))
+        placer = Placer(described)
         space = np.stack((free, [node.cpus for node in nodes], [node.memory for node in nodes]), axis=1).astype(float)
-        return placer.place(placer.kind(request), gpus, Space(space))
+        return placer.place(placer.kind(request, style, packed), gpus, Space(space))
 
     return place
 
@@ -98,6 +101,110 @@ def _smallest(free, gpus, request):
             if not each and sum(nodes) >= gpus:
                 return count
     return None
+
+
+@pytest.mark.parametrize(
+    ("free", "gpus", "expected"),
+    [
+        ([8, 3, 2], 2, ((2, 2),)),
+        ([8, 3, 2], 4, ((1, 2), (2, 2))),  # fragments before a whole node
+        ([8, 8, 1, 1], 4, ((0, 2), (2, 1), (3, 1))),
+        ([8, 8], 10, ((0, 8), (1, 2))),
+        ([1, 1], 3, None),
+    ],
+)
+def test_spread_fills_fragments(placed, free, gpus, expected):
+    assert placed(np.array(free, dtype=float), gpus, style=Style.SPREAD) == expected
+
+
+def test_spread_takes_larger_fragments_where_the_smallest_would_be_too_many(placed):
+    limited = Request(max_nodes=2)
+    assert placed(np.array([1.0, 1, 2, 3, 8]), 4, limited, style=Style.SPREAD) == ((2, 2), (3, 2))
+    assert placed(np.array([4.0, 2, 8]), 4, Request(gpus_per_node=2), style=Style.SPREAD) == ((0, 2), (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("style", "expected"),
+    [
+        (Style.FIRST_FIT, ((0, 1), (1, 3))),
+        (Style.LOAD_BALANCING, ((3, 4),)),
+    ],
+)
+def test_baselines(placed, style, expected):
+    assert placed(np.array([1.0, 3, 2, 8]), 4, style=style) == expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.integers(0, 5), min_size=1, max_size=6),
+    st.integers(1, 20),
+    st.builds(
+        Request,
+        min_nodes=st.integers(0, 4),
+        max_nodes=st.integers(0, 4),
+        gpus_per_node=st.sampled_from([0, 0, 1, 2, 3]),
+    ),
+    st.sampled_from(Style),
+)
+def test_every_style_finds_nodes_whenever_there_are_any(placed, free, gpus, request, style):
+    """And never more GPUs on a node than are free there, never fewer or more nodes than are asked for."""
+    found = placed(np.array(free, dtype=float), gpus, request, style=style)
+    assert (found is not None) == (_smallest(free, gpus, request) is not None)
+    if found:
+        shares = dict(found)
+        assert sum(shares.values()) == gpus
+        assert all(0 < share <= free[node] for node, share in shares.items())
+        assert max(request.min_nodes, 1) <= len(shares) <= (request.max_nodes or len(free))
+        assert set(shares.values()) <= {request.gpus_per_node} or not request.gpus_per_node
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.integers(1, 25))
+def test_load_balancing_is_gpu_by_gpu_on_the_emptiest(placed, free, gpus):
+    left = list(free)
+    if sum(left) >= gpus:
+        for _ in range(gpus):
+            left[left.index(max(left))] -= 1
+        found = dict(placed(np.array(free, dtype=float), gpus, style=Style.LOAD_BALANCING))
+        assert sorted(room - found.get(node, 0) for node, room in enumerate(free)) == sorted(left)
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.integers(1, 25))
+def test_the_way_by_shelves_and_the_way_by_sorting_agree(free, gpus):
+    """What a space remembers of its fragments, and `spread` on all nodes."""
+    fit = np.array(free, np.int64)
+    kind = Kind(ANYWHERE, np.ones(len(free), bool), Style.SPREAD)
+    space = Space(np.stack((fit, fit, fit), axis=1).astype(float))
+    assert space.offer(kind).fragments(gpus) == spread.uneven(ANYWHERE, gpus, fit, ())
+    assert space.offer(kind).fragments(gpus) == spread.uneven(ANYWHERE, gpus, fit, ()), "a second time"
+
+
+@pytest.mark.parametrize(
+    ("free", "gpus", "packed", "expected"),
+    [
+        ([8, 4, 4], 8, True, ((0, 8),)),
+        ([4, 4, 0], 8, True, None),  # one node could have them all
+        ([4, 4, 0], 8, False, ((0, 4), (1, 4))),
+        ([8, 4, 4], 16, True, None),
+        ([8, 8, 4], 16, True, ((0, 8), (1, 8))),
+    ],
+)
+def test_packed_is_the_fewest_nodes_or_none(placed, free, gpus, packed, expected):
+    assert placed(np.array(free, dtype=float), gpus, packed=packed) == expected
+
+
+@pytest.mark.parametrize(
+    ("leaves", "pods", "gpus", "expected"),
+    [
+        ([0, 1, 1, 2, 2, 2], None, 16, {1, 2}),  # the leaf that is enough, and has the least
+        ([0, 1, 1, 2, 2, 2], None, 24, {3, 4, 5}),
+        ([0, 0, 1, 1, 2, 3], None, 32, {0, 1, 2, 3}),  # two leaves, not four
+        ([0, 1, 2, 3], [0, 1, 1, 0], 16, {0, 3}),  # no leaf has two: one pod
+        ([0, 1, 2, 3, 4], [0, 1, 1, 1, 0], 16, {0, 4}),  # the smaller pod
+    ],
+)
+def test_few_switches(placed, leaves, pods, gpus, expected):
+    found = placed(np.full(len(leaves), 8.0), gpus, leaves=leaves, above=(pods,) if pods else ())
+    assert {node for node, _ in found} == expected
 
 
 def test_what_is_remembered_of_a_space_follows_its_changes(snapshot_of):

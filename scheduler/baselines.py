@@ -1,0 +1,46 @@
+"""Placements to compare with, none of which looks at what a job sends. Pure, and deterministic: the random one too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tiresias.scheduler.model import Ints, Request
+from tiresias.scheduler.space import Placement
+from tiresias.scheduler.spread import in_order
+
+
+def first_fit(request: Request, gpus: int, fit: Ints, groups: Sequence[Ints]) -> Placement | None:
+    """The nodes as they are listed."""
+    return in_order(request, gpus, fit, np.flatnonzero(fit > 0))
+
+
+def load_balancing(request: Request, gpus: int, fit: Ints, groups: Sequence[Ints]) -> Placement | None:
+    """Each GPU on the node that has most of them free then, which is to cut the nodes down to one level."""
+    room = np.maximum(fit, 0)
+    if room.sum() < gpus:
+        return None
+    over = np.bincount(room)[:0:-1].cumsum().cumsum()  # GPUs above each level, from the highest down
+    level = int(room.max()) - 1 - int(np.searchsorted(over, gpus))
+    shares = np.maximum(room - level - 1, 0)
+    shares[np.flatnonzero(room > level)[: gpus - int(shares.sum())]] += 1
+    return _checked(request, shares)
+
+
+def random(request: Request, gpus: int, fit: Ints, groups: Sequence[Ints]) -> Placement | None:
+    """Any of the free GPUs, each as likely as another."""
+    slots = np.repeat(np.arange(len(fit)), np.maximum(fit, 0))
+    if len(slots) < gpus:
+        return None
+    chosen = np.random.default_rng([gpus, *np.flatnonzero(fit > 0)[:64].tolist(), len(slots)]).choice(
+        slots, gpus, replace=False
+    )
+    return _checked(request, np.bincount(chosen, minlength=len(fit)))
+
+
+def _checked(request: Request, shares: Ints) -> Placement | None:
+    nodes = np.flatnonzero(shares)
+    if not request.min_nodes <= len(nodes) <= (request.max_nodes or len(nodes)):
+        return None
+    return tuple((int(node), int(shares[node])) for node in nodes)
