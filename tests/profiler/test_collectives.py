@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from recording import Network, Process, ticks
+from rich.console import Console
 from tensors import tensors
 
 from tiresias.profiler import layout
@@ -18,7 +20,7 @@ from tiresias.profiler.collectives import view
 from tiresias.profiler.communicators import Group
 from tiresias.profiler.cross_check import ports
 from tiresias.profiler.recording import Recording, read
-from tiresias.profiler.report import as_json
+from tiresias.profiler.report import as_json, report
 
 GIGABYTE = 1e9
 ITERATIONS = 20
@@ -120,6 +122,22 @@ def test_small_buckets_show_the_largest_tensor(tmp_path, model: str, skew: float
     assert profile.share == pytest.approx(skew, abs=0.02)
     assert as_json(profile)["largest_share"] == profile.share
     assert as_json(profile)["skew"] is None
+
+
+def test_the_report_speaks_of_collectives(tmp_path) -> None:
+    job = Job(["gpu01", "gpu02"])
+    train(job, [30 << 20, 10 << 20])
+    console = Console(width=100, record=True, file=StringIO())
+    for part in report(job.analyze(tmp_path)):
+        console.print(part)
+    said = console.export_text()
+    for words in (
+        "collective all-reduce, 2 processes",
+        "40.0 MiB",
+        "largest collective",
+        "30.0 MiB, 75.0% of the model",
+    ):
+        assert words in said
 
 
 def test_sharded_training(tmp_path) -> None:

@@ -122,6 +122,17 @@ def test_a_process_has_one_file(play, net: Path) -> None:
     assert len(play(6, "ar:7:1", LD_PRELOAD=str(net)).records) == 1
 
 
+def test_a_child_has_a_file_of_its_own(stage, compiled) -> None:
+    arguments = (build.libraries().nccl, 6, hex(HASH), RANK, RANKS, 0, 2, "send:7:7:2", "ar:7:1", "ag:7:2")
+    stage.run(compiled("nccl"), *arguments, LD_PRELOAD="", FORK="1")
+    parent, child = stage.recordings()
+    iteration = [(layout.SEND, layout.POINT_TO_POINT, 2, 28), collective(layout.ALL_REDUCE, 4),
+                 collective(layout.ALL_GATHER, 8)]  # fmt: skip
+    assert made(parent) == 3 * iteration
+    assert made(child) == iteration
+    assert ((parent.channels["closed"] != 0).all(), (child.channels["closed"] != 0).any()) == (True, False)
+
+
 @pytest.mark.parametrize("switch", [{"TIRESIAS_PROFILE": "0"}, {"TIRESIAS_PROFILE_DIR": "/nowhere"}])
 def test_nothing_is_recorded_where_that_is_off(stage, compiled, switch: dict[str, str]) -> None:
     arguments = (build.libraries().nccl, 6, hex(HASH), 0, 2, 0, 3, "ar:7:1")

@@ -5,7 +5,8 @@
  *
  * CALL is FUNCTION:TYPE:COUNT, one that all ranks make in every iteration (ar, ag, rs, bc, rd, xx for a function that
  * nobody knows), or send:TYPE:COUNT:PEER, recv:TYPE:COUNT:PEER. The rest of an iteration takes MILLISECONDS. A leading
- * "once:" has a call made before the first iteration only. Prints the handles it was given beyond those it may use.
+ * "once:" has a call made before the first iteration only. With FORK in the environment a child makes the calls of one
+ * iteration more, and then the parent does. Prints the handles it was given beyond those it may use.
  * PLUGIN may be STATIC_PLUGIN, as with NCCL: then it is in this program. */
 #include "nccl_events.h"
 
@@ -13,7 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 static const struct {
     const char *shorthand, *word;
@@ -155,6 +158,15 @@ static void make_all(const struct call *calls, int count, bool once) {
             make(&calls[each]);
 }
 
+static void fork_and_make_all(const struct call *calls, int count) {
+    pid_t child = fork();
+    if (child)
+        waitpid(child, NULL, 0);
+    make_all(calls, count, false);
+    if (!child)
+        _exit(0);
+}
+
 int main(int count, char **arguments) {
     if (count < 9)
         return 2;
@@ -174,6 +186,8 @@ int main(int count, char **arguments) {
         nanosleep(&pause, NULL);
         make_all(calls, number, false);
     }
+    if (getenv("FORK"))
+        fork_and_make_all(calls, number);
     plugin->finalize(context);
     printf("%d\n", surprises);
     return 0;
