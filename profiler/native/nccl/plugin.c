@@ -1,7 +1,7 @@
 /* libtiresias_nccl.so, a profiler plugin of NCCL: NCCL_PROFILER_PLUGIN=/path/to/libtiresias_nccl.so. One record for each
  * collective and for each send and receive, at the moment when it is handed to the device; nothing else is asked for,
- * so that NCCL's proxy threads are left alone. Not seen, as NCCL does not report them: calls on
- * symmetric memory, which stay among GPUs that reach each other's, and from 2.29 on broadcasts, which it joins to one.
+ * so that NCCL's proxy threads are left alone. Not seen, as NCCL does not report them: calls on symmetric memory, which
+ * stay among GPUs that reach each other's, and from 2.29 on broadcasts, which it joins to one.
  *
  * Groups are asked for because until v4 NCCL reports only what belongs to a group that the plugin has a handle for. */
 #include "abi.h"
