@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from tiresias.checkpoint import Checkpointer
-from tiresias.sandbox import models
 from tiresias.sandbox.trainer_events import Events, Progress
 from tiresias.sandbox.trainer_state import TrainingState
+from tiresias.simulator import models
 
 LOOK = 0.1  # seconds between looks at the stop flag: the iterations in between are done in one go
 PAYLOAD_SCALE = 1 / 256  # VGG19's 548 MB become 2.1 MB, GoogleNet's 27 MB 0.1 MB

@@ -66,10 +66,10 @@ def next_change(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None 
     changes = policy.changes(snapshot, config)
     if policy.preempts:
         changes = np.where(_young(snapshot, config), jobs.last_start + config.min_run, changes)
-    return min(policy.turn(snapshot.time, config), float(changes.min()), _relaxes(snapshot))
+    return min(policy.turn(snapshot.time, config), float(changes.min()), relaxes(snapshot))
 
 
-def _relaxes(snapshot: Snapshot) -> float:
+def relaxes(snapshot: Snapshot) -> float:
     """When the next waiting job takes more nodes than the fewest."""
     jobs = snapshot.jobs
     if jobs.packed_until is None:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from tiresias.scheduler.decide import decide
+from tiresias.scheduler.decide import decide, relaxes
+from tiresias.scheduler.elementwise import known
 from tiresias.scheduler.line import Choice
-from tiresias.scheduler.model import ANYWHERE, Jobs, Snapshot, Start
+from tiresias.scheduler.model import ANYWHERE, Floats, Ints, Jobs, Snapshot, Start
 from tiresias.scheduler.policy import Policy
 from tiresias.simulator.cluster import Cluster, Occupancy
 from tiresias.simulator.job import Job, JobColumns
+from tiresias.simulator.placing import Placing
 from tiresias.simulator.rules import Rules
 
 
 class NodeByNode:
     """The same interface as `Pool`. O(jobs) a decision."""
 
-    def __init__(self, rules: Rules, cluster: Cluster, jobs: Mapping[int, Job]) -> None:
+    def __init__(self, rules: Rules, cluster: Cluster, jobs: Mapping[int, Job], models: Sequence[str]) -> None:
+        """`models`: of each row of the trace."""
         self._policy, self._config, self._jobs = rules.policy, rules.config, jobs
+        self._placing, self._gpus_per_node, self._models = rules.placing, cluster.gpus_per_node, models
+        self._wishes = _wishes(rules.placing, models)
         self._on = Occupancy(cluster)
+        self.relaxes = math.inf
         self._starts: dict[int, Start] = {}
 
     @property
@@ -48,13 +56,21 @@ class NodeByNode:
         self._on.usable[node] = True
 
     def choose(self, now: float) -> Choice:
-        plan = decide(self._snapshot(now), self._config, self._policy)
+        snapshot = self._snapshot(now)
+        plan = decide(snapshot, self._config, self._policy)
+        self.relaxes = relaxes(snapshot)
         self._starts = {int(start.job): start for start in (*plan.starts, *plan.reserved)}
         return Choice(list(self._starts), [int(each.job) for each in plan.preemptions])
 
     def admit(self, choice: Choice) -> list[Job]:
         """Those whose nodes are free. The others are reserved theirs in the next decision too."""
         return [self._jobs[row] for row in choice.starts if self._on.take(row, self._starts[row])]
+
+    def slowdown(self, job: Job) -> float:
+        if not self._placing:
+            return 1.0
+        nodes = len(self._starts[job.row].nodes)
+        return self._placing.slowdown(self._models[job.row], job.gpus, nodes, self._gpus_per_node)
 
     def _snapshot(self, now: float) -> Snapshot:
         jobs = list(self._jobs.values())
@@ -65,8 +81,28 @@ class NodeByNode:
             attained=seen.attained, ran=seen.ran, waited=seen.waited, first_start=seen.first_start,
             last_start=seen.last_start, preempted=seen.preempted, remaining=seen.remaining,
             movable=np.array([now >= job.movable_from for job in jobs], bool),
-            eligible=np.ones(count, bool), request=(ANYWHERE,) * count,
+            eligible=np.ones(count, bool), request=(ANYWHERE,) * count, **self._wanted(seen),
         )  # fmt: skip
         return Snapshot(
             now, shown, self._on.nodes(), self._on.allocations({job.row: at for at, job in enumerate(jobs)})
         )
+
+    def _wanted(self, seen: JobColumns) -> dict[str, Any]:
+        """Of each job its style, and until when it waits for the fewest nodes: counted from when it came, or came back."""
+        if self._wishes is None:
+            return {}
+        style, patience = self._wishes
+        since = known(seen.preempted, seen.submit)
+        return {
+            "style": style[seen.row],
+            "packed_until": np.where(patience[seen.row] > 0, since + patience[seen.row], -np.inf),
+        }
+
+
+def _wishes(placing: Placing | None, models: Sequence[str]) -> tuple[Ints, Floats] | None:
+    """Style and patience of each row of the trace."""
+    if placing is None:
+        return None
+    of = {model: (int(placing.style_of(model)), placing.patience_of(model)) for model in set(models)}
+    style, patience = zip(*map(of.__getitem__, models), strict=True) if models else ((), ())
+    return np.array(style, np.int64), np.array(patience, np.float64)

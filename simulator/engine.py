@@ -123,7 +123,7 @@ class _Simulation:
         self._submit: list[float] = [*trace.submit.tolist(), math.inf]
         self._duration, self._gpus = trace.duration.tolist(), trace.gpus.tolist()
         self._jobs: dict[int, Job] = {}  # those that are there, by row
-        self._nodes = NodeByNode(rules, cluster, self._jobs) if rules.by_node else None
+        self._nodes = NodeByNode(rules, cluster, self._jobs, trace.model) if rules.by_node else None
         self._on: Pool | NodeByNode = self._nodes or Pool(rules, cluster.gpus, self._gpus, self._jobs)
         self._outages = Outages(rules.failures(cluster.nodes) if rules.failures else ())
         self._ends: list[tuple[float, int, int, int]] = []  # (time, what, row, stamp)
@@ -265,6 +265,7 @@ class _Simulation:
     def _decide(self) -> None:
         self._decisions += 1
         choice = self._on.choose(self._now)
+        self._wake = min(self._wake, self._on.relaxes)
         for row in choice.victims:
             self._preempt(self._jobs[row])
         for job in self._on.admit(choice):
@@ -283,7 +284,7 @@ class _Simulation:
 
     def _begin(self, job: Job) -> None:
         resume = 0.0 if math.isnan(job.first_start) else self._cost(job).resume
-        job.start(self._now, resume, self._rules.config)
+        job.start(self._now, resume, self._rules.config, self._on.slowdown(job))
         self._running += 1
         self._overhead += resume * job.gpus
         heappush(self._ends, (job.ends, _FINISH, job.row, job.stamp))

@@ -33,6 +33,7 @@ class _Work:
     held: Values  # seconds on GPUs in earlier runs
     uncounted: Values  # seconds on GPUs before the last promotion
     done: Values  # seconds of work in earlier runs
+    slow: Values  # seconds that a second of work takes where it runs
     ran: Values  # seconds on GPUs since the last promotion: `_ran`
     preemption_cost = None  # nobody measures it: the policy's configuration says what it is
 
@@ -47,7 +48,7 @@ class _Work:
     @property
     def remaining(self) -> Values:
         """Seconds of work left."""
-        works = where(self.state == State.RUNNING, larger(0.0, self.now - self.idle_until), 0.0)
+        works = where(self.state == State.RUNNING, larger(0.0, self.now - self.idle_until) / self.slow, 0.0)
         return self.duration - self.done - works
 
 
@@ -58,7 +59,7 @@ def _ran(work: _Work) -> Values:
 class Job(_Work):
     __slots__ = (
         "done", "duration", "ends", "first_start", "gpus", "held", "idle_until", "last_start", "movable_from", "now", "preempted",
-        "preemptions", "ran", "reset", "row", "stamp", "state", "submit", "uncounted",
+        "preemptions", "ran", "reset", "row", "slow", "stamp", "state", "submit", "uncounted",
     )  # fmt: skip
 
     def __init__(self, row: int, gpus: int, submit: float, duration: float) -> None:
@@ -68,6 +69,7 @@ class Job(_Work):
         self.reset = self.movable_from = -math.inf
         self.ends = math.inf  # where it runs: when it will have done its work
         self.held = self.uncounted = self.done = 0.0
+        self.slow = 1.0
         self.preemptions = 0
         self.stamp = 0  # of the last thing that happened: what was expected before it will not come
         self.at(submit)
@@ -77,15 +79,16 @@ class Job(_Work):
         self.now = now
         self.ran = _ran(self)
 
-    def start(self, now: float, overhead: float, config: PolicyConfig) -> None:
-        """`overhead`: seconds until it makes progress. `config` says, by `min_run` and its like, when it may be preempted."""
-        self.state, self.last_start, self.idle_until = int(State.RUNNING), now, now + overhead
+    def start(self, now: float, overhead: float, config: PolicyConfig, slow: float = 1.0) -> None:
+        """`overhead`: seconds until it makes progress. `slow`: as above. `config` says, by `min_run` and its like, when it may
+        be preempted."""
+        self.state, self.last_start, self.idle_until, self.slow = int(State.RUNNING), now, now + overhead, slow
         self.movable_from = max(now + config.min_run, known(self.preempted, -math.inf) + config.cooldown)
         if config.max_preemptions and self.preemptions >= config.max_preemptions:
             self.movable_from = math.inf
         self.first_start = known(self.first_start, now)
         self._happened(now)
-        self.ends = self.idle_until + self.remaining
+        self.ends = self.idle_until + self.remaining * slow
 
     def preempt(self, now: float, overhead: float) -> None:
         """It stops working and holds its GPUs until it waits, `overhead` seconds from now."""
@@ -98,7 +101,7 @@ class Job(_Work):
     def fail(self, now: float, checkpoint_interval: float) -> float:
         """It is thrown back to its last checkpoint and waits. Returns the seconds of work that are lost."""
         self.at(now)
-        worked = max(0.0, now - self.idle_until) if self.state == State.RUNNING else 0.0
+        worked = max(0.0, now - self.idle_until) / self.slow if self.state == State.RUNNING else 0.0
         lost = worked % checkpoint_interval if checkpoint_interval else 0.0
         self.done = self.duration - self.remaining - lost
         self.wait(now)
@@ -162,4 +165,5 @@ _FIELDS = {
     "row": np.int64, "gpus": np.int64, "submit": np.float64, "duration": np.float64, "state": np.int64,
     "first_start": np.float64, "last_start": np.float64, "idle_until": np.float64, "preempted": np.float64,
     "reset": np.float64, "held": np.float64, "uncounted": np.float64, "done": np.float64,
+    "slow": np.float64,
 }  # fmt: skip

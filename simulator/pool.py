@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -16,6 +17,8 @@ from tiresias.simulator.rules import Rules
 
 class Pool:
     """jobs: those that are there, by row; the engine keeps them. gpus: of every row of the trace."""
+
+    relaxes = math.inf  # when a waiting job takes what it did not take before: here any GPU is as good as another
 
     def __init__(self, rules: Rules, capacity: int, gpus: Sequence[int], jobs: Mapping[int, Job]) -> None:
         self._config, self._gpus, self._jobs = rules.config, gpus, jobs
@@ -95,6 +98,9 @@ class Pool:
 
     def _patient(self, now: float, row: int) -> bool:
         return bool(self._policy.patient(self._jobs[row], now, self._config))
+
+    def slowdown(self, job: Job) -> float:
+        return 1.0
 
     def admit(self, choice: Choice) -> list[Job]:
         """Those of the chosen who can start now. The others wait for GPUs that are being left; nobody behind takes what they

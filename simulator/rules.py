@@ -10,6 +10,7 @@ from tiresias.errors import UsageError
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.policy import Policy
 from tiresias.simulator.failures import Failures
+from tiresias.simulator.placing import Placing
 
 
 class Cost(NamedTuple):
@@ -36,7 +37,8 @@ class Rules:
     by_node: place every job on nodes through `scheduler.decide`, as the controller does. Without it only the number of GPUs
     counts, which gives the same result much faster as long as a job may run anywhere and is equally fast everywhere.
     failures: of nodes, which have to be simulated then. checkpoint_interval: seconds of work between two checkpoints of a run,
-    which a failure throws back to the last one; 0: nothing is lost. A preempted job saves before it leaves. Raises UsageError."""
+    which a failure throws back to the last one; 0: nothing is lost. A preempted job saves before it leaves.
+    placing: on which nodes jobs sit, and what that costs them; without it any GPU is as good as another. Raises UsageError."""
 
     policy: Policy
     config: PolicyConfig
@@ -46,7 +48,10 @@ class Rules:
     by_node: bool = False
     failures: Failures | None = None
     checkpoint_interval: float = 0.0
+    placing: Placing | None = None
 
     def __post_init__(self) -> None:
         if self.failures and not self.by_node:
             raise UsageError("nodes can fail only where they are simulated; simulate node by node")
+        if self.placing and not self.by_node:
+            raise UsageError("jobs sit on nodes only where those are simulated; simulate node by node")

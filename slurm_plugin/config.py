@@ -89,6 +89,14 @@ class Placement:
         "a number from 0 to 1",
         lambda value: 0 <= value <= 1,
     )
+    unknown: str = _choice(
+        "consolidate", "how jobs are placed of whose tensors nothing is known", "consolidate", "spread"
+    )
+    patience: float = _seconds(
+        300.0,
+        "seconds that a job waits for the fewest nodes of which it is known that more would slow it down",
+        zero=True,
+    )
     bandwidth: float = _option(
         0.0,
         "Gbit/s of a node's network, one way, for judging all-reduce jobs; 0: as the nodes' own adapters say",

@@ -12,12 +12,13 @@ import math
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
 
 from tiresias import __version__
 from tiresias.errors import TiresiasError, Unavailable
+from tiresias.profiler.summary import Summary
 from tiresias.scheduler.decide import decide, next_change
 from tiresias.scheduler.model import Plan, Snapshot, State
 from tiresias.scheduler.policies import POLICIES
@@ -74,7 +75,8 @@ class Controller:
         if self._config.mode == "exact":
             self._take_note(managed)
         self._note_costs(managed)
-        snapshot = self._observer.observe(slurm, managed, self._actor.intents)
+        profiles = self._profiles.look(managed, slurm.time)
+        snapshot = self._observer.observe(slurm, managed, self._actor.intents, profiles)
         self._learn(snapshot)
         plan = decide(snapshot, self._config.policy, self._policy)
         self._carry_out(plan)
@@ -85,7 +87,7 @@ class Controller:
         self.next_change = min(change, settled, self._actor.next_check(self._clock()))
         self.leaving = bool((snapshot.jobs.state == State.LEAVING).any())
         self._cycles, self.seconds = self._cycles + 1, self._clock() - began
-        self._publish(slurm, snapshot, plan, managed)
+        self._publish(slurm, snapshot, plan, managed, profiles)
 
     def poll(self) -> bool:
         """Look at what is under way, without a snapshot; True when something came a step further."""
@@ -169,7 +171,14 @@ class Controller:
             self._journal.record(news)
         self._decisions = (self._decisions + news)[-SHOWN_DECISIONS:]
 
-    def _publish(self, slurm: SlurmSnapshot, snapshot: Snapshot, plan: Plan, managed: list[SlurmJob]) -> None:
+    def _publish(
+        self,
+        slurm: SlurmSnapshot,
+        snapshot: Snapshot,
+        plan: Plan,
+        managed: list[SlurmJob],
+        profiles: Mapping[str, Summary],
+    ) -> None:
         running = [job for job in managed if job.state == "RUNNING"]
         reports = {job.id: self._observer.reports.of(job) for job in running}
         self.publisher.publish(
@@ -188,7 +197,7 @@ class Controller:
                 steps={job_id: report.step for job_id, report in reports.items()},
                 decisions=tuple(reversed(self._decisions)),
                 config=self._config,
-                profiles=self._profiles.look(managed, slurm.time),
+                profiles=profiles,
             )
         )
 

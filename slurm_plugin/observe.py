@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from tiresias.checkpoint import control
+from tiresias.profiler.summary import Summary
 from tiresias.scheduler.ledger import service
-from tiresias.scheduler.model import Allocations, Jobs, Nodes, Request, Snapshot, State
+from tiresias.scheduler.model import Allocations, Jobs, Nodes, Request, Snapshot, State, Style
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.journal import Intent, JobRow
@@ -20,6 +21,7 @@ from tiresias.slurm_plugin.ledger import Ledger
 
 SETTLE = 2.0  # seconds between two runs of a job
 CLEAN_UP = 5.0  # seconds that COMPLETING takes at most where nothing hangs
+NOTHING: Mapping[str, Summary] = {}
 _PLAIN_FEATURES = re.compile(r"[\w.:-]+(&[\w.:-]+)*")
 
 
@@ -62,8 +64,12 @@ class Observer:
         self._config, self._ledger = config, ledger
         self.reports = Reports(config.paths.control)
 
-    def observe(self, slurm: SlurmSnapshot, managed: Sequence[SlurmJob], intents: Mapping[str, Intent]) -> Snapshot:
-        """`managed`: the live jobs that the ledger returned for this snapshot. `intents`: open ones by job id."""
+    def observe(
+        self, slurm: SlurmSnapshot, managed: Sequence[SlurmJob], intents: Mapping[str, Intent],
+        profiles: Mapping[str, Summary] = NOTHING,
+    ) -> Snapshot:  # fmt: skip
+        """`managed`: the live jobs that the ledger returned for this snapshot. `intents`: open ones by job id. `profiles`: what is
+        known of jobs' traffic, by job id."""
         self.reports.begin_cycle(self._ledger.jobs)
         shown = [job for job in managed if self._competes(job) and not _cleaned_up_soon(job, slurm.time)]
         nodes = [node for node in slurm.nodes if set(node.partitions) & set(self._config.partitions)]
@@ -72,7 +78,7 @@ class Observer:
         taken = _taken(there, shown, intents, row_of, len(nodes))
         return Snapshot(
             slurm.time,
-            self._jobs(slurm.time, shown, intents, {node.name: node.gpus for node in nodes}),
+            self._jobs(slurm.time, shown, intents, {node.name: node.gpus for node in nodes}, profiles),
             _nodes(nodes, taken),
             _allocations(shown, intents, row_of),
         )
@@ -132,8 +138,9 @@ class Observer:
         return one.nodes
 
     def _jobs(
-        self, now: float, shown: Sequence[SlurmJob], intents: Mapping[str, Intent], gpus: Mapping[str, int]
-    ) -> Jobs:
+        self, now: float, shown: Sequence[SlurmJob], intents: Mapping[str, Intent], gpus: Mapping[str, int],
+        profiles: Mapping[str, Summary],
+    ) -> Jobs:  # fmt: skip
         rows = [self._ledger.jobs[job.id] for job in shown]
         states = [_state(job, intents.get(job.id)) for job in shown]
         tick = float(int(now))  # as Slurm will count when the run ends: no job gets service back for being preempted
@@ -175,7 +182,22 @@ class Observer:
                 _request(job, row, self._avoided(job, now, gpus)) for job, row in zip(shown, rows, strict=True)
             ),
             preemption_cost=np.array([self._ledger.costs.get(job.id, np.nan) for job in shown], dtype=float),
+            style=np.array([self._style(profiles.get(job.id)) for job in shown], dtype=np.int64),
+            packed_until=np.array(
+                [self._packed_until(row, profiles.get(job.id)) for job, row in zip(shown, rows, strict=True)],
+                dtype=float,
+            ),
         )
+
+    def _style(self, profile: Summary | None) -> Style:
+        decision = profile.decision if profile and profile.decision != "unknown" else self._config.placement.unknown
+        return Style.SPREAD if decision == "spread" else Style.CONSOLIDATE
+
+    def _packed_until(self, row: JobRow, profile: Summary | None) -> float:
+        """Only of jobs of which it is known that they suffer, counted from when they came or came back."""
+        if profile is None or profile.decision != "consolidate":
+            return -math.inf
+        return max(row.submit, row.last_preempted) + self._config.placement.patience
 
     def _start(self, row: JobRow, first: bool) -> float:
         starts = [run.start for run in self._ledger.runs_of(row)]

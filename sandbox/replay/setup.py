@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tiresias.errors import UsageError
-from tiresias.sandbox.models import DEFAULT, MODELS
 from tiresias.sandbox.slurm_conf import SCHEDULER_PARAMETERS, ClusterSpec
+from tiresias.simulator.models import DEFAULT, MODELS
 from tiresias.simulator.trace import TraceJob
 
 OURS = {"las": "Tiresias-L", "fifo": "Tiresias, FIFO", "best_effort": "Tiresias, best effort"}

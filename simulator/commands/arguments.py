@@ -18,6 +18,7 @@ from tiresias.simulator.failures import Exponential
 from tiresias.simulator.formats import FORMATS, cells
 from tiresias.simulator.formats.source import opened
 from tiresias.simulator.formats.table import Layout, read_table
+from tiresias.simulator.placing import PACKLIMIT, PATIENCE, STYLES, Placing
 from tiresias.simulator.rules import FREE, Cost
 
 DEFAULT = PolicyConfig.paper()
@@ -45,6 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _configure_policy(parser.add_argument_group("the policy"))
     _configure_cost(parser.add_argument_group("what a preemption costs"))
     _configure_failures(parser.add_argument_group("failures of nodes"))
+    _configure_placement(parser.add_argument_group("where jobs sit"))
     _configure_results(parser.add_argument_group("results"))
     _configure_experiments(parser.add_argument_group("experiments of the paper"))
 
@@ -106,6 +108,22 @@ def _configure_failures(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def _configure_placement(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--placement", type=_one_of("--placement", tuple(STYLES)), metavar="STYLE",
+        help=f"{', '.join(STYLES)}: on which nodes jobs sit, which costs models with large tensors speed; the trace's column "
+        "model says who they are; means --by-node (default: any GPU is as good as another)",
+    )  # fmt: skip
+    group.add_argument(
+        "--packlimit", type=_number("--packlimit"), default=PACKLIMIT, metavar="X",
+        help=f"skew: models whose largest tensor is more than X of them consolidate (default: {PACKLIMIT})",
+    )  # fmt: skip
+    group.add_argument(
+        "--patience", type=_seconds("--patience"), default=PATIENCE, metavar="SECONDS",
+        help=f"skew: these wait so long for the fewest nodes (default: {PATIENCE:g})",
+    )  # fmt: skip
+
+
 def _configure_results(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--json", type=Path, metavar="FILE", help="the numbers")
     group.add_argument("--jobs-out", type=Path, metavar="FILE", help="a CSV with a line per policy and job")
@@ -145,9 +163,11 @@ def setup(args: argparse.Namespace) -> Setup:
     config = _config(args)
     trace = read(file, cluster.gpus, args.format)
     failures = _failures(args)
+    placing = Placing(STYLES[args.placement], args.packlimit, args.patience) if args.placement else None
+    by_node = args.by_node or bool(failures or placing)
     return Setup(
-        file.name, trace, cluster, config, args.preemption_cost, costs, args.by_node or failures is not None,
-        args.interval, failures, args.checkpoint_interval,
+        file.name, trace, cluster, config, args.preemption_cost, costs, by_node, args.interval, failures,
+        args.checkpoint_interval, placing,
     )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from tiresias.simulator.engine import Course, Outcome, simulate
 from tiresias.simulator.experiments.parallel import Tell, run_all
 from tiresias.simulator.failures import Exponential
 from tiresias.simulator.metrics import Summary, summary
+from tiresias.simulator.placing import Placing
 from tiresias.simulator.rules import FREE, Cost, Rules, mean_seconds
 from tiresias.simulator.trace import Trace, read_trace
 
@@ -55,13 +56,14 @@ class Setup:
     interval: float = 0.0
     failures: Exponential | None = None
     checkpoint_interval: float = 0.0
+    placing: Placing | None = None
 
     def experiment(self, policy: str, config: PolicyConfig | None = None) -> Experiment:
         """`config`: in place of this one. What a preemption costs is what the policies take it to cost."""
         config = replace(config or self.config, preemption_cost=mean_seconds(self.cost, self.costs))
         rules = Rules(
             policy_for(policy, self.trace), config, self.cost, self.costs, self.interval, self.by_node, self.failures,
-            self.checkpoint_interval,
+            self.checkpoint_interval, self.placing,
         )  # fmt: skip
         return Experiment(self.trace, self.cluster, rules)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tiresias.__main__ import main
 from tiresias.errors import UsageError
-from tiresias.sandbox import models
+from tiresias.simulator import models
 from tiresias.simulator.generators import (
     GPUS,
     LONGEST,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -9,8 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tiresias.profiler.summary import Summary
+from tiresias.scheduler.model import Style
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
-from tiresias.slurm_plugin.config import Config
+from tiresias.slurm_plugin.config import Config, Placement
 from tiresias.slurm_plugin.journal import Journal
 from tiresias.slurm_plugin.ledger import Avoided, Ledger
 from tiresias.slurm_plugin.observe import Observer
@@ -99,3 +102,34 @@ def test_what_a_preemption_costs_is_shown_to_the_policy(ledger: Ledger, running:
     cost = Observer(Config(), ledger).observe(slurm, managed, {}).jobs.preemption_cost
     assert cost is not None
     assert str(cost.tolist()) == "[nan, 23.5]"
+
+
+@pytest.mark.parametrize(
+    ("decision", "unknown", "style", "packed_until"),
+    [
+        ("consolidate", "spread", Style.CONSOLIDATE, 1300.0),
+        ("spread", "consolidate", Style.SPREAD, -math.inf),
+        ("unknown", "consolidate", Style.CONSOLIDATE, -math.inf),
+        ("unknown", "spread", Style.SPREAD, -math.inf),
+        (None, "spread", Style.SPREAD, -math.inf),
+    ],
+)
+def test_what_is_known_of_its_traffic_says_how_a_job_is_placed(
+    ledger: Ledger, pending: Make, decision: str | None, unknown: str, style: Style, packed_until: float
+) -> None:
+    slurm = SlurmSnapshot(1001, (pending(priority=1),), NODES)
+    known = {"1": Summary(decision)} if decision else {}
+    observer = Observer(Config(placement=Placement(unknown=unknown, patience=300.0)), ledger)
+    jobs = observer.observe(slurm, ledger.apply(slurm), {}, known).jobs
+    assert jobs.style is not None
+    assert jobs.packed_until is not None
+    assert (jobs.style.tolist(), jobs.packed_until.tolist()) == ([style], [packed_until])
+
+
+def test_a_preempted_job_is_patient_anew(ledger: Ledger, pending: Make) -> None:
+    slurm = SlurmSnapshot(1001, (pending(priority=1),), NODES)
+    managed = ledger.apply(slurm)
+    ledger.jobs["1"].last_preempted = 5000.0
+    jobs = Observer(Config(), ledger).observe(slurm, managed, {}, {"1": Summary("consolidate")}).jobs
+    assert jobs.packed_until is not None
+    assert jobs.packed_until.tolist() == [5300.0]

@@ -90,12 +90,16 @@ def _is_first(trial: Trial) -> bool:
 def _variables(trial: Trial, env: Mapping[str, str]) -> dict[str, str]:
     from tiresias.profiler.build import libraries  # only where it is to be
 
-    preloaded = [str(libraries().net), *filter(None, [env.get("LD_PRELOAD", "")])]
-    return {
+    found = libraries()
+    preloaded = [str(found.net), *filter(None, [env.get("LD_PRELOAD", "")])]
+    variables = {
         "LD_PRELOAD": ":".join(preloaded).replace(" ", ":"),
         "TIRESIAS_PROFILE_DIR": str(trial.local),
         "TIRESIAS_PROFILE_BYTES": str(BYTES),
     }
+    if found.nccl.exists() and "NCCL_PROFILER_PLUGIN" not in env:
+        variables["NCCL_PROFILER_PLUGIN"] = str(found.nccl)
+    return variables
 
 
 def _start_watcher(trial: Trial, env: Mapping[str, str]) -> None:

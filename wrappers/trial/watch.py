@@ -18,6 +18,7 @@ from tiresias.checkpoint import control
 from tiresias.checkpoint.files import remove_flat
 from tiresias.checkpoint.notes import say
 from tiresias.errors import TiresiasError
+from tiresias.profiler import cross_check, port_counters
 from tiresias.profiler.analysis import Profile, analyze
 from tiresias.profiler.link import fastest
 from tiresias.profiler.recording import BadRecording, Recording, read
@@ -115,7 +116,9 @@ def main() -> int:
         return 2
     os.nice(19)
     try:
+        before = port_counters.read()
         watch(trial, int(sys.argv[1]))
+        left = port_counters.sent(before, port_counters.read())
         found = collect(trial, env)
         if not found:
             return 0  # its processes sent nothing to each other, or were gone before they did
@@ -124,6 +127,8 @@ def main() -> int:
         profile = analyze(found, limit, speed * GIGABIT if speed else fastest())
         summary = keep(trial, profile, time.time())
         say(f"profiled: {summary.decision}; {summary.reasons[0] if summary.reasons else ''}")
+        for note in cross_check.ports(found, {os.uname().nodename: left} if left else {}):
+            say(f"profiled: {note}")
     except (TiresiasError, OSError) as error:
         say(f"this run could not be profiled: {error}")
     return 0

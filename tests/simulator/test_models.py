@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.sandbox.models import DEFAULT, MODELS, model, slowdown
+from tiresias.simulator.models import DEFAULT, MODELS, model, slowdown
 
 SKEWED = {"vgg19", "vgg16", "vgg11", "alexnet"}
 TABLE_6_RATIOS = {
