@@ -11,7 +11,7 @@ import pytest
 import trials
 from tensors import tensors
 
-from tiresias.sandbox.models import MODELS
+from tiresias.simulator.models import MODELS
 
 pytestmark = pytest.mark.skipif(not (shutil.which("make") and shutil.which("cc")), reason="no make, or no C compiler")
 PLAIN = {

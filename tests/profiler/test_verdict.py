@@ -7,7 +7,7 @@ import pytest
 from tiresias.profiler.period import Period
 from tiresias.profiler.shape import RING, SERVERS, UNKNOWN, Server, Shape
 from tiresias.profiler.verdict import PACKLIMIT, decide
-from tiresias.sandbox.models import MODELS
+from tiresias.simulator.models import MODELS
 
 SURE, UNSURE = Period(1.0, 0.9, {}), Period(1.0, 0.3, {})
 RING_OF_4 = Shape(RING, 4, 100e6)

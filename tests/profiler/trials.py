@@ -27,7 +27,7 @@ from tensors import tensors
 from tiresias.profiler.analysis import Profile, analyze
 from tiresias.profiler.build import libraries
 from tiresias.profiler.recording import read
-from tiresias.sandbox.models import MODELS
+from tiresias.simulator.models import MODELS
 
 SERVER = Path(__file__).with_name("ps.py")
 BYTES = 2 << 20  # that models are scaled down to
