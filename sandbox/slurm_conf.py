@@ -32,6 +32,9 @@ class ClusterSpec:
     cpus_per_node: int = 16
     memory_mb: int = 64000
     nodes_per_rack: int = 5
+    topology: Literal["flat", "tree", "block"] = (
+        "flat"  # what Slurm itself knows: a switch, or a block, a rack; two switches a spine
+    )
     scheduler: Literal["backfill", "builtin"] = "backfill"
     accounting: bool = False
     hooks: bool = True
@@ -91,6 +94,7 @@ def slurm_conf(spec: ClusterSpec, *, job_submit: bool, hooks: bool) -> str:
         **(_accounting() if spec.accounting else {}),
         **({"JobSubmitPlugins": "lua"} if job_submit else {}),
         **({"EpilogSlurmctld": POKE} if hooks else {}),
+        **({} if spec.topology == "flat" else {"TopologyPlugin": f"topology/{spec.topology}"}),
         **spec.settings,
     }
     return "\n".join([*(f"{key}={value}" for key, value in settings.items()), *_nodes(spec), *_partitions(), ""])
@@ -102,6 +106,23 @@ def gres_conf(spec: ClusterSpec) -> str:
     kind = f"Type={spec.gpu_type} " if spec.gpu_type else ""
     last = spec.gpus_per_node - 1
     return f"Name=gpu {kind}File={DEVICE}{f'[0-{last}]' if last else '0'}\n"
+
+
+def topology_conf(spec: ClusterSpec) -> str:
+    racks = [
+        ",".join(spec.node_names[first : first + spec.nodes_per_rack])
+        for first in range(0, spec.nodes, spec.nodes_per_rack)
+    ]
+    if spec.topology == "block":
+        blocks = [f"BlockName=block{rack} Nodes={names}\n" for rack, names in enumerate(racks, 1)]
+        return "".join([*blocks, f"BlockSizes={spec.nodes_per_rack}\n"])
+    leaves = [f"SwitchName=leaf{rack} Nodes={names}\n" for rack, names in enumerate(racks, 1)]
+    spines = [
+        f"SwitchName=spine{1 + first // 2} Switches={','.join(f'leaf{rack}' for rack in range(first + 1, min(first + 2, len(racks)) + 1))}\n"
+        for first in range(0, len(racks), 2)
+    ]
+    core = f"SwitchName=core Switches={','.join(f'spine{number}' for number in range(1, len(spines) + 1))}\n"
+    return "".join([*leaves, *spines, core])
 
 
 def cgroup_conf(suite: str) -> str:

@@ -55,6 +55,10 @@ def _are_partitions(names: tuple[str, ...]) -> bool:
     return bool(names) and all(name and not set(name) & set(" \t\n,=*") for name in names)
 
 
+def _are_levels(levels: tuple[str, ...]) -> bool:
+    return all(part and not set(part) & set(" \t\n,") for level in levels for part in level.split("|"))
+
+
 def _policy_class() -> type[PolicyConfig]:
     from tiresias.scheduler.config import PolicyConfig  # it brings numpy, which viewers must not wait for
 
@@ -88,6 +92,13 @@ class Placement:
         "the largest tensor's share of a model above which a job with parameter servers is kept on the fewest nodes",
         "a number from 0 to 1",
         lambda value: 0 <= value <= 1,
+    )
+    levels: tuple[str, ...] = _option(
+        ("rack|leaf", "pod|row"),
+        "how features of nodes begin that name their leaf switch or rack, then the group above it, and so on; where Slurm has a "
+        "topology, that counts",
+        'a list of beginnings, several of one level with "|" between them',
+        _are_levels,
     )
     unknown: str = _choice(
         "consolidate", "how jobs are placed of whose tensors nothing is known", "consolidate", "spread"

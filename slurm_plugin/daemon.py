@@ -22,6 +22,7 @@ from tiresias.profiler.summary import Summary
 from tiresias.scheduler.decide import decide, next_change
 from tiresias.scheduler.model import Plan, Snapshot, State
 from tiresias.scheduler.policies import POLICIES
+from tiresias.slurm_plugin import topology
 from tiresias.slurm_plugin.act import Actor
 from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot, SlurmUnavailable
 from tiresias.slurm_plugin.config import Config
@@ -35,6 +36,7 @@ from tiresias.slurm_plugin.site import Site
 
 log = logging.getLogger("tiresias")
 
+TOPOLOGY_SECONDS = 300.0  # between two looks at Slurm's switches
 LAST_MOVES_SECONDS = 10.0  # what a stopping controller gives the preemptions under way
 
 
@@ -53,7 +55,7 @@ class Controller:
         self._started, self._cycles, self.seconds = clock(), 0, 0.0
         self._would: dict[str, str] = {}  # shadow mode: what was said last of each job
         self._decisions = list(reversed(journal.decisions(limit=SHOWN_DECISIONS)))
-        self._version = backend.version()
+        self._version, self._topology_at = backend.version(), -math.inf
         self.publisher = Publisher(journal.path)
         self.leaving = False  # somebody is about to free GPUs
         self.next_change = (
@@ -70,6 +72,7 @@ class Controller:
         began = self._clock()
         if self._config.mode == "exact":
             self._actor.advance(began)  # before the snapshot, so that it shows what was done
+        self._look_at_topology(began)
         slurm = self._backend.snapshot()
         managed = self._ledger.apply(slurm)
         if self._config.mode == "exact":
@@ -88,6 +91,12 @@ class Controller:
         self.leaving = bool((snapshot.jobs.state == State.LEAVING).any())
         self._cycles, self.seconds = self._cycles + 1, self._clock() - began
         self._publish(slurm, snapshot, plan, managed, profiles)
+
+    def _look_at_topology(self, now: float) -> None:
+        """It changes when an admin reconfigures Slurm."""
+        if now - self._topology_at >= TOPOLOGY_SECONDS:
+            self._observer.switches = topology.from_slurm(self._backend.topology())
+            self._topology_at = now
 
     def poll(self) -> bool:
         """Look at what is under way, without a snapshot; True when something came a step further."""

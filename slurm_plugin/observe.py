@@ -13,7 +13,8 @@ import numpy as np
 from tiresias.checkpoint import control
 from tiresias.profiler.summary import Summary
 from tiresias.scheduler.ledger import service
-from tiresias.scheduler.model import Allocations, Jobs, Nodes, Request, Snapshot, State, Style
+from tiresias.scheduler.model import Allocations, Floats, Ints, Jobs, Nodes, Request, Snapshot, State, Style
+from tiresias.slurm_plugin import topology
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.journal import Intent, JobRow
@@ -63,6 +64,7 @@ class Observer:
     def __init__(self, config: Config, ledger: Ledger) -> None:
         self._config, self._ledger = config, ledger
         self.reports = Reports(config.paths.control)
+        self.switches: tuple[topology.Level, ...] = ()  # what Slurm knows of them
 
     def observe(
         self, slurm: SlurmSnapshot, managed: Sequence[SlurmJob], intents: Mapping[str, Intent],
@@ -79,7 +81,7 @@ class Observer:
         return Snapshot(
             slurm.time,
             self._jobs(slurm.time, shown, intents, {node.name: node.gpus for node in nodes}, profiles),
-            _nodes(nodes, taken),
+            self._nodes(nodes, taken),
             _allocations(shown, intents, row_of),
         )
 
@@ -189,6 +191,11 @@ class Observer:
             ),
         )
 
+    def _nodes(self, nodes: Sequence[SlurmNode], taken: Floats) -> Nodes:
+        near = self.switches or topology.from_features(nodes, self._config.placement.levels)
+        leaf, *above = topology.groups(nodes, near)
+        return _nodes(nodes, taken, leaf, tuple(above))
+
     def _style(self, profile: Summary | None) -> Style:
         decision = profile.decision if profile and profile.decision != "unknown" else self._config.placement.unknown
         return Style.SPREAD if decision == "spread" else Style.CONSOLIDATE
@@ -262,7 +269,7 @@ def _taken(
     intents: Mapping[str, Intent],
     row_of: Mapping[str, int],
     nodes: int,
-) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+) -> Floats:
     """GPUs, CPUs and MB held on each node by anybody, shape (nodes, 3)."""
     taken = np.zeros((nodes, 3))
     ours = {job.id for job in shown}
@@ -273,11 +280,10 @@ def _taken(
     return taken
 
 
-def _nodes(nodes: Sequence[SlurmNode], taken: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Nodes:
+def _nodes(nodes: Sequence[SlurmNode], taken: Floats, leaf: Ints, above: tuple[Ints, ...]) -> Nodes:
     usable = np.array([node.usable and "RESERVED" not in node.flags for node in nodes], dtype=bool)
     total = np.array([(node.gpus, node.cpus, node.memory) for node in nodes], dtype=float).reshape(len(nodes), 3)
     free = np.where(usable[:, None], np.maximum(total - taken, 0.0), 0.0)
-    leaves = [next((one for one in node.features if one.startswith(("rack", "leaf"))), "") for node in nodes]
     return Nodes(
         name=tuple(node.name for node in nodes),
         gpus=total[:, 0].astype(np.int64),
@@ -285,7 +291,8 @@ def _nodes(nodes: Sequence[SlurmNode], taken: np.ndarray[tuple[int, int], np.dty
         free_cpus=free[:, 1],
         free_memory=free[:, 2],
         usable=usable,
-        leaf=np.unique(leaves, return_inverse=True)[1].astype(np.int64) if nodes else np.zeros(0, np.int64),
+        leaf=leaf,
+        above=above,
         gpu_type=tuple(node.gpu_type for node in nodes),
         features=tuple(frozenset(node.features) for node in nodes),
     )

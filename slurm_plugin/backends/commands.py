@@ -63,6 +63,9 @@ class CommandsBackend:
             raise SlurmUnavailable("`scontrol show config` told no SLURM_VERSION: check slurm.conf on this host")
         return found[1]
 
+    def topology(self) -> str:
+        return self._read("scontrol", "show", "topology").decode(errors="replace").strip()
+
     def snapshot(self) -> SlurmSnapshot:
         now = time.time()
         self._cache.refresh(self._signatures())

@@ -133,6 +133,9 @@ class Backend(Protocol):
     def version(self) -> str:
         """Slurm's version, such as 26.05.5."""
 
+    def topology(self) -> str:
+        """`scontrol show topology`; "" where no plugin knows any."""
+
     def snapshot(self) -> SlurmSnapshot: ...
 
     def job(self, job_id: str) -> SlurmJob:

@@ -63,6 +63,9 @@ class Edge:
     def version(self) -> str:
         return "26.05.0"
 
+    def topology(self) -> str:
+        return ""
+
     def snapshot(self) -> SlurmSnapshot:
         return SlurmSnapshot(0.0, tuple(self.jobs.values()), ())
 

@@ -31,6 +31,9 @@ class Sight:
     def version(self) -> str:
         return "26.05.0"
 
+    def topology(self) -> str:
+        return ""
+
     def snapshot(self) -> SlurmSnapshot:
         return SlurmSnapshot(NOW, self.jobs, (NODE,))
 

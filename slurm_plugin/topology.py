@@ -1,0 +1,50 @@
+"""Which nodes are near each other: groups of nodes on levels, the nearest level first.
+
+From what Slurm knows (topology/tree: switches, topology/block: blocks) where it knows any, else from the nodes' features
+(`placement.levels` of the configuration). Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tiresias.scheduler.model import Ints
+from tiresias.slurm_plugin.backends import parse
+from tiresias.slurm_plugin.backends.protocol import SlurmNode
+
+Level = Mapping[str, str]  # node -> its group
+_FIELD = re.compile(r"(\w+)=(\S+)")
+
+
+def from_slurm(text: str) -> tuple[Level, ...]:
+    """Of `scontrol show topology`: switches by their level, blocks by their size."""
+    levels: dict[int, dict[str, str]] = {}
+    for fields in (dict(_FIELD.findall(line)) for line in text.splitlines()):
+        name = fields.get("SwitchName") or fields.get("BlockName") or ""
+        height = fields.get("Level") or fields.get("BlockSize") or ""
+        if name and height.isdecimal():
+            level = levels.setdefault(int(height), {})
+            level.update(dict.fromkeys(parse.hosts(fields.get("Nodes", "")), name))
+    return tuple(levels[height] for height in sorted(levels))
+
+
+def from_features(nodes: Sequence[SlurmNode], prefixes: Sequence[str]) -> tuple[Level, ...]:
+    """prefixes: a level each, such as "rack|leaf": the first feature of a node that starts with one of them is its group."""
+    return tuple(
+        {node.name: group for node in nodes if (group := _named(node, tuple(level.split("|"))))} for level in prefixes
+    )
+
+
+def _named(node: SlurmNode, prefixes: tuple[str, ...]) -> str:
+    return next((one for one in node.features if one.startswith(prefixes)), "")
+
+
+def groups(nodes: Sequence[SlurmNode], levels: Sequence[Level]) -> tuple[Ints, ...]:
+    """The index of each node's group on each level, shape (nodes,); at least one level. A node that a level does not name is in
+    a group of all those. A level of one group says nothing and is left out."""
+    found = [np.unique([level.get(node.name, "") for node in nodes], return_inverse=True)[1] for level in levels]
+    told = tuple(index.astype(np.int64) for index in found if len(index) and index.max() > 0)
+    return told or (np.zeros(len(nodes), np.int64),)
