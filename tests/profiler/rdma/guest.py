@@ -30,6 +30,7 @@ MEMORY_MB = 512
 class Guest:
     folder: Path
     script: str
+    options: Sequence[str] = ()  # of qemu, besides ours
 
 
 class GuestFailed(AssertionError):
@@ -63,12 +64,13 @@ def run(guests: Sequence[Guest], timeout: float = 120) -> list[str]:
 def _start(image: Path, guest: Guest, number: int, cable: Sequence[socket.socket]) -> subprocess.Popen[bytes]:
     (guest.folder / "script").write_text(_prelude(number, bool(cable)) + guest.script)
     command = [
-        QEMU, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-m", str(MEMORY_MB), "-smp", "2",
+        "setpriv", "--pdeathsig", "KILL", QEMU, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-m", str(MEMORY_MB), "-smp", "1",
         "-accel", "tcg", "-cpu", "max",
         "-kernel", str(image / "kernel"), "-initrd", str(image / "initramfs"),
         "-append", "console=ttyS0 quiet panic=-1", "-serial", f"file:{guest.folder / 'console'}",
         "-virtfs", f"local,path={image / 'root'},mount_tag=root,security_model=none,readonly=on",
         "-virtfs", f"local,path={guest.folder},mount_tag=share,security_model=none",
+        *guest.options,
     ]  # fmt: skip
     if cable:
         end = cable[number].fileno()

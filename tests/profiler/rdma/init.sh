@@ -16,5 +16,4 @@ options=trans=virtio,version=9p2000.L,msize=262144
 /busybox mount -t tmpfs run /root/run
 /busybox chroot /root /bin/busybox env -i PATH=/usr/bin:/usr/sbin HOME=/tmp /bin/busybox sh /share/script > /root/share/output 2>&1
 echo $? > /root/share/status
-/busybox umount /root/share
 /busybox poweroff -f
