@@ -64,8 +64,8 @@ def run(guests: Sequence[Guest], timeout: float = 120) -> list[str]:
 def _start(image: Path, guest: Guest, number: int, cable: Sequence[socket.socket]) -> subprocess.Popen[bytes]:
     (guest.folder / "script").write_text(_prelude(number, bool(cable)) + guest.script)
     command = [
-        "setpriv", "--pdeathsig", "KILL", QEMU, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-m", str(MEMORY_MB), "-smp", "1",
-        "-accel", "tcg", "-cpu", "max",
+        "setpriv", "--pdeathsig", "KILL", QEMU, "-accel", "tcg", "-cpu", "max", "-smp", "1", "-m", str(MEMORY_MB),
+        "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
         "-kernel", str(image / "kernel"), "-initrd", str(image / "initramfs"),
         "-append", "console=ttyS0 quiet panic=-1", "-serial", f"file:{guest.folder / 'console'}",
         "-virtfs", f"local,path={image / 'root'},mount_tag=root,security_model=none,readonly=on",
