@@ -117,11 +117,11 @@ def topology_conf(spec: ClusterSpec) -> str:
         blocks = [f"BlockName=block{rack} Nodes={names}\n" for rack, names in enumerate(racks, 1)]
         return "".join([*blocks, f"BlockSizes={spec.nodes_per_rack}\n"])
     leaves = [f"SwitchName=leaf{rack} Nodes={names}\n" for rack, names in enumerate(racks, 1)]
-    spines = [
-        f"SwitchName=spine{1 + first // 2} Switches={','.join(f'leaf{rack}' for rack in range(first + 1, min(first + 2, len(racks)) + 1))}\n"
-        for first in range(0, len(racks), 2)
+    pairs = [
+        [f"leaf{rack}" for rack in (first, first + 1) if rack <= len(racks)] for first in range(1, len(racks) + 1, 2)
     ]
-    core = f"SwitchName=core Switches={','.join(f'spine{number}' for number in range(1, len(spines) + 1))}\n"
+    spines = [f"SwitchName=spine{number} Switches={','.join(pair)}\n" for number, pair in enumerate(pairs, 1)]
+    core = f"SwitchName=core Switches={','.join(f'spine{number}' for number in range(1, len(pairs) + 1))}\n"
     return "".join([*leaves, *spines, core])
 
 

@@ -100,6 +100,10 @@ class Placement:
         'a list of beginnings, several of one level with "|" between them',
         _are_levels,
     )
+    style: str = _choice(
+        "skew", "how jobs are put on nodes: by what they send, or all alike; the last three are for comparison",
+        "skew", "consolidate", "spread", "first_fit", "load_balancing", "random",
+    )  # fmt: skip
     unknown: str = _choice(
         "consolidate", "how jobs are placed of whose tensors nothing is known", "consolidate", "spread"
     )

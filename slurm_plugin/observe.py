@@ -197,12 +197,15 @@ class Observer:
         return _nodes(nodes, taken, leaf, tuple(above))
 
     def _style(self, profile: Summary | None) -> Style:
+        if self._config.placement.style != "skew":
+            return Style[self._config.placement.style.upper()]
         decision = profile.decision if profile and profile.decision != "unknown" else self._config.placement.unknown
         return Style.SPREAD if decision == "spread" else Style.CONSOLIDATE
 
     def _packed_until(self, row: JobRow, profile: Summary | None) -> float:
         """Only of jobs of which it is known that they suffer, counted from when they came or came back."""
-        if profile is None or profile.decision != "consolidate":
+        known = profile is not None and profile.decision == "consolidate"
+        if not known or self._config.placement.style != "skew":
             return -math.inf
         return max(row.submit, row.last_preempted) + self._config.placement.patience
 

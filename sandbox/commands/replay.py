@@ -31,6 +31,7 @@ from tiresias.sandbox.replay.setup import LABELS, Options
 from tiresias.sandbox.rootfs import SUITES
 from tiresias.simulator.trace import read_trace
 
+SHOWN = [name for name in LABELS if "+" not in name]
 TABLE_WIDTH = 120  # a table that is broken by the terminal is read more easily than one that is squeezed
 
 
@@ -42,7 +43,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="TRACE.csv",
         help="header job_id,submit_time,num_gpus,duration[,user,vc,model,status]",
     )
-    parser.add_argument("--policy", required=True, metavar="P[,P...]", help=f"some of {', '.join(LABELS)}")
+    parser.add_argument(
+        "--policy",
+        required=True,
+        metavar="P[,P...]",
+        help=f"some of {', '.join(SHOWN)}; las+random: all in one placement",
+    )
     parser.add_argument(
         "--time-scale",
         type=float,

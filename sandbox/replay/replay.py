@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -25,9 +26,10 @@ from typing import Any
 
 from tiresias.errors import TiresiasError
 from tiresias.sandbox.cluster import Cluster
-from tiresias.sandbox.replay import setup
+from tiresias.sandbox.replay import profiles, setup
 from tiresias.sandbox.replay.results import JobLog, JobResult
 from tiresias.sandbox.replay.setup import FOLDER, OURS, USERS, Options
+from tiresias.sandbox.rootfs import USERS as UIDS
 from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.control_socket import ask
 
@@ -54,7 +56,7 @@ class Replay:
     def __init__(self, policy: str, jobs: Sequence[TraceJob], options: Options, keep: bool = False) -> None:
         """Brings the cluster and, for our policies, the controller up. Raises TiresiasError, Unavailable."""
         self.policy, self.jobs, self.options, self.keep = policy, jobs, options, keep
-        self.cluster = Cluster.up(setup.cluster_spec(policy, options, f"replay-{policy}-{os.getpid()}"))
+        self.cluster = Cluster.up(setup.cluster_spec(policy, options, f"replay-{re.sub('[+_]', '-', policy)}-{os.getpid()}"))
         self._processes: list[subprocess.Popen[Any]] = []
         self._controller: subprocess.Popen[Any] | None = None
         self._moved = self.started = self.ended = 0.0
@@ -183,6 +185,7 @@ class Replay:
         self._logs = {job.job_id: JobLog(self.folder / "results" / f"{job.job_id}.jsonl") for job in self.jobs}
         if self.policy in OURS:
             self._make_job_roots()
+            self._leave_profiles()
             (self.folder / CONFIG).write_text(setup.controller_config(self.policy, self.options))
             self.start_controller()
         self._warm_up()
@@ -203,6 +206,13 @@ class Replay:
             folder = self.cluster.shared / "tiresias" / name
             folder.mkdir(parents=True)
             folder.chmod(0o1777)
+
+    def _leave_profiles(self) -> None:
+        root, script = self.cluster.shared / "tiresias" / "control", setup.SCRIPT.encode()
+        for user in USERS:
+            own = [job for row, job in enumerate(self.jobs) if setup.user_of(row) == user]
+            kinds = [(setup.name_of(job), setup.model_of(job), job.num_gpus) for job in own]
+            profiles.leave(root, UIDS[user], script, kinds)
 
     def _submit(self, user: str, plan: Sequence[str]) -> None:
         (self.folder / f"plan-{user}.jsonl").write_text("\n".join(plan))

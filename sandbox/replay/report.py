@@ -23,6 +23,7 @@ ROWS = {  # key -> (what it is called, how it is printed)
     "makespan": ("makespan", "{:,.0f} s"),
     "preemptions": ("preemptions", "{:,.0f}"),
     "gpu_utilization": ("GPU utilization", "{:.1%}"),
+    "fragmentation": ("waiting for whole nodes", "{:.1%}"),
     "jobs": ("jobs finished", "{:,.0f}"),
 }
 RATIOS = ("mean_jct", "median_jct", "p95_jct", "mean_queueing", "makespan")
@@ -47,6 +48,12 @@ def summary(results: Sequence[JobResult], gpus: int, time_scale: float) -> Summa
         "preemptions": sum(len(result.runs) - 1 for result in results if result.runs),
         "gpu_utilization": float(widths @ training / (gpus * makespan)) if done else float("nan"), "jobs": len(done),
     }  # fmt: skip
+
+
+def training(results: Sequence[JobResult], time_scale: float) -> dict[str, float]:
+    """Of each distributed job its id and the seconds that it trained: what placement is about (Figure 12)."""
+    done = [result for result in results if result.finished and result.job.num_gpus > 1]
+    return {result.job.job_id: round(result.training * time_scale, 1) for result in done}
 
 
 def ratios(summaries: Mapping[str, Summary], baseline: str) -> dict[str, Summary]:
@@ -78,7 +85,7 @@ def table(summaries: Mapping[str, Summary], baseline: str, labels: Mapping[str, 
     for name in against:
         result.add_column(f"{labels.get(name, name)} / {labels.get(baseline, baseline)}", justify="right")
     for key, (what, form) in ROWS.items():
-        cells = [form.format(values[key]) for values in summaries.values()]
+        cells = [form.format(values[key]) if key in values else "" for values in summaries.values()]
         result.add_row(what, *cells, *(f"{each[key]:.2f}x" if key in each else "" for each in against.values()))
     return result
 

@@ -13,7 +13,7 @@ from rich.live import Live
 
 from tiresias.errors import TiresiasError
 from tiresias.sandbox import host, pyslurm_layer, rootfs
-from tiresias.sandbox.replay import invariants, latency, report, view
+from tiresias.sandbox.replay import fragmentation, invariants, latency, report, view
 from tiresias.sandbox.replay.chaos import Chaos, Trouble
 from tiresias.sandbox.replay.replay import Replay
 from tiresias.sandbox.replay.results import slurm_runs
@@ -117,6 +117,8 @@ def _measure(replay: Replay, options: Options) -> Outcome:
         spans |= {kind: latency.summary(latency.spans(decisions, kind)) for kind in latency.SPANS}
     return {
         **report.summary(results, options.gpus, options.time_scale),
+        "fragmentation": fragmentation.share(results, options.gpus, options.gpus_per_node),
+        "training": report.training(results, options.time_scale),
         "wall_seconds": replay.ended - replay.started,
         "latency": spans,
         "invariants": kept,

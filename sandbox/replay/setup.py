@@ -1,6 +1,7 @@
 """What a policy of a replay runs on, and what it is asked to run. Pure: options in, specifications and texts out.
 
-Our policies (las, fifo, best_effort) run in the controller's exact mode; their jobs are submitted with tsbatch. slurm-
+Our policies (las, fifo, best_effort) run in the controller's exact mode; their jobs are submitted with tsbatch, and what they
+send is known (profiles.py). las+random and its like put all jobs on nodes in one style, for comparison. slurm-
 fifo and slurm-backfill are stock Slurm, sched/builtin and sched/backfill, with the same jobs submitted with plain
 sbatch: no supervisor, no hooks.
 
@@ -19,9 +20,16 @@ from dataclasses import dataclass, replace
 from tiresias.errors import UsageError
 from tiresias.sandbox.slurm_conf import SCHEDULER_PARAMETERS, ClusterSpec
 from tiresias.simulator.models import DEFAULT, MODELS
+from tiresias.simulator.placing import BY_SKEW, PATIENCE, STYLES
 from tiresias.simulator.trace import TraceJob
 
-OURS = {"las": "Tiresias-L", "fifo": "Tiresias, FIFO", "best_effort": "Tiresias, best effort"}
+_POLICIES = {"las": "Tiresias-L", "fifo": "Tiresias, FIFO", "best_effort": "Tiresias, best effort"}
+OURS = _POLICIES | {
+    f"{name}+{style}": f"{label}, {style.replace('_', ' ')}"
+    for name, label in _POLICIES.items()
+    for style in STYLES
+    if style != BY_SKEW
+}
 STOCK = {"slurm-fifo": "Slurm FIFO", "slurm-backfill": "Slurm backfill"}
 LABELS = OURS | STOCK
 USERS = ("alice", "bob")
@@ -54,7 +62,10 @@ def check(policies: Sequence[str], jobs: Sequence[TraceJob]) -> None:
     """Raises UsageError for what cannot be replayed."""
     for name in policies:
         if name not in LABELS:
-            raise UsageError(f"no policy {name!r} here: use some of {', '.join(LABELS)}")
+            raise UsageError(
+                f"no policy {name!r} here: use some of {', '.join(_POLICIES | STOCK)}, or las+random, where a placement of "
+                f"{', '.join(STYLES)} comes after the plus"
+            )
     for job in jobs:
         if not FILE_NAME.fullmatch(job.job_id):
             raise UsageError(
@@ -80,7 +91,7 @@ def cluster_spec(policy: str, options: Options, name: str) -> ClusterSpec:
 
 def controller_config(policy: str, options: Options) -> str:
     """tiresias.toml: the paper's knobs divided by the time scale, and a controller as quick as the cluster is."""
-    scale = options.time_scale
+    scale, (name, _, style) = options.time_scale, policy.partition("+")
     return f"""\
 mode = "exact"
 partitions = ["gpu"]
@@ -94,9 +105,13 @@ control = "/shared/tiresias/control"
 checkpoints = "/shared/tiresias/checkpoints"
 
 [policy]
-name = "{policy}"
+name = "{name}"
 thresholds = {[threshold / scale for threshold in options.thresholds]}
 min_run = {MIN_RUN / scale}
+
+[placement]
+style = "{style or BY_SKEW}"
+patience = {PATIENCE / scale}
 
 [preemption]
 deadline = 30.0
@@ -106,8 +121,7 @@ backoff = 5.0
 
 def submission(job: TraceJob, row: int, policy: str, options: Options) -> tuple[str, str, list[str]]:
     """(user, name, command line that submits it): every GPU comes with one task and one CPU, on whatever nodes."""
-    gpus, model = str(job.num_gpus), job.model.lower() if job.model.lower() in MODELS else DEFAULT
-    name = f"{model}-{job.job_id}"
+    gpus, model, name = str(job.num_gpus), model_of(job), name_of(job)
     sbatch = [
         "--parsable", f"--job-name={name}", f"--gpus={gpus}", f"--ntasks={gpus}", "--cpus-per-task=1",
         "--gpus-per-task=1", f"--time={time_limit(job, options)}", f"--output={FOLDER}/output/%j.out",
@@ -121,7 +135,20 @@ def submission(job: TraceJob, row: int, policy: str, options: Options) -> tuple[
     program, own = "tsbatch", []
     if policy in STOCK:
         program, own = "sbatch", ["--checkpoints", f"{FOLDER}/checkpoints/{job.job_id}"]
-    return USERS[row % len(USERS)], name, [program, *sbatch, f"{FOLDER}/job.sh", *trainer, *own]
+    return user_of(row), name, [program, *sbatch, f"{FOLDER}/job.sh", *trainer, *own]
+
+
+def model_of(job: TraceJob) -> str:
+    return job.model.lower() if job.model.lower() in MODELS else DEFAULT
+
+
+def name_of(job: TraceJob) -> str:
+    return f"{model_of(job)}-{job.job_id}"
+
+
+def user_of(row: int) -> str:
+    """Of the job in this row."""
+    return USERS[row % len(USERS)]
 
 
 def time_limit(job: TraceJob, options: Options) -> int:

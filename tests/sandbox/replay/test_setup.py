@@ -22,7 +22,8 @@ def test_the_controller_takes_the_config(policy: str, tmp_path: Path) -> None:
     file.write_text(setup.controller_config(policy, Options(time_scale=32.0, thresholds=(3200.0, 32000.0))))
     config = load_config(file, {})
     assert config.mode == "exact"
-    assert config.policy.name == policy
+    name, _, style = policy.partition("+")
+    assert (config.policy.name, config.placement.style) == (name, style or "skew")
     assert config.policy.thresholds == (100.0, 1000.0)
 
 
