@@ -9,15 +9,19 @@ slurm_runs        runs in Slurm's own completion log; ours must be as many
 runs
 ledger_error      seconds: the largest difference between a run's length in the controller's journal and in Slurm's log
 ledger_missing    runs in Slurm's log that the journal does not have
+starts            that the controller made and saw
+other_nodes       of them, on other nodes than planned; the journal says on which
+other_shares      of them, on the planned nodes, with the GPUs divided otherwise
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 from tiresias.sandbox.replay.results import JobResult, SlurmRun
-from tiresias.slurm_plugin.journal import History, RunRow
+from tiresias.slurm_plugin.journal import Decision, History, RunRow
 
 
 def count(results: Sequence[JobResult], slurm: Mapping[str, Sequence[SlurmRun]]) -> dict[str, float]:
@@ -43,6 +47,22 @@ def compare_ledger(
         missing += max(0, len(theirs) - len(ours))
         errors += [abs((one.end - one.start) - (two.end - two.start)) for one, two in zip(ours, theirs, strict=False)]
     return {"ledger_error": max(errors), "ledger_missing": missing}
+
+
+def compare_plan(decisions: Iterable[Decision]) -> dict[str, float]:
+    """Where Slurm put what was started, against where it was to be."""
+    running = [decision.why for decision in decisions if decision.action == "running"]
+    pairs = [tuple(map(_nodes, why.split(", not on "))) for why in running if why.endswith(" as planned")]
+    return {
+        "starts": len(running),
+        "other_nodes": sum(got != wanted for got, wanted in pairs),
+        "other_shares": sum(got == wanted for got, wanted in pairs),
+    }
+
+
+def _nodes(words: str) -> set[str]:
+    """Of `on gpu01:4, gpu02:1`."""
+    return set(re.findall(r"([\w.-]+):\d", words))
 
 
 def _journaled(history: History, job_id: str) -> list[RunRow]:

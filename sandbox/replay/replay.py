@@ -56,7 +56,9 @@ class Replay:
     def __init__(self, policy: str, jobs: Sequence[TraceJob], options: Options, keep: bool = False) -> None:
         """Brings the cluster and, for our policies, the controller up. Raises TiresiasError, Unavailable."""
         self.policy, self.jobs, self.options, self.keep = policy, jobs, options, keep
-        self.cluster = Cluster.up(setup.cluster_spec(policy, options, f"replay-{re.sub('[+_]', '-', policy)}-{os.getpid()}"))
+        self.cluster = Cluster.up(
+            setup.cluster_spec(policy, options, f"replay-{re.sub('[+_]', '-', policy)}-{os.getpid()}")
+        )
         self._processes: list[subprocess.Popen[Any]] = []
         self._controller: subprocess.Popen[Any] | None = None
         self._moved = self.started = self.ended = 0.0

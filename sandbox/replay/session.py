@@ -114,6 +114,7 @@ def _measure(replay: Replay, options: Options) -> Outcome:
         history = History.of(replay.journal)
         kept |= invariants.compare_ledger(results, slurm, history)
         decisions = history.decisions(limit=KEPT_DECISIONS)[::-1]
+        kept |= invariants.compare_plan(decisions)
         spans |= {kind: latency.summary(latency.spans(decisions, kind)) for kind in latency.SPANS}
     return {
         **report.summary(results, options.gpus, options.time_scale),
