@@ -1,5 +1,6 @@
-# make demo     builds a private Slurm and runs real jobs under Tiresias and under stock FIFO, side by side
-# make test     everything that CI runs
+# make demo       builds a private Slurm and runs real jobs under Tiresias and under stock FIFO, side by side
+# make test       everything that CI runs
+# make test-rdma  of that, the profiler's tests on RDMA
 #
 # Variables of the demo:
 #   JOBS=60            how many jobs; 480 is the paper's whole testbed
@@ -20,7 +21,7 @@ SEED ?= 14
 TRACE ?= $(wildcard ../shared/data/testbed480_seed1.csv)
 OUT := demo-out
 
-.PHONY: demo test trees lint venv bench clean system
+.PHONY: demo test test-rdma test-system trees lint venv bench clean system
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.runs
@@ -32,8 +33,12 @@ demo: $(VENV)/.runs
 
 # Most tests wait for Slurm and not for a processor: several files at a time, one after the other within a file.
 WORKERS ?= 3
-test: lint trees $(VENV)/.trains
+test: lint trees test-system $(VENV)/.trains
 	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadgroup
+
+# RDMA in emulated machines, by soft-RoCE; `make test` runs them, too.
+test-rdma: test-system $(VENV)/.develops
+	$(VENV)/bin/python -m pytest tests/profiler/rdma
 
 # The Debian trees that the tests need, built before any test's clock runs. What cannot be built, the tests tell.
 trees: $(VENV)/.develops
@@ -51,7 +56,16 @@ venv: $(VENV)/.develops
 bench: $(VENV)/.develops
 	@for each in bench/*.py; do [ -e "$$each" ] || continue; echo "$$each"; $(VENV)/bin/python $$each; done
 
-# Debian packages that the private cluster needs; only what is missing is installed.
+# Installs the Debian packages in $$need. Without the right to: exit code $(1).
+define install
+[ -z "$$need" ] && exit 0; \
+[ "$$(id -u)" = 0 ] || { echo "missing:$$need. Run as root: apt-get install$$need" >&2; exit $(1); }; \
+echo "installing$$need"; export DEBIAN_FRONTEND=noninteractive; \
+install="apt-get install -qq -y --no-install-recommends$$need"; \
+$$install > /dev/null 2>&1 || { apt-get update -qq && $$install > /dev/null; }
+endef
+
+# What the private cluster needs; only what is missing is installed.
 system:
 	@need=""; \
 	has() { PATH="$$PATH:/usr/sbin:/sbin" command -v "$$1" > /dev/null; }; \
@@ -60,11 +74,15 @@ system:
 	has ip || need="$$need iproute2"; \
 	has nsenter && has unshare && has setpriv || need="$$need util-linux"; \
 	$(PYTHON) -c "import venv, ensurepip" 2> /dev/null || need="$$need python3-venv"; \
-	[ -z "$$need" ] && exit 0; \
-	[ "$$(id -u)" = 0 ] || { echo "missing:$$need. Run as root: apt-get install$$need" >&2; exit 1; }; \
-	echo "installing$$need"; export DEBIAN_FRONTEND=noninteractive; \
-	install="apt-get install -qq -y --no-install-recommends$$need"; \
-	$$install > /dev/null 2>&1 || { apt-get update -qq && $$install > /dev/null; }
+	$(call install,1)
+
+# What the profiler's tests need besides: a compiler, rdma-core's headers, an emulator. Without them they are skipped, and say so.
+test-system: system
+	-@need=""; \
+	command -v cc > /dev/null && [ -e /usr/include/stdio.h ] || need="$$need gcc libc6-dev"; \
+	[ -e /usr/include/infiniband/verbs.h ] || need="$$need libibverbs-dev"; \
+	command -v qemu-system-x86_64 > /dev/null || need="$$need qemu-system-x86"; \
+	$(call install,0)
 
 $(VENV)/.runs: pyproject.toml | system
 	@$(PYTHON) -m venv $(VENV)
