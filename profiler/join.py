@@ -118,13 +118,18 @@ def _mismatches(recordings: Sequence[Recording], ports: dict[tuple[End, End], li
     found = []
     for (local, remote), here in ports.items():
         there = ports.get((remote, local), [])
-        if not there or any(recordings[port.recording].dropped for port in [*here, *there]):
+        if not there or any(_is_partial(recordings[port.recording], port.channel) for port in [*here, *there]):
             continue
         sent = sum(int(sums[port.recording][0][port.channel]) for port in here)
         received = sum(int(sums[port.recording][1][port.channel]) for port in there)
         if abs(sent - received) > max(IN_FLIGHT, TOLERANCE * sent):
             found.append(f"{local} sent {sent:,} bytes to {remote}, which received {received:,}")
     return found
+
+
+def _is_partial(recording: Recording, channel: int) -> bool:
+    """Whether not all bytes that the channel carried are in records."""
+    return bool(recording.dropped or recording.channels["flags"][channel] & layout.GRPC)
 
 
 def _sums(recording: Recording) -> tuple[layout.Ints, layout.Ints]:

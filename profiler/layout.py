@@ -41,6 +41,8 @@ RECORD = np.dtype([
 TCP, QUEUE_PAIR, DATAGRAM, COLLECTIVE = 1, 2, 3, 4
 # Families of ends: AF_INET, AF_INET6, InfiniBand, communicators.
 INET, INET6, INFINIBAND, COMMUNICATOR = 2, 10, 0x4942, 0x4E43
+# A flag of a channel: its sends are messages of gRPC, without their framing.
+GRPC = 1
 # Operations.
 SEND, RECV, WRITE, READ, ATOMIC, POST_RECV, COMPLETION, COLLECT = 1, 2, 3, 4, 5, 6, 7, 8
 # What a COLLECTIVE channel is for, in the port of its remote end: one function of its communicator, called by all of its

@@ -20,6 +20,8 @@ enum file_flag { FILE_CHANNELS_FULL = 1, FILE_STOPPED = 2 };
 
 enum channel_kind { CHANNEL_TCP = 1, CHANNEL_QP, CHANNEL_UD, CHANNEL_COLLECTIVE };
 
+enum channel_flag { CHANNEL_GRPC = 1 }; /* its sends are messages of gRPC, not calls */
+
 enum operation { OP_SEND = 1, OP_RECV, OP_WRITE, OP_READ, OP_ATOMIC, OP_POST_RECV, OP_COMPLETION, OP_COLLECTIVE };
 
 enum record_flag { FLAG_ERROR = 1, FLAG_INLINE = 2, FLAG_IMMEDIATE = 4, FLAG_MORE = 8 };

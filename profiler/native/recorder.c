@@ -87,6 +87,10 @@ void tiresias_close_channel(uint32_t index) {
     channels_of(session->header)[index].closed = (int64_t)clock_now();
 }
 
+void tiresias_mark_channel(uint32_t index, enum channel_flag flag) {
+    channels_of(session->header)[index].flags |= flag;
+}
+
 static bool full(struct ring *ring) {
     return atomic_load_explicit(&ring->written, memory_order_relaxed) >= RECORDS_PER_RING;
 }

@@ -31,6 +31,8 @@ EXPORT bool tiresias_is_owner(void);
 
 EXPORT void tiresias_close_channel(uint32_t channel);
 
+EXPORT void tiresias_mark_channel(uint32_t channel, enum channel_flag flag);
+
 EXPORT void tiresias_record(uint32_t channel, enum operation operation, unsigned flags, uint64_t asked, uint64_t done);
 
 #endif

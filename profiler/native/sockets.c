@@ -1,21 +1,32 @@
 #include "sockets.h"
 
+#include "framing.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 
-/* What is known of a descriptor: the generation in the upper half; below it NOT_TCP, or a channel's index + FIRST.
+/* What is known of a descriptor: the generation in the upper half; below it NOT_TCP, or a channel's index + FIRST, and
+ * whether the first bytes that it sent were looked at (SEEN) and begin an HTTP/2 connection (FRAMED).
  * Only pages of numbers in use take memory; numbers beyond the table, which the kernel does not hand out unless it is
  * told to, are not recorded. */
 enum { DESCRIPTORS = 1 << 20 };
-enum { UNKNOWN, NOT_TCP, FIRST };
+enum { UNKNOWN, NOT_TCP, FIRST, FRAMED = 1 << 29, SEEN = 1 << 30 };
 static _Atomic uint64_t known[DESCRIPTORS];
 static _Atomic unsigned highest; /* that is not UNKNOWN */
 
 static uint64_t word(uint32_t generation, uint32_t state) {
     return (uint64_t)generation << 32 | state;
+}
+
+static bool is_channel(uint64_t state) {
+    return (uint32_t)state >= FIRST && state >> 32 == tiresias_generation();
+}
+
+static uint32_t index_of(uint64_t state) {
+    return ((uint32_t)state & ~(uint32_t)(FRAMED | SEEN)) - FIRST;
 }
 
 /* Connections between IPv4 hosts look alike, whichever kind of socket a program uses for them. */
@@ -70,7 +81,7 @@ static uint32_t settle(int fd, uint64_t before, uint32_t channel) {
         return channel;
     if (channel != NO_CHANNEL)
         tiresias_close_channel(channel);
-    return (uint32_t)before >= FIRST && before >> 32 == tiresias_generation() ? (uint32_t)before - FIRST : NO_CHANNEL;
+    return is_channel(before) ? index_of(before) : NO_CHANNEL;
 }
 
 static uint32_t find_out(int fd, uint64_t before) {
@@ -88,9 +99,7 @@ static uint32_t channel_of(int fd) {
     uint64_t state = atomic_load_explicit(&known[fd], memory_order_acquire);
     if (state == NOT_TCP)
         return NO_CHANNEL;
-    if ((uint32_t)state >= FIRST && state >> 32 == tiresias_generation())
-        return (uint32_t)state - FIRST;
-    return find_out(fd, state);
+    return is_channel(state) ? index_of(state) : find_out(fd, state);
 }
 
 /* Nothing moved and nothing is wrong: programs that poll would fill the file with such. */
@@ -98,15 +107,60 @@ static bool nothing_happened(ssize_t done) {
     return done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
 }
 
-void socket_moved(int fd, enum operation operation, unsigned flags, size_t asked, ssize_t done) {
-    if (!tiresias_recording() || fd < 0 || fd >= DESCRIPTORS || nothing_happened(done))
-        return;
-    int kept = errno;
-    uint32_t channel = channel_of(fd);
-    if (channel != NO_CHANNEL && done < 0)
+static void record(uint32_t channel, enum operation operation, unsigned flags, size_t asked, ssize_t done) {
+    if (done < 0)
         tiresias_record(channel, operation, flags | FLAG_ERROR, asked, 0);
-    else if (channel != NO_CHANNEL)
+    else
         tiresias_record(channel, operation, flags, asked, (uint64_t)done);
+}
+
+/* The channel of a call that moved something, or failed to. */
+static uint32_t moved(int fd, ssize_t done) {
+    if (!tiresias_recording() || fd < 0 || fd >= DESCRIPTORS || nothing_happened(done))
+        return NO_CHANNEL;
+    return channel_of(fd);
+}
+
+void socket_moved(int fd, enum operation operation, unsigned flags, size_t asked, ssize_t done) {
+    int kept = errno;
+    uint32_t channel = moved(fd, done);
+    if (channel != NO_CHANNEL)
+        record(channel, operation, flags, asked, done);
+    errno = kept;
+}
+
+/* Looks at the first bytes that a connection sends. */
+static uint64_t look_inside(int fd, uint64_t before, struct sent sent) {
+    uint64_t after = before | SEEN | (framing_begin(index_of(before), sent) ? FRAMED : 0);
+    bool set = atomic_compare_exchange_strong(&known[fd], &before, after);
+    if (set && after & FRAMED)
+        tiresias_mark_channel(index_of(after), CHANNEL_GRPC);
+    else if (after & FRAMED)
+        framing_end(index_of(after));
+    return known[fd];
+}
+
+/* Whether it was recorded by its messages. */
+static bool framed(int fd, uint32_t channel, struct sent sent) {
+    uint64_t state = known[fd];
+    if (!is_channel(state) || index_of(state) != channel)
+        return false;
+    if (!(state & SEEN))
+        state = look_inside(fd, state, sent);
+    if (!(state & FRAMED))
+        return false;
+    if (sent.parts && framing_follow(channel, sent))
+        return true;
+    framing_end(channel);
+    atomic_compare_exchange_strong(&known[fd], &state, state & ~(uint64_t)FRAMED);
+    return false;
+}
+
+void socket_sent(int fd, unsigned flags, const struct iovec *parts, size_t count, size_t asked, ssize_t done) {
+    int kept = errno;
+    uint32_t channel = moved(fd, done);
+    if (channel != NO_CHANNEL && !(done > 0 && framed(fd, channel, (struct sent){parts, count, (size_t)done})))
+        record(channel, OP_SEND, flags, asked, done);
     errno = kept;
 }
 
@@ -114,12 +168,14 @@ void socket_forget(int fd) {
     if (!tiresias_recording() || fd < 0 || fd >= DESCRIPTORS || known[fd] == UNKNOWN)
         return;
     uint64_t state = known[fd];
-    bool open = (uint32_t)state >= FIRST && state >> 32 == tiresias_generation();
+    bool open = is_channel(state);
     if (open && !tiresias_is_owner())
         return;
     known[fd] = UNKNOWN;
+    if (open && state & FRAMED)
+        framing_end(index_of(state));
     if (open)
-        tiresias_close_channel((uint32_t)state - FIRST);
+        tiresias_close_channel(index_of(state));
 }
 
 void socket_forget_range(unsigned first, unsigned last) {

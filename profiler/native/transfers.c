@@ -7,6 +7,7 @@
 #include "sockets.h"
 
 #include <fcntl.h>
+#include <stddef.h>
 #include <sys/sendfile.h>
 
 static unsigned more(int flags) {
@@ -24,8 +25,17 @@ static size_t length(const struct msghdr *message) {
     return total(message->msg_iov, message->msg_iovlen);
 }
 
-static void sent(int fd, size_t asked, int flags, ssize_t done) {
-    socket_moved(fd, OP_SEND, more(flags), asked, done);
+static void sent(int fd, const void *buffer, size_t asked, int flags, ssize_t done) {
+    const struct iovec part = {.iov_base = (void *)(uintptr_t)buffer, .iov_len = asked};
+    socket_sent(fd, more(flags), buffer ? &part : NULL, 1, asked, done);
+}
+
+static void sent_parts(int fd, const struct iovec *parts, size_t count, int flags, ssize_t done) {
+    socket_sent(fd, more(flags), parts, count, total(parts, count), done);
+}
+
+static void sent_message(int fd, const struct msghdr *message, int flags, ssize_t done) {
+    sent_parts(fd, message->msg_iov, message->msg_iovlen, flags, done);
 }
 
 /* A look at what stays in the queue, or at its errors, moves nothing. */
@@ -36,46 +46,46 @@ static void received(int fd, size_t asked, int flags, ssize_t done) {
 
 EXPORT ssize_t send(int fd, const void *buffer, size_t size, int flags) {
     ssize_t done = REAL(send)(fd, buffer, size, flags);
-    sent(fd, size, flags, done);
+    sent(fd, buffer, size, flags, done);
     return done;
 }
 
 EXPORT ssize_t sendto(int fd, const void *buffer, size_t size, int flags, const struct sockaddr *to, socklen_t length) {
     ssize_t done = REAL(sendto)(fd, buffer, size, flags, to, length);
-    sent(fd, size, flags, done);
+    sent(fd, buffer, size, flags, done);
     return done;
 }
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
     ssize_t done = REAL(sendmsg)(fd, message, flags);
     if (tiresias_recording())
-        sent(fd, length(message), flags, done);
+        sent_message(fd, message, flags, done);
     return done;
 }
 
 EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags) {
     int done = REAL(sendmmsg)(fd, messages, count, flags);
     for (int each = 0; each < done && tiresias_recording(); each++)
-        sent(fd, length(&messages[each].msg_hdr), flags, messages[each].msg_len);
+        sent_message(fd, &messages[each].msg_hdr, flags, messages[each].msg_len);
     return done;
 }
 
 EXPORT ssize_t write(int fd, const void *buffer, size_t size) {
     ssize_t done = REAL(write)(fd, buffer, size);
-    sent(fd, size, 0, done);
+    sent(fd, buffer, size, 0, done);
     return done;
 }
 
 EXPORT ssize_t writev(int fd, const struct iovec *parts, int count) {
     ssize_t done = REAL(writev)(fd, parts, count);
     if (tiresias_recording() && count > 0)
-        sent(fd, total(parts, (size_t)count), 0, done);
+        sent_parts(fd, parts, (size_t)count, 0, done);
     return done;
 }
 
 EXPORT ssize_t sendfile(int to, int from, off_t *offset, size_t size) {
     ssize_t done = REAL(sendfile)(to, from, offset, size);
-    sent(to, size, 0, done);
+    sent(to, NULL, size, 0, done);
     return done;
 }
 
@@ -83,7 +93,7 @@ EXPORT __attribute__((alias("sendfile"))) ssize_t sendfile64(int to, int from, o
 
 EXPORT ssize_t splice(int from, off_t *from_offset, int to, off_t *to_offset, size_t size, unsigned flags) {
     ssize_t done = REAL(splice)(from, from_offset, to, to_offset, size, flags);
-    sent(to, size, flags & SPLICE_F_MORE ? MSG_MORE : 0, done);
+    sent(to, NULL, size, flags & SPLICE_F_MORE ? MSG_MORE : 0, done);
     received(from, size, 0, done);
     return done;
 }
