@@ -62,7 +62,7 @@ def analyze(recordings: Sequence[Recording], packlimit: float = PACKLIMIT, bandw
     found = tuple(contents(stream, own, own_rhythm, period.seconds) for stream, own, own_rhythm in each if period)
     model = collectives.shape(found, groups) if groups else shape(found)
     iterations = _iterations(found)
-    largest = collectives.largest(found, groups) or max((each.largest for each in model.servers or found), default=0.0)
+    largest = model.largest or collectives.largest(found, groups) or max((each.largest for each in found), default=0.0)
     skew = largest / model.model if model.shows_tensors else None
     compute = _compute(seen.streams, iterations)
     intensity = _busiest(found, groups) / bandwidth / compute if bandwidth and compute > 0 else None

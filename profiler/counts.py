@@ -10,16 +10,18 @@ import numpy as np
 
 from tiresias.profiler.layout import Floats, Ints
 from tiresias.profiler.messages import Stream
-from tiresias.profiler.sequence import LONGEST, Repeat
+from tiresias.profiler.sequence import Repeat
 from tiresias.profiler.sizes import Classes, heaviest, usual, weighted_median
 from tiresias.profiler.windows import Windows
 
 CLASSES = 32  # that are looked at
+LONGEST = 100_000  # messages that are cut into pieces
 TIMES = 64  # of the least frequent in one iteration, at most
 UNEVEN = 0.25  # the most that pieces may differ more than the most even ones do
 EVEN = 0.003  # iterations differ by that much: one sends its last message late
 NEARBY, BETTER = 2.1, 4.0  # factors of the number of iterations, and of how uneven they are
-SLACK = 0.1  # iterations by which a count may be off: recordings start and end anywhere
+SLACK = 0.1  # messages an iteration by which a count may be off: recordings start and end anywhere
+SHARE = 0.01  # and the share of the count: the first iteration differs
 FEWEST = 3
 DOMINANT = 0.9  # a class with a larger share of the bytes would explain itself
 
@@ -57,7 +59,7 @@ def _alike(classes: Classes, chosen: Ints, iterations: Floats) -> int:
 
 def _explained(count: Floats, weight: Floats, iterations: float) -> float:
     times = count / iterations
-    fits = (np.round(times) >= 1) & (np.abs(times - np.round(times)) <= SLACK)
+    fits = (np.round(times) >= 1) & (np.abs(times - np.round(times)) <= np.maximum(SLACK, SHARE * times))
     return float(weight[fits].sum())
 
 

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
+from tiresias.profiler.buckets import CONTROL, buckets
 from tiresias.profiler.contents import Contents
 
 LIGHT = (0.0, 1e-5, 1e-4, 1e-3, 1e-2)  # shares of an iteration's bytes below which streams may be something else
 ANSWER = 0.2  # of what it answers: the least; less only acknowledges
 ALIKE = 0.05  # what the workers of a server send to it differs by less
 STEPS = 50  # sizes from one power of two to the next that are told apart
+SMALL = 0.05  # of the model: buckets whose limit is no more show tensors
 EVEN = 0.02  # processes that send the same amount differ by no more
 SERVERS, RING, TREE, MESH, UNKNOWN = (
     "parameter servers", "ring all-reduce", "tree all-reduce", "mesh all-reduce", "unknown",
@@ -45,11 +47,12 @@ class Shape:
     workers: int  # processes that train; 0 if unknown
     model: float  # bytes
     servers: tuple[Server, ...] = ()
+    largest: float = 0.0  # bytes of the largest tensor; 0: cannot be seen
 
     @property
     def shows_tensors(self) -> bool:
-        """Frameworks send a tensor a message to a server; they cut and join tensors for an all-reduce."""
-        return self.kind == SERVERS
+        """Frameworks send a tensor a message to a server; for an all-reduce they join tensors to buckets, often large ones."""
+        return self.largest > 0
 
 
 def shape(streams: Sequence[Contents]) -> Shape:
@@ -97,7 +100,8 @@ def _servers(edges: Edges, nodes: Sequence[int]) -> Shape | None:
         (first, second) if _unlike(edges, first, second) <= _unlike(edges, second, first) else (second, first)
     )
     found = tuple(_server(edges, server, workers) for server in servers)
-    return Shape(SERVERS, len(workers), sum(each.bytes for each in found), found)
+    largest = max(each.largest for each in found)
+    return Shape(SERVERS, len(workers), sum(each.bytes for each in found), found, largest)
 
 
 def _two_sides(edges: Edges, nodes: Sequence[int]) -> tuple[list[int], list[int]] | None:
@@ -143,7 +147,14 @@ def _ring(edges: Edges, nodes: Sequence[int]) -> Shape | None:
     following = dict(edges.keys())
     if len(edges) != len(nodes) or len(following) != len(nodes) or len(set(following.values())) != len(nodes):
         return None
-    return _all_reduce(RING, edges, nodes) if _connected(edges, nodes) else None
+    return _with_tensors(_all_reduce(RING, edges, nodes), edges) if _connected(edges, nodes) else None
+
+
+def _with_tensors(ring: Shape, edges: Edges) -> Shape:
+    """Where buckets are so small that the largest is little more than a tensor."""
+    found = [buckets(each, ring.workers) for each in edges.values()]
+    middle = sorted(found)[len(found) // 2]
+    return replace(ring, largest=middle.largest) if middle.limit <= SMALL * ring.model else ring
 
 
 def _tree(edges: Edges, nodes: Sequence[int]) -> Shape | None:
@@ -177,4 +188,5 @@ def _is_paired(edges: Edges) -> bool:
 
 
 def _all_reduce(kind: str, edges: Edges, nodes: Sequence[int]) -> Shape:
-    return Shape(kind, len(nodes), sum(each.bytes for each in edges.values()) / (2 * (len(nodes) - 1)))
+    carried = sum(float((each.sizes * each.counts)[each.sizes > CONTROL].sum()) for each in edges.values())
+    return Shape(kind, len(nodes), carried / (2 * (len(nodes) - 1)))

@@ -27,7 +27,7 @@ ENOUGH = (
 TICK = 1e-9  # seconds
 UNDISTURBED = 0.4  # a quantile of the spans that surely is an iteration's own
 PROLONGED = 2.5  # spans that differ from it by a larger factor have something else in them
-TRIES = 16  # group sizes that are tried for a known period
+TRIES = 64  # group sizes that are tried for a known period
 LONGEST = 20_000  # messages of a size that are looked at for an unknown one
 SEVERAL = 8  # classes of a stream that are looked at
 

@@ -60,9 +60,14 @@ def _by_skew(shape: Shape, skew: float, packlimit: float) -> Verdict:
     compared = (
         f"its largest tensor is {skew:.1%} of the model, {'above' if above else 'not above'} PACKLIMIT {packlimit:.0%}"
     )
-    heavy = max(shape.servers, key=lambda server: server.bytes)
-    share = f"the fullest of {len(shape.servers)} parameter servers has {heavy.bytes / shape.model:.0%} of the model"
-    return Verdict(CONSOLIDATE if above else SPREAD, (compared, share))
+    return Verdict(CONSOLIDATE if above else SPREAD, (compared, _carried(shape)))
+
+
+def _carried(shape: Shape) -> str:
+    if not shape.servers:
+        return f"{shape.kind} of {shape.workers} in buckets so small that the largest is hardly more than its tensor"
+    fullest = max(server.bytes for server in shape.servers)
+    return f"the fullest of {len(shape.servers)} parameter servers has {fullest / shape.model:.0%} of the model"
 
 
 def _by_intensity(shape: Shape, intensity: float | None) -> Verdict:

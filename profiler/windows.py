@@ -25,7 +25,7 @@ class Windows:
             np.cumsum(of.reshape(-1) == kind, out=self.before[kind, 1:])
 
     def evenness(self, length: int) -> float:
-        """0 to 1: the share of its bytes that a window of `length` has in common with the usual one."""
+        """0 to 1: the bytes that windows of `length` have in common with the usual one, of those of either."""
         best = 0.0
         for start in range(0, length, max(length // OFFSETS, 1)):
             if best > EVEN or start + 2 * length > self.size:
@@ -36,4 +36,5 @@ class Windows:
     def _evenness(self, length: int, start: int) -> float:
         counts = np.diff(self.before[:, start::length], axis=1)
         usual = np.median(counts, axis=1, keepdims=True)
-        return float((self.weight @ np.minimum(counts, usual)).sum() / (self.weight @ counts).sum())
+        common, either = (self.weight @ each(counts, usual) for each in (np.minimum, np.maximum))
+        return float(common.sum() / either.sum())

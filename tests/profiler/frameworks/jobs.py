@@ -55,18 +55,22 @@ def run(
     scale: int,
     workers: int,
     servers: int = 0,
+    chiefs: int = 0,
     **more: object,
 ) -> Result:
-    """Keyword arguments in capitals go into the environment, the others are the program's options."""
-    python, ranks = interpreter(framework), workers + servers
+    """Ranks are workers, servers, chiefs; the job is over when its chiefs are, or its workers where there are none.
+
+    Keyword arguments in capitals go into the environment, the others are the program's options.
+    """
+    python, ranks = interpreter(framework), workers + servers + chiefs
     environment = {**os.environ, "LD_PRELOAD": str(libraries().net), "TIRESIAS_PROFILE_DIR": str(folder)}
     environment |= {name: str(value) for name, value in more.items() if name.isupper()}
     options = {"model": model, "scale": scale, "workers": workers, "servers": servers, "truth": folder, **more}
-    command = [python, str(HERE / program), "--ports", *map(str, _free_ports(max(ranks, 1)))]
+    command = [python, str(HERE / program), "--ports", *map(str, _free_ports(ranks))]
     command += [word for name, value in options.items() if not name.isupper() for word in (f"--{name}", str(value))]
     with ExitStack() as stack:
         started = [_start([*command, "--rank", str(rank)], environment, folder, stack) for rank in range(ranks)]
-        for process in started[:workers]:
+        for process in started[-chiefs:] if chiefs else started[:workers]:
             assert process.wait(PATIENCE) == 0, (folder / "log").read_text()
         return Result(analyze([read(file) for file in sorted(folder.glob("*.net"))]), _seconds(folder))
 

@@ -1,11 +1,16 @@
-"""DistributedDataParallel over gloo, unmodified: what its all-reduce sends says how large the model is."""
+"""DistributedDataParallel over gloo, unmodified: what its all-reduce sends says how large the model is, and with small
+buckets how large its largest tensor.
+"""
 
 from __future__ import annotations
 
 import jobs
 import pytest
 
-MIB = 1 << 20
+from tiresias.simulator.models import MODELS
+
+pytestmark = pytest.mark.slow
+CONSOLIDATED = {"vgg19", "vgg16", "vgg11", "alexnet"}
 
 
 @pytest.mark.parametrize(("workers", "model"), [(2, "resnet50"), (3, "googlenet"), (4, "vgg16")])
@@ -18,4 +23,19 @@ def test_each_rank_sends_its_share_of_the_model(tmp_path, workers, model):
     sent = [sum(each.bytes for each in found.streams if each.sender == rank) for rank in range(workers)]
     assert sent == pytest.approx([2 * (workers - 1) / workers * whole] * workers, rel=0.01)
     assert abs(found.iterations - 25) <= 1
-    assert found.period
+    assert found.skew is None, "one bucket holds them all"
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_small_buckets_show_the_largest_tensor(tmp_path, model):
+    """bucket_cap_mb=1, scaled down as the model is."""
+    scale, bucket = (64, 1 / 64) if model in CONSOLIDATED else (16, 1 / 16)
+    job = {"model": model, "scale": scale, "workers": 2, "BUCKET_CAP_MB": bucket}
+    result = jobs.run("torch", "ddp.py", tmp_path, **job)
+    found, true = result.profile, jobs.sizes(model, scale)
+    assert (found.shape.kind, found.shape.workers) == ("ring all-reduce", 2)
+    assert found.shape.model == pytest.approx(sum(true), rel=0.01)
+    assert found.skew == pytest.approx(max(true) / sum(true), abs=0.02)
+    assert found.verdict.decision == ("consolidate" if model in CONSOLIDATED else "spread")
+    assert abs(found.iterations - 25) <= 1
+    assert found.period and found.period.seconds == pytest.approx(result.seconds, rel=0.25)
