@@ -30,7 +30,6 @@ from tiresias.profiler import build
 
 SIZES = (4096, 65536)
 SECONDS_A_RUN = 30
-COUNTED = ("-icount", "shift=1,sleep=off")
 
 
 def main() -> None:
@@ -50,7 +49,7 @@ def measure(folder: Path, rounds: int, messages: int) -> dict[str, Any]:
         if library:
             shutil.copy(library, folder)
     runs = [line for turn in range(rounds) for size in SIZES for line in both(turn, size, messages)]
-    run([Guest(folder, "\n".join(runs), COUNTED)], timeout=60 + SECONDS_A_RUN * 2 * len(SIZES) * rounds)
+    run([Guest(folder, "\n".join(runs))], timeout=60 + SECONDS_A_RUN * 2 * len(SIZES) * rounds)
     return {f"write_{size}": compare(folder, size, rounds) for size in SIZES}
 
 

@@ -51,10 +51,22 @@ struct queue_pair *queue_pair_get(struct ibv_qp *qp) {
     return pair ? pair : make(qp);
 }
 
-void queue_pair_forget(struct ibv_qp *qp) {
+bool queue_pair_forget(struct ibv_qp *qp, struct queue_pair *was) {
     uint32_t place = find(qp);
-    if (place != NO_HANDLE)
-        leave(place);
+    if (place == NO_HANDLE)
+        return false;
+    *was = pairs[place];
+    leave(place);
+    return true;
+}
+
+void queue_pair_remember(struct ibv_qp *qp, const struct queue_pair *was) {
+    uint32_t place = handles_take(&handles, (uintptr_t)qp);
+    if (place == NO_HANDLE)
+        return;
+    pairs[place] = *was;
+    pairs[place].channel = 0;
+    handles_publish(&handles, place, (uintptr_t)qp);
 }
 
 /* 0, or the channel that was opened for the file of now: in a child after fork the parent's mean nothing. */

@@ -33,7 +33,10 @@ struct queue_pair *queue_pair_get(struct ibv_qp *qp);
 /* Its ends are known now. It has a channel from here on, as one that is only written to posts nothing itself. */
 void queue_pair_connect(struct queue_pair *pair, const struct end *local, const struct end *remote);
 
-void queue_pair_forget(struct ibv_qp *qp);
+/* False where it was not known; else what was known of it. */
+bool queue_pair_forget(struct ibv_qp *qp, struct queue_pair *was);
+
+void queue_pair_remember(struct ibv_qp *qp, const struct queue_pair *was);
 
 /* A record of its channel, or of the one to that peer. They are opened at the first. */
 void queue_pair_record(struct queue_pair *pair, const struct message *message);

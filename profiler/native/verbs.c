@@ -89,11 +89,16 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attributes, int 
     return failed;
 }
 
-/* Forgotten first: the memory may be another queue pair's as soon as it is given back. */
+/* Forgotten first: the memory may be another queue pair's as soon as it is given back. One that is still needed lives
+ * on, though. */
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp) {
     DECLARE_REAL(destroy, ibv_destroy_qp, "IBVERBS_1.1");
-    queue_pair_forget(qp);
-    return destroy ? destroy(qp) : ENOSYS;
+    struct queue_pair was;
+    bool known = queue_pair_forget(qp, &was);
+    int failed = destroy ? destroy(qp) : ENOSYS;
+    if (failed && known)
+        queue_pair_remember(qp, &was);
+    return failed;
 }
 
 EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *domain, struct ibv_ah_attr *path) {

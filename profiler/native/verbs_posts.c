@@ -84,11 +84,18 @@ static int send_posted(struct ibv_qp *qp, struct ibv_send_wr *first, struct ibv_
     return failed;
 }
 
+/* Room for datagrams is for anyone's, and no connection's. */
+static void posted_receives(struct ibv_qp *qp, const struct ibv_recv_wr *request, const struct ibv_recv_wr *refused) {
+    struct queue_pair *pair = qp->qp_type == IBV_QPT_UD ? NULL : queue_pair_get(qp);
+    for (; pair && request != refused; request = request->next)
+        queue_pair_record(
+            pair, &(struct message){.operation = OP_POST_RECV, .bytes = total(request->sg_list, request->num_sge)});
+}
+
 static int recv_posted(struct ibv_qp *qp, struct ibv_recv_wr *first, struct ibv_recv_wr **bad) {
     int failed = provider(qp->context)->recv(qp, first, bad);
-    struct queue_pair *pair = tiresias_recording() ? queue_pair_get(qp) : NULL;
-    for (struct ibv_recv_wr *each = first; pair && each != (failed ? *bad : NULL); each = each->next)
-        queue_pair_record(pair, &(struct message){.operation = OP_POST_RECV, .bytes = total(each->sg_list, each->num_sge)});
+    if (tiresias_recording())
+        posted_receives(qp, first, failed ? *bad : NULL);
     return failed;
 }
 

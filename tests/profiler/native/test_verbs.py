@@ -8,7 +8,7 @@ import pytest
 
 from tiresias.profiler import build, layout
 
-POSTED = "23\n"  # what reached the provider, of all that the program tried
+POSTED = "26\n"  # what reached the provider, of all that the program tried
 PROGRAMS = Path(__file__).parent / "programs"
 
 
@@ -41,13 +41,13 @@ def check(stage, rows, expected, program: Path, **environment: str) -> None:
     assert done.stderr == POSTED, "everything still reaches the provider"
     recording = stage.only()
     assert rows(recording) == expected(done.stdout)
-    assert recording.channels["kind"].tolist() == [layout.QUEUE_PAIR] * 5
-    for channel, peer in zip(recording.channels, (501, 502, 503, 504, 505), strict=True):
+    assert recording.channels["kind"].tolist() == [layout.QUEUE_PAIR] * 6
+    for channel, peer in zip(recording.channels, (501, 502, 501, 503, 504, 505), strict=True):
         local, remote = channel["local"], channel["remote"]
         assert (int(local["family"]), int(local["qp"]), int(local["lid"])) == (0x4942, int(channel["number"]), 7)
         assert (int(remote["qp"]), int(remote["lid"])) == (peer, 9)
         assert (local["address"].tobytes(), remote["address"].tobytes()) == (b"\4" * 16, b"\xee" * 16)
-    assert (recording.channels["closed"] != 0).tolist() == [True, False, True, False, False]
+    assert (recording.channels["closed"] != 0).tolist() == [True, False, True, True, False, False]
 
 
 def test_a_linked_program(stage, linked: Path, rows, expected) -> None:

@@ -1,12 +1,13 @@
 # What the scripts of guests begin with.
 set -e
 
-# recorded FOLDER COMMAND...: runs it under the recorder, whose files are left in /share/records/FOLDER.
+# recorded FOLDER COMMAND...: runs it under the recorder, whose files are left in /share/records/FOLDER. PRELOAD names
+# what is preloaded, if not the recorder.
 recorded() {
   folder=$1; shift
   mkdir -p "/tmp/$folder" "/share/records/$folder"
   status=0
-  LD_PRELOAD=/share/libtiresias_net.so TIRESIAS_PROFILE_DIR="/tmp/$folder" TIRESIAS_PROFILE_BYTES=1048576 "$@" || status=$?
+  LD_PRELOAD="${PRELOAD-/share/libtiresias_net.so}" TIRESIAS_PROFILE_DIR="/tmp/$folder" TIRESIAS_PROFILE_BYTES=1048576 "$@" || status=$?
   cp "/tmp/$folder"/*.net "/share/records/$folder/" # the recorder maps its file, which the share cannot
   return $status
 }

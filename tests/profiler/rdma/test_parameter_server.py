@@ -14,7 +14,7 @@ from tiresias.profiler.analysis import Profile, analyze
 from tiresias.profiler.recording import Recording
 from tiresias.profiler.shape import SERVERS
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 BYTES = 256 << 10  # that models are scaled down to
 ITERATIONS, COMPUTE, WORKERS = 12, 400_000, 2  # COMPUTE in microseconds
 ADDRESSES = ("10.0.0.1", "10.0.0.2")
@@ -49,7 +49,7 @@ def script(number: int) -> str:
 @pytest.fixture(scope="module")
 def folders(prepare: Callable[..., Path]) -> list[Path]:
     folders = [prepare(f"guest{number}", ps=("ps", "-libverbs")) for number in range(len(ADDRESSES))]
-    run([Guest(folder, script(number)) for number, folder in enumerate(folders)], timeout=240)
+    run([Guest(folder, script(number)) for number, folder in enumerate(folders)], timeout=540)
     return folders
 
 

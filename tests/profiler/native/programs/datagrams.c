@@ -38,6 +38,8 @@ int main(void) {
     struct ibv_context *context = ibv_open_device(NULL);
     struct ibv_qp_init_attr wanted = {.qp_type = IBV_QPT_UD};
     struct ibv_qp *qp = ibv_create_qp((struct ibv_pd *)context, &wanted);
+    struct ibv_recv_wr *bad, room = {0};
+    must(ibv_post_recv(qp, &room, &bad) == 0, "post_recv"); /* for whomever: of no connection */
     struct ibv_ah *to = address(context, 0xaa);
     classic(qp, to, 601, 1000), expect_to(0, 1000, 0xaa, 601);
     classic(qp, to, 602, 1001), expect_to(0, 1001, 0xaa, 602);

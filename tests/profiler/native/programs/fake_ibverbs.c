@@ -102,6 +102,8 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attributes, int mask) {
 }
 
 int ibv_destroy_qp(struct ibv_qp *qp) {
+    if (qp->handle == REFUSED)
+        return EBUSY;
     free(qp);
     return 0;
 }

@@ -91,6 +91,10 @@ int main(void) {
     struct ibv_qp *first = queue_pair(one, 501), *second = queue_pair(two, 502);
     classic(first), extended(first);
     classic(second);
+    first->handle = REFUSED;
+    must(ibv_destroy_qp(first) != 0, "busy");
+    extended(first);
+    first->handle = 0;
     must(ibv_destroy_qp(first) == 0, "destroy");
     struct ibv_qp *third = queue_pair(one, 503);
     extended(third);

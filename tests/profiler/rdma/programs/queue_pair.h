@@ -1,5 +1,5 @@
-/* Connected queue pairs on the first device. Compiled with LOOK_UP, libibverbs is opened and its functions are looked up
- * by version, as NCCL does it; else the program is linked with it. */
+/* Connected queue pairs on the first device. Compiled with LOOK_UP, that library is opened and its functions are looked
+ * up by version, as NCCL does it; else the program is linked with libibverbs. */
 #ifndef QUEUE_PAIR_H
 #define QUEUE_PAIR_H
 
@@ -13,7 +13,7 @@
 static inline void *look(const char *name, const char *version) {
     static void *library;
     if (!library)
-        library = dlopen("libibverbs.so.1", RTLD_NOW);
+        library = dlopen(LOOK_UP, RTLD_NOW);
     void *found = library ? dlvsym(library, name, version) : NULL;
     if (!found)
         fprintf(stderr, "%s: %s\n", name, dlerror()), exit(4);
