@@ -14,7 +14,7 @@ and owned by the job's user, and believes them only about that job: a lie hurts 
 supervisor.json: restart, state, step, run_id, why, began (epoch seconds), reached (the step at which the run before was last seen).
 program.json: restart, ready, step, requeue, folder ("requeue": the program has saved and exits to be requeued; "folder": where its
 checkpoints are), and what it measured: save (seconds of the newest save), resumed (the step it resumed from, 0: the beginning),
-ready_at (epoch seconds of its first step in this run), at (the newest step it was seen at).
+ready_at (epoch seconds of its first step in this run), at (the newest step it was seen at), pace (seconds a step in this run).
 Light imports only: every supervisor imports this.
 """
 
@@ -43,6 +43,7 @@ class JobReport(NamedTuple):
     why: "limit" where it saves or parks because its time limit is near, "" where it was asked to.
     save: seconds of the newest save. restore: seconds from the run's start to its first step. redone: steps of the run before that
     this one does again. at: the newest step it was seen at. resumed: the step it resumed from, 0: it began from the beginning.
+    pace: seconds a step.
     """
 
     restart: int = -1
@@ -55,6 +56,7 @@ class JobReport(NamedTuple):
     redone: int | None = None
     at: int = -1
     resumed: int = -1
+    pace: float | None = None
 
 
 def job_folder(root: Path, uid: int, job_id: str) -> Path:
@@ -126,6 +128,7 @@ def report(root: Path, uid: int, job_id: str) -> JobReport:
         redone=_redone(integer(supervisor.get("reached")), integer(program.get("resumed"))),
         at=integer(program.get("at")),
         resumed=integer(program.get("resumed")),
+        pace=_seconds(program.get("pace"), 0.0) or None,
     )
 
 

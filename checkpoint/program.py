@@ -30,6 +30,7 @@ class Program:
         self._ready = False
         self.measured: dict[str, float] = {}
         self._told_at = 0.0
+        self._began: tuple[float, int] | None = None  # monotonic, step
         self._lock = threading.Lock()  # a save behind the training's back tells of its commit
         self._register()
 
@@ -37,6 +38,7 @@ class Program:
         """The training loop runs: it can save at its next step."""
         if not self._ready:
             self._ready, self.measured["ready_at"] = True, time.time()
+            self._began = time.monotonic(), self.at
             self.tell()
 
     def committed(self, step: int) -> None:
@@ -57,6 +59,7 @@ class Program:
             return
         with self._lock:
             self._told_at = time.monotonic()
+            self._measure_pace()
             content = {
                 "restart": self._restart, "ready": self._ready, "step": self.step, "requeue": requeue,
                 "folder": str(self._checkpoints.absolute()), "at": self.at, **self.measured,
@@ -65,6 +68,11 @@ class Program:
                 control.write(self.folder, control.PROGRAM, content)
             except OSError as error:
                 say(f"{self.folder}: {error.strerror}: the daemon does not hear of this program")
+
+    def _measure_pace(self) -> None:
+        """Seconds a step in this run, saves and evaluations included, once it has gone on for long enough to tell."""
+        if self._began and self._told_at - self._began[0] >= PROGRESS / 2 and self.at > self._began[1]:
+            self.measured["pace"] = (self._told_at - self._began[0]) / (self.at - self._began[1])
 
     def refuse_if_superseded(self) -> None:
         """A node that Slurm gave up may still run an old rank while the job runs again elsewhere."""

@@ -73,6 +73,7 @@ class Controller:
         if self._config.mode == "exact":
             self._actor.advance(began)  # before the snapshot, so that it shows what was done
         self._look_at_topology(began)
+        self._observer.packlimit.refit(self._ledger, began)
         slurm = self._backend.snapshot()
         managed = self._ledger.apply(slurm)
         if self._config.mode == "exact":
@@ -134,7 +135,9 @@ class Controller:
             report = self._observer.reports.known(job)
             if report:
                 row = self._ledger.jobs[job.id]
-                self._ledger.note(row, job.restarts, restore=report.restore, save=report.save, redone=report.redone)
+                self._ledger.note(
+                    row, job.restarts, restore=report.restore, save=report.save, redone=report.redone, pace=report.pace
+                )
 
     def _learn(self, snapshot: Snapshot) -> None:
         """From all jobs of the past, as often as the policy wants to."""
@@ -215,6 +218,7 @@ class Controller:
             "cluster": self._site.cluster, "mode": self._config.mode, "backend": self._backend.name, "slurm": self._version,
             "tiresias": __version__, "pid": os.getpid(), "started": self._started, "alarms": list(self._site.alarms),
             "cycle": {"count": self._cycles, "seconds": round(self.seconds, 4), "period": self._config.period},
+            "packlimit": self._observer.packlimit.published(),
         }  # fmt: skip
 
 

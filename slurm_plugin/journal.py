@@ -21,7 +21,7 @@ from typing import Any
 
 from tiresias.errors import TiresiasError
 
-SCHEMA = 2
+SCHEMA = 3
 KEPT_DECISIONS = 100_000
 
 _TABLES = """
@@ -29,12 +29,12 @@ create table meta (name text primary key, value text) without rowid;
 create table job (
   key text primary key, id text, uid integer, submit real, reset real, held integer, pinned integer, preemptions integer,
   last_preempted real, failures integer, not_before real, unmovable text, min_nodes integer, max_nodes integer, required text,
-  ended integer
+  kind text, ended integer
 ) without rowid;
 create index live on job (ended, id);
 create table run (
   key text, restart integer, start real, end real, gpus integer, nodes text, restore real, save real, pause real, redone integer,
-  primary key (key, restart)
+  pace real, primary key (key, restart)
 ) without rowid;
 create table intent (
   seq integer primary key, key text, id text, restart integer, kind text, step text, nodes text, beneficiary text,
@@ -50,6 +50,7 @@ _UPGRADES = {  # what leads from a schema to the next one
     1: "".join(
         f"alter table run add column {one};" for one in ("restore real", "save real", "pause real", "redone integer")
     ),
+    2: "alter table job add column kind text default ''; alter table run add column pace real;",
 }
 
 
@@ -76,6 +77,7 @@ class JobRow:
     min_nodes: int = 0  # the user's own, before any pin
     max_nodes: int = 0
     required: str = ""
+    kind: str = ""  # the file of its profile (profiler/summary.py), of a job that tsbatch submitted
     ended: bool = False
 
 
@@ -85,6 +87,7 @@ class RunRow:
 
     What it cost, None where it is not known: restore: seconds from its start to its first step, start-up and restore; save: seconds
     of its newest save; pause: seconds from the checkpoint signal to free GPUs; redone: steps of the run before done again.
+    pace: seconds a step.
     """
 
     key: str
@@ -97,6 +100,7 @@ class RunRow:
     save: float | None = None
     pause: float | None = None
     redone: int | None = None
+    pace: float | None = None
 
 
 @dataclass(slots=True)
@@ -203,6 +207,12 @@ class Journal(History):
         """How many jobs `past` tells of."""
         counted = self._db.execute("select count(distinct key) from run join job using (key) where ended = 1")
         return int(counted.fetchone()[0])
+
+    def paces(self) -> list[tuple[int, str, str, float]]:
+        """uid, kind, nodes and seconds a step of all runs of which both kind and pace are known."""
+        return self._db.execute(
+            "select uid, kind, nodes, pace from run join job using (key) where kind != '' and pace is not null"
+        ).fetchall()
 
     def save_run(self, run: RunRow) -> None:
         self._put("run", _values(run))

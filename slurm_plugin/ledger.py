@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tiresias.profiler.summary import Key
 from tiresias.scheduler.history import Completed
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.journal import JobRow, Journal, RunRow
@@ -97,16 +98,19 @@ class Ledger:
         user = tuple(f"{each:.0f}" for each in uid.tolist())
         return Completed(gpus.astype(np.int64), service, submit, user, nothing, nothing)
 
+    def paces(self) -> list[tuple[int, str, str, float]]:
+        return self._journal.paces()
+
     def runs_of(self, row: JobRow) -> list[RunRow]:
         return list(self.runs[row.key].values())
 
     def note(
         self, row: JobRow, restart: int, *, restore: float | None = None, save: float | None = None,
-        pause: float | None = None, redone: int | None = None,
+        pause: float | None = None, redone: int | None = None, pace: float | None = None,
     ) -> None:  # fmt: skip
         """What a run has cost; None leaves what is known."""
         run = self.runs[row.key].get(restart)
-        told = {"restore": restore, "save": save, "pause": pause, "redone": redone}
+        told = {"restore": restore, "save": save, "pause": pause, "redone": redone, "pace": pace}
         news = {name: value for name, value in told.items() if value is not None and getattr(run, name, None) != value}
         if run is None or not news:
             return
@@ -130,6 +134,7 @@ class Ledger:
     def _meet(self, job: SlurmJob) -> JobRow:
         row = JobRow(key=f"{job.id}@{job.submit_time}", id=job.id, uid=job.uid, submit=float(job.submit_time))
         row.min_nodes, row.max_nodes, row.required = _wishes(job)
+        row.kind = Key(job.name, job.script, job.gpus).file if job.script else ""
         self.jobs[job.id] = row
         self.runs[row.key] = {}
         self.save(row)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,9 @@ from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSn
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.journal import Intent, JobRow
 from tiresias.slurm_plugin.ledger import Ledger
+from tiresias.slurm_plugin.packlimit import LearnedLimit
 
+PROGRESS = 120.0  # seconds between two looks at the progress of a run that is ready
 SETTLE = 2.0  # seconds between two runs of a job
 CLEAN_UP = 5.0  # seconds that COMPLETING takes at most where nothing hangs
 NOTHING: Mapping[str, Summary] = {}
@@ -28,26 +31,29 @@ _PLAIN_FEATURES = re.compile(r"[\w.:-]+(&[\w.:-]+)*")
 
 @dataclass(slots=True)
 class Reports:
-    """What jobs say of themselves, read from their control folders once a cycle. A run that was ready stays ready, so that
-    a steady cluster costs no reads."""
+    """What jobs say of themselves, read from their control folders once a cycle. A run that was ready stays ready, and is asked
+    for its progress now and then, so that a steady cluster costs few reads."""
 
     root: Path
-    _ready: dict[str, control.JobReport] = field(default_factory=dict)
+    _ready: dict[str, tuple[control.JobReport, float]] = field(default_factory=dict)  # and when to read it again
     _others: dict[str, control.JobReport] = field(default_factory=dict)  # of this cycle
 
     def of(self, job: SlurmJob) -> control.JobReport:
-        if known := self.known(job):
+        known = self.known(job)
+        if known and time.monotonic() < self._ready[job.id][1]:
             return known
         if job.id not in self._others:
             self._others[job.id] = self.fresh(job.id, job.uid)
         found = self._others[job.id]
         if found.ready and found.restart == job.restarts:
-            self._ready[job.id] = found
-        return found
+            known = found
+        if known:
+            self._ready[job.id] = known, time.monotonic() + PROGRESS
+        return known or found
 
     def known(self, job: SlurmJob) -> control.JobReport | None:
-        """What this run said when it was ready, where that was read."""
-        found = self._ready.get(job.id)
+        """What this run said since it was ready, where that was read."""
+        found = self._ready[job.id][0] if job.id in self._ready else None
         return found if found and found.restart == job.restarts else None
 
     def fresh(self, job_id: str, uid: int) -> control.JobReport:
@@ -64,6 +70,7 @@ class Observer:
     def __init__(self, config: Config, ledger: Ledger) -> None:
         self._config, self._ledger = config, ledger
         self.reports = Reports(config.paths.control)
+        self.packlimit = LearnedLimit(config.paths.control, config.placement.packlimit)
         self.switches: tuple[topology.Level, ...] = ()  # what Slurm knows of them
 
     def observe(
@@ -199,12 +206,14 @@ class Observer:
     def _style(self, profile: Summary | None) -> Style:
         if self._config.placement.style != "skew":
             return Style[self._config.placement.style.upper()]
-        decision = profile.decision if profile and profile.decision != "unknown" else self._config.placement.unknown
-        return Style.SPREAD if decision == "spread" else Style.CONSOLIDATE
+        suffers = self.packlimit.consolidates(profile) if profile else None
+        if suffers is None:
+            return Style[self._config.placement.unknown.upper()]
+        return Style.CONSOLIDATE if suffers else Style.SPREAD
 
     def _packed_until(self, row: JobRow, profile: Summary | None) -> float:
         """Only of jobs of which it is known that they suffer, counted from when they came or came back."""
-        known = profile is not None and profile.decision == "consolidate"
+        known = profile is not None and self.packlimit.consolidates(profile)
         if not known or self._config.placement.style != "skew":
             return -math.inf
         return max(row.submit, row.last_preempted) + self._config.placement.patience
