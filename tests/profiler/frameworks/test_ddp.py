@@ -38,4 +38,5 @@ def test_small_buckets_show_the_largest_tensor(tmp_path, model):
     assert found.skew == pytest.approx(max(true) / sum(true), abs=0.02)
     assert found.verdict.decision == ("consolidate" if model in CONSOLIDATED else "spread")
     assert abs(found.iterations - 25) <= 1
-    assert found.period and found.period.seconds == pytest.approx(result.seconds, rel=0.25)
+    assert found.period
+    assert found.period.seconds == pytest.approx(result.seconds, rel=0.25)

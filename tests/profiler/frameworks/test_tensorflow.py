@@ -1,0 +1,25 @@
+"""TensorFlow's ParameterServerStrategy, unmodified: each tensor is a message of gRPC, mixed with others on one connection."""
+
+from __future__ import annotations
+
+import jobs
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("model", "scale", "workers", "servers"), [("vgg16", 64, 2, 3), ("resnet50", 16, 2, 2), ("alexnet", 32, 3, 1)]
+)
+def test_servers_and_what_they_hold(tmp_path, model, scale, workers, servers):
+    job = {"model": model, "scale": scale, "workers": workers, "servers": servers, "chiefs": 1}
+    result = jobs.run("tensorflow", "tensorflow_ps.py", tmp_path, **job)
+    found, true = result.profile, jobs.sizes(model, scale)
+    assert (found.shape.kind, found.shape.workers, len(found.shape.servers)) == ("parameter servers", workers, servers)
+    parts = sorted(sum(true[server::servers]) for server in range(servers))
+    assert sorted(each.bytes for each in found.shape.servers) == pytest.approx(parts, rel=0.01)
+    assert found.skew == pytest.approx(max(true) / sum(true), abs=0.02)
+    assert found.verdict.decision == ("spread" if model == "resnet50" else "consolidate")
+    assert abs(found.iterations - 25) <= 1
+    assert found.period
+    assert found.period.seconds == pytest.approx(result.seconds, rel=0.25)
