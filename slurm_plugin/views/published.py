@@ -107,6 +107,17 @@ class PublishedRun(PublishedCosts):
     gpus: int
 
 
+class PublishedPackLimit(TypedDict):
+    """limit: skew above which jobs consolidate. jobs: kinds that were seen on few and on many nodes. error: share of wrong
+    answers, cross-validated."""
+
+    limit: float
+    learned: bool
+    jobs: int
+    error: float | None
+    why: str
+
+
 class Status(TypedDict, total=False):
     version: int
     time: float
@@ -119,6 +130,7 @@ class Status(TypedDict, total=False):
     policy: PublishedPolicy
     cycle: PublishedCycle
     alarms: list[str]
+    packlimit: PublishedPackLimit
     queues: list[PublishedQueue]
     jobs: list[PublishedJob]
     nodes: list[PublishedNode]

@@ -47,10 +47,20 @@ def engine(status: Status, now: float, width: int) -> Text:
     policy = status.get("policy", {})
     thresholds = " ".join(service(each) for each in policy.get("thresholds", []))
     short = printable(f"{policy.get('name', '?')} {thresholds}".strip(), 40)
-    long = f"{short} {printable(policy.get('in_queue_order', ''), 20)}".strip()
+    long = f"{short} {printable(policy.get('in_queue_order', ''), 20)}{_packlimit(status)}".strip()
     slurm = f"{printable(status.get('backend', '?'), 10)} {printable(status.get('slurm', '?'), 12)}"
     full = words((f"{long}   {slurm}   ", ""), *_pulse(status, now))
     return full if full.cell_len <= width else words((f"{short}  {slurm}  ", ""), *_pulse(status, now))
+
+
+def _packlimit(status: Status) -> str:
+    """Above which skew jobs consolidate, and whether this site's own history says so."""
+    found = status.get("packlimit")
+    if not found:
+        return ""
+    return f"   packlimit {found['limit']:.2g} " + (
+        f"learned from {found['jobs']} jobs" if found["learned"] else "default"
+    )
 
 
 def usage(status: Status, width: int) -> Text:
