@@ -32,6 +32,11 @@ struct queue_pair *queue_pair_find(struct ibv_qp *qp) {
     return place == NO_HANDLE ? NULL : &pairs[place];
 }
 
+/* Of the queue pairs that are peculiar to a device, EFA's also name the receiver with each message. */
+static bool names_receivers(const struct ibv_qp *qp) {
+    return qp->qp_type == IBV_QPT_UD || qp->qp_type == IBV_QPT_DRIVER;
+}
+
 static struct queue_pair *make(struct ibv_qp *qp) {
     uint32_t place = handles_take(&handles, (uintptr_t)qp);
     if (place == NO_HANDLE)
@@ -39,7 +44,7 @@ static struct queue_pair *make(struct ibv_qp *qp) {
     struct queue_pair *pair = &pairs[place];
     memset(pair, 0, sizeof *pair);
     pair->number = qp->qp_num;
-    pair->kind = qp->qp_type == IBV_QPT_UD ? CHANNEL_UD : CHANNEL_QP;
+    pair->kind = names_receivers(qp) ? CHANNEL_UD : CHANNEL_QP;
     pair->local = pair->remote = (struct end){.family = FAMILY_INFINIBAND};
     pair->local.qp = qp->qp_num;
     handles_publish(&handles, place, (uintptr_t)qp);

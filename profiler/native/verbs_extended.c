@@ -10,7 +10,7 @@ enum { DATA = 1, ADDRESS = 2 };
 static struct queue_pair *begin(struct ibv_qp_ex *qp, enum operation operation, unsigned flags) {
     struct queue_pair *pair = queue_pair_find(&qp->qp_base);
     pair->begun = (struct message){.operation = operation, .flags = flags};
-    pair->wanted = pair->kind == CHANNEL_UD ? DATA | ADDRESS : DATA;
+    pair->wanted = pair->kind == CHANNEL_UD && pair->provider.wr_set_ud_addr ? DATA | ADDRESS : DATA;
     return pair;
 }
 

@@ -86,8 +86,8 @@ static int send_posted(struct ibv_qp *qp, struct ibv_send_wr *first, struct ibv_
 
 /* Room for datagrams is for anyone's, and no connection's. */
 static void posted_receives(struct ibv_qp *qp, const struct ibv_recv_wr *request, const struct ibv_recv_wr *refused) {
-    struct queue_pair *pair = qp->qp_type == IBV_QPT_UD ? NULL : queue_pair_get(qp);
-    for (; pair && request != refused; request = request->next)
+    struct queue_pair *pair = queue_pair_get(qp);
+    for (; pair && pair->kind == CHANNEL_QP && request != refused; request = request->next)
         queue_pair_record(
             pair, &(struct message){.operation = OP_POST_RECV, .bytes = total(request->sg_list, request->num_sge)});
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -54,9 +56,10 @@ def test_a_linked_program(stage, linked: Path, rows, expected) -> None:
     check(stage, rows, expected, linked)
 
 
-def test_datagrams_to_several_peers(stage, compiled, fake: Path) -> None:
+@pytest.mark.parametrize("kind", ["ud", "driver"])
+def test_datagrams_to_several_peers(stage, compiled, fake: Path, kind: str) -> None:
     program = compiled("datagrams", str(fake / "libibverbs.so.1"), f"-Wl,-rpath,{fake}")
-    done = stage.run(program)
+    done = stage.run(program, kind)
     recording = stage.only()
     found = [(record, recording.channels["remote"][record["channel"]]) for record in recording.records]
     assert done.stdout.splitlines() == [
@@ -99,3 +102,13 @@ def test_other_libraries_are_found_as_ever(stage, compiled, fake: Path, tmp_path
     program = compiled("verbs", '-DLOOK_UP="libother.so"', f"-Wl,--enable-new-dtags,-rpath,{tmp_path}")
     assert stage.run(program).stderr == POSTED
     assert not list(stage.folder.iterdir())
+
+
+@pytest.mark.skipif(os.environ.get("LD_PRELOAD", "") != "", reason="sanitizers want to be the first library")
+@pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
+@pytest.mark.parametrize(("threads", "keys"), [(8, 64), (1, 2048)])
+def test_a_table_that_many_threads_use(compiled, sanitizer: str, threads: int, keys: int) -> None:
+    options = (f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all", f"-I{build.SOURCE}", "-g")
+    program = compiled("handles", *options, sources=(build.SOURCE / "handles.c",))
+    done = subprocess.run([program, str(threads), str(keys), "50"], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")

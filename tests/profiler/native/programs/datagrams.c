@@ -34,9 +34,10 @@ static void extended(struct ibv_qp *qp, struct ibv_ah *to, uint32_t peer) {
     must(ibv_wr_complete(wide) == 0, "complete");
 }
 
-int main(void) {
+int main(int count, char **types) {
+    must(count == 2, "a type");
     struct ibv_context *context = ibv_open_device(NULL);
-    struct ibv_qp_init_attr wanted = {.qp_type = IBV_QPT_UD};
+    struct ibv_qp_init_attr wanted = {.qp_type = strcmp(types[1], "ud") == 0 ? IBV_QPT_UD : IBV_QPT_DRIVER};
     struct ibv_qp *qp = ibv_create_qp((struct ibv_pd *)context, &wanted);
     struct ibv_recv_wr *bad, room = {0};
     must(ibv_post_recv(qp, &room, &bad) == 0, "post_recv"); /* for whomever: of no connection */
