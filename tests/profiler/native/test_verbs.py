@@ -106,9 +106,9 @@ def test_other_libraries_are_found_as_ever(stage, compiled, fake: Path, tmp_path
 
 @pytest.mark.skipif(os.environ.get("LD_PRELOAD", "") != "", reason="sanitizers want to be the first library")
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
-@pytest.mark.parametrize(("threads", "keys"), [(8, 64), (1, 2048)])
+@pytest.mark.parametrize(("threads", "keys"), [(8, 256), (1, 2048)])
 def test_a_table_that_many_threads_use(compiled, sanitizer: str, threads: int, keys: int) -> None:
     options = (f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all", f"-I{build.SOURCE}", "-g")
     program = compiled("handles", *options, sources=(build.SOURCE / "handles.c",))
-    done = subprocess.run([program, str(threads), str(keys), "50"], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([program, str(threads), str(keys), "500"], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
