@@ -15,8 +15,9 @@ import numpy as np
 from tiresias.profiler.counts import common_count
 from tiresias.profiler.layout import Bools, Floats
 from tiresias.profiler.messages import Stream
+from tiresias.profiler.pace import pace
 from tiresias.profiler.sequence import Repeat, repeat
-from tiresias.profiler.sizes import Classes, anchors, weighted_median
+from tiresias.profiler.sizes import Classes, alike, anchors, weighted_median
 from tiresias.profiler.spectrum import autoperiod
 
 CLEAR = 0.8  # the least score of a sequence, and of counts
@@ -65,7 +66,10 @@ def find(streams: Sequence[Stream], classes: Sequence[Classes], rhythms: Sequenc
     support = [float(votes.weight[_near(votes.seconds, each)].sum()) for each in votes.seconds]
     won = _near(votes.seconds, votes.seconds[int(np.argmax(support))])
     confidence = max(support) / max(float(votes.weight.sum()), 1.0)
-    return Period(weighted_median(votes.seconds[won], votes.weight[won]), confidence, _opinions(votes))
+    voted = weighted_median(votes.seconds[won], votes.weight[won])
+    measured = pace(streams, classes, rhythms, voted)
+    seconds = measured if measured and alike(np.asarray([measured]), voted)[0] else voted
+    return Period(seconds, confidence, _opinions(votes))
 
 
 def _near(seconds: Floats, one: float) -> Bools:
