@@ -70,7 +70,9 @@ def test_a_profile_under_another_name_is_not_believed(tmp_path: Path) -> None:
     folder = control.profiles_folder(tmp_path, os.getuid())
     [file] = folder.iterdir()
     file.rename(folder / "0123456789abcdef-4-0000000000000000.json")
-    ledger.rows = [(uid, "0123456789abcdef-4-0000000000000000.json", nodes, pace) for uid, _, nodes, pace in ledger.rows]
+    ledger.rows = [
+        (uid, "0123456789abcdef-4-0000000000000000.json", nodes, pace) for uid, _, nodes, pace in ledger.rows
+    ]
     learned = LearnedLimit(tmp_path, 0.4)
     learned.refit(ledger, 0.0)  # type: ignore[arg-type]
     assert learned.published()["jobs"] == 0
