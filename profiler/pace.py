@@ -1,13 +1,14 @@
 """How long an iteration takes, once it is known what one sends: from one first message after the computing to the next.
 
-Iterations are told apart by what is sent, their duration by when. While a node computes, it exchanges nothing; the
-computing is steadier than waiting for others is, so the message that follows the steadiest long silence marks where an
-iteration begins. A silence that is unlike the others has something else in it, an evaluation or a checkpoint; what ends
-with it is not an iteration alone, and is left out.
+Iterations are told apart by what is sent, their duration by when. A node that computes exchanges nothing of the model and
+breaks its silence by itself: the message that it sends after the longest silence marks where its iteration begins. (A
+server is silent too, but speaks when it is spoken to.) A silence that is unlike the others has something else in it, an
+evaluation or a checkpoint; what ends with it is not an iteration alone, and is left out.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,12 +17,13 @@ import numpy as np
 from tiresias.profiler.layout import Floats, Ints
 from tiresias.profiler.messages import Stream
 from tiresias.profiler.sequence import Repeat
-from tiresias.profiler.sizes import Classes, alike, usual, weighted_median
+from tiresias.profiler.sizes import Classes, alike, usual
 
 SLACK = 0.1  # messages an iteration by which the count of a size may be off for it to mark iterations
 FEWEST = 4  # iterations; from fewer no duration is taken
 OTHER = 3.0  # silences that differ by a larger factor are not those of computing
-LONG = 0.3  # of the longest usual silence: the least for one to be of computing
+HALF = 0.5  # of the nodes must have an iteration to themselves for it to count, and of its iterations a node
+LONG = 0.3  # of the longest usual silence: the least for a node to be one that computes
 
 
 class Beats(NamedTuple):
@@ -29,43 +31,38 @@ class Beats(NamedTuple):
 
     time: Floats
     silence: Floats
-    bytes: int  # of the stream
 
     @property
     def usual(self) -> float:
-        return float(np.median(self.silence))
+        return float(np.median(self.silence)) if len(self.silence) else 0.0
 
-    @property
-    def spread(self) -> float:
-        """Of the shorter half of its silences: what prolongs others is not of computing."""
-        low, middle = np.quantile(self.silence, [0.1, 0.5])
-        return float((middle - low) / middle) if middle > 0 else 1.0
+
+NOTHING = Beats(np.empty(0), np.empty(0))
 
 
 def pace(
     streams: Sequence[Stream], classes: Sequence[Classes], rhythms: Sequence[Repeat | None], seconds: float
 ) -> float | None:
     """Of a job whose iterations take about `seconds`; None if no stream says what an iteration sends."""
-    back = {(stream.receiver, stream.sender): stream.time for stream in streams}
-    pairs: dict[frozenset[int], list[Beats]] = {}
-    for stream, own, rhythm in zip(streams, classes, rhythms, strict=True):
-        if rhythm and alike(np.asarray([rhythm.seconds]), seconds)[0]:
-            silence = _silence(stream, back.get((stream.sender, stream.receiver), np.empty(0)))
-            beats = _beats(stream, own, rhythm.iterations, silence)
-            pairs.setdefault(frozenset((stream.sender, stream.receiver)), []).extend(beats)
-    chosen = [_steadiest(beats) for beats in pairs.values() if beats]
-    if not chosen:
-        return None
-    return weighted_median(
-        np.asarray([_duration(each) for each in chosen]), np.asarray([each.bytes for each in chosen])
-    )
+    near = np.asarray([rhythm.seconds if rhythm else np.inf for rhythm in rhythms])
+    known = np.flatnonzero(alike(near, seconds)).tolist()
+    nodes: dict[int, Beats] = {}
+    for node in {streams[each].sender for each in known}:
+        exchanged = [streams[each].time for each in known if node in (streams[each].sender, streams[each].receiver)]
+        both = np.sort(np.concatenate(exchanged))
+        for each in known:
+            if streams[each].sender == node and (rhythm := rhythms[each]):
+                found = _beats(streams[each], classes[each], rhythm.iterations, _silence(streams[each], both))
+                nodes[node] = max([*found, nodes.get(node, NOTHING)], key=lambda beats: beats.usual)
+    longest = max((beats.usual for beats in nodes.values()), default=0.0)
+    chosen = [beats for beats in nodes.values() if beats.usual > LONG * longest]
+    return _typical(chosen) if chosen else None
 
 
-def _silence(stream: Stream, back: Floats) -> Floats:
-    """Before each message, since the one before it, either way."""
-    both = np.sort(np.concatenate([stream.time, back]))
-    before = np.searchsorted(both, stream.time, "left") - 1
-    silence: Floats = np.where(before >= 0, stream.time - both[before], 0.0)
+def _silence(stream: Stream, exchanged: Floats) -> Floats:
+    """Before each message, since the one before it that its sender sent or got."""
+    before = np.searchsorted(exchanged, stream.time, "left") - 1
+    silence: Floats = np.where(before >= 0, stream.time - exchanged[before], 0.0)
     return silence
 
 
@@ -79,18 +76,28 @@ def _beats(stream: Stream, classes: Classes, iterations: float, silence: Floats)
         if whole >= FEWEST * group:
             rows: Ints = places[:whole].reshape(-1, group)
             place = int(np.median(silence[rows], axis=0).argmax())
-            found.append(Beats(stream.time[rows[:, place]], silence[rows[:, place]], stream.bytes))
+            found.append(Beats(stream.time[rows[:, place]], silence[rows[:, place]]))
     return [max(found, key=lambda beats: beats.usual)] if found else []
 
 
-def _steadiest(several: Sequence[Beats]) -> Beats:
-    longest = max(beats.usual for beats in several)
-    return min((beats for beats in several if beats.usual >= LONG * longest), key=lambda beats: beats.spread)
+def _typical(chosen: Sequence[Beats]) -> float | None:
+    """Iteration by iteration the median node, then the median of them; nodes that saw another number of iterations, for
+    one saves checkpoints and another began late, cannot be laid side by side with the others."""
+    spans = [row for row in map(_spans, chosen) if np.isfinite(row).sum() >= max(FEWEST, HALF * len(row))]
+    if not spans:
+        return None
+    lengths = Counter(map(len, spans))
+    length = max(lengths, key=lambda each: lengths[each])
+    if lengths[length] <= HALF * len(spans):
+        return float(np.median([np.nanmedian(row) for row in spans]))
+    table = np.stack([row for row in spans if len(row) == length])
+    plain = table[:, np.isfinite(table).mean(axis=0) >= HALF]
+    return float(np.median(np.nanmedian(plain, axis=0))) if plain.shape[1] >= FEWEST else None
 
 
-def _duration(beats: Beats) -> float:
-    """The median iteration of those in which nothing else happened."""
-    spans, before = np.diff(beats.time), beats.silence[1:]
+def _spans(beats: Beats) -> Floats:
+    """Seconds of each iteration; nan where something else happened."""
+    before = beats.silence[1:]
     seconds = usual(before)
     plain = (before * OTHER >= seconds) & (before <= seconds * OTHER)
-    return float(np.median(spans[plain])) if plain.sum() >= FEWEST else usual(spans)
+    return np.where(plain, np.diff(beats.time), np.nan)

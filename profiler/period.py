@@ -68,8 +68,13 @@ def find(streams: Sequence[Stream], classes: Sequence[Classes], rhythms: Sequenc
     confidence = max(support) / max(float(votes.weight.sum()), 1.0)
     voted = weighted_median(votes.seconds[won], votes.weight[won])
     measured = pace(streams, classes, rhythms, voted)
-    seconds = measured if measured and alike(np.asarray([measured]), voted)[0] else voted
+    seconds = measured if measured and _fits(measured, votes.seconds[won], votes.weight[won]) else voted
     return Period(seconds, confidence, _opinions(votes))
+
+
+def _fits(seconds: float, voted: Floats, weight: Floats) -> bool:
+    """Whether those who voted would take it for their own."""
+    return float(weight[alike(voted, seconds)].sum()) >= CLEAR * float(weight.sum())
 
 
 def _near(seconds: Floats, one: float) -> Bools:
