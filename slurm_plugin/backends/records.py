@@ -46,6 +46,7 @@ def _job(record: Record, now: float) -> SlurmJob:
     gpus, gpu_type, per_node = _requested_gpus(record)
     shares = _shares(record, gpus if completing else 0) if state in ACTIVE or completing else ()
     held = 0 if completing else sum(share.gpus for share in shares)
+    # Of one task only one node is of use. 22.05 alone does not say so: where it asks for no limit, the task is the limit.
     return SlurmJob(
         id=_id(record),
         raw_id=number(record["job_id"]),
@@ -70,7 +71,7 @@ def _job(record: Record, now: float) -> SlurmJob:
         gpu_type=gpu_type,
         gpus_per_node=per_node,
         min_nodes=max(1, number(record.get("node_count"))),
-        max_nodes=number(record.get("max_nodes")),
+        max_nodes=number(record.get("max_nodes")) or int(waits and number(record.get("tasks")) == 1),
         cpus=number(record.get("cpus")),
         memory_per_node=number(record.get("memory_per_node")),
         memory_per_cpu=number(record.get("memory_per_cpu")),
