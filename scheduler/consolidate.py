@@ -6,6 +6,7 @@ Pure: what each node can give in, seats out. `groups`: the index of each node's 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,6 +33,12 @@ def uneven(request: Request, gpus: int, fit: Ints, groups: Sequence[Ints]) -> Pl
     here = _together(fit[largest], [group[largest] for group in groups], count, gpus)
     largest = _by_leaf(largest, fit, groups[0], count) if here is None else largest[here]
     return _fill(largest, fit, count, gpus)
+
+
+def apart(request: Request, gpus: int, fit: Ints, groups: Sequence[Ints]) -> Placement | None:
+    """On two nodes at least where that is allowed and can be had."""
+    wider = replace(request, min_nodes=max(request.min_nodes, 2))
+    return uneven(wider, gpus, fit, groups) or uneven(request, gpus, fit, groups)
 
 
 def _together(fit: Ints, groups: Sequence[Ints], count: int, gpus: int) -> Bools | None:

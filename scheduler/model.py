@@ -43,6 +43,9 @@ class Style(IntEnum):
     FIRST_FIT = 2
     LOAD_BALANCING = 3
     RANDOM = 4
+    APART = (
+        5  # as CONSOLIDATE, but on two nodes at least if it may: what a trial run sends inside of a node nobody sees
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ _Uneven = Callable[[Request, int, Ints, Sequence[Ints]], Placement | None]
 _UNEVEN: Mapping[Style, _Uneven] = {
     Style.CONSOLIDATE: consolidate.uneven, Style.SPREAD: spread.uneven, Style.FIRST_FIT: baselines.first_fit,
     Style.LOAD_BALANCING: baselines.load_balancing, Style.RANDOM: baselines.random,
+    Style.APART: consolidate.apart,
 }  # fmt: skip
 _ON_ONE_NODE = (
     Style.CONSOLIDATE,

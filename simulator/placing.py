@@ -12,7 +12,11 @@ from tiresias.simulator import models
 
 PACKLIMIT, PATIENCE = 0.4, 300.0
 BY_SKEW = "skew"
-STYLES: dict[str, Style | None] = {BY_SKEW: None} | {style.name.lower(): style for style in Style}
+STYLES: dict[str, Style | None] = {BY_SKEW: None} | {
+    style.name.lower(): style
+    for style in Style
+    if style is not Style.APART  # there are no trial runs
+}
 
 
 @dataclass(frozen=True, slots=True)

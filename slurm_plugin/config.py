@@ -107,6 +107,10 @@ class Placement:
     unknown: str = _choice(
         "consolidate", "how jobs are placed of whose tensors nothing is known", "consolidate", "spread"
     )
+    trial: str = _choice(
+        "two_nodes", "where the first job of a kind runs, whose traffic tsrun records: what stays inside of a node is not seen",
+        "two_nodes", "anywhere",
+    )  # fmt: skip
     patience: float = _seconds(
         300.0,
         "seconds that a job waits for the fewest nodes of which it is known that more would slow it down",

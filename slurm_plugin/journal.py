@@ -208,6 +208,10 @@ class Journal(History):
         counted = self._db.execute("select count(distinct key) from run join job using (key) where ended = 1")
         return int(counted.fetchone()[0])
 
+    def kinds(self) -> set[tuple[int, str]]:
+        """uid and kind of all jobs that ever ran."""
+        return set(self._db.execute("select distinct uid, kind from run join job using (key) where kind != ''"))
+
     def paces(self) -> list[tuple[int, str, str, float]]:
         """uid, kind, nodes and seconds a step of all runs of which both kind and pace are known."""
         return self._db.execute(

@@ -40,6 +40,7 @@ class Ledger:
         self.runs: dict[str, dict[int, RunRow]] = {row.key: {} for row in self.jobs.values()}
         for run in journal.live_runs():
             self.runs[run.key][run.restart] = run
+        self.kinds = journal.kinds()  # that ever ran
         self.costs = {
             row.id: self._cost(row) for row in self.jobs.values()
         }  # seconds a preemption costs; nan: not known
@@ -169,6 +170,7 @@ class Ledger:
                 self._close(earlier, run.start)
         self.runs[row.key][job.restarts] = run
         self._journal.save_run(run)
+        self.kinds.add((row.uid, row.kind))
         if row.unmovable:
             row.unmovable = ""
             self.save(row)

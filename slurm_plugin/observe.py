@@ -191,7 +191,7 @@ class Observer:
                 _request(job, row, self._avoided(job, now, gpus)) for job, row in zip(shown, rows, strict=True)
             ),
             preemption_cost=np.array([self._ledger.costs.get(job.id, np.nan) for job in shown], dtype=float),
-            style=np.array([self._style(profiles.get(job.id)) for job in shown], dtype=np.int64),
+            style=self._styles(shown, profiles),
             packed_until=np.array(
                 [self._packed_until(row, profiles.get(job.id)) for job, row in zip(shown, rows, strict=True)],
                 dtype=float,
@@ -203,9 +203,19 @@ class Observer:
         leaf, *above = topology.groups(nodes, near)
         return _nodes(nodes, taken, leaf, tuple(above))
 
-    def _style(self, profile: Summary | None) -> Style:
+    def _styles(self, shown: Sequence[SlurmJob], profiles: Mapping[str, Summary]) -> Ints:
+        """Of jobs of one kind of which nothing is known yet the first makes its trial run."""
         if self._config.placement.style != "skew":
-            return Style[self._config.placement.style.upper()]
+            return np.full(len(shown), Style[self._config.placement.style.upper()], dtype=np.int64)
+        styles, tried = [], set(self._ledger.kinds)
+        for job in shown:
+            kind = (job.uid, self._ledger.jobs[job.id].kind)
+            on_trial = self._config.placement.trial == "two_nodes" and kind[1] and kind not in tried
+            styles.append(Style.APART if on_trial and job.id not in profiles else self._style(profiles.get(job.id)))
+            tried.add(kind)
+        return np.array(styles, dtype=np.int64)
+
+    def _style(self, profile: Summary | None) -> Style:
         suffers = self.packlimit.consolidates(profile) if profile else None
         if suffers is None:
             return Style[self._config.placement.unknown.upper()]

@@ -227,3 +227,16 @@ def test_what_is_remembered_of_a_space_follows_its_changes(snapshot_of):
         gpus = sum(count for _, count in placement)
         assert placement == placer.place(kind, gpus, Space(space.amount.copy()))
         space.take(kind, placement)
+
+
+@pytest.mark.parametrize(
+    ("free", "gpus", "request_", "expected"),
+    [
+        ([8, 8], 4, ANYWHERE, ((0, 3), (1, 1))),
+        ([8, 0], 4, ANYWHERE, ((0, 4),)),  # rather on one node than not at all
+        ([8, 8], 4, Request(max_nodes=1), ((0, 4),)),
+        ([8, 8], 1, ANYWHERE, ((0, 1),)),
+    ],
+)
+def test_a_trial_run_is_on_two_nodes_if_it_may(placed, free, gpus, request_, expected):
+    assert placed(np.array(free, dtype=float), gpus, request_, style=Style.APART) == expected

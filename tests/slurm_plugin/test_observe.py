@@ -133,3 +133,22 @@ def test_a_preempted_job_is_patient_anew(ledger: Ledger, pending: Make) -> None:
     jobs = Observer(Config(), ledger).observe(slurm, managed, {}, {"1": Summary("consolidate")}).jobs
     assert jobs.packed_until is not None
     assert jobs.packed_until.tolist() == [5300.0]
+
+
+def test_the_first_job_of_a_kind_makes_its_trial_run_on_two_nodes(ledger: Ledger, pending: Make, running: Make) -> None:
+    """One of those that wait; not when one has run, nor when it is known, nor of a job that tsbatch did not submit."""
+    script = "0123456789abcdef"
+    waiting = [pending(id=str(number), priority=1, script=script, name="train") for number in (1, 2)]
+    others = [pending(id="3", priority=1), pending(id="4", priority=1, script=script, name="known")]
+
+    def styles(*jobs: SlurmJob, config: Config) -> list[int]:
+        slurm = SlurmSnapshot(1001, jobs, NODES)
+        found = Observer(config, ledger).observe(slurm, ledger.apply(slurm), {}, {"4": Summary("spread", skew=0.1)})
+        assert found.jobs.style is not None
+        return found.jobs.style.tolist()
+
+    apart, few, spread = Style.APART, Style.CONSOLIDATE, Style.SPREAD
+    assert styles(*waiting, *others, config=Config()) == [apart, few, few, spread]
+    assert styles(*waiting, config=Config(placement=Placement(trial="anywhere"))) == [few, few]
+    ran = running(1000, id="1", script=script, name="train")
+    assert styles(ran, waiting[1], config=Config()) == [few, few]
