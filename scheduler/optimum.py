@@ -1,6 +1,6 @@
 """What the best placement would be: a reference for tests and benchmarks, which `decide` never asks.
 
-Both are mixed-integer programs for scipy's HiGHS, exact and soon too slow: their time grows exponentially with the nodes.
+Both are mixed-integer programs for scipy's HiGHS, exact and too slow for a scheduler (bench/placement.py).
 scipy is imported where it is called, as nothing else here needs it.
 """
 
