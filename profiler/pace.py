@@ -23,7 +23,8 @@ SLACK = 0.1  # messages an iteration by which the count of a size may be off for
 FEWEST = 4  # iterations; from fewer no duration is taken
 OTHER = 3.0  # silences that differ by a larger factor are not those of computing
 HALF = 0.5  # of the nodes must have an iteration to themselves for it to count, and of its iterations a node
-LONG = 0.3  # of the longest usual silence: the least for a node to be one that computes
+RARELY = 0.1  # of the silences may be short
+LONG = 0.5  # of the longest usual silence: the least for a node to be one that computes
 
 
 class Beats(NamedTuple):
@@ -35,6 +36,11 @@ class Beats(NamedTuple):
     @property
     def usual(self) -> float:
         return float(np.median(self.silence)) if len(self.silence) else 0.0
+
+    @property
+    def is_first(self) -> bool:
+        """Always: where messages leave in any order, another is the first as often."""
+        return float(np.quantile(self.silence, RARELY)) >= LONG * self.usual
 
 
 NOTHING = Beats(np.empty(0), np.empty(0))
@@ -77,6 +83,7 @@ def _beats(stream: Stream, classes: Classes, iterations: float, silence: Floats)
             rows: Ints = places[:whole].reshape(-1, group)
             place = int(np.median(silence[rows], axis=0).argmax())
             found.append(Beats(stream.time[rows[:, place]], silence[rows[:, place]]))
+    found = [beats for beats in found if beats.is_first]
     return [max(found, key=lambda beats: beats.usual)] if found else []
 
 

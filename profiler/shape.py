@@ -16,7 +16,7 @@ import numpy as np
 from tiresias.profiler.buckets import CONTROL, buckets
 from tiresias.profiler.contents import Contents
 
-LIGHT = (0.0, 1e-5, 1e-4, 1e-3, 1e-2)  # shares of an iteration's bytes below which streams may be something else
+LIGHT = (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.05)  # shares of an iteration's bytes below which streams may be something else
 ANSWER = 0.2  # of what it answers: the least; less only acknowledges
 ALIKE = 0.05  # what the workers of a server send to it differs by less
 STEPS = 50  # sizes from one power of two to the next that are told apart
@@ -147,7 +147,9 @@ def _ring(edges: Edges, nodes: Sequence[int]) -> Shape | None:
     following = dict(edges.keys())
     if len(edges) != len(nodes) or len(following) != len(nodes) or len(set(following.values())) != len(nodes):
         return None
-    return _with_tensors(_all_reduce(RING, edges, nodes), edges) if _connected(edges, nodes) else None
+    if not (_connected(edges, nodes) and _is_even(edges, nodes)):
+        return None
+    return _with_tensors(_all_reduce(RING, edges, nodes), edges)
 
 
 def _with_tensors(ring: Shape, edges: Edges) -> Shape:

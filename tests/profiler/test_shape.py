@@ -58,6 +58,27 @@ def test_ring(processes, segment, buckets):
     assert found.model == pytest.approx(sum({*sizes}) * processes)
 
 
+@given(processes=st.integers(3, 16), segment=st.integers(1000, 10**7))
+def test_a_ring_whose_messages_are_acknowledged(processes, segment):
+    steps = [segment] * 2 * (processes - 1)
+    forth = [sends(each, (each + 1) % processes, *steps) for each in range(processes)]
+    back = [sends((each + 1) % processes, each, *[48] * len(steps)) for each in range(processes)]
+    found = shape(forth + back)
+    assert (found.kind, found.workers) == (RING, processes)
+    assert found.model == pytest.approx(segment * processes)
+
+
+def test_a_ring_of_small_buckets_shows_the_largest_tensor():
+    """Of three ranks, two segments a rank: a bucket is six segments, each passes a link four times."""
+    buckets = [6_000_000, 600_000, 300_000, 240_000, 120_000, 60_000]
+    steps = [bucket // 6 for bucket in buckets for _ in range(8)]
+    found = shape([sends(each, (each + 1) % 3, *steps) for each in range(3)])
+    assert found.shows_tensors
+    assert found.largest == buckets[0]
+    large = shape([sends(each, (each + 1) % 3, *[1_000_000] * 8, *[900_000] * 8) for each in range(3)])
+    assert not large.shows_tensors
+
+
 @given(processes=st.integers(5, 31))
 def test_tree(processes):
     edges = [(child, (child - 1) // 2) for child in range(1, processes)]
