@@ -57,14 +57,8 @@ def test_ten_models_with_all_that_may_disturb(name):
 
 def test_the_command_on_a_real_recording(tmp_path):
     trials.record({**PLAIN, "model": "alexnet"}, tmp_path)
-    program = """if True:
-        import argparse
-        from tiresias.profiler import command
-        parser = argparse.ArgumentParser()
-        command.configure(parser)
-        command.run(parser.parse_args())
-    """
-    said = subprocess.run([sys.executable, "-c", program, str(tmp_path), "--json"], stdout=subprocess.PIPE, check=True)
+    command = [sys.executable, "-m", "tiresias", "profile", str(tmp_path), "--json"]
+    said = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     found = json.loads(said.stdout)
     assert found["decision"] == "consolidate"
     assert found["skew"] == pytest.approx(0.61, abs=0.02)
