@@ -39,4 +39,4 @@ def test_small_buckets_show_the_largest_tensor(tmp_path, model):
     assert found.verdict.decision == ("consolidate" if model in CONSOLIDATED else "spread")
     assert abs(found.iterations - 25) <= 1
     assert found.period
-    assert found.period.seconds == pytest.approx(result.seconds, rel=0.25)
+    assert found.period.seconds == pytest.approx(result.seconds, rel=0.4)

@@ -21,4 +21,4 @@ def test_servers_and_what_they_hold(tmp_path, model, scale, workers, servers):
     assert found.skew == pytest.approx(max(true) / sum(true), abs=0.02)
     assert found.verdict.decision == ("spread" if model == "resnet50" else "consolidate")
     assert found.period
-    assert found.period.seconds == pytest.approx(result.seconds, rel=0.25)
+    assert found.period.seconds == pytest.approx(result.seconds, rel=0.4)

@@ -22,4 +22,4 @@ def test_servers_and_what_they_hold(tmp_path, model, scale, workers, servers):
     assert found.verdict.decision == ("spread" if model == "resnet50" else "consolidate")
     assert abs(found.iterations - 25) <= 1
     assert found.period
-    assert found.period.seconds == pytest.approx(result.seconds, rel=0.25)
+    assert found.period.seconds == pytest.approx(result.seconds, rel=0.4)
