@@ -5,12 +5,13 @@ Pure: what each node can give in, seats out. `groups`: the index of each node's 
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, Ints, Request
+from tiresias.scheduler.model import Bools, Floats, Ints, Request
 from tiresias.scheduler.space import Placement
 
 
@@ -31,8 +32,10 @@ def uneven(request: Request, gpus: int, fit: Ints, groups: Sequence[Ints]) -> Pl
     if count > min(len(largest), gpus, request.max_nodes or gpus):
         return None
     here = _together(fit[largest], [group[largest] for group in groups], count, gpus)
-    largest = _by_leaf(largest, fit, groups[0], count) if here is None else largest[here]
-    return _fill(largest, fit, count, gpus)
+    if here is not None:
+        return _fill(largest[here], fit, count, gpus)
+    few = _few_leaves(largest, fit, groups[0], count, gpus)
+    return _fill(_by_leaf(few, fit, groups[0], count), fit, count, gpus)
 
 
 def apart(request: Request, gpus: int, fit: Ints, groups: Sequence[Ints]) -> Placement | None:
@@ -53,16 +56,35 @@ def _together(fit: Ints, groups: Sequence[Ints], count: int, gpus: int) -> Bools
 
 
 def _one_group(fit: Ints, group: Ints, count: int, gpus: int) -> Bools | None:
-    size = np.bincount(group)
-    order = np.argsort(group.astype(np.int16), kind="stable")
-    group_of = group[order]
-    among = np.arange(len(order)) - (np.cumsum(size) - size)[group_of] < count
-    best = np.bincount(group_of, weights=np.where(among, fit[order], 0))
-    enough = (best >= gpus) & (size >= count)
+    enough = (_best(fit, group, count) >= gpus) & (np.bincount(group) >= count)
     if not enough.any():
         return None
     room = np.where(enough, np.bincount(group, weights=fit), np.inf)
     return np.asarray(group == room.argmin())
+
+
+def _best(fit: Ints, group: Ints, count: int) -> Floats:
+    """What the `count` roomiest nodes of each group give together; the roomiest nodes come first."""
+    size = np.bincount(group)
+    order = np.argsort(group.astype(np.int16), kind="stable")
+    group_of = group[order]
+    among = np.arange(len(order)) - (np.cumsum(size) - size)[group_of] < count
+    return np.asarray(np.bincount(group_of, weights=np.where(among, fit[order], 0)), np.float64)
+
+
+def _few_leaves(largest: Ints, fit: Ints, leaf: Ints, count: int, gpus: int) -> Ints:
+    """The nodes of the fewest leaves, those with the best `count` nodes first, that are enough together."""
+    under = leaf[largest]
+    place = np.argsort(np.argsort(-_best(fit[largest], under, count), kind="stable"))[under]
+    leaves = bisect.bisect_left(
+        range(int(place.max())), True, key=lambda n: _enough(fit[largest[place <= n]], count, gpus)
+    )
+    return largest[place <= leaves]
+
+
+def _enough(fit: Ints, count: int, gpus: int) -> bool:
+    """fit: the roomiest first."""
+    return len(fit) >= count and bool(fit[:count].sum() >= gpus)
 
 
 def _by_leaf(largest: Ints, fit: Ints, leaf: Ints, count: int) -> Ints:

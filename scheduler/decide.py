@@ -101,6 +101,9 @@ class _Decision:
         self._patient = np.broadcast_to(np.asarray(patient, np.bool_), (len(jobs),))
         self._style = np.zeros(len(jobs), np.int64) if jobs.style is None else jobs.style
         self._packed_until = np.full(len(jobs), -math.inf) if jobs.packed_until is None else jobs.packed_until
+        packed_now = (self._style == Style.CONSOLIDATE) & (snapshot.time < self._packed_until)
+        self._styles: list[int] = self._style.tolist()  # numbers of Python's: they are looked up one by one
+        self._packed: list[bool] = packed_now.tolist()
         self._why: dict[int, str] = {}
 
     def plan(self) -> Plan:
@@ -127,6 +130,8 @@ class _Decision:
             self._wishes,
         )
         waits = self._applies[order]
+        if not self._competes.any() and not self._policy.blocks:
+            return self._seat_one_by_one(seating, order, round(later[:, GPUS].sum()))
         seat_all = self._seat_in_line if self._policy.blocks else self._seat_all
         return seating if seat_all(seating, order[waits], selected[waits]) else None
 
@@ -151,6 +156,18 @@ class _Decision:
         aside = [row for row in waiting[selected].tolist() if not seating.seat(row)]
         self._stand_aside(aside)
         return not aside
+
+    def _seat_one_by_one(self, seating: Seating, waiting: Ints, capacity: int) -> Seating:
+        """The walk and the placements in one, where nobody has to leave: who finds no nodes takes no GPUs from those behind."""
+        gpus = self._snapshot.jobs.gpus.tolist()
+        for row in waiting.tolist():
+            if gpus[row] > capacity:
+                continue
+            if seating.seat(row):
+                capacity -= gpus[row]
+            else:
+                self._stand_aside([row])
+        return seating
 
     def _seat_in_line(self, seating: Seating, waiting: Ints, selected: Bools) -> bool:
         """Everybody behind the first who finds no place waits, unless that one could never run."""
@@ -179,8 +196,7 @@ class _Decision:
 
     def _wishes(self, row: int) -> tuple[Request, int, bool]:
         """What it asks for, its style, and whether it still waits for the fewest nodes."""
-        patient = self._style[row] == Style.CONSOLIDATE and self._snapshot.time < self._packed_until[row]
-        return self._snapshot.jobs.request[row], int(self._style[row]), bool(patient)
+        return self._snapshot.jobs.request[row], self._styles[row], self._packed[row]
 
     def _possible(self, row: int) -> bool:
         jobs = self._snapshot.jobs

@@ -33,12 +33,16 @@ class Kind:
         per_gpu = amounts(request, 1)
         if request.memory_per_node:
             per_gpu[MEMORY] = 0.0
+        self._amounts: dict[int, Floats] = {}
         self._counted = np.flatnonzero(per_gpu)
         self._per_gpu = per_gpu[self._counted]
 
     def amounts(self, gpus: int) -> Floats:
         """What a job takes of a node on which it has so many GPUs; shape (3,)."""
-        return amounts(self.request, gpus)
+        found = self._amounts.get(gpus)
+        if found is None:
+            found = self._amounts[gpus] = amounts(self.request, gpus)
+        return found
 
     def fit(self, amount: Floats, allowed: Bools) -> Ints:
         """GPUs that each node can give, shape (n,), 0 or less for none. amount: shape (n, 3). allowed: of the same n nodes."""
