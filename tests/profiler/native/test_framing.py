@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import sys
 
 import pytest
 
-from tiresias.profiler import layout
+from tiresias.profiler import build, layout
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RESET, SETTINGS = 0, 1, 3, 4
@@ -109,3 +110,20 @@ def test_what_is_no_grpc_is_recorded_call_by_call(stage, seed) -> None:
 def test_other_connections_stay_as_they_are(stage, content) -> None:
     assert sends(stage, [content, PREFACE, content]) == [len(content), len(PREFACE), len(content)]
     assert not stage.only().channels["flags"].any()
+
+
+@pytest.mark.skipif(os.environ.get("LD_PRELOAD", "") != "", reason="sanitizers want to be the first library")
+@pytest.mark.parametrize("seed", range(5))
+def test_under_sanitizers_any_bytes_do_no_harm(stage, compiled, seed: int) -> None:
+    """Streams mixed, calls cut anywhere: every message once. Then the same with bytes changed: nothing but records."""
+    options = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-D_GNU_SOURCE", f"-I{build.SOURCE}", "-g")
+    parts = tuple(build.SOURCE / f"{name}.c" for name in ("framing", "recorder", "session", "clock", "system"))
+    program = compiled("framing", *options, sources=parts)
+    done = stage.run(program, seed, 300, LD_PRELOAD="")
+    assert not done.stderr
+    sent = [int(word) for word in done.stdout.split()][
+        :600
+    ]  # two messages a round; those of the second half are spoilt
+    records = stage.only().records
+    whole = records[records["channel"] == 0]["asked"].tolist()
+    assert sorted(whole) == sorted(length for length in sent if length)

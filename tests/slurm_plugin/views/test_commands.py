@@ -113,6 +113,15 @@ def test_explain_what_a_preemption_costs(tmp_path: Path) -> None:
     assert "ready" not in narrow
 
 
+def test_explain_what_is_known_of_its_traffic(tmp_path: Path) -> None:
+    profile = {"decision": "consolidate", "reasons": ["its largest tensor is 61.0% of the model"], "job": "3"}
+    job = {"id": "7", "state": "WAITING", "submit_time": 1.0, "preemptions": 0, "why": "", "profile": profile}
+    with ControlServer(tmp_path / "control.sock", lambda request: {"job": job, "runs": [], "decisions": []}):
+        text = tiresias(tmp_path, "explain", "7", COLUMNS="120").stdout
+    assert "traffic" in text
+    assert "consolidate: its largest tensor is 61.0% of the model (job 3 was recorded)" in text
+
+
 def test_explain_a_hostile_job(server: ControlServer, tmp_path: Path, status: dict[str, Any]) -> None:
     calm = tiresias(tmp_path, "explain", "1102").stdout
     hostile = "\x1b[2J\n[bold]\u202e" + "x" * 1_000_000
