@@ -43,24 +43,21 @@ def title(status: Status) -> Text:
 
 
 def engine(status: Status, now: float, width: int) -> Text:
-    """Policy, back end with Slurm's version, and how fresh the view is; in fewer words where `width` is short."""
+    """Policy, PACKLIMIT, back end with Slurm's version, and how fresh the view is; in fewer words where `width` is short."""
     policy = status.get("policy", {})
     thresholds = " ".join(service(each) for each in policy.get("thresholds", []))
     short = printable(f"{policy.get('name', '?')} {thresholds}".strip(), 40)
-    long = f"{short} {printable(policy.get('in_queue_order', ''), 20)}{_packlimit(status)}".strip()
+    long = f"{short} {printable(policy.get('in_queue_order', ''), 20)}".strip()
     slurm = f"{printable(status.get('backend', '?'), 10)} {printable(status.get('slurm', '?'), 12)}"
-    full = words((f"{long}   {slurm}   ", ""), *_pulse(status, now))
-    return full if full.cell_len <= width else words((f"{short}  {slurm}  ", ""), *_pulse(status, now))
+    forms = [f"{long}{_packlimit(status)}   {slurm}   ", f"{long}   {slurm}   ", f"{short}  {slurm}  "]
+    shown = [words((form, ""), *_pulse(status, now)) for form in forms]
+    return next((one for one in shown if one.cell_len <= width), shown[-1])
 
 
 def _packlimit(status: Status) -> str:
     """Above which skew jobs consolidate, and whether this site's own history says so."""
     found = status.get("packlimit")
-    if not found:
-        return ""
-    return f"   packlimit {found['limit']:.2g} " + (
-        f"learned from {found['jobs']} jobs" if found["learned"] else "default"
-    )
+    return f"   packlimit {found['limit']:.2g} {'learned' if found['learned'] else 'default'}" if found else ""
 
 
 def usage(status: Status, width: int) -> Text:

