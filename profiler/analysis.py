@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tiresias.profiler import collectives
-from tiresias.profiler import period as periods
-from tiresias.profiler.communicators import Group
-from tiresias.profiler.contents import Contents, contents
-from tiresias.profiler.messages import Stream, Traffic
-from tiresias.profiler.period import Period
-from tiresias.profiler.recording import Recording
-from tiresias.profiler.shape import Shape, shape
-from tiresias.profiler.sizes import classify, weighted_median
+from tiresias.profiler.iteration import collectives
+from tiresias.profiler.iteration.contents import Contents, contents
+from tiresias.profiler.iteration.shape import Shape, shape
+from tiresias.profiler.recordings.communicators import Group
+from tiresias.profiler.recordings.messages import Stream, Traffic
+from tiresias.profiler.recordings.recording import Recording
+from tiresias.profiler.rhythm import period as periods
+from tiresias.profiler.rhythm.period import Period
+from tiresias.profiler.rhythm.sizes import classify, weighted_median
 from tiresias.profiler.verdict import PACKLIMIT, Verdict, decide
 
 

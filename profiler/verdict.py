@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tiresias.profiler.period import Period
-from tiresias.profiler.shape import Shape
+from tiresias.profiler.iteration.shape import Shape
+from tiresias.profiler.rhythm.period import Period
 
 CONSOLIDATE, SPREAD, UNKNOWN = "consolidate", "spread", "unknown"
 PACKLIMIT = 0.4  # Table 6: models that mind are at 0.61 and more, the others at 0.15 and less

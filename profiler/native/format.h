@@ -1,4 +1,5 @@
-/* The record file: a header, a table of channels, then rings of records. Little endian; profiler/records.py reads it.
+/* The record file: a header, a table of channels, then rings of records. Little endian;
+ * profiler/recordings/recording.py reads it.
  *
  *     0        struct file_header
  *     4096     struct channel [channels_capacity]

@@ -28,11 +28,11 @@ from rich.console import Console
 
 from tiresias.checkpoint import control
 from tiresias.errors import UsageError
-from tiresias.profiler import plots
 from tiresias.profiler.analysis import analyze
-from tiresias.profiler.recording import Recording, read
-from tiresias.profiler.report import as_json, report
+from tiresias.profiler.recordings.recording import Recording, read
 from tiresias.profiler.verdict import PACKLIMIT
+from tiresias.profiler.views import plots
+from tiresias.profiler.views.report import as_json, report
 from tiresias.slurm_plugin.commands.terminal import JOB_ID
 from tiresias.slurm_plugin.config import load_option
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tiresias.profiler import layout
+from tiresias.profiler.recordings import layout
 
 EPOCH = 1_700_000_000
 START = 5_000_000_000  # ticks, when the files were made

@@ -126,7 +126,7 @@ def test_mistakes(vgg, tmp_path, monkeypatch):
         profile(tmp_path / "nothing.net")
     with pytest.raises(UsageError, match=r"name a \.png file"):
         profile(vgg, "--plot", tmp_path / "a.jpg")
-    monkeypatch.setattr("tiresias.profiler.plots.find_spec", lambda name: None)
+    monkeypatch.setattr("tiresias.profiler.views.plots.find_spec", lambda name: None)
     with pytest.raises(UsageError, match="pip install"):
         profile(vgg, "--plot", tmp_path / "a.png")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tiresias.profiler.period import Period
-from tiresias.profiler.shape import RING, SERVERS, UNKNOWN, Server, Shape
+from tiresias.profiler.iteration.shape import RING, SERVERS, UNKNOWN, Server, Shape
+from tiresias.profiler.rhythm.period import Period
 from tiresias.profiler.verdict import PACKLIMIT, decide
 from tiresias.simulator.models import MODELS
 

@@ -29,7 +29,7 @@ from tensors import tensors
 
 from tiresias.profiler.analysis import Profile, analyze
 from tiresias.profiler.build import libraries
-from tiresias.profiler.recording import read
+from tiresias.profiler.recordings.recording import read
 from tiresias.simulator.models import MODELS
 
 SERVER = Path(__file__).with_name("ps.py")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tiresias.checkpoint.notes import say
-from tiresias.profiler.recording import BadRecording, used_bytes
+from tiresias.profiler.recordings.recording import BadRecording, used_bytes
 
 STOP = "stop"
 NODE_BYTES = 64 << 20  # brought from one node, at most

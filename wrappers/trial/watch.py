@@ -18,10 +18,10 @@ from tiresias.checkpoint import control
 from tiresias.checkpoint.files import remove_flat
 from tiresias.checkpoint.notes import say
 from tiresias.errors import TiresiasError
-from tiresias.profiler import cross_check, port_counters
 from tiresias.profiler.analysis import Profile, analyze
-from tiresias.profiler.link import fastest
-from tiresias.profiler.recording import BadRecording, Recording, read
+from tiresias.profiler.network import cross_check, port_counters
+from tiresias.profiler.network.link import fastest
+from tiresias.profiler.recordings.recording import BadRecording, Recording, read
 from tiresias.profiler.summary import Summary, as_object, summarize
 from tiresias.profiler.verdict import PACKLIMIT, SURE
 from tiresias.wrappers.trial.begin import PYTHON, Trial, of_job

@@ -23,7 +23,7 @@ from tensors import tensors
 
 from tiresias.profiler.analysis import Profile, analyze
 from tiresias.profiler.build import libraries
-from tiresias.profiler.recording import read
+from tiresias.profiler.recordings.recording import read
 
 HERE = Path(__file__).parent
 PATIENCE = 200.0

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tiresias.profiler import build
-from tiresias.profiler.recording import Recording, read
+from tiresias.profiler.recordings.recording import Recording, read
 
 PROGRAMS = Path(__file__).parent / "programs"
 CC = os.environ.get("CC", "cc")

@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from tiresias.profiler import build, layout
+from tiresias.profiler import build
+from tiresias.profiler.recordings import layout
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RESET, SETTINGS = 0, 1, 3, 4

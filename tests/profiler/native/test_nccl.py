@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tiresias.profiler import build, layout
+from tiresias.profiler import build
 from tiresias.profiler.analysis import analyze
-from tiresias.profiler.recording import Recording
+from tiresias.profiler.recordings import layout
+from tiresias.profiler.recordings.recording import Recording
 
 HASH, RANK, RANKS = 0xFEDCBA9876543210, 1, 4
 VERSIONS = [1, 2, 3, 4, 5, 6]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tiresias.profiler import layout
+from tiresias.profiler.recordings import layout
 
 
 def asked(recording) -> list[int]:

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tiresias.profiler import layout
+from tiresias.profiler.recordings import layout
 
 SEND, RECV = layout.SEND, layout.RECV
 

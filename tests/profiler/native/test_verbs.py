@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tiresias.profiler import build, layout
+from tiresias.profiler import build
+from tiresias.profiler.recordings import layout
 
 POSTED = "26\n"  # what reached the provider, of all that the program tried
 PROGRAMS = Path(__file__).parent / "programs"

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import guest
 
 from tiresias.profiler import build
-from tiresias.profiler.recording import Recording, read
+from tiresias.profiler.recordings.recording import Recording, read
 
 PROGRAMS = Path(__file__).parent / "programs"
 Prepare = Callable[..., Path]

@@ -11,8 +11,8 @@ from guest import Guest, run
 from tensors import tensors
 
 from tiresias.profiler.analysis import Profile, analyze
-from tiresias.profiler.recording import Recording
-from tiresias.profiler.shape import SERVERS
+from tiresias.profiler.iteration.shape import SERVERS
+from tiresias.profiler.recordings.recording import Recording
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 BYTES = 256 << 10  # that models are scaled down to

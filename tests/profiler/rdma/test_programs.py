@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from guest import Guest, run
 
-from tiresias.profiler import layout
-from tiresias.profiler.join import join
-from tiresias.profiler.layout import POST_RECV, READ, SEND, WRITE
-from tiresias.profiler.recording import Recording
+from tiresias.profiler.recordings import layout
+from tiresias.profiler.recordings.join import join
+from tiresias.profiler.recordings.layout import POST_RECV, READ, SEND, WRITE
+from tiresias.profiler.recordings.recording import Recording
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 Counts = dict[tuple[int, int], int]  # (operation, bytes): how often

@@ -1,0 +1,1 @@
+"""From record files to messages: what each process wrote, both ends of each connection joined."""

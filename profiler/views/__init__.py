@@ -1,0 +1,1 @@
+"""A profile for people: tables and text plots, and pictures."""
