@@ -32,9 +32,10 @@ settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Several workers: tests of a file share clusters and follow one another, those that are `apart` go anywhere."""
+    """Several workers: tests of a file share clusters and follow one another, those that are `apart` go anywhere, and those
+    that name a group of their own follow the others of that."""
     for item in items:
-        if not item.get_closest_marker("apart"):
+        if not (item.get_closest_marker("apart") or item.get_closest_marker("xdist_group")):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jobs
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("frameworks")]
 
 
 @pytest.mark.parametrize(
