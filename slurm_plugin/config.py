@@ -303,7 +303,11 @@ def _flat(content: Mapping[str, Any], path: Path) -> Iterator[tuple[str, object]
 
 def _hint(name: str, known: list[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1)
-    return f": did you mean {close[0]}?" if close else f": allowed are {', '.join(known)}"
+    if close:
+        return f": did you mean {close[0]}?"
+    section = name.partition(".")[0]  # of a known section its keys, else the sections and what stands outside of them
+    near = [key for key in known if key.startswith(f"{section}.")] or [key for key in known if "." not in key]
+    return f": allowed are {', '.join(near)}"
 
 
 def _section(values: Mapping[str, Any], section: str) -> dict[str, Any]:

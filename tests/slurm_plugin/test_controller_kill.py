@@ -56,6 +56,7 @@ def test_nothing_is_lost_whichever_step_it_dies_at() -> None:
         replay.start_controller()
         while not replay.over():
             time.sleep(0.2)
+        replay.settle()
         replay.stop_controller()
         results, slurm = replay.results(), slurm_runs(replay.cluster.log / "jobcomp.log")
         counts = invariants.count(results, slurm)
