@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 CONFIGURATION = Path("/etc/tiresias/tiresias.toml")
-_FROM_FILE: dict[str, tuple[str, str, type]] = {  # variable -> (table, key, kind) of the configuration
+_FROM_FILE: dict[
+    str, tuple[str, str, type | tuple[type, ...]]
+] = {  # variable -> (table, key, kind) of the configuration
     "TIRESIAS_CONTROL_ROOT": ("paths", "control", str),
     "TIRESIAS_CHECKPOINT_ROOT": ("paths", "checkpoints", str),
     "TIRESIAS_SIGNAL": ("preemption", "signal", str),
-    "TIRESIAS_PLACEMENT_BANDWIDTH": ("placement", "bandwidth", float),
-    "TIRESIAS_PLACEMENT_PACKLIMIT": ("placement", "packlimit", float),
+    "TIRESIAS_PLACEMENT_BANDWIDTH": ("placement", "bandwidth", (int, float)),
+    "TIRESIAS_PLACEMENT_PACKLIMIT": ("placement", "packlimit", (int, float)),
 }
 _ENVIRONMENT_ONLY = ("TIRESIAS_PARK_TIMEOUT", "TIRESIAS_PROFILE", "TIRESIAS_PROFILE_LIBRARIES")
 

@@ -13,6 +13,13 @@ from tiresias.scheduler.model import ANYWHERE, Request, Style
 from tiresias.scheduler.placement import Placer
 from tiresias.scheduler.space import Kind, Space
 
+REQUESTS = st.builds(
+    Request,
+    min_nodes=st.integers(0, 4),
+    max_nodes=st.integers(0, 4),
+    gpus_per_node=st.sampled_from([0, 0, 1, 2, 3]),
+)
+
 
 @pytest.fixture(scope="session")
 def placed(snapshot_of):
@@ -76,12 +83,7 @@ def test_requests(placed, request_, gpus, expected):
 @given(
     st.lists(st.integers(0, 5), min_size=1, max_size=6),
     st.integers(1, 20),
-    st.builds(
-        Request,
-        min_nodes=st.integers(0, 4),
-        max_nodes=st.integers(0, 4),
-        gpus_per_node=st.sampled_from([0, 0, 1, 2, 3]),
-    ),
+    REQUESTS,
     st.data(),
 )
 def test_finds_nodes_whenever_there_are_any(placed, free, gpus, request, data):
@@ -138,12 +140,7 @@ def test_baselines(placed, style, expected):
 @given(
     st.lists(st.integers(0, 5), min_size=1, max_size=6),
     st.integers(1, 20),
-    st.builds(
-        Request,
-        min_nodes=st.integers(0, 4),
-        max_nodes=st.integers(0, 4),
-        gpus_per_node=st.sampled_from([0, 0, 1, 2, 3]),
-    ),
+    REQUESTS,
     st.sampled_from(Style),
 )
 def test_every_style_finds_nodes_whenever_there_are_any(placed, free, gpus, request, style):

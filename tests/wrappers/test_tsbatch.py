@@ -181,3 +181,10 @@ def test_ranks_of_a_job_that_exports_nothing() -> None:
     env = {"SLURM_EXPORT_ENV": "NONE", "TIRESIAS_CONTROL": "/c"}
     assert tsrun.with_export_env(env)["SLURM_EXPORT_ENV"] == "TIRESIAS_CONTROL"
     assert tsrun.with_export_env({"TIRESIAS_CONTROL": "/c"}) == {"TIRESIAS_CONTROL": "/c"}
+
+
+@pytest.mark.parametrize(("written", "told"), [("100", "100"), ("12.5", "12.5"), ("0", None), ('"fast"', None)])
+def test_the_speed_of_the_network_goes_with_the_job(tmp_path: Path, written: str, told: str | None) -> None:
+    (tmp_path / "tiresias.toml").write_text(f"[placement]\nbandwidth = {written}\n")
+    found = settings.of_job({"HOME": "/h"}, tmp_path / "tiresias.toml")
+    assert found.get("TIRESIAS_PLACEMENT_BANDWIDTH") == told

@@ -1,4 +1,5 @@
-"""TensorFlow's ParameterServerStrategy, unmodified: each tensor is a message of gRPC, mixed with others on one connection."""
+"""Parameter servers of two frameworks, unmodified. torch RPC sends a tensor a message; TensorFlow's are messages of gRPC, mixed
+with others on one connection."""
 
 from __future__ import annotations
 
@@ -9,11 +10,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("frameworks")]
 
 
 @pytest.mark.parametrize(
+    ("framework", "program", "more"), [("torch", "rpc.py", {}), ("tensorflow", "tensorflow_ps.py", {"chiefs": 1})]
+)
+@pytest.mark.parametrize(
     ("model", "scale", "workers", "servers"), [("vgg16", 64, 2, 3), ("resnet50", 16, 2, 2), ("alexnet", 32, 3, 1)]
 )
-def test_servers_and_what_they_hold(tmp_path, model, scale, workers, servers):
-    job = {"model": model, "scale": scale, "workers": workers, "servers": servers, "chiefs": 1}
-    result = jobs.run("tensorflow", "tensorflow_ps.py", tmp_path, **job)
+def test_servers_and_what_they_hold(tmp_path, framework, program, more, model, scale, workers, servers):
+    job = {"model": model, "scale": scale, "workers": workers, "servers": servers, **more}
+    result = jobs.run(framework, program, tmp_path, **job)
     found, true = result.profile, jobs.sizes(model, scale)
     assert (found.shape.kind, found.shape.workers, len(found.shape.servers)) == ("parameter servers", workers, servers)
     parts = sorted(sum(true[server::servers]) for server in range(servers))
