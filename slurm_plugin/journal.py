@@ -9,7 +9,6 @@ Errors: StateError in one line for a folder that cannot be written, a damaged fi
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sqlite3
@@ -19,43 +18,11 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from tiresias.errors import TiresiasError
+from tiresias.slurm_plugin.database import Database, lock
+from tiresias.slurm_plugin.schema import open_current
 
-SCHEMA = 3
+FILE = "journal.sqlite"
 KEPT_DECISIONS = 100_000
-
-_TABLES = """
-create table meta (name text primary key, value text) without rowid;
-create table job (
-  key text primary key, id text, uid integer, submit real, reset real, held integer, pinned integer, preemptions integer,
-  last_preempted real, failures integer, not_before real, unmovable text, min_nodes integer, max_nodes integer, required text,
-  kind text, ended integer
-) without rowid;
-create index live on job (ended, id);
-create table run (
-  key text, restart integer, start real, end real, gpus integer, nodes text, restore real, save real, pause real, redone integer,
-  pace real, primary key (key, restart)
-) without rowid;
-create table intent (
-  seq integer primary key, key text, id text, restart integer, kind text, step text, nodes text, beneficiary text,
-  began real, stepped real, outcome text
-);
-create index unfinished on intent (outcome) where outcome = '';
-create table decision (seq integer primary key, time real, id text, action text, why text);
-create index by_job on decision (id, seq);
-"""
-
-
-_UPGRADES = {  # what leads from a schema to the next one
-    1: "".join(
-        f"alter table run add column {one};" for one in ("restore real", "save real", "pause real", "redone integer")
-    ),
-    2: "alter table job add column kind text default ''; alter table run add column pace real;",
-}
-
-
-class StateError(TiresiasError):
-    pass
 
 
 @dataclass(slots=True)
@@ -159,10 +126,10 @@ class Journal(History):
     """One controller at a time: the folder is locked while the journal is open, and the kernel unlocks it for the dead."""
 
     def __init__(self, folder: Path) -> None:
-        self._lock = _lock(folder)
-        self.path = (folder / "journal.sqlite").absolute()
+        self._lock = lock(folder)
+        self.path = (folder / FILE).absolute()
         try:
-            super().__init__(_open(self.path))
+            self._db: Database = open_current(self.path)
         except BaseException:
             os.close(self._lock)
             raise
@@ -174,13 +141,8 @@ class Journal(History):
     @contextmanager
     def batch(self) -> Iterator[None]:
         """One transaction, one sync, for rows that need not be on disk one by one."""
-        self._db.execute("begin immediate")
-        try:
+        with self._db.transaction():
             yield
-        except BaseException:
-            self._db.execute("rollback")
-            raise
-        self._db.execute("commit")
 
     # jobs and runs
 
@@ -255,53 +217,6 @@ class Journal(History):
         marks = ", ".join("?" * len(values))
         self._db.execute(
             f"insert or replace into {table} ({', '.join(values)}) values ({marks})", tuple(values.values())
-        )
-
-
-def _lock(folder: Path) -> int:
-    try:
-        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
-        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
-    except OSError as error:
-        raise StateError(
-            f"state folder {folder}: {error.strerror}; make it writable for this user or set paths.state"
-        ) from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise StateError(f"state folder {folder}: another controller uses it; stop that one first") from None
-    return handle
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    try:
-        # Only the daemon's own thread writes; the socket's thread never touches the journal.
-        db = sqlite3.connect(path, isolation_level=None)
-        db.execute("pragma journal_mode = wal")
-        db.execute("pragma synchronous = full")
-        _check(db, path)
-    except sqlite3.DatabaseError as error:
-        raise StateError(
-            f"state database {path}: {error}; restore it from a backup, or move it away to start with an empty ledger"
-        ) from None
-    return db
-
-
-def _check(db: sqlite3.Connection, path: Path) -> None:
-    if not db.execute("select 1 from sqlite_master").fetchone():
-        db.executescript("begin;" + _TABLES + f"insert into meta values ('schema', '{SCHEMA}'); commit;")
-        return
-    if (problem := db.execute("pragma quick_check(1)").fetchone()[0]) != "ok":
-        raise sqlite3.DatabaseError(f"damaged ({problem.splitlines()[0]})")
-    found = db.execute("select value from meta where name = 'schema'").fetchone()
-    if found and int(found[0]) > SCHEMA:
-        raise StateError(
-            f"state database {path}: written by a newer version (schema {found[0]}, ours {SCHEMA}); upgrade first"
-        )
-    for schema in range(int(found[0]) if found else SCHEMA, SCHEMA):
-        db.executescript(
-            f"begin;{_UPGRADES[schema]} update meta set value = '{schema + 1}' where name = 'schema'; commit;"
         )
 
 

@@ -1,0 +1,101 @@
+"""The tables of the state database, and what leads from each earlier schema to the next.
+
+A schema that a release had never changes any more: a new one is a new number, the statements that lead to it in UPGRADES, and the
+same columns in TABLES. tests/slurm_plugin/schemas/ keeps each earlier one as it was made then.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+
+from tiresias.slurm_plugin.database import Damaged, Database, StateError, copy, open_database
+
+SCHEMA = 3
+KEPT_BACKUPS = 2  # databases as they were before an upgrade
+
+TABLES = (
+    "create table meta (name text primary key, value text) without rowid",
+    """create table job (
+  key text primary key, id text, uid integer, submit real, reset real, held integer, pinned integer, preemptions integer,
+  last_preempted real, failures integer, not_before real, unmovable text, min_nodes integer, max_nodes integer, required text,
+  kind text, ended integer
+) without rowid""",
+    "create index live on job (ended, id)",
+    """create table run (
+  key text, restart integer, start real, end real, gpus integer, nodes text, restore real, save real, pause real, redone integer,
+  pace real, primary key (key, restart)
+) without rowid""",
+    """create table intent (
+  seq integer primary key, key text, id text, restart integer, kind text, step text, nodes text, beneficiary text,
+  began real, stepped real, outcome text
+)""",
+    "create index unfinished on intent (outcome) where outcome = ''",
+    "create table decision (seq integer primary key, time real, id text, action text, why text)",
+    "create index by_job on decision (id, seq)",
+)
+UPGRADES = {  # what leads from a schema to the next one
+    1: (
+        "alter table run add column restore real",
+        "alter table run add column save real",
+        "alter table run add column pause real",
+        "alter table run add column redone integer",
+    ),
+    2: ("alter table job add column kind text default ''", "alter table run add column pace real"),
+}
+
+
+def open_current(path: Path) -> Database:
+    """The database there, with today's tables: made, checked and upgraded where needed. Raises StateError."""
+    db = open_database(path)
+    try:
+        _prepare(db)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _prepare(db: Database) -> None:
+    if not db.execute("select 1 from sqlite_master").fetchone():
+        _change(db, [*TABLES, f"insert into meta values ('schema', '{SCHEMA}')"])
+        return
+    if (problem := db.execute("pragma quick_check(1)").fetchone()[0]) != "ok":
+        raise Damaged(db.path, problem.splitlines()[0])
+    found = _schema(db)
+    if found > SCHEMA:
+        raise StateError(
+            f"state database {db.path}: written by a newer version (schema {found}, ours {SCHEMA}); upgrade first"
+        )
+    if found < SCHEMA:
+        _upgrade(db, found)
+
+
+def _schema(db: Database) -> int:
+    try:
+        return int(db.execute("select value from meta where name = 'schema'").fetchone()[0])
+    except (sqlite3.Error, StateError, TypeError, ValueError):
+        raise Damaged(db.path, "it has no schema number") from None
+
+
+def _upgrade(db: Database, found: int) -> None:
+    copy(db, db.path.with_name(f"journal.schema-{found}.sqlite"))
+    for _, older in sorted(_backups(db.path.parent))[:-KEPT_BACKUPS]:
+        older.unlink()
+    steps = [statement for schema in range(found, SCHEMA) for statement in UPGRADES[schema]]
+    _change(db, [*steps, f"update meta set value = '{SCHEMA}' where name = 'schema'"])
+
+
+def _change(db: Database, statements: Iterable[str]) -> None:
+    """All or nothing, whatever is killed when: what is not committed is not there at the next opening."""
+    with db.transaction():
+        for statement in statements:
+            db.execute(statement)
+
+
+def _backups(folder: Path) -> list[tuple[int, Path]]:
+    """With the number of their schema."""
+    found = [(re.fullmatch(r"journal\.schema-(\d+)\.sqlite", file.name), file) for file in folder.iterdir()]
+    return [(int(name[1]), file) for name, file in found if name]

@@ -1,0 +1,183 @@
+"""Databases of every earlier version open with all that is in them, whenever an upgrade is killed."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tiresias.slurm_plugin import schema
+from tiresias.slurm_plugin.database import StateError
+from tiresias.slurm_plugin.journal import FILE, Journal
+from tiresias.slurm_plugin.schema import SCHEMA, UPGRADES
+
+SCHEMAS = Path(__file__).parent / "schemas"
+EARLIER = range(1, SCHEMA)
+Content = dict[str, list[dict[str, Any]]]
+
+
+def make(number: int, file: Path) -> None:
+    """A database that a version with this schema left."""
+    with closing(sqlite3.connect(file)) as db:
+        db.execute("pragma journal_mode = wal")
+        db.executescript((SCHEMAS / f"{number}.sql").read_text())
+
+
+def content(file: Path) -> Content:
+    with closing(sqlite3.connect(file)) as db:
+        db.row_factory = sqlite3.Row
+        names = [row[0] for row in db.execute("select name from sqlite_master where type = 'table'")]
+        return {name: [dict(row) for row in db.execute(f"select * from {name}")] for name in names}
+
+
+def columns(file: Path) -> dict[str, set[tuple[str, str]]]:
+    with closing(sqlite3.connect(file)) as db:
+        names = [row[0] for row in db.execute("select name from sqlite_master where type = 'table'")]
+        return {name: {(row[1], row[2]) for row in db.execute(f"pragma table_info({name})")} for name in names}
+
+
+def is_all_there(old: Content, new: Content) -> bool:
+    """Every row of before, in order, with every column that it had."""
+    del old["meta"]
+    return all(
+        len(rows) == len(new[table])
+        and all(one.items() <= two.items() for one, two in zip(rows, new[table], strict=True))
+        for table, rows in old.items()
+    )
+
+
+def test_each_schema_is_kept_and_leads_to_the_next() -> None:
+    assert {int(file.stem) for file in SCHEMAS.glob("*.sql")} == set(range(1, SCHEMA + 1))
+    assert set(UPGRADES) == set(EARLIER)
+
+
+@pytest.mark.parametrize("number", range(1, SCHEMA + 1))
+def test_every_schema_opens_with_all_its_data(tmp_path: Path, number: int) -> None:
+    file = tmp_path / FILE
+    make(number, file)
+    old = content(file)
+    journal = Journal(tmp_path)
+    assert [one.key for one in journal.live_jobs()] == ["12_3@1100", "7@1000"]
+    assert [one.step for one in journal.open_intents()] == ["wait"]
+    assert [(run.start, run.end, run.gpus) for run in journal.runs("7@1000")] == [(1010, 1020, 4), (1030, 0, 4)]
+    journal.close()
+    assert is_all_there(old, content(file))
+    Journal(tmp_path / "fresh").close()
+    assert columns(file) == columns(tmp_path / "fresh" / FILE)
+
+
+@pytest.mark.parametrize("number", EARLIER)
+def test_an_upgrade_leaves_a_backup(tmp_path: Path, number: int) -> None:
+    make(number, tmp_path / FILE)
+    old = content(tmp_path / FILE)
+    Journal(tmp_path).close()
+    backup = tmp_path / f"journal.schema-{number}.sqlite"
+    assert content(backup) == old
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted([FILE, backup.name, "lock"])
+
+
+def test_old_backups_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(SCHEMA - 1, tmp_path / FILE)
+    names = [f"journal.schema-{name}.sqlite" for name in (1, "mine", SCHEMA - 1)]
+    (tmp_path / names[0]).write_text("")
+    (tmp_path / names[1]).write_text("")
+    monkeypatch.setattr(schema, "KEPT_BACKUPS", 1)
+    Journal(tmp_path).close()
+    assert {one.name for one in tmp_path.glob("journal.schema-*")} == set(names[1:])
+
+
+# Counts each SQL statement and each file that is opened, renamed or removed; dies of SIGKILL before number N.
+DIES = """
+import os, signal, sqlite3, sys
+from pathlib import Path
+from tiresias.slurm_plugin.journal import Journal
+
+left = int(sys.argv[2])
+
+def point(*_):
+    global left
+    left -= 1
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def traced(*args, **options):
+    db = connect(*args, **options)
+    db.set_trace_callback(point)
+    return db
+
+connect, sqlite3.connect = sqlite3.connect, traced
+events = {"open", "os.rename", "os.remove", "sqlite3.connect"}
+sys.addaudithook(lambda event, args: point() if event in events else None)
+Journal(Path(sys.argv[1])).close()
+os._exit(0)
+"""
+
+
+def killed_everywhere(folders: Iterable[Path]) -> Iterable[Path]:
+    """Each folder after a SIGKILL one point later than in the folder before; ends with the first that was not killed."""
+    for number, folder in enumerate(folders):
+        code = subprocess.run(
+            [sys.executable, "-c", DIES, str(folder), str(number)], timeout=60, check=False
+        ).returncode
+        assert code in (0, -signal.SIGKILL)
+        yield folder
+        if code == 0:
+            return
+
+
+@pytest.mark.parametrize("number", EARLIER)
+def test_a_kill_anywhere_in_an_upgrade_loses_nothing(tmp_path: Path, number: int) -> None:
+    def folders() -> Iterable[Path]:
+        for point in range(1000):
+            folder = tmp_path / str(point)
+            folder.mkdir()
+            make(number, folder / FILE)
+            yield folder
+
+    make(number, tmp_path / "old")
+    points = 0
+    for folder in killed_everywhere(folders()):
+        points += 1
+        assert is_all_there(content(tmp_path / "old"), content(folder / FILE)), folder
+        backup = folder / f"journal.schema-{number}.sqlite"
+        assert not backup.exists() or content(backup) == content(tmp_path / "old"), folder
+        Journal(folder).close()
+        assert is_all_there(content(tmp_path / "old"), content(folder / FILE)), folder
+        assert {"name": "schema", "value": str(SCHEMA)} in content(folder / FILE)["meta"]
+    assert points > 10, "it was not killed often enough to tell"
+
+
+def test_a_kill_anywhere_while_it_is_made_leaves_what_can_be_opened(tmp_path: Path) -> None:
+    points = 0
+    for folder in killed_everywhere(tmp_path / str(number) for number in range(1000)):
+        points += 1
+        journal = Journal(folder)
+        assert journal.live_jobs() == []
+        journal.close()
+    assert points > 10, "it was not killed often enough to tell"
+
+
+def test_a_database_from_a_newer_version_is_refused(tmp_path: Path) -> None:
+    Journal(tmp_path).close()
+    with closing(sqlite3.connect(tmp_path / FILE)) as db, db:
+        db.execute("update meta set value = '99' where name = 'schema'")
+    before = content(tmp_path / FILE)
+    with pytest.raises(StateError, match=r"newer version \(schema 99") as caught:
+        Journal(tmp_path)
+    assert "\n" not in str(caught.value)
+    assert content(tmp_path / FILE) == before
+
+
+@pytest.mark.parametrize("statement", ["create table other (x)", "create table meta (name, value)"])
+def test_a_database_of_somebody_else_is_refused(tmp_path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(tmp_path / FILE)) as db:
+        db.execute(statement)
+    with pytest.raises(StateError, match="it has no schema number"):
+        Journal(tmp_path)
