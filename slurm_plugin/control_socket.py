@@ -1,6 +1,7 @@
 """How viewers ask the daemon, and how hooks wake it: two Unix sockets in its run folder.
 
-control.sock  stream: one line of JSON asks, one line of JSON answers, then it hangs up. Read-only: anyone may ask.
+control.sock  stream: one line of JSON asks, one line of JSON answers, then it hangs up. Anyone may ask; who asks, the
+              kernel says, and who may order is decided by what answers (orders.py).
 poke.sock     datagrams: any datagram means "look now". Its content is never read, so anyone may send.
 arrivals      a file that job_submit.lua appends a byte to, for the same.
 
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tiresias.errors import TiresiasError, Unavailable
+from tiresias.slurm_plugin.peer import Peer
 from tiresias.slurm_plugin.unix_socket import Place, listen
 
 MAX_REQUEST = 64 * 1024
@@ -30,13 +32,13 @@ CLIENT_SECONDS = 10.0  # from connecting to the last byte of the answer
 _CHUNK = 256 * 1024
 _ARRIVALS_SECONDS = 0.1  # between two looks at the arrivals
 
-Answer = Callable[[dict[str, Any]], Mapping[str, Any]]
+Answer = Callable[[dict[str, Any], Peer], Mapping[str, Any]]
 
 
 class ControlServer:
     """Serves `answer` on `path` from its own thread, from construction until `close`.
 
-    `answer(request)` runs in that thread and must not block. It may raise TiresiasError: the client gets the message.
+    `answer(request, peer)` runs in that thread and must not block. It may raise TiresiasError: the client gets the message.
     An answer that is the same object as the one before is not encoded again, so publish whole dictionaries and never
     change them.
     Raises TiresiasError when another daemon answers at `path` or the socket cannot be made.
@@ -103,7 +105,7 @@ class ControlServer:
             else:
                 finished = client.read()
                 if client.request is not None:
-                    client.reply(self._encoded_answer(client.request))
+                    client.reply(self._encoded_answer(client.request, client.peer))
                     self._selector.modify(client.socket, selectors.EVENT_WRITE)
         except BlockingIOError:
             return
@@ -112,9 +114,9 @@ class ControlServer:
         if finished:
             self._drop(client)
 
-    def _encoded_answer(self, request: bytes) -> bytes:
+    def _encoded_answer(self, request: bytes, peer: Peer) -> bytes:
         try:
-            answer = self._answer(_parsed(request))
+            answer = self._answer(_parsed(request), peer)
             if answer is not self._last[0]:
                 self._last = (answer, _line(answer))
             return self._last[1]
@@ -143,6 +145,7 @@ class _Client:
 
     def __init__(self, connection: socket.socket) -> None:
         self.socket = connection
+        self.peer = Peer.of(connection)
         self.deadline = time.monotonic() + CLIENT_SECONDS
         self.request: bytes | None = None
         self.writing = False

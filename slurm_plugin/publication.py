@@ -22,6 +22,7 @@ from tiresias.scheduler.model import Plan, Snapshot, State
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.journal import Decision, History, JobRow
+from tiresias.slurm_plugin.peer import Peer
 
 PHASES = {
     "hold": "signalled",
@@ -64,7 +65,7 @@ class Publisher:
     def publish(self, publication: Publication) -> None:
         self._newest = publication
 
-    def answer(self, request: dict[str, Any]) -> Mapping[str, Any]:
+    def answer(self, request: dict[str, Any], peer: Peer) -> Mapping[str, Any]:
         if request.get("op") == "status":
             return self._status()
         if request.get("op") == "explain" and isinstance(request.get("job"), str):

@@ -21,11 +21,12 @@ import pytest
 from tiresias.errors import TiresiasError, Unavailable
 from tiresias.slurm_plugin import control_socket
 from tiresias.slurm_plugin.control_socket import MAX_CLIENTS, MAX_REQUEST, ControlServer, PokeSocket, ask, poke
+from tiresias.slurm_plugin.peer import Peer
 
 BIG = {"text": "x" * 5_000_000}
 
 
-def answer(request: dict[str, Any]) -> dict[str, Any]:
+def answer(request: dict[str, Any], peer: Peer) -> dict[str, Any]:
     if request.get("op") == "big":
         return BIG
     if request.get("op") == "refuse":
@@ -34,6 +35,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         raise KeyError("oops")
     if request.get("op") == "unencodable":
         return {"x": {1, 2}}
+    if request.get("op") == "who":
+        return peer._asdict()
     return {"echo": request}
 
 
@@ -74,6 +77,10 @@ def test_one_line_asks_and_one_line_answers(server: ControlServer, path: Path) -
 
 def test_anyone_may_ask(server: ControlServer, path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o666
+
+
+def test_the_kernel_says_who_asks(server: ControlServer, path: Path) -> None:
+    assert ask(path, {"op": "who", "uid": 0}) == {"pid": os.getpid(), "uid": os.geteuid(), "gid": os.getegid()}
 
 
 def test_errors_are_one_line_and_the_service_goes_on(server: ControlServer, path: Path) -> None:
@@ -150,7 +157,7 @@ def test_a_client_has_its_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_an_answer_is_encoded_once_while_it_is_the_same(path: Path) -> None:
     published = {"n": 1}
-    with ControlServer(path, lambda request: published):
+    with ControlServer(path, lambda request, peer: published):
         assert ask(path, {}) == {"n": 1}
         published["n"] = 2  # against the rule: shows that it was not encoded again
         assert ask(path, {}) == {"n": 1}

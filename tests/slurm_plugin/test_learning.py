@@ -11,6 +11,7 @@ from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSn
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.daemon import Controller
 from tiresias.slurm_plugin.journal import JobRow, Journal, RunRow
+from tiresias.slurm_plugin.peer import Peer
 from tiresias.slurm_plugin.site import Site
 
 NOW = 50_000.0
@@ -57,6 +58,6 @@ def test_who_is_near_the_usual_end_starts_first(
     site, config = Site("cluster", "gpu", frozenset({"gpu"}), ()), Config(policy=PolicyConfig("adaptive"))
     one = Controller(config, Sight(*waiting), journal, site, lambda: NOW)  # type: ignore[arg-type]
     one.cycle()
-    told = {shown["job"]: shown["why"] for shown in one.publisher.answer({"op": "status"})["decisions"]}
+    told = {shown["job"]: shown["why"] for shown in one.publisher.answer({"op": "status"}, Peer(0, 0, 0))["decisions"]}
     assert told == {first: "would start on gpu01"}
     assert one.next_change > NOW

@@ -21,6 +21,7 @@ import pytest
 
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.control_socket import ControlServer
+from tiresias.slurm_plugin.peer import Peer
 
 TIRESIAS = [sys.executable, "-m", "tiresias"]
 ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"  # the alternate screen
@@ -30,7 +31,7 @@ ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"  # the alternate screen
 def server(status: dict[str, Any], tmp_path: Path) -> Iterator[ControlServer]:
     status["time"] = time.time()
 
-    def answer(request: dict[str, Any]) -> dict[str, Any]:
+    def answer(request: dict[str, Any], peer: Peer) -> dict[str, Any]:
         if request["op"] == "status":
             return dict(status)
         found = [job for job in status["jobs"] if job["id"] == request["job"]]
@@ -105,7 +106,7 @@ def test_explain_what_a_preemption_costs(tmp_path: Path) -> None:
     costs = {"restore": 12.5, "save": 0.75, "pause": 1.75, "redone": 3}
     runs = [{"restart": 0, "start": 1.0, "end": 9.0, "gpus": 4, "nodes": ["gpu01:4"], **costs}]
     runs.append(runs[0] | {"restart": 1, "end": 0, **dict.fromkeys(costs)})
-    with ControlServer(tmp_path / "control.sock", lambda request: {"job": job, "runs": runs, "decisions": []}):
+    with ControlServer(tmp_path / "control.sock", lambda request, peer: {"job": job, "runs": runs, "decisions": []}):
         text = tiresias(tmp_path, "explain", "7", COLUMNS="120").stdout
         narrow = tiresias(tmp_path, "explain", "7", COLUMNS="80").stdout
     assert "costs 14.2 s on its GPUs" in text
@@ -116,7 +117,7 @@ def test_explain_what_a_preemption_costs(tmp_path: Path) -> None:
 def test_explain_what_is_known_of_its_traffic(tmp_path: Path) -> None:
     profile = {"decision": "consolidate", "reasons": ["its largest tensor is 61.0% of the model"], "job": "3"}
     job = {"id": "7", "state": "WAITING", "submit_time": 1.0, "preemptions": 0, "why": "", "profile": profile}
-    with ControlServer(tmp_path / "control.sock", lambda request: {"job": job, "runs": [], "decisions": []}):
+    with ControlServer(tmp_path / "control.sock", lambda request, peer: {"job": job, "runs": [], "decisions": []}):
         text = tiresias(tmp_path, "explain", "7", COLUMNS="120").stdout
     assert "traffic" in text
     assert "consolidate: its largest tensor is 61.0% of the model (job 3 was recorded)" in text
@@ -134,7 +135,7 @@ def test_explain_a_hostile_job(server: ControlServer, tmp_path: Path, status: di
 
 def test_explain_an_ended_job_of_which_little_is_known(tmp_path: Path) -> None:
     ended = {"id": "7", "state": "ENDED", "submit_time": 1.0, "preemptions": 2, "why": ""}
-    with ControlServer(tmp_path / "control.sock", lambda request: {"job": ended, "runs": [], "decisions": []}):
+    with ControlServer(tmp_path / "control.sock", lambda request, peer: {"job": ended, "runs": [], "decisions": []}):
         text = tiresias(tmp_path, "explain", "7").stdout
     assert "job 7 is ended" in text
     assert "2 times" in text
@@ -224,11 +225,11 @@ def test_watch_lives_until_q_or_interrupt(
 
 
 def test_watch_outlives_the_controller(terminal: Any, tmp_path: Path, status: dict[str, Any]) -> None:
-    with ControlServer(tmp_path / "control.sock", lambda request: status):
+    with ControlServer(tmp_path / "control.sock", lambda request, peer: status):
         live = terminal("status", "--watch")
         live.read_until(b"testbed")
     live.read_until(b"no controller answers", b"testbed")  # the last frame stays
-    with ControlServer(tmp_path / "control.sock", lambda request: status | {"cluster": "again"}):
+    with ControlServer(tmp_path / "control.sock", lambda request, peer: status | {"cluster": "again"}):
         live.read_until(b"again")
         os.write(live.master, b"q")
         assert live.process.wait(10) == 0
