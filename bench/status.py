@@ -33,6 +33,7 @@ from tiresias.slurm_plugin.ledger import Ledger
 from tiresias.slurm_plugin.observe import Observer
 from tiresias.slurm_plugin.peer import Peer
 from tiresias.slurm_plugin.publication import Publication, Publisher
+from tiresias.slurm_plugin.scope import Scope
 
 GPUS_PER_NODE = 8
 SIZES = np.repeat([1, 2, 4, 8], [50, 8, 17, 25])  # percent of the jobs; none spans nodes here
@@ -84,7 +85,7 @@ class Centre:
         config = Config()
         self.config = replace(config, paths=replace(config.paths, control=folder))
         self.journal = Journal(folder)
-        self.ledger = Ledger(self.journal, self.config.partitions)
+        self.ledger = Ledger(self.journal, Scope.of(self.config))
         self.observer = Observer(self.config, self.ledger)
         self.publisher = Publisher(self.journal.path)
         self.ledger.apply(self.slurm)

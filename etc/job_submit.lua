@@ -10,8 +10,8 @@ Fail open: when the controller is gone its lease ends, and jobs start as if this
           a user: whatever fails, the job is submitted unchanged.
 Cost:     one small read and one byte written for each job; slurmctld waits for nothing else.
 
-The lease has four lines: the epoch second of its end, the managed partitions (a,b), Slurm's default partition, and the
-seconds that a new job waits for the controller. ]]
+The lease has six lines: the epoch second of its end, the managed partitions (a,b), Slurm's default partition, the seconds
+that a new job waits for the controller, and the users and the accounts whose jobs are Slurm's alone. ]]
 
 local LEASE = "/run/tiresias/lease"
 local ARRIVALS = "/run/tiresias/arrivals"
@@ -22,9 +22,11 @@ local function read_lease()
 	if not file then return nil end
 	local text = file:read(4096) or ""
 	file:close()
-	local till, managed, default, wait = text:match("^(%d+)\n([^\n]*)\n([^\n]*)\n(%d+)")
+	local lease, till = {}
+	till, lease.managed, lease.default, lease.wait, lease.users, lease.accounts =
+		text:match("^(%d+)\n([^\n]*)\n([^\n]*)\n(%d+)\n([^\n]*)\n([^\n]*)\n")
 	if not till or tonumber(till) <= os.time() then return nil end
-	return managed, default, tonumber(wait)
+	return lease
 end
 
 local function wake_controller()
@@ -34,10 +36,15 @@ local function wake_controller()
 	file:close()
 end
 
+local function set_of(names)
+	local set = {}
+	for name in names:gmatch("[^,]+") do set[name] = true end
+	return set
+end
+
 -- True when each of the job's partitions is managed: one that may also run elsewhere is Slurm's.
 local function all_managed(partitions, managed)
-	local set, any = {}, false
-	for name in managed:gmatch("[^,]+") do set[name] = true end
+	local set, any = set_of(managed), false
 	for name in partitions:gmatch("[^,]+") do
 		if not set[name] then return false end
 		any = true
@@ -59,6 +66,11 @@ local function asks_for_gpus(job_desc)
 		or names_gpus(job_desc.tres_per_socket) or names_gpus(job_desc.tres_per_task)
 end
 
+local function is_exempt(job_desc, lease)
+	local account = job_desc.account or job_desc.default_account or ""
+	return set_of(lease.users)[job_desc.user_name or ""] or set_of(lease.accounts)[account]
+end
+
 local function is_heterogeneous(job_desc)
 	local offset = job_desc.het_job_offset
 	return offset ~= nil and offset < NO_VAL
@@ -66,13 +78,14 @@ end
 
 function tiresias_admit(job_desc)
 	pcall(function()
-		local managed, default, wait = read_lease()
-		if not managed or not all_managed(job_desc.partition or default, managed) then return end
+		local lease = read_lease()
+		if not lease or not all_managed(job_desc.partition or lease.default, lease.managed) then return end
+		if is_exempt(job_desc, lease) then return end
 		if is_heterogeneous(job_desc) or job_desc.reservation or not asks_for_gpus(job_desc) then return end
 		wake_controller()
 		local now, begin = os.time(), job_desc.begin_time
 		if begin ~= nil and begin > now and begin < NO_VAL then return end
-		job_desc.begin_time = now + wait
+		job_desc.begin_time = now + lease.wait
 	end)
 end
 

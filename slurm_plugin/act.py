@@ -52,6 +52,9 @@ class Actor:
         }  # fmt: skip
         self._seen: Mapping[str, SlurmJob] | None = None
         self.news: list[Decision] = []  # what happened since the daemon last looked
+        self.progress: Callable[[], None] = lambda: (
+            None
+        )  # called before each job that is acted on: no call hangs for ever
 
     # what the daemon calls
 
@@ -121,6 +124,7 @@ class Actor:
         for intent in list(self.intents.values()):
             self._finish(intent, "released: the controller stops", now)
         for row in [row for row in self._ledger.jobs.values() if row.held or (row.pinned and not self._runs(row.id))]:
+            self.progress()
             try:
                 self._release(row.id)
             except NoSuchJob:
@@ -132,6 +136,7 @@ class Actor:
     # beginnings and ends
 
     def _advance(self, intent: Intent, now: float) -> None:
+        self.progress()
         try:
             while not intent.outcome and self._steps[intent.step](intent, now):
                 pass
@@ -371,6 +376,7 @@ class Actor:
 
     def _try(self, verb: Callable[[str], None], job_id: str, now: float) -> None:
         """A verb whose refusal changes nothing: the next snapshot tells."""
+        self.progress()
         try:
             verb(job_id)
         except JobRefused as error:

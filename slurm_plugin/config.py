@@ -52,7 +52,11 @@ def _folder(default: str, doc: str) -> Any:
 
 
 def _are_partitions(names: tuple[str, ...]) -> bool:
-    return bool(names) and all(name and not set(name) & set(" \t\n,=*") for name in names)
+    return bool(names) and _are_names(names)
+
+
+def _are_names(names: tuple[str, ...]) -> bool:
+    return all(name.isprintable() and name and not set(name) & set(" ,=*") for name in names)
 
 
 def _are_levels(levels: tuple[str, ...]) -> bool:
@@ -125,6 +129,14 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
+class Exempt:
+    users: tuple[str, ...] = _option((), "users whose jobs are Slurm's alone", "a list of names of users", _are_names)
+    accounts: tuple[str, ...] = _option(
+        (), "accounts whose jobs are Slurm's alone", "a list of names of accounts", _are_names
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     mode: str = _choice("shadow", "shadow only watches and tells; exact admits, pins and preempts", "shadow", "exact")
     partitions: tuple[str, ...] = _option(
@@ -137,6 +149,7 @@ class Config:
     policy: PolicyConfig = field(default_factory=lambda: _policy_class()())
     preemption: Preemption = field(default_factory=Preemption)
     placement: Placement = field(default_factory=Placement)
+    exempt: Exempt = field(default_factory=Exempt)
 
     @property
     def lease_seconds(self) -> float:
@@ -156,6 +169,7 @@ _SECTIONS: dict[str, Callable[[], Any]] = {
     "policy": _policy_class,
     "preemption": lambda: Preemption,
     "placement": lambda: Placement,
+    "exempt": lambda: Exempt,
 }
 
 
@@ -220,7 +234,8 @@ def load(file: Path | None, overrides: Mapping[str, object], environ: Mapping[st
     config = Config(**_section(values, ""), paths=Paths(**_section(values, "paths")),
                     policy=_policy_class()(**_section(values, "policy")),
                     preemption=Preemption(**_section(values, "preemption")),
-                    placement=Placement(**_section(values, "placement")))  # fmt: skip
+                    placement=Placement(**_section(values, "placement")),
+                    exempt=Exempt(**_section(values, "exempt")))  # fmt: skip
     return Loaded(config, {key: found[key].source if key in found else DEFAULT for key in known})
 
 

@@ -30,9 +30,13 @@ from tiresias.slurm_plugin.control_socket import ControlServer, PokeSocket, poke
 from tiresias.slurm_plugin.journal import Decision, Journal
 from tiresias.slurm_plugin.ledger import Ledger
 from tiresias.slurm_plugin.observe import Observer
+from tiresias.slurm_plugin.orders import PAUSE, RESUME, Order, Orders
 from tiresias.slurm_plugin.profiles import Profiles
 from tiresias.slurm_plugin.publication import PHASES, SHOWN_DECISIONS, Publication, Publisher
+from tiresias.slurm_plugin.scope import Scope
 from tiresias.slurm_plugin.site import Site
+from tiresias.slurm_plugin.switches import PAUSED, pause, resume, stop, switched
+from tiresias.slurm_plugin.systemd import Watchdog, notify
 
 log = logging.getLogger("tiresias")
 
@@ -47,7 +51,7 @@ class Controller:
         self, config: Config, backend: Backend, journal: Journal, site: Site, clock: Callable[[], float] = time.time
     ) -> None:
         self._config, self._backend, self._journal, self._site, self._clock = config, backend, journal, site, clock
-        self._ledger = Ledger(journal, config.partitions)
+        self._ledger = Ledger(journal, Scope.of(config))
         self._observer = Observer(config, self._ledger)
         self._profiles = Profiles(config.paths.control)
         self._policy = POLICIES[config.policy.name]
@@ -57,6 +61,7 @@ class Controller:
         self._decisions = list(reversed(journal.decisions(limit=SHOWN_DECISIONS)))
         self._version, self._topology_at = backend.version(), -math.inf
         self.publisher = Publisher(journal.path)
+        self._heed_pause()
         self.leaving = False  # somebody is about to free GPUs
         self.next_change = (
             math.inf
@@ -99,11 +104,40 @@ class Controller:
             self._observer.switches = topology.from_slurm(self._backend.topology())
             self._topology_at = now
 
+    @property
+    def words(self) -> str:
+        """What it does, for who looks from outside."""
+        jobs = f"{len(self._ledger.jobs)} jobs, cycle {self._cycles} took {self.seconds:.2f} s"
+        return f"{self._config.mode}: {jobs}" + ("; preemptions are paused" if self._pause else "")
+
     def poll(self) -> bool:
         """Look at what is under way, without a snapshot; True when something came a step further."""
         before = self._actor.steps()
         self._actor.advance(self._clock())
         return self._actor.steps() != before
+
+    def on_progress(self, call: Callable[[], None]) -> None:
+        """Called in the middle of long cycles, too, wherever some of their work is done."""
+        self._actor.progress = call
+
+    def pause(self, by: str, reason: str) -> str:
+        """Preempt nobody from the next cycle on; preemptions under way come to their end, starts go on."""
+        outcome = pause(self._journal, self._clock(), by, reason)
+        self._heed_pause()
+        return outcome
+
+    def resume(self) -> str:
+        outcome = resume(self._journal)
+        self._heed_pause()
+        return outcome
+
+    def forbid(self, by: str, reason: str) -> None:
+        """No controller leads from now on, neither this one nor another."""
+        stop(self._journal, self._clock(), by, reason)
+
+    def _heed_pause(self) -> None:
+        self._pause = switched(self._journal, PAUSED)
+        self._observer.paused = f"preemptions are paused {self._pause.words}" if self._pause else ""
 
     def stop(self) -> list[str]:
         """Finish the preemptions under way, then lift our holds. Returns what could not be lifted."""
@@ -219,6 +253,7 @@ class Controller:
             "tiresias": __version__, "pid": os.getpid(), "started": self._started, "alarms": list(self._site.alarms),
             "cycle": {"count": self._cycles, "seconds": round(self.seconds, 4), "period": self._config.period},
             "packlimit": self._observer.packlimit.published(),
+            "paused": self._pause and self._pause.published(),
         }  # fmt: skip
 
 
@@ -229,7 +264,11 @@ class Daemon:
         self._config, self._controller, self._site = config, controller, site
         self._run = Path(config.paths.run)
         self._stopping = False
+        self._at_once = False  # without waiting for what is under way
         self._failures = 0
+        self._orders = Orders(controller.publisher.answer, self._wake)
+        self._watchdog = Watchdog()
+        controller.on_progress(self._watchdog.pet)
 
     def serve(self) -> None:
         self._make_run_folder()
@@ -237,24 +276,45 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         try:
-            with ControlServer(self._run / "control.sock", self._controller.publisher.answer):
+            with ControlServer(self._run / "control.sock", self._orders.answer):
+                notify("READY=1")
                 while not self._stopping:
                     self._cycle()
                     self._rest(pokes)
+                    self._obey()
         finally:
+            notify("STOPPING=1", "STATUS=lifts its holds")
             (self._run / "lease").unlink(missing_ok=True)  # first: nothing new is to be held
             pokes.close()
-            for problem in self._controller.stop():
+            for problem in self._controller.release() if self._at_once else self._controller.stop():
                 log.warning("%s", problem)
+
+    def _obey(self) -> None:
+        for order in self._orders.take():
+            log.info("%s ordered by %s%s", order.op, order.by, f": {order.reason}" if order.reason else "")
+            self._orders.done(order, self._outcome(order))
+
+    def _outcome(self, order: Order) -> str:
+        if order.op == PAUSE:
+            return self._controller.pause(order.by, order.reason)
+        if order.op == RESUME:
+            return self._controller.resume()
+        self._stopping, self._at_once = True, order.release
+        if order.release:
+            self._controller.forbid(order.by, order.reason)
+        return "the controller ends"
 
     def _cycle(self) -> None:
         try:
             self._controller.cycle()
             self._renew_lease()
             self._failures = 0
+            notify(f"STATUS={self._controller.words}")
         except SlurmUnavailable as error:
             self._failures += 1
             log.warning("%s; trying again", error)
+            notify(f"STATUS={error}; trying again")
+        self._watchdog.pet()
 
     def _rest(self, pokes: PokeSocket) -> None:
         """Until the next cycle: a poke, the period, or a job under way that got somewhere."""
@@ -263,7 +323,8 @@ class Daemon:
         end = now + self._pause()
         while not self._stopping and now < end:
             polls = self._controller.moving and not self._failures
-            slice_ = self._config.poll if polls else end - now
+            slice_ = self._config.poll if polls else self._watchdog.every
+            self._watchdog.pet()
             if pokes.wait(min(slice_, end - now)) or (polls and self._poll()):
                 return
             now = time.monotonic()
@@ -284,6 +345,9 @@ class Daemon:
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._stopping = True
+        self._wake()
+
+    def _wake(self) -> None:
         with contextlib.suppress(Unavailable):  # a second signal, while the holds are lifted already
             poke(self._run / "poke.sock")  # ends the rest at once
 
@@ -299,8 +363,9 @@ class Daemon:
         """Tells the job_submit hook until when it may set jobs aside for us, of which partitions, and for how long."""
         if self._config.mode != "exact":
             return
-        until, ours = int(time.time() + self._config.lease_seconds), ",".join(self._config.partitions)
-        lines = f"{until}\n{ours}\n{self._site.default_partition}\n{self._config.admission_wait}\n"
+        until, config = int(time.time() + self._config.lease_seconds), self._config
+        names = [",".join(one) for one in (config.partitions, config.exempt.users, config.exempt.accounts)]
+        lines = [until, names[0], self._site.default_partition, config.admission_wait, *names[1:]]
         temporary = self._run / ".lease"
-        temporary.write_text(lines)
+        temporary.write_text("".join(f"{line}\n" for line in lines))
         temporary.replace(self._run / "lease")

@@ -115,6 +115,10 @@ class History:
         query = f"select {_columns(RunRow)} from run where key = ? order by restart"
         return [RunRow(*row) for row in self._db.execute(query, (key,))]
 
+    def noted(self, name: str) -> str | None:
+        found = self._db.execute("select value from meta where name = ?", (name,)).fetchone()
+        return str(found[0]) if found else None
+
     def decisions(self, job_id: str = "", limit: int = 50) -> list[Decision]:
         """The newest ones, newest first."""
         where, values = ("where id = ?", (job_id, limit)) if job_id else ("", (limit,))
@@ -143,6 +147,13 @@ class Journal(History):
         """One transaction, one sync, for rows that need not be on disk one by one."""
         with self._db.transaction():
             yield
+
+    def note(self, name: str, value: str | None) -> None:
+        """Something that the next controller is to know, too; None forgets it."""
+        if value is None:
+            self._db.execute("delete from meta where name = ?", (name,))
+        else:
+            self._db.execute("insert or replace into meta values (?, ?)", (name, value))
 
     # jobs and runs
 

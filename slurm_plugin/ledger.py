@@ -8,7 +8,7 @@ is written only where something changed.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from tiresias.profiler.summary import Key
 from tiresias.scheduler.history import Completed
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.journal import JobRow, Journal, RunRow
+from tiresias.slurm_plugin.scope import Scope
 
 ACTIVE = {"PENDING", "RUNNING", "SUSPENDED"}
 IMPOSSIBLE = "BadConstraints"  # Slurm holds what can run nowhere, as on nodes of ours that the owner has just excluded
@@ -30,9 +31,8 @@ class Avoided(NamedTuple):
 
 
 class Ledger:
-    def __init__(self, journal: Journal, partitions: Collection[str]) -> None:
-        self._journal = journal
-        self._partitions = frozenset(partitions)
+    def __init__(self, journal: Journal, scope: Scope) -> None:
+        self._journal, self._scope = journal, scope
         self.jobs: dict[str, JobRow] = {row.id: row for row in journal.live_jobs()}
         self.avoids: dict[str, Avoided] = {}
         self.over = journal.count_past()  # jobs that ran and have ended
@@ -45,12 +45,6 @@ class Ledger:
             row.id: self._cost(row) for row in self.jobs.values()
         }  # seconds a preemption costs; nan: not known
 
-    def manages(self, job: SlurmJob) -> bool:
-        """GPU jobs of the managed partitions. A job that may also run elsewhere or has nodes reserved is Slurm's, and het jobs
-        are left alone."""
-        elsewhere = job.reservation or not self._partitions.issuperset(job.partition.split(","))
-        return job.gpus > 0 and not job.het_id and not elsewhere
-
     def free(self, job: SlurmJob) -> bool:
         """Whether nobody else keeps this pending job waiting: neither its owner, nor an admin, nor another job."""
         row = self.jobs[job.id]
@@ -60,7 +54,7 @@ class Ledger:
     def apply(self, snapshot: SlurmSnapshot) -> list[SlurmJob]:
         """Bring rows up to this snapshot; returns the managed jobs that have not ended."""
         with self._journal.batch():
-            managed = [job for job in snapshot.jobs if self.manages(job)]
+            managed = [job for job in snapshot.jobs if not self._scope.why_not(job)]
             known = [job for job in managed if self.observe(job) and job.id in self.jobs]
             for job in known:
                 self._note_wishes(self.jobs[job.id], job)

@@ -72,6 +72,7 @@ class Observer:
         self.reports = Reports(config.paths.control)
         self.packlimit = LearnedLimit(config.paths.control, config.placement.packlimit)
         self.switches: tuple[topology.Level, ...] = ()  # what Slurm knows of them
+        self.paused = ""  # why nothing at all is to be preempted
 
     def observe(
         self, slurm: SlurmSnapshot, managed: Sequence[SlurmJob], intents: Mapping[str, Intent],
@@ -108,7 +109,7 @@ class Observer:
         report = self.reports.of(job)
         if report.restart != job.restarts or not report.ready:
             return "has not shown that it can checkpoint"
-        return ""
+        return self.paused
 
     def waiting(self, managed: Sequence[SlurmJob], now: float) -> list[SlurmJob]:
         """The pending jobs that nothing but us keeps waiting, or that nothing keeps waiting yet."""

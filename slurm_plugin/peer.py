@@ -22,6 +22,11 @@ class Peer(NamedTuple):
         )
 
     @property
+    def name(self) -> str:
+        """Without a look into the user database, which may hang."""
+        return "root" if self.uid == 0 else f"uid {self.uid}"
+
+    @property
     def may_order(self) -> bool:
         """root and our own user could do to this process whatever they like anyway."""
         return self.uid in (0, os.geteuid())

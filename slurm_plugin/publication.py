@@ -23,6 +23,7 @@ from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSn
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.journal import Decision, History, JobRow
 from tiresias.slurm_plugin.peer import Peer
+from tiresias.slurm_plugin.scope import Scope
 
 PHASES = {
     "hold": "signalled",
@@ -80,13 +81,11 @@ class Publisher:
             self._rendered = (newest, status(newest))
         return self._rendered[1]
 
-    def _reason(self, job_id: str) -> str:
-        """Why Slurm lets a job wait, in its own word."""
-        jobs = self._newest.slurm.jobs if self._newest else ()
-        return next((job.reason for job in jobs if job.id == job_id), "nothing")
-
     def _explain(self, job_id: str) -> dict[str, Any]:
         shown = [job for job in self._status()["jobs"] if job["id"] == job_id]
+        assert self._newest is not None  # else it had no status
+        record = next((job for job in self._newest.slurm.jobs if job.id == job_id), None)
+        aside = Scope.of(self._newest.config).why_not(record) if record else ""
         try:
             self._history = self._history or History.of(self._journal)
             row = self._history.job(job_id)
@@ -94,10 +93,12 @@ class Publisher:
             decisions = self._history.decisions(job_id)
         except sqlite3.Error as error:
             raise TiresiasError(f"the journal {self._journal} cannot be read: {error}") from None
+        if aside and (row is None or row.ended):
+            raise TiresiasError(f"job {job_id}: {aside}: Slurm alone schedules it")
         if row is None:
             raise TiresiasError(f"job {job_id}: not known here; jobs outside the managed partitions are Slurm's alone")
         return {
-            "job": shown[0] if shown else _aside(row, self._reason(job_id)),
+            "job": shown[0] if shown else _aside(row, record.reason if record else "nothing"),
             "runs": [
                 {
                     "restart": run.restart,
@@ -113,6 +114,7 @@ class Publisher:
                 for run in runs
             ],
             "decisions": [_decision(one) for one in decisions],
+            "paused": self._newest.about.get("paused"),
         }
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from tiresias.slurm_plugin.views.columns import FAINT, HEADING, Column, fitted, heading, line, words
 from tiresias.slurm_plugin.views.jobs import STATE_STYLES, state_word
 from tiresias.slurm_plugin.views.published import Explanation, PublishedJob, PublishedProfile, PublishedRun
-from tiresias.slurm_plugin.views.summary import decision_list
+from tiresias.slurm_plugin.views.summary import decision_list, pause_words
 from tiresias.slurm_plugin.views.text import clock, duration, place, printable, service
 
 _RUNS = (
@@ -35,6 +35,7 @@ def render_explanation(explanation: Explanation, width: int, now: float) -> Rend
     return Group(
         *_opening(job, width),
         *(_fact(name, value, width) for name, value in _facts(job, now)),
+        *([_fact("paused", pause_words(pause, now), width)] if (pause := explanation.get("paused")) else []),
         *_runs(explanation.get("runs", []), width, now),
         Text(),
         words(("decisions, newest first", HEADING)),

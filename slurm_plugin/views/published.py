@@ -107,6 +107,14 @@ class PublishedRun(PublishedCosts):
     gpus: int
 
 
+class PublishedPause(TypedDict):
+    """No new preemptions since then."""
+
+    since: float
+    by: str
+    reason: str
+
+
 class PublishedPackLimit(TypedDict):
     """limit: skew above which jobs consolidate. jobs: kinds that were seen on few and on many nodes. error: share of wrong
     answers, cross-validated."""
@@ -131,6 +139,7 @@ class Status(TypedDict, total=False):
     cycle: PublishedCycle
     alarms: list[str]
     packlimit: PublishedPackLimit
+    paused: PublishedPause | None
     queues: list[PublishedQueue]
     jobs: list[PublishedJob]
     nodes: list[PublishedNode]
@@ -141,6 +150,7 @@ class Explanation(TypedDict, total=False):
     job: PublishedJob
     runs: list[PublishedRun]
     decisions: list[PublishedDecision]
+    paused: PublishedPause | None
 
 
 def check_version(status: Status) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from tiresias.slurm_plugin.views.columns import FAINT, Cell, Column, fitted, heading, line, words
-from tiresias.slurm_plugin.views.published import PublishedDecision, PublishedQueue, Status
+from tiresias.slurm_plugin.views.published import PublishedDecision, PublishedPause, PublishedQueue, Status
 from tiresias.slurm_plugin.views.text import clock, duration, printable, service
 
 ACTION_STYLES = {
@@ -39,6 +39,7 @@ def title(status: Status) -> Text:
         ("Tiresias ", "bold"),
         (printable(status.get("cluster", "?"), 24), "bold cyan"),
         (f"  {mode}", _MODE_STYLES.get(mode, "bold")),
+        ("  paused" if status.get("paused") else "", "bold yellow"),
     )
 
 
@@ -82,9 +83,16 @@ def alarms(status: Status, now: float, width: int) -> list[Text]:
     found = list(status.get("alarms", []))
     if (age := now - status.get("time", now)) > _stale_after(status):
         found.insert(0, f"no cycle for {duration(age)}: the controller may be stuck; see its log")
+    if pause := status.get("paused"):
+        found.insert(0, pause_words(pause, now))
     lines = [words((printable(f"! {alarm}", width), "bold red")) for alarm in found[:_ALARMS]]
     more = len(found) - len(lines)
     return lines + ([words((f"! … and {more} more alarms", "bold red"))] if more else [])
+
+
+def pause_words(pause: PublishedPause, now: float) -> str:
+    why = f": {pause['reason']}" if pause["reason"] else ""
+    return f"no new preemptions since {clock(pause['since'], now)}, paused by {pause['by']}{why}"
 
 
 def queue_table(queues: Sequence[PublishedQueue], width: int) -> list[Text]:

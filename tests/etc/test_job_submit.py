@@ -17,7 +17,7 @@ SUITES = ["forky", "trixie", "bookworm"]
 @pytest.fixture(params=SUITES)
 def slurm(request: pytest.FixtureRequest, cluster_of: object) -> Iterator[Cluster]:
     cluster = cluster_of(request.param)  # type: ignore[operator]
-    lease(cluster, f"{int(time.time()) + 60}\ngpu\ngpu\n{WAIT}\n")
+    lease(cluster, f"{int(time.time()) + 60}\ngpu\ngpu\n{WAIT}\nbob\nvip\n")
     yield cluster
     cluster.run(["rm", "-f", f"{RUN}/lease", f"{RUN}/arrivals"], user="slurm")
 
@@ -26,11 +26,11 @@ def lease(cluster: Cluster, text: str) -> None:
     cluster.run(["sh", "-c", f"cat > {RUN}/lease"], user="slurm", input=text)
 
 
-def wait_given(cluster: Cluster, *options: str) -> int:
+def wait_given(cluster: Cluster, *options: str, user: str = "alice") -> int:
     """Seconds from submission until Slurm may start the job."""
     command = ["sbatch", "--parsable", *options, "--wrap", "sleep 60"]
-    job = cluster.run(command, user="alice", cwd="/tmp").stdout.strip()
-    shown = cluster.run(["scontrol", "show", "job", "-o", job], user="alice").stdout.splitlines()[0]
+    job = cluster.run(command, user=user, cwd="/tmp").stdout.strip()
+    shown = cluster.run(["scontrol", "show", "job", "-o", job], user=user).stdout.splitlines()[0]
     assert "Reason=JobHeldAdmin" not in shown
     words = dict(word.split("=", 1) for word in shown.split() if "=" in word)
     return seconds(words["EligibleTime"]) - seconds(words["SubmitTime"])
@@ -61,6 +61,12 @@ def test_all_others_are_left_alone(slurm: Cluster) -> None:
     assert arrivals(slurm) == 0
 
 
+def test_exempt_users_and_accounts_are_left_alone(slurm: Cluster) -> None:
+    assert wait_given(slurm, "--gpus=1", user="bob") <= 1
+    assert wait_given(slurm, "--gpus=1", "--account=vip") <= 1
+    assert abs(wait_given(slurm, "--gpus=1", "--account=viper") - WAIT) <= 1
+
+
 def test_a_later_begin_time_stays_the_users(slurm: Cluster) -> None:
     assert abs(wait_given(slurm, "--begin=now+3600", "--gpus=1") - 3600) <= 2
 
@@ -76,10 +82,10 @@ def test_heterogeneous_jobs_are_left_alone(slurm: Cluster) -> None:
     [
         "",
         "garbage",
-        "1\ngpu\ngpu\n9\n",
+        "1\ngpu\ngpu\n9\n\n\n",
         "99999999999\n",
         "99999999999\ngpu\ngpu\n",
-        "99999999999\n\n\n9\n",
+        "99999999999\n\n\n9\n\n\n",
         "\n" * 9000,
     ],
 )
@@ -94,7 +100,7 @@ def test_without_a_lease_it_does_nothing(slurm: Cluster) -> None:
 
 
 def test_srun_waits_and_then_runs(slurm: Cluster) -> None:
-    lease(slurm, f"{int(time.time()) + 60}\ngpu\ngpu\n2\n")
+    lease(slurm, f"{int(time.time()) + 60}\ngpu\ngpu\n2\n\n\n")
     done = slurm.run(["srun", "--gpus=1", "echo", "ran"], user="alice", cwd="/tmp", timeout=60)
     assert done.stdout == "ran\n"
     assert "queued and waiting" in done.stderr

@@ -11,6 +11,7 @@ import pytest
 from tiresias.slurm_plugin.backends.protocol import NodeShare, SlurmJob
 from tiresias.slurm_plugin.journal import Journal
 from tiresias.slurm_plugin.ledger import Ledger
+from tiresias.slurm_plugin.scope import Scope
 
 PENDING = SlurmJob(
     id="1", raw_id=1, array_id=0, het_id=0, name="train", user="alice", uid=1001, account="", partition="gpu",
@@ -48,4 +49,4 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 @pytest.fixture
 def ledger(journal: Journal) -> Ledger:
-    return Ledger(journal, ["gpu"])
+    return Ledger(journal, Scope(frozenset({"gpu"})))

@@ -27,6 +27,7 @@ from tiresias.slurm_plugin.backends.protocol import (
 from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
 from tiresias.slurm_plugin.journal import JobRow, Journal
 from tiresias.slurm_plugin.ledger import Ledger
+from tiresias.slurm_plugin.scope import Scope
 
 Make = Callable[..., SlurmJob]
 NODES = (("gpu02", 4),)
@@ -120,7 +121,7 @@ class Desk:
 
     def begin_life(self) -> None:
         """As a controller does that has just started: all it knows is in the journal."""
-        self.ledger = Ledger(self.journal, ["gpu"])
+        self.ledger = Ledger(self.journal, Scope(frozenset({"gpu"})))
         self.actor = Actor(self.slurm, self.journal, self.ledger, CONFIG, lambda job, uid: self.report)
         self.see()
 

@@ -9,6 +9,7 @@ import pytest
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.journal import Journal
 from tiresias.slurm_plugin.ledger import Ledger
+from tiresias.slurm_plugin.scope import Scope
 
 Make = Callable[..., SlurmJob]
 
@@ -34,6 +35,24 @@ def test_runs_of_a_preempted_job_add_up(ledger: Ledger, journal: Journal, pendin
     assert [(run.restart, run.start, run.end) for run in journal.runs("1@1000")] == [(0, 1005, 1099), (1, 1205, 1290)]
 
 
+def test_exempt_users_and_accounts_are_not_managed(journal: Journal, pending: Make) -> None:
+    ledger = Ledger(journal, Scope(frozenset({"gpu"}), frozenset({"bob"}), frozenset({"vip"})))
+    jobs = [
+        pending(id="1"),
+        pending(id="2", user="bob"),
+        pending(id="3", account="vip"),
+        pending(id="4", account="bob"),
+    ]
+    assert see(ledger, 1001, *jobs) == ["1", "4"]
+
+
+def test_a_job_that_became_exempt_is_let_go(ledger: Ledger, journal: Journal, pending: Make) -> None:
+    see(ledger, 1001, pending())
+    later = Ledger(journal, Scope(frozenset({"gpu"}), frozenset({"alice"})))
+    assert see(later, 1002, pending()) == []
+    assert [row.id for row in later.strays] == ["1"]
+
+
 def test_the_same_snapshot_twice_changes_nothing(ledger: Ledger, journal: Journal, running: Make) -> None:
     for _ in range(2):
         see(ledger, 1010, running(1005))
@@ -43,7 +62,7 @@ def test_the_same_snapshot_twice_changes_nothing(ledger: Ledger, journal: Journa
 
 def test_a_restarted_controller_goes_on_with_the_same_rows(journal: Journal, ledger: Ledger, running: Make) -> None:
     see(ledger, 1010, running(1005))
-    again = Ledger(journal, ["gpu"])
+    again = Ledger(journal, Scope(frozenset({"gpu"})))
     see(again, 1020, running(1005))
     assert periods(again) == [(1005, 0)]
 
@@ -129,7 +148,7 @@ def test_the_past_is_what_ran_and_ended(journal: Journal, ledger: Ledger, pendin
     see(ledger, 1100, pending(restarts=1, submit_time=1095, end_time=1095), running(1000, id="4"))
     see(ledger, 1210, running(1200, restarts=1, submit_time=1095), running(1000, id="4"))
     see(ledger, 1300, running(1000, id="4"))
-    assert ledger.over == Ledger(journal, ["gpu"]).over == 2
+    assert ledger.over == Ledger(journal, Scope(frozenset({"gpu"}))).over == 2
     past = ledger.past()
     assert past.gpus.tolist() == [2, 4]
     assert past.service.tolist() == [2 * 100.0, 4 * (90.0 + 100.0)]

@@ -17,6 +17,7 @@ from tiresias.slurm_plugin.config import Config, Placement
 from tiresias.slurm_plugin.journal import Journal
 from tiresias.slurm_plugin.ledger import Avoided, Ledger
 from tiresias.slurm_plugin.observe import Observer
+from tiresias.slurm_plugin.scope import Scope
 
 Make = Callable[..., SlurmJob]
 NODES = tuple(
@@ -40,7 +41,7 @@ def test_no_job_gets_service_back_for_being_preempted(
 ) -> None:
     """Slurm's times are whole seconds, ours are not."""
     journal = Journal(tmp_path_factory.mktemp("state"))
-    ledger, end = Ledger(journal, ["gpu"]), int(1000 + ran + saving)
+    ledger, end = Ledger(journal, Scope(frozenset({"gpu"}))), int(1000 + ran + saving)
     before = attained(ledger, 1000 + ran, running(1000))
     waiting = pending(restarts=1, submit_time=end, end_time=end)
     ledger_after = attained(ledger, 1001 + ran + saving, replace(waiting, priority=1))

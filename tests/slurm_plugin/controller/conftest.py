@@ -56,7 +56,9 @@ class Centre:
         options = {section: dict(keys) for section, keys in USUAL.items()}
         options["paths"]["state"] = f"/var/lib/tiresias/{number}"
         for name, value in changes.items():
-            options[name if isinstance(value, dict) else ""].update(value if isinstance(value, dict) else {name: value})
+            options.setdefault(name if isinstance(value, dict) else "", {}).update(
+                value if isinstance(value, dict) else {name: value}
+            )
         lines = [
             f"{f'[{section}]' if section else ''}\n" + "\n".join(f"{key} = {_toml(one)}" for key, one in keys.items())
             for section, keys in options.items()

@@ -1,0 +1,89 @@
+"""What an administrator orders of the running controller through its control socket. Only root and its own user may.
+
+    {"op": "pause", "reason": "..."}     no new preemptions until resume
+    {"op": "resume"}
+    {"op": "stop", "release": false}     end; release: at once, without waiting for the preemptions under way
+
+An order is taken in the socket's thread and carried out by the daemon's own, between two cycles. The answer gives its number,
+{"order": 3}; {"op": "outcome", "order": 3} answers {"outcome": null} until it is done, then what it did, in words.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from tiresias.errors import TiresiasError
+from tiresias.slurm_plugin.control_socket import Answer
+from tiresias.slurm_plugin.peer import Peer
+from tiresias.slurm_plugin.views.text import printable
+
+log = logging.getLogger("tiresias")
+
+OUTCOME, PAUSE, RESUME, STOP = "outcome", "pause", "resume", "stop"
+REASON = 200  # characters
+_REFUSALS_LOGGED_EVERY = 60.0  # seconds, for each user
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    number: int
+    op: str
+    by: str
+    reason: str = ""
+    release: bool = False
+
+
+class Orders:
+    """`answer` is what the control socket calls; everything that is no order goes on to `views`. `wake` ends the daemon's rest."""
+
+    def __init__(self, views: Answer, wake: Callable[[], None]) -> None:
+        self._views, self._wake = views, wake
+        self._taken: SimpleQueue[Order] = SimpleQueue()
+        self._given = itertools.count(1)
+        self._outcomes: dict[int, str] = {}
+        self._refused: dict[int, float] = {}  # uid, and when that was logged
+
+    def answer(self, request: dict[str, Any], peer: Peer) -> Mapping[str, Any]:
+        op = request.get("op")
+        if op not in (PAUSE, RESUME, STOP, OUTCOME):
+            return self._views(request, peer)
+        if not peer.may_order:
+            self._log_refusal(op, peer)
+            raise TiresiasError(f"{op} is refused: only root and the controller's own user may order it")
+        if op == OUTCOME:
+            return {"outcome": self._outcomes.get(request.get("order", 0))}
+        order = Order(
+            next(self._given), op, peer.name, clean(request.get("reason", "")), request.get("release") is True
+        )
+        self._taken.put(order)
+        self._wake()
+        return {"order": order.number}
+
+    def take(self) -> list[Order]:
+        """Those that came since the last call, oldest first."""
+        taken = []
+        while True:
+            try:
+                taken.append(self._taken.get_nowait())
+            except Empty:
+                return taken
+
+    def done(self, order: Order, outcome: str) -> None:
+        self._outcomes[order.number] = outcome
+
+    def _log_refusal(self, op: str, peer: Peer) -> None:
+        now = time.monotonic()
+        if now - self._refused.get(peer.uid, -_REFUSALS_LOGGED_EVERY) >= _REFUSALS_LOGGED_EVERY:
+            self._refused[peer.uid] = now
+            log.warning("uid %d (pid %d) may not order %s: refused", peer.uid, peer.pid, op)
+
+
+def clean(reason: object) -> str:
+    """One harmless line of at most REASON characters."""
+    return printable(reason, REASON).strip()

@@ -1,0 +1,36 @@
+"""Whose jobs are ours to schedule; all others are Slurm's alone, and never touched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """GPU jobs of the managed partitions, but for those of exempt users and accounts."""
+
+    partitions: frozenset[str]
+    users: frozenset[str] = frozenset()
+    accounts: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, config: Config) -> Scope:
+        return cls(frozenset(config.partitions), frozenset(config.exempt.users), frozenset(config.exempt.accounts))
+
+    def why_not(self, job: SlurmJob) -> str:
+        """Why the job is none of ours; "" for one that is. A job that may also run elsewhere or has nodes reserved is Slurm's,
+        and het jobs are left alone."""
+        if not self.partitions.issuperset(job.partition.split(",")):
+            return f"partition {job.partition} is not managed (partitions)"
+        if job.user in self.users:
+            return f"user {job.user} is exempt (exempt.users)"
+        if job.account in self.accounts:
+            return f"account {job.account} is exempt (exempt.accounts)"
+        if job.gpus <= 0:
+            return "it asks for no GPU"
+        if job.reservation:
+            return f"it runs in the reservation {job.reservation}"
+        return "it is part of a heterogeneous job" if job.het_id else ""

@@ -1,0 +1,39 @@
+"""Jobs of exempt users are Slurm's alone, from their submission or from the day on which they are exempted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.sandbox
+Centre = Any  # conftest.py
+
+
+def test_exempt_users_are_never_touched(centre: Centre) -> None:
+    centre.restart(exempt={"users": ["bob"]})
+    theirs = centre.train(gpus=16, seconds=8, user="bob")
+    record = centre.reaches(theirs, "RUNNING", seconds=10)  # at once: nobody set it aside
+    ours = centre.submit(gpus=4, command="true")
+    centre.until(lambda: centre.why(ours), "the controller does not see the other's job", ours)
+    assert (
+        centre.explain(theirs)["error"] == f"job {theirs}: user bob is exempt (exempt.users): Slurm alone schedules it"
+    )
+    centre.reaches(ours, "COMPLETED")
+    done = centre.reaches(theirs, "COMPLETED")
+    assert (done["Restarts"], done["StartTime"]) == ("0", record["StartTime"])
+    assert centre.show(ours)["StartTime"] >= centre.show(theirs)["EndTime"], "it was preempted, or made room"
+
+
+def test_a_user_who_becomes_exempt_gets_his_jobs_back(centre: Centre) -> None:
+    config, state = centre.configure()
+    centre.stop()
+    centre.start(config)
+    filler = centre.submit(gpus=16, command="sleep 5")
+    centre.reaches(filler, "RUNNING")
+    held = centre.submit(gpus=1, command="true", user="bob")
+    centre.until(lambda: centre.show(held)["Priority"] == "0", "is not held", held)
+    centre.stop("KILL")
+    centre.restart(paths={"state": state}, exempt={"users": ["bob"]})
+    centre.until(lambda: centre.show(held)["Priority"] != "0", "is not let go", held)
+    centre.reaches(held, "COMPLETED")

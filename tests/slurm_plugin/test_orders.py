@@ -1,0 +1,77 @@
+"""Who may order, what becomes of an order, and what a refused one leaves behind."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+import pytest
+
+from tiresias.errors import TiresiasError
+from tiresias.slurm_plugin.orders import REASON, Orders
+from tiresias.slurm_plugin.peer import Peer
+
+ME = Peer(os.getpid(), os.geteuid(), os.getegid())
+STRANGER = Peer(4711, os.geteuid() + 1000, 100)
+VIEW = {"a": "view"}
+
+
+@pytest.fixture
+def woken() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def orders(woken: list[str]) -> Orders:
+    return Orders(lambda request, peer: VIEW, lambda: woken.append("woken"))
+
+
+def test_an_order_is_taken_then_done(orders: Orders, woken: list[str]) -> None:
+    number = orders.answer({"op": "pause", "reason": "tests"}, ME)["order"]
+    assert woken == ["woken"]
+    assert orders.answer({"op": "outcome", "order": number}, ME) == {"outcome": None}
+    [order] = orders.take()
+    assert (order.op, order.reason, order.release) == ("pause", "tests", False)
+    assert orders.take() == []
+    orders.done(order, "is paused")
+    assert orders.answer({"op": "outcome", "order": number}, ME) == {"outcome": "is paused"}
+
+
+def test_orders_keep_their_order(orders: Orders) -> None:
+    for op in ("pause", "resume", "stop"):
+        orders.answer({"op": op}, ME)
+    assert [one.op for one in orders.take()] == ["pause", "resume", "stop"]
+
+
+@pytest.mark.parametrize("op", ["pause", "resume", "stop", "outcome"])
+def test_strangers_are_refused(orders: Orders, woken: list[str], op: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        for _ in range(50):
+            with pytest.raises(TiresiasError, match=rf"{op} is refused: only root and the controller's own user"):
+                orders.answer({"op": op, "order": 1, "uid": 0}, STRANGER)
+    assert (orders.take(), woken) == ([], [])
+    assert [one.getMessage() for one in caplog.records] == [  # once a minute, however often it is tried
+        f"uid {STRANGER.uid} (pid 4711) may not order {op}: refused"
+    ]
+
+
+@pytest.mark.parametrize("op", ["status", "explain", "Pause", "stop ", None, 3, ["stop"]])
+def test_all_else_goes_to_the_views(orders: Orders, op: Any) -> None:
+    assert orders.answer({"op": op}, STRANGER) == VIEW
+
+
+@pytest.mark.parametrize(
+    "reason", ["two\nlines", "\x1b[2J", "x" * 10_000, 7, None, ["a"], "\N{RIGHT-TO-LEFT OVERRIDE}"]
+)
+def test_a_reason_is_one_harmless_line(orders: Orders, reason: Any) -> None:
+    orders.answer({"op": "pause", "reason": reason}, ME)
+    [order] = orders.take()
+    assert order.reason.isprintable()
+    assert len(order.reason) <= REASON
+
+
+@pytest.mark.parametrize("release", [True, False, "yes", 1, None])
+def test_release_is_said_in_so_many_words(orders: Orders, release: Any) -> None:
+    orders.answer({"op": "stop", "release": release}, ME)
+    assert orders.take()[0].release is (release is True)
