@@ -84,6 +84,12 @@ class PolicyConfig:
         "seconds, 0 or more",
         _not_negative,
     )
+    defragment: int = _knob(
+        0,
+        "jobs that sit anywhere and may be moved at once, so that one that must sit together gets its nodes; 0: none",
+        "a whole number, 0 or more",
+        _count,
+    )
     quantum: float = _knob(300.0, "seconds of a turn of time_sharing", "seconds, 1 or more", _one_or_more)
 
     def __post_init__(self) -> None:

@@ -8,6 +8,7 @@
    are reserved for it, so nobody behind it takes them), else on those of the running jobs furthest behind it. A job for which
    no nodes can be found is skipped as one that does not fit, and the walk is made again without it.
 4. Running jobs that were not selected are preempted only where a reservation needs their nodes.
+5. Where that is configured, and pays, running jobs that may sit anywhere move aside for the first job that found no nodes.
 
 For jobs that may run anywhere the outcome is that of the paper's walk. A reservation is found again in the next snapshot, in
 which its victims are leaving, so no others are chosen while a preemption is under way.
@@ -20,6 +21,7 @@ import math
 import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.defragment import Defragmenter, moments, prices
 from tiresias.scheduler.model import (
     Action,
     Bools,
@@ -37,12 +39,12 @@ from tiresias.scheduler.model import (
 from tiresias.scheduler.placement import Placer
 from tiresias.scheduler.policies import POLICIES
 from tiresias.scheduler.policy import Policy
-from tiresias.scheduler.reasons import BLOCKED, NEVER, NO_NODES, packed
+from tiresias.scheduler.reasons import BLOCKED, NEVER, NO_NODES, moves, packed
 from tiresias.scheduler.reasons import reason as reason
 from tiresias.scheduler.room import Holdings, Room
 from tiresias.scheduler.seating import Seating
 from tiresias.scheduler.selection import spare, walk
-from tiresias.scheduler.space import GPUS, Placement, Space
+from tiresias.scheduler.space import GPUS, Kind, Placement, Space
 
 
 def decide(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None = None) -> Plan:
@@ -66,16 +68,16 @@ def next_change(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None 
     changes = policy.changes(snapshot, config)
     if policy.preempts:
         changes = np.where(_young(snapshot, config), jobs.last_start + config.min_run, changes)
-    return min(policy.turn(snapshot.time, config), float(changes.min()), relaxes(snapshot))
+    return min(policy.turn(snapshot.time, config), float(changes.min()), relaxes(snapshot, config))
 
 
-def relaxes(snapshot: Snapshot) -> float:
-    """When the next waiting job takes more nodes than the fewest."""
-    jobs = snapshot.jobs
+def relaxes(snapshot: Snapshot, config: PolicyConfig) -> float:
+    """When the next waiting job takes more nodes than the fewest, or others may move aside for it."""
+    jobs, moves = snapshot.jobs, moments(snapshot, config.defragment, config.preemption_cost)
     if jobs.packed_until is None:
-        return math.inf
+        return moves
     patient = (jobs.state == State.WAITING) & (jobs.packed_until > snapshot.time)
-    return float(np.min(jobs.packed_until[patient], initial=math.inf))
+    return float(np.min(jobs.packed_until[patient], initial=moves))
 
 
 def _young(snapshot: Snapshot, config: PolicyConfig) -> Bools:
@@ -105,6 +107,7 @@ class _Decision:
         self._styles: list[int] = self._style.tolist()  # numbers of Python's: they are looked up one by one
         self._packed: list[bool] = packed_now.tolist()
         self._why: dict[int, str] = {}
+        self._scattered: list[int] = []  # for whom GPUs would be enough, but not where they are
 
     def plan(self) -> Plan:
         while (seating := self._attempt()) is None:
@@ -189,10 +192,33 @@ class _Decision:
     def _why_aside(self, row: int) -> str:
         if not self._possible(row):
             return NEVER
-        kind, gpus = self._placer.kind(*self._wishes(row)), int(self._snapshot.jobs.gpus[row])
+        self._scattered.append(row)
+        kind, gpus = self._kind(row), int(self._snapshot.jobs.gpus[row])
         if not kind.packed:
             return NO_NODES
         return packed(self._placer.fewest(kind, gpus), self._packed_until[row] - self._snapshot.time)
+
+    def _make_way(self, seating: Seating) -> dict[int, int]:
+        """Jobs that move aside for the first that found no nodes: mover and beneficiary."""
+        snapshot, jobs = self._snapshot, self._snapshot.jobs
+        if not (self._config.defragment and self._scattered):
+            return {}
+        row = min(self._scattered, key=lambda row: int(self._rank[row]))
+        price = prices(snapshot, self._competes & seating.keeps, self._config.preemption_cost)
+        room, most = seating.room.now.amount, self._config.defragment
+        mess = Defragmenter(jobs, self._placer, self._holdings, room, price, most, self._kind)
+        waited = snapshot.time - float(np.fmax(jobs.submit[row], jobs.preempted[row]))
+        patience = self._packed_until[row] - snapshot.time if self._packed[row] else math.inf
+        found = mess.repack(row, waited, patience)
+        if found is None:
+            return {}
+        del self._why[row]
+        seating.reserved[row] = found.placement
+        self._why |= {mover: moves(jobs.id[row], self._seat(mover, nodes)) for mover, nodes in found.moves.items()}
+        return dict.fromkeys(found.moves, row)
+
+    def _kind(self, row: int) -> Kind:
+        return self._placer.kind(*self._wishes(row))
 
     def _wishes(self, row: int) -> tuple[Request, int, bool]:
         """What it asks for, its style, and whether it still waits for the fewest nodes."""
@@ -206,6 +232,7 @@ class _Decision:
         jobs = self._snapshot.jobs
         order = self._ranking.order
         preemptions = seating.victims(order[(self._competes & ~seating.keeps)[order]].tolist())
+        preemptions |= self._make_way(seating)
         action = np.select(
             [jobs.state == State.RUNNING, jobs.state == State.LEAVING], [Action.KEEP, Action.LEAVE], Action.WAIT
         ).astype(np.int64)
@@ -225,7 +252,8 @@ class _Decision:
         return self._policy.standing(Row(snapshot.jobs, row), queue, snapshot.time, self._config)
 
     def _named(self, seats: dict[int, Placement]) -> tuple[Start, ...]:
-        names, ids = self._snapshot.nodes.name, self._snapshot.jobs.id
-        return tuple(
-            Start(ids[row], tuple((names[node], gpus) for node, gpus in placement)) for row, placement in seats.items()
-        )
+        return tuple(self._seat(row, placement) for row, placement in seats.items())
+
+    def _seat(self, row: int, placement: Placement) -> Start:
+        names = self._snapshot.nodes.name
+        return Start(self._snapshot.jobs.id[row], tuple((names[node], gpus) for node, gpus in placement))

@@ -80,6 +80,10 @@ class Placer:
         found = self._on_empty(kind.request, gpus)
         return len(found) if found else len(self._nodes)
 
+    def largest(self, kind: Kind) -> int:
+        """GPUs of the largest node that it may use."""
+        return int(np.max(self._nodes.gpus[kind.allowed], initial=0))
+
     def _on_empty(self, request: Request, gpus: int) -> Placement | None:
         if (request, gpus) not in self._empty:
             fit = np.where(self._described(request), self._nodes.gpus, 0)

@@ -19,6 +19,11 @@ def packed(nodes: int, seconds: float) -> str:
     return f"waits for all its GPUs on {where}, as its tensors want it; takes what there is in {seconds:.0f} s at the latest"
 
 
+def moves(other: str, seat: Start) -> str:
+    """Of a running job that makes room and loses only the time of the move."""
+    return f"moves aside, so that job {other} gets its nodes together; there is room for it on {_places(seat)}"
+
+
 def reason(plan: Plan, snapshot: Snapshot, row: int) -> str:
     """Why `plan` does to job `row` of `snapshot` what it does."""
     action, jobs = Action(plan.action[row]), snapshot.jobs

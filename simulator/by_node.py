@@ -58,7 +58,7 @@ class NodeByNode:
     def choose(self, now: float) -> Choice:
         snapshot = self._snapshot(now)
         plan = decide(snapshot, self._config, self._policy)
-        self.relaxes = relaxes(snapshot)
+        self.relaxes = relaxes(snapshot, self._config)
         self._starts = {int(start.job): start for start in (*plan.starts, *plan.reserved)}
         return Choice(list(self._starts), [int(each.job) for each in plan.preemptions])
 

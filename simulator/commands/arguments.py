@@ -122,6 +122,10 @@ def _configure_placement(group: argparse._ArgumentGroup) -> None:
         "--patience", type=_seconds("--patience"), default=PATIENCE, metavar="SECONDS",
         help=f"skew: these wait so long for the fewest nodes (default: {PATIENCE:g})",
     )  # fmt: skip
+    group.add_argument(
+        "--defragment", type=_whole("--defragment"), default=0, metavar="N",
+        help="skew: up to N of the others are moved at once where that gets such a job its nodes sooner (default: 0)",
+    )  # fmt: skip
 
 
 def _configure_results(group: argparse._ArgumentGroup) -> None:
@@ -182,6 +186,7 @@ def _config(args: argparse.Namespace) -> PolicyConfig:
     return replace(
         DEFAULT, thresholds=thresholds, in_queue_order=args.in_queue_order, promote_knob=args.promote_knob,
         starve_limit=args.starve_limit, min_run=args.min_run, quantum=args.quantum,
+        defragment=args.defragment,
     )  # fmt: skip
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
-from tiresias.scheduler.model import ANYWHERE, Allocations, Jobs, Nodes, Request, Snapshot, State
+from tiresias.scheduler.model import ANYWHERE, Allocations, Jobs, Nodes, Request, Snapshot, State, Style
 from tiresias.scheduler.space import amounts
 
 NAN = float("nan")
@@ -30,6 +31,8 @@ class Job:
     eligible: bool = True
     request: Request = ANYWHERE
     seats: tuple[tuple[int, int], ...] | None = None  # (node, GPUs); None: first fit
+    style: Style = Style.CONSOLIDATE
+    packed_until: float = -math.inf
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ def _jobs(jobs: Sequence[Job]) -> Jobs:
         waited=column("waited", float), first_start=column("first_start", float),
         last_start=column("last_start", float), preempted=column("preempted", float), movable=column("movable", bool),
         eligible=column("eligible", bool), request=tuple(job.request for job in jobs),
+        style=column("style", np.int64), packed_until=column("packed_until", float),
     )  # fmt: skip
 
 

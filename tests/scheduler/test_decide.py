@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from tiresias.scheduler.config import ORDERS, PolicyConfig
 from tiresias.scheduler.decide import decide, next_change, reason
-from tiresias.scheduler.model import Action, Plan, Preemption, Request, Snapshot, Start, State
+from tiresias.scheduler.model import Action, Plan, Preemption, Request, Snapshot, Start, State, Style
 from tiresias.scheduler.placement import Placer
 from tiresias.scheduler.policies import POLICIES
 from tiresias.scheduler.space import Space, amounts
@@ -68,8 +70,16 @@ policies = st.builds(
     thresholds=st.sampled_from([(3200.0,), (50.0, 3200.0, 10000.0)]),
     promote_knob=st.sampled_from([2.0, float("inf")]),
     min_run=st.sampled_from([0.0, 60.0]),
+    defragment=st.sampled_from([0, 0, 3]),
+)
+styles = st.fixed_dictionaries(
+    {
+        "style": st.sampled_from([Style.CONSOLIDATE, Style.SPREAD]),
+        "packed_until": st.sampled_from([-math.inf, -math.inf, 1200.0]),
+    }
 )
 any_jobs = st.lists(st.tuples(jobs, requests), max_size=14)
+styled_jobs = st.lists(st.tuples(st.builds(operator.or_, jobs, styles), requests), max_size=14)
 any_nodes = st.lists(nodes, min_size=1, max_size=6)
 many = settings(max_examples=120, deadline=None)
 
@@ -124,7 +134,7 @@ def in_order(plan: Plan, snapshot: Snapshot) -> list[int]:
 
 
 @many
-@given(any_jobs, any_nodes, policies)
+@given(styled_jobs, any_nodes, policies)
 def test_plan_is_possible(snapshot_of, some, where, config):
     """Never over capacity, whole jobs only, requests hold, and each job has the action that fits its state."""
     snapshot = build(snapshot_of, some, where)
@@ -153,7 +163,7 @@ def test_plan_is_possible(snapshot_of, some, where, config):
 
 
 @many
-@given(any_jobs, any_nodes, policies)
+@given(styled_jobs, any_nodes, policies)
 def test_only_those_who_may_be_are_preempted(snapshot_of, some, where, config):
     snapshot = build(snapshot_of, some, where)
     plan, of = decide(snapshot, config), snapshot.jobs
@@ -166,7 +176,7 @@ def test_only_those_who_may_be_are_preempted(snapshot_of, some, where, config):
 
 
 @many
-@given(any_jobs, any_nodes, policies)
+@given(styled_jobs, any_nodes, policies)
 def test_no_useless_kill(snapshot_of, some, where, config):
     """What is reserved for others leaves no room for any victim, and its beneficiary has nodes only because it leaves."""
     snapshot = build(snapshot_of, some, where)
@@ -199,7 +209,7 @@ def test_waiting_jobs_that_fit_start(snapshot_of, some, where, config):
 
 
 @many
-@given(any_jobs, any_nodes, policies, st.randoms(use_true_random=False))
+@given(styled_jobs, any_nodes, policies, st.randoms(use_true_random=False))
 def test_order_of_rows_changes_nothing(snapshot_of, some, where, config, random):
     snapshot = build(snapshot_of, some, where)
     rows = list(range(len(snapshot.jobs)))
@@ -272,7 +282,7 @@ def test_settles_as_the_paper_walks(snapshot_of, some, where, config):
 
 
 @many
-@given(any_jobs, any_nodes, policies)
+@given(styled_jobs, any_nodes, policies)
 def test_nobody_else_is_preempted_while_victims_leave(snapshot_of, some, where, config):
     """The next decision, with the victims leaving and the starts running, finds nothing more to preempt or to start."""
     config = replace(config, promote_knob=float("inf"), in_queue_order="first_start")

@@ -33,6 +33,7 @@ USUAL: dict[str, dict[str, Any]] = {
     "paths": {"run": "/run/tiresias", "control": ROOTS["TIRESIAS_CONTROL_ROOT"], "checkpoints": ROOTS["TIRESIAS_CHECKPOINT_ROOT"]},
     "policy": {"name": "las", "thresholds": [6.0], "min_run": 1.0},
     "preemption": {"deadline": 20.0, "start_timeout": 3.0, "backoff": 1.0},
+    "placement": {},
 }  # fmt: skip
 PATIENCE = 60.0
 _numbers = itertools.count()
