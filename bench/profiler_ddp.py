@@ -1,0 +1,89 @@
+"""What the recorder costs a training by DistributedDataParallel over gloo; prints JSON.
+
+    TORCH_PYTHON=... python3 bench/profiler_ddp.py [--rounds 10] [--model vgg11] [--scale 16] [--iterations 60]
+
+Two unmodified ranks of tests/profiler/frameworks/ddp.py, recorded and not, in turns, that do nothing but exchange and
+apply gradients. `plain` and `recorded` are medians of the runs' median iterations in ms, `ratio` is the median over the rounds
+of plain by recorded (bar: 0.99), `quartiles` are its. TORCH_PYTHON: an interpreter that has PyTorch, where this one has none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from tiresias.profiler import build
+
+PROGRAM = Path(__file__).resolve().parent.parent / "tests/profiler/frameworks/ddp.py"
+RANKS = 2
+WARM_UP = 5  # iterations: buckets are laid out anew after the first
+SECONDS = 300.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--model", default="vgg11")
+    parser.add_argument("--scale", type=int, default=16, help="tensors are that much smaller")
+    parser.add_argument("--iterations", type=int, default=60)
+    args = parser.parse_args()
+    pairs = [both(args, turn) for turn in range(args.rounds)]
+    ratios = [pair["plain"] / pair["recorded"] for pair in pairs]
+    found = {how: round(statistics.median(pair[how] for pair in pairs) * 1e3, 3) for how in ("plain", "recorded")}
+    quartiles = [round(each, 4) for each in statistics.quantiles(ratios, n=4)[::2]]
+    about = {"cpus": os.cpu_count(), "load": os.getloadavg()[0], "model": args.model, "rounds": args.rounds}
+    print(
+        json.dumps({**about, **found, "ratio": round(statistics.median(ratios), 4), "quartiles": quartiles}, indent=2)
+    )
+
+
+def both(args: argparse.Namespace, turn: int) -> dict[str, float]:
+    """Who goes first takes turns, too."""
+    return {how: iteration(args, how == "recorded") for how in ("plain", "recorded")[:: 1 if turn % 2 else -1]}
+
+
+def iteration(args: argparse.Namespace, recorded: bool) -> float:
+    """The median one of all ranks, in seconds."""
+    with tempfile.TemporaryDirectory(prefix="bench-ddp-", dir="/dev/shm") as name, ExitStack() as stack:
+        folder = Path(name)
+        preload = {"LD_PRELOAD": str(build.libraries().net), "TIRESIAS_PROFILE_DIR": name} if recorded else {}
+        ranks = [stack.enter_context(rank(args, number, folder, preload)) for number in ports()]
+        if any(one.wait(SECONDS) for one in ranks):
+            sys.exit(f"{PROGRAM.name} failed")
+        if len(list(folder.glob("*.net"))) != (RANKS if recorded else 0):
+            sys.exit("not every rank was recorded, or one that should not be")
+        return statistics.median(
+            second for file in folder.glob("[0-9].json") for second in json.loads(file.read_text())[WARM_UP:]
+        )
+
+
+def ports() -> list[tuple[int, int]]:
+    """A rank and the port of the first of them, for each."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    return [(each, port) for each in range(RANKS)]
+
+
+def rank(
+    args: argparse.Namespace, number: tuple[int, int], folder: Path, preload: dict[str, str]
+) -> subprocess.Popen[Any]:
+    python = os.environ.get("TORCH_PYTHON", sys.executable)
+    options = {
+        "model": args.model, "scale": args.scale, "rank": number[0], "workers": RANKS, "ports": number[1],
+        "iterations": args.iterations, "compute": 0, "truth": folder,
+    }  # fmt: skip
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    return subprocess.Popen([python, str(PROGRAM), *words], env={**os.environ, **preload})
+
+
+if __name__ == "__main__":
+    main()
