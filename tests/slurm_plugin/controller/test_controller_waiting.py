@@ -222,3 +222,19 @@ def _het(centre: Centre) -> str:
 
 def _epoch(stamp: str) -> float:
     return time.mktime(time.strptime(stamp, "%Y-%m-%dT%H:%M:%S"))
+
+
+def test_what_can_never_fit_is_told_at_once(centre: Centre) -> None:
+    """By Slurm at submit, in its own words, or by us of what Slurm takes in the hope of more nodes."""
+    for words in (
+        ["--gpus=100"],
+        ["--gpus-per-node=8", "--nodes=1"],
+        ["--gpus=a100:2"],
+        ["--gpus=2", "--exclude=gpu0[1-4]"],
+    ):
+        said = centre.cluster.run(["tsbatch", *words, "--wrap", "true"], user="alice", cwd="/tmp", check=False)
+        assert (said.returncode, said.stdout) == (1, "")
+        assert said.stderr.strip().endswith("Requested node configuration is not available")
+    wide = centre.submit("--nodes=9", "--gpus-per-node=1", gpus=0)
+    centre.until(lambda: centre.published(wide), "not seen", wide)
+    assert centre.why(wide) == "can never run here: no nodes of the managed partitions fit what it asks for"
