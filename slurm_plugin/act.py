@@ -62,6 +62,14 @@ class Actor:
         """The newest records, for the steps that need no fresher ones."""
         self._seen = {job.id: job for job in jobs}
 
+    def hear(self, notes: Iterable[str]) -> None:
+        """What a leader before us did when its time was over (fence.py): a hold or a pin of ours, though we never gave it."""
+        for verb, _, job_id in (note.partition("-") for note in notes):
+            if row := self._ledger.jobs.get(job_id):
+                row.held |= verb == "hold"
+                row.pinned |= verb == "start"
+                self._ledger.save(row)
+
     def hold(self, jobs: Iterable[SlurmJob], now: float) -> None:
         """Exact mode: every pending job waits for us. One that others released or requeued is held again."""
         for job in jobs:

@@ -157,6 +157,11 @@ class Config:
         return max(3 * self.period, 15.0)
 
     @property
+    def leader_seconds(self) -> float:
+        """How long a leader may be silent before a standby takes over, which takes a second more: within two periods."""
+        return max(1.5 * self.period, 3.0)
+
+    @property
     def admission_wait(self) -> int:
         """Seconds that job_submit.lua puts between a new job and Slurm's scheduler. A whole lease, and an odd bit more: by
         the exact length the controller tells this wait from a begin time that the user asked for."""

@@ -1,7 +1,8 @@
 """The controller: observe -> decide -> act -> publish, once a period and whenever somebody pokes.
 
-Fail open: at a normal end, and on `tiresias controller --release`, every hold that it placed is lifted and Slurm
-carries on alone. A controller that is killed leaves its holds; the next one goes on from the journal.
+Of several with the same state folder one leads (leadership.py); another takes over when that one is gone, and goes on from the
+journal. Fail open: at a normal end, and on `tiresias controller --release`, every hold that it placed is lifted and Slurm carries
+on alone, unless another controller stands by. A controller that is killed leaves its holds.
 """
 
 from __future__ import annotations
@@ -26,15 +27,18 @@ from tiresias.slurm_plugin import topology
 from tiresias.slurm_plugin.act import Actor
 from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot, SlurmUnavailable
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.control_socket import ControlServer, PokeSocket, poke
+from tiresias.slurm_plugin.control_socket import Answer, ControlServer, PokeSocket, poke
+from tiresias.slurm_plugin.fence import FencedBackend
 from tiresias.slurm_plugin.journal import Decision, Journal
+from tiresias.slurm_plugin.leadership import HUNG_SECONDS, Leadership, Superseded
 from tiresias.slurm_plugin.ledger import Ledger
 from tiresias.slurm_plugin.observe import Observer
-from tiresias.slurm_plugin.orders import PAUSE, RESUME, Order, Orders
+from tiresias.slurm_plugin.orders import PAUSE, RESUME, STOP, Order, Orders
 from tiresias.slurm_plugin.profiles import Profiles
 from tiresias.slurm_plugin.publication import PHASES, SHOWN_DECISIONS, Publication, Publisher
 from tiresias.slurm_plugin.scope import Scope
 from tiresias.slurm_plugin.site import Site
+from tiresias.slurm_plugin.standby import Standby
 from tiresias.slurm_plugin.switches import PAUSED, pause, resume, stop, switched
 from tiresias.slurm_plugin.systemd import Watchdog, notify
 
@@ -48,9 +52,12 @@ class Controller:
     """One cycle at a time. `clock` gives epoch seconds."""
 
     def __init__(
-        self, config: Config, backend: Backend, journal: Journal, site: Site, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._config, self._backend, self._journal, self._site, self._clock = config, backend, journal, site, clock
+        self, config: Config, backend: Backend, journal: Journal, leadership: Leadership, site: Site,
+        clock: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
+        self._config, self._journal, self._leadership = config, journal, leadership
+        self._site, self._clock = site, clock
+        self._backend = backend = FencedBackend(backend, leadership, journal)
         self._ledger = Ledger(journal, Scope.of(config))
         self._observer = Observer(config, self._ledger)
         self._profiles = Profiles(config.paths.control)
@@ -73,14 +80,20 @@ class Controller:
         return any(intent.step != "confirm" for intent in self._actor.intents.values())  # starts: next_check
 
     def cycle(self) -> None:
-        """Raises SlurmUnavailable when Slurm does not answer; nothing is lost, the next cycle goes on."""
+        """Raises Unavailable when Slurm, or the lease, is out of reach; nothing is lost, the next cycle goes on. Raises
+        Superseded when somebody else leads."""
         began = self._clock()
+        self._leadership.renew()
         if self._config.mode == "exact":
             self._actor.advance(began)  # before the snapshot, so that it shows what was done
         self._look_at_topology(began)
         self._observer.packlimit.refit(self._ledger, began)
-        slurm = self._backend.snapshot()
+        slurm, notes = self._backend.snapshot(), self._leadership.notes()
+        self._actor.hear(notes)  # before a pin is taken for its owner's wish
         managed = self._ledger.apply(slurm)
+        self._actor.hear(notes)  # of jobs that were met just now
+        for note in notes:
+            self._leadership.done(note)
         if self._config.mode == "exact":
             self._take_note(managed)
         self._note_costs(managed)
@@ -138,6 +151,9 @@ class Controller:
     def _heed_pause(self) -> None:
         self._pause = switched(self._journal, PAUSED)
         self._observer.paused = f"preemptions are paused {self._pause.words}" if self._pause else ""
+
+    def close(self) -> None:
+        self._journal.close()
 
     def stop(self) -> list[str]:
         """Finish the preemptions under way, then lift our holds. Returns what could not be lifted."""
@@ -252,23 +268,28 @@ class Controller:
             "cluster": self._site.cluster, "mode": self._config.mode, "backend": self._backend.name, "slurm": self._version,
             "tiresias": __version__, "pid": os.getpid(), "started": self._started, "alarms": list(self._site.alarms),
             "cycle": {"count": self._cycles, "seconds": round(self.seconds, 4), "period": self._config.period},
-            "packlimit": self._observer.packlimit.published(),
+            "packlimit": self._observer.packlimit.published(), "leader": self._leadership.published(),
             "paused": self._pause and self._pause.published(),
         }  # fmt: skip
 
 
 class Daemon:
-    """The controller with its sockets, its lease and its signals, until SIGTERM or SIGINT."""
+    """The controller with its sockets, its leases and its signals, until SIGTERM or SIGINT: it stands by, and leads, in turns.
 
-    def __init__(self, config: Config, controller: Controller, site: Site) -> None:
-        self._config, self._controller, self._site = config, controller, site
+    `lead` makes a controller that goes on from the journal, once the lead is ours.
+    """
+
+    def __init__(self, config: Config, site: Site, leadership: Leadership, lead: Callable[[], Controller]) -> None:
+        self._config, self._site, self._leadership, self._lead = config, site, leadership, lead
+        self._standby = Standby(leadership, Path(config.paths.state))
+        self._views: Answer = self._standby.answer
         self._run = Path(config.paths.run)
+        self._controller: Controller  # while we lead
         self._stopping = False
         self._at_once = False  # without waiting for what is under way
         self._failures = 0
-        self._orders = Orders(controller.publisher.answer, self._wake)
+        self._orders = Orders(lambda request, peer: self._views(request, peer), self._wake)
         self._watchdog = Watchdog()
-        controller.on_progress(self._watchdog.pet)
 
     def serve(self) -> None:
         self._make_run_folder()
@@ -278,16 +299,60 @@ class Daemon:
         try:
             with ControlServer(self._run / "control.sock", self._orders.answer):
                 notify("READY=1")
-                while not self._stopping:
-                    self._cycle()
-                    self._rest(pokes)
-                    self._obey()
+                while not self._stopping and self._standby.wait(lambda seconds: self._stand(pokes, seconds)):
+                    self._lead_once(pokes)
         finally:
-            notify("STOPPING=1", "STATUS=lifts its holds")
-            (self._run / "lease").unlink(missing_ok=True)  # first: nothing new is to be held
             pokes.close()
-            for problem in self._controller.release() if self._at_once else self._controller.stop():
-                log.warning("%s", problem)
+            self._leadership.step_down()
+
+    def _stand(self, pokes: PokeSocket, seconds: float) -> bool:
+        """By, for that long or until something calls us; False: we are to stop."""
+        notify(f"STATUS={self._standby.words}")
+        self._watchdog.pet()
+        pokes.wait(seconds)
+        self._obey()
+        return not self._stopping
+
+    def _lead_once(self, pokes: PokeSocket) -> None:
+        """Until we are to stop, or somebody else leads."""
+        try:
+            self._controller = self._lead()
+        except (Superseded, Unavailable) as error:  # a stopped leader keeps the journal locked, Slurm fails over
+            self._failures += 1
+            log.warning("%s; trying again", error)
+            self._leadership.step_down()
+            self._stand(pokes, self._pause())
+            return
+        self._controller.on_progress(self._watchdog.pet)
+        self._views = self._controller.publisher.answer
+        try:
+            self._go_on(pokes)
+        except Superseded as error:
+            log.warning("%s; standing by", error)
+        finally:
+            self._views = self._standby.answer
+            self._controller.close()
+            self._leadership.step_down()
+
+    def _go_on(self, pokes: PokeSocket) -> None:
+        try:
+            while not self._stopping:
+                self._cycle()
+                self._rest(pokes)
+                self._obey()
+        finally:
+            (self._run / "lease").unlink(missing_ok=True)  # first: nothing new is to be held
+            self._leave()
+
+    def _leave(self) -> None:
+        """Who stands by goes on from the journal, at once. Fail open where nobody does; raises Superseded where somebody leads."""
+        self._leadership.check()
+        if self._leadership.has_standby() and not self._at_once:
+            log.info("another controller stands by and goes on")
+            return
+        notify("STOPPING=1", "STATUS=lifts its holds")
+        for problem in self._controller.release() if self._at_once else self._controller.stop():
+            log.warning("%s", problem)
 
     def _obey(self) -> None:
         for order in self._orders.take():
@@ -295,6 +360,9 @@ class Daemon:
             self._orders.done(order, self._outcome(order))
 
     def _outcome(self, order: Order) -> str:
+        if not self._leadership.epoch:
+            self._stopping |= order.op == STOP
+            return "the controller, which stood by, ends" if self._stopping else f"nothing: {self._standby.words}"
         if order.op == PAUSE:
             return self._controller.pause(order.by, order.reason)
         if order.op == RESUME:
@@ -310,7 +378,7 @@ class Daemon:
             self._renew_lease()
             self._failures = 0
             notify(f"STATUS={self._controller.words}")
-        except SlurmUnavailable as error:
+        except Unavailable as error:
             self._failures += 1
             log.warning("%s; trying again", error)
             notify(f"STATUS={error}; trying again")
@@ -319,8 +387,10 @@ class Daemon:
     def _rest(self, pokes: PokeSocket) -> None:
         """Until the next cycle: a poke, the period, or a job under way that got somewhere."""
         time.sleep(min(self._controller.seconds, self._config.poll))  # a flood of pokes gets half of our time at most
-        now = time.monotonic()
-        end = now + self._pause()
+        now, seconds = time.monotonic(), self._pause()
+        with contextlib.suppress(Unavailable):
+            self._leadership.renew(grace=seconds + HUNG_SECONDS)
+        end = now + seconds
         while not self._stopping and now < end:
             polls = self._controller.moving and not self._failures
             slice_ = self._config.poll if polls else self._watchdog.every
@@ -339,7 +409,7 @@ class Daemon:
     def _poll(self) -> bool:
         try:
             return self._controller.poll()
-        except SlurmUnavailable as error:
+        except Unavailable as error:
             log.warning("%s; trying again", error)
             return True
 

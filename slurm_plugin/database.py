@@ -1,13 +1,17 @@
-"""The state folder and its SQLite file: locked, opened, copied; what goes wrong is told in one line.
+"""The state folder and its SQLite file: opened, fenced, copied; what goes wrong is told in one line.
 
 StateError        the folder or the database is of no use until somebody does what the message says
 ├── Damaged       it is no database, or not whole
-└── Unwritable    not now: the disk is full, or the folder is read-only; what was to be written is not there
+├── Unwritable    not now: the disk is full, or the folder is read-only; what was to be written is not there
+└── Locked        not now: another process is in the middle of a write, and does not end it
+
+The file may lie on storage that several hosts share. So it has a rollback journal, not a write-ahead log: a WAL needs memory that
+all who have the file open share, which two hosts do not; or locking_mode=EXCLUSIVE, whose lock a stopped leader would keep. With a
+rollback journal a lock lasts as long as a transaction. It costs a second fsync a write.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -15,7 +19,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tiresias.errors import TiresiasError
+from tiresias.errors import TiresiasError, Unavailable
+from tiresias.slurm_plugin.leadership import Superseded
+
+PATIENCE = 5.0  # seconds for another's transaction
+_SUPERSEDED = "superseded"
 
 
 class StateError(TiresiasError):
@@ -32,6 +40,13 @@ class Damaged(StateError):
 class Unwritable(StateError):
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"state database {path}: {problem}; make room in {path.parent} and let this user write there")
+
+
+class Locked(StateError, Unavailable):
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"state database {path}: locked by a controller that was stopped in the middle of a write; end that one"
+        )
 
 
 class Database(sqlite3.Connection):
@@ -70,19 +85,21 @@ class Database(sqlite3.Connection):
         if type(error) is sqlite3.DatabaseError:
             raise Damaged(self.path, str(error)) from None
         if isinstance(error, sqlite3.OperationalError):
-            raise Unwritable(self.path, str(error)) from None
+            raise (Locked(self.path) if "locked" in str(error) else Unwritable(self.path, str(error))) from None
+        if isinstance(error, sqlite3.IntegrityError) and _SUPERSEDED in str(error):
+            raise Superseded("another controller leads by now, and its journal took no write of this one") from None
         raise error
 
 
 def open_database(path: Path) -> Database:
-    """Read and write, WAL: what was committed is on the disk, and readers never wait. Raises StateError."""
+    """Read and write: what was committed is on the disk. Raises StateError."""
     try:
-        db = sqlite3.connect(path, isolation_level=None, factory=Database)
+        db = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE, factory=Database)
     except sqlite3.OperationalError as error:
         raise Unwritable(path, str(error)) from None
     db.path = path
     try:
-        db.execute("pragma journal_mode = wal")
+        db.execute("pragma journal_mode = truncate")
         db.execute("pragma synchronous = full")
     except BaseException:
         db.close()
@@ -114,18 +131,36 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def lock(folder: Path) -> int:
-    """The folder for one controller alone, until the handle is closed or its process has died. Raises StateError."""
+def make(folder: Path) -> None:
+    """Raises StateError."""
     try:
         folder.mkdir(mode=0o750, parents=True, exist_ok=True)
-        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
     except OSError as error:
         raise StateError(
             f"state folder {folder}: {error.strerror}; make it writable for this user or set paths.state"
         ) from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise StateError(f"state folder {folder}: another controller uses it; stop that one first") from None
-    return handle
+
+
+def epoch_in(db: sqlite3.Connection) -> int:
+    """Of the leader who opened it last; 0 where nobody ever led."""
+    found = db.execute("select value from meta where name = 'epoch'").fetchone()
+    return int(found[0]) if found else 0
+
+
+def fence(db: Database, epoch: int) -> None:
+    """Nobody of an earlier epoch writes from here on, and this connection no more once there is a later one.
+
+    SQLite itself sees to that, in the very transaction of each write. The triggers are this connection's, not the file's.
+    Raises Superseded.
+    """
+    with db.transaction():
+        if (found := epoch_in(db)) > epoch:
+            raise Superseded(f"state database {db.path}: epoch {found} leads by now; this controller led in {epoch}")
+        db.execute("insert or replace into meta values ('epoch', ?)", (str(epoch),))
+    later = f"(select value from meta where name = 'epoch') is not '{epoch}'"
+    for table in ("meta", "job", "run", "intent", "decision"):
+        for verb in ("insert", "update", "delete"):
+            db.execute(
+                f"create temp trigger {verb}_{table} before {verb} on main.{table} when {later} "
+                f"begin select raise(abort, '{_SUPERSEDED}'); end"
+            )

@@ -4,13 +4,17 @@ Every step of a start or a preemption is written here, and synced, *before* it i
 anywhere finds in `open_intents` what it must look at. A job is known by `key` = "<Slurm job id>@<first submit time>": Slurm
 reuses ids, and a requeue resets the submit time that it shows.
 
-Errors: StateError in one line for a folder that cannot be written, a damaged file, a newer schema or a second controller.
+One controller writes, the one that leads (leadership.py). Its epoch stands in `meta`, and SQLite itself refuses each write of one
+that led before: by triggers of the connection, in the very transaction of the write, so that not even a process that was stopped
+for an hour between its look and its write can do harm.
+
+Errors: StateError (database.py, schema.py); Superseded for a write of who led before.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -18,7 +22,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from tiresias.slurm_plugin.database import Database, lock
+from tiresias.slurm_plugin.database import Database, epoch_in, fence, make
+from tiresias.slurm_plugin.leadership import Superseded
 from tiresias.slurm_plugin.schema import open_current
 
 FILE = "journal.sqlite"
@@ -84,6 +89,7 @@ class Intent:
     began: float = 0.0
     stepped: float = 0.0
     outcome: str = ""
+    epoch: int = 0  # of the leader that began it
     seq: int = field(default=0)
 
 
@@ -127,20 +133,27 @@ class History:
 
 
 class Journal(History):
-    """One controller at a time: the folder is locked while the journal is open, and the kernel unlocks it for the dead."""
+    """Written by who leads, in `epoch`; from then on nobody of an earlier one can write. 0: of a state in which nobody ever led."""
 
-    def __init__(self, folder: Path) -> None:
-        self._lock = lock(folder)
-        self.path = (folder / FILE).absolute()
+    def __init__(self, folder: Path, epoch: int = 0) -> None:
+        make(folder)
+        self.path, self.epoch = (folder / FILE).absolute(), epoch
+        self._db: Database = open_current(self.path)
         try:
-            self._db: Database = open_current(self.path)
+            fence(self._db, epoch)
         except BaseException:
-            os.close(self._lock)
+            self._db.close()
             raise
 
     def close(self) -> None:
         self._db.close()
-        os.close(self._lock)
+
+    def check(self) -> None:
+        """Raises Superseded when a later leader has opened the journal."""
+        if (found := epoch_in(self._db)) != self.epoch:
+            raise Superseded(
+                f"state database {self.path}: epoch {found} leads by now; this controller led in {self.epoch}"
+            )
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -203,6 +216,7 @@ class Journal(History):
         ]
 
     def begin(self, intent: Intent) -> None:
+        intent.epoch = self.epoch
         columns, values = _intent_values(intent)
         marks = ", ".join("?" * len(columns))
         cursor = self._db.execute(f"insert into intent ({', '.join(columns)}) values ({marks})", values)
@@ -229,6 +243,15 @@ class Journal(History):
         self._db.execute(
             f"insert or replace into {table} ({', '.join(values)}) values ({marks})", tuple(values.values())
         )
+
+
+def epoch_of(folder: Path) -> int:
+    """Of who wrote there last; 0 where nobody did, or where it cannot be read: who opens it is told why."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"{(folder / FILE).absolute().as_uri()}?mode=ro", uri=True)) as db:
+            return epoch_in(db)
+    except (sqlite3.Error, ValueError):
+        return 0
 
 
 def _columns(row: type, prefix: str = "") -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tiresias.slurm_plugin.database import Damaged, Database, StateError, copy, open_database
 
-SCHEMA = 3
+SCHEMA = 4
 KEPT_BACKUPS = 2  # databases as they were before an upgrade
 
 TABLES = (
@@ -30,7 +30,7 @@ TABLES = (
 ) without rowid""",
     """create table intent (
   seq integer primary key, key text, id text, restart integer, kind text, step text, nodes text, beneficiary text,
-  began real, stepped real, outcome text
+  began real, stepped real, outcome text, epoch integer
 )""",
     "create index unfinished on intent (outcome) where outcome = ''",
     "create table decision (seq integer primary key, time real, id text, action text, why text)",
@@ -44,6 +44,7 @@ UPGRADES = {  # what leads from a schema to the next one
         "alter table run add column redone integer",
     ),
     2: ("alter table job add column kind text default ''", "alter table run add column pace real"),
+    3: ("alter table intent add column epoch integer default 0",),
 }
 
 

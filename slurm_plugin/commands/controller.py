@@ -5,6 +5,8 @@ examples:
   tiresias controller --mode shadow                 read only: log what would be done
   tiresias controller --once --config my.toml       one cycle, then exit; holds stay
   tiresias controller --release                     lift the holds that a killed controller left, then exit
+
+A second one on the same state folder stands by, and takes over within two periods when the first is gone.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from tiresias.errors import TiresiasError
@@ -19,7 +23,9 @@ from tiresias.slurm_plugin.backends.select import open_backend
 from tiresias.slurm_plugin.config import Config, load_config
 from tiresias.slurm_plugin.daemon import Controller, Daemon
 from tiresias.slurm_plugin.journal import Journal
+from tiresias.slurm_plugin.leadership import Leadership
 from tiresias.slurm_plugin.site import Site, read_site
+from tiresias.slurm_plugin.standby import Standby, leadership_of
 
 CALL_DEADLINE = 20.0  # seconds for one call to Slurm: twice its MessageTimeout
 
@@ -34,28 +40,44 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     config = load_config(args.config, {"mode": args.mode} if args.mode else {})
-    site = _site(config)
-    journal = Journal(Path(config.paths.state))
-    try:
-        backend = open_backend(config.backend, CALL_DEADLINE)
+    site, leadership = _site(config), leadership_of(config)
+
+    def lead() -> Controller:
+        journal = Journal(Path(config.paths.state), leadership.epoch)
         try:
-            return _run(args, config, site, Controller(config, backend, journal, site))
-        finally:
-            backend.close()
-    finally:
-        journal.close()
+            return Controller(config, backend, journal, leadership, site)
+        except BaseException:
+            journal.close()
+            raise
+
+    with closing(open_backend(config.backend, CALL_DEADLINE)) as backend:
+        if args.once or args.release:
+            return _act_once(args, config, leadership, lead)
+        Daemon(config, site, leadership, lead).serve()
+    return 0
 
 
-def _run(args: argparse.Namespace, config: Config, site: Site, controller: Controller) -> int:
-    if args.release:
-        problems = controller.release()
-        for problem in problems:
-            print(f"tiresias: {problem}", file=sys.stderr)
-        return 1 if problems else 0
-    if args.once:
-        controller.cycle()
+def _act_once(args: argparse.Namespace, config: Config, leadership: Leadership, lead: Callable[[], Controller]) -> int:
+    if args.release and leadership.has_standby():
+        print("another controller stands by and goes on: nothing was released", file=sys.stderr)
         return 0
-    Daemon(config, controller, site).serve()
+    Standby(leadership, Path(config.paths.state)).obtain()
+    try:
+        with closing(lead()) as controller:
+            return _release(controller) if args.release else _cycle(controller)
+    finally:
+        leadership.step_down()
+
+
+def _release(controller: Controller) -> int:
+    problems = controller.release()
+    for problem in problems:
+        print(f"tiresias: {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+def _cycle(controller: Controller) -> int:
+    controller.cycle()
     return 0
 
 

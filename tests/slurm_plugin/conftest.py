@@ -10,6 +10,7 @@ import pytest
 
 from tiresias.slurm_plugin.backends.protocol import NodeShare, SlurmJob
 from tiresias.slurm_plugin.journal import Journal
+from tiresias.slurm_plugin.leadership import Leadership
 from tiresias.slurm_plugin.ledger import Ledger
 from tiresias.slurm_plugin.scope import Scope
 
@@ -45,6 +46,15 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
     journal = Journal(tmp_path)
     yield journal
     journal.close()
+
+
+@pytest.fixture
+def leadership(tmp_path: Path) -> Iterator[Leadership]:
+    """That has the lead."""
+    leadership = Leadership(tmp_path / "leader", seconds=60.0)
+    assert leadership.take()
+    yield leadership
+    leadership.step_down()
 
 
 @pytest.fixture

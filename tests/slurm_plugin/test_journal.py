@@ -6,12 +6,16 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tiresias.errors import Unavailable
+from tiresias.slurm_plugin import database
 from tiresias.slurm_plugin.database import StateError
-from tiresias.slurm_plugin.journal import Decision, History, Intent, JobRow, Journal, RunRow
+from tiresias.slurm_plugin.journal import Decision, History, Intent, JobRow, Journal, RunRow, epoch_of
+from tiresias.slurm_plugin.leadership import Superseded
 
 
 def row(key: str = "7@1000", **changes: object) -> JobRow:
@@ -84,18 +88,54 @@ def test_a_step_that_was_reported_survives_kill_9(tmp_path: Path) -> None:
     os.kill(writer.pid, signal.SIGKILL)
     said += writer.stdout.readlines()
     writer.wait()
-    journal = Journal(tmp_path)  # the dead writer's lock is gone
+    journal = Journal(tmp_path)  # the dead writer's locks are gone
     (intent,) = journal.open_intents()
     assert int(intent.step.removeprefix("step-")) >= int([line for line in said if line.endswith("\n")][-1])
     journal.close()
 
 
-def test_a_second_controller_is_refused(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
-    with pytest.raises(StateError, match="another controller uses it"):
-        Journal(tmp_path)
-    journal.close()
-    Journal(tmp_path).close()
+def test_who_led_before_writes_nothing_more(tmp_path: Path) -> None:
+    old = Journal(tmp_path, epoch=1)
+    intent = Intent("7@1000", "7", 0, "start", "start")
+    old.begin(intent)
+    old.save_job(row())
+    new = Journal(tmp_path, epoch=2)
+    writes: list[Callable[[], object]] = [
+        lambda: old.save_job(row(held=True)),
+        lambda: old.save_job(row("8@1000")),
+        lambda: old.save_run(RunRow("7@1000", 0, 1010.0, 1020.0, 4, "gpu01:4")),
+        lambda: old.begin(Intent("8@1000", "8", 0, "start", "start")),
+        lambda: old.step(intent, "confirm", 2.0),
+        lambda: old.finish(intent, "running"),
+        lambda: old.record([Decision(1.0, "7", "start", "on gpu01:4")]),
+        old.check,
+    ]
+    for write in writes:
+        with pytest.raises(Superseded):
+            write()
+        with pytest.raises(Superseded), old.batch():
+            write()
+    new.check()
+    assert (new.live_jobs(), new.live_runs(), new.decisions()) == ([row()], [], [])
+    (found,) = new.open_intents()
+    assert (found.step, found.epoch, epoch_of(tmp_path)) == ("start", 1, 2)
+    new.save_job(row(held=True))
+    old.close()
+    with pytest.raises(Superseded):
+        Journal(tmp_path, epoch=1)
+    new.close()
+
+
+def test_what_a_stopped_process_keeps_locked_is_said_to_be_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = Journal(tmp_path, epoch=1)
+    with old.batch():
+        old.save_job(row())
+        monkeypatch.setattr(database, "PATIENCE", 0.1)
+        with pytest.raises(Unavailable, match="locked by a controller"):
+            Journal(tmp_path, epoch=2)
+    old.save_job(row())
+    old.close()
+    Journal(tmp_path, epoch=2).close()
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSn
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.daemon import Controller
 from tiresias.slurm_plugin.journal import JobRow, Journal, RunRow
+from tiresias.slurm_plugin.leadership import Leadership
 from tiresias.slurm_plugin.peer import Peer
 from tiresias.slurm_plugin.site import Site
 
@@ -47,7 +48,7 @@ def remember(journal: Journal, job_id: str, ran: float, ended: bool) -> None:
 
 @pytest.mark.parametrize(("past", "first"), [(0, "2"), (50, "1")])
 def test_who_is_near_the_usual_end_starts_first(
-    journal: Journal, pending: Callable[..., SlurmJob], past: int, first: str
+    journal: Journal, leadership: Leadership, pending: Callable[..., SlurmJob], past: int, first: str
 ) -> None:
     """One job ran for 3,000 s, the other for 100 s. All that have ended took an hour."""
     for number in range(past):
@@ -56,7 +57,7 @@ def test_who_is_near_the_usual_end_starts_first(
         remember(journal, job_id, ran, ended=False)
     waiting = [pending(id=job_id, restarts=1, submit_time=4001, priority=1) for job_id in ("1", "2")]
     site, config = Site("cluster", "gpu", frozenset({"gpu"}), ()), Config(policy=PolicyConfig("adaptive"))
-    one = Controller(config, Sight(*waiting), journal, site, lambda: NOW)  # type: ignore[arg-type]
+    one = Controller(config, Sight(*waiting), journal, leadership, site, lambda: NOW)  # type: ignore[arg-type]
     one.cycle()
     told = {shown["job"]: shown["why"] for shown in one.publisher.answer({"op": "status"}, Peer(0, 0, 0))["decisions"]}
     assert told == {first: "would start on gpu01"}

@@ -15,7 +15,7 @@ import pytest
 
 from tiresias.slurm_plugin import schema
 from tiresias.slurm_plugin.database import StateError
-from tiresias.slurm_plugin.journal import FILE, Journal
+from tiresias.slurm_plugin.journal import FILE, Journal, epoch_of
 from tiresias.slurm_plugin.schema import SCHEMA, UPGRADES
 
 SCHEMAS = Path(__file__).parent / "schemas"
@@ -63,7 +63,7 @@ def test_every_schema_opens_with_all_its_data(tmp_path: Path, number: int) -> No
     file = tmp_path / FILE
     make(number, file)
     old = content(file)
-    journal = Journal(tmp_path)
+    journal = Journal(tmp_path, epoch=epoch_of(tmp_path))
     assert [one.key for one in journal.live_jobs()] == ["12_3@1100", "7@1000"]
     assert [one.step for one in journal.open_intents()] == ["wait"]
     assert [(run.start, run.end, run.gpus) for run in journal.runs("7@1000")] == [(1010, 1020, 4), (1030, 0, 4)]
@@ -80,7 +80,7 @@ def test_an_upgrade_leaves_a_backup(tmp_path: Path, number: int) -> None:
     Journal(tmp_path).close()
     backup = tmp_path / f"journal.schema-{number}.sqlite"
     assert content(backup) == old
-    assert sorted(one.name for one in tmp_path.iterdir()) == sorted([FILE, backup.name, "lock"])
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted([FILE, f"{FILE}-journal", backup.name])
 
 
 def test_old_backups_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

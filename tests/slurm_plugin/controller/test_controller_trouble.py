@@ -155,8 +155,8 @@ def _refused(centre: Centre, *words: str, code: int = 1) -> str:
     return lines[0]
 
 
-def test_a_second_controller_on_the_same_state(centre: Centre) -> None:
-    assert "another controller uses it" in _refused(centre, "controller", "--config", centre.config)
+def test_a_second_controller_in_the_same_run_folder(centre: Centre) -> None:
+    assert "another controller listens" in _refused(centre, "controller", "--config", centre.config)
     assert centre.status(), "the first one goes on"
 
 

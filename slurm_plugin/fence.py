@@ -1,0 +1,80 @@
+"""Slurm, for who leads: before each verb it is asked once more whether we still do.
+
+Slurm knows no epochs. A process that is stopped between that question and the verb, and wakes up when somebody else leads, has
+acted out of turn: too late to prevent. Whatever it did ended no run that has not saved (act.py looks at the job just before), but a
+hold or a pin that nobody remembers would keep its job waiting for ever. So the question is asked again after the verb, and where
+the answer has changed, a note goes to who leads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.journal import Journal
+from tiresias.slurm_plugin.leadership import Leadership, Superseded
+
+
+class FencedBackend:
+    """A Backend whose verbs raise Superseded when somebody else leads."""
+
+    def __init__(self, backend: Backend, leadership: Leadership, journal: Journal) -> None:
+        self._backend, self._leadership, self._journal = backend, leadership, journal
+        self.name, self.why = backend.name, backend.why
+
+    def version(self) -> str:
+        return self._backend.version()
+
+    def topology(self) -> str:
+        return self._backend.topology()
+
+    def snapshot(self) -> SlurmSnapshot:
+        return self._backend.snapshot()
+
+    def job(self, job_id: str) -> SlurmJob:
+        return self._backend.job(job_id)
+
+    def hold(self, job_id: str) -> None:
+        with self._turn("hold", job_id):
+            self._backend.hold(job_id)
+
+    def release(self, job_id: str) -> None:
+        with self._turn("release", job_id):
+            self._backend.release(job_id)
+
+    def start(self, job_id: str, nodes: Sequence[str]) -> None:
+        with self._turn("start", job_id):
+            self._backend.start(job_id, nodes)
+
+    def unpin(self, job_id: str, min_nodes: int, max_nodes: int, required: Sequence[str] = ()) -> None:
+        with self._turn("unpin", job_id):
+            self._backend.unpin(job_id, min_nodes, max_nodes, required)
+
+    def signal(self, job_id: str, signal: str) -> None:
+        with self._turn("signal", job_id):
+            self._backend.signal(job_id, signal)
+
+    def requeue(self, job_id: str) -> int:
+        with self._turn("requeue", job_id):
+            return self._backend.requeue(job_id)
+
+    def close(self) -> None:
+        self._backend.close()
+
+    @contextmanager
+    def _turn(self, verb: str, job_id: str) -> Iterator[None]:
+        self._check()
+        try:
+            yield
+        finally:
+            try:
+                self._check()
+            except Superseded:
+                self._leadership.tell(f"{verb}-{job_id}")
+                raise
+
+    def _check(self) -> None:
+        """Two witnesses: either may be out of reach, or sabotaged."""
+        self._leadership.renew()
+        self._journal.check()

@@ -1,0 +1,71 @@
+"""Waiting for the lead, and saying meanwhile who has it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tiresias.errors import TiresiasError, Unavailable
+from tiresias.slurm_plugin.config import Config
+from tiresias.slurm_plugin.journal import epoch_of
+from tiresias.slurm_plugin.leadership import Leadership
+from tiresias.slurm_plugin.peer import Peer
+
+log = logging.getLogger("tiresias")
+
+
+def leadership_of(config: Config) -> Leadership:
+    """Of the controllers that share this state folder."""
+    return Leadership(Path(config.paths.state) / "leader", config.leader_seconds)
+
+
+class Standby:
+    def __init__(self, leadership: Leadership, state: Path) -> None:
+        self._leadership, self._state = leadership, state
+
+    def wait(self, stand: Callable[[float], bool]) -> bool:
+        """True once we lead. `stand` waits for so many seconds, or less; False as soon as it says so.
+
+        Raises Unavailable when the state folder cannot be used at all; later troubles of the file system are waited for.
+        """
+        told = ""
+        leads = self._take()
+        while not leads:
+            if self.words != told:
+                told = self.words
+                log.info("%s", told)
+            if not stand(self._leadership.pause):
+                return False
+            leads = self._try()
+        log.info("leading, in epoch %d", self._leadership.epoch)
+        return True
+
+    @property
+    def words(self) -> str:
+        return f"this controller stands by: {self._leadership.lease()} leads"
+
+    def obtain(self) -> None:
+        """Lead at once, or as soon as the one who led is known to be dead. Raises TiresiasError when somebody else does."""
+        end = time.monotonic() + self._leadership.seconds + 2 * self._leadership.pause
+        while not self._take():
+            if self._leadership.seen_alive or time.monotonic() > end:
+                raise TiresiasError(f"another controller leads: {self._leadership.lease()}; stop that one first")
+            time.sleep(self._leadership.pause)
+
+    def answer(self, _request: dict[str, Any], _peer: Peer) -> Mapping[str, Any]:
+        """To viewers: they are to ask elsewhere."""
+        raise Unavailable(f"{self.words}; ask there")
+
+    def _take(self) -> bool:
+        return self._leadership.take(above=epoch_of(self._state))
+
+    def _try(self) -> bool:
+        try:
+            self._leadership.stand_by()
+            return self._take()
+        except Unavailable as error:
+            log.warning("%s; trying again", error)
+            return False
