@@ -171,7 +171,7 @@ def test_state_that_cannot_be_used(centre: Centre) -> None:
         ("mkdir -p STATE; chmod 500 STATE; chown root STATE", "make it writable"),
         (
             "mkdir -p STATE; head -c 3000 /dev/urandom > STATE/journal.sqlite; chown -R slurm STATE",
-            "restore it from a backup",
+            "`tiresias ledger rebuild` makes it anew",
         ),
         (
             'mkdir -p STATE; python3 -c \'import sqlite3; d = sqlite3.connect("STATE/journal.sqlite"); '
@@ -180,7 +180,7 @@ def test_state_that_cannot_be_used(centre: Centre) -> None:
             "newer version",
         ),
     ):
-        config, inside = centre.configure()
+        config, inside = centre.configure(paths={"run": "/tmp/elsewhere"})
         centre.cluster.run(["sh", "-c", damage.replace("STATE", inside)])
         assert words in _refused(centre, "controller", "--config", config), damage
 
