@@ -20,6 +20,7 @@ COMMANDS = {
     "status": ("tiresias.slurm_plugin.commands.status", "queues, jobs, nodes and the last decisions"),
     "explain": ("tiresias.slurm_plugin.commands.explain", "why a job waits, runs or was preempted"),
     "check-config": ("tiresias.slurm_plugin.commands.check_config", "read a configuration and name its mistakes"),
+    "doctor": ("tiresias.slurm_plugin.commands.doctor", "what stands in the way on this cluster, and what to do"),
     "sandbox": ("tiresias.sandbox.commands", "a private Slurm cluster on this machine"),
     "simulate": ("tiresias.simulator.commands.simulate", "replay a trace through the scheduling core"),
     "profile": ("tiresias.slurm_plugin.commands.profile", "what a job sent, and where it may therefore sit"),

@@ -1,0 +1,71 @@
+"""Looks at this host, Slurm and the configuration, and says what stands in the way; nothing is changed.
+
+Run it as the controller's user on the host of slurmctld. Exit code 1 when something blocks mode exact.
+
+examples:
+  tiresias doctor
+  sudo -u tiresias tiresias doctor --config my.toml
+  tiresias doctor --json
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from tiresias.slurm_plugin.backends.select import open_backend
+from tiresias.slurm_plugin.commands.terminal import console, print_json
+from tiresias.slurm_plugin.config import Config, load_config
+from tiresias.slurm_plugin.doctor import folders, hosts, rights, settings
+from tiresias.slurm_plugin.doctor.finding import Finding, Level
+from tiresias.slurm_plugin.site import read_settings
+from tiresias.slurm_plugin.views.text import printable
+
+_STYLES = {Level.FINE: "green", Level.ADVICE: "cyan", Level.RISK: "yellow", Level.BLOCKS: "bold red"}
+_WORDS = 200
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, metavar="FILE", help="default: /etc/tiresias/tiresias.toml")
+    parser.add_argument(
+        "--json", action="store_true", help='[{"level": ..., "about": ..., "words": ..., "remedy": ...}]'
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    found = sorted(_look(load_config(args.config, {})), key=lambda each: -each.level)
+    if args.json:
+        print_json([{**each._asdict(), "level": each.level.name.lower()} for each in found])
+    else:
+        console().print(_table(found))
+    return int(any(each.level is Level.BLOCKS for each in found))
+
+
+def _look(config: Config) -> Iterator[Finding]:
+    slurm_conf = read_settings()
+    yield from settings.findings(slurm_conf)
+    yield from hosts.partitions(config.partitions)
+    backend = open_backend(config.backend)
+    try:
+        yield hosts.version(backend)
+    finally:
+        backend.close()
+    yield rights.finding(slurm_conf)
+    yield hosts.clock()
+    yield from folders.findings(config.paths, hosts.several())
+
+
+def _table(found: list[Finding]) -> Table:
+    table = Table(box=None, header_style="bright_black", padding=(0, 2, 0, 0))
+    table.add_column("")
+    table.add_column("about", no_wrap=True)
+    for title in ("found", "do"):
+        table.add_column(title, overflow="fold")
+    for each in found:
+        mark = Text("ok" if each.level is Level.FINE else each.level.name.lower(), _STYLES[each.level])
+        table.add_row(mark, *(Text(printable(words, _WORDS)) for words in each[1:]))
+    return table

@@ -1,0 +1,62 @@
+"""Folders as admins leave them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tiresias.slurm_plugin.config import Paths
+from tiresias.slurm_plugin.doctor import folders
+from tiresias.slurm_plugin.doctor.finding import Finding, Level
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    for name in ("control", "checkpoints"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name).chmod(0o1777)
+    return Paths(tmp_path / "state", tmp_path / "run", tmp_path / "control", tmp_path / "checkpoints")
+
+
+def bad(paths: Paths, several_hosts: bool = False) -> list[Finding]:
+    return [found for found in folders.findings(paths, several_hosts) if found.level is not Level.FINE]
+
+
+def test_all_is_well_and_nothing_is_left_behind(paths, tmp_path):
+    assert not bad(paths)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["checkpoints", "control"]
+
+
+def test_a_folder_that_is_not_there(paths):
+    (found,) = bad(replace(paths, control=Path("/nowhere/control")))
+    assert found.level is Level.BLOCKS
+    assert found.words == "/nowhere/control: is no folder"
+    assert found.remedy.startswith("install -d -m 1777 /nowhere/control")
+
+
+@pytest.mark.parametrize("mode", [0o0755, 0o0777])
+def test_users_could_not_write_or_could_remove_each_others(paths, mode):
+    paths.checkpoints.chmod(mode)
+    (found,) = bad(paths)
+    assert found.remedy == f"chmod 1777 {paths.checkpoints}"
+
+
+def test_anyone_could_forge_the_journal(paths):
+    paths.state.mkdir()
+    paths.state.chmod(0o777)
+    (found,) = bad(paths)
+    assert (found.level, found.remedy) == (Level.BLOCKS, f"chmod o-w {paths.state}")
+
+
+def test_a_local_disk_is_not_seen_by_other_hosts(paths):
+    if folders.file_system(paths.control) not in ("tmpfs", "ext4", "xfs", "btrfs", "overlay"):
+        pytest.skip("the temporary folder is on a shared file system")
+    found = bad(paths, several_hosts=True)
+    assert [one.about for one in found] == ["control folders", "checkpoints"]
+    assert all("is of one host" in one.words for one in found)
+
+
+def test_the_file_system_of_the_deepest_mount_counts():
+    assert folders.file_system(Path("/proc/self")) == "proc"
