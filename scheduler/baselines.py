@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from tiresias.scheduler.model import Ints, Request
-from tiresias.scheduler.space import Placement
+from tiresias.scheduler.offer import Offer, Placement
 from tiresias.scheduler.spread import in_order
 
 
-def first_fit(request: Request, gpus: int, fit: Ints, groups: Sequence[Ints]) -> Placement | None:
+def first_fit(request: Request, gpus: int, offer: Offer) -> Placement | None:
     """The nodes as they are listed."""
-    return in_order(request, gpus, fit, np.flatnonzero(fit > 0))
+    return in_order(request, gpus, offer.fit, np.flatnonzero(offer.fit))
 
 
-def load_balancing(request: Request, gpus: int, fit: Ints, groups: Sequence[Ints]) -> Placement | None:
+def load_balancing(request: Request, gpus: int, offer: Offer) -> Placement | None:
     """Each GPU on the node that has most of them free then, which is to cut the nodes down to one level."""
-    room = np.maximum(fit, 0)
+    room = offer.fit
     if room.sum() < gpus:
         return None
     over = np.bincount(room)[:0:-1].cumsum().cumsum()  # GPUs above each level, from the highest down
@@ -28,15 +26,15 @@ def load_balancing(request: Request, gpus: int, fit: Ints, groups: Sequence[Ints
     return _checked(request, shares)
 
 
-def random(request: Request, gpus: int, fit: Ints, groups: Sequence[Ints]) -> Placement | None:
+def random(request: Request, gpus: int, offer: Offer) -> Placement | None:
     """Any of the free GPUs, each as likely as another."""
-    slots = np.repeat(np.arange(len(fit)), np.maximum(fit, 0))
+    slots = np.repeat(np.arange(len(offer.fit)), offer.fit)
     if len(slots) < gpus:
         return None
-    chosen = np.random.default_rng([gpus, *np.flatnonzero(fit > 0)[:64].tolist(), len(slots)]).choice(
+    chosen = np.random.default_rng([gpus, *np.flatnonzero(offer.fit)[:64].tolist(), len(slots)]).choice(
         slots, gpus, replace=False
     )
-    return _checked(request, np.bincount(chosen, minlength=len(fit)))
+    return _checked(request, np.bincount(chosen, minlength=len(offer.fit)))
 
 
 def _checked(request: Request, shares: Ints) -> Placement | None:

@@ -1,90 +1,93 @@
 """The fewest nodes; among those the fewest leaf switches; among those the tightest, so that whole nodes stay whole (section 3.3).
 
-Pure: what each node can give in, seats out. `groups`: the index of each node's leaf switch, then of the group above it, and so on.
+Pure: what each node can give in, seats out. Groups of nodes are compared by their census, so that only nodes of the chosen ones
+are looked at one by one. O(groups + nodes of those).
 """
 
 from __future__ import annotations
 
-import bisect
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, Floats, Ints, Request
-from tiresias.scheduler.space import Placement
+from tiresias.scheduler.model import Bools, Ints, Request
+from tiresias.scheduler.offer import Offer, Placement, tightest
 
 
-def equal(request: Request, count: int, fit: Ints, groups: Sequence[Ints]) -> Ints:
+def equal(request: Request, count: int, offer: Offer) -> Ints:
     """`count` of the nodes that give gpus_per_node; there are enough. A node gives that or nothing, so that "the fewest" is
     settled; best fit goes on by what is left of it."""
-    enough = np.flatnonzero(fit >= request.gpus_per_node)
-    here = _together(np.ones(len(enough), np.int64), [group[enough] for group in groups], count, count)
-    enough = enough if here is None else enough[here]
-    return enough[np.argsort(fit[enough], kind="stable")[:count]]
+    for level in offer.levels:
+        size = level.at_least[request.gpus_per_node - 1]
+        if (group := _smallest(size, size >= count)) is not None:
+            return tightest(level.members(group), offer.fit, request.gpus_per_node)[:count]
+    return tightest(offer.rows, offer.fit, request.gpus_per_node)[:count]
 
 
-def uneven(request: Request, gpus: int, fit: Ints, groups: Sequence[Ints]) -> Placement | None:
-    some = np.flatnonzero(fit > 0)
-    largest = some[np.argsort(-fit[some].astype(np.int16), kind="stable")]  # so short that numpy sorts in linear time
-    total = np.cumsum(fit[largest])
-    count = max(int(np.searchsorted(total, gpus)) + 1, request.min_nodes)
-    if count > min(len(largest), gpus, request.max_nodes or gpus):
+def uneven(request: Request, gpus: int, offer: Offer) -> Placement | None:
+    leaves = offer.levels[0]
+    fewest = _fewest(leaves.at_least.sum(axis=1).tolist(), gpus)
+    if fewest is None:
         return None
-    here = _together(fit[largest], [group[largest] for group in groups], count, gpus)
-    if here is not None:
-        return _fill(largest[here], fit, count, gpus)
-    few = _few_leaves(largest, fit, groups[0], count, gpus)
-    return _fill(_by_leaf(few, fit, groups[0], count), fit, count, gpus)
+    count = max(fewest, request.min_nodes)
+    if count > min(int(leaves.at_least[0].sum()), gpus, request.max_nodes or gpus):
+        return None
+    for level in offer.levels:
+        at_least = level.at_least
+        group = _smallest(at_least.sum(axis=0), _enough(at_least, count, gpus))
+        if group is not None:
+            return _fill(_roomiest(level.members(group), offer.fit), offer.fit, count, gpus)
+    few = np.flatnonzero(_few_leaves(leaves.at_least, count, gpus)[leaves.of])
+    return _fill(_by_leaf(_roomiest(few, offer.fit), offer.fit, leaves.of, count), offer.fit, count, gpus)
 
 
-def apart(request: Request, gpus: int, fit: Ints, groups: Sequence[Ints]) -> Placement | None:
+def apart(request: Request, gpus: int, offer: Offer) -> Placement | None:
     """On two nodes at least where that is allowed and can be had."""
     wider = replace(request, min_nodes=max(request.min_nodes, 2))
-    return uneven(wider, gpus, fit, groups) or uneven(request, gpus, fit, groups)
+    return uneven(wider, gpus, offer) or uneven(request, gpus, offer)
 
 
-def _together(fit: Ints, groups: Sequence[Ints], count: int, gpus: int) -> Bools | None:
-    """The nodes of the smallest group, on the lowest level, in which `count` of them are enough; None: there is no such group.
-
-    `fit`, `groups`: shape (candidates,), the roomiest first.
-    """
-    for group in groups:
-        if (here := _one_group(fit, group, count, gpus)) is not None:
-            return here
+def _fewest(at_least: list[int], gpus: int) -> int | None:
+    """How many nodes, the roomiest first, are enough. at_least: how many give at least 1, 2, 3 ... GPUs."""
+    count = 0
+    for room in range(len(at_least), 0, -1):
+        of_this_room = at_least[room - 1] - count
+        needed = -(-gpus // room)
+        if needed <= of_this_room:
+            return count + needed
+        count += of_this_room
+        gpus -= of_this_room * room
     return None
 
 
-def _one_group(fit: Ints, group: Ints, count: int, gpus: int) -> Bools | None:
-    enough = (_best(fit, group, count) >= gpus) & (np.bincount(group) >= count)
-    if not enough.any():
-        return None
-    room = np.where(enough, np.bincount(group, weights=fit), np.inf)
-    return np.asarray(group == room.argmin())
+def _best(at_least: Ints, count: int) -> Ints:
+    """What the `count` roomiest nodes of each group give together; shape (groups,). at_least: as in a census."""
+    return np.asarray(np.minimum(at_least, count).sum(axis=0), np.int64)
 
 
-def _best(fit: Ints, group: Ints, count: int) -> Floats:
-    """What the `count` roomiest nodes of each group give together; the roomiest nodes come first."""
-    size = np.bincount(group)
-    order = np.argsort(group.astype(np.int16), kind="stable")
-    group_of = group[order]
-    among = np.arange(len(order)) - (np.cumsum(size) - size)[group_of] < count
-    return np.asarray(np.bincount(group_of, weights=np.where(among, fit[order], 0)), np.float64)
+def _enough(at_least: Ints, count: int, gpus: int) -> Bools:
+    """Which groups have `count` nodes that are enough together; shape (groups,)."""
+    return np.asarray((_best(at_least, count) >= gpus) & (at_least[0] >= count))
 
 
-def _few_leaves(largest: Ints, fit: Ints, leaf: Ints, count: int, gpus: int) -> Ints:
-    """The nodes of the fewest leaves, those with the best `count` nodes first, that are enough together."""
-    under = leaf[largest]
-    place = np.argsort(np.argsort(-_best(fit[largest], under, count), kind="stable"))[under]
-    leaves = bisect.bisect_left(
-        range(int(place.max())), True, key=lambda n: _enough(fit[largest[place <= n]], count, gpus)
-    )
-    return largest[place <= leaves]
+def _smallest(size: Ints, among: Bools) -> int | None:
+    """The first of those with the least size."""
+    return int(np.where(among, size, size.max() + 1).argmin()) if among.any() else None
 
 
-def _enough(fit: Ints, count: int, gpus: int) -> bool:
-    """fit: the roomiest first."""
-    return len(fit) >= count and bool(fit[:count].sum() >= gpus)
+def _roomiest(rows: Ints, fit: Ints) -> Ints:
+    """Those that give something, the roomiest first, ties by row."""
+    rows = rows[fit[rows] > 0]
+    return rows[np.argsort(-fit[rows].astype(np.int16), kind="stable")]
+
+
+def _few_leaves(at_least: Ints, count: int, gpus: int) -> Bools:
+    """The fewest leaves, those with the best `count` nodes first, that are enough together; shape (leaves,)."""
+    order = np.argsort(-_best(at_least, count), kind="stable")
+    so_far = at_least[:, order].cumsum(axis=1)
+    few = np.zeros(len(order), bool)
+    few[order[: int(_enough(so_far, count, gpus).argmax()) + 1]] = True
+    return few
 
 
 def _by_leaf(largest: Ints, fit: Ints, leaf: Ints, count: int) -> Ints:
@@ -97,11 +100,10 @@ def _by_leaf(largest: Ints, fit: Ints, leaf: Ints, count: int) -> Ints:
 def _fill(largest: Ints, fit: Ints, count: int, gpus: int) -> Placement:
     """`count` of the nodes, the roomiest first; the last one is the tightest that is enough. Every node gets a GPU."""
     parts: list[tuple[int, int]] = []
-    for after in range(count - 1, 0, -1):
-        node = int(largest[count - 1 - after])
-        share = min(int(fit[node]), gpus - after)
-        parts.append((node, share))
-        gpus -= share
+    first = largest[: count - 1]
+    for after, node, room in zip(range(count - 1, 0, -1), first.tolist(), fit[first].tolist(), strict=True):
+        parts.append((node, min(room, gpus - after)))
+        gpus -= parts[-1][1]
     rest = largest[count - 1 :]
     enough = rest[fit[rest] >= gpus]  # at least the first: the roomiest `count` nodes are enough together
     last = enough[np.argmin(fit[enough])]

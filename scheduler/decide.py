@@ -36,6 +36,7 @@ from tiresias.scheduler.model import (
     State,
     Style,
 )
+from tiresias.scheduler.offer import Placement
 from tiresias.scheduler.placement import Placer
 from tiresias.scheduler.policies import POLICIES
 from tiresias.scheduler.policy import Policy
@@ -44,7 +45,7 @@ from tiresias.scheduler.reasons import reason as reason
 from tiresias.scheduler.room import Holdings, Room
 from tiresias.scheduler.seating import Seating
 from tiresias.scheduler.selection import spare, walk
-from tiresias.scheduler.space import GPUS, Kind, Placement, Space
+from tiresias.scheduler.space import GPUS, Kind, Space
 
 
 def decide(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None = None) -> Plan:

@@ -22,9 +22,10 @@ import numpy as np
 
 from tiresias.scheduler.elementwise import known
 from tiresias.scheduler.model import Bools, Floats, Ints, Jobs, Snapshot, State, Style
+from tiresias.scheduler.offer import Placement
 from tiresias.scheduler.placement import Placer
 from tiresias.scheduler.room import Holdings
-from tiresias.scheduler.space import GPUS, Kind, Placement, Space
+from tiresias.scheduler.space import GPUS, Kind, Space
 from tiresias.scheduler.victims import Search
 
 EARNED = 10.0  # times its cost that a job runs between two moves
@@ -93,8 +94,8 @@ class Defragmenter:
         Node by node, each where it costs least. That is the least of all for a job on one node, or on whole nodes of which
         no two are held by the same jobs.
         """
-        fit, here = kind.fit(self.room, kind.allowed), self._by_node()
-        nodes = np.flatnonzero(kind.allowed)
+        fit, here = kind.demand.offer(self.room).fit, self._by_node()
+        nodes = np.flatnonzero(kind.demand.allowed)
         nodes = nodes[np.argsort(-fit[nodes], kind="stable")[:LOOKED_AT]].tolist()
         gone: list[int] = []
         for need in self._needs(kind, gpus):

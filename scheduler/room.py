@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tiresias.scheduler.model import Floats, Ints, Snapshot
-from tiresias.scheduler.space import GPUS, Kind, Placement, Space
+from tiresias.scheduler.offer import Placement
+from tiresias.scheduler.space import GPUS, Kind, Space
 
 
 class Holdings:

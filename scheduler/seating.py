@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tiresias.scheduler.model import Bools, Ints, Jobs, Request
+from tiresias.scheduler.offer import Placement
 from tiresias.scheduler.placement import Placer
 from tiresias.scheduler.room import Holdings, Room
-from tiresias.scheduler.space import Kind, Placement
+from tiresias.scheduler.space import Kind
 from tiresias.scheduler.victims import Search
 
 ROUNDING = 1e-6  # of sums of CPUs and megabytes

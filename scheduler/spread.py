@@ -5,23 +5,19 @@ Pure: what each node can give in, seats out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from tiresias.scheduler.model import Ints, Request
-from tiresias.scheduler.space import Placement
+from tiresias.scheduler.offer import Offer, Placement, tightest
 
 
-def equal(request: Request, count: int, fit: Ints, groups: Sequence[Ints]) -> Ints:
+def equal(request: Request, count: int, offer: Offer) -> Ints:
     """`count` of the nodes that give gpus_per_node; there are enough."""
-    enough = np.flatnonzero(fit >= request.gpus_per_node)
-    return enough[np.argsort(fit[enough], kind="stable")[:count]]
+    return tightest(offer.rows, offer.fit, request.gpus_per_node)[:count]
 
 
-def uneven(request: Request, gpus: int, fit: Ints, groups: Sequence[Ints]) -> Placement | None:
-    some = np.flatnonzero(fit > 0)
-    return in_order(request, gpus, fit, some[np.argsort(fit[some].astype(np.int16), kind="stable")])
+def uneven(request: Request, gpus: int, offer: Offer) -> Placement | None:
+    return in_order(request, gpus, offer.fit, tightest(offer.rows, offer.fit, 1))
 
 
 def in_order(request: Request, gpus: int, fit: Ints, order: Ints) -> Placement | None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tiresias.scheduler.model import Floats, Ints
+from tiresias.scheduler.offer import Placement
 from tiresias.scheduler.placement import Placer
 from tiresias.scheduler.room import Holdings
-from tiresias.scheduler.space import Kind, Placement, Space
+from tiresias.scheduler.space import Kind, Space
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tiresias.scheduler import consolidate, optimum
 from tiresias.scheduler.model import ANYWHERE
+from tiresias.scheduler.offer import Offer
 from tiresias.simulator.models import MODELS
 
 pytest.importorskip("scipy", reason="scipy solves the exact models that these are compared with")
@@ -36,7 +37,7 @@ def packed():
     found = []
     for seed in range(CLUSTERS):
         fit, leaf, gpus = cluster(seed)
-        rows = [row for row, _ in consolidate.uneven(ANYWHERE, gpus, fit, (leaf,))]
+        rows = [row for row, _ in consolidate.uneven(ANYWHERE, gpus, Offer(fit, (leaf,)))]
         best = optimum.pack(fit, leaf, gpus)
         found.append((best, (len(rows), len(set(leaf[rows].tolist())), int(fit[rows].sum()) - gpus)))
     return found
@@ -131,7 +132,7 @@ def _ratio(free, model, workers):
     tensors = np.full(workers, (model.size - model.largest) / workers)
     tensors[0] += model.largest
     placed, idle = np.zeros(len(free), np.int64), np.zeros(len(free))
-    for node, share in consolidate.uneven(ANYWHERE, workers, free, (np.zeros(len(free), np.int64),)):
+    for node, share in consolidate.uneven(ANYWHERE, workers, Offer(free, (np.zeros(len(free), np.int64),))):
         placed[node] = share
     beside = np.repeat(np.arange(len(free)), placed)
     ours = optimum.loads(idle, tensors, placed, beside).max()

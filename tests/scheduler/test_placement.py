@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from tiresias.scheduler import spread
 from tiresias.scheduler.model import ANYWHERE, Request, Style
+from tiresias.scheduler.offer import Offer
 from tiresias.scheduler.placement import Placer
-from tiresias.scheduler.space import Kind, Space
+from tiresias.scheduler.space import Space
 
 REQUESTS = st.builds(
     Request,
@@ -168,11 +169,9 @@ def test_load_balancing_is_gpu_by_gpu_on_the_emptiest(placed, free, gpus):
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.integers(1, 25))
 def test_the_way_by_shelves_and_the_way_by_sorting_agree(free, gpus):
     """What a space remembers of its fragments, and `spread` on all nodes."""
-    fit = np.array(free, np.int64)
-    kind = Kind(ANYWHERE, np.ones(len(free), bool), Style.SPREAD)
-    space = Space(np.stack((fit, fit, fit), axis=1).astype(float))
-    assert space.offer(kind).fragments(gpus) == spread.uneven(ANYWHERE, gpus, fit, ())
-    assert space.offer(kind).fragments(gpus) == spread.uneven(ANYWHERE, gpus, fit, ()), "a second time"
+    offer = Offer(np.array(free, np.int64), ())
+    assert offer.fragments(gpus) == spread.uneven(ANYWHERE, gpus, offer)
+    assert offer.fragments(gpus) == spread.uneven(ANYWHERE, gpus, offer), "a second time"
 
 
 @pytest.mark.parametrize(

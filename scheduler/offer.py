@@ -1,0 +1,131 @@
+"""What each node can give to jobs that ask alike, kept in the orders in which nodes are looked for.
+
+One decision places thousands of jobs, and each changes one node or a few. So a change costs no more than these nodes, and a
+search looks at shelves of nodes that give the same, or at groups of nodes, never at all nodes one by one.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+import numpy as np
+
+from tiresias.scheduler.model import Ints
+
+Placement = tuple[tuple[int, int], ...]  # (row in Nodes, GPUs)
+
+
+def few(nodes: int) -> int:
+    """So many are quicker looked at one by one than with all others."""
+    return 50 + nodes // 32
+
+
+class Census:
+    """How many nodes of each group give at least so many GPUs. of: the index of each node's group, shape (nodes,)."""
+
+    def __init__(self, of: Ints, fit: Ints, most: int) -> None:
+        """fit: as an offer's, which goes on changing it, but to `most` at most, and tells `changed` where."""
+        self.of, self._fit, self._most = of, fit, most
+        self.changed: set[int] = set()
+        self._by_group = np.argsort(of.astype(np.int16), kind="stable")
+        self._ends = np.cumsum(np.bincount(of, minlength=1)).tolist()
+        self._count_all()
+
+    @property
+    def at_least(self) -> Ints:
+        """Nodes of each group that give at least 1, 2, 3 ... GPUs; shape (GPUs, groups). O(nodes changed), at most O(nodes)."""
+        if len(self.changed) > few(len(self.of)):
+            self._count_all()
+        else:
+            for node in self.changed:
+                self._count(node)
+        self.changed.clear()
+        return self._at_least
+
+    def members(self, group: int) -> Ints:
+        """Rows of its nodes."""
+        return self._by_group[self._ends[group - 1] if group else 0 : self._ends[group]]
+
+    def _count_all(self) -> None:
+        self._counted, self._room = self._fit.tolist(), self._fit.data
+        groups, sizes = len(self._ends), self._most + 1
+        exactly = np.bincount(self.of * sizes + self._fit, minlength=groups * sizes).reshape(groups, sizes)
+        self._at_least = np.ascontiguousarray(exactly.T[::-1].cumsum(axis=0)[-2::-1])
+        self._counts, self._group_of = self._at_least.data, self.of.data  # for one number at a time
+
+    def _count(self, node: int) -> None:
+        before, after, group = self._counted[node], self._room[node], self._group_of[node]
+        self._counted[node] = after
+        for gpus in range(after, before):
+            self._counts[gpus, group] -= 1
+        for gpus in range(before, after):
+            self._counts[gpus, group] += 1
+
+
+class Offer:
+    """fit: the GPUs that each node can give, shape (nodes,), 0 for none; change it by `update`. groups: the index of each node's
+    leaf switch, then of the group above it, and so on."""
+
+    def __init__(self, fit: Ints, groups: Sequence[Ints]) -> None:
+        self.fit, self._groups, self.rows = fit, groups, np.arange(len(fit))
+        self._room, self._most = fit.data, int(fit.max(initial=0))
+        # Both are made when they are asked for. Each shelf is a heap of rows, in which rows that have changed may still stand.
+        self._shelves: list[list[int]] = []
+        self._levels: list[Census] = []
+
+    def update(self, node: int, gpus: int) -> None:
+        """O(log nodes)."""
+        if gpus == self._room[node]:
+            return
+        self._room[node] = gpus
+        if gpus > self._most:
+            self._most, self._shelves, self._levels = gpus, [], []
+        if self._shelves:
+            heapq.heappush(self._shelves[gpus], node)
+        for level in self._levels:
+            level.changed.add(node)
+
+    @property
+    def levels(self) -> Sequence[Census]:
+        """The groups, the nearest level first."""
+        if not self._levels:
+            self._levels = [Census(of, self.fit, self._most) for of in self._groups]
+        return self._levels
+
+    def tightest(self, gpus: int) -> int | None:
+        """The node with the least room that is enough, ties by row. O(log nodes)."""
+        for enough, shelf in enumerate(self._on_shelves()[gpus:], gpus):
+            while shelf and self._room[shelf[0]] != enough:
+                heapq.heappop(shelf)
+            if shelf:
+                return shelf[0]
+        return None
+
+    def fragments(self, gpus: int) -> Placement | None:
+        """Nodes with the least room, ties by row, until they have so many GPUs together. O(their number x log nodes)."""
+        parts: list[tuple[int, int]] = []
+        for room, shelf in enumerate(self._on_shelves()):
+            seen: list[int] = []
+            while gpus and room and shelf:
+                node = heapq.heappop(shelf)
+                if self._room[node] == room and node not in seen[-1:]:
+                    seen.append(node)
+                    parts.append((node, min(room, gpus)))
+                    gpus -= parts[-1][1]
+            for node in seen:
+                heapq.heappush(shelf, node)
+        return None if gpus else tuple(sorted(parts))
+
+    def _on_shelves(self) -> list[list[int]]:
+        if not self._shelves:
+            rows = tightest(self.rows, self.fit, 0).tolist()
+            ends = np.cumsum(np.bincount(self.fit, minlength=self._most + 1)).tolist()
+            self._shelves = [rows[first:end] for first, end in zip([0, *ends], ends, strict=False)]
+        return self._shelves
+
+
+def tightest(rows: Ints, fit: Ints, least: int) -> Ints:
+    """Those that give at least so many GPUs, in rising order of what they give, ties by row. O(rows)."""
+    rows = rows[fit[rows] >= least]
+    return rows[np.argsort(fit[rows].astype(np.int16), kind="stable")]  # so short that numpy sorts in linear time
