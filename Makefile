@@ -1,6 +1,7 @@
 # make demo       builds a private Slurm and runs real jobs under Tiresias and under stock FIFO, side by side
 # make test       everything that CI runs
 # make test-rdma  of that, the profiler's tests on RDMA
+# make test-chaos a real Slurm with everything going wrong: MINUTES=10 SEED=..., and KILLS=60 kills of the controller at its steps
 #
 # Variables of the demo:
 #   JOBS=60            how many jobs; 480 is the paper's whole testbed
@@ -21,7 +22,7 @@ SEED ?= 14
 TRACE ?= $(wildcard ../shared/data/testbed480_seed1.csv)
 OUT := demo-out
 
-.PHONY: demo test test-rdma test-system trees lint venv bench clean system
+.PHONY: demo test test-rdma test-chaos test-system trees lint venv bench clean system
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.runs
@@ -39,6 +40,13 @@ test: lint trees test-system $(VENV)/.trains
 # RDMA in emulated machines, by soft-RoCE; `make test` runs them, too.
 test-rdma: test-system $(VENV)/.develops
 	$(VENV)/bin/python -m pytest tests/profiler/rdma
+
+MINUTES ?= 10
+SEED ?=
+KILLS ?= 60
+test-chaos: trees
+	$(VENV)/bin/python tests/chaos/run.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+	$(VENV)/bin/python tests/chaos/kills.py --kills $(KILLS) --slurmctld-restarts 5 --minutes 5 $(if $(SEED),--seed $(SEED))
 
 # The Debian trees that the tests need, built before any test's clock runs. What cannot be built, the tests tell.
 trees: $(VENV)/.develops

@@ -1,0 +1,181 @@
+"""What must hold after a chaos run, counted, and the evidence for what does not.
+
+lost             trainers that neither finished nor were cancelled or killed by us, and are none that Slurm itself forgot
+twice            jobs of which two runs were there at once, in Slurm's log or in their own
+wrong_curves     finished trainings whose losses are not those of an uninterrupted one
+orphan_holds     jobs that stayed held when everybody else's holds were lifted and the controller had stopped
+ledger_missing   runs in Slurm's log that the controller saw and the journal does not have
+ledger_extra     runs in the journal that Slurm's log does not have
+ledger_wrong     runs whose length differs from Slurm's, beyond what the controller could see at that moment
+unfinished       jobs still in the queue when all should have ended
+open_steps       starts and preemptions that the journal still has under way
+
+Slurm itself forgets: what it accepted in the last seconds before a kill -9 of slurmctld is in no log and no queue, before
+and after. Those are counted as forgotten_by_slurm.
+"""
+
+from __future__ import annotations
+
+import calendar
+import sqlite3
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scene import Scene, tasks
+
+from tiresias.sandbox.replay.results import JobResult
+
+INVARIANTS = (
+    "lost", "twice", "wrong_curves", "orphan_holds", "ledger_missing", "ledger_extra", "ledger_wrong", "unfinished", "open_steps"
+)  # fmt: skip
+SHORTEST_SEEN = 3.0  # seconds: a shorter run may begin and end between two looks of the controller
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedRun:
+    """A line of Slurm's job completion log."""
+
+    id: str  # as squeue's %i has it
+    name: str
+    state: str
+    submit: int
+    start: int
+    end: int
+    managed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JournaledRun:
+    id: str
+    restart: int
+    start: float
+    end: float
+
+
+def logged_runs(log: Path) -> list[LoggedRun]:
+    found = []
+    for line in log.read_text(errors="replace").splitlines() if log.exists() else []:
+        fields = dict(word.split("=", 1) for word in line.split() if "=" in word)
+        if fields.get("StartTime", "Unknown") != "Unknown" and fields.get("NodeList", "(null)") != "(null)":
+            found.append(_logged(fields))
+    return sorted(found, key=lambda run: run.start)
+
+
+def _logged(fields: dict[str, str]) -> LoggedRun:
+    array, task = fields.get("ArrayJobId", "0"), fields.get("ArrayTaskId", "4294967294")
+    number = f"{array}_{task}" if array not in ("0", "") and task.isdigit() else fields["JobId"]
+    managed = fields["Partition"] == "gpu" and fields.get("HetJobId", "0") == "0"
+    start, end, submit = (_epoch(fields[name]) for name in ("StartTime", "EndTime", "SubmitTime"))
+    return LoggedRun(number, fields["Name"], fields["JobState"], submit, start, end, managed)
+
+
+def _epoch(text: str) -> int:
+    return calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+
+
+def journaled_runs(journal: Path) -> list[JournaledRun]:
+    with sqlite3.connect(f"file:{journal}?mode=ro", uri=True) as db:
+        rows = db.execute("select id, restart, start, end from run join job using (key)").fetchall()
+    db.close()
+    return [JournaledRun(*row) for row in rows]
+
+
+def open_steps(journal: Path) -> list[str]:
+    with sqlite3.connect(f"file:{journal}?mode=ro", uri=True) as db:
+        return [str(row) for row in db.execute("select id, kind, step from intent where outcome = ''")]
+
+
+class Check:
+    """blind: when the controller could not see Slurm. unfinished, held: what the queue still had at the end."""
+
+    def __init__(
+        self, scene: Scene, blind: Sequence[tuple[float, float]], unfinished: Sequence[str], held: Sequence[str]
+    ) -> None:
+        self._scene, self._blind = scene, blind
+        self._logged = logged_runs(scene.cluster.log / "jobcomp.log")
+        journal = scene.journal()
+        self._journaled = journaled_runs(journal)
+        self._results = scene.results()
+        self.evidence: dict[str, list[str]] = {name: [] for name in (*INVARIANTS, "forgotten_by_slurm")}
+        self.evidence["unfinished"] += unfinished
+        self.evidence["orphan_holds"] += held
+        self.evidence["open_steps"] += open_steps(journal)
+        self._look_at_jobs()
+        self._look_at_runs()
+        self._compare_ledger()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {name: len(found) for name, found in self.evidence.items()}
+
+    @property
+    def broken(self) -> list[str]:
+        return [name for name in INVARIANTS if self.evidence[name]]
+
+    def volume(self) -> dict[str, int]:
+        return {
+            "jobs": len(self._scene.submitted()), "trainings": len(self._results),
+            "finished": sum(one.finished for one in self._results),
+            "runs": len(self._logged), "preemptions": sum(len(one.runs) > 1 for one in self._results),
+        }  # fmt: skip
+
+    def _look_at_jobs(self) -> None:
+        fates = {name: job.fate for job in self._scene.jobs.values() for name in tasks(job)}
+        known = {run.name for run in self._logged}
+        for result in self._results:
+            if result.finished and not result.curve_is_right:
+                self.evidence["wrong_curves"].append(result.id)
+            if not result.finished and not fates[result.id]:
+                name = result.id.partition("_")[0]
+                self.evidence["lost" if name in known or result.runs else "forgotten_by_slurm"].append(result.id)
+
+    def _look_at_runs(self) -> None:
+        last: dict[tuple[str, str], LoggedRun] = {}
+        for run in self._logged:
+            before = last.get((run.id, run.name))
+            if before and run.start < before.end:
+                self.evidence["twice"].append(f"{run.name} {run.id}: {before} and {run}")
+            last[run.id, run.name] = run
+        self.evidence["twice"] += [result.id for result in self._results if _overlaps(result)]
+
+    def _compare_ledger(self) -> None:
+        ours: dict[str, list[JournaledRun]] = {}
+        for one in self._journaled:
+            ours.setdefault(one.id, []).append(one)
+        for run in self._logged:
+            if run.managed:
+                self._compare(run, ours.get(run.id, []))
+        for left in (one for each in ours.values() for one in each):
+            if not self._is_blind(left.start, left.end):
+                self.evidence["ledger_extra"].append(f"{left}")
+
+    def _compare(self, run: LoggedRun, ours: list[JournaledRun]) -> None:
+        """Takes the journal's row of this run out of `ours`."""
+        same = [one for one in ours if abs(one.start - run.start) <= 1]
+        if not same:
+            if run.end - run.start >= SHORTEST_SEEN and not self._is_blind(run.start, run.end):
+                self.evidence["ledger_missing"].append(f"{run}")
+            return
+        ours.remove(same[0])
+        if abs(same[0].end - run.end) > 1 and not self._is_blind(min(run.end, same[0].end), max(run.end, same[0].end)):
+            self.evidence["ledger_wrong"].append(f"{run}: {same[0]}")
+
+    def _is_blind(self, start: float, end: float) -> bool:
+        """Whether something happened in that time that hid it from the controller."""
+        return any(start <= last and end >= first for first, last in self._blind)
+
+
+def _overlaps(result: JobResult) -> bool:
+    return result.overlapping
+
+
+def story(scene: Scene, words: Iterable[str], lines: int = 40) -> list[str]:
+    """What controller and slurmctld logged of a job."""
+    marks = list(words)
+    found = []
+    for log in ("controller.log", "slurmctld.log"):
+        text = (scene.cluster.log / log).read_text(errors="replace").splitlines()
+        found += [f"{log}: {line}" for line in text if any(mark in line for mark in marks)][-lines:]
+    return found

@@ -1,0 +1,112 @@
+"""The kill campaign: the controller kills itself (SIGKILL) at its journaled steps, all equally often, while jobs come and go.
+
+    python tests/chaos/kills.py [--kills 1000] [--slurmctld-restarts 100] [--seed N] [--minutes 60] [--json FILE]
+
+A point is the moment before or after a step is journaled (lives.py); each life ends at the next point that has not had its
+share, with a chance, so that lives get on. Points that are rare (a job that cannot save, one that Slurm does not start, one near
+its time limit) come as often as the jobs of this campaign make them. Ends when the kills are done, or at --minutes; what is
+checked then: checks.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from run import TRAIN, Run
+from scene import Job, Scene
+
+CHANCE = 0.25  # with which a life ends at a point that has not had its share
+POINTS = 36  # about as many as there are
+ROUND = 120.0  # seconds of arrivals that are planned at once
+
+
+class Campaign(Run):
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._kills, self._restarts = args.kills, args.slurmctld_restarts
+        share = -(-args.kills // POINTS)
+        plan = {"seed": args.seed, "chance": CHANCE, "quota": share * 4}
+        super().__init__(args.seed, args.minutes, name=f"kills-{os.getpid()}", plan=plan)
+
+    @property
+    def kills(self) -> Counter[str]:
+        return Counter(one["point"] for one in self.scene.deaths() if "point" in one)
+
+    def trouble(self) -> None:
+        """Jobs arrive, controllers kill themselves, and slurmctld is restarted now and then."""
+        dice, number, restarted, planned_until = random.Random(self._seed), 0, 0, time.time()
+        end = time.time() + self._seconds
+        while time.time() < end and (done := self.kills.total()) < self._kills:
+            self.scene_is_whole()
+            if time.time() >= planned_until and self.scene.all_submitted():
+                number += 1
+                self.scene.submit_all(list(jobs(self.scene, dice, number, time.time())))
+                planned_until = time.time() + ROUND - 10
+                self.say(f"{done} kills, {restarted} restarts of slurmctld, {len(self.scene.submitted())} jobs")
+            if restarted < self._restarts * done / self._kills:
+                restarted += 1
+                self.troubles.strike("restart_slurmctld")
+            time.sleep(0.2)
+
+
+def jobs(scene: Scene, dice: random.Random, number: int, start: float) -> Iterator[Job]:
+    """A round: large ones that everybody preempts, small ones, and some of each kind that leads to a rare step."""
+    for place in range(2):
+        yield Job(
+            f"chaos-{number}-large{place}", "alice", scene.trainer(f"chaos-{number}-large{place}", 8, 60.0), start
+        )
+    moment = 0.0
+    for place in range(60):
+        moment += dice.uniform(1, 3)
+        yield _small(scene, dice, f"chaos-{number}-{place}", start + moment)
+
+
+def _small(scene: Scene, dice: random.Random, name: str, at: float) -> Job:
+    gpus, seconds, kind = dice.choice([4, 8, 16]), round(dice.uniform(0.5, 2), 1), dice.random()
+    if kind < 0.8:
+        return Job(name, "bob", scene.trainer(name, gpus, seconds), at)
+    if kind < 0.9:  # is not started: its licence is taken
+        return Job(name, "bob", scene.trainer(name, 1, 4.0, "--licenses=scarce"), at)
+    if kind < 0.95:  # cannot save
+        words = ["tsbatch", *scene.options(name, 8), "--wrap", f"exec python3 {TRAIN} 8 ignores"]
+        return Job(name, "bob", words, at, trains=False)
+    return Job(name, "bob", scene.trainer(name, 1, 70.0, "--time=1"), at)  # saves before its limit
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=1000)
+    parser.add_argument("--slurmctld-restarts", type=int, default=100)
+    parser.add_argument("--minutes", type=float, default=60.0, help="at most")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--keep", action="store_true", help="leave the cluster up, to be looked at")
+    args = parser.parse_args(argv)
+    print(f"kills: seed {args.seed}, {args.kills} kills", flush=True)
+    run = Campaign(args)
+    try:
+        run.scene.begin_lives()
+        run.trouble()
+        kills = run.kills
+        found: dict[str, Any] = {**run.check(), "kills": kills.total(), "kills_at": dict(sorted(kills.items()))}
+    finally:
+        if not args.keep:
+            run.scene.close()
+    if args.json:
+        args.json.write_text(json.dumps(found, indent=1) + "\n")
+    print(json.dumps({name: value for name, value in found.items() if name != "evidence"}, indent=1))
+    return 1 if found["broken"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""A chaos run: a real Slurm, the real controller, real jobs of two users, and troubles; then the books are checked.
+
+    python tests/chaos/run.py [--minutes 10] [--seed N] [--json FILE] [--keep]        (make test-chaos MINUTES=10 SEED=1)
+
+Jobs and the troubles that come by themselves follow from the seed, which is printed first; those at the steps of a start or a
+preemption are drawn as the controller comes there, so two runs of one seed differ in them. What is checked: checks.py. Exit code 1
+when anything is broken; what controller and slurmctld logged of the jobs concerned is printed then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from checks import Check, story
+from scene import USERS, Job, Scene
+from troubles import Troubles
+
+from tiresias.errors import TiresiasError
+
+EVERY = 4.0  # seconds between troubles that come by themselves, on average
+ARRIVAL = 2.0  # seconds between jobs
+WIND_DOWN = 45.0  # seconds of --minutes without new jobs and troubles
+LAST_JOBS = 240.0  # seconds that the jobs have to end when all trouble is over
+MAX_JOB_ID = 120  # ids come again
+GATE = 0.03  # how often the controller waits at a step for something to happen
+CONFIG: dict[str, dict[str, Any]] = {
+    "policy": {"thresholds": [8.0, 60.0], "min_run": 1.0, "promote_knob": 8.0},
+    "preemption": {"deadline": 6.0, "start_timeout": 3.0, "backoff": 1.0},
+}
+TRAIN = "/opt/tiresias/tests/slurm_plugin/controller/train.py"
+
+
+def workload(scene: Scene, dice: random.Random, start: float, seconds: float) -> Iterator[Job]:
+    moment, number = 0.0, 0
+    while (moment := moment + dice.expovariate(1 / ARRIVAL)) < seconds:
+        number += 1
+        yield _job(scene, dice, f"chaos-{number}", start + moment)
+
+
+def _job(scene: Scene, dice: random.Random, name: str, at: float) -> Job:
+    user, gpus = dice.choice(USERS), dice.choice([1, 1, 2, 2, 4, 4, 8, 16])
+    seconds = round(min(max(dice.expovariate(1 / 5), 0.5), 30.0), 1)
+    kind = dice.random()
+    if kind < 0.70:
+        return Job(name, user, scene.trainer(name, gpus, seconds), at)
+    if kind < 0.76:
+        return Job(name, user, scene.trainer(name, 1, seconds, "--array=0-2"), at, tasks=3)
+    if kind < 0.82:
+        return Job(name, user, scene.trainer(name, 1, seconds, "--licenses=scarce"), at)
+    if kind < 0.85:
+        return Job(name, user, scene.trainer(name, 2, 70.0, "--time=1"), at)  # saves before its limit
+    if kind < 0.90:
+        habit = dice.choice(["ignores", "hangs", "slow"])
+        words = ["tsbatch", *scene.options(name, gpus), "--wrap", f"exec python3 {TRAIN} {seconds} {habit}"]
+        return Job(name, user, words, at, trains=False)
+    if kind < 0.95:
+        return Job(name, user, ["sbatch", *scene.options(name, gpus), "--wrap", f"sleep {seconds}"], at, trains=False)
+    parts = ["--gpus=1", "--ntasks=1", ":", "--gpus=1", "--ntasks=1"]
+    het = [
+        "sbatch",
+        "--parsable",
+        f"--job-name={name}",
+        "--chdir=/tmp",
+        "--output=/dev/null",
+        *parts,
+        "--wrap",
+        f"sleep {seconds}",
+    ]
+    return Job(name, user, het, at, trains=False)
+
+
+class Run:
+    def __init__(self, seed: int, minutes: float, name: str, plan: dict[str, Any]) -> None:
+        self._seed, self._seconds = seed, minutes * 60
+        self._began = time.time()
+        self.log: list[str] = []
+        self.scene = Scene(name, {"seed": seed, **plan}, MAX_JOB_ID, **CONFIG)
+        self.troubles = Troubles(self.scene, seed, self.say)
+
+    def say(self, words: str) -> None:
+        line = f"{time.time() - self._began:7.2f} s  {words}"
+        self.log.append(line)
+        print(line, flush=True)
+
+    def trouble(self) -> None:
+        """Jobs arrive and things go wrong."""
+        span = max(self._seconds - WIND_DOWN - (time.time() - self._began), 20.0)
+        planned = self.troubles.plan(span, EVERY)
+        for moment, name in planned:
+            print(f"  at {moment:6.1f} s: {name}")
+        start = time.time()
+        self.scene.submit_all(list(workload(self.scene, random.Random(self._seed), start, span)))
+        planned.reverse()
+        while time.time() < start + span:
+            self.scene_is_whole()
+            while planned and planned[-1][0] <= time.time() - start:
+                self.troubles.strike(planned.pop()[1])
+            self.troubles.look_at_gate()
+            self.troubles.remedy_what_is_due()
+            time.sleep(0.02)
+
+    def scene_is_whole(self) -> None:
+        if self.scene.exit_code is not None or not self.scene.cluster.alive():
+            raise TiresiasError(f"the cluster or the controller's keeper is gone; logs: {self.scene.cluster.log}")
+
+    def wind_down(self) -> list[str]:
+        """All trouble is over; what is left in the queue when the jobs had their time."""
+        self.troubles.remedy_what_is_due(all_of_it=True)
+        self.say("waiting for the jobs")
+        deadline = time.time() + LAST_JOBS
+        while time.time() < deadline:
+            self.scene_is_whole()
+            (self.scene.trouble / "gate").unlink(missing_ok=True)
+            try:
+                self.troubles.resume_nodes()
+                self.troubles.release_all_holds()
+                if self.scene.all_submitted() and not self.scene.queue() and not self.scene.status().get("jobs"):
+                    return []
+            except (TiresiasError, subprocess.TimeoutExpired) as error:
+                self.say(f"{error}")
+            time.sleep(0.5)
+        return [str(one) for one in self.scene.queue()]
+
+    def held(self) -> list[str]:
+        """What stays held when the controller has stopped as an admin would stop it."""
+        self.scene.stop()
+        return [str(one) for one in self.scene.queue() if one["reason"] == "JobHeldAdmin"]
+
+    def check(self) -> dict[str, Any]:
+        unfinished = self.wind_down()
+        check = Check(self.scene, self.troubles.blind, unfinished, self.held())
+        for name in check.broken:
+            self.say(f"BROKEN: {name}")
+            for what in check.evidence[name][:5]:
+                print(f"    {what}")
+                for line in story(self.scene, _marks(self.scene, what)):
+                    print(f"        {line}")
+        if check.broken:
+            kept = Path(tempfile.mkdtemp(prefix="chaos-")) / "logs"
+            shutil.copytree(self.scene.cluster.log, kept)
+            self.say(f"logs and journal: {kept}")
+        return {
+            "seed": self._seed, "seconds": round(time.time() - self._began, 1), "slurm": self.scene.cluster.slurm_version,
+            **check.volume(), "troubles": dict(sorted(self.troubles.counts.items())),
+            "controller_lives": sum("life" in one for one in self.scene.deaths()), "invariants": check.counts,
+            "broken": check.broken, "evidence": {name: check.evidence[name] for name in check.broken},
+        }  # fmt: skip
+
+
+def _marks(scene: Scene, what: str) -> list[str]:
+    """By which words the logs know this job."""
+    submitted = scene.submitted()
+    name = next((word for word in what.replace("'", " ").replace(",", " ").split() if word.startswith("chaos-")), what)
+    entry = submitted.get(name.partition("_")[0])
+    return [f"job {entry.id}:", f"JobId={entry.id} ", f"JobId={entry.id}_"] if entry else [name]
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--keep", action="store_true", help="leave the cluster up, to be looked at")
+    args = parser.parse_args(argv)
+    print(f"chaos: seed {args.seed}, {args.minutes:g} minutes", flush=True)
+    run = Run(args.seed, args.minutes, f"chaos-{os.getpid()}", {"gate": GATE})
+    try:
+        run.scene.begin_lives()
+        run.trouble()
+        found = run.check()
+    finally:
+        if not args.keep:
+            run.scene.close()
+    if args.json:
+        args.json.write_text(json.dumps(found, indent=1) + "\n")
+    print(json.dumps({name: value for name, value in found.items() if name != "evidence"}, indent=1))
+    return 1 if found["broken"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,282 @@
+"""The controller against a model of Slurm: crashes between any two calls, owners at work at any moment, a Slurm that fails.
+
+Everything but Slurm is real: controller, observer, `decide`, actor, ledger, journal. Slurm is slurm_model.py, a model: what it
+does not know it cannot show. It makes thousands of interleavings a minute; the real Slurm's are in run.py and kills.py.
+
+After each step: no hold of ours that the journal does not know. At the end, when all trouble is over: every job has finished,
+no step is left open, the journal's runs are those that were, and a controller that stops leaves no hold behind.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import slurm_model
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from slurm_model import ADMIN, NODES, OWNER, US, Killed, ModelJob, SlurmModel
+
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.slurm_plugin.backends.protocol import SlurmUnavailable
+from tiresias.slurm_plugin.config import Config, Paths, Preemption
+from tiresias.slurm_plugin.daemon import Controller
+from tiresias.slurm_plugin.journal import Journal, RunRow
+from tiresias.slurm_plugin.site import Site
+
+MEMORY = Path("/dev/shm")  # a journal that is synced to a disk makes ten times fewer of them
+ROUNDS = 600  # seconds in which everything must have come to its end
+SITE = Site("model", "gpu", frozenset({"gpu"}), ())
+WRITES = ("begin", "step", "finish", "save_job", "save_run", "record")
+picks = st.integers(0, 5)
+
+
+class MortalJournal(Journal):
+    """Calls `point` before and after each write."""
+
+    point: Callable[[], None] = staticmethod(lambda: None)
+
+
+def _mortal(name: str) -> None:
+    original = getattr(Journal, name)
+
+    def write(self: MortalJournal, *words: Any) -> None:
+        self.point()
+        original(self, *words)
+        self.point()
+
+    setattr(MortalJournal, name, write)
+
+
+for each in WRITES:
+    _mortal(each)
+
+
+class Centre(RuleBasedStateMachine):
+    @initialize()
+    def open(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
+        self.slurm = SlurmModel(self.folder / "control")
+        self.slurm.before_call = self.slurm.after_call = self._at_call
+        self.config = Config(
+            mode="exact", period=1.0, poll=0.1, paths=Paths(state=self.folder, run=self.folder, control=self.folder / "control"),
+            policy=PolicyConfig(thresholds=(30.0,), min_run=1.0), preemption=Preemption("USR2", 20.0, 5.0, 3.0),
+        )  # fmt: skip
+        self.past: list[ModelJob] = []  # whose id was given to another one
+        self.submitted = 0
+        self.calls_left = self.points_left = -1
+        self.controller: Controller | None = None
+        self._live()
+
+    # -- lives ----------------------------------------------------------------------------------------------------------
+
+    def _live(self) -> None:
+        self.slurm.new_life()
+        self.journal = MortalJournal(self.folder)
+        self.journal.point = self._at_point  # type: ignore[method-assign]
+        self.controller = Controller(self.config, self.slurm, self.journal, SITE, lambda: self.slurm.now)
+
+    def _die(self) -> None:
+        self.calls_left = self.points_left = -1
+        self.journal.close()
+        self.controller = None
+
+    def _at_point(self) -> None:
+        if self.points_left > 0:
+            self.points_left -= 1
+            if not self.points_left:
+                raise Killed
+
+    def _at_call(self, verb: str) -> None:
+        self._at_point()
+        if self.calls_left > 0:
+            self.calls_left -= 1
+            if not self.calls_left:
+                slurm_model.unavailable(verb)
+
+    def _do(self, deed: Callable[[Controller], object]) -> None:
+        """As the daemon does it; the next one begins its life at the next deed."""
+        if self.controller is None:
+            self._live()
+        assert self.controller is not None
+        try:
+            deed(self.controller)
+            for run in self.slurm.shown:
+                run.seen = True
+        except SlurmUnavailable:
+            pass
+        except Killed:
+            self._die()
+        self.slurm.shown = []
+
+    # -- what happens ---------------------------------------------------------------------------------------------------
+
+    @rule(seconds=st.sampled_from([0.5, 1.0, 2.0, 5.0, 25.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.slurm.pass_time(seconds)
+
+    @rule(cycles=st.integers(1, 4))
+    def work(self, cycles: int) -> None:
+        for _ in range(cycles):
+            self._do(Controller.cycle)
+            self.slurm.pass_time(0.5)
+            self._do(Controller.poll)
+
+    @rule(points=st.integers(1, 60))
+    def kill_soon(self, points: int) -> None:
+        self.points_left = points
+
+    @rule(calls=st.integers(1, 12))
+    def slurm_fails_soon(self, calls: int) -> None:
+        self.calls_left = calls
+
+    @precondition(lambda self: self.controller is not None)
+    @rule()
+    def stop(self) -> None:
+        self._do(Controller.release)
+        if self.controller:
+            self._die()
+
+    @precondition(lambda self: self.submitted < 9)
+    @rule(
+        gpus=st.sampled_from([1, 2, 4, 8]),
+        work=st.sampled_from([1.0, 4.0, 20.0]),
+        habit=st.sampled_from(["good", "good", "slow", "ignores", "dumb"]),
+        hook=st.booleans(),
+    )
+    def submit(self, gpus: int, work: float, habit: str, hook: bool) -> None:
+        self.submitted += 1
+        wait = self.config.admission_wait if hook else 0
+        self.slurm.submit(str(self.submitted), gpus, work, habit, wait)
+
+    @precondition(lambda self: self.slurm.jobs)
+    @rule(pick=picks)
+    def wrap_ids(self, pick: int) -> None:
+        """An id comes again, after the controller has seen that its bearer ended: Slurm remembers that for a while."""
+        job = self._pick(pick)
+        if job.over and self.slurm.now - job.submitted > 2 and job.id not in self._alive():
+            self.slurm.purge(job)
+            self.past.append(job)
+            self.slurm.submit(job.id, 2, 3.0, "good", 0)
+
+    @precondition(lambda self: self.slurm.jobs)
+    @rule(pick=picks)
+    def cancel(self, pick: int) -> None:
+        self.slurm.cancel(self._pick(pick))
+
+    @precondition(lambda self: self.slurm.jobs)
+    @rule(pick=picks)
+    def requeue(self, pick: int) -> None:
+        self.slurm.user_requeue(self._pick(pick))
+
+    @precondition(lambda self: self.slurm.jobs)
+    @rule(pick=picks, holder=st.sampled_from([OWNER, ADMIN]), lift=st.booleans())
+    def hold_or_release(self, pick: int, holder: str, lift: bool) -> None:
+        job = self._pick(pick)
+        if lift:
+            self.slurm.lift_hold(job, holder)
+        elif job.holder == "" or (job.holder == US and holder == OWNER and job.state == "PENDING"):
+            self.slurm.set_hold(job, holder)
+
+    @precondition(lambda self: self.slurm.jobs)
+    @rule(pick=picks, nodes=st.integers(0, 2))
+    def modify(self, pick: int, nodes: int) -> None:
+        job = self._pick(pick)
+        if job.state == "PENDING" and not job.pin:  # under a pin its owner reads ours
+            job.max_nodes = nodes if nodes * slurm_model.GPUS >= job.gpus else 0
+
+    @rule(node=st.sampled_from(NODES), up=st.booleans())
+    def node_changes(self, node: str, up: bool) -> None:
+        if up:
+            self.slurm.down.discard(node)
+        else:
+            self.slurm.node_down(node)
+
+    def _pick(self, pick: int) -> ModelJob:
+        alive = list(self.slurm.jobs.values())
+        return alive[pick % len(alive)]
+
+    # -- what must hold -------------------------------------------------------------------------------------------------
+
+    @invariant()
+    def no_hold_without_an_owner(self) -> None:
+        ours = [job.id for job in self.slurm.jobs.values() if job.holder == US and job.state in ("PENDING", "RUNNING")]
+        known = {job_id for job_id, held in self._alive().items() if held}
+        assert set(ours) <= known, f"held by nobody who remembers: {set(ours) - known}"
+
+    def _alive(self) -> dict[str, bool]:
+        """By id, as it is on the disk: whether the job is held by us."""
+        with sqlite3.connect(f"file:{self.folder}/journal.sqlite?mode=ro", uri=True) as db:
+            found = {row[0]: bool(row[1]) for row in db.execute("select id, held from job where ended = 0")}
+        db.close()
+        return found
+
+    def teardown(self) -> None:
+        if not hasattr(self, "folder"):
+            return
+        try:
+            self._comes_to_its_end()
+        finally:
+            if self.controller:
+                self._die()
+            shutil.rmtree(self.folder)
+
+    def _comes_to_its_end(self) -> None:
+        self.calls_left = self.points_left = -1
+        self.slurm.down.clear()
+        for job in self.slurm.jobs.values():
+            if job.holder in (OWNER, ADMIN):
+                job.holder = ""
+        for _ in range(ROUNDS):
+            self._do(Controller.cycle)
+            if all(job.over for job in self.slurm.jobs.values()) and not self.journal.open_intents():
+                break
+            self.slurm.pass_time(1.0)
+            self._do(Controller.poll)
+        left = [job for job in self.slurm.jobs.values() if not job.over]
+        assert not left, left
+        assert self.journal.open_intents() == []
+        self._do(Controller.release)
+        assert not [job for job in self.slurm.jobs.values() if job.holder == US and job.state not in slurm_model.ENDED]
+        for job in [*self.past, *self.slurm.jobs.values()]:
+            self._books_agree(job)
+        self._nothing_twice()
+
+    def _books_agree(self, job: ModelJob) -> None:
+        """By id and start: a job that is met after a requeue is known by that moment."""
+        ours = {(run.restart, run.start): run for run in self._journaled(job.id)}
+        both = "\n".join(["", f"{job}", *map(str, ours.values())])
+        for run in [run for run in job.runs if run.seen]:
+            assert (run.restart, run.start) in ours, both
+            end = ours[run.restart, run.start].end
+            assert end == run.end or (not run.exact and end > run.end), both
+
+    def _journaled(self, job_id: str) -> list[RunRow]:
+        with sqlite3.connect(f"file:{self.folder}/journal.sqlite?mode=ro", uri=True) as db:
+            keys = [row[0] for row in db.execute("select key from job where id = ?", (job_id,))]
+        db.close()
+        return [run for key in keys for run in self.journal.runs(key)]
+
+    def _nothing_twice(self) -> None:
+        truth = {
+            (job.id, run.restart, run.start) for job in [*self.past, *self.slurm.jobs.values()] for run in job.runs
+        }
+        numbers = {job_id for job_id, _, _ in truth}
+        ours = [(number, run.restart, run.start) for number in numbers for run in self._journaled(number)]
+        assert len(ours) == len(set(ours)), sorted(ours)
+        assert set(ours) <= truth, sorted(set(ours) - truth)
+
+
+Centre.TestCase.settings = settings(
+    phases=(Phase.generate,),
+    max_examples=150,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+TestInterleavings = Centre.TestCase
