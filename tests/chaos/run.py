@@ -118,13 +118,13 @@ class Run:
 
     def wind_down(self) -> list[str]:
         """All trouble is over; what is left in the queue when the jobs had their time."""
-        self.troubles.remedy_what_is_due(all_of_it=True)
         self.say("waiting for the jobs")
         deadline = time.time() + LAST_JOBS
         while time.time() < deadline:
             self.scene_is_whole()
             (self.scene.trouble / "gate").unlink(missing_ok=True)
             try:
+                self.troubles.remedy_what_is_due(all_of_it=True)
                 self.troubles.resume_nodes()
                 self.troubles.release_all_holds()
                 if self.scene.all_submitted() and not self.scene.queue() and not self.scene.status().get("jobs"):

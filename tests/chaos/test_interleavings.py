@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import slurm_model
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -27,6 +28,7 @@ from tiresias.slurm_plugin.backends.protocol import SlurmUnavailable
 from tiresias.slurm_plugin.config import Config, Paths, Preemption
 from tiresias.slurm_plugin.daemon import Controller
 from tiresias.slurm_plugin.journal import Journal, RunRow
+from tiresias.slurm_plugin.leadership import Leadership
 from tiresias.slurm_plugin.site import Site
 
 MEMORY = Path("/dev/shm")  # a journal that is synced to a disk makes ten times fewer of them
@@ -77,13 +79,18 @@ class Centre(RuleBasedStateMachine):
 
     def _live(self) -> None:
         self.slurm.new_life()
-        self.journal = MortalJournal(self.folder)
+        self.leadership = Leadership(self.folder / "leader", 1e6)
+        assert self.leadership.take()
+        self.journal = MortalJournal(self.folder, self.leadership.epoch)
         self.journal.point = self._at_point  # type: ignore[method-assign]
-        self.controller = Controller(self.config, self.slurm, self.journal, SITE, lambda: self.slurm.now)
+        self.controller = Controller(
+            self.config, self.slurm, self.journal, self.leadership, SITE, lambda: self.slurm.now
+        )
 
     def _die(self) -> None:
         self.calls_left = self.points_left = -1
         self.journal.close()
+        self.leadership.step_down()  # who leads when is tested with it
         self.controller = None
 
     def _at_point(self) -> None:
@@ -273,10 +280,10 @@ class Centre(RuleBasedStateMachine):
 
 
 Centre.TestCase.settings = settings(
-    phases=(Phase.generate,),
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),  # to shrink forty steps takes minutes and helps little
     max_examples=150,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-TestInterleavings = Centre.TestCase
+TestInterleavings = pytest.mark.slow(Centre.TestCase)

@@ -7,7 +7,6 @@ step of a start or a preemption, while the controller waits there (lives.py). Ev
 from __future__ import annotations
 
 import contextlib
-import heapq
 import itertools
 import json
 import random
@@ -75,18 +74,19 @@ class Troubles:
     # -- remedies -------------------------------------------------------------------------------------------------------
 
     def later(self, seconds: float, what: str, remedy: Remedy) -> None:
-        heapq.heappush(self._remedies, (time.time() + seconds, next(self._order), what, remedy))
+        self._remedies.append((time.time() + seconds, next(self._order), what, remedy))
 
     def remedy_what_is_due(self, all_of_it: bool = False) -> None:
-        while self._remedies and (all_of_it or self._remedies[0][0] <= time.time()):
-            _, _, what, remedy = heapq.heappop(self._remedies)
+        now = time.time()
+        due = [one for one in sorted(self._remedies) if all_of_it or one[0] <= now]
+        self._remedies = [one for one in self._remedies if one not in due]
+        for _, _, what, remedy in due:
             try:
                 remedy()
                 self._say(f"over: {what}")
             except (TiresiasError, subprocess.TimeoutExpired, OSError) as error:
-                self._say(f"over: {what}: {error}")
-                if "Unable to contact" in str(error) or isinstance(error, subprocess.TimeoutExpired):
-                    self.later(2.0, what, remedy)
+                self._say(f"not over yet: {what}: {str(error)[-60:]}")
+                self.later(2.0, what, remedy)
 
     def _while_blind(self, seconds: float, what: str, remedy: Remedy) -> None:
         self.blind.append((time.time() - 1, time.time() + seconds + 10))
