@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from tiresias.checkpoint.control import JobReport
-from tiresias.scheduler.model import Plan
+from tiresias.scheduler.model import Plan, Preemption
+from tiresias.slurm_plugin.allowance import Allowance, urgent_first
 from tiresias.slurm_plugin.backends.protocol import (
     Backend,
     JobRefused,
@@ -41,16 +42,19 @@ ReadReport = Callable[[str, int], JobReport]
 
 class Actor:
     def __init__(
-        self, backend: Backend, journal: Journal, ledger: Ledger, config: PreemptionConfig, report: ReadReport
-    ) -> None:
+        self, backend: Backend, journal: Journal, ledger: Ledger, config: PreemptionConfig, report: ReadReport,
+        allowance: Allowance | None = None,
+    ) -> None:  # fmt: skip
         self._backend, self._journal, self._ledger = backend, journal, ledger
         self._config, self._report = config, report
+        self.allowance = allowance or Allowance()
         self.intents: dict[str, Intent] = {one.id: one for one in journal.open_intents()}
         self._steps: dict[str, Callable[[Intent, float], bool]] = {
             "hold": self._hold, "signal": self._signal, "wait": self._wait, "requeue": self._requeue, "drain": self._drain,
             "unhold": self._unhold, "start": self._start, "confirm": self._confirm, "rehold": self._rehold,
         }  # fmt: skip
         self._seen: Mapping[str, SlurmJob] | None = None
+        self._looked: dict[str, float] = {}  # when it was last looked whether a job has gone
         self.news: list[Decision] = []  # what happened since the daemon last looked
         self.progress: Callable[[], None] = lambda: (
             None
@@ -70,12 +74,13 @@ class Actor:
                 row.pinned |= verb == "start"
                 self._ledger.save(row)
 
-    def hold(self, jobs: Iterable[SlurmJob], now: float) -> None:
-        """Exact mode: every pending job waits for us. One that others released or requeued is held again."""
-        for job in jobs:
-            if job.priority > 0 and job.id not in self.intents:
-                self._remember_hold(self._ledger.jobs[job.id])
-                self._try(self._backend.hold, job.id, now)
+    def hold(self, jobs: Iterable[SlurmJob], now: float, before: float = math.inf) -> None:
+        """Exact mode: every pending job waits for us. One that others released or requeued is held again. Those that Slurm could
+        start soonest come first; `before`: only those that it could start before that moment."""
+        free = [job for job in jobs if job.priority > 0 and job.id not in self.intents and job.begin_time < before]
+        for job in sorted(free, key=lambda job: job.begin_time):
+            if self.allowance.affords_hold(self.intents.values()):
+                self._hold_waiting(job.id, now)
 
     def unpin(self, jobs: Iterable[SlurmJob], now: float) -> None:
         """Jobs that wait again get their own request back: their owners may read and change it."""
@@ -102,14 +107,21 @@ class Actor:
             self._ledger.forget(row, now)
 
     def begin(self, plan: Plan, now: float) -> None:
+        """In the plan's order, as far as calls are left: what is not begun now is planned anew."""
         for start in plan.starts:
-            self._begin(start.job, START, now, nodes=start.nodes)
-        for preemption in plan.preemptions:
-            self._begin(preemption.job, PREEMPT, now, beneficiary=preemption.beneficiary)
+            if self.allowance.affords_start(self.intents.values()):
+                job = self._record(start.job)
+                if job and job.priority > 0:  # pins are put on held jobs only
+                    self._hold_waiting(job.id, now)
+                self._begin(start.job, START, now, nodes=start.nodes)
+        for beneficiary, victims in _by_beneficiary(plan.preemptions).items():
+            if self.allowance.affords_preemptions(len(victims), self.intents.values()):
+                for victim in victims:
+                    self._begin(victim, PREEMPT, now, beneficiary=beneficiary)
 
     def advance(self, now: float) -> None:
         """Take every open intent as far as it goes now. Raises SlurmUnavailable: then all stay where they are."""
-        for intent in list(self.intents.values()) if self._seen is not None else ():
+        for intent in urgent_first(self.intents.values()) if self._seen is not None else ():
             self._advance(intent, now)
 
     def steps(self) -> dict[str, str]:
@@ -117,9 +129,12 @@ class Actor:
         return {one.id: one.step for one in self.intents.values()}
 
     def confirm(self, now: float) -> None:
-        """Look whether what was started runs, in the records just seen."""
-        for intent in [one for one in self.intents.values() if one.step == "confirm"]:
-            self._advance(intent, now)
+        """Look whether what was started runs, and what was to leave has gone, in the records just seen."""
+        for intent in list(self.intents.values()):
+            if intent.step == "confirm":
+                self._advance(intent, now)
+            elif intent.step == "drain":
+                self._drained(intent, self._record(intent.id), now)
 
     def next_check(self, now: float) -> float:
         """When to look again whether what was started runs, as nobody tells; inf: nothing was started."""
@@ -146,10 +161,13 @@ class Actor:
     def _advance(self, intent: Intent, now: float) -> None:
         self.progress()
         try:
-            while not intent.outcome and self._steps[intent.step](intent, now):
+            while not intent.outcome and self._step(intent, now):
                 pass
         except JobRefused as error:
             self._refused(intent, str(error), now)
+
+    def _step(self, intent: Intent, now: float) -> bool:
+        return self.allowance.affords_step(intent.step) and self._steps[intent.step](intent, now)
 
     def _begin(
         self, job_id: str, kind: str, now: float, nodes: tuple[tuple[str, int], ...] = (), beneficiary: str = ""
@@ -168,6 +186,7 @@ class Actor:
     def _finish(self, intent: Intent, outcome: str, now: float) -> bool:
         self._journal.finish(intent, outcome)
         self.intents.pop(intent.id, None)
+        self._looked.pop(intent.id, None)
         action, _, why = outcome.partition(": ")
         self._say(now, intent.id, action, why)
         return False
@@ -233,7 +252,14 @@ class Actor:
         return self._next(intent, "drain", now)
 
     def _drain(self, intent: Intent, now: float) -> bool:
-        job = self._fresh(intent.id)
+        """The longer it takes, the rarer is a look: it costs a call and comes a fifth too late at most."""
+        since = now - self._looked.get(intent.id, intent.stepped)
+        if since < (now - intent.stepped) / 5:
+            return False
+        self._looked[intent.id] = now
+        return self._drained(intent, self._fresh(intent.id), now)
+
+    def _drained(self, intent: Intent, job: SlurmJob | None, now: float) -> bool:
         row = self._ledger.observe(job) if job else self._row(intent)
         if job is None or row is None or row.ended or row.key != intent.key:
             return self._finish(intent, "ended: while it was being preempted", now)
@@ -382,6 +408,10 @@ class Actor:
         row.failures += 1
         self._ledger.save(row)
 
+    def _hold_waiting(self, job_id: str, now: float) -> None:
+        self._remember_hold(self._ledger.jobs[job_id])
+        self._try(self._backend.hold, job_id, now)
+
     def _try(self, verb: Callable[[str], None], job_id: str, now: float) -> None:
         """A verb whose refusal changes nothing: the next snapshot tells."""
         self.progress()
@@ -397,6 +427,14 @@ class Actor:
 def _may_save_for_its_limit(job: SlurmJob, now: float) -> bool:
     """In the second half of its time: its supervisor takes no more than that (wrappers/limit.py)."""
     return job.time_limit > 0 and min(job.time_limit / 2, FIRST_LOOK) > job.start_time + job.time_limit - now
+
+
+def _by_beneficiary(preemptions: Iterable[Preemption]) -> dict[str, list[str]]:
+    """All that one job needs leave together or not at all."""
+    groups: dict[str, list[str]] = {}
+    for one in preemptions:
+        groups.setdefault(one.beneficiary, []).append(one.job)
+    return groups
 
 
 def _is_in_run(job: SlurmJob | None, intent: Intent) -> bool:

@@ -137,6 +137,20 @@ class Exempt:
 
 
 @dataclass(frozen=True, slots=True)
+class Rpc:
+    rate: float = _option(
+        100.0,
+        "calls to slurmctld a second, on average; 0: no limit. Where Slurm limits our user (rl_enable), four fifths of that count",
+        "a finite number, 0 or more",
+        lambda value: math.isfinite(value) and value >= 0,
+    )
+    burst: int = _option(
+        500, "calls to slurmctld at once", "a whole number, 20 or more: a preemption and a look at all jobs take a dozen",
+        lambda value: value >= 20,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     mode: str = _choice("shadow", "shadow only watches and tells; exact admits, pins and preempts", "shadow", "exact")
     partitions: tuple[str, ...] = _option(
@@ -150,6 +164,7 @@ class Config:
     preemption: Preemption = field(default_factory=Preemption)
     placement: Placement = field(default_factory=Placement)
     exempt: Exempt = field(default_factory=Exempt)
+    rpc: Rpc = field(default_factory=Rpc)
 
     @property
     def lease_seconds(self) -> float:
@@ -175,6 +190,7 @@ _SECTIONS: dict[str, Callable[[], Any]] = {
     "preemption": lambda: Preemption,
     "placement": lambda: Placement,
     "exempt": lambda: Exempt,
+    "rpc": lambda: Rpc,
 }
 
 
@@ -240,7 +256,7 @@ def load(file: Path | None, overrides: Mapping[str, object], environ: Mapping[st
                     policy=_policy_class()(**_section(values, "policy")),
                     preemption=Preemption(**_section(values, "preemption")),
                     placement=Placement(**_section(values, "placement")),
-                    exempt=Exempt(**_section(values, "exempt")))  # fmt: skip
+                    exempt=Exempt(**_section(values, "exempt")), rpc=Rpc(**_section(values, "rpc")))  # fmt: skip
     return Loaded(config, {key: found[key].source if key in found else DEFAULT for key in known})
 
 

@@ -12,10 +12,14 @@ import logging
 import math
 import os
 import signal
+import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import FrameType
+
+import numpy as np
 
 from tiresias import __version__
 from tiresias.errors import TiresiasError, Unavailable
@@ -25,6 +29,8 @@ from tiresias.scheduler.model import Plan, Snapshot, State
 from tiresias.scheduler.policies import POLICIES
 from tiresias.slurm_plugin import topology
 from tiresias.slurm_plugin.act import Actor
+from tiresias.slurm_plugin.allowance import Allowance
+from tiresias.slurm_plugin.backends.budget import Budgeted
 from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot, SlurmUnavailable
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.control_socket import Answer, ControlServer, PokeSocket, poke
@@ -34,6 +40,7 @@ from tiresias.slurm_plugin.leadership import HUNG_SECONDS, Leadership, Supersede
 from tiresias.slurm_plugin.ledger import Ledger
 from tiresias.slurm_plugin.observe import Observer
 from tiresias.slurm_plugin.orders import PAUSE, RESUME, STOP, Order, Orders
+from tiresias.slurm_plugin.pace import Pace
 from tiresias.slurm_plugin.profiles import Profiles
 from tiresias.slurm_plugin.publication import PHASES, SHOWN_DECISIONS, Publication, Publisher
 from tiresias.slurm_plugin.scope import Scope
@@ -41,10 +48,12 @@ from tiresias.slurm_plugin.site import Site
 from tiresias.slurm_plugin.standby import Standby
 from tiresias.slurm_plugin.switches import PAUSED, pause, resume, stop, switched
 from tiresias.slurm_plugin.systemd import Watchdog, notify
+from tiresias.slurm_plugin.traffic import Traffic, bucket
 
 log = logging.getLogger("tiresias")
 
 TOPOLOGY_SECONDS = 300.0  # between two looks at Slurm's switches
+RECENT = 1000  # cycles of which the median and the 99th percentile are shown
 LAST_MOVES_SECONDS = 10.0  # what a stopping controller gives the preemptions under way
 
 
@@ -57,19 +66,26 @@ class Controller:
     ) -> None:  # fmt: skip
         self._config, self._journal, self._leadership = config, journal, leadership
         self._site, self._clock = site, clock
-        self._backend = backend = FencedBackend(backend, leadership, journal)
+        budgeted = Budgeted(backend, bucket(config.rpc, site.rate_limit))
+        self._traffic = Traffic(budgeted)
+        self._backend = backend = FencedBackend(budgeted, leadership, journal)
         self._ledger = Ledger(journal, Scope.of(config))
         self._observer = Observer(config, self._ledger)
         self._profiles = Profiles(config.paths.control)
         self._policy = POLICIES[config.policy.name]
-        self._actor = Actor(backend, journal, self._ledger, config.preemption, self._observer.reports.fresh)
+        self._allowance = Allowance(budgeted.bucket, budgeted.prices)
+        self._actor = Actor(
+            backend, journal, self._ledger, config.preemption, self._observer.reports.fresh, self._allowance
+        )
         self._started, self._cycles, self.seconds = clock(), 0, 0.0
+        self._recent: deque[float] = deque(maxlen=RECENT)  # seconds of the newest cycles
+        self.latency = 0.0  # seconds that Slurm took for the newest snapshot
         self._would: dict[str, str] = {}  # shadow mode: what was said last of each job
         self._decisions = list(reversed(journal.decisions(limit=SHOWN_DECISIONS)))
-        self._version, self._topology_at = backend.version(), -math.inf
+        self._version, self._topology_at = budgeted.version(), -math.inf
         self.publisher = Publisher(journal.path)
         self._heed_pause()
-        self.leaving = False  # somebody is about to free GPUs
+        self.leaving_since = math.inf  # somebody whom we do not move is about to free GPUs
         self.next_change = (
             math.inf
         )  # when the plan changes though nothing happens: a threshold is crossed, a wait too long
@@ -84,11 +100,13 @@ class Controller:
         Superseded when somebody else leads."""
         began = self._clock()
         self._leadership.renew()
+        self._allowance.postponed = 0
         if self._config.mode == "exact":
             self._actor.advance(began)  # before the snapshot, so that it shows what was done
         self._look_at_topology(began)
         self._observer.packlimit.refit(self._ledger, began)
-        slurm, notes = self._backend.snapshot(), self._leadership.notes()
+        self._traffic.look(began)
+        slurm, notes = self._snapshot(), self._leadership.notes()
         self._actor.hear(notes)  # before a pin is taken for its owner's wish
         managed = self._ledger.apply(slurm)
         self._actor.hear(notes)  # of jobs that were met just now
@@ -103,13 +121,27 @@ class Controller:
         plan = decide(snapshot, self._config.policy, self._policy)
         self._carry_out(plan)
         if self._config.mode == "exact":
-            self._actor.unpin(self._observer.waiting(managed, slurm.time), self._clock())  # last: no start waits for it
+            self._leave_in_order(self._observer.waiting(managed, slurm.time))
         settled = self._observer.next_settled(managed, slurm.time)
         change = next_change(snapshot, self._config.policy, self._policy)
-        self.next_change = min(change, settled, self._actor.next_check(self._clock()))
-        self.leaving = bool((snapshot.jobs.state == State.LEAVING).any())
+        postponed = -math.inf if self._allowance.postponed else math.inf
+        self.next_change = min(change, settled, self._actor.next_check(self._clock()), postponed)
+        leaving = snapshot.jobs.state == State.LEAVING
+        others = any(snapshot.jobs.id[row] not in self._actor.intents for row in np.flatnonzero(leaving))
+        self.leaving_since = min(self.leaving_since, slurm.time) if others else math.inf
         self._cycles, self.seconds = self._cycles + 1, self._clock() - began
+        self._recent.append(self.seconds)
         self._publish(slurm, snapshot, plan, managed, profiles)
+
+    def _snapshot(self) -> SlurmSnapshot:
+        began = time.monotonic()
+        found = self._backend.snapshot()
+        self.latency = time.monotonic() - began
+        return found
+
+    def wait_for_calls(self) -> float:
+        """Seconds until there are enough calls for a cycle and something that comes of it."""
+        return self._allowance.wait(self._actor.intents.values())
 
     def _look_at_topology(self, now: float) -> None:
         """It changes when an admin reconfigures Slurm."""
@@ -175,9 +207,16 @@ class Controller:
         now = self._clock()
         self._actor.see(managed)
         self._actor.confirm(now)
-        self._actor.hold(self._observer.waiting(managed, now), now)
+        soon = now + self._config.lease_seconds / 2
+        self._actor.hold(self._observer.waiting(managed, now), now, before=soon)
         self._actor.collect(managed, now)
         self._actor.let_go(now)
+
+    def _leave_in_order(self, waiting: list[SlurmJob]) -> None:
+        """What no start has to wait for."""
+        now = self._clock()
+        self._actor.unpin(waiting, now)
+        self._actor.hold(waiting, now)
 
     def _note_costs(self, managed: list[SlurmJob]) -> None:
         """What a run says of its start, once it trains."""
@@ -266,8 +305,14 @@ class Controller:
     def _about(self) -> dict[str, object]:
         return {
             "cluster": self._site.cluster, "mode": self._config.mode, "backend": self._backend.name, "slurm": self._version,
-            "tiresias": __version__, "pid": os.getpid(), "started": self._started, "alarms": list(self._site.alarms),
-            "cycle": {"count": self._cycles, "seconds": round(self.seconds, 4), "period": self._config.period},
+            "tiresias": __version__, "pid": os.getpid(), "started": self._started,
+            "alarms": [*self._site.alarms, *self._traffic.alarms(self._allowance.postponed)],
+            "cycle": {
+                "count": self._cycles, "seconds": round(self.seconds, 4), "period": self._config.period,
+                "median": round(statistics.median(self._recent), 4), "p99": round(_p99(self._recent), 4),
+                "snapshot": round(self.latency, 4),
+            },
+            "rpc": self._traffic.published(self._allowance.postponed),
             "packlimit": self._observer.packlimit.published(), "leader": self._leadership.published(),
             "paused": self._pause and self._pause.published(),
         }  # fmt: skip
@@ -287,7 +332,7 @@ class Daemon:
         self._controller: Controller  # while we lead
         self._stopping = False
         self._at_once = False  # without waiting for what is under way
-        self._failures = 0
+        self._pace = Pace(config.period, config.poll)
         self._orders = Orders(lambda request, peer: self._views(request, peer), self._wake)
         self._watchdog = Watchdog()
 
@@ -318,7 +363,7 @@ class Daemon:
         try:
             self._controller = self._lead()
         except (Superseded, Unavailable) as error:  # a stopped leader keeps the journal locked, Slurm fails over
-            self._failures += 1
+            self._pace.failed()
             log.warning("%s; trying again", error)
             self._leadership.step_down()
             self._stand(pokes, self._pause())
@@ -376,35 +421,49 @@ class Daemon:
         try:
             self._controller.cycle()
             self._renew_lease()
-            self._failures = 0
+            self._pace.answered(self._controller.latency)
             notify(f"STATUS={self._controller.words}")
         except Unavailable as error:
-            self._failures += 1
+            self._pace.failed()
             log.warning("%s; trying again", error)
             notify(f"STATUS={error}; trying again")
         self._watchdog.pet()
 
     def _rest(self, pokes: PokeSocket) -> None:
-        """Until the next cycle: a poke, the period, or a job under way that got somewhere."""
-        time.sleep(min(self._controller.seconds, self._config.poll))  # a flood of pokes gets half of our time at most
-        now, seconds = time.monotonic(), self._pause()
+        """Until the next cycle: a poke, the period, or a job under way that got somewhere; never before slurmctld has had its
+        rest from us."""
+        now = time.monotonic()
+        earliest = now + self._least()
+        end, woken = max(earliest, now + self._pause()), False
         with contextlib.suppress(Unavailable):
-            self._leadership.renew(grace=seconds + HUNG_SECONDS)
-        end = now + seconds
+            self._leadership.renew(grace=end - now + HUNG_SECONDS)
         while not self._stopping and now < end:
-            polls = self._controller.moving and not self._failures
-            slice_ = self._config.poll if polls else self._watchdog.every
             self._watchdog.pet()
-            if pokes.wait(min(slice_, end - now)) or (polls and self._poll()):
-                return
+            polls = self._controller.moving and not self._pace.failures
+            slice_ = min(self._config.poll if polls or woken else self._watchdog.every, end - now)
+            if woken:
+                time.sleep(slice_)
+            else:
+                woken = pokes.wait(slice_)
+            if polls and self._poll():
+                woken = True
             now = time.monotonic()
+            if woken:
+                self._obey()
+                end = max(earliest, now)
+
+    def _least(self) -> float:
+        """A flood of pokes gets half of our time at most."""
+        ours = min(self._controller.seconds, self._config.poll)
+        return max(ours, self._pace.rest, self._controller.wait_for_calls())
 
     def _pause(self) -> float:
-        if self._failures:
-            return float(min(2.0 ** min(self._failures, 10) * self._config.poll, self._config.period))
-        if self._controller.leaving:
-            return self._config.poll
-        return max(self._config.poll, min(self._config.period, self._controller.next_change - time.time()))
+        if self._pace.failures:
+            return self._pace.back_off()
+        now = time.time()
+        since = self._controller.leaving_since
+        gone = math.inf if math.isinf(since) else (now - since) / 5  # nobody pokes where the hooks are not installed
+        return max(self._config.poll, min(self._pace.period, self._controller.next_change - now, gone))
 
     def _poll(self) -> bool:
         try:
@@ -439,3 +498,7 @@ class Daemon:
         temporary = self._run / ".lease"
         temporary.write_text("".join(f"{line}\n" for line in lines))
         temporary.replace(self._run / "lease")
+
+
+def _p99(seconds: Collection[float]) -> float:
+    return sorted(seconds)[len(seconds) * 99 // 100]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmLoad, SlurmSnapshot
 from tiresias.slurm_plugin.journal import Journal
 from tiresias.slurm_plugin.leadership import Leadership, Superseded
 
@@ -28,6 +28,9 @@ class FencedBackend:
 
     def topology(self) -> str:
         return self._backend.topology()
+
+    def load(self, uid: int) -> SlurmLoad:
+        return self._backend.load(uid)
 
     def snapshot(self) -> SlurmSnapshot:
         return self._backend.snapshot()

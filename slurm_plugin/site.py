@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tiresias.slurm_plugin.backends import processes
 from tiresias.slurm_plugin.backends.protocol import SlurmUnavailable
 from tiresias.slurm_plugin.doctor import settings
+
+
+class RateLimit(NamedTuple):
+    """SlurmctldParameters=rl_enable: calls at once, and calls a second after that."""
+
+    size: int
+    rate: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +26,7 @@ class Site:
     default_partition: str
     partitions: frozenset[str]
     alarms: tuple[str, ...]
+    rate_limit: RateLimit | None = None  # of our calls to slurmctld
 
 
 def read_site(deadline: float = 10.0) -> Site:
@@ -25,11 +36,22 @@ def read_site(deadline: float = 10.0) -> Site:
     names = re.findall(r"^PartitionName=(\S+)", partitions, re.MULTILINE)
     default = re.search(r"^PartitionName=(\S+).*?\bDefault=YES", partitions, re.MULTILINE)
     return Site(
-        config.get("ClusterName", ""),
-        default.group(1) if default else "",
-        frozenset(names),
-        tuple(settings.risks(config)),
+        config.get("ClusterName", ""), default.group(1) if default else "", frozenset(names), tuple(settings.risks(config)),
+        rate_limit(config, os.getuid()),
+    )  # fmt: skip
+
+
+def rate_limit(config: Mapping[str, str], uid: int) -> RateLimit | None:
+    """`config`: as `scontrol show config` tells it. None: Slurm has no limit for this user; root and SlurmUser never have one."""
+    words = dict(word.partition("=")[::2] for word in config.get("SlurmctldParameters", "").split(","))
+    slurm_user = re.search(r"\((\d+)\)", config.get("SlurmUser", ""))
+    if "rl_enable" not in words or uid == 0 or (slurm_user and uid == int(slurm_user[1])):
+        return None
+    size, refill, period = (
+        int(words.get(f"rl_{name}") or default)
+        for name, default in (("bucket_size", 30), ("refill_rate", 2), ("refill_period", 1))
     )
+    return RateLimit(size, refill / period)
 
 
 def read_settings(deadline: float = 10.0) -> dict[str, str]:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tiresias.slurm_plugin.backends import processes, records
+from tiresias.slurm_plugin.backends import processes, records, sdiag
 from tiresias.slurm_plugin.backends.cache import JobCache
 from tiresias.slurm_plugin.backends.memory import Memory, mid_second
 from tiresias.slurm_plugin.backends.protocol import (
@@ -22,6 +22,7 @@ from tiresias.slurm_plugin.backends.protocol import (
     NoSuchJob,
     NotRequeueable,
     SlurmJob,
+    SlurmLoad,
     SlurmNode,
     SlurmSnapshot,
     SlurmUnavailable,
@@ -39,6 +40,7 @@ _DOWN = re.compile(
     "zero bytes were transmitted|in standby|could not load|resolve|munge|authentication",
     re.IGNORECASE,
 )
+LOCAL = ("--all", "--local")  # without the latter squeue asks about a federation before each job
 UNLIMITED = 1_000_000  # nodes: no request has a word for "any number"
 _UNKNOWN = re.compile("invalid job id", re.IGNORECASE)
 _NEVER = re.compile("only batch jobs|requested operation is presently disabled|job is not requeue", re.IGNORECASE)
@@ -66,6 +68,9 @@ class CommandsBackend:
     def topology(self) -> str:
         return self._read("scontrol", "show", "topology").decode(errors="replace").strip()
 
+    def load(self, uid: int) -> SlurmLoad:
+        return sdiag.load(self._read("sdiag").decode(errors="replace"), uid)
+
     def snapshot(self) -> SlurmSnapshot:
         now = time.time()
         self._cache.refresh(self._signatures())
@@ -82,7 +87,7 @@ class CommandsBackend:
         """At least the jobs of these numbers (22.05: all) as Slurm shows them now, without memory of earlier calls."""
         now = time.time()
         try:
-            found = self._json("jobs", "squeue", "--json", "--all", "--states=all", "--jobs", ",".join(raw_ids))
+            found = self._json("jobs", "squeue", *LOCAL, "--json", "--states=all", "--jobs", ",".join(raw_ids))
         except NoSuchJob:  # squeue's answer when the only one it was asked for is gone
             return []
         return [job for record in found for job in records.jobs(record, now)]
@@ -95,7 +100,7 @@ class CommandsBackend:
 
     def _signatures(self) -> dict[int, list[str]]:
         # --array: otherwise waiting tasks of one array share a line, though each may be a record of its own
-        options = ("--all", "--array", "--states=all", "--noheader", f"--format={_SIGNATURE}")
+        options = (*LOCAL, "--array", "--states=all", "--noheader", f"--format={_SIGNATURE}")
         found: dict[int, list[str]] = {}
         for line in self._read("squeue", *options).decode(errors="replace").splitlines():
             record, _, rest = line.partition("|")
@@ -140,7 +145,8 @@ class CommandsBackend:
             raise JobRefused(f"job {job_id}: {signal!r} is no signal's name: write it as USR2")
         if self.job(job_id).state != "RUNNING":  # scancel would try again and again, and hit the job when it starts
             raise JobRefused(f"job {job_id}: is not running: nothing to signal")
-        self._verb(job_id, "scancel", "--batch", f"--signal={signal}", job_id)
+        # --ctld: slurmctld looks the job up; otherwise scancel loads all jobs to find one
+        self._verb(job_id, "scancel", "--ctld", "--batch", f"--signal={signal}", job_id)
 
     def requeue(self, job_id: str) -> int:
         second = mid_second()

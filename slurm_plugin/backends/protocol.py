@@ -123,6 +123,17 @@ class SlurmSnapshot:
     nodes: tuple[SlurmNode, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class SlurmLoad:
+    """How slurmctld fares (sdiag(1)), since it started or its figures were reset."""
+
+    threads: int  # that serve calls now
+    queue: int  # messages that wait to be sent to nodes
+    database_queue: int  # messages that wait to be sent to slurmdbd
+    calls: int  # of one user
+    seconds: float  # that these took
+
+
 class Backend(Protocol):
     """Every question to Slurm ends within the deadline, or the call raises SlurmUnavailable; verbs may raise JobRefused and
     its kinds. A call asks one to four questions; a snapshot that meets n unknown jobs asks n / 1000 more."""
@@ -135,6 +146,9 @@ class Backend(Protocol):
 
     def topology(self) -> str:
         """`scontrol show topology`; "" where no plugin knows any."""
+
+    def load(self, uid: int) -> SlurmLoad:
+        """How slurmctld fares, with the calls of this user."""
 
     def snapshot(self) -> SlurmSnapshot: ...
 

@@ -22,6 +22,9 @@ class PublishedCycle(TypedDict, total=False):
     count: int
     seconds: float
     period: float
+    median: float  # of the newest 1000, as p99
+    p99: float
+    snapshot: float  # of `seconds`, Slurm's answer
 
 
 class PublishedQueue(TypedDict):
@@ -126,6 +129,29 @@ class PublishedPackLimit(TypedDict):
     why: str
 
 
+class PublishedLoad(TypedDict):
+    """sdiag(1). calls, mean_ms: of the controller's user."""
+
+    threads: int
+    queue: int
+    database_queue: int
+    calls: int
+    mean_ms: float | None
+
+
+class PublishedRpc(TypedDict):
+    """Calls to slurmctld. burst, rate: how many at once and a second there may be, None: no limit. spent: since the start; calls:
+    how often each verb of the back end was used. postponed: moves that wait for calls."""
+
+    burst: float | None
+    rate: float | None
+    spent: int
+    calls: dict[str, int]
+    per_minute: float
+    postponed: int
+    slurmctld: PublishedLoad | None
+
+
 class Status(TypedDict, total=False):
     version: int
     time: float
@@ -140,6 +166,7 @@ class Status(TypedDict, total=False):
     alarms: list[str]
     packlimit: PublishedPackLimit
     paused: PublishedPause | None
+    rpc: PublishedRpc
     queues: list[PublishedQueue]
     jobs: list[PublishedJob]
     nodes: list[PublishedNode]

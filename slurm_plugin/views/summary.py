@@ -50,7 +50,8 @@ def engine(status: Status, now: float, width: int) -> Text:
     short = printable(f"{policy.get('name', '?')} {thresholds}".strip(), 40)
     long = f"{short} {printable(policy.get('in_queue_order', ''), 20)}".strip()
     slurm = f"{printable(status.get('backend', '?'), 10)} {printable(status.get('slurm', '?'), 12)}"
-    forms = [f"{long}{_packlimit(status)}   {slurm}   ", f"{long}   {slurm}   ", f"{short}  {slurm}  "]
+    full = f"{long}{_packlimit(status)}   {slurm}"
+    forms = [f"{full}{_calls(status)}   ", f"{full}   ", f"{long}   {slurm}   ", f"{short}  {slurm}  "]
     shown = [words((form, ""), *_pulse(status, now)) for form in forms]
     return next((one for one in shown if one.cell_len <= width), shown[-1])
 
@@ -59,6 +60,12 @@ def _packlimit(status: Status) -> str:
     """Above which skew jobs consolidate, and whether this site's own history says so."""
     found = status.get("packlimit")
     return f"   packlimit {found['limit']:.2g} {'learned' if found['learned'] else 'default'}" if found else ""
+
+
+def _calls(status: Status) -> str:
+    """What we ask of slurmctld."""
+    found = status.get("rpc")
+    return f"   {found['per_minute']:.0f} calls/min" if found else ""
 
 
 def usage(status: Status, width: int) -> Text:

@@ -1,0 +1,115 @@
+"""What we ask of slurmctld is paid for from a token bucket, call by call.
+
+Slurm's own limit (SlurmctldParameters=rl_enable) stalls a client for a second at a time, in the middle of whatever it does.
+Ours stays below it, and so the controller itself chooses what waits (allowance.py).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmLoad, SlurmSnapshot
+
+Prices = Mapping[str, int]
+
+# RPCs of each verb at most; tests/slurm_plugin/backends/test_prices.py has slurmctld count them. A snapshot that meets changed
+# jobs asks twice for jobs; scontrol reads a job before it changes the number of its nodes; pyslurm asks for federations and,
+# of a running job, for its steps.
+PRICES: Mapping[str, Prices] = {
+    "commands": {
+        "version": 2, "topology": 1, "load": 1, "snapshot": 5, "job": 1, "hold": 1, "release": 3, "start": 4, "unpin": 3,
+        "signal": 4, "requeue": 1,
+    },
+    "pyslurm": {
+        "version": 1, "topology": 1, "load": 1, "snapshot": 4, "job": 4, "hold": 1, "release": 6, "start": 4, "unpin": 3,
+        "signal": 5, "requeue": 1,
+    },
+}  # fmt: skip
+
+
+class Bucket:
+    """`size` calls at once, and after that `rate` calls a second. An infinite size: no limit.
+
+    Whoever asks first, `tokens` or `wait`, and then takes no more than there is, makes at most size + rate * t calls in any
+    t seconds. `take` itself refuses nothing: what is owed is paid back before anything else.
+    """
+
+    def __init__(self, size: float, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.size, self.rate, self._clock = size, rate, clock
+        self._tokens, self._at = size, clock()
+
+    @property
+    def tokens(self) -> float:
+        now = self._clock()
+        self._tokens, self._at = min(self.size, self._tokens + (now - self._at) * self.rate), now
+        return self._tokens
+
+    def take(self, calls: int) -> None:
+        self._tokens = self.tokens - calls
+
+    def wait(self, calls: float) -> float:
+        """Seconds until there are so many, or until it is full."""
+        calls, tokens = min(calls, self.size), self.tokens
+        return 0.0 if tokens >= calls else (calls - tokens) / self.rate
+
+
+def unlimited() -> Bucket:
+    return Bucket(math.inf, 0.0)
+
+
+class Budgeted:
+    """A back end that pays for each call. `calls`: how often each verb was used; `spent`: RPCs in all."""
+
+    def __init__(self, backend: Backend, bucket: Bucket) -> None:
+        self._backend, self.bucket = backend, bucket
+        self.name, self.why = backend.name, backend.why
+        self.prices = PRICES[backend.name]
+        self.calls: Counter[str] = Counter()
+
+    @property
+    def spent(self) -> int:
+        return sum(self.prices[verb] * times for verb, times in self.calls.items())
+
+    def _paid(self, verb: str) -> Backend:
+        self.bucket.take(self.prices[verb])
+        self.calls[verb] += 1
+        return self._backend
+
+    def version(self) -> str:
+        return self._paid("version").version()
+
+    def topology(self) -> str:
+        return self._paid("topology").topology()
+
+    def load(self, uid: int) -> SlurmLoad:
+        return self._paid("load").load(uid)
+
+    def snapshot(self) -> SlurmSnapshot:
+        return self._paid("snapshot").snapshot()
+
+    def job(self, job_id: str) -> SlurmJob:
+        return self._paid("job").job(job_id)
+
+    def hold(self, job_id: str) -> None:
+        self._paid("hold").hold(job_id)
+
+    def release(self, job_id: str) -> None:
+        self._paid("release").release(job_id)
+
+    def start(self, job_id: str, nodes: Sequence[str]) -> None:
+        self._paid("start").start(job_id, nodes)
+
+    def unpin(self, job_id: str, min_nodes: int, max_nodes: int, required: Sequence[str] = ()) -> None:
+        self._paid("unpin").unpin(job_id, min_nodes, max_nodes, required)
+
+    def signal(self, job_id: str, signal: str) -> None:
+        self._paid("signal").signal(job_id, signal)
+
+    def requeue(self, job_id: str) -> int:
+        return self._paid("requeue").requeue(job_id)
+
+    def close(self) -> None:
+        self._backend.close()

@@ -1,0 +1,43 @@
+"""How soon the next cycle may and must come, by how slurmctld answers. Pure: seconds in, seconds out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+SHARE = 20.0  # slurmctld works on our snapshots for a twentieth of its time at most, where nobody wakes us
+LONGEST = 2.0  # periods between two cycles: the lease of job_submit.lua lasts for three
+SLOW = 1.0  # seconds for a snapshot; ten thousand jobs take half of it on a slurmctld that is not busy
+GIVE_BACK = 4.0  # so many times what a snapshot took beyond that, slurmctld is left alone, whoever wakes us
+FADING = 0.7  # of what it took before counts still
+
+
+class Pace:
+    """`jitter`: evenly from 0 to 1, so that several clients of a slurmctld that comes back do not come back at once."""
+
+    def __init__(self, period: float, poll: float, jitter: Callable[[], float] = random.random) -> None:
+        self._period, self._poll, self._jitter = period, poll, jitter
+        self.latency, self.failures = 0.0, 0
+
+    def answered(self, seconds: float) -> None:
+        """A snapshot took so long. A slurmctld that gets slow is believed at once, one that gets quick again by and by."""
+        self.failures = 0
+        self.latency = max(seconds, FADING * self.latency + (1 - FADING) * seconds)
+
+    def failed(self) -> None:
+        self.failures += 1
+
+    @property
+    def period(self) -> float:
+        """Between two cycles when nothing wakes us."""
+        return min(max(self._period, SHARE * self.latency), LONGEST * self._period)
+
+    @property
+    def rest(self) -> float:
+        """Between two cycles at least."""
+        return min(max(GIVE_BACK * (self.latency - SLOW), 0.0), self._period)
+
+    def back_off(self) -> float:
+        """Until the next attempt after failures."""
+        longest = float(min(2.0 ** min(self.failures, 10) * self._poll, self._period))
+        return longest * (1 + self._jitter()) / 2

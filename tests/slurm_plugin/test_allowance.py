@@ -1,0 +1,94 @@
+"""What may be begun with the calls that are left."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tiresias.slurm_plugin.allowance import Allowance, urgent_first
+from tiresias.slurm_plugin.backends.budget import PRICES, Bucket
+from tiresias.slurm_plugin.journal import Intent
+
+PREEMPTION = ("hold", "signal", "wait", "requeue", "drain")
+STEPS = (*PREEMPTION, "unhold", "start", "confirm", "rehold")
+INTENTS = st.lists(st.sampled_from(STEPS), max_size=8).map(
+    lambda steps: [Intent(f"{n}@0", str(n), 0, "", step) for n, step in enumerate(steps)]
+)
+PRICE = PRICES["commands"]
+# hold, signal, look and requeue, look again
+WHOLE = PRICE["hold"] + PRICE["signal"] + 2 * PRICE["job"] + PRICE["requeue"]
+SIZE = 24
+
+
+def allowance(tokens: int) -> Allowance:
+    """On a clock that stands still."""
+    bucket = Bucket(SIZE, 1.6, lambda: 0.0)
+    bucket.take(SIZE - tokens)
+    return Allowance(bucket, PRICE)
+
+
+@given(st.integers(0, SIZE), INTENTS)
+def test_a_preemption_is_begun_only_where_it_can_be_finished(tokens: int, intents: list[Intent]) -> None:
+    ours = allowance(tokens)
+    begun = ours.affords_preemptions(1, intents)
+    assert begun == (tokens >= WHOLE + ours.promised(intents))
+
+
+@given(st.integers(0, 3))
+def test_one_that_was_begun_gets_to_its_end(others: int) -> None:
+    """Its steps find the calls there, one after the other, though nothing is refilled."""
+    bucket = Bucket(SIZE, 1.6, lambda: 0.0)
+    ours = Allowance(bucket, PRICE)
+    intents = [Intent(f"{n}@0", str(n), 0, "preempt", "hold") for n in range(others + 1)]
+    begun = [one for at, one in enumerate(intents) if ours.affords_preemptions(1, intents[:at])]
+    for step, price in (
+        ("hold", PRICE["hold"]),
+        ("signal", PRICE["signal"]),
+        ("requeue", PRICE["job"] + PRICE["requeue"]),
+    ):
+        for intent in begun:
+            assert ours.affords_step(step), intent
+            bucket.take(price)
+    assert begun
+
+
+def test_what_needs_more_than_there_ever_is_begins_when_most_of_it_is_there() -> None:
+    assert not allowance(17).affords_preemptions(100, ())
+    assert allowance(18).affords_preemptions(100, ())
+
+
+def test_what_was_not_begun_is_counted() -> None:
+    ours = allowance(2)
+    assert not ours.affords_start(())
+    assert ours.affords_hold(())
+    assert ours.postponed == 1
+
+
+def test_after_something_was_postponed_the_next_cycle_leaves_half_a_bucket_for_it() -> None:
+    ours = allowance(0)
+    soon = ours.wait(())
+    ours.affords_hold(())
+    assert ours.wait(()) == (PRICE["snapshot"] + SIZE / 2) / 1.6 > soon
+
+
+def test_without_a_limit_all_goes() -> None:
+    ours = Allowance()
+    assert ours.affords_preemptions(10**9, ())
+    assert ours.affords_step("drain")
+    assert ours.wait(()) == 0.0
+
+
+def test_steps_without_calls_go_even_in_debt_and_looks_give_way_first() -> None:
+    assert allowance(-5).affords_step("wait")
+    assert not allowance(1).affords_step("requeue")
+    assert allowance(2).affords_step("requeue")
+    assert not allowance(12).affords_step("drain")
+    assert allowance(13).affords_step("drain")
+
+
+@given(INTENTS)
+def test_those_nearest_to_their_end_come_first(intents: list[Intent]) -> None:
+    steps = [one.step for one in urgent_first(intents)]
+    for early, late in (("requeue", "hold"), ("unhold", "start"), ("signal", "start"), ("rehold", "signal")):
+        if early in steps and late in steps:
+            assert steps.index(late) > max(at for at, step in enumerate(steps) if step == early)

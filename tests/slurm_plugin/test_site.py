@@ -1,0 +1,28 @@
+"""What slurm.conf says of the calls that we may make."""
+
+from __future__ import annotations
+
+import pytest
+
+from tiresias.slurm_plugin.site import RateLimit, rate_limit
+
+LIMITED = {"SlurmctldParameters": "enable_configless,rl_enable", "SlurmUser": "slurm(64030)"}
+
+
+@pytest.mark.parametrize("uid", [0, 64030])
+def test_root_and_slurm_user_have_no_limit(uid: int) -> None:
+    assert rate_limit(LIMITED, uid) is None
+
+
+def test_others_have_slurms_own_default() -> None:
+    assert rate_limit(LIMITED, 1000) == RateLimit(30, 2.0)
+
+
+def test_or_what_is_configured() -> None:
+    words = "rl_enable,rl_bucket_size=100,rl_refill_rate=10,rl_refill_period=2"
+    assert rate_limit({"SlurmctldParameters": words}, 1000) == RateLimit(100, 5.0)
+
+
+@pytest.mark.parametrize("words", ["", "(null)", "rl_bucket_size=3"])
+def test_without_rl_enable_there_is_none(words: str) -> None:
+    assert rate_limit({"SlurmctldParameters": words, "SlurmUser": "slurm(64030)"}, 1000) is None
