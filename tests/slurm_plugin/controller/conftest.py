@@ -102,6 +102,16 @@ class Centre:
             _signal(process, "KILL")
             raise AssertionError("\n".join(["the controller does not stop", *self.log()[-15:]])) from None
 
+    def freeze(self) -> None:
+        """As a virtual machine that stands still."""
+        assert self._process
+        _signal(self._process, "STOP")
+
+    def thaw(self) -> None:
+        assert self._process
+        _signal(self._process, "CONT")
+        self._process.send_signal(signal.SIGCONT)  # nsenter stops with what it has entered
+
     @property
     def exit_code(self) -> int | None:
         return self._process.poll() if self._process else 0

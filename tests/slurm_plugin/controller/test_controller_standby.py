@@ -1,0 +1,126 @@
+"""Two controllers on one state folder: one leads, the other goes on where that one is stopped, killed or frozen."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tiresias.errors import TiresiasError
+from tiresias.slurm_plugin.control_socket import ask
+
+pytestmark = pytest.mark.sandbox
+Centre = Any  # conftest.py
+RUN = "/run/tiresias/other"
+
+
+class Other:
+    """The second controller, in a run folder of its own."""
+
+    def __init__(self, centre: Centre) -> None:
+        centre.stop()
+        config, state = centre.configure()
+        centre.start(config)
+        centre.usual = False
+        self.centre = centre
+        self.config, _ = centre.configure(paths={"state": state, "run": RUN})
+        self.lease = centre.root / state.strip("/") / "leader" / "lease"
+        with (centre.cluster.log / "other.log").open("ab") as log:
+            self.process = centre.cluster.popen(
+                ["tiresias", "controller", "--config", self.config], user=centre.cluster.spec.daemon_user,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+        centre.until(lambda: "stands by" in self.says(), f"it does not stand by: {self.log()}")
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        return ask(self.centre.root / RUN.strip("/") / "control.sock", request, timeout=5.0)
+
+    def says(self) -> str:
+        """Why it has no status to tell; "" when it has one."""
+        try:
+            self.ask(op="status")
+        except TiresiasError as error:
+            return str(error)
+        return ""
+
+    def leads(self) -> None:
+        self.centre.until(lambda: not self.says(), f"it does not take over: {self.log()}")
+
+    def log(self) -> str:
+        return (self.centre.cluster.log / "other.log").read_text(errors="replace")
+
+
+@pytest.fixture
+def other(centre: Centre) -> Iterator[Other]:
+    (centre.cluster.log / "other.log").unlink(missing_ok=True)
+    other = Other(centre)
+    yield other
+    process, centre._process = centre._process, other.process
+    centre.stop("KILL")
+    centre._process = process
+    centre.stop("KILL")
+
+
+def epoch(asked: Callable[..., dict[str, Any]]) -> int:
+    return int(asked(op="status")["leader"]["epoch"])
+
+
+def test_a_killed_leader_is_followed_in_the_middle_of_a_preemption(centre: Centre, other: Other) -> None:
+    assert "epoch 1" in other.says()
+    done = centre.command("status", "--socket", f"{RUN}/control.sock")
+    assert done.returncode == 1
+    assert "leads; ask there" in done.stderr
+    centre.until(lambda: centre.status()["leader"]["standby"], "the leader does not know that somebody waits")
+    whale = centre.train(gpus=16, seconds=4, habit="slow")
+    centre.trains(whale)
+    small = centre.submit(command="sleep 1", user="bob")
+    centre.until(lambda: centre.published(whale).get("phase") == "saving", "it does not save", whale)
+    centre.stop("KILL")
+    other.leads()
+    assert epoch(other.ask) == 2
+    centre.reaches(small, "COMPLETED")
+    assert centre.reaches(whale, "COMPLETED")["Restarts"] == "1"
+    assert "done at step 80" in centre.output(whale)
+    assert centre.output(whale).splitlines().count("from step 0") == 1, "it went on from its checkpoint"
+
+
+def test_a_leader_that_ends_hands_over_and_releases_nothing(centre: Centre, other: Other) -> None:
+    filler = centre.submit(gpus=16)
+    centre.reaches(filler, "RUNNING")
+    waiting = centre.submit(gpus=1)
+    centre.until(lambda: centre.show(waiting)["Priority"] == "0", "not held", waiting)
+    assert centre.stop() == 0
+    other.leads()
+    assert centre.show(waiting)["Priority"] == "0"
+    released = centre.command("controller", "--config", centre.config, "--release")
+    assert released.returncode == 1
+    assert "another controller leads" in released.stderr
+    once = centre.command("controller", "--config", centre.config, "--once")
+    assert once.returncode == 1
+    assert "another controller leads" in once.stderr
+    centre.cancel(filler)
+    centre.reaches(waiting, "RUNNING")
+
+
+def test_nothing_is_released_behind_the_back_of_who_stands_by(centre: Centre, other: Other) -> None:
+    """As ExecStopPost does after a crash."""
+    centre.stop("KILL")
+    lease = json.loads(other.lease.read_text())
+    other.lease.write_text(json.dumps(lease | {"boot": "of another host", "beat": 10**6}))  # so that it has to be waited for
+    released = centre.command("controller", "--config", centre.config, "--release")
+    assert (released.returncode, "stands by" in released.stderr) == (0, True), released.stderr
+    other.leads()
+
+
+def test_a_frozen_leader_is_followed_and_stands_by_when_it_thaws(centre: Centre, other: Other) -> None:
+    centre.freeze()
+    other.leads()
+    job = centre.train(gpus=4, seconds=1)
+    centre.thaw()
+    centre.until(lambda: "stands by" in centre.log()[-1], "it does not step down")
+    assert centre.status() == {}
+    centre.reaches(job, "COMPLETED")
+    assert len(other.ask(op="explain", job=job)["runs"]) == 1
