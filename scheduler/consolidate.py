@@ -17,7 +17,7 @@ from tiresias.scheduler.offer import Offer, Placement, tightest
 def equal(request: Request, count: int, offer: Offer) -> Ints:
     """`count` of the nodes that give gpus_per_node; there are enough. A node gives that or nothing, so that "the fewest" is
     settled; best fit goes on by what is left of it."""
-    for level in offer.levels:
+    for level in offer.levels():
         size = level.at_least[request.gpus_per_node - 1]
         if (group := _smallest(size, size >= count)) is not None:
             return tightest(level.members(group), offer.fit, request.gpus_per_node)[:count]
@@ -25,17 +25,12 @@ def equal(request: Request, count: int, offer: Offer) -> Ints:
 
 
 def uneven(request: Request, gpus: int, offer: Offer) -> Placement | None:
-    leaves = offer.levels[0]
-    fewest = _fewest(leaves.at_least.sum(axis=1).tolist(), gpus)
-    if fewest is None:
+    leaves = next(offer.levels())
+    count = max(_fewest(leaves.in_all, gpus), request.min_nodes)
+    if count > min(leaves.in_all[0], gpus, request.max_nodes or gpus):
         return None
-    count = max(fewest, request.min_nodes)
-    if count > min(int(leaves.at_least[0].sum()), gpus, request.max_nodes or gpus):
-        return None
-    for level in offer.levels:
-        at_least = level.at_least
-        group = _smallest(at_least.sum(axis=0), _enough(at_least, count, gpus))
-        if group is not None:
+    for level in offer.levels():
+        if (group := _smallest(level.room, _enough(level.at_least, count, gpus))) is not None:
             return _fill(_roomiest(level.members(group), offer.fit), offer.fit, count, gpus)
     few = np.flatnonzero(_few_leaves(leaves.at_least, count, gpus)[leaves.of])
     return _fill(_by_leaf(_roomiest(few, offer.fit), offer.fit, leaves.of, count), offer.fit, count, gpus)
@@ -47,8 +42,9 @@ def apart(request: Request, gpus: int, offer: Offer) -> Placement | None:
     return uneven(wider, gpus, offer) or uneven(request, gpus, offer)
 
 
-def _fewest(at_least: list[int], gpus: int) -> int | None:
-    """How many nodes, the roomiest first, are enough. at_least: how many give at least 1, 2, 3 ... GPUs."""
+def _fewest(at_least: list[int], gpus: int) -> int:
+    """How many nodes, the roomiest first, are enough; one more than there are where all are not. at_least: how many give at
+    least 1, 2, 3 ... GPUs."""
     count = 0
     for room in range(len(at_least), 0, -1):
         of_this_room = at_least[room - 1] - count
@@ -57,7 +53,7 @@ def _fewest(at_least: list[int], gpus: int) -> int | None:
             return count + needed
         count += of_this_room
         gpus -= of_this_room * room
-    return None
+    return count + 1
 
 
 def _best(at_least: Ints, count: int) -> Ints:
@@ -72,7 +68,8 @@ def _enough(at_least: Ints, count: int, gpus: int) -> Bools:
 
 def _smallest(size: Ints, among: Bools) -> int | None:
     """The first of those with the least size."""
-    return int(np.where(among, size, size.max() + 1).argmin()) if among.any() else None
+    found = int(np.where(among, size, np.iinfo(np.int64).max).argmin())
+    return found if among[found] else None
 
 
 def _roomiest(rows: Ints, fit: Ints) -> Ints:

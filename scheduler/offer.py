@@ -7,7 +7,7 @@ search looks at shelves of nodes that give the same, or at groups of nodes, neve
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -22,7 +22,11 @@ def few(nodes: int) -> int:
 
 
 class Census:
-    """How many nodes of each group give at least so many GPUs. of: the index of each node's group, shape (nodes,)."""
+    """What the groups of nodes of one level have, brought up to date when it is asked for: O(nodes changed), at most O(nodes).
+
+    of: the index of each node's group, shape (nodes,). at_least: how many nodes of each group give at least 1, 2, 3 ... GPUs,
+    shape (GPUs, groups); in_all: of all groups together. room: GPUs that each group gives, shape (groups,).
+    """
 
     def __init__(self, of: Ints, fit: Ints, most: int) -> None:
         """fit: as an offer's, which goes on changing it, but to `most` at most, and tells `changed` where."""
@@ -32,35 +36,35 @@ class Census:
         self._ends = np.cumsum(np.bincount(of, minlength=1)).tolist()
         self._count_all()
 
-    @property
-    def at_least(self) -> Ints:
-        """Nodes of each group that give at least 1, 2, 3 ... GPUs; shape (GPUs, groups). O(nodes changed), at most O(nodes)."""
+    def refresh(self) -> None:
         if len(self.changed) > few(len(self.of)):
             self._count_all()
         else:
             for node in self.changed:
                 self._count(node)
         self.changed.clear()
-        return self._at_least
 
     def members(self, group: int) -> Ints:
         """Rows of its nodes."""
         return self._by_group[self._ends[group - 1] if group else 0 : self._ends[group]]
 
     def _count_all(self) -> None:
-        self._counted, self._room = self._fit.tolist(), self._fit.data
         groups, sizes = len(self._ends), self._most + 1
         exactly = np.bincount(self.of * sizes + self._fit, minlength=groups * sizes).reshape(groups, sizes)
-        self._at_least = np.ascontiguousarray(exactly.T[::-1].cumsum(axis=0)[-2::-1])
-        self._counts, self._group_of = self._at_least.data, self.of.data  # for one number at a time
+        self.at_least = np.ascontiguousarray(exactly.T[::-1].cumsum(axis=0)[-2::-1])
+        self.in_all: list[int] = self.at_least.sum(axis=1).tolist()
+        self.room = self.at_least.sum(axis=0)
+        self._counted, self._gives, self._group_of = self._fit.tolist(), self._fit.data, self.of.data
+        self._counts, self._rooms = self.at_least.data, self.room.data  # for one number at a time
 
     def _count(self, node: int) -> None:
-        before, after, group = self._counted[node], self._room[node], self._group_of[node]
+        before, after, group = self._counted[node], self._gives[node], self._group_of[node]
         self._counted[node] = after
-        for gpus in range(after, before):
-            self._counts[gpus, group] -= 1
-        for gpus in range(before, after):
-            self._counts[gpus, group] += 1
+        self._rooms[group] += after - before
+        step = 1 if after > before else -1
+        for gpus in range(min(before, after), max(before, after)):
+            self._counts[gpus, group] += step
+            self.in_all[gpus] += step
 
 
 class Offer:
@@ -69,7 +73,7 @@ class Offer:
 
     def __init__(self, fit: Ints, groups: Sequence[Ints]) -> None:
         self.fit, self._groups, self.rows = fit, groups, np.arange(len(fit))
-        self._room, self._most = fit.data, int(fit.max(initial=0))
+        self._room, self._most = fit.data, int(fit.max(initial=1))
         # Both are made when they are asked for. Each shelf is a heap of rows, in which rows that have changed may still stand.
         self._shelves: list[list[int]] = []
         self._levels: list[Census] = []
@@ -86,12 +90,13 @@ class Offer:
         for level in self._levels:
             level.changed.add(node)
 
-    @property
-    def levels(self) -> Sequence[Census]:
+    def levels(self) -> Iterator[Census]:
         """The groups, the nearest level first."""
         if not self._levels:
             self._levels = [Census(of, self.fit, self._most) for of in self._groups]
-        return self._levels
+        for level in self._levels:
+            level.refresh()
+            yield level
 
     def tightest(self, gpus: int) -> int | None:
         """The node with the least room that is enough, ties by row. O(log nodes)."""

@@ -30,7 +30,7 @@ def offered(fit, groups):
 def changed(data, offer):
     """Some nodes give more or less; first the offer is asked, so that it has something to keep."""
     offer.tightest(1)
-    assert offer.levels
+    assert list(offer.levels())
     for node, gpus in data.draw(
         st.lists(st.tuples(st.integers(0, len(offer.fit) - 1), st.integers(0, 7)), max_size=12)
     ):
@@ -51,9 +51,11 @@ def test_the_tightest_node(fit, gpus, data):
 def test_a_census_counts(fit, data):
     offer = offered(fit, levels(data, len(fit)))
     changed(data, offer)
-    for level in offer.levels:
+    for level in offer.levels():
         for (less, group), nodes in np.ndenumerate(level.at_least):
             assert nodes == np.count_nonzero((level.of == group) & (offer.fit > less))
+        assert level.room.tolist() == np.bincount(level.of, offer.fit).tolist()
+        assert level.in_all == [np.count_nonzero(offer.fit > less) for less in range(len(level.at_least))]
         assert len(level.at_least) >= offer.fit.max()
 
 
