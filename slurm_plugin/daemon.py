@@ -46,7 +46,7 @@ from tiresias.slurm_plugin.publication import PHASES, SHOWN_DECISIONS, Publicati
 from tiresias.slurm_plugin.scope import Scope
 from tiresias.slurm_plugin.site import Site
 from tiresias.slurm_plugin.standby import Standby
-from tiresias.slurm_plugin.switches import PAUSED, pause, resume, stop, switched
+from tiresias.slurm_plugin.switches import PAUSED, pause, refuse_if_stopped, resume, stop, switched
 from tiresias.slurm_plugin.systemd import Watchdog, notify
 from tiresias.slurm_plugin.traffic import Traffic, bucket
 
@@ -89,6 +89,21 @@ class Controller:
         self.next_change = (
             math.inf
         )  # when the plan changes though nothing happens: a threshold is crossed, a wait too long
+
+    @classmethod
+    def leading(
+        cls, config: Config, backend: Backend, leadership: Leadership, site: Site, though_stopped: bool = False
+    ) -> Controller:
+        """One that goes on from the journal, in the epoch of `leadership`. Raises UsageError when none is to lead, but
+        `though_stopped`: only to release."""
+        journal = Journal(Path(config.paths.state), leadership.epoch)
+        try:
+            if not though_stopped:
+                refuse_if_stopped(journal)
+            return cls(config, backend, journal, leadership, site)
+        except BaseException:
+            journal.close()
+            raise
 
     @property
     def moving(self) -> bool:
@@ -402,12 +417,19 @@ class Daemon:
     def _obey(self) -> None:
         for order in self._orders.take():
             log.info("%s ordered by %s%s", order.op, order.by, f": {order.reason}" if order.reason else "")
-            self._orders.done(order, self._outcome(order))
+            try:
+                self._orders.done(order, self._outcome(order))
+            except Superseded:
+                raise
+            except TiresiasError as error:
+                self._orders.fail(order, error)
 
     def _outcome(self, order: Order) -> str:
         if not self._leadership.epoch:
-            self._stopping |= order.op == STOP
-            return "the controller, which stood by, ends" if self._stopping else f"nothing: {self._standby.words}"
+            if order.op != STOP:
+                raise TiresiasError(f"{self._standby.words}; order it there")
+            self._stopping = True
+            return "the controller, which stood by, ends"
         if order.op == PAUSE:
             return self._controller.pause(order.by, order.reason)
         if order.op == RESUME:

@@ -111,6 +111,9 @@ class History:
     def of(cls, path: Path) -> History:
         return cls(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None))
 
+    def close(self) -> None:
+        self._db.close()
+
     def job(self, job_id: str) -> JobRow | None:
         """The newest bearer of this id."""
         query = f"select {_columns(JobRow)} from job where id = ? order by ended, submit desc limit 1"
@@ -120,6 +123,12 @@ class History:
     def runs(self, key: str) -> list[RunRow]:
         query = f"select {_columns(RunRow)} from run where key = ? order by restart"
         return [RunRow(*row) for row in self._db.execute(query, (key,))]
+
+    def in_our_hands(self) -> int:
+        """Live jobs that wait because we hold them, or that we are moving."""
+        moving = "select id from intent where outcome = ''"
+        found = self._db.execute(f"select count(*) from job where ended = 0 and (held = 1 or id in ({moving}))")
+        return int(found.fetchone()[0])
 
     def noted(self, name: str) -> str | None:
         found = self._db.execute("select value from meta where name = ?", (name,)).fetchone()
@@ -144,9 +153,6 @@ class Journal(History):
         except BaseException:
             self._db.close()
             raise
-
-    def close(self) -> None:
-        self._db.close()
 
     def check(self) -> None:
         """Raises Superseded when a later leader has opened the journal."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ log = logging.getLogger("tiresias")
 
 OUTCOME, PAUSE, RESUME, STOP = "outcome", "pause", "resume", "stop"
 REASON = 200  # characters
-_REFUSALS_LOGGED_EVERY = 60.0  # seconds, for each user
+_REFUSALS_LOGGED_EVERY = 60.0  # seconds, for each user and order
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,8 @@ class Orders:
         self._taken: SimpleQueue[Order] = SimpleQueue()
         self._given = itertools.count(1)
         self._outcomes: dict[int, str] = {}
-        self._refused: dict[int, float] = {}  # uid, and when that was logged
+        self._failures: dict[int, TiresiasError] = {}
+        self._refused: dict[tuple[int, object], float] = {}  # uid and order, and when that was logged
 
     def answer(self, request: dict[str, Any], peer: Peer) -> Mapping[str, Any]:
         op = request.get("op")
@@ -57,7 +59,7 @@ class Orders:
             self._log_refusal(op, peer)
             raise TiresiasError(f"{op} is refused: only root and the controller's own user may order it")
         if op == OUTCOME:
-            return {"outcome": self._outcomes.get(request.get("order", 0))}
+            return self._outcome(request.get("order", 0))
         order = Order(
             next(self._given), op, peer.name, clean(request.get("reason", "")), request.get("release") is True
         )
@@ -77,10 +79,18 @@ class Orders:
     def done(self, order: Order, outcome: str) -> None:
         self._outcomes[order.number] = outcome
 
+    def fail(self, order: Order, error: TiresiasError) -> None:
+        self._failures[order.number] = error
+
+    def _outcome(self, number: int) -> Mapping[str, Any]:
+        if number in self._failures:
+            raise self._failures[number]
+        return {"outcome": self._outcomes.get(number)}
+
     def _log_refusal(self, op: str, peer: Peer) -> None:
         now = time.monotonic()
-        if now - self._refused.get(peer.uid, -_REFUSALS_LOGGED_EVERY) >= _REFUSALS_LOGGED_EVERY:
-            self._refused[peer.uid] = now
+        if now - self._refused.get((peer.uid, op), -math.inf) >= _REFUSALS_LOGGED_EVERY:
+            self._refused[peer.uid, op] = now
             log.warning("uid %d (pid %d) may not order %s: refused", peer.uid, peer.pid, op)
 
 

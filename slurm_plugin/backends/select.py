@@ -7,6 +7,7 @@ from tiresias.slurm_plugin.backends.commands import CommandsBackend
 from tiresias.slurm_plugin.backends.protocol import Backend, SlurmUnavailable
 from tiresias.slurm_plugin.backends.pyslurm import PyslurmBackend
 
+CALL_DEADLINE = 20.0  # seconds for one call to Slurm: twice its MessageTimeout
 NAMES = ("auto", "pyslurm", "commands")
 
 

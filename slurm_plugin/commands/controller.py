@@ -19,15 +19,12 @@ from contextlib import closing
 from pathlib import Path
 
 from tiresias.errors import TiresiasError
-from tiresias.slurm_plugin.backends.select import open_backend
+from tiresias.slurm_plugin.backends.select import CALL_DEADLINE, open_backend
 from tiresias.slurm_plugin.config import Config, load_config
 from tiresias.slurm_plugin.daemon import Controller, Daemon
-from tiresias.slurm_plugin.journal import Journal
 from tiresias.slurm_plugin.leadership import Leadership
 from tiresias.slurm_plugin.site import Site, read_site
 from tiresias.slurm_plugin.standby import Standby, leadership_of
-
-CALL_DEADLINE = 20.0  # seconds for one call to Slurm: twice its MessageTimeout
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,12 +40,7 @@ def run(args: argparse.Namespace) -> int:
     site, leadership = _site(config), leadership_of(config)
 
     def lead() -> Controller:
-        journal = Journal(Path(config.paths.state), leadership.epoch)
-        try:
-            return Controller(config, backend, journal, leadership, site)
-        except BaseException:
-            journal.close()
-            raise
+        return Controller.leading(config, backend, leadership, site, though_stopped=args.release)
 
     with closing(open_backend(config.backend, CALL_DEADLINE)) as backend:
         if args.once or args.release:

@@ -17,6 +17,10 @@ from tiresias.errors import TiresiasError
 
 COMMANDS = {
     "controller": ("tiresias.slurm_plugin.commands.controller", "the daemon that ranks, starts and preempts jobs"),
+    "pause": ("tiresias.slurm_plugin.commands.pause", "preempt no more jobs until resume"),
+    "resume": ("tiresias.slurm_plugin.commands.resume", "end a pause; let stopped controllers start again"),
+    "stop": ("tiresias.slurm_plugin.commands.stop", "end the controller; --release: for good, on all hosts"),
+    "deadman": ("tiresias.slurm_plugin.commands.deadman", "release what a dead or hung controller holds"),
     "status": ("tiresias.slurm_plugin.commands.status", "queues, jobs, nodes and the last decisions"),
     "explain": ("tiresias.slurm_plugin.commands.explain", "why a job waits, runs or was preempted"),
     "check-config": ("tiresias.slurm_plugin.commands.check_config", "read a configuration and name its mistakes"),

@@ -38,6 +38,13 @@ def test_an_order_is_taken_then_done(orders: Orders, woken: list[str]) -> None:
     assert orders.answer({"op": "outcome", "order": number}, ME) == {"outcome": "is paused"}
 
 
+def test_an_order_that_fails_says_why(orders: Orders) -> None:
+    number = orders.answer({"op": "pause"}, ME)["order"]
+    orders.fail(orders.take()[0], TiresiasError("the disk is full"))
+    with pytest.raises(TiresiasError, match="the disk is full"):
+        orders.answer({"op": "outcome", "order": number}, ME)
+
+
 def test_orders_keep_their_order(orders: Orders) -> None:
     for op in ("pause", "resume", "stop"):
         orders.answer({"op": op}, ME)

@@ -32,6 +32,7 @@ def test_a_user_who_becomes_exempt_gets_his_jobs_back(centre: Centre) -> None:
     filler = centre.submit(gpus=16, command="sleep 5")
     centre.reaches(filler, "RUNNING")
     held = centre.submit(gpus=1, command="true", user="bob")
+    centre.scontrol("update", f"JobId={held}", "StartTime=now")
     centre.until(lambda: centre.show(held)["Priority"] == "0", "is not held", held)
     centre.stop("KILL")
     centre.restart(paths={"state": state}, exempt={"users": ["bob"]})

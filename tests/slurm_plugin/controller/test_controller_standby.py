@@ -109,7 +109,9 @@ def test_nothing_is_released_behind_the_back_of_who_stands_by(centre: Centre, ot
     """As ExecStopPost does after a crash."""
     centre.stop("KILL")
     lease = json.loads(other.lease.read_text())
-    other.lease.write_text(json.dumps(lease | {"boot": "of another host", "beat": 10**6}))  # so that it has to be waited for
+    other.lease.write_text(
+        json.dumps(lease | {"boot": "of another host", "beat": 10**6})
+    )  # so that it has to be waited for
     released = centre.command("controller", "--config", centre.config, "--release")
     assert (released.returncode, "stands by" in released.stderr) == (0, True), released.stderr
     other.leads()

@@ -1,0 +1,34 @@
+"""Preempt no more jobs until `tiresias resume`. Jobs still start where there is room, in the policy's order, and a preemption that
+is under way comes to its end. It lasts through restarts of the controller. For root and the controller's own user.
+
+examples:
+  tiresias pause --reason "maintenance of the file system"
+  tiresias status                      says that it is paused, since when and why
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from tiresias.errors import Unavailable
+from tiresias.slurm_plugin.commands.ordering import add_config_option, configured, give
+from tiresias.slurm_plugin.fail_open import own_journal
+from tiresias.slurm_plugin.orders import PAUSE, clean
+from tiresias.slurm_plugin.switches import pause
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--reason", default="", metavar="TEXT", help="shown in status and explain")
+    add_config_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    config, socket = configured(args)
+    try:
+        print(give(socket, {"op": PAUSE, "reason": args.reason}))
+    except Unavailable:
+        with own_journal(config) as journal:
+            print(pause(journal, time.time(), "root", clean(args.reason)))
+        print("no controller runs; the next one will heed it")
+    return 0

@@ -1,0 +1,30 @@
+"""End a pause: jobs may be preempted again. For root and the controller's own user.
+
+examples:
+  tiresias resume
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from tiresias.errors import Unavailable
+from tiresias.slurm_plugin.commands.ordering import add_config_option, configured, give
+from tiresias.slurm_plugin.fail_open import own_journal
+from tiresias.slurm_plugin.orders import RESUME
+from tiresias.slurm_plugin.switches import resume
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_config_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    config, socket = configured(args)
+    try:
+        print(give(socket, {"op": RESUME}))
+    except Unavailable:
+        with own_journal(config) as journal:
+            print(resume(journal))
+        print("no controller runs; the next one will heed it")
+    return 0

@@ -1,0 +1,101 @@
+"""Stop the controller. Its preemptions under way come to their end, its holds are lifted, and Slurm carries on alone; where another
+controller stands by, that one goes on instead. It is what `systemctl stop` does. For root and the controller's own user.
+
+--release is the kill switch. No controller leads any more on any host, also none that systemd starts again, until `tiresias
+resume`. The holds are lifted at once: by the controller, or, where it is dead, hung or elsewhere, by this command in its place.
+A job that is saving just now runs on by itself. Both may be given again.
+
+examples:
+  tiresias stop
+  tiresias stop --release --reason "jobs vanish, investigating"
+  tiresias resume                      lets controllers start again
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tiresias.errors import TiresiasError, Unavailable
+from tiresias.slurm_plugin.commands.ordering import PATIENCE, add_config_option, configured, give
+from tiresias.slurm_plugin.config import Config
+from tiresias.slurm_plugin.control_socket import ask
+from tiresias.slurm_plugin.fail_open import held, is_stopped, seized
+from tiresias.slurm_plugin.orders import OUTCOME, STOP, clean
+from tiresias.slurm_plugin.standby import leadership_of
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--release", action="store_true", help="the kill switch: on all hosts, and for good")
+    parser.add_argument(
+        "--reason", default="", metavar="TEXT", help="told to whoever starts a controller; with --release"
+    )
+    add_config_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    config, socket = configured(args)
+    request = {"op": STOP, "release": args.release, "reason": args.reason}
+    ended = _order(socket, request)
+    if args.release:
+        return _leave_slurm_alone(config, clean(args.reason))
+    leader = leadership_of(config).lease()
+    leads = bool(leader.epoch) and not leader.released
+    if leads and not ended:
+        raise TiresiasError(
+            f"no controller answers on this host, and {leader} has not given up the lead: stop it there, or use --release"
+        )
+    print("the controller has ended" if ended else "no controller runs")
+    if leads:
+        print(f"{leader} goes on in its place")
+        return 0
+    return _tell(held(config), [])
+
+
+def _order(socket: Path, request: dict[str, object]) -> bool:
+    """False when no controller answers on this host. A hung one is told of, too: with --release it is not needed."""
+    try:
+        print(give(socket, request))
+        _wait_for_its_end(socket)
+    except Unavailable:
+        return False
+    except TiresiasError as error:
+        if not request["release"]:
+            raise
+        print(f"tiresias: {error}", file=sys.stderr)
+    return True
+
+
+def _wait_for_its_end(socket: Path) -> None:
+    """Its socket is the last that a controller closes."""
+    deadline = time.monotonic() + PATIENCE
+    with contextlib.suppress(Unavailable):
+        while ask(socket, {"op": OUTCOME, "order": 0}) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        raise TiresiasError(f"the controller has not ended within {PATIENCE:g} s: see its log, then end its process")
+
+
+def _leave_slurm_alone(config: Config, reason: str) -> int:
+    """Whatever is not so yet: nobody leads, nobody will, nothing is held."""
+    leadership = leadership_of(config)
+    leader, problems = leadership.lease(), list[str]()
+    is_alone = leader.released and held(config) == 0 and is_stopped(config)
+    if not is_alone:
+        with seized(config, leadership) as controller:
+            if controller is None:
+                raise Unavailable("another controller took the lead at this very moment: say it again")
+            controller.forbid("root", reason)
+            problems = controller.release()
+    return _tell(held(config), problems)
+
+
+def _tell(left: int | None, problems: Sequence[str]) -> int:
+    for problem in problems:
+        print(f"tiresias: {problem}", file=sys.stderr)
+    if left == 0:
+        print("no job is held by Tiresias; Slurm carries on alone")
+    return 1 if left else 0

@@ -1,0 +1,100 @@
+"""Slurm carries on alone: what is done in place of a controller that is dead, hung, or not to lead any more.
+
+Whoever does it leads for that moment, in an epoch of its own (leadership.py): a controller that wakes up later finds that it has
+been superseded, stands by, and takes the jobs up again from the journal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from tiresias.slurm_plugin.backends.select import CALL_DEADLINE, open_backend
+from tiresias.slurm_plugin.config import Config
+from tiresias.slurm_plugin.daemon import Controller
+from tiresias.slurm_plugin.database import StateError
+from tiresias.slurm_plugin.journal import FILE, History, Journal
+from tiresias.slurm_plugin.leadership import Leadership
+from tiresias.slurm_plugin.site import read_site
+from tiresias.slurm_plugin.standby import Standby, leadership_of
+from tiresias.slurm_plugin.switches import STOPPED, switched
+
+T = TypeVar("T")
+
+
+def become_owner(state: Path) -> None:
+    """root goes on as the user whose controllers write there: a file of root's in that folder would keep them out."""
+    with contextlib.suppress(FileNotFoundError):
+        owner = state.stat()
+        if os.geteuid() == 0 != owner.st_uid:
+            os.setgroups([])
+            os.setgid(owner.st_gid)
+            os.setuid(owner.st_uid)
+
+
+def held(config: Config) -> int | None:
+    """Jobs that wait for us alone, or that we are moving, as the journal has it. None: it cannot be read before a controller, or
+    whoever acts in its place, has opened it."""
+    return _told(config, History.in_our_hands, 0)
+
+
+def is_stopped(config: Config) -> bool:
+    return _told(config, lambda history: switched(history, STOPPED), None) is not None
+
+
+def _told(config: Config, question: Callable[[History], T], nothing: T) -> T | None:
+    """`nothing`: of an empty state folder."""
+    path = (config.paths.state / FILE).absolute()
+    if not path.exists():
+        return nothing
+    with contextlib.suppress(sqlite3.Error, StateError), closing(History.of(path)) as history:
+        return question(history)
+    return None
+
+
+def is_silent(leadership: Leadership, seconds: float) -> bool:
+    """Whether the lease does not change for so long, by our own steady clock. False at the first change."""
+    first, end = leadership.lease(), time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(min(leadership.pause, seconds))
+        if leadership.lease() != first:
+            return False
+    return True
+
+
+@contextmanager
+def own_journal(config: Config) -> Iterator[Journal]:
+    """The journal while no controller runs. Raises TiresiasError when one leads."""
+    become_owner(config.paths.state)
+    leadership = leadership_of(config)
+    Standby(leadership, config.paths.state).obtain()
+    try:
+        with closing(Journal(config.paths.state, leadership.epoch)) as journal:
+            yield journal
+    finally:
+        leadership.step_down()
+
+
+@contextmanager
+def seized(config: Config, leadership: Leadership) -> Iterator[Controller | None]:
+    """A controller that leads whoever led before; None when somebody else was quicker."""
+    with contextlib.suppress(OSError):  # no run folder here, or not ours
+        (config.paths.run / "lease").unlink()  # job_submit.lua sets no more jobs aside
+    become_owner(config.paths.state)
+    if not leadership.seize():
+        yield None
+        return
+    try:
+        with (
+            closing(open_backend(config.backend, CALL_DEADLINE)) as backend,
+            closing(Controller.leading(config, backend, leadership, read_site(), though_stopped=True)) as controller,
+        ):
+            yield controller
+    finally:
+        leadership.step_down()

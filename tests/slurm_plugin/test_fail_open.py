@@ -1,0 +1,79 @@
+"""Silence is a lease that does not change while one watches; nothing else counts."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tiresias.errors import TiresiasError
+from tiresias.slurm_plugin.config import Config, Paths
+from tiresias.slurm_plugin.fail_open import held, is_silent, is_stopped, own_journal
+from tiresias.slurm_plugin.journal import FILE, Intent, JobRow, Journal
+from tiresias.slurm_plugin.leadership import Leadership
+from tiresias.slurm_plugin.switches import stop
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return replace(Config(), paths=Paths(state=tmp_path / "state", run=tmp_path / "run"), period=0.1)
+
+
+def leadership(config: Config, seconds: float = 1.0) -> Leadership:
+    return Leadership(config.paths.state / "leader", seconds)
+
+
+def test_a_leader_that_beats_is_not_silent(config: Config) -> None:
+    leader = leadership(config)
+    assert leader.take()
+    assert not is_silent(leadership(config), 30.0)  # its thread beats five times a second
+    leader.step_down()
+    assert is_silent(leadership(config), 0.3)
+
+
+def test_who_takes_over_while_one_watches_is_not_silent(config: Config) -> None:
+    leadership(config).folder.mkdir(parents=True)
+    heir = leadership(config, 3600.0)  # it will not beat again for twelve minutes
+    taking = threading.Timer(0.3, heir.take)
+    taking.start()
+    assert not is_silent(leadership(config), 30.0)
+    taking.join()
+    heir.step_down()
+
+
+def test_a_folder_in_which_nobody_ever_led(config: Config) -> None:
+    assert is_silent(leadership(config), 0.2)
+    assert held(config) == 0
+    assert not is_stopped(config)
+
+
+def test_what_is_in_our_hands(config: Config) -> None:
+    journal = Journal(config.paths.state)
+    for number in range(4):
+        journal.save_job(JobRow(f"{number}@1", str(number), 1000, 1.0, held=number == 1, ended=number == 3))
+    journal.begin(Intent("2@1", "2", 0, "start", "start"))
+    journal.begin(Intent("3@1", "3", 0, "start", "start"))
+    assert held(config) == 2, "one is held, one is being started; one ended on the way"
+    assert not is_stopped(config)
+    stop(journal, 1.0, "root", "")
+    assert is_stopped(config)
+    journal.close()
+
+
+def test_a_database_that_cannot_be_read_is_not_an_empty_one(config: Config) -> None:
+    config.paths.state.mkdir(parents=True)
+    (config.paths.state / FILE).write_bytes(b"no database" * 100)
+    assert held(config) is None
+    assert not is_stopped(config)
+
+
+def test_the_journal_is_nobodys_while_somebody_leads(config: Config) -> None:
+    with own_journal(config) as journal:
+        assert journal.epoch == 1
+    leader = leadership(config, config.leader_seconds)
+    assert leader.take()
+    with pytest.raises(TiresiasError, match="another controller leads"), own_journal(config):
+        pass
+    leader.step_down()
