@@ -9,7 +9,9 @@
     <control root>/<uid>/profiles/         what was learned from such recordings, a file a kind of job (profiler/summary.py)
 
 Every file is one JSON object, at most MAX_BYTES, put there by an atomic rename. The daemon reads only files that are regular, small
-and owned by the job's user, and believes them only about that job: a lie hurts only the liar.
+and owned by the job's user, in folders that are that user's own and no links, and believes them only about that job: a lie hurts
+only the liar. (In a root that anybody may write to, somebody else could make the user's folder first, and lead the daemon from
+there to a file that the user wrote about another job.)
 
 supervisor.json: restart, state, step, run_id, why, began (epoch seconds), reached (the step at which the run before was last seen).
 program.json: restart, ready, step, requeue, folder ("requeue": the program has saved and exits to be requeued; "folder": where its
@@ -22,11 +24,14 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tiresias.checkpoint.files import open_folder, read_small
+from tiresias.checkpoint.manifest import CorruptCheckpoint
+
 MAX_BYTES = 16 * 1024
+MOST = 10**15  # restarts, steps; no job gets there
 LONGEST = 1e6  # seconds that a save or a restore may claim to have taken
 EXIT_REQUEUE = 99  # a program's exit code: "checkpointed, requeue me"
 SUPERVISOR, PROGRAM, RANKS = "supervisor.json", "program.json", "ranks"
@@ -75,7 +80,8 @@ def write(folder: Path, name: str, content: dict[str, Any]) -> None:
     """Put `content` at folder/name in one rename. Raises OSError."""
     temporary = folder / f".{name}.{os.getpid()}"
     try:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        temporary.unlink(missing_ok=True)  # of an earlier process of this number, or planted: never written through
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             os.fchmod(handle, 0o644)  # whatever the umask: the daemon is another user
             json.dump(content, file)
@@ -86,20 +92,12 @@ def write(folder: Path, name: str, content: dict[str, Any]) -> None:
 
 
 def read(path: Path, uid: int) -> dict[str, Any]:
-    """The object at `path`, or {} where there is none that may be believed."""
+    """The object at `path`, or {} where there is none that may be believed: file, folder and the one above are the user's own."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+        with open_folder(path.parent.parent) as above, open_folder(path.parent.name, above) as folder:
+            return _parse(read_small(folder, path.name, MAX_BYTES)) if os.fstat(above).st_uid == uid else {}
+    except (OSError, ValueError, CorruptCheckpoint):  # ValueError: a name with a NUL
         return {}
-    try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != uid or found.st_size > MAX_BYTES:
-            return {}
-        return _parse(os.read(handle, MAX_BYTES + 1))
-    except OSError:
-        return {}
-    finally:
-        os.close(handle)
 
 
 def _parse(text: bytes) -> dict[str, Any]:
@@ -140,9 +138,9 @@ def _seconds(end: object, begin: object) -> float | None:
 
 
 def _redone(reached: int, resumed: int) -> int | None:
-    return max(0, reached - resumed) if 0 <= reached < 1e15 and 0 <= resumed < 1e15 else None
+    return max(0, reached - resumed) if reached >= 0 and resumed >= 0 else None
 
 
 def integer(value: object) -> int:
-    """`value` where it is an integer, else -1."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else -1
+    """`value` where it may be a count, else -1: JSON knows integers of thousands of digits."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST else -1

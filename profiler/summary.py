@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tiresias.errors import one_line
+
 if TYPE_CHECKING:
     from tiresias.profiler.analysis import Profile
 
@@ -125,5 +127,4 @@ def _share(value: object) -> float | None:
 
 def _words(value: object) -> str:
     """One line of what a terminal can show."""
-    text = value[:LETTERS] if isinstance(value, str) else ""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
+    return one_line(value[:LETTERS]) if isinstance(value, str) else ""

@@ -40,7 +40,9 @@ from tiresias.slurm_plugin.leadership import HUNG_SECONDS, Leadership, Supersede
 from tiresias.slurm_plugin.ledger import Ledger
 from tiresias.slurm_plugin.observe import Observer
 from tiresias.slurm_plugin.orders import PAUSE, RESUME, STOP, Order, Orders
+from tiresias.slurm_plugin.own_folder import refuse_shared
 from tiresias.slurm_plugin.pace import Pace
+from tiresias.slurm_plugin.privacy import Privacy
 from tiresias.slurm_plugin.profiles import Profiles
 from tiresias.slurm_plugin.publication import PHASES, SHOWN_DECISIONS, Publication, Publisher
 from tiresias.slurm_plugin.scope import Scope
@@ -83,7 +85,7 @@ class Controller:
         self._would: dict[str, str] = {}  # shadow mode: what was said last of each job
         self._decisions = list(reversed(journal.decisions(limit=SHOWN_DECISIONS)))
         self._version, self._topology_at = budgeted.version(), -math.inf
-        self.publisher = Publisher(journal.path)
+        self.publisher = Publisher(journal.path, Privacy(site.private, site.rights.overseers | {os.geteuid()}))
         self._heed_pause()
         self.leaving_since = math.inf  # somebody whom we do not move is about to free GPUs
         self.next_change = (
@@ -505,6 +507,7 @@ class Daemon:
     def _make_run_folder(self) -> None:
         try:
             self._run.mkdir(parents=True, exist_ok=True)
+            refuse_shared(self._run, "paths.run")
         except OSError as error:
             raise TiresiasError(
                 f"run folder {self._run}: {error.strerror}; make it writable or set paths.run"

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 
 from tiresias.errors import TiresiasError, Unavailable
 from tiresias.slurm_plugin.leadership import Superseded
+from tiresias.slurm_plugin.own_folder import private_file, refuse_shared
 
 PATIENCE = 5.0  # seconds for another's transaction
 _SUPERSEDED = "superseded"
@@ -94,8 +95,9 @@ class Database(sqlite3.Connection):
 def open_database(path: Path) -> Database:
     """Read and write: what was committed is on the disk. Raises StateError."""
     try:
+        private_file(path)
         db = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE, factory=Database)
-    except sqlite3.OperationalError as error:
+    except (OSError, sqlite3.OperationalError) as error:
         raise Unwritable(path, str(error)) from None
     db.path = path
     try:
@@ -112,6 +114,7 @@ def copy(db: Database, target: Path) -> None:
     temporary = target.with_name(f"{target.name}.tmp")
     try:
         temporary.unlink(missing_ok=True)
+        private_file(temporary)
         with closing(sqlite3.connect(temporary)) as other:
             db.backup(other)
             other.execute("pragma journal_mode = delete")  # no second file beside it
@@ -134,7 +137,8 @@ def sync(path: Path) -> None:
 def make(folder: Path) -> None:
     """Raises StateError."""
     try:
-        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        refuse_shared(folder, "paths.state")
     except OSError as error:
         raise StateError(
             f"state folder {folder}: {error.strerror}; make it writable for this user or set paths.state"

@@ -249,7 +249,7 @@ class Leadership:
 
     def _look(self) -> _Sight:
         for each in (self.folder.parent, self.folder):
-            each.mkdir(mode=0o750, parents=True, exist_ok=True)
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
         return _Sight(self.lease(), self._highest())
 
     def _highest(self) -> int:

@@ -23,6 +23,7 @@ from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSn
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.journal import Decision, History, JobRow
 from tiresias.slurm_plugin.peer import Peer
+from tiresias.slurm_plugin.privacy import OPEN, Privacy
 from tiresias.slurm_plugin.scope import Scope
 
 PHASES = {
@@ -57,20 +58,21 @@ class Publication:
 class Publisher:
     """Answers the control socket; `publish` is the daemon's side, everything else runs in the socket's thread."""
 
-    def __init__(self, journal: Path) -> None:
-        self._journal = journal
+    def __init__(self, journal: Path, privacy: Privacy = OPEN) -> None:
+        self._journal, self._privacy = journal, privacy
         self._history: History | None = None
         self._newest: Publication | None = None
         self._rendered: tuple[Publication | None, dict[str, Any]] = (None, {})
+        self._views: dict[int, dict[str, Any]] = {}  # by uid, of what is rendered
 
     def publish(self, publication: Publication) -> None:
         self._newest = publication
 
     def answer(self, request: dict[str, Any], peer: Peer) -> Mapping[str, Any]:
         if request.get("op") == "status":
-            return self._status()
+            return self._view(peer.uid)
         if request.get("op") == "explain" and isinstance(request.get("job"), str):
-            return self._explain(request["job"])
+            return self._explain(request["job"], peer.uid)
         raise TiresiasError('the controller answers {"op": "status"} and {"op": "explain", "job": "ID"}')
 
     def _status(self) -> dict[str, Any]:
@@ -78,11 +80,21 @@ class Publisher:
         if newest is None:
             raise TiresiasError("the controller has not seen Slurm yet; try again in a moment")
         if self._rendered[0] is not newest:
-            self._rendered = (newest, status(newest))
+            self._rendered, self._views = (newest, status(newest)), {}
         return self._rendered[1]
 
-    def _explain(self, job_id: str) -> dict[str, Any]:
-        shown = [job for job in self._status()["jobs"] if job["id"] == job_id]
+    def _view(self, uid: int) -> dict[str, Any]:
+        """What that user may see of the status."""
+        whole, newest = self._status(), self._rendered[0]
+        if newest is None or not self._privacy.hides_from(uid):
+            return whole
+        if uid not in self._views:
+            own = {job.id for job in newest.slurm.jobs if job.uid == uid}
+            self._views[uid] = self._privacy.view(whole, uid, own)
+        return self._views[uid]
+
+    def _explain(self, job_id: str, uid: int) -> dict[str, Any]:
+        shown = [job for job in self._view(uid)["jobs"] if job["id"] == job_id]
         assert self._newest is not None  # else it had no status
         record = next((job for job in self._newest.slurm.jobs if job.id == job_id), None)
         aside = Scope.of(self._newest.config).why_not(record) if record else ""
@@ -93,10 +105,13 @@ class Publisher:
             decisions = self._history.decisions(job_id)
         except sqlite3.Error as error:
             raise TiresiasError(f"the journal {self._journal} cannot be read: {error}") from None
+        owners = {one.uid for one in (record, row) if one}
+        if not owners or (self._privacy.hides_jobs_from(uid) and owners != {uid}):
+            raise _unknown(job_id)
         if aside and (row is None or row.ended):
             raise TiresiasError(f"job {job_id}: {aside}: Slurm alone schedules it")
         if row is None:
-            raise TiresiasError(f"job {job_id}: not known here; jobs outside the managed partitions are Slurm's alone")
+            raise _unknown(job_id)
         return {
             "job": shown[0] if shown else _aside(row, record.reason if record else "nothing"),
             "runs": [
@@ -116,6 +131,10 @@ class Publisher:
             "decisions": [_decision(one) for one in decisions],
             "paused": self._newest.about.get("paused"),
         }
+
+
+def _unknown(job_id: str) -> TiresiasError:
+    return TiresiasError(f"job {job_id}: not known here; jobs outside the managed partitions are Slurm's alone")
 
 
 def status(newest: Publication) -> dict[str, Any]:

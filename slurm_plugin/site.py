@@ -1,16 +1,17 @@
-"""What the site's slurm.conf says that we depend on, read once at start-up: names, and settings that would hurt."""
+"""What the site's slurm.conf says that we depend on, read once at start-up: names, settings that would hurt, and rights."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tiresias.slurm_plugin.backends import processes
 from tiresias.slurm_plugin.backends.protocol import SlurmUnavailable
 from tiresias.slurm_plugin.doctor import settings
+from tiresias.slurm_plugin.rights import Rights, masters, read_rights
 
 
 class RateLimit(NamedTuple):
@@ -27,6 +28,8 @@ class Site:
     partitions: frozenset[str]
     alarms: tuple[str, ...]
     rate_limit: RateLimit | None = None  # of our calls to slurmctld
+    private: frozenset[str] = frozenset()  # the words of PrivateData
+    rights: Rights = field(default_factory=Rights)
 
 
 def read_site(deadline: float = 10.0) -> Site:
@@ -35,17 +38,18 @@ def read_site(deadline: float = 10.0) -> Site:
     partitions = _scontrol("partition", deadline)
     names = re.findall(r"^PartitionName=(\S+)", partitions, re.MULTILINE)
     default = re.search(r"^PartitionName=(\S+).*?\bDefault=YES", partitions, re.MULTILINE)
+    rights = read_rights(config, deadline)
     return Site(
-        config.get("ClusterName", ""), default.group(1) if default else "", frozenset(names), tuple(settings.risks(config)),
-        rate_limit(config, os.getuid()),
+        config.get("ClusterName", ""), default.group(1) if default else "", frozenset(names),
+        (*settings.risks(config), *filter(None, [rights.unknown])), rate_limit(config, os.getuid()),
+        frozenset(config.get("PrivateData", "").lower().split(",")), rights,
     )  # fmt: skip
 
 
 def rate_limit(config: Mapping[str, str], uid: int) -> RateLimit | None:
     """`config`: as `scontrol show config` tells it. None: Slurm has no limit for this user; root and SlurmUser never have one."""
     words = dict(word.partition("=")[::2] for word in config.get("SlurmctldParameters", "").split(","))
-    slurm_user = re.search(r"\((\d+)\)", config.get("SlurmUser", ""))
-    if "rl_enable" not in words or uid == 0 or (slurm_user and uid == int(slurm_user[1])):
+    if "rl_enable" not in words or uid in masters(config):
         return None
     size, refill, period = (
         int(words.get(f"rl_{name}") or default)

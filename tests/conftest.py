@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,8 @@ from hypothesis import settings
 
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.slurm_conf import ClusterSpec
+
+sys.path.insert(0, str(Path(__file__).parent))  # users.py
 
 ClusterOf = Callable[..., Cluster]
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tiresias.errors import TiresiasError
+from tiresias.errors import TiresiasError, one_line
 from tiresias.profiler.recordings import layout
 from tiresias.profiler.recordings.layout import CHANNEL, HEADER, RECORD, RING, Floats, Records
 
@@ -217,5 +217,4 @@ class _Reader:
 
 def _text(field: np.void) -> str:
     """A name of a user's making: printable and on one line."""
-    name = field.tobytes().split(b"\0")[0].decode("utf-8", "replace")
-    return "".join(letter if letter.isprintable() else "?" for letter in name)
+    return one_line(field.tobytes().split(b"\0")[0].decode("utf-8", "replace"))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-_COMMA_OUTSIDE = re.compile(r",(?![^\[(]*[\])])")  # a comma that is not inside [] or ()
+_MARK = re.compile(r"[][(),]")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?(?::(\d+))?")
 # gpu, gpu:4, gpu:v100:4, gpu:v100:4(IDX:0-3), gpu:4(S:0-1), with gres: or gres/ before it and = in place of the last colon
 _GPU = re.compile(
@@ -67,8 +67,17 @@ def array_tasks(text: str) -> list[int]:
 
 
 def split_outside(text: str) -> list[str]:
-    """Split at the commas that stand outside brackets."""
-    return [part for part in _COMMA_OUTSIDE.split(text) if part]
+    """Split at the commas that stand outside brackets. O(length): users may write 64 KiB of node names."""
+    parts, begin, depth = [], 0, 0
+    for mark in _MARK.finditer(text):
+        if mark[0] in "[(":
+            depth += 1
+        elif mark[0] in "])":
+            depth = max(depth - 1, 0)
+        elif not depth:
+            parts.append(text[begin : mark.start()])
+            begin = mark.end()
+    return [part for part in (*parts, text[begin:]) if part]
 
 
 def hosts(text: str) -> tuple[str, ...]:
@@ -77,7 +86,7 @@ def hosts(text: str) -> tuple[str, ...]:
 
 
 def _expand(part: str) -> Iterator[str]:
-    pieces = re.split(r"\[([^\]]*)\]", part)  # text, range, text, range, ..., text
+    pieces = re.split(r"\[([^][]*)\]", part)  # text, range, text, range, ..., text
     choices = [list(_padded(piece)) if at % 2 else [piece] for at, piece in enumerate(pieces)]
     return ("".join(chosen) for chosen in product(*choices))
 

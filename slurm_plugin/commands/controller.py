@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -37,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     config = load_config(args.config, {"mode": args.mode} if args.mode else {})
-    site, leadership = _site(config), leadership_of(config)
+    site, leadership = _site(config, acts=not args.release), leadership_of(config)
 
     def lead() -> Controller:
         return Controller.leading(config, backend, leadership, site, though_stopped=args.release)
@@ -73,12 +74,15 @@ def _cycle(controller: Controller) -> int:
     return 0
 
 
-def _site(config: Config) -> Site:
+def _site(config: Config, acts: bool) -> Site:
+    """`acts`: it is going to hold and start jobs; to lift holds is always tried."""
     site = read_site()
     if unknown := set(config.partitions) - site.partitions:
         raise TiresiasError(
             f"partition {min(unknown)} is not in slurm.conf: set partitions to some of {', '.join(sorted(site.partitions))}"
         )
+    if acts and config.mode == "exact" and (problem := site.rights.why_powerless(os.geteuid())):
+        raise TiresiasError(problem)
     for alarm in site.alarms:
         logging.getLogger("tiresias").warning("%s", alarm)
     return site

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from tiresias import __version__
-from tiresias.errors import TiresiasError
+from tiresias.errors import TiresiasError, one_line
 
 COMMANDS = {
     "controller": ("tiresias.slurm_plugin.commands.controller", "the daemon that ranks, starts and preempts jobs"),
@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return _dispatch(argv)
     except TiresiasError as error:
-        print(f"tiresias: {error}", file=sys.stderr)
+        print(f"tiresias: {one_line(error)}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:  # `tiresias status | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

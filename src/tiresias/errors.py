@@ -20,3 +20,8 @@ class UsageError(TiresiasError):
 
 class Unavailable(TiresiasError):
     """Not now, as opposed to never: the caller may try again."""
+
+
+def one_line(text: object) -> str:
+    """`text` without anything that moves a terminal's cursor: a message may name a file or a job that a user named."""
+    return "".join(letter if letter.isprintable() else "?" for letter in str(text))

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from users import ALICE, MALLORY, as_user
 
-from tiresias.checkpoint import Store, control
+from tiresias.checkpoint import Store
 from tiresias.checkpoint.world import World
 
-ALICE, MALLORY = 20001, 20002
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="becomes other users")
 
 
@@ -24,28 +24,6 @@ def shared() -> Iterator[Path]:
     folder.chmod(0o1777)
     yield folder
     shutil.rmtree(folder)
-
-
-def as_user(uid: int, action: Callable[[], object]) -> str:
-    """What `action` returns, as text, or its error's class and message. Run in a process of that user's."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if not pid:
-        os.setgroups([])
-        os.setgid(uid)
-        os.setuid(uid)
-        os.umask(0o077)
-        try:
-            said = str(action())
-        except BaseException as error:
-            said = f"{type(error).__name__}: {error}"
-        os.write(writing, said.encode())
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        said = pipe.read()
-    os.waitpid(pid, 0)
-    return said
 
 
 def save(root: Path, step: int, value: str) -> Callable[[], object]:
@@ -181,17 +159,3 @@ def test_a_hard_link_to_a_file_of_hers_is_not_written_through(careless: Path) ->
 def test_something_else_in_the_place_of_the_count(careless: Path, plant: Callable[[Path], object]) -> None:
     as_user(MALLORY, lambda: plant(careless / "attempts.json"))
     assert as_user(ALICE, restore(careless)) == "hers"
-
-
-def test_what_he_says_in_her_control_folder_is_not_believed(shared: Path) -> None:
-    folder = control.job_folder(shared, ALICE, "77")
-    folder.mkdir(parents=True)
-    folder.chmod(0o777)
-    as_user(MALLORY, lambda: control.write(folder, control.SUPERVISOR, {"restart": 0, "state": "parked", "step": 9}))
-    as_user(MALLORY, lambda: os.mkfifo(folder / control.PROGRAM))
-    assert control.report(shared, ALICE, "77") == control.JobReport()
-    secret = shared / "secret"
-    as_user(ALICE, lambda: secret.write_text('{"restart": 5}'))
-    (folder / control.PROGRAM).unlink()
-    as_user(MALLORY, lambda: (folder / control.PROGRAM).symlink_to(secret))
-    assert control.read(folder / control.PROGRAM, ALICE) == {}

@@ -247,17 +247,19 @@ def _toml(value: Any) -> str:
 
 
 @pytest.fixture(scope="session")
-def centre_of() -> Iterator[Callable[[str], Centre]]:
-    """One for each suite, at its first use."""
+def centre_of() -> Iterator[Callable[..., Centre]]:
+    """One for each suite and set of other options of ClusterSpec, at its first use."""
     centres: dict[str, Centre] = {}
 
-    def get(suite: str) -> Centre:
-        if suite not in centres:
-            name = f"controller-{suite}-{os.getpid()}"
-            centres[suite] = Centre(
-                Cluster.up(ClusterSpec(name=name, suite=suite, nodes=4, settings={"KillWait": "5"}))
+    def get(suite: str, **options: Any) -> Centre:
+        key = f"{suite}{sorted(options.items())}"
+        if key not in centres:
+            settings = {"KillWait": "5", **options.pop("settings", {})}
+            name = f"controller-{suite}-{len(centres)}-{os.getpid()}"
+            centres[key] = Centre(
+                Cluster.up(ClusterSpec(name=name, suite=suite, nodes=4, settings=settings, **options))
             )
-        return centres[suite]
+        return centres[key]
 
     yield get
     for centre in centres.values():
@@ -266,7 +268,7 @@ def centre_of() -> Iterator[Callable[[str], Centre]]:
 
 
 @pytest.fixture
-def centre(centre_of: Callable[[str], Centre]) -> Iterator[Centre]:
+def centre(centre_of: Callable[..., Centre]) -> Iterator[Centre]:
     centre = centre_of("forky")
     centre.ready()
     yield centre

@@ -1,0 +1,55 @@
+"""What users see of others on the control socket: no more than Slurm itself tells them (PrivateData in slurm.conf).
+
+jobs, usage    others' jobs do not exist for a user: not in the list, not in the decisions, not for `explain`. On the nodes their
+               GPUs are in use by somebody. What stays are sums, and in a reason the number of a job that one's own waits for.
+nodes          no node is listed.
+
+root, SlurmUser, the controller's own user, Operators and Administrators see everything. (Slurm shows coordinators the jobs of their
+accounts; here they are users.) Pure, O(jobs + nodes) for each one who asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+HIDES_JOBS = frozenset({"jobs", "usage"})
+
+
+@dataclass(frozen=True, slots=True)
+class Privacy:
+    """private: the words of PrivateData. overseers: uids from which nothing is hidden."""
+
+    private: frozenset[str] = frozenset()
+    overseers: frozenset[int] = frozenset()
+
+    def hides_jobs_from(self, uid: int) -> bool:
+        """Those of others."""
+        return bool(self.private & HIDES_JOBS) and uid not in self.overseers
+
+    def hides_nodes_from(self, uid: int) -> bool:
+        return "nodes" in self.private and uid not in self.overseers
+
+    def hides_from(self, uid: int) -> bool:
+        return self.hides_jobs_from(uid) or self.hides_nodes_from(uid)
+
+    def view(self, status: Mapping[str, Any], uid: int, own: Collection[str]) -> dict[str, Any]:
+        """The published dictionary as that user may see it; `own`: the ids of the user's jobs."""
+        seen = dict(status)
+        if self.hides_jobs_from(uid):
+            seen["jobs"] = [job for job in status["jobs"] if job["id"] in own]
+            seen["decisions"] = [one for one in status["decisions"] if one["job"] in own]
+            seen["nodes"] = [_without_others(node, own) for node in status["nodes"]]
+        if self.hides_nodes_from(uid):
+            seen["nodes"] = []
+        return seen
+
+
+OPEN = Privacy()  # hides nothing
+
+
+def _without_others(node: Mapping[str, Any], own: Collection[str]) -> dict[str, Any]:
+    allocations = [each for each in node["allocations"] if each[0] in own]
+    others = sum(gpus for job, gpus in node["allocations"] if job not in own)
+    return {**node, "allocations": allocations, "other_gpus": node["other_gpus"] + others}

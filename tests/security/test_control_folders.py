@@ -1,0 +1,279 @@
+"""What users can put where the controller reads: into their own control folder, and in the way to somebody else's.
+
+Alice owns the job, Mallory wishes her ill, the controller is a third user. All three are real, so root runs this.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from users import ALICE, DAEMON, MALLORY, as_user
+
+from tiresias.checkpoint import control
+from tiresias.profiler.summary import Key, Summary, as_object
+from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.profiles import Profiles
+
+others = pytest.mark.skipif(os.geteuid() != 0, reason="becomes other users")
+PARKED = {"restart": 0, "state": "parked", "step": 9}
+NOTHING = str(control.JobReport())
+KEY = Key("train", "0123456789abcdef", 4)
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """As a site's control root: anybody may make a folder, and remove only what is theirs."""
+    folder = Path(tempfile.mkdtemp(prefix="tiresias-control-", dir="/tmp"))  # where other users get to
+    folder.chmod(0o1777)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def make(folder: Path, uid: int, mode: int = 0o755) -> Path:
+    """`folder` and the one above it, of that user's."""
+    for each in (folder.parent, folder):
+        if not each.exists():
+            as_user(uid, lambda each=each: (each.mkdir(), each.chmod(mode)))
+    return folder
+
+
+def say(folder: Path, uid: int, content: dict[str, object]) -> None:
+    as_user(uid, lambda: control.write(folder, control.SUPERVISOR, content))
+
+
+def heard(root: Path, job: str = "77") -> str:
+    """What the controller makes of Alice's job; an error's words where it fails."""
+    return as_user(DAEMON, lambda: control.report(root, ALICE, job))
+
+
+@others
+def test_an_honest_report_is_heard(root: Path) -> None:
+    say(make(control.job_folder(root, ALICE, "77"), ALICE), ALICE, PARKED)
+    assert "state='parked'" in heard(root)
+
+
+def sparse(path: Path) -> None:
+    with path.open("w") as file:
+        file.write('{"restart": 0}')
+        file.truncate(1 << 40)
+
+
+def listening(path: Path) -> None:
+    socket.socket(socket.AF_UNIX).bind(str(path))
+
+
+OWN = {
+    "a FIFO": os.mkfifo,
+    "a folder": Path.mkdir,
+    "a socket": listening,
+    "a terabyte of holes": sparse,
+    "a link to a secret": lambda path: path.symlink_to("/etc/shadow"),
+    "a link to nothing": lambda path: path.symlink_to("nowhere"),
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "a link to a device": lambda path: path.symlink_to("/dev/zero"),
+    "a link to a FIFO": lambda path: (os.mkfifo(path.with_name("f")), path.symlink_to("f")),
+    "a link to a good file": lambda path: (path.with_name("g").write_text(json.dumps(PARKED)), path.symlink_to("g")),
+    "what nobody may read": lambda path: (path.write_text(json.dumps(PARKED)), path.chmod(0)),
+    "a file beyond the limit": lambda path: path.write_text(json.dumps(PARKED | {"x": "x" * control.MAX_BYTES})),
+    "deep nesting": lambda path: path.write_text('{"restart":' + "[" * 16_000),
+    "no JSON": lambda path: path.write_bytes(b"\xff\xfe\x00\x1b[2J"),
+    "no object": lambda path: path.write_text('["parked"]'),
+    "a number of 16,000 digits": lambda path: path.write_text('{"restart": ' + "9" * 16_000 + "}"),
+    "nothing": Path.touch,
+}
+
+
+@others
+@pytest.mark.parametrize("what", OWN)
+@pytest.mark.parametrize("name", [control.SUPERVISOR, control.PROGRAM])
+def test_an_owner_cannot_make_the_controller_read_wait_or_fail(root: Path, what: str, name: str) -> None:
+    folder = make(control.job_folder(root, ALICE, "77"), ALICE)
+    as_user(ALICE, lambda: OWN[what](folder / name))
+    assert os.path.lexists(folder / name), "the attack was not even mounted"
+    assert heard(root) == NOTHING
+
+
+@others
+@pytest.mark.parametrize("kind", ["device", "hardlink"])
+def test_what_only_another_kernel_would_let_her_make(root: Path, kind: str) -> None:
+    """A device file; a hard link to somebody else's file, where fs.protected_hardlinks is 0."""
+    path = make(control.job_folder(root, ALICE, "77"), ALICE) / control.SUPERVISOR
+    if kind == "device":
+        os.mknod(path, 0o20666, os.makedev(1, 5))  # /dev/zero
+    else:
+        (root / "his").write_text(json.dumps(PARKED))
+        os.chown(root / "his", MALLORY, MALLORY)
+        os.link(root / "his", path)
+    assert heard(root) == NOTHING
+
+
+def elsewhere(root: Path) -> Path:
+    """A folder of Alice's with a report that is true, but of another job."""
+    folder = make(root / "of-another-time" / "12", ALICE)
+    say(folder, ALICE, PARKED)
+    return folder
+
+
+def his_files(root: Path) -> None:
+    say(make(control.job_folder(root, ALICE, "77"), MALLORY), MALLORY, PARKED)
+
+
+def her_user_folder_is_his_link(root: Path) -> None:
+    (root / "of-another-time" / "77").symlink_to(elsewhere(root))  # hers: as careless as can be
+    as_user(MALLORY, lambda: (root / str(ALICE)).symlink_to(root / "of-another-time"))
+
+
+def her_job_folder_is_his_link(root: Path) -> None:
+    true = elsewhere(root)
+    his = root / str(ALICE)
+    as_user(MALLORY, lambda: (his.mkdir(), his.chmod(0o755), (his / "77").symlink_to(true)))
+
+
+def her_file_in_his_folder(root: Path) -> None:
+    true = elsewhere(root)
+    folder = make(control.job_folder(root, ALICE, "77"), MALLORY)
+    os.link(true / control.SUPERVISOR, folder / control.SUPERVISOR)  # where fs.protected_hardlinks is 0
+
+
+def his_folder_in_hers(root: Path) -> None:
+    """Her user folder is open to all: he makes the job's folder there, with her file in it."""
+    true = elsewhere(root)
+    as_user(ALICE, lambda: ((root / str(ALICE)).mkdir(), (root / str(ALICE)).chmod(0o777)))
+    folder = make(control.job_folder(root, ALICE, "77"), MALLORY)
+    os.link(true / control.SUPERVISOR, folder / control.SUPERVISOR)
+
+
+def his_file_in_hers(root: Path) -> None:
+    """Her job's folder is open to all."""
+    folder = make(control.job_folder(root, ALICE, "77"), ALICE, mode=0o777)
+    say(folder, MALLORY, PARKED)
+    assert (folder / control.SUPERVISOR).stat().st_uid == MALLORY
+
+
+@others
+@pytest.mark.parametrize(
+    "attack",
+    [his_files, her_user_folder_is_his_link, her_job_folder_is_his_link, her_file_in_his_folder, his_folder_in_hers,
+     his_file_in_hers],
+)  # fmt: skip
+def test_nobody_else_can_say_that_her_job_has_parked(root: Path, attack: Callable[[Path], None]) -> None:
+    """A job that is believed to have saved is requeued: whoever can say so of another's job destroys its work."""
+    attack(root)
+    assert (control.job_folder(root, ALICE, "77") / control.SUPERVISOR).exists(), "the attack was not even mounted"
+    assert heard(root) == NOTHING
+
+
+@others
+def test_nobody_else_can_say_what_her_jobs_send(root: Path) -> None:
+    job = SlurmJob(**dict.fromkeys(SlurmJob.__slots__) | {  # type: ignore[arg-type]
+        "id": "77", "name": KEY.name, "script": KEY.script, "gpus": KEY.gpus, "uid": ALICE})  # fmt: skip
+    folder = make(control.profiles_folder(root, ALICE), MALLORY)
+    as_user(MALLORY, lambda: control.write(folder, KEY.file, as_object(KEY, Summary("spread"))))
+    assert as_user(DAEMON, lambda: Profiles(root).look([job], 0.0)) == "{}"
+    shutil.rmtree(root / str(ALICE))
+    folder = make(control.profiles_folder(root, ALICE), ALICE)
+    as_user(ALICE, lambda: control.write(folder, KEY.file, as_object(KEY, Summary("spread"))))
+    assert "spread" in as_user(DAEMON, lambda: Profiles(root).look([job], 0.0))
+
+
+@others
+def test_ids_that_lead_elsewhere(root: Path) -> None:
+    say(make(control.job_folder(root, MALLORY, "77"), MALLORY), MALLORY, PARKED)
+    for job in (f"../{MALLORY}/77", "..", ".", "", "/", "77\0", "7\n7", "x" * 5000):
+        assert heard(root, job) == NOTHING
+
+
+TORN = (json.dumps(PARKED), json.dumps(PARKED)[:9], "x" * 3 * control.MAX_BYTES, "", json.dumps(PARKED | {"step": 8}))
+
+
+def test_a_file_that_changes_while_it_is_read(tmp_path: Path) -> None:
+    """Torn, cut and grown by a writer that renames nothing: what is not whole reads as nothing, and nothing fails."""
+    path = make(control.job_folder(tmp_path, os.getuid(), "77"), os.getuid()) / control.SUPERVISOR
+    done = threading.Event()
+
+    def write() -> None:
+        while not done.is_set():
+            for text in TORN:
+                path.write_text(text)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        heard = {str(control.read(path, os.getuid())) for _ in range(5000)}
+    finally:
+        done.set()
+        writer.join()
+    assert heard <= {"{}", str(PARKED), str(PARKED | {"step": 8})}
+
+
+def test_a_writer_is_not_held_up_by_what_was_planted(tmp_path: Path) -> None:
+    """Her folder is open to all, and the name of the temporary file is known."""
+    folder = make(control.job_folder(tmp_path, os.getuid(), "77"), os.getuid())
+    planted = folder / f".{control.SUPERVISOR}.{os.getpid()}"
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    for plant in (os.mkfifo, lambda path: path.symlink_to(precious), lambda path: os.link(precious, path)):
+        plant(planted)
+        control.write(folder, control.SUPERVISOR, PARKED)
+        assert control.read(folder / control.SUPERVISOR, os.getuid()) == PARKED
+    assert precious.read_text() == "precious"
+
+
+FIELDS = [
+    "restart",
+    "state",
+    "step",
+    "why",
+    "began",
+    "reached",
+    "ready",
+    "requeue",
+    "save",
+    "resumed",
+    "ready_at",
+    "at",
+    "pace",
+]
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.just(10**4000)
+    | st.sampled_from([0, 1, 1e308, 10**15]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+LIES = st.dictionaries(st.sampled_from(FIELDS), VALUES)
+
+
+@given(LIES, LIES)
+def test_whatever_a_job_says_reads_as_something_possible(
+    tmp_path_factory: pytest.TempPathFactory, supervisor: dict[str, object], program: dict[str, object]
+) -> None:
+    root = tmp_path_factory.getbasetemp() / "lies"
+    folder = control.job_folder(root, os.getuid(), "77")
+    folder.mkdir(parents=True, exist_ok=True)
+    control.write(folder, control.SUPERVISOR, {"restart": 0} | supervisor)
+    control.write(folder, control.PROGRAM, {"restart": 0} | program)
+    said = control.report(root, os.getuid(), "77")
+    for count in (said.restart, said.step, said.at, said.resumed):
+        assert type(count) is int
+        assert -1 <= count < control.MOST
+    for seconds in (said.save, said.restore, said.pace):
+        assert seconds is None or 0 <= seconds <= control.LONGEST
+    assert said.redone is None or 0 <= said.redone < control.MOST
+    assert isinstance(said.ready, bool)
+    assert isinstance(said.state, str)
+    json.dumps(said, allow_nan=False)

@@ -1,0 +1,111 @@
+"""Hostile words in every field that a user of real Slurm fills in: what the controller shows, logs and keeps of such jobs."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sqlite3
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.sandbox
+
+TEXTS = {
+    "escape": "\x1b[2J\x1b]0;owned\x07\x1b[31m",
+    "eight bits": "\x9b31m\x85",
+    "lines": "a\nJobId=1 JobState=RUNNING\r\n[error] forged line",
+    "tab": "a\tb\x0b\x0c\x08\x7f",
+    "markup": "[bold red]x[/] [link=file:///etc/passwd]y[/link]",
+    "right to left": "evil\u202egnp.\u2066exe",
+    "wide": "训练" * 60 + "👩\u200d💻",
+    "shell": "$(touch /tmp/owned) `touch /tmp/owned`; touch /tmp/owned | 'x' \"y\" \\",
+    "sql": "x'); drop table job; --",
+    "json": '"}],"jobs":[{"job_id":1}]',
+    "html": "</text><script>alert(1)</script>&amp;",
+    "bars": "1|0|RUNNING|None\n2|x|y",
+    "formats": "%i %j %n {0} {job.id} %(x)s",
+    "long": "x" * 1000,
+}
+# Options of sbatch that take any words of a user's. Slurm refuses some words in some of them, which is as well.
+FIELDS = ("--job-name", "--comment", "--account", "--constraint", "--partition", "--gres", "--wckey", "--extra", "--dependency",
+          "--licenses", "--mail-user", "--reservation", "--nodelist", "--exclude", "--qos", "--network", "--container")  # fmt: skip
+HARMLESS = re.compile(r"[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]*")
+
+
+def submit_all(centre: Any) -> dict[str, tuple[str, str]]:
+    """Each text in each field, by jobs that cannot start; (field, text) of each job that Slurm took."""
+    taken, lines = {}, []
+    for kind, text in TEXTS.items():
+        for field in FIELDS:
+            options = ["--parsable", "--gpus=1", "--hold", "--chdir=/tmp", f"{field}={text}", "--wrap=sleep 300"]
+            lines.append(
+                f"printf '%s\\t%s\\t' {shlex.quote(kind)} {field}; timeout 20 sbatch {shlex.join(options)} 2>/dev/null || echo"
+            )
+    (centre.cluster.shared / "submit.sh").write_text("\n".join(lines))
+    said = centre.cluster.run(["bash", "/shared/submit.sh"], user="alice", timeout=240).stdout
+    for kind, field, job in re.findall(r"^(.*)\t(--.*)\t(\d+)$", said, re.MULTILINE):
+        taken[job] = (field, kind)
+    return taken
+
+
+def strange_places(centre: Any) -> list[str]:
+    """Jobs whose script and folder have such names."""
+    jobs = []
+    for kind in ("escape", "lines", "markup", "shell"):
+        folder = f"/tmp/{TEXTS[kind].replace('/', '_')}"
+        script = f"mkdir -p {shlex.quote(folder)} && cd {shlex.quote(folder)} && printf '#!/bin/sh\\nsleep 300\\n' > job && " \
+                 f"tsbatch --parsable --hold --gpus=1 --output=/dev/null {shlex.quote(folder)}/job"  # fmt: skip
+        jobs.append(centre.cluster.run(["sh", "-c", script], user="alice").stdout.strip())
+    return jobs
+
+
+def test_words_of_users_stay_words(centre: Any) -> None:
+    calm = centre.train(gpus=1)
+    centre.trains(calm)
+    taken = submit_all(centre)
+    assert {field for field, _ in taken.values()} >= {"--job-name", "--comment"}
+    assert {kind for field, kind in taken.values() if field == "--job-name"} == set(TEXTS), "Slurm takes any name"
+    released = [job for job, (field, _) in taken.items() if field == "--job-name"]
+    jobs = [*taken, *strange_places(centre)]
+    centre.scontrol("release", ",".join(released), user="alice")
+    centre.until(lambda: all(centre.published(job) for job in released), "a job is not seen", *released)
+    centre.cycles(3)
+    assert not (centre.cluster.run(["ls", "/tmp"]).stdout.split().count("owned"))
+    assert centre.published(calm)["state"] == "RUNNING"
+    assert centre.exit_code is None
+
+    shown = [centre.command("status"), *(centre.command("explain", job) for job in released)]
+    assert all(done.returncode == 0 for done in shown)
+    for done in shown:
+        for line in done.stdout.splitlines():
+            assert HARMLESS.fullmatch(line), ascii(line)
+    told = json.loads(centre.command("status", "--json").stdout)
+    names = {one["name"] for one in told["jobs"]}
+    assert TEXTS["markup"] in names, "names are told as they are, quoted"
+    assert centre.command("status", "--json").stdout.isascii()
+    picture = "/var/lib/tiresias/picture.svg"
+    assert centre.command("status", "--svg", picture).returncode == 0
+    assert "<script>" not in centre.cluster.run(["cat", picture]).stdout
+
+    for line in centre.log():
+        assert HARMLESS.fullmatch(line), ascii(line)
+        assert not line.startswith("[error]")
+    with sqlite3.connect(f"file:{journal(centre)}?mode=ro", uri=True) as db:
+        decided = db.execute("select action, why from decision").fetchall()
+        assert db.execute("select count(*) from job").fetchone()[0] >= len(released)
+    assert decided
+    assert all(HARMLESS.fullmatch(f"{action} {why}") for action, why in decided)
+    centre.cancel(*jobs)
+
+
+def journal(centre: Any) -> str:
+    """Seen from the host."""
+    state = (
+        (centre.cluster.shared / centre.config.rpartition("/")[2])
+        .read_text()
+        .partition("state = '")[2]
+        .partition("'")[0]
+    )
+    return str(centre.root) + state + "/journal.sqlite"

@@ -1,0 +1,30 @@
+"""Real users for tests of what one may do to another: a process each, so root runs such tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+ALICE, MALLORY, DAEMON = 20001, 20002, 20003
+
+
+def as_user(uid: int, action: Callable[[], object]) -> str:
+    """What `action` returns, as text, or its error's class and message. Run in a process of that user's."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.setgroups([])
+        os.setgid(uid)
+        os.setuid(uid)
+        os.umask(0o077)
+        try:
+            said = str(action())
+        except BaseException as error:
+            said = f"{type(error).__name__}: {error}"
+        os.write(writing, said.encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        said = pipe.read()
+    os.waitpid(pid, 0)
+    return said
