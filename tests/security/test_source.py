@@ -36,7 +36,7 @@ CALLS = {
 SQL = re.compile(r"\b(select|insert|update|delete|create|alter|drop)\b[^.:]*\b(from|into|set|table|index)\b")
 SQL_PARTS = {
     "columns", "marks", "table", "where", "', '.join(columns)", "', '.join(values)", "_columns(JobRow)", "_columns(RunRow)",
-    "_columns(RunRow, 'run.')", "one", "epoch", "SCHEMA", "_UPGRADES[schema]", "schema + 1",
+    "_columns(RunRow, 'run.')", "one", "epoch", "moving", "SCHEMA", "_UPGRADES[schema]", "schema + 1",
 }  # fmt: skip
 
 
