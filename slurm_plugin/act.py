@@ -26,6 +26,7 @@ from tiresias.slurm_plugin.backends.protocol import (
     SlurmUnavailable,
 )
 from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
+from tiresias.slurm_plugin.database import Unwritable
 from tiresias.slurm_plugin.journal import Decision, Intent, JobRow, Journal
 from tiresias.slurm_plugin.ledger import IMPOSSIBLE, Avoided, Ledger
 
@@ -145,12 +146,13 @@ class Actor:
         """Fail open: lift every hold and pin that is ours. Returns what could not be lifted, one line each."""
         problems = []
         for intent in list(self.intents.values()):
-            self._finish(intent, "released: the controller stops", now)
+            with suppress(Unwritable):
+                self._finish(intent, "released: the controller stops", now)
         for row in [row for row in self._ledger.jobs.values() if row.held or (row.pinned and not self._runs(row.id))]:
             self.progress()
             try:
                 self._release(row.id)
-            except NoSuchJob:
+            except (NoSuchJob, Unwritable):  # our holds go, whether or not that can be written down
                 pass
             except (JobRefused, SlurmUnavailable) as error:
                 problems.append(f"job {row.id} stays held: {error}; scontrol release {row.id}")
@@ -395,10 +397,10 @@ class Actor:
         """Give a job back to Slurm: without any hold or pin of ours, but with those of others."""
         row, job = self._ledger.jobs[job_id], self._backend.job(job_id)
         if job.state == "PENDING" and row.pinned:
-            if job.priority > 0:  # released a moment ago: no pin is changed under a job that may start
-                self._remember_hold(row)
-                self._backend.hold(job_id)
-            with suppress(JobRefused):  # it started all the same
+            with suppress(JobRefused, Unwritable):  # it started all the same; a pin hurts less than a hold
+                if job.priority > 0:  # released a moment ago: no pin is changed under a job that may start
+                    self._remember_hold(row)
+                    self._backend.hold(job_id)
                 self._unpin(job_id)
         if not job.held_by_user:
             self._lift(job_id)

@@ -90,6 +90,16 @@ class Preemption:
 
 
 @dataclass(frozen=True, slots=True)
+class State:
+    keep_days: int = _option(
+        365,
+        "days for which ended jobs and their runs are remembered, which policies learn from; 0: for ever",
+        "a whole number, 0 or more",
+        lambda value: value >= 0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Placement:
     packlimit: float = _option(
         0.4,
@@ -165,6 +175,7 @@ class Config:
     placement: Placement = field(default_factory=Placement)
     exempt: Exempt = field(default_factory=Exempt)
     rpc: Rpc = field(default_factory=Rpc)
+    state: State = field(default_factory=State)
 
     @property
     def lease_seconds(self) -> float:
@@ -191,6 +202,7 @@ _SECTIONS: dict[str, Callable[[], Any]] = {
     "placement": lambda: Placement,
     "exempt": lambda: Exempt,
     "rpc": lambda: Rpc,
+    "state": lambda: State,
 }
 
 
@@ -252,11 +264,8 @@ def load(file: Path | None, overrides: Mapping[str, object], environ: Mapping[st
             raise UsageError(f"{raw.source}: unknown key {_word(key)}{_hint(key, [*known, *filter(None, _SECTIONS)])}")
     _refuse_mistyped(environ, [option.variable for option in known.values()])
     values = {key: _convert(known[key], raw) for key, raw in found.items()}
-    config = Config(**_section(values, ""), paths=Paths(**_section(values, "paths")),
-                    policy=_policy_class()(**_section(values, "policy")),
-                    preemption=Preemption(**_section(values, "preemption")),
-                    placement=Placement(**_section(values, "placement")),
-                    exempt=Exempt(**_section(values, "exempt")), rpc=Rpc(**_section(values, "rpc")))  # fmt: skip
+    parts = {section: owner()(**_section(values, section)) for section, owner in _SECTIONS.items() if section}
+    config = Config(**_section(values, ""), **parts)
     return Loaded(config, {key: found[key].source if key in found else DEFAULT for key in known})
 
 

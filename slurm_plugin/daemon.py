@@ -15,7 +15,7 @@ import signal
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 
@@ -31,9 +31,10 @@ from tiresias.slurm_plugin import topology
 from tiresias.slurm_plugin.act import Actor
 from tiresias.slurm_plugin.allowance import Allowance
 from tiresias.slurm_plugin.backends.budget import Budgeted
-from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot, SlurmUnavailable
+from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.control_socket import Answer, ControlServer, PokeSocket, poke
+from tiresias.slurm_plugin.database import Unwritable
 from tiresias.slurm_plugin.fence import FencedBackend
 from tiresias.slurm_plugin.journal import Decision, Journal
 from tiresias.slurm_plugin.leadership import HUNG_SECONDS, Leadership, Superseded
@@ -56,6 +57,7 @@ log = logging.getLogger("tiresias")
 
 TOPOLOGY_SECONDS = 300.0  # between two looks at Slurm's switches
 RECENT = 1000  # cycles of which the median and the 99th percentile are shown
+PRUNE_SECONDS = 3600.0  # between two prunings of the journal
 LAST_MOVES_SECONDS = 10.0  # what a stopping controller gives the preemptions under way
 
 
@@ -70,23 +72,19 @@ class Controller:
         self._site, self._clock = site, clock
         budgeted = Budgeted(backend, bucket(config.rpc, site.rate_limit))
         self._traffic = Traffic(budgeted)
-        self._backend = backend = FencedBackend(budgeted, leadership, journal)
-        self._ledger = Ledger(journal, Scope.of(config))
-        self._observer = Observer(config, self._ledger)
+        self._backend = FencedBackend(budgeted, leadership, journal)
+        self._allowance = Allowance(budgeted.bucket, budgeted.prices)
+        self._progress: Callable[[], None] = lambda: None
+        self._recall()
         self._profiles = Profiles(config.paths.control)
         self._policy = POLICIES[config.policy.name]
-        self._allowance = Allowance(budgeted.bucket, budgeted.prices)
-        self._actor = Actor(
-            backend, journal, self._ledger, config.preemption, self._observer.reports.fresh, self._allowance
-        )
         self._started, self._cycles, self.seconds = clock(), 0, 0.0
         self._recent: deque[float] = deque(maxlen=RECENT)  # seconds of the newest cycles
         self.latency = 0.0  # seconds that Slurm took for the newest snapshot
         self._would: dict[str, str] = {}  # shadow mode: what was said last of each job
         self._decisions = list(reversed(journal.decisions(limit=SHOWN_DECISIONS)))
-        self._version, self._topology_at = budgeted.version(), -math.inf
+        self._version, self._prune_at = budgeted.version(), clock() + PRUNE_SECONDS
         self.publisher = Publisher(journal.path, Privacy(site.private, site.rights.overseers | {os.geteuid()}))
-        self._heed_pause()
         self.leaving_since = math.inf  # somebody whom we do not move is about to free GPUs
         self.next_change = (
             math.inf
@@ -112,15 +110,43 @@ class Controller:
         """Something is under way that only looking again will tell about."""
         return any(intent.step != "confirm" for intent in self._actor.intents.values())  # starts: next_check
 
+    def _recall(self) -> None:
+        """All that is remembered of jobs, as the journal has it."""
+        ledger = Ledger(self._journal, Scope.of(self._config))
+        observer = Observer(self._config, ledger)
+        actor = Actor(
+            self._backend, self._journal, ledger, self._config.preemption, observer.reports.fresh, self._allowance
+        )
+        actor.progress = self._progress
+        self._ledger, self._observer, self._actor, self._is_ahead = ledger, observer, actor, False
+        self._topology_at = -math.inf
+        self._heed_pause()
+
+    @contextlib.contextmanager
+    def _no_further_than_written(self) -> Iterator[None]:
+        """What cannot be journaled is not done. Memory may be a step ahead then: it goes back to the journal, as after a crash."""
+        if self._is_ahead:
+            self._recall()
+        try:
+            yield
+        except Unwritable:
+            self._is_ahead = True
+            raise
+
     def cycle(self) -> None:
-        """Raises Unavailable when Slurm, or the lease, is out of reach; nothing is lost, the next cycle goes on. Raises
+        """Raises Unavailable when Slurm, the lease or the journal is out of reach; nothing is lost, the next cycle goes on. Raises
         Superseded when somebody else leads."""
+        with self._no_further_than_written():
+            self._one_cycle()
+
+    def _one_cycle(self) -> None:
         began = self._clock()
         self._leadership.renew()
         self._allowance.postponed = 0
         if self._config.mode == "exact":
             self._actor.advance(began)  # before the snapshot, so that it shows what was done
         self._look_at_topology(began)
+        self._prune(began)
         self._observer.packlimit.refit(self._ledger, began)
         self._traffic.look(began)
         slurm, notes = self._snapshot(), self._leadership.notes()
@@ -172,15 +198,21 @@ class Controller:
         jobs = f"{len(self._ledger.jobs)} jobs, cycle {self._cycles} took {self.seconds:.2f} s"
         return f"{self._config.mode}: {jobs}" + ("; preemptions are paused" if self._pause else "")
 
+    def _prune(self, now: float) -> None:
+        if self._config.state.keep_days and now >= self._prune_at:
+            pruned = self._journal.prune(now - self._config.state.keep_days * 86400.0)
+            self._prune_at = now + (0.0 if pruned else PRUNE_SECONDS)
+
     def poll(self) -> bool:
-        """Look at what is under way, without a snapshot; True when something came a step further."""
-        before = self._actor.steps()
-        self._actor.advance(self._clock())
-        return self._actor.steps() != before
+        """Look at what is under way, without a snapshot; True when something came a step further. Raises as cycle does."""
+        with self._no_further_than_written():
+            before = self._actor.steps()
+            self._actor.advance(self._clock())
+            return self._actor.steps() != before
 
     def on_progress(self, call: Callable[[], None]) -> None:
         """Called in the middle of long cycles, too, wherever some of their work is done."""
-        self._actor.progress = call
+        self._progress = self._actor.progress = call
 
     def pause(self, by: str, reason: str) -> str:
         """Preempt nobody from the next cycle on; preemptions under way come to their end, starts go on."""
@@ -211,13 +243,14 @@ class Controller:
             while self.moving and self._clock() < deadline:
                 self.poll()
                 time.sleep(self._config.poll)
-        except SlurmUnavailable as error:
+        except Unavailable as error:
             log.warning("%s", error)
         return self.release()
 
     def release(self) -> list[str]:
         problems = self._actor.release_all(self._clock())
-        self._log_news()
+        with contextlib.suppress(Unwritable):
+            self._log_news()
         return problems
 
     def _take_note(self, managed: list[SlurmJob]) -> None:

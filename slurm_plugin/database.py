@@ -2,8 +2,8 @@
 
 StateError        the folder or the database is of no use until somebody does what the message says
 ├── Damaged       it is no database, or not whole
-├── Unwritable    not now: the disk is full, or the folder is read-only; what was to be written is not there
-└── Locked        not now: another process is in the middle of a write, and does not end it
+└── Unwritable    not now: the disk is full, or the folder is read-only; what was to be written is not there
+    └── Locked    not now: another process is in the middle of a write, and does not end it
 
 The file may lie on storage that several hosts share. So it has a rollback journal, not a write-ahead log: a WAL needs memory that
 all who have the file open share, which two hosts do not; or locking_mode=EXCLUSIVE, whose lock a stopped leader would keep. With a
@@ -33,20 +33,22 @@ class StateError(TiresiasError):
 
 class Damaged(StateError):
     def __init__(self, path: Path, problem: str) -> None:
+        self.problem = problem
         super().__init__(
             f"state database {path}: damaged ({problem}); `tiresias ledger rebuild` makes it anew from Slurm's accounting"
         )
 
 
-class Unwritable(StateError):
+class Unwritable(StateError, Unavailable):
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"state database {path}: {problem}; make room in {path.parent} and let this user write there")
 
 
-class Locked(StateError, Unavailable):
+class Locked(Unwritable):
     def __init__(self, path: Path) -> None:
-        super().__init__(
-            f"state database {path}: locked by a controller that was stopped in the middle of a write; end that one"
+        StateError.__init__(
+            self,
+            f"state database {path}: locked by a controller that was stopped in the middle of a write; end that one",
         )
 
 

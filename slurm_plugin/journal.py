@@ -28,6 +28,8 @@ from tiresias.slurm_plugin.schema import open_current
 
 FILE = "journal.sqlite"
 KEPT_DECISIONS = 100_000
+KEPT_INTENTS = 100_000  # that are over; nobody needs them
+PRUNED_AT_ONCE = 10_000  # jobs, so that no cycle waits long
 
 
 @dataclass(slots=True)
@@ -120,6 +122,10 @@ class History:
         row = self._db.execute(query, (job_id,)).fetchone()
         return _job(row) if row else None
 
+    def jobs(self) -> Iterator[JobRow]:
+        """All that are remembered."""
+        return map(_job, self._db.execute(f"select {_columns(JobRow)} from job"))
+
     def runs(self, key: str) -> list[RunRow]:
         query = f"select {_columns(RunRow)} from run where key = ? order by restart"
         return [RunRow(*row) for row in self._db.execute(query, (key,))]
@@ -133,6 +139,11 @@ class History:
     def noted(self, name: str) -> str | None:
         found = self._db.execute("select value from meta where name = ?", (name,)).fetchone()
         return str(found[0]) if found else None
+
+    def runs_since(self, moment: float) -> list[tuple[str, RunRow]]:
+        """The job id and the run, of all runs that began then or later."""
+        query = f"select job.id, {_columns(RunRow, 'run.')} from run join job using (key) where start >= ?"
+        return [(job_id, RunRow(*row)) for job_id, *row in self._db.execute(query, (moment,))]
 
     def decisions(self, job_id: str = "", limit: int = 50) -> list[Decision]:
         """The newest ones, newest first."""
@@ -212,6 +223,23 @@ class Journal(History):
 
     def save_run(self, run: RunRow) -> None:
         self._put("run", _values(run))
+
+    def forget_runs(self, key: str) -> None:
+        self._db.execute("delete from run where key = ?", (key,))
+
+    def prune(self, before: float) -> int:
+        """Forgets jobs that were submitted and had ended before that moment, with their runs; returns how many there were,
+        PRUNED_AT_ONCE at most."""
+        ended = "ended = 1 and submit < ? and not exists (select 1 from run where run.key = job.key and run.end >= ?)"
+        with self.batch():
+            found = self._db.execute(f"select key from job where {ended} limit {PRUNED_AT_ONCE}", (before, before))
+            keys = found.fetchall()
+            for table in ("run", "job"):
+                self._db.executemany(f"delete from {table} where key = ?", keys)
+            self._db.execute(
+                "delete from intent where outcome != '' and seq <= (select max(seq) from intent) - ?", (KEPT_INTENTS,)
+            )
+        return len(keys)
 
     # intents
 

@@ -129,7 +129,7 @@ class Ledger:
     def _meet(self, job: SlurmJob) -> JobRow:
         row = JobRow(key=f"{job.id}@{job.submit_time}", id=job.id, uid=job.uid, submit=float(job.submit_time))
         row.min_nodes, row.max_nodes, row.required = _wishes(job)
-        row.kind = Key(job.name, job.script, job.gpus).file if job.script else ""
+        row.kind = kind(job)
         self.jobs[job.id] = row
         self.runs[row.key] = {}
         self.save(row)
@@ -183,6 +183,11 @@ class Ledger:
         del self.jobs[row.id], self.runs[row.key]
         self.avoids.pop(row.id, None)
         self.costs.pop(row.id, None)
+
+
+def kind(job: SlurmJob) -> str:
+    """As in JobRow."""
+    return Key(job.name, job.script, job.gpus).file if job.script else ""
 
 
 def _wishes(job: SlurmJob) -> tuple[int, int, str]:

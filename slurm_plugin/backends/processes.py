@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tiresias.slurm_plugin.backends.protocol import SlurmUnavailable
 
+NOTHING: Mapping[str, str] = {}
 # A SQUEUE_FORMAT, SLURM_CLUSTERS or SCANCEL_USER of whoever started the daemon would change what the commands do.
 _KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH", "PYTHONPATH", "SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT", "TMPDIR")
 
@@ -18,8 +19,11 @@ def environment() -> dict[str, str]:
     return {**kept, "LC_ALL": "C", "SLURM_BITSTR_LEN": "0"}  # 0: array task lists are not cut at 64 bytes
 
 
-def run(argv: Sequence[str], deadline: float, prefix: Sequence[str] = ()) -> subprocess.CompletedProcess[bytes]:
-    """Raises SlurmUnavailable when it takes longer than `deadline` seconds or the program is not there."""
+def run(
+    argv: Sequence[str], deadline: float, prefix: Sequence[str] = (), variables: Mapping[str, str] = NOTHING
+) -> subprocess.CompletedProcess[bytes]:
+    """Raises SlurmUnavailable when it takes longer than `deadline` seconds or the program is not there. `variables`: more
+    environment."""
     pipe = subprocess.PIPE
     try:
         process = subprocess.Popen(
@@ -27,7 +31,7 @@ def run(argv: Sequence[str], deadline: float, prefix: Sequence[str] = ()) -> sub
             stdin=subprocess.DEVNULL,
             stdout=pipe,
             stderr=pipe,
-            env=environment(),
+            env={**environment(), **variables},
             start_new_session=True,
         )
     except OSError as error:

@@ -1,0 +1,58 @@
+"""Asks Slurm's accounting: `sacct`, whose rows accounting.py makes jobs of. The user who asks must see all users' jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
+
+from tiresias.errors import Unavailable
+from tiresias.slurm_plugin.accounting import FIELDS, RESTARTS, AccountedJob, Row, jobs, rows
+from tiresias.slurm_plugin.backends import processes
+from tiresias.slurm_plugin.scope import Scope
+
+DEADLINE = 900.0  # seconds for a question: a year of a large site is millions of rows
+JOBS_A_QUESTION = 1000
+
+
+def accounted(since: float, also: Collection[str], scope: Scope) -> list[AccountedJob]:
+    """All jobs of ours that were there since that moment (epoch seconds), and those of the ids in `also`, each with
+    all of its runs, earlier ones too. Raises Unavailable."""
+    fields = _fields()
+    recent = list(_ask(fields, f"--starttime=uts{since:.0f}"))
+    cut = {job.id for job in jobs(recent, scope) if job.submit < since or not job.whole}
+    whole = {_record(job_id) for job_id in cut.union(also)}
+    found = [row for row in recent if _record(row.id) not in whole]
+    for some in _portions(sorted(whole)):
+        found += _ask(fields, f"--jobs={','.join(some)}")
+    return jobs(found, scope)
+
+
+def _fields() -> str:
+    known = _sacct("--helpformat").split()
+    return ",".join([*FIELDS, *([RESTARTS] if RESTARTS in known else [])])
+
+
+def _ask(fields: str, which: str) -> Iterator[Row]:
+    answer = _sacct("--duplicates", "--allusers", "--allocations", "--parsable2", f"--format={fields}", which)
+    return rows(answer.splitlines(), "sacct")
+
+
+def _sacct(*options: str) -> str:
+    done = processes.run(["sacct", *options], DEADLINE, variables={"SLURM_TIME_FORMAT": "%s"})
+    words = done.stderr.decode(errors="replace").strip().splitlines()
+    if done.returncode:
+        raise Unavailable(
+            f"sacct: {words[-1] if words else done.returncode}; the ledger is rebuilt from slurmdbd's accounting"
+        )
+    return done.stdout.decode(errors="replace")
+
+
+def _record(job_id: str) -> str:
+    """What --jobs takes: of a task its array."""
+    return job_id.partition("_")[0]
+
+
+def _portions(ids: Sequence[str]) -> Iterator[list[str]]:
+    rest = iter(ids)
+    while some := list(islice(rest, JOBS_A_QUESTION)):
+        yield some

@@ -1,0 +1,193 @@
+"""The state database made anew from accounting and the queue, beside the old one, and put into its place in one step.
+
+From accounting come the jobs and their runs, from the queue what waits and runs now. From the old database, where it can still be
+read, comes what nobody else knows: promotions, our holds and pins, what runs have cost, decisions, what was being done to whom.
+Where it cannot, holds and lists of nodes are taken for others': to lift one that an administrator has set is worse than to ask.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tiresias.slurm_plugin.accounting import AccountedJob, AccountedRun
+from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.config import Config
+from tiresias.slurm_plugin.database import Damaged, Unwritable, copy, sync
+from tiresias.slurm_plugin.journal import FILE, JobRow, Journal, RunRow
+from tiresias.slurm_plugin.leadership import Leadership
+from tiresias.slurm_plugin.ledger import ACTIVE, Ledger, kind
+from tiresias.slurm_plugin.schema import open_current
+from tiresias.slurm_plugin.scope import Scope
+from tiresias.slurm_plugin.standby import Standby, leadership_of
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """jobs, runs: from accounting. live: of the jobs in the new database. lost: runs without an end, of jobs that Slurm does not
+    know any more. held, pinned: live jobs with an administrator's hold, or a list of nodes, of which nobody knows whose it is.
+    damage: why nothing was taken from the old database, "" where it was. kept: the old database."""
+
+    jobs: int
+    runs: int
+    live: int
+    lost: int
+    held: tuple[str, ...]
+    pinned: tuple[str, ...]
+    damage: str
+    kept: str
+
+
+def rebuild(
+    config: Config, accounted: Sequence[AccountedJob], snapshot: SlurmSnapshot, claim: bool = False
+) -> Rebuilt:  # fmt: skip
+    """`claim`: the holds and lists of nodes of which it is not known whose they are are ours. Raises TiresiasError, also while a
+    controller leads."""
+    folder, scope = config.paths.state, Scope.of(config)
+    try:
+        with (
+            _as_owner(folder),
+            _leading(config) as leadership,
+            TemporaryDirectory(dir=folder, prefix="rebuild-") as new,
+        ):
+            damage = _salvage(folder / FILE, Path(new) / FILE)
+            with closing(Journal(Path(new), leadership.epoch)) as journal:
+                filled = _fill(journal, accounted, snapshot, scope, claim)
+            leadership.renew()
+            return replace(filled, damage=damage, kept=_swap(Path(new) / FILE, folder / FILE))
+    except OSError as error:
+        raise Unwritable(folder / FILE, error.strerror or str(error)) from None
+
+
+@contextmanager
+def _leading(config: Config) -> Iterator[Leadership]:
+    """No controller works on the database meanwhile, and those that led before cannot any more."""
+    leadership = leadership_of(config)
+    Standby(leadership, config.paths.state).obtain()
+    try:
+        yield leadership
+    finally:
+        leadership.step_down()
+
+
+@contextmanager
+def _as_owner(folder: Path) -> Iterator[None]:
+    """Who rebuilds may be root; who writes there later is not, and has to own what is made."""
+    owner, mine = folder.stat(), (os.geteuid(), os.getegid())
+    if mine[0] == 0:
+        os.setegid(owner.st_gid)
+        os.seteuid(owner.st_uid)
+    try:
+        yield
+    finally:
+        if mine[0] == 0:
+            os.seteuid(mine[0])
+            os.setegid(mine[1])
+
+
+def _salvage(old: Path, new: Path) -> str:
+    """Why the old database is of no use; "" if it was copied. Opening it has brought what its last user left in its log home."""
+    if not old.exists():
+        return "there is none"
+    try:
+        with closing(open_current(old)) as db:
+            copy(db, new)
+    except Damaged as error:
+        return error.problem
+    return ""
+
+
+def _swap(new: Path, place: Path) -> str:
+    """The old one keeps another name; the folder never is without a whole one that has the right name."""
+    kept = place.with_name(time.strftime(f"{place.stem}.%Y-%m-%d-%H%M%S{place.suffix}"))
+    sync(new)
+    if place.exists():
+        os.link(place, kept)
+    for suffix in ("-journal", "-wal", "-shm"):  # the log of one database must not meet another
+        with suppress(FileNotFoundError):
+            place.with_name(place.name + suffix).replace(kept.with_name(kept.name + suffix))
+    new.replace(place)
+    sync(place.parent)
+    return str(kept) if kept.exists() else ""
+
+
+def _fill(
+    journal: Journal, accounted: Sequence[AccountedJob], snapshot: SlurmSnapshot, scope: Scope, claim: bool
+) -> Rebuilt:  # fmt: skip
+    ledger = Ledger(journal, scope)
+    live = {job.id: job for job in snapshot.jobs if not scope.why_not(job) and (job.state in ACTIVE or job.completing)}
+    unknown = live.keys() - ledger.jobs.keys()
+    with journal.batch():
+        lost = _write(journal, sorted(accounted, key=lambda job: job.submit), live)
+    ledger = Ledger(journal, scope)
+    ledger.apply(snapshot)
+    held = [job.id for job in live.values() if job.held_by_admin and not ledger.jobs[job.id].held]
+    pinned = [job.id for job in live.values() if job.required_nodes and job.id in unknown & ledger.jobs.keys()]
+    if claim:
+        _claim(ledger, held, pinned)
+    runs = sum(len(job.runs) for job in accounted)
+    return Rebuilt(len(accounted), runs, len(ledger.jobs), lost, tuple(held), tuple(pinned), "", "")
+
+
+def _write(journal: Journal, accounted: Sequence[AccountedJob], live: Mapping[str, SlurmJob]) -> int:
+    """All jobs and runs; returns of how many runs nobody knows the end. `accounted`: by submit time."""
+    known = {row.key: row for row in journal.jobs()}
+    newest = {job.id: job for job in accounted}
+    lost = 0
+    for job in accounted:
+        alive = live.get(job.id) if newest[job.id] is job else None
+        if alive and not alive.restarts and abs(alive.submit_time - job.submit) > 1:
+            alive = None  # it got the id of one that has ended
+        row = next((known[key] for key in _keys(job) if key in known), None) or _row(job, alive)
+        row.ended = alive is None
+        journal.save_job(row)
+        lost += _write_runs(journal, row, job, alive)
+    return lost
+
+
+def _keys(job: AccountedJob) -> Iterator[str]:
+    """Slurm's accounting may be a second off."""
+    return (f"{job.id}@{job.submit + off:.0f}" for off in (0, -1, 1))
+
+
+def _row(job: AccountedJob, alive: SlurmJob | None) -> JobRow:
+    return JobRow(
+        next(_keys(job)), job.id, job.uid, job.submit, preemptions=job.preemptions, last_preempted=job.last_preempted,
+        kind=kind(alive) if alive else "",
+    )  # fmt: skip
+
+
+def _write_runs(journal: Journal, row: JobRow, job: AccountedJob, alive: SlurmJob | None) -> int:
+    """What runs now is left to the ledger: it sees it in the queue, with the GPUs on each node."""
+    known = {run.restart: run for run in journal.runs(row.key)}
+    current = alive.restarts if alive and alive.shares else -1
+    journal.forget_runs(row.key)
+    for run in job.runs:
+        if run.restart != current and (run.end or alive):
+            journal.save_run(_run(row.key, run, known.get(run.restart)))
+    if current in known:
+        journal.save_run(known[current])
+    return 0 if alive else sum(not run.end for run in job.runs)
+
+
+def _run(key: str, run: AccountedRun, known: RunRow | None) -> RunRow:
+    """Accounting knows the nodes, and how the GPUs lay on them only where there is one."""
+    nodes = f"{run.nodes[0]}:{run.gpus}" if len(run.nodes) == 1 else ",".join(run.nodes)
+    if known is None:
+        return RunRow(key, run.restart, run.start, run.end, run.gpus, nodes)
+    return replace(known, start=run.start, end=run.end, gpus=run.gpus)
+
+
+def _claim(ledger: Ledger, held: Iterable[str], pinned: Iterable[str]) -> None:
+    for job_id in held:
+        ledger.jobs[job_id].held = True
+    for job_id in pinned:
+        row = ledger.jobs[job_id]
+        row.pinned, row.min_nodes, row.max_nodes, row.required = True, 1, 0, ""
+    for job_id in {*held, *pinned}:
+        ledger.save(ledger.jobs[job_id])

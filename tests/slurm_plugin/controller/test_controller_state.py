@@ -1,0 +1,119 @@
+"""The state database on a real Slurm: made anew from real accounting, and out of room."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tiresias.slurm_plugin.journal import FILE, History
+
+pytestmark = pytest.mark.sandbox
+Centre = Any  # conftest.py
+# There is no mount(8) in the cluster's tree.
+SMALL_DISK = """
+import ctypes, os, shutil, sys
+folder, user = sys.argv[1:]
+os.makedirs(folder, exist_ok=True)
+assert ctypes.CDLL(None).mount(b"tmpfs", folder.encode(), b"tmpfs", 0, b"size=512k") == 0
+shutil.chown(folder, user)
+"""
+UNMOUNT = "import ctypes, sys; assert ctypes.CDLL(None).umount2(sys.argv[1].encode(), 2) == 0"
+Runs = dict[tuple[str, int], tuple[float, float, int]]
+
+
+@pytest.fixture
+def accounted(centre_of: Callable[..., Centre]) -> Iterator[Centre]:
+    centre = centre_of("forky", accounting=True)
+    yield centre
+    centre.clean()
+    centre.stop()
+
+
+def ledger_of(state: Path) -> Runs:
+    with closing(History.of(state / FILE)) as history:
+        return {(job, run.restart): (run.start, run.end, run.gpus) for job, run in history.runs_since(0.0)}
+
+
+def is_same(one: Runs, two: Runs) -> bool:
+    """Each run's attained service within a second of its GPUs."""
+    return one.keys() == two.keys() and all(
+        one[run][2] == two[run][2] and abs(one[run][0] - two[run][0]) <= 1 and abs(one[run][1] - two[run][1]) <= 1
+        for run in one
+    )
+
+
+def ledger(centre: Centre, *words: str) -> dict[str, Any]:
+    done = centre.command("ledger", *words, "--config", centre.config, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def test_a_lost_ledger_is_rebuilt_from_accounting_and_the_controller_goes_on(accounted: Centre) -> None:
+    centre = accounted
+    centre.cluster.run(["install", "-d", "-o", centre.cluster.spec.daemon_user, "/shared/ledger"])
+    config, _ = centre.configure(paths={"state": "/shared/ledger"}, policy={"max_preemptions": 2})
+    state = centre.cluster.shared / "ledger"
+    centre.start(config)
+    whale = centre.train(gpus=16, seconds=20)
+    for _ in range(2):  # each preempts it
+        centre.trains(whale)
+        small = centre.submit(command="sleep 1", user="bob")
+        centre.reaches(small, "COMPLETED")
+    centre.until(lambda: centre.published(whale).get("nodes"), "it does not go on", whale)  # and is left alone now
+    waiting = centre.submit(gpus=16, command="sleep 1")
+    centre.until(lambda: centre.published(waiting), "not seen", waiting)
+    centre.cycles(2)
+
+    refused = centre.command("ledger", "rebuild", "--config", config)
+    assert (refused.returncode, "another controller uses it" in refused.stderr) == (1, True)
+    assert ledger(centre, "check")["differences"] == []
+    centre.stop("KILL")  # its hold stays
+    before = ledger_of(state)
+    assert [run for run in before if run[0] == whale] == [(whale, restart) for restart in range(3)]
+    for file in state.glob(f"{FILE}*"):
+        file.unlink()
+
+    done = ledger(centre, "rebuild")
+    assert is_same(before, ledger_of(state)), (before, ledger_of(state))
+    assert (done["held"], done["live"], done["lost"]) == ([waiting], 2, 0)
+    done = ledger(centre, "rebuild", "--claim")
+    assert (done["held"], done["damage"]) == ([waiting], "")
+    centre.start(config)
+    assert centre.explain(whale)["job"]["preemptions"] == 2
+    assert centre.reaches(whale, "COMPLETED")["Restarts"] == "2"
+    centre.reaches(waiting, "COMPLETED")
+    assert len(centre.explain(whale)["runs"]) == 3
+
+
+def test_a_full_disk_stops_the_controller_and_room_lets_it_go_on(accounted: Centre) -> None:
+    centre = accounted
+    config, folder = centre.configure()
+    if os.geteuid() != 0:
+        pytest.skip("needs root, for a small file system")
+    centre.cluster.run(["python3", "-c", SMALL_DISK, folder, centre.cluster.spec.daemon_user])
+    try:
+        centre.start(config)
+        blocks = centre.submit(gpus=16)
+        centre.reaches(blocks, "RUNNING")
+        centre.cluster.run(["sh", "-c", f"cat /dev/zero > {folder}/fill"], check=False)
+        waits = centre.submit(command="sleep 1")
+        said = f"state database {folder}/{FILE}: database or disk is full; make room in {folder}"
+        centre.until(lambda: any(said in line for line in centre.log()), "it does not say that the disk is full", waits)
+        assert centre.exit_code is None
+        assert centre.show(waits)["Priority"] != "0", "held, though nobody could write that down"
+        assert centre.explain(waits).get("job") is None
+        centre.cluster.run(["rm", f"{folder}/fill"])
+        centre.until(lambda: centre.show(waits)["Priority"] == "0", "not held by us", waits)
+        centre.cancel(blocks)
+        centre.until(lambda: centre.explain(waits).get("job", {}).get("state") == "ENDED", "it does not go on", waits)
+        assert centre.stop() == 0
+    finally:
+        centre.stop("KILL")
+        centre.cluster.run(["python3", "-c", UNMOUNT, folder])
