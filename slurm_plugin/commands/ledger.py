@@ -7,7 +7,8 @@ says that it is ours, or --claim does. Run it as the controller's user, or as ro
 
 DUMP is what this prints, where sacct itself cannot be asked:
   SLURM_TIME_FORMAT=%s sacct --duplicates --allusers --allocations --parsable2 --starttime 2026-01-01 \\
-    --format JobID,UID,User,Account,Partition,Reservation,Submit,Start,End,State,AllocTRES,NodeList,Restarts     (Restarts: from 24.05 on)
+    --format JobID,UID,User,Account,Partition,Reservation,Submit,Start,End,State,AllocTRES,NodeList,Restarts
+Before Slurm 24.05 leave Restarts out.
 
 examples:
   tiresias ledger check                        the last 7 days; exit code 1 where they differ

@@ -20,7 +20,8 @@ AGAIN, OVER = ["REQUEUED", "PREEMPTED", "NODE_FAIL"], ["COMPLETED", "CANCELLED b
 
 def line(job_id: str, submit: float, start: float, end: float, state: str, gpus: int, restart: str, **more: str) -> str:
     cells = {
-        "JobID": job_id, "UID": "1001", "User": "alice", "Account": "ours", "Partition": "gpu", "Reservation": "", "Submit": f"{submit:.0f}",
+        "JobID": job_id, "UID": "1001", "User": "alice", "Account": "ours", "Partition": "gpu",
+        "Reservation": "", "Submit": f"{submit:.0f}",
         "Start": f"{start:.0f}" if start else "Unknown", "End": f"{end:.0f}" if end else "Unknown", "State": state,
         "AllocTRES": f"billing=9,cpu=4,gres/gpu:a100={gpus},gres/gpu={gpus},mem=1G,node=2" if start else "",
         "NodeList": "gpu[01-02]" if start else "None assigned", RESTARTS: restart,
@@ -91,7 +92,8 @@ def test_what_is_none_of_ours_is_left_out() -> None:
     run = (1000.0, 1010.0, 1020.0, "COMPLETED", 4, "0")
     assert read(
         line("1", *run, Partition="other"), line("2", *run, Reservation="theirs"), line("3", *run, AllocTRES="cpu=4"),
-        line("8", *run, User="carol"), line("9", *run, Account="theirs"), line("4+0", *run), line("5.batch", *run), line("6_[1-9]", *run), line("7", 1000, 0, 1020, "CANCELLED by 5", 4, "0"),
+        line("8", *run, User="carol"), line("9", *run, Account="theirs"),
+        line("4+0", *run), line("5.batch", *run), line("6_[1-9]", *run), line("7", 1000, 0, 1020, "CANCELLED by 5", 4, "0"),
     ) == []  # fmt: skip
 
 

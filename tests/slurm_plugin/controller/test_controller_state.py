@@ -55,6 +55,7 @@ def ledger(centre: Centre, *words: str) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.slow
 def test_a_lost_ledger_is_rebuilt_from_accounting_and_the_controller_goes_on(accounted: Centre) -> None:
     centre = accounted
     centre.cluster.run(["install", "-d", "-o", centre.cluster.spec.daemon_user, "/shared/ledger"])
