@@ -73,7 +73,7 @@ def test_a_lost_ledger_is_rebuilt_from_accounting_and_the_controller_goes_on(acc
     centre.cycles(2)
 
     refused = centre.command("ledger", "rebuild", "--config", config)
-    assert (refused.returncode, "another controller uses it" in refused.stderr) == (1, True)
+    assert (refused.returncode, "another controller leads" in refused.stderr) == (1, True)
     assert ledger(centre, "check")["differences"] == []
     centre.stop("KILL")  # its hold stays
     before = ledger_of(state)
