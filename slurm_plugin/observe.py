@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,47 +24,64 @@ from tiresias.slurm_plugin.ledger import Ledger
 from tiresias.slurm_plugin.packlimit import LearnedLimit
 
 PROGRESS = 120.0  # seconds between two looks at the progress of a run that is ready
+PATIENCE = 10.0  # a run that is not ready is looked at again after a tenth of the time that it has run
 SETTLE = 2.0  # seconds between two runs of a job
 CLEAN_UP = 5.0  # seconds that COMPLETING takes at most where nothing hangs
 NOTHING: Mapping[str, Summary] = {}
 _PLAIN_FEATURES = re.compile(r"[\w.:-]+(&[\w.:-]+)*")
 
 
+class _Read(NamedTuple):
+    """A report, the run that was asked for it, and until when it will do (on the monotonic clock)."""
+
+    report: control.JobReport
+    restart: int
+    until: float
+
+
+class _Asked(NamedTuple):
+    """What a job asks for, and what that was made from."""
+
+    job: SlurmJob
+    wishes: tuple[int, int, str, frozenset[str]]
+    request: Request
+
+
 @dataclass(slots=True)
 class Reports:
-    """What jobs say of themselves, read from their control folders once a cycle. A run that was ready stays ready, and is asked
-    for its progress now and then, so that a steady cluster costs few reads."""
+    """What jobs say of themselves, read from their control folders. A run that was ready stays ready, and is asked for its
+    progress now and then; one that is not is asked the less often the longer it runs. So a steady cluster costs the shared file
+    system few reads, also where most jobs have no control folder."""
 
     root: Path
-    _ready: dict[str, tuple[control.JobReport, float]] = field(default_factory=dict)  # and when to read it again
-    _others: dict[str, control.JobReport] = field(default_factory=dict)  # of this cycle
+    _read: dict[str, _Read] = field(default_factory=dict)
+    _now: float = 0.0  # of the cycle
 
     def of(self, job: SlurmJob) -> control.JobReport:
-        known = self.known(job)
-        if known and time.monotonic() < self._ready[job.id][1]:
-            return known
-        if job.id not in self._others:
-            self._others[job.id] = self.fresh(job.id, job.uid)
-        found = self._others[job.id]
-        if found.ready and found.restart == job.restarts:
-            known = found
-        if known:
-            self._ready[job.id] = known, time.monotonic() + PROGRESS
-        return known or found
+        last = self._read.get(job.id)
+        if last and last.restart == job.restarts and time.monotonic() < last.until:
+            return last.report
+        known, found = self.known(job), self.fresh(job.id, job.uid)
+        ready = found.ready and found.restart == job.restarts
+        if known and not ready:
+            ready, found = True, known
+        wait = PROGRESS if ready else min(max(self._now - job.start_time, 0.0) / PATIENCE, PROGRESS)
+        self._read[job.id] = _Read(found, job.restarts, time.monotonic() + wait)
+        return found
 
     def known(self, job: SlurmJob) -> control.JobReport | None:
         """What this run said since it was ready, where that was read."""
-        found = self._ready[job.id][0] if job.id in self._ready else None
-        return found if found and found.restart == job.restarts else None
+        last = self._read.get(job.id)
+        return last.report if last and last.report.ready and last.report.restart == job.restarts else None
 
     def fresh(self, job_id: str, uid: int) -> control.JobReport:
         return control.report(self.root, uid, job_id)
 
-    def begin_cycle(self, alive: Mapping[str, object]) -> None:
-        """What was not ready is read again; what has ended is forgotten."""
-        self._others.clear()
-        for job_id in [one for one in self._ready if one not in alive]:
-            del self._ready[job_id]
+    def begin_cycle(self, alive: Mapping[str, object], now: float) -> None:
+        """What has ended is forgotten."""
+        self._now = now
+        for job_id in [one for one in self._read if one not in alive]:
+            del self._read[job_id]
 
 
 class Observer:
@@ -72,6 +90,7 @@ class Observer:
         self.reports = Reports(config.paths.control)
         self.packlimit = LearnedLimit(config.paths.control, config.placement.packlimit)
         self.switches: tuple[topology.Level, ...] = ()  # what Slurm knows of them
+        self._requests: dict[str, _Asked] = {}
         self.paused = ""  # why nothing at all is to be preempted
 
     def observe(
@@ -80,7 +99,7 @@ class Observer:
     ) -> Snapshot:  # fmt: skip
         """`managed`: the live jobs that the ledger returned for this snapshot. `intents`: open ones by job id. `profiles`: what is
         known of jobs' traffic, by job id."""
-        self.reports.begin_cycle(self._ledger.jobs)
+        self.reports.begin_cycle(self._ledger.jobs, slurm.time)
         shown = [job for job in managed if self._competes(job) and not _cleaned_up_soon(job, slurm.time)]
         nodes = [node for node in slurm.nodes if set(node.partitions) & set(self._config.partitions)]
         row_of = {node.name: row for row, node in enumerate(nodes)}
@@ -153,16 +172,18 @@ class Observer:
     ) -> Jobs:  # fmt: skip
         rows = [self._ledger.jobs[job.id] for job in shown]
         states = [_state(job, intents.get(job.id)) for job in shown]
+        runs = [self._ledger.runs_of(row) for row in rows]
         tick = float(int(now))  # as Slurm will count when the run ends: no job gets service back for being preempted
         served = [
             service(
-                [(run.start, run.end or max(tick, run.start), run.gpus) for run in self._ledger.runs_of(row)],
+                [(run.start, run.end or max(tick, run.start), run.gpus) for run in row_runs],
                 row.submit,
                 row.reset,
                 now,
             )
-            for row in rows
+            for row, row_runs in zip(rows, runs, strict=True)
         ]
+        starts = [[run.start for run in row_runs] or [np.nan] for row_runs in runs]
         return Jobs(
             id=tuple(job.id for job in shown),
             gpus=np.array([job.gpus for job in shown], dtype=np.int64),
@@ -171,8 +192,8 @@ class Observer:
             attained=np.array([one.attained for one in served], dtype=float),
             ran=np.array([one.ran for one in served], dtype=float),
             waited=np.array([one.waited for one in served], dtype=float),
-            first_start=np.array([self._start(row, first=True) for row in rows], dtype=float),
-            last_start=np.array([self._start(row, first=False) for row in rows], dtype=float),
+            first_start=np.array([min(one) for one in starts], dtype=float),
+            last_start=np.array([max(one) for one in starts], dtype=float),
             preempted=np.array([row.last_preempted or np.nan for row in rows], dtype=float),
             movable=np.array(
                 [
@@ -188,9 +209,7 @@ class Observer:
                 ],
                 dtype=bool,
             ),
-            request=tuple(
-                _request(job, row, self._avoided(job, now, gpus)) for job, row in zip(shown, rows, strict=True)
-            ),
+            request=self._asked(shown, rows, [self._avoided(job, now, gpus) for job in shown]),
             preemption_cost=np.array([self._ledger.costs.get(job.id, np.nan) for job in shown], dtype=float),
             style=self._styles(shown, profiles),
             packed_until=np.array(
@@ -198,6 +217,19 @@ class Observer:
                 dtype=float,
             ),
         )
+
+    def _asked(
+        self, shown: Sequence[SlurmJob], rows: Sequence[JobRow], avoided: Sequence[frozenset[str]]
+    ) -> tuple[Request, ...]:
+        """Of ten thousand jobs few have changed since the last cycle: the back ends give the same records again."""
+        last, self._requests = self._requests, {}
+        for job, row, nodes in zip(shown, rows, avoided, strict=True):
+            wishes = (row.min_nodes, row.max_nodes, row.required, nodes)
+            known = last.get(job.id)
+            if known is None or known.job is not job or known.wishes != wishes:
+                known = _Asked(job, wishes, _request(job, row, nodes))
+            self._requests[job.id] = known
+        return tuple(self._requests[job.id].request for job in shown)
 
     def _nodes(self, nodes: Sequence[SlurmNode], taken: Floats) -> Nodes:
         near = self.switches or topology.from_features(nodes, self._config.placement.levels)
@@ -208,18 +240,19 @@ class Observer:
         """Of jobs of one kind of which nothing is known yet the first makes its trial run."""
         if self._config.placement.style != "skew":
             return np.full(len(shown), Style[self._config.placement.style.upper()], dtype=np.int64)
-        styles, tried = [], set(self._ledger.kinds)
+        styles, tried, unknown = [], set(self._ledger.kinds), Style[self._config.placement.unknown.upper()]
         for job in shown:
             kind = (job.uid, self._ledger.jobs[job.id].kind)
+            profile = profiles.get(job.id)
             on_trial = self._config.placement.trial == "two_nodes" and kind[1] and kind not in tried
-            styles.append(Style.APART if on_trial and job.id not in profiles else self._style(profiles.get(job.id)))
+            styles.append(Style.APART if on_trial and not profile else self._style(profile, unknown))
             tried.add(kind)
         return np.array(styles, dtype=np.int64)
 
-    def _style(self, profile: Summary | None) -> Style:
+    def _style(self, profile: Summary | None, unknown: Style) -> Style:
         suffers = self.packlimit.consolidates(profile) if profile else None
         if suffers is None:
-            return Style[self._config.placement.unknown.upper()]
+            return unknown
         return Style.CONSOLIDATE if suffers else Style.SPREAD
 
     def _packed_until(self, row: JobRow, profile: Summary | None) -> float:
@@ -228,10 +261,6 @@ class Observer:
         if not known or self._config.placement.style != "skew":
             return -math.inf
         return max(row.submit, row.last_preempted) + self._config.placement.patience
-
-    def _start(self, row: JobRow, first: bool) -> float:
-        starts = [run.start for run in self._ledger.runs_of(row)]
-        return (min(starts) if first else max(starts)) if starts else np.nan
 
 
 def _settled(job: SlurmJob) -> float:
@@ -294,12 +323,16 @@ def _taken(
     nodes: int,
 ) -> Floats:
     """GPUs, CPUs and MB held on each node by anybody, shape (nodes, 3)."""
-    taken = np.zeros((nodes, 3))
     ours = {job.id for job in shown}
-    for job in jobs:
-        for node, *amounts in _shares(job, _promise(job, intents) if job.id in ours else None):
-            if node in row_of:
-                taken[row_of[node]] += amounts
+    rows = [
+        (row_of[node], *amounts)
+        for job in jobs
+        if job.shares or job.id in intents
+        for node, *amounts in _shares(job, _promise(job, intents) if job.id in ours else None)
+        if node in row_of
+    ]
+    held, taken = np.array(rows, dtype=float).reshape(len(rows), 4), np.zeros((nodes, 3))
+    np.add.at(taken, held[:, 0].astype(np.int64), held[:, 1:])
     return taken
 
 
@@ -325,6 +358,7 @@ def _allocations(shown: Sequence[SlurmJob], intents: Mapping[str, Intent], row_o
     rows = [
         (row, row_of[node], gpus, cpus, memory)
         for row, job in enumerate(shown)
+        if job.shares or job.id in intents
         for node, gpus, cpus, memory in _shares(job, _promise(job, intents))
         if node in row_of
     ]

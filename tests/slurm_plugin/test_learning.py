@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
+from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmLoad, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.daemon import Controller
 from tiresias.slurm_plugin.journal import JobRow, Journal, RunRow
@@ -35,6 +35,9 @@ class Sight:
 
     def topology(self) -> str:
         return ""
+
+    def load(self, uid: int) -> SlurmLoad:
+        return SlurmLoad(0, 0, 0, 0, 0.0)
 
     def snapshot(self) -> SlurmSnapshot:
         return SlurmSnapshot(NOW, self.jobs, (NODE,))
