@@ -1,5 +1,6 @@
 # make demo       builds a private Slurm and runs real jobs under Tiresias and under stock FIFO, side by side
 # make test       everything that CI runs
+# make audit      asks the public database for known weaknesses of the packages in use
 # make test-rdma  of that, the profiler's tests on RDMA
 # make test-chaos a real Slurm with everything going wrong: MINUTES=10 SEED=..., and KILLS=60 kills of the controller at its steps
 #
@@ -22,7 +23,7 @@ SEED ?= 14
 TRACE ?= $(wildcard ../shared/data/testbed480_seed1.csv)
 OUT := demo-out
 
-.PHONY: demo test test-rdma test-chaos test-system trees lint venv bench clean system
+.PHONY: demo audit test test-rdma test-chaos test-system trees lint venv bench clean system
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.runs
@@ -34,8 +35,12 @@ demo: $(VENV)/.runs
 
 # Most tests wait for Slurm and not for a processor: several files at a time, one after the other within a file.
 WORKERS ?= 3
-test: lint trees test-system $(VENV)/.trains
+test: lint trees test-system $(VENV)/.trains $(VENV)/.audits
 	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadgroup
+
+# Known weaknesses of the packages in use, by pip-audit; "not checked" where the public database cannot be reached.
+audit: $(VENV)/.audits
+	@$(VENV)/bin/python -m pytest -rs tests/security/test_dependencies.py
 
 # RDMA in emulated machines, by soft-RoCE; `make test` runs them, too.
 test-rdma: test-system $(VENV)/.develops
@@ -109,6 +114,9 @@ TORCH ?= torch==2.13.0+cpu
 INSTALL := $(VENV)/bin/python -m pip install -q --disable-pip-version-check
 $(VENV)/.trains: $(VENV)/.develops
 	-@$(INSTALL) '$(TORCH)' && $(INSTALL) --group frameworks && touch $@
+
+$(VENV)/.audits: $(VENV)/.develops
+	-@$(INSTALL) --group audit && touch $@
 
 clean:
 	rm -rf $(OUT) $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -102,10 +102,6 @@ def test_words_of_users_stay_words(centre: Any) -> None:
 
 def journal(centre: Any) -> str:
     """Seen from the host."""
-    state = (
-        (centre.cluster.shared / centre.config.rpartition("/")[2])
-        .read_text()
-        .partition("state = '")[2]
-        .partition("'")[0]
-    )
-    return str(centre.root) + state + "/journal.sqlite"
+    config = (centre.cluster.shared / centre.config.rpartition("/")[2]).read_text()
+    number = config.partition("state = '/var/lib/tiresias/")[2].partition("'")[0]
+    return str(centre.cluster.folder / "lib" / number / "journal.sqlite")
