@@ -17,10 +17,12 @@ _USERS = ("sacctmgr", "--noheader", "--parsable2", "show", "user", "format=user,
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """uids of root and SlurmUser, and of all who have an AdminLevel. unknown: why the latter could not be learned, or ""."""
+    """uids of root and SlurmUser, and of all who have an AdminLevel. known: the names of accounting's users. unknown: why these
+    could not be learned, or ""."""
 
     masters: frozenset[int] = frozenset({0})
     operators: frozenset[int] = frozenset()
+    known: frozenset[str] = frozenset()
     unknown: str = ""
 
     @property
@@ -34,13 +36,15 @@ class Rights:
             return ""
         name = user_name(uid)
         return (
-            f"Slurm does not let user {name} act on others' jobs: `{remedy(name)}`, or run as SlurmUser where there is no "
+            f"Slurm does not let user {name} act on others' jobs: `{self.remedy(name)}`, or run as SlurmUser where there is no "
             'slurmdbd, or only watch (mode = "shadow")'
         )
 
-
-def remedy(name: str) -> str:
-    return f"sacctmgr add user {name} account=root adminlevel=operator"
+    def remedy(self, name: str) -> str:
+        """`add` leaves the AdminLevel of a user as it is whom accounting knows already."""
+        if name in self.known:
+            return f"sacctmgr modify user {name} set adminlevel=operator"
+        return f"sacctmgr add user {name} account=root adminlevel=operator"
 
 
 def masters(config: Mapping[str, str]) -> frozenset[int]:
@@ -61,11 +65,12 @@ def read_rights(config: Mapping[str, str], deadline: float = 10.0) -> Rights:
     if answer.returncode:
         problem = answer.stderr.decode(errors="replace").strip().partition("\n")[0]
         return Rights(always, unknown=f"who is an Operator is not known: sacctmgr: {problem}")
-    return Rights(always, frozenset(_operators(answer.stdout.decode(errors="replace"))))
+    levels = dict(line.split("|")[:2] for line in answer.stdout.decode(errors="replace").splitlines() if "|" in line)
+    return Rights(always, frozenset(_operators(levels)), frozenset(levels))
 
 
-def _operators(listing: str) -> Iterator[int]:
-    for name, _, level in (line.partition("|") for line in listing.splitlines()):
+def _operators(levels: Mapping[str, str]) -> Iterator[int]:
+    for name, level in levels.items():
         if level in ADMIN_LEVELS:
             with contextlib.suppress(KeyError):  # a user of accounting who has no account on this host
                 yield pwd.getpwnam(name).pw_uid

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from tiresias.slurm_plugin.doctor.finding import Finding, Level, fine
-from tiresias.slurm_plugin.rights import read_rights, remedy, user_name
+from tiresias.slurm_plugin.rights import read_rights, user_name
 
 
 def finding(config: Mapping[str, str]) -> Finding:
@@ -21,4 +21,4 @@ def finding(config: Mapping[str, str]) -> Finding:
     if uid in rights.operators:
         return fine("rights", f"{name} may act on others' jobs")
     problem = rights.unknown or f"{name} may not act on others' jobs"
-    return Finding(Level.BLOCKS, "rights", problem, remedy(name))
+    return Finding(Level.BLOCKS, "rights", problem, rights.remedy(name))
