@@ -32,11 +32,11 @@ CALLS = {
     "eval", "exec", "compile", "__import__", "os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput",
     "tempfile.mktemp", "hashlib.md5", "hashlib.sha1", "torch.load", "numpy.load", "np.load", "ssl._create_unverified_context",
 }  # fmt: skip
-# The only texts that may be put together into SQL: names of our own columns, and marks for values.
+# The only texts that may be put together into SQL: names of our own columns, marks for values, constants; never a value.
 SQL = re.compile(r"\b(select|insert|update|delete|create|alter|drop)\b[^.:]*\b(from|into|set|table|index)\b")
 SQL_PARTS = {
-    "columns", "marks", "table", "where", "', '.join(columns)", "', '.join(values)", "_columns(JobRow)", "_columns(RunRow)",
-    "_columns(RunRow, 'run.')", "one", "epoch", "moving", "SCHEMA", "_UPGRADES[schema]", "schema + 1",
+    "columns", "marks", "table", "where", "one", "epoch", "moving", "ended", "', '.join(columns)", "', '.join(values)",
+    "_UPGRADES[schema]", "schema + 1",
 }  # fmt: skip
 
 
@@ -79,7 +79,8 @@ def sins_of_call(node: ast.Call) -> Iterator[str]:
 def sins_of_text(node: ast.JoinedStr) -> Iterator[str]:
     fixed = "".join(str(part.value) for part in node.values if isinstance(part, ast.Constant))
     parts = {ast.unparse(part.value) for part in node.values if isinstance(part, ast.FormattedValue)}
-    if SQL.search(fixed) and (foreign := parts - SQL_PARTS):
+    foreign = {part for part in parts - SQL_PARTS if not part.isupper() and not part.startswith("_columns(")}
+    if SQL.search(fixed) and foreign:
         yield f"{', '.join(sorted(foreign))} in SQL"
 
 
