@@ -6,8 +6,8 @@ that cannot be replayed are no mistake: they are dropped, and `Trace.dropped` sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +54,7 @@ class Trace:
     model: tuple[str, ...]
     status: tuple[str, ...]
     dropped: tuple[Dropped, ...] = ()
+    finish: Floats = field(default_factory=lambda: np.zeros(0))  # when each really ended; empty: nobody knows
 
     def __len__(self) -> int:
         return len(self.job_id)
@@ -79,7 +80,23 @@ class Trace:
         words = (columns.user, columns.vc, columns.model, columns.status)
         user, vc, model, status = (tuple(column) or nothing for column in words)
         numbers = (columns.submit, columns.gpus.astype(np.int64), columns.duration)
-        return cls(tuple(columns.job_id), *numbers, user, vc, model, status, columns.dropped)
+        return cls(tuple(columns.job_id), *numbers, user, vc, model, status, columns.dropped, columns.finish)
+
+    def of_partitions(self, names: Sequence[str]) -> Trace:
+        """The jobs of these only; of all where none is named. Raises UsageError when there are none."""
+        rows = np.flatnonzero([not names or vc in names for vc in self.vc])
+        if not len(rows):
+            raise UsageError(f"no job is of partition {', '.join(names)}; there are {', '.join(sorted(set(self.vc)))}")
+        return self._take(rows)
+
+    def first(self, count: int) -> Trace:
+        """The first so many jobs to be submitted."""
+        return self._take(np.arange(count))
+
+    def _take(self, rows: Ints) -> Trace:
+        gpus, words = self.gpus.astype(np.float64), (self.user, self.vc, self.model, self.status)
+        every = Columns(self.job_id, self.submit, gpus, self.duration, *words, self.dropped, self.finish)
+        return Trace.from_columns(every.take(rows))
 
 
 def _order(columns: Columns) -> Ints:

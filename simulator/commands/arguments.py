@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.config import ORDERS, PolicyConfig
+from tiresias.simulator import site
 from tiresias.simulator.cluster import Cluster
 from tiresias.simulator.experiments.experiment import ALL_POLICIES, Setup, read
 from tiresias.simulator.experiments.sensitivity import KNOBS, POLICIES
@@ -27,14 +28,8 @@ Value = TypeVar("Value")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("trace", type=Path, nargs="?", metavar="TRACE")
-    parser.add_argument(
-        "--format", type=_one_of("--format", ("auto", *FORMATS)), default="auto", metavar="F",
-        help=f"of the trace: auto (default: by its first line), {', '.join(FORMATS)}",
-    )  # fmt: skip
+    _configure_trace(parser)
     parser.add_argument("--policy", type=_policies, metavar="P[,P...]", help=f"some of {', '.join(ALL_POLICIES)}")
-    parser.add_argument("--nodes", type=_whole("--nodes"), metavar="N")
-    parser.add_argument("--gpus-per-node", type=_whole("--gpus-per-node"), metavar="G")
     parser.add_argument(
         "--by-node", action="store_true",
         help="place every job on nodes, as the controller does; without it only the number of GPUs counts (faster)",
@@ -49,6 +44,42 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _configure_placement(parser.add_argument_group("where jobs sit"))
     _configure_results(parser.add_argument_group("results"))
     _configure_experiments(parser.add_argument_group("experiments of the paper"))
+
+
+def configure_history(parser: argparse.ArgumentParser) -> None:
+    """Of commands that read a site's accounting, or a trace."""
+    _configure_trace(parser)
+    parser.add_argument(
+        "--since", default="now-90days", metavar="WHEN", help="without TRACE: as sacct takes it (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--partition",
+        type=_words,
+        default=(),
+        metavar="P[,P...]",
+        help="only jobs of these (default: all that ask for GPUs)",
+    )
+    parser.add_argument(
+        "--preemption-cost", type=_cost, default=Cost(0.0, 60.0), metavar="SECONDS|PAUSE,RESUME",
+        help="as of tiresias simulate (default: 60)",
+    )  # fmt: skip
+
+
+def configure_threshold(parser: argparse.ArgumentParser, present: PolicyConfig) -> None:
+    parser.add_argument(
+        "--threshold", type=_thresholds, default=present.thresholds, metavar="S[,S...]",
+        help=f"of the present setting (default: {present.thresholds[0]:g})",
+    )  # fmt: skip
+
+
+def _configure_trace(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("trace", type=Path, nargs="?", metavar="TRACE")
+    parser.add_argument(
+        "--format", type=_one_of("--format", ("auto", *FORMATS)), default="auto", metavar="F",
+        help=f"of the trace: auto (default: by its first line), {', '.join(FORMATS)}",
+    )  # fmt: skip
+    parser.add_argument("--nodes", type=_whole("--nodes"), metavar="N")
+    parser.add_argument("--gpus-per-node", type=_whole("--gpus-per-node"), metavar="G")
 
 
 def _configure_policy(group: argparse._ArgumentGroup) -> None:
@@ -175,6 +206,15 @@ def setup(args: argparse.Namespace) -> Setup:
     )  # fmt: skip
 
 
+def history(args: argparse.Namespace, config: PolicyConfig) -> Setup:
+    """Reads the trace, or the accounting of the cluster at hand."""
+    if args.trace is None:
+        return Setup("accounting", *site.history(args.since, args.partition), config, args.preemption_cost)
+    cluster = Cluster(needed(args.nodes, "--nodes N"), needed(args.gpus_per_node, "--gpus-per-node G"))
+    trace = read(args.trace, cluster.gpus, args.format)
+    return Setup(args.trace.name, trace.of_partitions(args.partition), cluster, config, args.preemption_cost)
+
+
 def needed(value: Value | None, option: str) -> Value:
     if value is None:
         raise UsageError(f"{option} is missing; see tiresias simulate --help")
@@ -221,6 +261,10 @@ def _one_of(option: str, allowed: tuple[str, ...]) -> Callable[[str], str]:
         return text
 
     return check
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word for word in text.split(",") if word)
 
 
 def _policies(text: str) -> tuple[str, ...]:

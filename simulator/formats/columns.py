@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -23,7 +23,8 @@ class Dropped:
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
     """Jobs in the order of their file, shape (jobs,) each. Times in seconds from any origin; nan where the file has no number.
-    user, vc, model and status are empty where the file has no such column."""
+    user, vc, model and status are empty where the file has no such column, and so is finish: when it really ended, however often
+    it was interrupted."""
 
     job_id: Sequence[str]
     submit: Floats
@@ -34,6 +35,7 @@ class Columns:
     model: Sequence[str] = ()
     status: Sequence[str] = ()
     dropped: tuple[Dropped, ...] = ()
+    finish: Floats = field(default_factory=lambda: np.zeros(0))
 
     def take(self, rows: Ints) -> Columns:
         """These rows, in this order."""
@@ -42,7 +44,8 @@ class Columns:
         words = (self.job_id, self.user, self.vc, self.model, self.status)
         job_id, user, vc, model, status = ([column[row] for row in rows] if column else () for column in words)
         numbers = (self.submit[rows], self.gpus[rows], self.duration[rows])
-        return Columns(job_id, *numbers, user, vc, model, status, self.dropped)
+        finish = self.finish[rows] if len(self.finish) else self.finish
+        return Columns(job_id, *numbers, user, vc, model, status, self.dropped, finish)
 
     def drop(self, rows: Bools, reason: str) -> Columns:
         """Without these rows, which are counted under `reason`."""
@@ -62,7 +65,8 @@ def replayable(columns: Columns, gpus: int | None) -> Columns:
     most = MOST_GPUS if gpus is None else gpus
     columns = columns.drop(columns.gpus > most, f"is larger than the cluster of {most} GPUs")
     columns = columns.drop(repeated(columns.job_id), "has the id of another job")
-    return replace(columns, submit=columns.submit - columns.submit.min(initial=np.inf))
+    first = columns.submit.min(initial=np.inf)
+    return replace(columns, submit=columns.submit - first, finish=columns.finish - first)
 
 
 def repeated(ids: Sequence[str]) -> Bools:

@@ -18,13 +18,13 @@ from tiresias.simulator.formats.source import Source
 
 def read(source: Source) -> Columns:
     words: list[tuple[str, ...]] = []
-    numbers: list[tuple[float, float, float]] = []
+    numbers: list[tuple[float, ...]] = []
     for job in records(source, "jobs"):
         words.append((*_name(job), _state(job), job.word("user"), job.word("partition"), job.word("name")))
-        numbers.append((job.number("time/submission"), job.number("time/elapsed"), _gpus(job)))
-    submit, elapsed, gpus = np.array(numbers, np.float64).reshape(-1, 3).T
+        numbers.append((job.number("time/submission"), job.number("time/end"), job.number("time/elapsed"), _gpus(job)))
+    submit, end, elapsed, gpus = np.array(numbers, np.float64).reshape(-1, 4).T
     name, component, state, user, partition, job_name = zip(*words, strict=True) if words else ((),) * 6
-    return jobs(Runs(name, component, submit, elapsed, gpus, state, user, partition, job_name))
+    return jobs(Runs(name, component, submit, end, elapsed, gpus, state, user, partition, job_name))
 
 
 def _name(job: Record) -> tuple[str, str]:

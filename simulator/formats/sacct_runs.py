@@ -22,11 +22,12 @@ OVER = frozenset(("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "DEADLINE", "OU
 @dataclass(frozen=True, slots=True, eq=False)
 class Runs:
     """Rows in columns, shape (runs,). job: as squeue names it, 12 or 12_3. component: its number in a heterogeneous job, else "".
-    submit (epoch) and elapsed in seconds, nan where there is none; state, user, partition and job name as Slurm gives them."""
+    submit, end (epoch) and elapsed in seconds, nan where there is none; state, user, partition and job name as Slurm gives them."""
 
     job: Sequence[str]
     component: Sequence[str]
     submit: Floats
+    end: Floats
     elapsed: Floats
     gpus: Floats
     state: Sequence[str]
@@ -48,11 +49,13 @@ def jobs(runs: Runs) -> Columns:
     np.maximum.at(duration, job, ran)
     submit = np.full(len(names), np.nan)
     np.fmin.at(submit, job, runs.submit[_last(by_age[::-1], component[::-1], len(components))])
+    finish = np.full(len(names), np.nan)
+    np.fmax.at(finish, job, runs.end[newest])
     shown = _last(newest, job, len(names))
     columns = Columns(
         names, submit, gpus, np.where(duration > 0, duration, np.nan),
         user=_words(runs.user, shown), vc=_words(runs.partition, shown), model=_words(runs.name, shown),
-        status=_words(runs.state, shown),
+        status=_words(runs.state, shown), finish=finish,
     )  # fmt: skip
     return columns.drop(np.bincount(job, unfinished, len(names)) > 0, "still waits or runs")
 

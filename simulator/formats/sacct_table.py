@@ -112,9 +112,10 @@ def _runs(table: Table, elapsed: Floats, gpus: Floats) -> Runs:
     state, user, partition, job_name = (
         [column[row] for row in rows] if column else [""] * len(rows) for column in words
     )
+    end = table.numbers.get("End", np.full(len(elapsed), np.nan))
     return Runs(
         [job for job, _, _ in parts], [component for _, _, component in parts],
-        table.numbers["Submit"][rows], elapsed[rows], gpus[rows], state, user, partition, job_name,
+        table.numbers["Submit"][rows], end[rows], elapsed[rows], gpus[rows], state, user, partition, job_name,
     )  # fmt: skip
 
 

@@ -28,6 +28,10 @@ COMMANDS = {
     "doctor": ("tiresias.slurm_plugin.commands.doctor", "what stands in the way on this cluster, and what to do"),
     "sandbox": ("tiresias.sandbox.commands", "a private Slurm cluster on this machine"),
     "simulate": ("tiresias.simulator.commands.simulate", "replay a trace through the scheduling core"),
+    "tune": (
+        "tiresias.simulator.commands.tune",
+        "the best knobs for a site's own jobs, and what they would have gained",
+    ),
     "profile": ("tiresias.slurm_plugin.commands.profile", "what a job sent, and where it may therefore sit"),
     "workload": ("tiresias.simulator.commands.workload", "generate a workload for simulate and replay"),
     "rehearse": (

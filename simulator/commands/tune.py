@@ -1,0 +1,77 @@
+"""The best knobs for a site's own jobs, from its accounting or a trace, and the gain that they would have had.
+
+Chosen walk-forward: what is tried on a week was chosen by the weeks before it, so the gain is one that could have been had, and
+its spread says how far to believe it. The present setting is the paper's (two queues, 1 h of GPU time) unless --threshold says
+otherwise; it stays as long as nothing was better without ever being worse.
+
+Without TRACE the accounting of the cluster at hand is read (sacct, scontrol): only what this user may see of it.
+
+examples:
+  tiresias tune                                            the last 90 days of this cluster
+  tiresias tune dump.txt --nodes 250 --gpus-per-node 8     a dump of sacct -P --duplicates, or any trace of tiresias simulate
+  tiresias tune philly_full.csv.gz --nodes 250 --gpus-per-node 8 --preemption-cost 60 --json tuned.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tiresias.simulator.commands import arguments
+from tiresias.simulator.experiments import tune
+from tiresias.simulator.views import output, report
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    arguments.configure_history(parser)
+    arguments.configure_threshold(parser, tune.present())
+    parser.add_argument("--json", type=Path, metavar="FILE", help="the weeks, the gain and the proposal")
+
+
+def run(args: argparse.Namespace) -> int:
+    output.check([args.json] if args.json else [])
+    setup = arguments.history(args, replace(tune.present(), thresholds=args.threshold))
+    found = tune.tune(setup)
+    if args.json:
+        output.write({args.json: report.as_text(_as_json(found))})
+    console = Console(highlight=False)
+    for part in (report.headline(setup), _table(found), "", *_words(found)):
+        console.print(part)
+    return 0
+
+
+def _table(found: tune.Tuned) -> Table:
+    table = report.new_table("mean JCT of each week's jobs, times that of the present setting")
+    for heading in ("jobs", "chosen by the weeks before", "JCT"):
+        table.add_column(heading, justify="left" if heading.startswith("chosen") else "right", no_wrap=True)
+    for week in found.weeks:
+        table.add_row(f"week {week.number + 1}", f"{week.jobs:,}", week.chosen, f"{week.ratio:.3f}")
+    return table
+
+
+def _words(found: tune.Tuned) -> Iterator[str]:
+    low, high = found.spread
+    yield f"Gain: JCT times {found.gain:.3f} over all these jobs; by week from {low:.3f} to {high:.3f}."
+    yield f"Proposal ({found.recipe}), for /etc/tiresias/tiresias.toml:"
+    yield ""
+    yield "    [policy]"
+    yield f'    name = "{found.proposal.name}"'
+    if found.proposal.name != "adaptive":
+        yield f"    thresholds = [{', '.join(f'{each:.1f}' for each in found.proposal.thresholds)}]"
+
+
+def _as_json(found: tune.Tuned) -> dict[str, object]:
+    return {
+        "gain": found.gain, "spread": found.spread, "median": statistics.median(week.ratio for week in found.weeks),
+        "recipe": found.recipe, "proposal": {"name": found.proposal.name, "thresholds": list(found.proposal.thresholds)},
+        "weeks": [
+            {"week": week.number + 1, "jobs": week.jobs, "chosen": week.chosen, "ratio": week.ratio, "ratios": dict(week.ratios)}
+            for week in found.weeks
+        ],
+    }  # fmt: skip

@@ -1,0 +1,60 @@
+"""The cluster at hand, as Slurm tells of it: its accounting as a trace, and its GPUs. Reads only."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tiresias.errors import TiresiasError, UsageError
+from tiresias.simulator.cluster import Cluster
+from tiresias.simulator.trace import Trace, read_trace
+
+SECONDS = 600.0  # sacct of a year of a busy site takes minutes
+FIELDS = "JobID,User,Account,Partition,JobName,Submit,Start,End,ElapsedRaw,State,AllocTRES,ReqTRES"
+_KEPT = ("PATH", "HOME", "SLURM_CONF")
+_GPUS = re.compile(r"gpu(?::[\w.-]+)?:(\d+)")
+
+
+def history(since: str, partitions: Sequence[str]) -> tuple[Trace, Cluster]:
+    """The jobs that asked for GPUs since then, and the GPUs that are there. since: as sacct takes it, such as now-90days.
+
+    Raises UsageError where there is no accounting or no GPU, TiresiasError where Slurm does not answer.
+    """
+    machine = cluster(partitions)
+    words = ["sacct", "-P", "--allusers", "--duplicates", f"--format={FIELDS}", "-S", since]
+    said = _output([*words, f"--partition={','.join(partitions)}"] if partitions else words)
+    with tempfile.NamedTemporaryFile(prefix="sacct-", suffix=".txt") as file:
+        file.write(said)
+        file.flush()
+        return read_trace(Path(file.name), machine.gpus), machine
+
+
+def cluster(partitions: Sequence[str]) -> Cluster:
+    """Its nodes where all have as many GPUs, else single GPUs: which is all the same where jobs may sit anywhere."""
+    lines = _output(["scontrol", "show", "node", "-o"]).decode(errors="replace").splitlines()
+    nodes = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in lines]
+    ours = [node for node in nodes if not partitions or set(node.get("Partitions", "").split(",")) & set(partitions)]
+    gpus = [sum(map(int, _GPUS.findall(node.get("Gres", "")))) for node in ours]
+    there = [count for count in gpus if count]
+    if not there:
+        where = f" in {','.join(partitions)}" if partitions else ""
+        raise UsageError(f"no node{where} has a GPU; name the TRACE, --nodes and --gpus-per-node")
+    return Cluster(len(there), there[0]) if len(set(there)) == 1 else Cluster(sum(there), 1)
+
+
+def _output(words: list[str]) -> bytes:
+    environment = {name: value for name, value in os.environ.items() if name in _KEPT} | {"LC_ALL": "C"}
+    try:
+        done = subprocess.run(words, capture_output=True, timeout=SECONDS, env=environment, check=False)
+    except FileNotFoundError:
+        raise UsageError(f"{words[0]} is not in PATH: run this where Slurm's commands are, or name the TRACE") from None
+    except subprocess.TimeoutExpired:
+        raise TiresiasError(f"{words[0]}: no answer within {SECONDS:g} s; ask for less with --since") from None
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise TiresiasError(f"{words[0]}: {said[-1] if said else 'failed'}; is slurmdbd up, and slurmctld?")
+    return done.stdout
