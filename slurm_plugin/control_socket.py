@@ -18,6 +18,7 @@ import selectors
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -85,13 +86,13 @@ class ControlServer:
 
     def _accept(self) -> None:
         if len(self._clients) >= MAX_CLIENTS:
-            self._drop_oldest()  # somebody who hoards connections loses his own
+            self._drop_one()  # somebody who hoards connections loses his own
         try:
             connection, _ = self._socket.accept()
         except BlockingIOError:
             return  # the client has gone again
         except OSError:  # out of descriptors
-            self._drop_oldest()
+            self._drop_one()
             time.sleep(0.05)
             return
         connection.setblocking(False)
@@ -125,9 +126,12 @@ class ControlServer:
         except Exception as error:  # a defect in one answer must not end the service for everyone
             return _line({"error": f"the controller could not answer: {type(error).__name__}: {error}"})
 
-    def _drop_oldest(self) -> None:
+    def _drop_one(self) -> None:
+        """The oldest of the user who has most of them."""
         if self._clients:
-            self._drop(next(iter(self._clients.values())))
+            count = Counter(client.peer.uid for client in self._clients.values())
+            greediest, _ = count.most_common(1)[0]
+            self._drop(next(client for client in self._clients.values() if client.peer.uid == greediest))
 
     def _drop_late(self) -> None:
         now = time.monotonic()

@@ -33,7 +33,9 @@ def test_root_and_slurm_user_may_always() -> None:
 
 
 def test_operators_and_administrators_may(sacctmgr: Path) -> None:
-    sacctmgr.write_text("#!/bin/sh\nprintf 'root|Administrator\\nnobody|Operator\\ndaemon|None\\nno-such-user|Operator\\n'\n")
+    sacctmgr.write_text(
+        "#!/bin/sh\nprintf 'root|Administrator\\nnobody|Operator\\ndaemon|None\\nno-such-user|Operator\\n'\n"
+    )
     rights = read_rights(ACCOUNTED)
     assert rights.operators == {0, NOBODY}
     assert rights.overseers == {0, 64030, NOBODY}

@@ -71,6 +71,20 @@ def test_without_the_right_it_says_so_in_one_line(office: Any) -> None:
         office.cluster.run(["sacctmgr", "-i", "modify", "user", "tiresias", "set", "adminlevel=operator"])
 
 
+@pytest.mark.parametrize("order", [["pause"], ["resume"], ["stop"], ["stop", "--release"]])
+def test_a_user_orders_nothing(office: Any, order: list[str]) -> None:
+    done = office.cluster.run(
+        ["tiresias", *order, "--config", office.config],
+        user="alice",
+        check=False,
+        env={"TIRESIAS_PATHS_RUN": "/run/tiresias"},
+    )
+    assert done.returncode, done.stdout
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    office.cycles(1)
+    assert not office.status().get("paused")
+
+
 def seen(office: Any, user: str) -> dict[str, Any]:
     done = office.cluster.run(["tiresias", "status", "--json", "--socket", "/run/tiresias/control.sock"], user=user)
     return dict(json.loads(done.stdout))
