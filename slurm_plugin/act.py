@@ -161,6 +161,7 @@ class Actor:
     # beginnings and ends
 
     def _advance(self, intent: Intent, now: float) -> None:
+        intent.began, intent.stepped = min(intent.began, now), min(intent.stepped, now)  # the clock may have been set back
         self.progress()
         try:
             while not intent.outcome and self._step(intent, now):
@@ -311,6 +312,9 @@ class Actor:
     def _confirmed(self, intent: Intent, job: SlurmJob, now: float) -> bool:
         row = self._ledger.jobs[intent.id]
         row.failures, row.not_before = 0, 0.0
+        row.held = (
+            row.held and job.priority == 0
+        )  # a life that ended right after the release did not come to write that down
         self._ledger.save(row)
         got = tuple((share.node, share.gpus) for share in job.shares)
         wanted = ", ".join(f"{node}:{gpus}" for node, gpus in intent.nodes)

@@ -34,6 +34,7 @@ class Ledger:
     def __init__(self, journal: Journal, scope: Scope) -> None:
         self._journal, self._scope = journal, scope
         self.jobs: dict[str, JobRow] = {row.id: row for row in journal.live_jobs()}
+        self._time = -math.inf  # of the newest snapshot
         self.avoids: dict[str, Avoided] = {}
         self.over = journal.count_past()  # jobs that ran and have ended
         self.strays: list[JobRow] = []  # moved to where we do not manage; they are to be let go
@@ -54,6 +55,9 @@ class Ledger:
     def apply(self, snapshot: SlurmSnapshot) -> list[SlurmJob]:
         """Bring rows up to this snapshot; returns the managed jobs that have not ended."""
         with self._journal.batch():
+            if snapshot.time < self._time:
+                self._set_back(snapshot.time)
+            self._time = snapshot.time
             managed = [job for job in snapshot.jobs if not self._scope.why_not(job)]
             known = [job for job in managed if self.observe(job) and job.id in self.jobs]
             for job in known:
@@ -63,6 +67,15 @@ class Ledger:
             for job_id in lost - {row.id for row in self.strays}:
                 self._end(self.jobs[job_id], snapshot.time)
         return known
+
+    def _set_back(self, now: float) -> None:
+        """The clock was set back: nobody waits for a moment that it had reached before."""
+        for row in self.jobs.values():
+            if max(row.reset, row.last_preempted, row.not_before) > now:
+                row.reset, row.last_preempted = min(row.reset, now), min(row.last_preempted, now)
+                row.not_before = min(row.not_before, now)
+                self.save(row)
+        self.avoids.clear()
 
     def forget(self, row: JobRow, now: float) -> None:
         """It is no job of ours any more."""

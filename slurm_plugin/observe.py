@@ -140,13 +140,14 @@ class Observer:
 
     def next_settled(self, managed: Sequence[SlurmJob], now: float) -> float:
         """When the next requeued job may be started again; inf for never."""
-        waiting = [_settled(job) for job in managed if job.state == "PENDING" and not job.completing]
+        waiting = [_settled(job, now) for job in managed if job.state == "PENDING" and not job.completing]
         return min((moment for moment in waiting if moment > now), default=math.inf)
 
     def _has_begun(self, job: SlurmJob, now: float) -> bool:
         """The begin time of a requeued job is Slurm's 121 s, that of a new one may be job_submit.lua's: a start lifts both.
-        Any other is the user's --begin."""
-        ours = job.restarts > 0 or abs(job.begin_time - job.submit_time - self._config.admission_wait) <= 1
+        Any other is the user's --begin, unless it is the moment of the submission: the clock was set back since."""
+        wait = job.begin_time - job.submit_time
+        ours = job.restarts > 0 or abs(wait - self._config.admission_wait) <= 1 or wait <= 0
         return ours or job.begin_time <= now
 
     def _competes(self, job: SlurmJob) -> bool:
@@ -204,7 +205,7 @@ class Observer:
             ),
             eligible=np.array(
                 [
-                    row.not_before <= now and self._has_begun(job, now) and _settled(job) <= now
+                    row.not_before <= now and self._has_begun(job, now) and _settled(job, now) <= now
                     for job, row in zip(shown, rows, strict=True)
                 ],
                 dtype=bool,
@@ -263,10 +264,10 @@ class Observer:
         return max(row.submit, row.last_preempted) + self._config.placement.patience
 
 
-def _settled(job: SlurmJob) -> float:
+def _settled(job: SlurmJob, now: float) -> float:
     """A run that began the moment its predecessor was cleaned up failed once on Slurm 24.11. The submit time of a requeued
-    job is when its clean-up was over."""
-    return job.submit_time + SETTLE if job.restarts else 0.0
+    job is when its clean-up was over; where that lies ahead the clock was set back since."""
+    return job.submit_time + SETTLE if job.restarts and job.submit_time <= now + SETTLE else 0.0
 
 
 def _cleaned_up_soon(job: SlurmJob, now: float) -> bool:

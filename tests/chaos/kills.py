@@ -28,7 +28,7 @@ from scene import Job, Scene
 
 CHANCE = 0.25  # with which a life ends at a point that has not had its share
 POINTS = 36  # about as many as there are
-ROUND = 120.0  # seconds of arrivals that are planned at once
+ROUND = 60.0  # seconds of arrivals that are planned at once
 
 
 class Campaign(Run):
@@ -66,7 +66,7 @@ def jobs(scene: Scene, dice: random.Random, number: int, start: float) -> Iterat
             f"chaos-{number}-large{place}", "alice", scene.trainer(f"chaos-{number}-large{place}", 8, 60.0), start
         )
     moment = 0.0
-    for place in range(60):
+    for place in range(30):
         moment += dice.uniform(1, 3)
         yield _small(scene, dice, f"chaos-{number}-{place}", start + moment)
 

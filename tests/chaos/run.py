@@ -31,13 +31,15 @@ from troubles import Troubles
 from tiresias.errors import TiresiasError
 
 EVERY = 4.0  # seconds between troubles that come by themselves, on average
-ARRIVAL = 2.0  # seconds between jobs
+ARRIVAL = 2.5  # seconds between jobs
 WIND_DOWN = 45.0  # seconds of --minutes without new jobs and troubles
-LAST_JOBS = 240.0  # seconds that the jobs have to end when all trouble is over
+STUCK = (
+    150.0  # seconds without any change in the queue, when all trouble is over: longer than any job runs, or backs off
+)
 MAX_JOB_ID = 120  # ids come again
 GATE = 0.03  # how often the controller waits at a step for something to happen
 CONFIG: dict[str, dict[str, Any]] = {
-    "policy": {"thresholds": [8.0, 60.0], "min_run": 1.0, "promote_knob": 8.0},
+    "policy": {"thresholds": [8.0, 60.0], "min_run": 1.0, "promote_knob": 40.0},
     "preemption": {"deadline": 6.0, "start_timeout": 3.0, "backoff": 1.0},
 }
 TRAIN = "/opt/tiresias/tests/slurm_plugin/controller/train.py"
@@ -118,17 +120,22 @@ class Run:
 
     def wind_down(self) -> list[str]:
         """All trouble is over; what is left in the queue when the jobs had their time."""
+        self.troubles.remedy_what_is_due(all_of_it=True)
         self.say("waiting for the jobs")
-        deadline = time.time() + LAST_JOBS
+        self.troubles.later(15.0, "nodes register again", self.troubles.register_nodes)
+        seen, deadline = "", time.time() + STUCK
         while time.time() < deadline:
             self.scene_is_whole()
             (self.scene.trouble / "gate").unlink(missing_ok=True)
             try:
-                self.troubles.remedy_what_is_due(all_of_it=True)
+                self.troubles.remedy_what_is_due()
                 self.troubles.resume_nodes()
                 self.troubles.release_all_holds()
-                if self.scene.all_submitted() and not self.scene.queue() and not self.scene.status().get("jobs"):
+                queue, ours = self.scene.queue(), self.scene.status().get("jobs")
+                if self.scene.all_submitted() and not queue and not ours:
                     return []
+                if str(queue) != seen:
+                    seen, deadline = str(queue), time.time() + STUCK
             except (TiresiasError, subprocess.TimeoutExpired) as error:
                 self.say(f"{error}")
             time.sleep(0.5)

@@ -19,6 +19,7 @@ from tiresias.slurm_plugin.backends.protocol import (
     NodeShare,
     NoSuchJob,
     SlurmJob,
+    SlurmLoad,
     SlurmNode,
     SlurmSnapshot,
     SlurmUnavailable,
@@ -47,6 +48,7 @@ class Run:
     end: int = 0
     seen: bool = False
     exact: bool = False
+    stepped: bool = False  # the clock was set meanwhile: its end says nothing
 
 
 @dataclass(slots=True)
@@ -85,7 +87,7 @@ class ModelJob:
 
 
 class SlurmModel:
-    name, why = "model", ""
+    name, why = "commands", ""
 
     def __init__(self, control_root: Path) -> None:
         self.now = 1_000_000.0
@@ -148,6 +150,16 @@ class SlurmModel:
                 self._work(job, 0.5)
             for job in self.jobs.values():
                 self._schedule(job)
+
+    def step_clock(self, seconds: float) -> None:
+        """Of the whole machine: what was written down stays, what goes on takes as long as before."""
+        self.now += seconds
+        for job in self.jobs.values():
+            for moment in ("completing_until", "saving_until", "parked_until"):
+                if getattr(job, moment):
+                    setattr(job, moment, getattr(job, moment) + seconds)
+            for run in job.runs:
+                run.stepped = True
 
     def _clean_up(self, job: ModelJob) -> None:
         if job.completing and self.now >= job.completing_until:
@@ -230,6 +242,9 @@ class SlurmModel:
 
     def topology(self) -> str:
         return ""
+
+    def load(self, uid: int) -> SlurmLoad:
+        return SlurmLoad(threads=1, queue=0, database_queue=0, calls=0, seconds=0.0)
 
     def snapshot(self) -> SlurmSnapshot:
         self.before_call("snapshot")
@@ -323,7 +338,7 @@ class SlurmModel:
 
     def _unpin(self, job: ModelJob, max_nodes: int) -> None:
         assert job.state == "PENDING", f"job {job.id}: unpinned while it is {job.state}"
-        assert job.holder, f"job {job.id}: unpinned while it may start"
+        assert job.holder or job.begin_time > self.now, f"job {job.id}: unpinned while it may start"
         assert max_nodes == job.max_nodes, f"job {job.id}: its own request was forgotten"
         job.pin = ()
 

@@ -25,7 +25,7 @@ from slurm_model import ADMIN, NODES, OWNER, US, Killed, ModelJob, SlurmModel
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.slurm_plugin.backends.protocol import SlurmUnavailable
-from tiresias.slurm_plugin.config import Config, Paths, Preemption
+from tiresias.slurm_plugin.config import Config, Paths, Preemption, Rpc
 from tiresias.slurm_plugin.daemon import Controller
 from tiresias.slurm_plugin.journal import Journal, RunRow
 from tiresias.slurm_plugin.leadership import Leadership
@@ -64,14 +64,16 @@ class Centre(RuleBasedStateMachine):
     def open(self) -> None:
         self.folder = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
         self.slurm = SlurmModel(self.folder / "control")
-        self.slurm.before_call = self.slurm.after_call = self._at_call
+        self.slurm.before_call, self.slurm.after_call = self._before_call, self._at_call
         self.config = Config(
             mode="exact", period=1.0, poll=0.1, paths=Paths(state=self.folder, run=self.folder, control=self.folder / "control"),
             policy=PolicyConfig(thresholds=(30.0,), min_run=1.0), preemption=Preemption("USR2", 20.0, 5.0, 3.0),
+            rpc=Rpc(rate=0.0),
         )  # fmt: skip
         self.past: list[ModelJob] = []  # whose id was given to another one
         self.submitted = 0
         self.calls_left = self.points_left = -1
+        self.meanwhile: list[tuple[int, str, int]] = []  # looks at Slurm until it happens, what, to whom
         self.controller: Controller | None = None
         self._live()
 
@@ -98,6 +100,15 @@ class Centre(RuleBasedStateMachine):
             self.points_left -= 1
             if not self.points_left:
                 raise Killed
+
+    def _before_call(self, verb: str) -> None:
+        """Between its looks at Slurm the controller cannot know what others do; before them it must find it."""
+        if verb in ("job", "snapshot"):
+            due = [one for one in self.meanwhile if one[0] <= 1]
+            self.meanwhile = [(looks - 1, deed, pick) for looks, deed, pick in self.meanwhile if looks > 1]
+            for _, deed, pick in due:
+                self._others(deed, pick)
+        self._at_call(verb)
 
     def _at_call(self, verb: str) -> None:
         self._at_point()
@@ -127,6 +138,10 @@ class Centre(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.slurm.pass_time(seconds)
 
+    @rule(seconds=st.sampled_from([-3600.0, -30.0, 30.0, 3600.0]))
+    def clock_steps(self, seconds: float) -> None:
+        self.slurm.step_clock(seconds)
+
     @rule(cycles=st.integers(1, 4))
     def work(self, cycles: int) -> None:
         for _ in range(cycles):
@@ -134,7 +149,22 @@ class Centre(RuleBasedStateMachine):
             self.slurm.pass_time(0.5)
             self._do(Controller.poll)
 
-    @rule(points=st.integers(1, 60))
+    @rule(looks=st.integers(1, 6), deed=st.sampled_from(["cancel", "requeue", "hold", "node"]), pick=picks)
+    def happens_meanwhile(self, looks: int, deed: str, pick: int) -> None:
+        self.meanwhile.append((looks, deed, pick))
+
+    def _others(self, deed: str, pick: int) -> None:
+        job = self._pick(pick) if self.slurm.jobs else None
+        if job and deed == "cancel":
+            self.slurm.cancel(job)
+        elif job and deed == "requeue":
+            self.slurm.user_requeue(job)
+        elif job and deed == "hold" and job.state == "PENDING":
+            self.slurm.set_hold(job, OWNER)
+        elif deed == "node":
+            self.slurm.node_down(NODES[pick % len(NODES)])
+
+    @rule(points=st.integers(1, 6) | st.integers(1, 60))
     def kill_soon(self, points: int) -> None:
         self.points_left = points
 
@@ -235,6 +265,7 @@ class Centre(RuleBasedStateMachine):
 
     def _comes_to_its_end(self) -> None:
         self.calls_left = self.points_left = -1
+        self.meanwhile.clear()
         self.slurm.down.clear()
         for job in self.slurm.jobs.values():
             if job.holder in (OWNER, ADMIN):
@@ -261,7 +292,7 @@ class Centre(RuleBasedStateMachine):
         for run in [run for run in job.runs if run.seen]:
             assert (run.restart, run.start) in ours, both
             end = ours[run.restart, run.start].end
-            assert end == run.end or (not run.exact and end > run.end), both
+            assert run.stepped or end == run.end or (not run.exact and end > run.end), both
 
     def _journaled(self, job_id: str) -> list[RunRow]:
         with sqlite3.connect(f"file:{self.folder}/journal.sqlite?mode=ro", uri=True) as db:

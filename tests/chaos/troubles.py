@@ -114,9 +114,11 @@ class Troubles:
         self.blind.append((time.time() - 10, time.time() + 25))
         self.scene.cluster.kill_slurmctld("KILL")
         self.scene.cluster.start_slurmctld()
-        register = ["pkill", "-HUP", "-f", "^slurmd -N"]
-        self.later(15.0, "nodes register again", lambda: self.scene.cluster.run(register, check=False))
+        self.later(15.0, "nodes register again", self.register_nodes)
         return ""
+
+    def register_nodes(self) -> None:
+        self.scene.cluster.run(["pkill", "-HUP", "-f", "^slurmd -N"], check=False)
 
     def restart_slurmctld(self, _job: str) -> str | None:
         if "slurmctld" in self._away:
