@@ -161,7 +161,10 @@ class Actor:
     # beginnings and ends
 
     def _advance(self, intent: Intent, now: float) -> None:
-        intent.began, intent.stepped = min(intent.began, now), min(intent.stepped, now)  # the clock may have been set back
+        intent.began, intent.stepped = (
+            min(intent.began, now),
+            min(intent.stepped, now),
+        )  # the clock may have been set back
         self.progress()
         try:
             while not intent.outcome and self._step(intent, now):

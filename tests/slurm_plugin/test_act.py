@@ -213,6 +213,31 @@ def test_a_start_stays_where_it_is_and_the_retry_completes(waits: Desk, verb: st
     assert any(one == "running: on gpu02:4" for one in waits.said())
 
 
+def test_a_life_that_ended_right_after_the_release_leaves_no_hold_in_the_books(waits: Desk) -> None:
+    """Else an admin's hold, placed while the job runs, would pass for ours when it is requeued."""
+    waits.start()
+    waits.slurm.fail("start", SlurmUnavailable("no answer"), "after")
+    with pytest.raises(SlurmUnavailable):
+        waits.actor.advance(1100)
+    waits.begin_life()
+    assert waits.row.held, "so it was written down"
+    waits.look(1101)
+    waits.look(1102)
+    assert (waits.job.state, waits.row.held) == ("RUNNING", False)
+    waits.slurm.change(priority=0, reason="JobHeldAdmin")
+    waits.slurm._requeue("1")
+    assert not waits.ledger.free(waits.see()[0])
+
+
+def test_a_deadline_does_not_grow_when_the_clock_is_set_back(runs: Desk) -> None:
+    runs.preempt(4600)
+    runs.actor.advance(4600)
+    runs.look(1000)
+    runs.look(1020)
+    assert runs.journal.open_intents() == []
+    assert "did not save within 20 s" in runs.row.unmovable
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_job_that_could_not_save_is_released_once_slurm_answers(runs: Desk, when: str) -> None:
     runs.preempt()

@@ -157,3 +157,14 @@ def test_the_past_is_what_ran_and_ended(journal: Journal, ledger: Ledger, pendin
 
 def test_of_an_empty_past_there_is_nothing_to_learn(ledger: Ledger) -> None:
     assert (ledger.over, len(ledger.past())) == (0, 0)
+
+
+def test_no_moment_lies_ahead_of_a_clock_that_was_set_back(ledger: Ledger, journal: Journal, pending: Make) -> None:
+    see(ledger, 4600, pending())
+    row = ledger.jobs["1"]
+    row.reset, row.last_preempted, row.not_before = 4500.0, 4550.0, 4660.0
+    see(ledger, 4601, pending())
+    assert row.not_before == 4660.0, "as long as time goes on, a back-off lasts"
+    see(ledger, 1001, pending())
+    (kept,) = journal.live_jobs()
+    assert (kept.reset, kept.last_preempted, kept.not_before) == (1001.0, 1001.0, 1001.0)

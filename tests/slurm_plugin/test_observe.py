@@ -153,3 +153,15 @@ def test_the_first_job_of_a_kind_makes_its_trial_run_on_two_nodes(ledger: Ledger
     assert styles(*waiting, config=Config(placement=Placement(trial="anywhere"))) == [few, few]
     ran = running(1000, id="1", script=script, name="train")
     assert styles(ran, waiting[1], config=Config()) == [few, few]
+
+
+def test_a_clock_that_was_set_back_keeps_nobody_waiting(ledger: Ledger, pending: Make) -> None:
+    """Neither for the clean-up of a run that ended an hour ahead, nor for the moment of the submission; a --begin stays one."""
+    jobs = [
+        pending(id="1", priority=1, restarts=1, submit_time=4600, begin_time=4721),
+        pending(id="2", priority=1, submit_time=4600, begin_time=4600),
+        pending(id="3", priority=1, submit_time=4600, begin_time=4700),
+    ]
+    slurm = SlurmSnapshot(1001, tuple(jobs), NODES)
+    shown = Observer(Config(), ledger).observe(slurm, ledger.apply(slurm), {}).jobs
+    assert shown.eligible.tolist() == [True, True, False]
