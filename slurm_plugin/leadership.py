@@ -31,6 +31,7 @@ itself refuses that to the journal (journal.py); of a verb to Slurm fence.py tel
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import logging
@@ -165,7 +166,7 @@ class Leadership:
         with self._reached(), self._beating:
             self._refuse_later(self.lease().epoch)
             if self._clock() - self._beaten > self.seconds / 2:  # late: who waits may be about to take over
-                self._beat()
+                self._beat_if_there_is_room()
 
     def step_down(self) -> None:
         """Lead no longer, wait no longer; who waits may lead at once. Never fails: what cannot be written, silence tells."""
@@ -239,6 +240,15 @@ class Leadership:
         _replace(self.folder / "lease", json.dumps(asdict(lease)))
         self._refuse_later(self._highest())
         self._beaten = self._clock()
+
+    def _beat_if_there_is_room(self) -> None:
+        """On a full disk nobody else writes a lease either. So its leader may look on, and lift its holds when it is stopped."""
+        try:
+            self._beat()
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            self._refuse_later(self._highest())
 
     def _refuse_later(self, epoch: int) -> None:
         self._latest = max(self._latest, epoch)

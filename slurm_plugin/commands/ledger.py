@@ -114,7 +114,7 @@ def _accounted(dump: Path | None, since: float, ids: list[str], config: Config) 
 
 
 def _show(found: Audit) -> None:
-    print(f"{found.runs} runs are in both; their lengths differ by {found.largest:g} s at most")
+    print(f"runs in both: {found.runs}; their lengths differ by {found.largest:g} s at most")
     for one in found.differences[:SHOWN]:
         print(
             f"job {one.job}, restart {one.restart}: {one.what}: journal {_run(one.journal)}, accounting {_run(one.accounting)}"

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tiresias.errors import Unavailable
 from tiresias.slurm_plugin import database
-from tiresias.slurm_plugin.database import StateError
+from tiresias.slurm_plugin import journal as journal_module
+from tiresias.slurm_plugin.database import StateError, Unwritable
 from tiresias.slurm_plugin.journal import Decision, History, Intent, JobRow, Journal, RunRow, epoch_of
 from tiresias.slurm_plugin.leadership import Superseded
 
@@ -162,3 +166,48 @@ def test_something_that_is_no_database(tmp_path: Path) -> None:
     (tmp_path / "journal.sqlite").write_bytes(b"hello" * 1000)
     with pytest.raises(StateError, match="not a database"):
         Journal(tmp_path)
+
+
+def test_ended_jobs_are_forgotten_in_time_and_live_ones_never(tmp_path: Path) -> None:
+    with closing(Journal(tmp_path)) as journal:
+        for number, (ended, end) in enumerate([(True, 1500.0), (True, 2500.0), (False, 1500.0), (True, 0.0)]):
+            journal.save_job(row(f"{number}@1000", ended=ended))
+            if end:
+                journal.save_run(RunRow(f"{number}@1000", 0, 1010.0, end, 4, "gpu01:4"))
+        journal.save_job(replace(row("4@3000", ended=True), submit=3000.0))
+        assert journal.prune(2000.0) == 2
+        assert [one.key for one in journal.jobs()] == ["1@1000", "2@1000", "4@3000"]
+        assert [run.key for _, run in journal.runs_since(0.0)] == ["1@1000", "2@1000"]
+        assert journal.prune(2000.0) == 0
+
+
+def test_steps_that_are_over_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "KEPT_INTENTS", 3)
+    with closing(Journal(tmp_path)) as journal:
+        for number in range(10):
+            intent = Intent("7@1000", "7", number, "start", "start")
+            journal.begin(intent)
+            if number:
+                journal.finish(intent, "running")
+        journal.prune(0.0)
+        assert [one.restart for one in journal.open_intents()] == [0]
+        (count,) = sqlite3.connect(journal.path).execute("select count(*) from intent").fetchone()
+        assert count == 4
+
+
+def test_what_a_full_disk_refuses_is_not_there_and_the_next_write_is(tmp_path: Path) -> None:
+    def many() -> None:
+        with journal.batch():
+            for number in range(1000):
+                journal.save_job(row(f"{number}@2000"))
+
+    with closing(Journal(tmp_path)) as journal:
+        journal.save_job(row("1@1000"))
+        pages = journal._db.execute("pragma page_count").fetchone()[0]
+        journal._db.execute(f"pragma max_page_count = {pages}")
+        with pytest.raises(Unwritable, match=r"journal.sqlite: database or disk is full; make room in"):
+            many()
+        assert [one.key for one in journal.jobs()] == ["1@1000"]
+        journal._db.execute("pragma max_page_count = 1000000")
+        many()
+        assert len(list(journal.jobs())) == 1001

@@ -20,9 +20,10 @@ SMALL_DISK = """
 import ctypes, os, shutil, sys
 folder, user = sys.argv[1:]
 os.makedirs(folder, exist_ok=True)
-assert ctypes.CDLL(None).mount(b"tmpfs", folder.encode(), b"tmpfs", 0, b"size=512k") == 0
+assert ctypes.CDLL(None).mount(b"tmpfs", folder.encode(), b"tmpfs", 0, b"size=512k,mode=755") == 0
 shutil.chown(folder, user)
 """
+READ_ONLY = "import ctypes, sys; assert ctypes.CDLL(None).mount(None, sys.argv[1].encode(), None, 33, None) == 0"
 UNMOUNT = "import ctypes, sys; assert ctypes.CDLL(None).umount2(sys.argv[1].encode(), 2) == 0"
 Runs = dict[tuple[str, int], tuple[float, float, int]]
 
@@ -93,7 +94,7 @@ def test_a_lost_ledger_is_rebuilt_from_accounting_and_the_controller_goes_on(acc
     assert len(centre.explain(whale)["runs"]) == 3
 
 
-def test_a_full_disk_stops_the_controller_and_room_lets_it_go_on(accounted: Centre) -> None:
+def test_a_full_disk_stops_the_controller_and_room_lets_it_go_on_and_a_read_only_one_is_told(accounted: Centre) -> None:
     centre = accounted
     config, folder = centre.configure()
     if os.geteuid() != 0:
@@ -112,9 +113,25 @@ def test_a_full_disk_stops_the_controller_and_room_lets_it_go_on(accounted: Cent
         assert centre.explain(waits).get("job") is None
         centre.cluster.run(["rm", f"{folder}/fill"])
         centre.until(lambda: centre.show(waits)["Priority"] == "0", "not held by us", waits)
+        # A controller that is stopped meanwhile lifts its holds, though it cannot write that down.
+        centre.cluster.run(["sh", "-c", f"cat /dev/zero > {folder}/fill"], check=False)
+        late = centre.submit(command="sleep 1")
+        said = len(centre.log())
+        centre.until(
+            lambda: sum("/leader: No space left on device" in line for line in centre.log()[said:]) > 12,
+            "it does not say so again", late,
+        )  # fmt: skip
+        assert centre.stop() == 0
+        assert centre.show(waits)["Priority"] != "0"
+        centre.cluster.run(["rm", f"{folder}/fill"])
+        centre.start(config)
         centre.cancel(blocks)
         centre.until(lambda: centre.explain(waits).get("job", {}).get("state") == "ENDED", "it does not go on", waits)
         assert centre.stop() == 0
+        centre.cluster.run(["python3", "-c", READ_ONLY, folder])
+        refused = centre.command("controller", "--once", "--config", config)
+        assert (refused.returncode, f"state folder {folder}: Read-only file system" in refused.stderr) == (1, True)
+        assert "Traceback" not in refused.stderr
     finally:
         centre.stop("KILL")
         centre.cluster.run(["python3", "-c", UNMOUNT, folder])

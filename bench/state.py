@@ -1,0 +1,113 @@
+"""What the state database takes: its size, and the time of what reads or changes all of it. Prints JSON.
+
+    python bench/state.py [--jobs 100000] [--runs 3] [--repeat 3]
+
+bytes      of the file, with that many ended jobs of that many runs each and the steps and decisions that they leave
+per_job    bytes a job
+open       seconds: open, check every page, read what lives; what a start of the controller takes
+past       seconds: all that policies learn from
+audit      seconds: all runs against as many of accounting
+prune      seconds: the longest step of forgetting them all, and how many steps it took
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from tiresias.slurm_plugin.accounting import AccountedJob, AccountedRun
+from tiresias.slurm_plugin.audit import audit
+from tiresias.slurm_plugin.journal import FILE, Decision, Intent, JobRow, Journal, RunRow
+from tiresias.slurm_plugin.ledger import Ledger
+from tiresias.slurm_plugin.scope import Scope
+
+NOW = 1_800_000_000.0
+GAP = 10.0  # seconds between two jobs
+SCOPE = Scope(frozenset({"gpu"}))
+
+
+def fill(journal: Journal, jobs: int, runs: int) -> list[AccountedJob]:
+    """As the controller leaves them: each run was started, and all but the last were ended by a preemption."""
+    accounted = []
+    with journal.batch():
+        for number in range(jobs):
+            submit = NOW - GAP * (jobs - number)
+            row = JobRow(f"{number}@{submit:.0f}", str(number), 1001 + number % 50, submit, ended=True)
+            row.kind = f"{number % 1000:016x}.json"
+            journal.save_job(row)
+            told = [_run(journal, row, restart) for restart in range(runs)]
+            accounted.append(AccountedJob(row.id, row.uid, submit, tuple(told), runs - 1, 0.0, True))
+    return accounted
+
+
+def _run(journal: Journal, row: JobRow, restart: int) -> AccountedRun:
+    start = row.submit + 1000.0 * restart
+    nodes = "gpu0001:8,gpu0002:8"
+    journal.save_run(RunRow(row.key, restart, start, start + 900, 16, nodes, 12.5, 0.25, 1.5, 3, 0.125))
+    for kind, words in (("start", f"running: on {nodes}"), ("preempt", "parked: 1.50 s after the decision")):
+        intent = Intent(
+            row.key, row.id, restart, kind, "confirm", (("gpu0001", 8), ("gpu0002", 8)), "123", start, start
+        )
+        journal.begin(intent)
+        journal.finish(intent, words)
+    journal.record([Decision(start, row.id, kind, f"on {nodes}") for kind in ("start", "running", "preempt", "parked")])
+    return AccountedRun(restart, start, start + 900, 16, ("gpu0001", "gpu0002"))
+
+
+def fastest(repeat: int, call: Callable[[], object]) -> float:
+    times = []
+    for _ in range(repeat):
+        began = time.process_time()
+        call()
+        times.append(time.process_time() - began)
+    return round(min(times), 3)
+
+
+def measure(folder: Path, jobs: int, runs: int, repeat: int) -> dict[str, Any]:
+    with closing(Journal(folder)) as journal:
+        accounted = fill(journal, jobs, runs)
+    size = (folder / FILE).stat().st_size
+
+    def start() -> None:
+        with closing(Journal(folder)) as journal:
+            Ledger(journal, SCOPE)
+
+    found: dict[str, Any] = {"bytes": size, "per_job": round(size / jobs), "open": fastest(repeat, start)}
+    with closing(Journal(folder)) as journal:
+        found["past"] = fastest(repeat, journal.past)
+        found["audit"] = fastest(repeat, lambda: audit(journal.runs_since(0.0), accounted, 0.0, NOW))
+        found["prune"] = prune(journal)
+    return found
+
+
+def prune(journal: Journal) -> dict[str, float]:
+    steps = []
+    while True:
+        began = time.process_time()
+        if not journal.prune(NOW + 1e9):
+            return {"longest": round(max(steps), 3), "steps": len(steps)}
+        steps.append(time.process_time() - began)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=100_000)
+    parser.add_argument("--runs", type=int, default=3, help="of each job")
+    parser.add_argument("--repeat", type=int, default=3)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        found = measure(Path(folder), args.jobs, args.runs, args.repeat)
+    machine = f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}"
+    print(json.dumps({"benchmark": "state", "jobs": args.jobs, "runs": args.runs, **found, "machine": machine}))
+
+
+if __name__ == "__main__":
+    main()
