@@ -68,7 +68,14 @@ def configure_history(parser: argparse.ArgumentParser) -> None:
 def configure_threshold(parser: argparse.ArgumentParser, present: PolicyConfig) -> None:
     parser.add_argument(
         "--threshold", type=_thresholds, default=present.thresholds, metavar="S[,S...]",
-        help=f"of the present setting (default: {present.thresholds[0]:g})",
+        help=f"GPU-seconds at which a job sinks one queue (default: {present.thresholds[0]:g})",
+    )  # fmt: skip
+
+
+def configure_ours(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--policy", type=_policies, default=("las", "adaptive"), metavar="P[,P...]",
+        help="instead of the present one (default: las,adaptive)",
     )  # fmt: skip
 
 

@@ -28,6 +28,7 @@ COMMANDS = {
     "doctor": ("tiresias.slurm_plugin.commands.doctor", "what stands in the way on this cluster, and what to do"),
     "sandbox": ("tiresias.sandbox.commands", "a private Slurm cluster on this machine"),
     "simulate": ("tiresias.simulator.commands.simulate", "replay a trace through the scheduling core"),
+    "whatif": ("tiresias.simulator.commands.whatif", "what this cluster's own jobs would have had; before installing"),
     "tune": (
         "tiresias.simulator.commands.tune",
         "the best knobs for a site's own jobs, and what they would have gained",

@@ -1,0 +1,144 @@
+"""What `tiresias whatif` says: tables, words, JSON and one HTML file. Pure: numbers in, text out.
+
+Names of users and partitions come from accounting, and are anything that somebody once typed: they are shown as text, whatever
+markup is in them.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from tiresias.simulator.experiments.whatif import RECORDED, WORSE, Forecast, groups, losers, numbers
+from tiresias.simulator.metrics import Summary
+from tiresias.simulator.views import plots, report
+
+_STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#222;background:#fff}
+table{border-collapse:collapse;margin:1em 0}th,td{padding:.2em .8em;text-align:right;border-bottom:1px solid #ddd}
+th:first-child,td:first-child{text-align:left}img{max-width:100%}h2{margin-top:2em}.better{color:#176b2c}.worse{color:#a11}"""
+
+
+def tables(found: Forecast) -> Iterator[Table]:
+    yield from report.tables(_summaries(found))
+    for kind, header, rows in _sections(found):
+        table = report.new_table(f"mean JCT in seconds by {kind}")
+        for heading in header:
+            table.add_column(heading, justify="right", no_wrap=True)
+        for name, cells in rows:
+            table.add_row(Text(_shown(name)), *cells)
+        yield table
+
+
+def words(found: Forecast) -> Iterator[str]:
+    """What to make of it, a sentence a line."""
+    trust = found.trust
+    if trust is None:
+        yield "Accounting does not tell when each job ended, so nothing can be said of how well a replay meets your site."
+    else:
+        yield f"The replay of the present policy ({found.present}) gives {trust:.2f} times the mean JCT that accounting recorded."
+    now = found.jct[found.present].mean()
+    for name in found.ours:
+        lost, summary = losers(found, name), found.runs[name].summary
+        yield (
+            f"{name}: mean JCT {now / found.jct[name].mean():.2f} times shorter, {summary['preemptions']:,.0f} preemptions, "
+            f"{lost['jobs']:.1%} of the jobs and {lost['users']:.1%} of the users more than {WORSE - 1:.0%} later"
+            + (f" (those jobs by {lost['seconds']:,.0f} s)." if lost["jobs"] else ".")
+        )
+
+
+def as_json(found: Forecast) -> dict[str, object]:
+    return {
+        **report.comparison(found.setup, _summaries(found)), "present": found.present, "replay_by_recorded": found.trust,
+        "recorded": numbers(found.jct[RECORDED], _all(found)) if RECORDED in found.jct else None,
+        "groups": {
+            kind: {name: {"jobs": len(rows)} | {policy: numbers(jct, rows) for policy, jct in found.jct.items()}
+                   for name, rows in members.items()}
+            for kind, members in groups(found.setup.trace).items()
+        },
+        "losers": {name: losers(found, name) for name in found.ours},
+    }  # fmt: skip
+
+
+def as_html(found: Forecast) -> Iterator[str]:
+    """One file that needs no other: no script, no address, plots within."""
+    yield f'<!doctype html><html lang="en"><meta charset="utf-8"><title>What if: {html.escape(found.setup.name)}</title>'
+    yield f"<style>{_STYLE}</style><h1>What if</h1><p>{html.escape(report.headline(found.setup))}</p><ul>"
+    yield from (f"<li>{html.escape(line)}</li>" for line in (*report.dropped_lines(found.setup.trace), *words(found)))
+    yield "</ul>"
+    yield from _summary_rows(found)
+    for kind, header, rows in _sections(found):
+        yield f"<h2>By {kind}</h2><p>Mean JCT in seconds, and times that of {html.escape(found.present)}.</p>"
+        yield from _table(header, rows)
+    yield from _pictures(found)
+    yield "</html>\n"
+
+
+def _summaries(found: Forecast) -> dict[str, Summary]:
+    return {name: run.summary for name, run in found.runs.items()}
+
+
+def _all(found: Forecast) -> np.ndarray:
+    return np.arange(len(found.setup.trace))
+
+
+def _sections(found: Forecast) -> Iterator[tuple[str, list[str], list[tuple[str, list[str]]]]]:
+    """Of each kind of group: headings, and rows of a name and cells."""
+    for kind, members in groups(found.setup.trace).items():
+        yield kind, ["jobs", *found.jct], [(name, _cells(found, rows)) for name, rows in members.items()]
+
+
+def _cells(found: Forecast, rows: np.ndarray) -> list[str]:
+    means = {name: float(jct[rows].mean()) for name, jct in found.jct.items()}
+    base = means[found.present]
+    return [
+        f"{len(rows):,}",
+        *(
+            f"{mean:,.0f} ({mean / base:.2f})" if name in found.ours and base else f"{mean:,.0f}"
+            for name, mean in means.items()
+        ),
+    ]
+
+
+def _summary_rows(found: Forecast) -> Iterator[str]:
+    header = [*report.JCT.values(), *(heading for heading, _ in report.REST.values())]
+    rows = [
+        (
+            name,
+            [
+                *(f"{each[key]:,.0f}" for key in report.JCT),
+                *(form.format(each[key]) for key, (_, form) in report.REST.items()),
+            ],
+        )
+        for name, each in _summaries(found).items()
+    ]
+    yield "<h2>All jobs</h2><p>JCT in seconds.</p>"
+    yield from _table(header, rows)
+
+
+def _table(header: list[str], rows: list[tuple[str, list[str]]]) -> Iterator[str]:
+    yield f"<table><tr><th></th>{''.join(f'<th>{html.escape(each)}</th>' for each in header)}</tr>"
+    for name, cells in rows:
+        yield f"<tr><td>{html.escape(_shown(name))}</td>{''.join(f'<td>{html.escape(each)}</td>' for each in cells)}</tr>"
+    yield "</table>"
+
+
+def _pictures(found: Forecast) -> Iterator[str]:
+    if find_spec("matplotlib") is None:
+        yield "<p>Plots need matplotlib: pip install 'slurm-tiresias[plot]'.</p>"
+        return
+    outcomes = {name: run.outcome for name, run in found.runs.items()}
+    for file, picture in plots.comparison(Path(), found.setup, outcomes).items():
+        if file.suffix == ".svg":
+            yield f'<p><img alt="{file.stem}" src="data:image/svg+xml;base64,{base64.b64encode(picture).decode()}"></p>'
+
+
+def _shown(name: str) -> str:
+    """On one line, without what a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "?" for letter in name)[:40]

@@ -1,0 +1,94 @@
+"""Who would have had what: the numbers behind `tiresias whatif`, and what it shows of them."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from dataclasses import replace
+from io import StringIO
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.simulator.cluster import Cluster
+from tiresias.simulator.experiments import whatif
+from tiresias.simulator.experiments.experiment import Setup
+from tiresias.simulator.rules import Cost
+from tiresias.simulator.trace import Trace, TraceJob
+from tiresias.simulator.views import forecast
+
+HOSTILE = "</td><script>alert(1)</script>[red]\x1b[31m\n"
+
+
+def setup(finish: bool = True) -> Setup:
+    """A GPU; a long job, then a short one of somebody else's."""
+    trace = Trace.of([
+        TraceJob("1", 0.0, 1, 9000.0, HOSTILE, "gpu"), TraceJob("2", 1000.0, 1, 100.0, "bob", "gpu"),
+    ])  # fmt: skip
+    ended = np.array([9000.0, 9100.0]) if finish else np.zeros(0)
+    return Setup("site", replace(trace, finish=ended), Cluster(1, 1), PolicyConfig.paper(), Cost(0.0, 60.0))
+
+
+@pytest.fixture(scope="module")
+def found() -> whatif.Forecast:
+    return whatif.forecast(setup(), "fifo", ("las",))
+
+
+def test_the_replay_of_the_present_is_what_was_recorded(found):
+    assert found.jct["fifo"].tolist() == found.jct["recorded"].tolist() == [9000.0, 8100.0]
+    assert found.trust == 1.0
+
+
+def test_the_short_one_wins_and_the_long_one_loses(found):
+    """It is preempted at 3,200 GPU-seconds, waits for 100 s and works 60 s after its next start only."""
+    assert found.jct["las"].tolist() == [9160.0, 2300.0]
+    assert whatif.losers(found, "las") == {"jobs": 0.0, "users": 0.0, "seconds": 0.0}
+
+
+def test_who_loses_is_counted(found):
+    worse = replace(found, jct=found.jct | {"las": found.jct["fifo"] + np.array([1000.0, 0.0])})
+    assert whatif.losers(worse, "las") == {"jobs": 0.5, "users": 0.5, "seconds": 1000.0}
+
+
+def test_nothing_is_recorded():
+    found = whatif.forecast(setup(finish=False), "best_effort", ("las",))
+    assert found.trust is None
+    assert "Accounting does not tell" in " ".join(forecast.words(found))
+
+
+def test_groups_cover_each_job_once():
+    rng = np.random.default_rng(1)
+    jobs = [
+        TraceJob(str(at), at, int(rng.integers(1, 200)), 5.0, f"user{rng.integers(0, 30)}", "gpu") for at in range(500)
+    ]
+    found = whatif.groups(Trace.of(jobs))
+    assert list(found) == ["GPUs", "user"], "there is one partition only"
+    for kind, members in found.items():
+        rows = np.concatenate(list(members.values()))
+        assert sorted(rows.tolist()) == list(range(500)), kind
+    assert len(found["user"]) == whatif.SHOWN + 1
+    assert list(found["user"])[-1] == "20 others"
+
+
+def test_json_has_it_all(found):
+    document = json.loads(json.dumps(forecast.as_json(found)))
+    assert document["replay_by_recorded"] == 1.0
+    assert document["recorded"]["mean_jct"] == document["policies"]["fifo"]["mean_jct"] == 8550.0
+    assert document["groups"]["GPUs"]["1"]["las"]["mean_jct"] == 5730.0
+    assert document["groups"]["user"]["bob"]["jobs"] == 1
+
+
+def test_a_name_is_text_whatever_is_in_it(found):
+    page = "".join(forecast.as_html(found))
+    assert "<script" not in page
+    assert html.escape("</td><script>alert(1)</script>[red]?[31m")[:20] in page
+    assert not re.search(r"https?://(?!www\.w3\.org)", page), "one file that needs no other"
+    terminal = Console(file=StringIO(), width=200, force_terminal=False)
+    for table in forecast.tables(found):
+        terminal.print(table)
+    shown = terminal.file.getvalue()
+    assert "[red]?[31m" in shown
+    assert "\x1b" not in shown
