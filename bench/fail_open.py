@@ -41,7 +41,7 @@ checkpoints = "/shared/tiresias/checkpoints"
 """
 GPUS = 16
 WAITING = 8
-PATIENCE = 600.0
+PATIENCE = 300.0
 
 
 class Site:
@@ -64,10 +64,10 @@ class Site:
     def controllers(self) -> list[subprocess.Popen[Any]]:
         """The first leads, the second stands by."""
         found = []
-        for number, word in (("", "leading"), ("2", "standing by")):
+        for number, word in (("", "leading"), ("2", "stands by:")):
             seen = self.log().count(word)
             found.append(self.start("tiresias", "controller", "--config", f"/shared/controller{number}.toml"))
-            until(lambda seen=seen, word=word: self.log().count(word) > seen, f"no controller is {word}")  # type: ignore[misc]
+            until(lambda seen=seen, word=word: self.log().count(word) > seen, f"no controller says {word}")  # type: ignore[misc]
         return found
 
     def deadman(self) -> subprocess.Popen[Any]:

@@ -67,13 +67,17 @@ class Centre:
         (self.cluster.shared / f"{number}.toml").write_text("\n".join(lines))
         return f"/shared/{number}.toml", str(options["paths"]["state"])
 
-    def start(self, config: str) -> None:
+    def start(
+        self,
+        config: str,
+        program: Sequence[str] = ("tiresias", "controller", "--config"),
+        env: dict[str, str] | None = None,
+    ) -> None:
         """Returns when it has seen Slurm once."""
         self.config = config
         with (self.cluster.log / "controller.log").open("ab") as log:
             self._process = self.cluster.popen(
-                ["tiresias", "controller", "--config", config], user=self.cluster.spec.daemon_user,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                [*program, config], user=self.cluster.spec.daemon_user, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
         self.until(lambda: self.status() or self.exit_code is not None, "the controller does not answer")
         assert self.exit_code is None, self.log()[-1]
