@@ -93,13 +93,28 @@ def _files(path: Path) -> Iterator[Path]:
 def _of_job(job: str) -> Path:
     """Where tsrun brought what was recorded: in the job's control folder, that of one's own job first."""
     roots = _control_roots()
-    found = [path for root in roots for path in root.glob(f"*/{job}/{control.PROFILE}")]
+    found = [path for root in roots for path in root.glob(f"*/{job}/{control.PROFILE}") if _is_of_its_user(path)]
     if not found:
         raise UsageError(
             f"job {job} left no recording below {' or '.join(map(str, roots))}: tsrun records the first job of a name, script "
             "and number of GPUs; say TIRESIAS_CONTROL_ROOT if it is elsewhere"
         )
-    return min(found, key=lambda path: path.parent.parent.name != str(os.getuid()))
+    own = [path for path in found if _user_of(path) == str(os.getuid())]
+    if len(found) > 1 and not own:
+        raise UsageError(
+            f"several users say that job {job} was theirs: name the folder, {' or '.join(map(str, found))}"
+        )
+    return (own or found)[0]
+
+
+def _user_of(profile: Path) -> str:
+    return profile.parent.parent.name
+
+
+def _is_of_its_user(profile: Path) -> bool:
+    """Not one that somebody else put where that user's would be. Anybody may have a folder for any job's number, though."""
+    folders = (profile, profile.parent, profile.parent.parent)
+    return all(str(each.lstat().st_uid) == _user_of(profile) and not each.is_symlink() for each in folders)
 
 
 def _control_roots() -> list[Path]:

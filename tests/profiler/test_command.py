@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 
 import pytest
 from recording import Network
@@ -142,9 +143,8 @@ def test_impossible_options(vgg, options):
 
 def test_a_job_is_named_by_its_id(vgg, tmp_path, monkeypatch, capsys):
     root = tmp_path / "control"
-    (root / "1000" / "4711_3").mkdir(parents=True)
-    recorded = root / "1000" / "4711_3" / "profile"
-    recorded.mkdir()
+    recorded = root / str(os.getuid()) / "4711_3" / "profile"
+    recorded.mkdir(parents=True)
     for file in vgg.glob("*.net"):
         file.rename(recorded / file.name)
     monkeypatch.setenv("TIRESIAS_CONTROL_ROOT", str(root))
@@ -152,3 +152,20 @@ def test_a_job_is_named_by_its_id(vgg, tmp_path, monkeypatch, capsys):
     assert "consolidate" in capsys.readouterr().out
     with pytest.raises(UsageError, match="job 4712 left no recording below"):
         profile("4712")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes other users")
+def test_others_say_that_the_job_was_theirs(tmp_path, monkeypatch):
+    root = tmp_path / "control"
+    for uid, owner in ((20001, 20001), (20002, 20002), (20003, 20002)):
+        folder = root / str(uid) / "4711" / "profile"
+        folder.mkdir(parents=True)
+        for each in (folder, folder.parent, folder.parent.parent):
+            os.chown(each, owner, owner)
+    monkeypatch.setenv("TIRESIAS_CONTROL_ROOT", str(root))
+    with pytest.raises(UsageError, match="several users say that job 4711 was theirs") as told:
+        profile("4711")
+    assert "20003" not in str(told.value), "that folder is not that user's"
+    (root / "20001" / "4711" / "profile").rename(tmp_path / "gone")
+    with pytest.raises(UsageError, match="20002/4711/profile: holds no .net file"):
+        profile("4711")
