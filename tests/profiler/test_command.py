@@ -167,5 +167,5 @@ def test_others_say_that_the_job_was_theirs(tmp_path, monkeypatch):
         profile("4711")
     assert "20003" not in str(told.value), "that folder is not that user's"
     (root / "20001" / "4711" / "profile").rename(tmp_path / "gone")
-    with pytest.raises(UsageError, match="20002/4711/profile: holds no .net file"):
+    with pytest.raises(UsageError, match=r"20002/4711/profile: holds no \.net file"):
         profile("4711")
