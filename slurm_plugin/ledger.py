@@ -158,12 +158,19 @@ class Ledger:
 
     def _account(self, row: JobRow, job: SlurmJob) -> None:
         for run in self._open_runs(row):
-            if run.restart < job.restarts:  # requeued; the submit time is when COMPLETING was over
-                self._close(run, float(job.end_time or job.submit_time))
+            if run.restart < job.restarts:
+                self._close(run, _end_of_requeued(run, job))
+        known, runs = self.runs[row.key].get(job.restarts), job.state in ("RUNNING", "SUSPENDED")
         if job.state == "PENDING" or not job.start_time:
             return
-        run = self.runs[row.key].get(job.restarts) or self._open(row, job)
-        if job.state not in ("RUNNING", "SUSPENDED") and not run.end:
+        if (
+            not known and not runs and job.start_time == job.end_time
+        ):  # Slurm shows so what was cancelled while it waited
+            return
+        run = known or self._open(row, job)
+        if runs and run.end:  # slurmctld was killed and has forgotten the requeue
+            self._close(run, 0.0)
+        elif not runs and not run.end:
             self._close(run, float(job.end_time))
 
     def _open_runs(self, row: JobRow) -> Iterator[RunRow]:
@@ -184,7 +191,8 @@ class Ledger:
         return run
 
     def _close(self, run: RunRow, end: float) -> None:
-        run.end = max(end, run.start)
+        """end: 0 when it goes on after all."""
+        run.end = end and max(end, run.start)
         self._journal.save_run(run)
 
     def _end(self, row: JobRow, end: float) -> None:
@@ -201,6 +209,14 @@ class Ledger:
 def kind(job: SlurmJob) -> str:
     """As in JobRow."""
     return Key(job.name, job.script, job.gpus).file if job.script else ""
+
+
+def _end_of_requeued(run: RunRow, job: SlurmJob) -> float:
+    """A waiting job's end time is that of its last run, any other's that of the present one. The submit time is when COMPLETING was
+    over, and until then an older one."""
+    waits = job.state == "PENDING" and job.end_time
+    end = job.end_time if waits or job.submit_time < run.start else job.submit_time
+    return max(float(end), run.start)
 
 
 def _wishes(job: SlurmJob) -> tuple[int, int, str]:

@@ -312,7 +312,7 @@ class Centre(RuleBasedStateMachine):
 
 Centre.TestCase.settings = settings(
     phases=(Phase.explicit, Phase.reuse, Phase.generate),  # to shrink forty steps takes minutes and helps little
-    max_examples=150,
+    max_examples=100,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),

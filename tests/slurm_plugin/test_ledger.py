@@ -168,3 +168,29 @@ def test_no_moment_lies_ahead_of_a_clock_that_was_set_back(ledger: Ledger, journ
     see(ledger, 1001, pending())
     (kept,) = journal.live_jobs()
     assert (kept.reset, kept.last_preempted, kept.not_before) == (1001.0, 1001.0, 1001.0)
+
+
+def test_a_job_that_is_cancelled_while_it_waits_has_not_run(ledger: Ledger, journal: Journal, pending: Make) -> None:
+    """Slurm gives it a start and an end, both the moment of its cancellation."""
+    see(ledger, 1001, pending())
+    see(ledger, 1100, pending(state="CANCELLED", start_time=1099, end_time=1099))
+    assert (ledger.jobs, journal.runs("1@1000"), ledger.over) == ({}, [], 0)
+
+
+@pytest.mark.parametrize(("submit", "end"), [(1101, 1101), (1000, 1102)])
+def test_a_job_that_is_cancelled_when_it_was_requeued_ran_until_the_requeue(
+    ledger: Ledger, journal: Journal, running: Make, submit: int, end: int
+) -> None:
+    """Until the clean-up is over the submit time is the first one."""
+    see(ledger, 1010, running(1005))
+    gone = running(1102, restarts=1, submit_time=submit, state="CANCELLED", start_time=1102, end_time=1102, shares=())
+    see(ledger, 5000, gone)
+    assert [(run.restart, run.start, run.end) for run in journal.runs("1@1000")] == [(0, 1005, end)]
+
+
+def test_a_requeue_that_slurm_forgot_never_was(ledger: Ledger, pending: Make, running: Make) -> None:
+    """A slurmctld that was killed may show what it showed some seconds ago, and the job runs on."""
+    see(ledger, 1010, running(1005))
+    see(ledger, 1100, pending(restarts=1, submit_time=1099))
+    see(ledger, 1102, running(1005))
+    assert periods(ledger) == [(1005, 0)]
