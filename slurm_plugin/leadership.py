@@ -105,8 +105,9 @@ class Leadership:
         return min(self.seconds / (2 * BEATS), 1.0)
 
     def lease(self) -> Lease:
-        """The newest one; epoch 0 where nobody ever led. Any process may ask."""
-        return _read(self.folder / "lease")
+        """The newest one; epoch 0 where nobody ever led. Any process may ask. Raises Unavailable."""
+        with self._reached():
+            return _read(self.folder / "lease")
 
     def published(self) -> dict[str, object]:
         """For viewers. since: epoch second at which this one took the lead. standby: somebody waits to take over."""

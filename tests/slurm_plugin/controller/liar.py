@@ -28,7 +28,7 @@ def main(root: str, supervisor: str, program: str, flood: str = "") -> None:
     while flood:
         for name, lie in lies.items():
             (folder / name).write_text(json.dumps(lie))
-            time.sleep(0.001)
+            time.sleep(0.005)
     time.sleep(3600)
 
 
