@@ -14,7 +14,7 @@ import os
 import signal
 import statistics
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
@@ -81,6 +81,7 @@ class Controller:
         self._started, self._cycles, self.seconds = clock(), 0, 0.0
         self._recent: deque[float] = deque(maxlen=RECENT)  # seconds of the newest cycles
         self.latency = 0.0  # seconds that Slurm took for the newest snapshot
+        self._actions: Counter[str] = Counter()
         self._would: dict[str, str] = {}  # shadow mode: what was said last of each job
         self._decisions = list(reversed(journal.decisions(limit=SHOWN_DECISIONS)))
         self._version, self._prune_at = budgeted.version(), clock() + PRUNE_SECONDS
@@ -318,6 +319,7 @@ class Controller:
             return
         for one in news:
             log.info("job %s: %s: %s", one.id, one.action, one.why)
+            self._actions[one.action] += 1
         with self._journal.batch():
             self._journal.record(news)
         self._decisions = (self._decisions + news)[-SHOWN_DECISIONS:]
@@ -363,6 +365,7 @@ class Controller:
                 "snapshot": round(self.latency, 4),
             },
             "rpc": self._traffic.published(self._allowance.postponed),
+            "actions": dict(self._actions),
             "packlimit": self._observer.packlimit.published(), "leader": self._leadership.published(),
             "paused": self._pause and self._pause.published(),
         }  # fmt: skip

@@ -152,13 +152,28 @@ class PublishedRpc(TypedDict):
     slurmctld: PublishedLoad | None
 
 
+class PublishedLeader(TypedDict):
+    """since: epoch second at which it took the lead. standby: somebody waits to take over."""
+
+    host: str
+    pid: int
+    epoch: int
+    since: float
+    standby: bool
+
+
 class Status(TypedDict, total=False):
+    """actions: how often each was taken since the controller leads; as in the decisions."""
+
     version: int
     time: float
     cluster: str
     mode: str
     backend: str
     slurm: str
+    tiresias: str
+    leader: PublishedLeader
+    actions: dict[str, int]
     pid: int
     started: float
     policy: PublishedPolicy

@@ -24,6 +24,7 @@ COMMANDS = {
     "status": ("tiresias.slurm_plugin.commands.status", "queues, jobs, nodes and the last decisions"),
     "explain": ("tiresias.slurm_plugin.commands.explain", "why a job waits, runs or was preempted"),
     "ledger": ("tiresias.slurm_plugin.commands.ledger", "compare the ledger with Slurm's accounting; rebuild it"),
+    "metrics": ("tiresias.slurm_plugin.commands.metrics", "the controller's state as OpenMetrics, for Prometheus"),
     "check-config": ("tiresias.slurm_plugin.commands.check_config", "read a configuration and name its mistakes"),
     "doctor": ("tiresias.slurm_plugin.commands.doctor", "what stands in the way on this cluster, and what to do"),
     "sandbox": ("tiresias.sandbox.commands", "a private Slurm cluster on this machine"),
