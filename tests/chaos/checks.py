@@ -10,8 +10,9 @@ ledger_wrong     runs whose length differs from Slurm's, beyond what the control
 unfinished       jobs still in the queue when all should have ended
 open_steps       starts and preemptions that the journal still has under way
 
-Slurm itself forgets: what it accepted in the last seconds before a kill -9 of slurmctld is in no log and no queue, before
-and after. Those are counted as forgotten_by_slurm.
+A slurmctld that is killed with SIGKILL loses its last seconds: jobs that it accepted are gone, jobs that ended or were requeued run
+on in its books until their nodes register again, and it logs such a run twice. What befalls the jobs that were there at such a
+moment, in ways of lost, twice and ledger_*, is counted apart, as by_slurm.
 """
 
 from __future__ import annotations
@@ -24,8 +25,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scene import Scene, tasks
-
-from tiresias.sandbox.replay.results import JobResult
 
 INVARIANTS = (
     "lost", "twice", "wrong_curves", "orphan_holds", "ledger_missing", "ledger_extra", "ledger_wrong", "unfinished", "open_steps"
@@ -91,14 +90,19 @@ class Check:
     """blind: when the controller could not see Slurm. unfinished, held: what the queue still had at the end."""
 
     def __init__(
-        self, scene: Scene, blind: Sequence[tuple[float, float]], unfinished: Sequence[str], held: Sequence[str]
+        self,
+        scene: Scene,
+        blind: Sequence[tuple[float, float]],
+        shaken: set[str],
+        unfinished: Sequence[str],
+        held: Sequence[str],
     ) -> None:
-        self._scene, self._blind = scene, blind
+        self._scene, self._blind, self._shaken = scene, blind, shaken
         self._logged = logged_runs(scene.cluster.log / "jobcomp.log")
         journal = scene.journal()
         self._journaled = journaled_runs(journal)
         self._results = scene.results()
-        self.evidence: dict[str, list[str]] = {name: [] for name in (*INVARIANTS, "forgotten_by_slurm")}
+        self.evidence: dict[str, list[str]] = {name: [] for name in (*INVARIANTS, "by_slurm")}
         self.evidence["unfinished"] += unfinished
         self.evidence["orphan_holds"] += held
         self.evidence["open_steps"] += open_steps(journal)
@@ -123,22 +127,25 @@ class Check:
 
     def _look_at_jobs(self) -> None:
         fates = {name: job.fate for job in self._scene.jobs.values() for name in tasks(job)}
-        known = {run.name for run in self._logged}
         for result in self._results:
             if result.finished and not result.curve_is_right:
                 self.evidence["wrong_curves"].append(result.id)
             if not result.finished and not fates[result.id]:
-                name = result.id.partition("_")[0]
-                self.evidence["lost" if name in known or result.runs else "forgotten_by_slurm"].append(result.id)
+                self._note("lost", result.id.partition("_")[0], result.id)
 
     def _look_at_runs(self) -> None:
         last: dict[tuple[str, str], LoggedRun] = {}
         for run in self._logged:
             before = last.get((run.id, run.name))
             if before and run.start < before.end:
-                self.evidence["twice"].append(f"{run.name} {run.id}: {before} and {run}")
+                self._note("twice", run.name, f"{run.name} {run.id}: {before} and {run}")
             last[run.id, run.name] = run
-        self.evidence["twice"] += [result.id for result in self._results if _overlaps(result)]
+        for result in self._results:
+            if result.overlapping:
+                self._note("twice", result.id.partition("_")[0], result.id)
+
+    def _note(self, what: str, name: str, words: str) -> None:
+        self.evidence["by_slurm" if name in self._shaken else what].append(words)
 
     def _compare_ledger(self) -> None:
         ours: dict[str, list[JournaledRun]] = {}
@@ -147,28 +154,25 @@ class Check:
         for run in self._logged:
             if run.managed:
                 self._compare(run, ours.get(run.id, []))
+        names = {run.id: run.name for run in self._logged}
         for left in (one for each in ours.values() for one in each):
-            if not self._is_blind(left.start, left.end):
-                self.evidence["ledger_extra"].append(f"{left}")
+            if left.end and not self._is_blind(left.start, left.end):
+                self._note("ledger_extra", names.get(left.id, ""), f"{left}")
 
     def _compare(self, run: LoggedRun, ours: list[JournaledRun]) -> None:
         """Takes the journal's row of this run out of `ours`."""
         same = [one for one in ours if abs(one.start - run.start) <= 1]
         if not same:
             if run.end - run.start >= SHORTEST_SEEN and not self._is_blind(run.start, run.end):
-                self.evidence["ledger_missing"].append(f"{run}")
+                self._note("ledger_missing", run.name, f"{run}")
             return
         ours.remove(same[0])
         if abs(same[0].end - run.end) > 1 and not self._is_blind(min(run.end, same[0].end), max(run.end, same[0].end)):
-            self.evidence["ledger_wrong"].append(f"{run}: {same[0]}")
+            self._note("ledger_wrong", run.name, f"{run}: {same[0]}")
 
     def _is_blind(self, start: float, end: float) -> bool:
         """Whether something happened in that time that hid it from the controller."""
         return any(start <= last and end >= first for first, last in self._blind)
-
-
-def _overlaps(result: JobResult) -> bool:
-    return result.overlapping
 
 
 def story(scene: Scene, words: Iterable[str], lines: int = 40) -> list[str]:

@@ -148,7 +148,7 @@ class Run:
 
     def check(self) -> dict[str, Any]:
         unfinished = self.wind_down()
-        check = Check(self.scene, self.troubles.blind, unfinished, self.held())
+        check = Check(self.scene, self.troubles.blind, self.troubles.shaken, unfinished, self.held())
         for name in check.broken:
             self.say(f"BROKEN: {name}")
             for what in check.evidence[name][:5]:

@@ -37,11 +37,12 @@ AT_STEPS = {
 
 
 class Troubles:
-    """blind: (from, to) in epoch seconds when the controller could not see Slurm; what ends then is known less exactly."""
+    """blind: (from, to) in epoch seconds when the controller could not see Slurm; what ends then is known less exactly.
+    shaken: jobs that were there when slurmctld was killed."""
 
     def __init__(self, scene: Scene, seed: int, say: Callable[[str], None]) -> None:
         self.scene, self.counts, self.blind = scene, Counter[str](), list[tuple[float, float]]()
-        self.lost_node: set[str] = set()
+        self.shaken = set[str]()  # jobs of which Slurm itself lost something
         self._dice, self._say = random.Random(seed), say
         self._remedies: list[tuple[float, int, str, Remedy]] = []
         self._order = itertools.count()
@@ -112,6 +113,8 @@ class Troubles:
         if "slurmctld" in self._away:
             return None
         self.blind.append((time.time() - 10, time.time() + 25))
+        remembered = self.scene.cluster.run(["squeue", "-h", "--states=all", "-o", "%j"], timeout=15).stdout
+        self.shaken |= set(remembered.split())
         self.scene.cluster.kill_slurmctld("KILL")
         self.scene.cluster.start_slurmctld()
         self.later(15.0, "nodes register again", self.register_nodes)
@@ -316,10 +319,12 @@ class Troubles:
                 self._say(f"resumed {node}: {reason}")
 
     def release_all_holds(self) -> None:
-        """At the end: nobody forgets the own holds."""
+        """At the end: nobody forgets the own holds, and an admin looks after those that Slurm placed."""
         for job in self.scene.queue():
             if job["reason"] == "JobHeldUser":
                 self._release(job["user"], job["id"])
+            if job["reason"].startswith("launch failed"):  # Slurm's own hold
+                self.scene.scontrol("release", job["id"], check=False)
 
     def _pick(self, job: str) -> tuple[str, str, str] | None:
         """id, name and user of this job or of any that has not ended; only of those that the driver submitted."""
