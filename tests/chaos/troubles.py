@@ -87,7 +87,8 @@ class Troubles:
                 self._say(f"over: {what}")
             except (TiresiasError, subprocess.TimeoutExpired, OSError) as error:
                 self._say(f"not over yet: {what}: {str(error)[-60:]}")
-                self.later(2.0, what, remedy)
+                if "Invalid node state" not in str(error):  # it is up: a slurmctld that was killed forgot that it was down
+                    self.later(2.0, what, remedy)
 
     def _while_blind(self, seconds: float, what: str, remedy: Remedy) -> None:
         self.blind.append((time.time() - 1, time.time() + seconds + 10))
