@@ -7,7 +7,8 @@ StateError        the folder or the database is of no use until somebody does wh
 
 The file may lie on storage that several hosts share. So it has a rollback journal, not a write-ahead log: a WAL needs memory that
 all who have the file open share, which two hosts do not; or locking_mode=EXCLUSIVE, whose lock a stopped leader would keep. With a
-rollback journal a lock lasts as long as a transaction. It costs a second fsync a write.
+rollback journal a lock lasts as long as a transaction, and from one who was stopped within one the file can be taken away. It
+costs a second fsync a write.
 """
 
 from __future__ import annotations
@@ -109,6 +110,39 @@ def open_database(path: Path) -> Database:
         db.close()
         raise
     return db
+
+
+def take_away(path: Path) -> None:
+    """From a process that was stopped in the middle of a write, and keeps it locked: whatever that one still writes goes to a file
+    that nobody has a name for any more. What it had not committed is not there.
+
+    The caller leads, so that nobody else does this. Raises Locked when the file still changes, StateError.
+    """
+    taken = path.with_name(f"{path.name}.taken")
+    try:
+        found = [_content(path), _content(_rollback(path))]
+        private_file(taken)
+        taken.write_bytes(found[0])
+        _rollback(taken).write_bytes(found[1])
+        if found != [_content(path), _content(_rollback(path))]:
+            raise Locked(path)
+        with closing(sqlite3.connect(taken)) as db:
+            db.execute("pragma quick_check(1)").fetchone()  # SQLite itself rolls back what was not committed
+        sync(taken)
+        taken.replace(path)  # the rollback journal beside it leads to the very same content, should we end here
+        _rollback(path).unlink(missing_ok=True)
+        sync(path.parent)
+    except (OSError, sqlite3.OperationalError) as error:
+        raise Unwritable(path, str(error)) from None
+
+
+def _rollback(path: Path) -> Path:
+    """Where SQLite keeps what a transaction has overwritten."""
+    return path.with_name(f"{path.name}-journal")
+
+
+def _content(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
 
 
 def copy(db: Database, target: Path) -> None:

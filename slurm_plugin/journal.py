@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from tiresias.slurm_plugin.database import Database, epoch_in, fence, make
+from tiresias.slurm_plugin.database import Database, Locked, Unwritable, epoch_in, fence, make, take_away
 from tiresias.slurm_plugin.leadership import Superseded
 from tiresias.slurm_plugin.schema import open_current
 
@@ -158,15 +158,28 @@ class Journal(History):
     def __init__(self, folder: Path, epoch: int = 0) -> None:
         make(folder)
         self.path, self.epoch = (folder / FILE).absolute(), epoch
-        self._db: Database = open_current(self.path)
         try:
-            fence(self._db, epoch)
+            self._db: Database = self._open()
+        except Locked:
+            if not epoch:
+                raise
+            take_away(self.path)
+            self._db = self._open()
+        self._file = _identity(self.path)
+
+    def _open(self) -> Database:
+        db = open_current(self.path)
+        try:
+            fence(db, self.epoch)
         except BaseException:
-            self._db.close()
+            db.close()
             raise
+        return db
 
     def check(self) -> None:
         """Raises Superseded when a later leader has opened the journal."""
+        if _identity(self.path) != self._file:
+            raise Superseded(f"state database {self.path}: another controller, which leads by now, has taken it away")
         if (found := epoch_in(self._db)) != self.epoch:
             raise Superseded(
                 f"state database {self.path}: epoch {found} leads by now; this controller led in {self.epoch}"
@@ -277,6 +290,14 @@ class Journal(History):
         self._db.execute(
             f"insert or replace into {table} ({', '.join(values)}) values ({marks})", tuple(values.values())
         )
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise Unwritable(path, error.strerror or str(error)) from None
+    return found.st_dev, found.st_ino
 
 
 def epoch_of(folder: Path) -> int:

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -130,16 +131,47 @@ def test_who_led_before_writes_nothing_more(tmp_path: Path) -> None:
     new.close()
 
 
-def test_what_a_stopped_process_keeps_locked_is_said_to_be_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    old = Journal(tmp_path, epoch=1)
-    with old.batch():
-        old.save_job(row())
-        monkeypatch.setattr(database, "PATIENCE", 0.1)
+STOPPED_IN_A_WRITE = """
+import os, signal, sys
+from pathlib import Path
+from tiresias.slurm_plugin.journal import JobRow, Journal
+from tiresias.slurm_plugin.leadership import Superseded
+journal = Journal(Path(sys.argv[1]), epoch=1)
+journal._db.execute("pragma cache_size = 1")  # so that it writes into the file before it commits
+journal.save_job(JobRow("before@1", "before", 1001, 1.0))
+with journal.batch():
+    for number in range(3000):
+        journal.save_job(JobRow(f"{number}@1", f"{number}", 1001, 1.0))
+    print("stops", flush=True)
+    os.kill(os.getpid(), signal.SIGSTOP)
+try:
+    journal.check()
+except Superseded:
+    print("superseded", flush=True)
+"""
+
+
+def test_the_journal_is_taken_away_from_who_was_stopped_in_the_middle_of_a_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "PATIENCE", 0.1)
+    words = [sys.executable, "-c", STOPPED_IN_A_WRITE, str(tmp_path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as old:
+        assert old.stdout
+        assert old.stdout.readline() == "stops\n"
+        while Path(f"/proc/{old.pid}/stat").read_text().split()[2] != "T":
+            time.sleep(0.01)
         with pytest.raises(Unavailable, match="locked by a controller"):
-            Journal(tmp_path, epoch=2)
-    old.save_job(row())
-    old.close()
-    Journal(tmp_path, epoch=2).close()
+            Journal(tmp_path)
+        new = Journal(tmp_path, epoch=2)
+        assert [one.id for one in new.live_jobs()] == ["before"]
+        new.save_job(row())
+        old.send_signal(signal.SIGCONT)
+        assert old.stdout.readline() == "superseded\n"
+    new.check()
+    assert [one.id for one in new.live_jobs()] == ["7", "before"]
+    new.close()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["journal.sqlite", "journal.sqlite-journal"]
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
