@@ -7,12 +7,10 @@ been superseded, stands by, and takes the jobs up again from the journal.
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import TypeVar
 
 from tiresias.slurm_plugin.backends.select import CALL_DEADLINE, open_backend
@@ -21,21 +19,12 @@ from tiresias.slurm_plugin.daemon import Controller
 from tiresias.slurm_plugin.database import StateError
 from tiresias.slurm_plugin.journal import FILE, History, Journal
 from tiresias.slurm_plugin.leadership import Leadership
+from tiresias.slurm_plugin.owner import as_owner
 from tiresias.slurm_plugin.site import read_site
-from tiresias.slurm_plugin.standby import Standby, leadership_of
+from tiresias.slurm_plugin.standby import leading
 from tiresias.slurm_plugin.switches import STOPPED, switched
 
 T = TypeVar("T")
-
-
-def become_owner(state: Path) -> None:
-    """root goes on as the user whose controllers write there: a file of root's in that folder would keep them out."""
-    with contextlib.suppress(FileNotFoundError):
-        owner = state.stat()
-        if os.geteuid() == 0 != owner.st_uid:
-            os.setgroups([])
-            os.setgid(owner.st_gid)
-            os.setuid(owner.st_uid)
 
 
 def held(config: Config) -> int | None:
@@ -71,14 +60,9 @@ def is_silent(leadership: Leadership, seconds: float) -> bool:
 @contextmanager
 def own_journal(config: Config) -> Iterator[Journal]:
     """The journal while no controller runs. Raises TiresiasError when one leads."""
-    become_owner(config.paths.state)
-    leadership = leadership_of(config)
-    Standby(leadership, config.paths.state).obtain()
-    try:
-        with closing(Journal(config.paths.state, leadership.epoch)) as journal:
-            yield journal
-    finally:
-        leadership.step_down()
+    state = config.paths.state
+    with as_owner(state), leading(config) as leadership, closing(Journal(state, leadership.epoch)) as journal:
+        yield journal
 
 
 @contextmanager
@@ -86,15 +70,13 @@ def seized(config: Config, leadership: Leadership) -> Iterator[Controller | None
     """A controller that leads whoever led before; None when somebody else was quicker."""
     with contextlib.suppress(OSError):  # no run folder here, or not ours
         (config.paths.run / "lease").unlink()  # job_submit.lua sets no more jobs aside
-    become_owner(config.paths.state)
-    if not leadership.seize():
-        yield None
-        return
-    try:
-        with (
-            closing(open_backend(config.backend, CALL_DEADLINE)) as backend,
-            closing(Controller.leading(config, backend, leadership, read_site(), though_stopped=True)) as controller,
-        ):
-            yield controller
-    finally:
-        leadership.step_down()
+    with as_owner(config.paths.state), closing(open_backend(config.backend, CALL_DEADLINE)) as backend:
+        if not leadership.seize():
+            yield None
+            return
+        try:
+            site = read_site()
+            with closing(Controller.leading(config, backend, leadership, site, though_stopped=True)) as controller:
+                yield controller
+        finally:
+            leadership.step_down()

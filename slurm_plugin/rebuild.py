@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,11 +20,11 @@ from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.database import Damaged, Unwritable, copy, sync
 from tiresias.slurm_plugin.journal import FILE, JobRow, Journal, RunRow
-from tiresias.slurm_plugin.leadership import Leadership
 from tiresias.slurm_plugin.ledger import ACTIVE, Ledger, kind
+from tiresias.slurm_plugin.owner import as_owner
 from tiresias.slurm_plugin.schema import open_current
 from tiresias.slurm_plugin.scope import Scope
-from tiresias.slurm_plugin.standby import Standby, leadership_of
+from tiresias.slurm_plugin.standby import leading
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ def rebuild(
     folder, scope = config.paths.state, Scope.of(config)
     try:
         with (
-            _as_owner(folder),
-            _leading(config) as leadership,
+            as_owner(folder),
+            leading(config) as leadership,
             TemporaryDirectory(dir=folder, prefix="rebuild-") as new,
         ):
             damage = _salvage(folder / FILE, Path(new) / FILE)
@@ -62,32 +62,6 @@ def rebuild(
             return replace(filled, damage=damage, kept=_swap(Path(new) / FILE, folder / FILE))
     except OSError as error:
         raise Unwritable(folder / FILE, error.strerror or str(error)) from None
-
-
-@contextmanager
-def _leading(config: Config) -> Iterator[Leadership]:
-    """No controller works on the database meanwhile, and those that led before cannot any more."""
-    leadership = leadership_of(config)
-    Standby(leadership, config.paths.state).obtain()
-    try:
-        yield leadership
-    finally:
-        leadership.step_down()
-
-
-@contextmanager
-def _as_owner(folder: Path) -> Iterator[None]:
-    """Who rebuilds may be root; who writes there later is not, and has to own what is made."""
-    owner, mine = folder.stat(), (os.geteuid(), os.getegid())
-    if mine[0] == 0:
-        os.setegid(owner.st_gid)
-        os.seteuid(owner.st_uid)
-    try:
-        yield
-    finally:
-        if mine[0] == 0:
-            os.seteuid(mine[0])
-            os.setegid(mine[1])
 
 
 def _salvage(old: Path, new: Path) -> str:

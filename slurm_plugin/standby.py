@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,17 @@ log = logging.getLogger("tiresias")
 def leadership_of(config: Config) -> Leadership:
     """Of the controllers that share this state folder."""
     return Leadership(Path(config.paths.state) / "leader", config.leader_seconds)
+
+
+@contextmanager
+def leading(config: Config) -> Iterator[Leadership]:
+    """No controller works there meanwhile, and who led before cannot any more. Raises TiresiasError when one leads."""
+    leadership = leadership_of(config)
+    Standby(leadership, Path(config.paths.state)).obtain()
+    try:
+        yield leadership
+    finally:
+        leadership.step_down()
 
 
 class Standby:

@@ -12,6 +12,7 @@ A second one on the same state folder stands by, and takes over within two perio
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import logging
 import os
 import sys
@@ -24,8 +25,9 @@ from tiresias.slurm_plugin.backends.select import CALL_DEADLINE, open_backend
 from tiresias.slurm_plugin.config import Config, load_config
 from tiresias.slurm_plugin.daemon import Controller, Daemon
 from tiresias.slurm_plugin.leadership import Leadership
+from tiresias.slurm_plugin.owner import as_owner
 from tiresias.slurm_plugin.site import Site, read_site
-from tiresias.slurm_plugin.standby import Standby, leadership_of
+from tiresias.slurm_plugin.standby import leadership_of, leading
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,28 +40,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     config = load_config(args.config, {"mode": args.mode} if args.mode else {})
-    site, leadership = _site(config, acts=not args.release), leadership_of(config)
+    site = _site(config, acts=not args.release)
 
-    def lead() -> Controller:
+    def lead(leadership: Leadership) -> Controller:
         return Controller.leading(config, backend, leadership, site, though_stopped=args.release)
 
     with closing(open_backend(config.backend, CALL_DEADLINE)) as backend:
         if args.once or args.release:
-            return _act_once(args, config, leadership, lead)
-        Daemon(config, site, leadership, lead).serve()
+            return _act_once(args, config, lead)
+        faulthandler.enable()  # systemd's watchdog ends what hangs by SIGABRT: the log then says where it hung
+        leadership = leadership_of(config)
+        Daemon(config, site, leadership, lambda: lead(leadership)).serve()
     return 0
 
 
-def _act_once(args: argparse.Namespace, config: Config, leadership: Leadership, lead: Callable[[], Controller]) -> int:
-    if args.release and leadership.has_standby():
+def _act_once(args: argparse.Namespace, config: Config, lead: Callable[[Leadership], Controller]) -> int:
+    if args.release and leadership_of(config).has_standby():
         print("another controller stands by and goes on: nothing was released", file=sys.stderr)
         return 0
-    Standby(leadership, Path(config.paths.state)).obtain()
-    try:
-        with closing(lead()) as controller:
-            return _release(controller) if args.release else _cycle(controller)
-    finally:
-        leadership.step_down()
+    with as_owner(config.paths.state), leading(config) as leadership, closing(lead(leadership)) as controller:
+        return _release(controller) if args.release else _cycle(controller)
 
 
 def _release(controller: Controller) -> int:

@@ -1,0 +1,36 @@
+"""What root writes into the state folder belongs to whom the folder belongs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tiresias.slurm_plugin.owner import as_owner
+
+NOBODY = 65534
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_root_writes_as_the_owner(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    os.chown(tmp_path, NOBODY, NOBODY)
+    inner = tmp_path / "state"
+    inner.mkdir()
+    os.chown(inner, NOBODY, NOBODY)
+    for parent in tmp_path.parents:  # the owner must be able to get there
+        if parent.stat().st_uid == 0 and parent.name.startswith("pytest"):
+            parent.chmod(0o755)
+    with as_owner(inner):
+        (inner / "file").write_text("")
+    assert (inner / "file").stat().st_uid == NOBODY
+    assert (os.geteuid(), os.getegid()) == (0, os.getgid())
+
+
+def test_others_write_as_themselves(tmp_path: Path) -> None:
+    with as_owner(tmp_path):
+        (tmp_path / "file").write_text("")
+    with as_owner(tmp_path / "missing"):
+        pass
+    assert (tmp_path / "file").stat().st_uid == os.geteuid()
