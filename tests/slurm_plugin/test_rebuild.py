@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -16,7 +18,7 @@ from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.accounting import AccountedJob, AccountedRun
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.config import Config, Paths
-from tiresias.slurm_plugin.database import StateError
+from tiresias.slurm_plugin.database import Damaged, StateError
 from tiresias.slurm_plugin.journal import FILE, Decision, Intent, JobRow, Journal, RunRow, epoch_of
 from tiresias.slurm_plugin.ledger import Ledger
 from tiresias.slurm_plugin.rebuild import Rebuilt, rebuild
@@ -166,6 +168,62 @@ def test_not_over_a_database_of_a_newer_version(tmp_path: Path) -> None:
         db.execute("update meta set value = '99' where name = 'schema'")
     with pytest.raises(StateError, match="written by a newer version"):
         anew(tmp_path, [])
+
+
+# In each of many folders rebuilds a database, and dies of SIGKILL one file operation later than in the folder before.
+DIES = """
+import os, signal, sys
+from contextlib import closing
+from pathlib import Path
+from tiresias.slurm_plugin.accounting import AccountedJob, AccountedRun
+from tiresias.slurm_plugin.backends.protocol import SlurmSnapshot
+from tiresias.slurm_plugin.config import Config, Paths
+from tiresias.slurm_plugin.journal import FILE, JobRow, Journal
+from tiresias.slurm_plugin.rebuild import rebuild
+
+def make(folder):
+    with closing(Journal(folder)) as journal:
+        journal.save_job(JobRow("8@1", "8", 1, 1.0, ended=True))
+    if sys.argv[2] == "damaged":
+        os.truncate(folder / FILE, 3000)
+
+def run(folder, left):
+    def point(event, _):
+        nonlocal left
+        left -= event in EVENTS
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+    job = AccountedJob("9", 1002, 500.0, (AccountedRun(0, 510.0, 520.0, 2, ("gpu01",)),), 0, 0.0, True)
+    sys.addaudithook(point)
+    rebuild(Config(paths=Paths(state=folder)), [job], SlurmSnapshot(2000.0, (), ()))
+    os._exit(0)
+
+EVENTS = {"os.link", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "sqlite3.connect"}
+for point in range(1000):
+    folder = Path(sys.argv[1]) / str(point)
+    folder.mkdir()
+    make(folder)
+    if not (child := os.fork()):
+        run(folder, point)
+    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0:
+        break
+"""
+
+
+@pytest.mark.parametrize("state", ["sound", "damaged"])
+def test_a_kill_anywhere_leaves_the_old_database_or_the_new_one(tmp_path: Path, state: str) -> None:
+    subprocess.run([sys.executable, "-c", DIES, str(tmp_path), state], check=True, timeout=120)
+    found = []
+    for folder in sorted(tmp_path.iterdir(), key=lambda one: int(one.name)):
+        try:
+            with opened(folder) as journal:
+                found.append(sorted(row.id for row in journal.jobs()))
+        except Damaged:
+            found.append(["damaged"])
+    old, new = (["8"], ["8", "9"]) if state == "sound" else (["damaged"], ["9"])
+    change = found.index(new)
+    assert change > 5, "it was not killed often enough to tell"
+    assert found == [old] * change + [new] * (len(found) - change)
 
 
 def test_it_belongs_to_whom_the_folder_belongs_to() -> None:
