@@ -87,7 +87,9 @@ class Troubles:
                 self._say(f"over: {what}")
             except (TiresiasError, subprocess.TimeoutExpired, OSError) as error:
                 self._say(f"not over yet: {what}: {str(error)[-60:]}")
-                if "Invalid node state" not in str(error):  # it is up: a slurmctld that was killed forgot that it was down
+                if "Invalid node state" not in str(
+                    error
+                ):  # it is up: a slurmctld that was killed forgot that it was down
                     self.later(2.0, what, remedy)
 
     def _while_blind(self, seconds: float, what: str, remedy: Remedy) -> None:

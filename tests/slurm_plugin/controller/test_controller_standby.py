@@ -126,3 +126,32 @@ def test_a_frozen_leader_is_followed_and_stands_by_when_it_thaws(centre: Centre,
     assert centre.status() == {}
     centre.reaches(job, "COMPLETED")
     assert len(other.ask(op="explain", job=job)["runs"]) == 1
+
+
+def test_the_kill_switch_stops_both(centre: Centre, other: Other) -> None:
+    centre.until(lambda: centre.status()["leader"]["standby"], "the leader does not know that somebody waits")
+    ordered = ["tiresias", "stop", "--release", "--config", centre.config]
+    done = centre.cluster.run(ordered, user="root")
+    assert "Slurm carries on alone" in done.stdout
+    centre.until(lambda: other.process.poll() is not None, f"the standby takes over: {other.log()}")
+    assert centre.exit_code == 0
+    assert "controllers are stopped by root" in other.log()
+    assert centre.cluster.run([*ordered[:2], "--config", centre.config], user="root").stdout.startswith(
+        "no controller runs"
+    )
+
+
+def test_the_kill_switch_reaches_a_leader_elsewhere(centre: Centre, other: Other) -> None:
+    """Ordered on the host of the standby, which has no other way to the leader than the state folder."""
+    done = centre.cluster.run(["tiresias", "stop", "--release", "--config", other.config], user="root")
+    assert "Slurm carries on alone" in done.stdout
+    centre.until(lambda: centre.exit_code is not None, "the leader goes on")
+    centre.until(lambda: other.process.poll() is not None, "the standby goes on")
+    assert any("controllers are stopped by root" in line for line in centre.log()[-3:])
+
+
+def test_preemptions_are_not_paused_where_nobody_leads(centre: Centre, other: Other) -> None:
+    done = centre.cluster.run(["tiresias", "pause", "--config", other.config], user="root", check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "leads; order it there" in done.stderr
+    assert centre.status()["paused"] is None
