@@ -102,11 +102,12 @@ class Centre(RuleBasedStateMachine):
                 raise Killed
 
     def _before_call(self, verb: str) -> None:
-        """Between its looks at Slurm the controller cannot know what others do; before them it must find it."""
+        """Between its looks at Slurm the controller cannot know what others do; before them it must find it. A hold comes before a
+        snapshot: the one that an owner places between that and our own is lost, for Slurm cannot compare and set."""
         if verb in ("job", "snapshot"):
-            due = [one for one in self.meanwhile if one[0] <= 1]
-            self.meanwhile = [(looks - 1, deed, pick) for looks, deed, pick in self.meanwhile if looks > 1]
-            for _, deed, pick in due:
+            waiting = [(looks - 1, deed, pick) for looks, deed, pick in self.meanwhile]
+            self.meanwhile = [one for one in waiting if one[0] > 0 or (one[1] == "hold" and verb == "job")]
+            for _, deed, pick in [one for one in waiting if one not in self.meanwhile]:
                 self._others(deed, pick)
         self._at_call(verb)
 
