@@ -123,6 +123,13 @@ def test_explain_what_is_known_of_its_traffic(tmp_path: Path) -> None:
     assert "consolidate: its largest tensor is 61.0% of the model (job 3 was recorded)" in text
 
 
+def test_explain_while_preemptions_are_paused(tmp_path: Path) -> None:
+    job = {"id": "7", "state": "WAITING", "submit_time": 1.0, "preemptions": 0, "why": ""}
+    answer = {"job": job, "runs": [], "decisions": [], "paused": {"since": 1.0, "by": "root", "reason": "drill"}}
+    with ControlServer(tmp_path / "control.sock", lambda request, peer: answer):
+        assert "paused by root: drill" in tiresias(tmp_path, "explain", "7", COLUMNS="120").stdout
+
+
 def test_explain_a_hostile_job(server: ControlServer, tmp_path: Path, status: dict[str, Any]) -> None:
     calm = tiresias(tmp_path, "explain", "1102").stdout
     hostile = "\x1b[2J\n[bold]\u202e" + "x" * 1_000_000

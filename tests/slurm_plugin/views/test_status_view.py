@@ -104,6 +104,15 @@ def test_a_controller_that_hangs_is_an_alarm(status: dict[str, Any]) -> None:
     assert any("no cycle for 10m00s" in line for line in drawn(status, 80, 24))
 
 
+def test_a_pause_is_in_the_header_and_says_whose_it_is(status: dict[str, Any]) -> None:
+    status["paused"] = {"since": NOW - 600, "by": "root", "reason": "drill [red]\x1b[2J"}
+    for width in (80, 160):
+        text = drawn(status, width, 34)
+        assert any("testbed" in line and "paused" in line for line in text[:2])
+        assert any("! no new preemptions since" in line and "by root: drill [red]" in line for line in text), text
+        assert "\x1b" not in "".join(text)
+
+
 def test_alarms_never_push_the_jobs_out(status: dict[str, Any]) -> None:
     status["alarms"] = [f"alarm {n}" for n in range(50)]
     text = "\n".join(drawn(status, 80, 24))
