@@ -23,7 +23,7 @@ SEED ?= 14
 TRACE ?= $(wildcard ../shared/data/testbed480_seed1.csv)
 OUT := demo-out
 
-.PHONY: demo audit test test-rdma test-chaos test-system trees lint venv bench clean system
+.PHONY: demo audit test test-rdma test-chaos test-system trees lint pages venv bench clean system
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.runs
@@ -58,6 +58,10 @@ trees: $(VENV)/.develops
 	-@$(VENV)/bin/python -c "from tiresias.sandbox import pyslurm_layer, rootfs; \
 	  trees = (('forky', False), ('forky', True), ('trixie', False), ('bookworm', False)); \
 	  [pyslurm_layer.ensure(rootfs.ensure(suite, accounting=accounting, say=print), say=print) for suite, accounting in trees]"
+
+# Man pages and completions of the shells: build/man, build/completions
+pages: $(VENV)/.develops
+	$(VENV)/bin/python docs/pages.py build
 
 lint: $(VENV)/.develops
 	$(VENV)/bin/ruff check .

@@ -13,10 +13,8 @@
 from __future__ import annotations
 
 import argparse
-from importlib import import_module
-from typing import cast
 
-from tiresias.__main__ import Command
+from tiresias.__main__ import run_module
 
 ACTIONS = {
     "up": "tiresias.sandbox.commands.up",
@@ -29,17 +27,9 @@ ACTIONS = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=ACTIONS, metavar="ACTION", help=", ".join(ACTIONS))
+    parser.add_argument("action", choices=tuple(ACTIONS), metavar="ACTION", help=", ".join(ACTIONS))
     parser.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="the action's own options")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Only the chosen action is imported, so that `run` starts at once."""
-    module = cast(Command, import_module(ACTIONS[args.action]))
-    parser = argparse.ArgumentParser(
-        prog=f"tiresias sandbox {args.action}",
-        description=module.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    module.configure(parser)
-    return module.run(parser.parse_args(args.rest))
+    return run_module(f"tiresias sandbox {args.action}", ACTIONS[args.action], args.rest)

@@ -76,7 +76,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--suite",
-        choices=SUITES,
+        choices=tuple(SUITES),
         default="",
         help="Debian suite, hence Slurm version (default: the first that can be had)",
     )

@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--suite",
-        choices=SUITES,
+        choices=tuple(SUITES),
         default=default.suite,
         help="Debian suite, hence Slurm version (default: %(default)s)",
     )

@@ -68,12 +68,21 @@ def main(argv: list[str] | None = None) -> int:
 def _dispatch(argv: list[str]) -> int:
     if not argv or argv[0] not in COMMANDS:
         return _top_level(argv)
-    module = cast(Command, import_module(COMMANDS[argv[0]][0]))
+    return run_module(f"tiresias {argv[0]}", COMMANDS[argv[0]][0], argv[1:])
+
+
+def run_module(prog: str, module: str, argv: list[str]) -> int:
+    """Only this one is imported, so that `tiresias status` starts at once."""
+    return cast(Command, import_module(module)).run(parser_of(prog, module).parse_args(argv))
+
+
+def parser_of(prog: str, module: str) -> argparse.ArgumentParser:
+    command = cast(Command, import_module(module))
     parser = argparse.ArgumentParser(
-        prog=f"tiresias {argv[0]}", description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=prog, description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    module.configure(parser)
-    return module.run(parser.parse_args(argv[1:]))
+    command.configure(parser)
+    return parser
 
 
 def _top_level(argv: list[str]) -> int:

@@ -1,0 +1,138 @@
+"""Writes the man pages and the shells' completions, from the very parsers and options that the programs use.
+
+    python docs/pages.py build      build/man/man1/tiresias-status.1 ..., build/completions/tiresias.bash, _tiresias, tiresias.fish
+
+Needs argparse-manpage and shtab (the dependency group dev).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+
+import shtab
+from argparse_manpage.manpage import Manpage
+
+from tiresias import __version__
+from tiresias.__main__ import COMMANDS, parser_of
+from tiresias.sandbox import commands as sandbox
+from tiresias.slurm_plugin.commands.check_config import toml
+from tiresias.slurm_plugin.config import options
+
+ADMINS = (
+    "controller",
+    "check-config",
+    "deadman",
+    "doctor",
+    "ledger",
+    "metrics",
+    "pause",
+    "resume",
+    "stop",
+)  # section 8
+WRAPPERS = {"tsbatch": "sbatch for jobs that can be preempted", "tsrun": "srun inside such a job"}
+COMPLETIONS = {"bash": "tiresias.bash", "zsh": "_tiresias", "fish": "tiresias.fish"}
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    for name, text in {**pages(), **completions()}.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+def commands() -> dict[str, tuple[str, str]]:
+    """Module and purpose of all, also of the sandbox's actions ("sandbox up")."""
+    actions = {f"sandbox {name}": (module, _purpose(module)) for name, module in sandbox.ACTIONS.items()}
+    return {**COMMANDS, **actions}
+
+
+def _purpose(module: str) -> str:
+    first = (import_module(module).__doc__ or "").partition("\n")[0]
+    return first.rstrip(".")
+
+
+def pages() -> dict[str, str]:
+    """By the file's path below the folder."""
+    found = {f"{page_name(name)}.{section(name)}": command_page(name, *row) for name, row in commands().items()}
+    found |= {f"{name}.1": wrapper_page(name, what) for name, what in WRAPPERS.items()}
+    found |= {"tiresias.1": overview(), "tiresias.toml.5": configuration()}
+    return {f"man/man{name[-1]}/{name}": text for name, text in found.items()}
+
+
+def page_name(command: str) -> str:
+    return "-".join(["tiresias", *command.split()])
+
+
+def section(command: str) -> int:
+    return 8 if command in ADMINS else 1
+
+
+def command_page(name: str, module: str, what: str) -> str:
+    page = Manpage(parser_of(f"tiresias {name}", module), format="pretty")
+    page.prog, page.section, page.description = page_name(name), section(name), what
+    page.source, page.manual = f"tiresias {__version__}", "Tiresias"
+    return str(page)
+
+
+def wrapper_page(name: str, what: str) -> str:
+    """Of a program whose options are Slurm's; its own words are its module's."""
+    said = import_module(f"tiresias.wrappers.{name}").__doc__ or ""
+    return _page(name, 1, what, "DESCRIPTION", said)
+
+
+def overview() -> str:
+    rows = "\n".join(f"{name:14}{what}" for name, (_, what) in COMMANDS.items())
+    told = f"tiresias COMMAND [options]\n\n{rows}\n\nEach has a page of its own: tiresias-status(1), tiresias-controller(8)."
+    return _page("tiresias", 1, "preemptive scheduling of deep-learning jobs on Slurm", "COMMANDS", told)
+
+
+def configuration() -> str:
+    told = "\n\n".join(
+        f"{each.key} = {toml(each.default)}\n    {each.doc}\n    Allowed: {each.allowed}."
+        for each in options().values()
+    )
+    order = "flags, then TIRESIAS_* in the environment, then conf.d/*.toml beside the file, then the file, then the default\n\n"
+    return _page("tiresias.toml", 5, "the controller's configuration", "OPTIONS", f"What counts: {order}{told}")
+
+
+def _page(name: str, number: int, what: str, heading: str, text: str) -> str:
+    """Text as it stands, line by line."""
+    lines = [_roff(line) for line in text.strip().splitlines()]
+    head = f'.TH {name.upper()} "{number}" "" "tiresias {__version__}" "Tiresias"'
+    return "\n".join([head, ".SH NAME", _roff(f"{name} - {what}"), f".SH {heading}", ".nf", *lines, ".fi", ""])
+
+
+def _roff(line: str) -> str:
+    escaped = line.replace("\\", "\\e").replace("-", "\\-")
+    return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped
+
+
+def completions() -> dict[str, str]:
+    return {f"completions/{file}": shtab.complete(whole_parser(), shell) for shell, file in COMPLETIONS.items()}
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """All commands in one, as no start of the program makes it: it would import everything."""
+    parser = argparse.ArgumentParser(prog="tiresias")
+    parser.add_argument("--version", action="version", version=__version__)
+    _add(parser, COMMANDS)
+    return parser
+
+
+def _add(parser: argparse.ArgumentParser, rows: Mapping[str, tuple[str, str]]) -> None:
+    kinds = parser.add_subparsers()
+    for name, (module, what) in rows.items():
+        command = kinds.add_parser(name, help=what)
+        if name == "sandbox":
+            _add(command, {action: (module, _purpose(module)) for action, module in sandbox.ACTIONS.items()})
+        else:
+            import_module(module).configure(command)
+
+
+if __name__ == "__main__":
+    main()
