@@ -17,6 +17,7 @@ from contextlib import suppress
 from tiresias.checkpoint.control import JobReport
 from tiresias.scheduler.model import Plan, Preemption
 from tiresias.slurm_plugin.allowance import Allowance, urgent_first
+from tiresias.slurm_plugin.arrays import members, together
 from tiresias.slurm_plugin.backends.protocol import (
     Backend,
     JobRefused,
@@ -69,7 +70,8 @@ class Actor:
 
     def hear(self, notes: Iterable[str]) -> None:
         """What a leader before us did when its time was over (fence.py): a hold or a pin of ours, though we never gave it."""
-        for verb, _, job_id in (note.partition("-") for note in notes):
+        told = [(verb, job_id) for verb, _, name in (note.partition("-") for note in notes) for job_id in members(name)]
+        for verb, job_id in told:
             if row := self._ledger.jobs.get(job_id):
                 row.held |= verb == "hold"
                 row.pinned |= verb == "start"
@@ -79,14 +81,14 @@ class Actor:
         """Exact mode: every pending job waits for us. One that others released or requeued is held again. Those that Slurm could
         start soonest come first; `before`: only those that it could start before that moment."""
         free = [job for job in jobs if job.priority > 0 and job.id not in self.intents and job.begin_time < before]
-        for job in sorted(free, key=lambda job: job.begin_time):
+        for name, several in together(sorted(free, key=lambda job: job.begin_time)).items():
             if self.allowance.affords_hold(self.intents.values()):
-                self._hold_waiting(job.id, now)
+                self._hold_waiting(name, several, now)
 
     def unpin(self, jobs: Iterable[SlurmJob], now: float) -> None:
         """Jobs that wait again get their own request back: their owners may read and change it."""
         for row in [self._ledger.jobs[job.id] for job in jobs if job.id not in self.intents]:
-            if row.pinned:
+            if row.pinned and row.held:  # not where the hold waits for calls: a job that may start keeps its pin
                 self._try(self._unpin, row.id, now)
 
     def collect(self, jobs: Iterable[SlurmJob], now: float) -> None:
@@ -113,7 +115,7 @@ class Actor:
             if self.allowance.affords_start(self.intents.values()):
                 job = self._record(start.job)
                 if job and job.priority > 0:  # pins are put on held jobs only
-                    self._hold_waiting(job.id, now)
+                    self._hold_waiting(job.id, [job], now)
                 self._begin(start.job, START, now, nodes=start.nodes)
         for beneficiary, victims in _by_beneficiary(plan.preemptions).items():
             if self.allowance.affords_preemptions(len(victims), self.intents.values()):
@@ -148,6 +150,7 @@ class Actor:
         for intent in list(self.intents.values()):
             with suppress(Unwritable):
                 self._finish(intent, "released: the controller stops", now)
+        self._release_together()
         for row in [row for row in self._ledger.jobs.values() if row.held or (row.pinned and not self._runs(row.id))]:
             self.progress()
             try:
@@ -157,6 +160,20 @@ class Actor:
             except (JobRefused, SlurmUnavailable) as error:
                 problems.append(f"job {row.id} stays held: {error}; scontrol release {row.id}")
         return problems
+
+    def _release_together(self) -> None:
+        """Those that wait for nothing but us and never ran: the most by far, with one call for each record of Slurm's. What goes
+        wrong here is left to those who come one by one."""
+        with suppress(SlurmUnavailable, JobRefused, Unwritable):
+            jobs, rows = self._ledger.apply(self._backend.snapshot()), self._ledger.jobs
+            held = [job for job in jobs if job.held_by_admin and not job.restarts]
+            ours = [job for job in held if rows[job.id].held and not rows[job.id].pinned]
+            for name, several in together(ours).items():
+                self.progress()
+                self._backend.lift(name)
+                with self._journal.batch():
+                    for job in several:
+                        self._remember_release(rows[job.id])
 
     # beginnings and ends
 
@@ -417,9 +434,12 @@ class Actor:
         row.failures += 1
         self._ledger.save(row)
 
-    def _hold_waiting(self, job_id: str, now: float) -> None:
-        self._remember_hold(self._ledger.jobs[job_id])
-        self._try(self._backend.hold, job_id, now)
+    def _hold_waiting(self, name: str, jobs: Sequence[SlurmJob], now: float) -> None:
+        """`name`: what Slurm calls these jobs together."""
+        with self._journal.batch():
+            for job in jobs:
+                self._remember_hold(self._ledger.jobs[job.id])
+        self._try(self._backend.hold, name, now)
 
     def _try(self, verb: Callable[[str], None], job_id: str, now: float) -> None:
         """A verb whose refusal changes nothing: the next snapshot tells."""

@@ -35,7 +35,8 @@ class Allowance:
         self.postponed = 0  # moves and holds of the newest cycle that wait for calls
 
     def affords_hold(self, intents: Iterable[Intent]) -> bool:
-        return self._affords(self._prices["hold"], intents)
+        """Beside a start: a storm of arrivals must not keep the GPUs idle."""
+        return self._affords(self._prices["hold"] + self._rest["start"], intents)
 
     def affords_start(self, intents: Iterable[Intent]) -> bool:
         """With the hold of a job that is not held yet."""

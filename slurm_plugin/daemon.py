@@ -266,8 +266,8 @@ class Controller:
     def _leave_in_order(self, waiting: list[SlurmJob]) -> None:
         """What no start has to wait for."""
         now = self._clock()
-        self._actor.unpin(waiting, now)
         self._actor.hold(waiting, now)
+        self._actor.unpin(waiting, now)
 
     def _note_costs(self, managed: list[SlurmJob]) -> None:
         """What a run says of its start, once it trains."""

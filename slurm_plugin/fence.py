@@ -46,6 +46,10 @@ class FencedBackend:
         with self._turn("release", job_id):
             self._backend.release(job_id)
 
+    def lift(self, job_id: str) -> None:
+        with self._turn("release", job_id):
+            self._backend.lift(job_id)
+
     def start(self, job_id: str, nodes: Sequence[str]) -> None:
         with self._turn("start", job_id):
             self._backend.start(job_id, nodes)

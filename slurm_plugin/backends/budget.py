@@ -20,11 +20,11 @@ Prices = Mapping[str, int]
 # of a running job, for its steps.
 PRICES: Mapping[str, Prices] = {
     "commands": {
-        "version": 2, "topology": 1, "load": 1, "snapshot": 5, "job": 1, "hold": 1, "release": 3, "start": 4, "unpin": 3,
+        "version": 2, "topology": 1, "load": 1, "snapshot": 5, "job": 1, "hold": 1, "lift": 1, "release": 3, "start": 4, "unpin": 3,
         "signal": 4, "requeue": 1,
     },
     "pyslurm": {
-        "version": 1, "topology": 1, "load": 1, "snapshot": 4, "job": 4, "hold": 1, "release": 6, "start": 4, "unpin": 3,
+        "version": 1, "topology": 1, "load": 1, "snapshot": 4, "job": 4, "hold": 1, "lift": 1, "release": 6, "start": 4, "unpin": 3,
         "signal": 5, "requeue": 1,
     },
 }  # fmt: skip
@@ -98,6 +98,9 @@ class Budgeted:
 
     def release(self, job_id: str) -> None:
         self._paid("release").release(job_id)
+
+    def lift(self, job_id: str) -> None:
+        self._paid("lift").lift(job_id)
 
     def start(self, job_id: str, nodes: Sequence[str]) -> None:
         self._paid("start").start(job_id, nodes)

@@ -28,9 +28,8 @@ from tiresias.slurm_plugin.backends.protocol import (
     SlurmUnavailable,
 )
 
-_JOB_ID = re.compile(
-    r"[1-9]\d*([_+]\d+)?", re.ASCII
-)  # 123, 123_4 (array task), 123+1 (het component): squeue(1), JOBID
+# 123, 123_4 (array task), 123+1 (het component), 123_[0-4,9] (some tasks): squeue(1), JOBID
+_JOB_ID = re.compile(r"[1-9]\d*([_+]\d+|_\[\d+([-,]\d+)*\])?", re.ASCII)
 # record, array tasks, state, reason, priority, submit, limit, nodes, CPUs, node list, partition, -w, -x, memory,
 # --gpus-per-node, reservation, features
 _SIGNATURE = "%A|%K|%T|%r|%Q|%V|%l|%D|%C|%N|%P|%n|%x|%m|%b|%v|%f"
@@ -122,9 +121,9 @@ class CommandsBackend:
     def release(self, job_id: str) -> None:
         if self._sits_out(self.job(job_id)):
             self._update(job_id, "StartTime=now")
-        self._lift(job_id)
+        self.lift(job_id)
 
-    def _lift(self, job_id: str) -> None:
+    def lift(self, job_id: str) -> None:
         self._verb(job_id, "scontrol", "release", job_id)
 
     @staticmethod
@@ -135,7 +134,7 @@ class CommandsBackend:
     def start(self, job_id: str, nodes: Sequence[str]) -> None:
         count = len(nodes)
         self._update(job_id, f"NumNodes={count}-{count}", f"ReqNodeList={','.join(nodes)}", "StartTime=now")
-        self._lift(job_id)
+        self.lift(job_id)
 
     def unpin(self, job_id: str, min_nodes: int, max_nodes: int, required: Sequence[str] = ()) -> None:
         self._update(job_id, f"NumNodes={min_nodes}-{max_nodes or UNLIMITED}", f"ReqNodeList={','.join(required)}")

@@ -6,7 +6,7 @@ Pure functions; what they cannot read they read as nothing, because one odd reco
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
@@ -49,6 +49,17 @@ def gpus(text: str) -> tuple[int, str, tuple[int, ...]]:
 
 def _indexes(extra: str) -> list[int]:
     return integers(extra.removeprefix("IDX:")) if extra.startswith("IDX:") else []
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """[0, 1, 2, 7] -> "0-2,7". `numbers` in ascending order, none twice."""
+    pieces: list[list[int]] = []
+    for number in numbers:
+        if pieces and pieces[-1][-1] == number - 1:
+            pieces[-1][1:] = [number]
+        else:
+            pieces.append([number])
+    return ",".join("-".join(str(end) for end in piece) for piece in pieces)
 
 
 def integers(text: str) -> list[int]:

@@ -156,10 +156,14 @@ class Backend(Protocol):
         """One job, read afresh; cheaper than a snapshot."""
 
     def hold(self, job_id: str) -> None:
-        """Admin hold (priority 0), also in place of a user's; a running job keeps running."""
+        """Admin hold (priority 0), also in place of a user's; a running job keeps running. This and `lift` take the name of
+        tasks that share a record (arrays.py), too."""
 
     def release(self, job_id: str) -> None:
         """Lift the hold, and begin_time=now for a requeued job, so that it does not sit out its 121 s."""
+
+    def lift(self, job_id: str) -> None:
+        """The hold alone, of a job that never ran: one call."""
 
     def start(self, job_id: str, nodes: Sequence[str]) -> None:
         """Pin a held pending job to exactly these nodes, make it eligible now, release it."""

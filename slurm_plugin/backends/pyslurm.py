@@ -76,11 +76,11 @@ class PyslurmBackend(CommandsBackend):
         else:
             super().hold(job_id)
 
-    def _lift(self, job_id: str) -> None:
+    def lift(self, job_id: str) -> None:
         if number := _number(job_id):
             self._ask(number, "release")
         else:
-            super()._lift(job_id)
+            super().lift(job_id)
 
     def close(self) -> None:
         self._worker.stop()

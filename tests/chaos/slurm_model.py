@@ -295,6 +295,9 @@ class SlurmModel:
     def release(self, job_id: str) -> None:
         self._verb("release", job_id, self._release)
 
+    def lift(self, job_id: str) -> None:
+        self._verb("release", job_id, self._release)
+
     def start(self, job_id: str, nodes: Sequence[str]) -> None:
         self._verb("start", job_id, lambda job: self._start(job, nodes))
 

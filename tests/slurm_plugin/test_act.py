@@ -79,6 +79,9 @@ class Edge:
     def hold(self, job_id: str) -> None:
         self._do("hold", lambda: self.change(job_id, priority=0, reason="JobHeldAdmin"))
 
+    def lift(self, job_id: str) -> None:
+        self._do("lift", lambda: self.change(job_id, priority=1, reason="None"))
+
     def release(self, job_id: str) -> None:
         self._do("release", lambda: self.change(job_id, priority=1, reason="None"))
 

@@ -58,8 +58,9 @@ def test_what_needs_more_than_there_ever_is_begins_when_most_of_it_is_there() ->
 
 
 def test_what_was_not_begun_is_counted() -> None:
-    ours = allowance(2)
-    assert not ours.affords_start(())
+    ours = allowance(WHOLE)
+    assert not ours.affords_preemptions(2, ())
+    assert ours.affords_start(())
     assert ours.affords_hold(())
     assert ours.postponed == 1
 

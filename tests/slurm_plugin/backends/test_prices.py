@@ -31,9 +31,10 @@ def test_no_verb_costs_more_than_its_price(site: Site) -> None:
     backend = site.backend
     backend.snapshot()  # what it asks once only
     running, waiting = site.running("--gpus=1").id, site.submit("--hold", "--gpus=1")
+    blocked = site.submit("--hold", "--gpus=1", "--begin=now+1hour")
     verbs = {
         "version": backend.version, "topology": backend.topology, "load": lambda: backend.load(0), "snapshot": backend.snapshot,
-        "job": lambda: backend.job(running), "hold": lambda: backend.hold(waiting),
+        "job": lambda: backend.job(running), "hold": lambda: backend.hold(waiting), "lift": lambda: backend.lift(blocked),
         "unpin": lambda: backend.unpin(waiting, 1, 0), "start": lambda: backend.start(waiting, ["gpu02"]),
         "signal": lambda: backend.signal(running, "USR2"), "requeue": lambda: backend.requeue(waiting),
         "release": lambda: backend.release(waiting),

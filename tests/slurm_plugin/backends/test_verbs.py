@@ -272,3 +272,17 @@ def _eventually(condition, seconds=20.0):
         assert time.monotonic() < until, f"not after {seconds:g} s: {found}"
         time.sleep(0.1)
     return found
+
+
+def test_tasks_that_share_a_record_are_held_and_released_together_and_stay_one_record(site):
+    site.running("--exclusive", "--nodes=4")
+    array = site.submit("--gpus=1", "--array=0-9")
+    one = f"{array}_4"
+    site.backend.hold(one)  # takes it out
+    rest = f"{array}_[0-3,5-9]"
+    for verb, held in ((site.backend.hold, True), (site.backend.lift, False)):
+        verb(rest)
+        tasks = {job_id: job for job_id, job in site.jobs().items() if job_id.startswith(f"{array}_")}
+        assert len(tasks) == 10
+        assert len({job.raw_id for job in tasks.values()}) == 2
+        assert {job_id for job_id, job in tasks.items() if job.held_by_admin} == (set(tasks) if held else {one})

@@ -1,0 +1,55 @@
+"""Slurm limits each user's calls (rl_enable), ours too: the controller stays below, whatever comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.sandbox
+Centre = Any  # conftest.py
+ARRIVALS = 500
+SUBMIT = f"""
+import pyslurm
+pyslurm.slurm_init()
+for number in range({ARRIVALS}):
+    pyslurm.JobSubmitDescription(
+        name=f"job{{number}}", script="#!/bin/sh\\nsleep 300\\n", working_directory="/tmp", standard_in="/dev/null",
+        standard_output="/dev/null", environment={{"A": "1"}}, gres_per_node="gpu:1", memory_per_cpu=100, user_id="alice",
+        group_id="alice", account="science",
+    ).submit()
+"""
+
+
+@pytest.fixture
+def limited(centre_of: Callable[..., Centre]) -> Iterator[Centre]:
+    centre = centre_of("forky", accounting=True, settings={"SlurmctldParameters": "rl_enable"})
+    centre.restart()
+    yield centre
+    centre.stop()
+    centre.clean()
+
+
+def stalled(centre: Centre, user: str) -> list[str]:
+    """What slurmctld said to a user who called too often."""
+    uid = centre.cluster.rootfs.uid(user)
+    lines = (centre.cluster.log / "slurmctld.log").read_text(errors="replace").splitlines()
+    return [line for line in lines if "RPC rate limit" in line and f"uid {uid} " in line]
+
+
+@pytest.mark.slow
+def test_a_storm_of_arrivals_never_meets_slurms_own_limit(limited: Centre) -> None:
+    limited.cluster.run(["sh", "-c", "for n in $(seq 30); do squeue > /dev/null; done"], user="bob")
+    assert stalled(limited, "bob"), "Slurm limits nobody: this test would show nothing"
+    limited.cluster.run(["python3", "-c", SUBMIT], timeout=120)
+    status = limited.until(
+        lambda: (found := limited.status()) and found["rpc"]["postponed"] and found, "nothing waits for calls"
+    )
+    assert (status["rpc"]["burst"], status["rpc"]["rate"]) == (24.0, 1.6)
+    assert any("wait for calls" in alarm for alarm in status["alarms"])
+    running = ["squeue", "--noheader", "--states=RUNNING", "--format=%i"]
+    limited.until(lambda: len(limited.cluster.run(running).stdout.split()) == 16, "the GPUs stay idle", seconds=120)
+    limited.cycles(3)
+    assert limited.status()["rpc"]["postponed"]
+    assert not stalled(limited, limited.cluster.spec.daemon_user)
