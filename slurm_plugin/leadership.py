@@ -215,6 +215,10 @@ class Leadership:
         except Superseded:
             self.step_down()
             return False
+        except OSError:  # a full disk: nobody led in this epoch, and nobody is superseded by it
+            self.step_down()
+            self._claim(epoch).unlink(missing_ok=True)
+            raise
         self._tidy()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat_on, args=(self._stop,), name="leader", daemon=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tiresias.errors import Unavailable
+from tiresias.slurm_plugin import leadership
 from tiresias.slurm_plugin.leadership import HUNG_SECONDS, KEPT_EPOCHS, Leadership, Superseded
 
 LONG = 1000.0  # so long that no thread beats during a test with a clock of its own
@@ -302,3 +304,26 @@ def test_the_leader_knows_whether_somebody_waits(start: Start, tmp_path: Path) -
         assert time.monotonic() < end
         time.sleep(0.05)
     leader.step_down()
+
+
+def test_a_full_disk_changes_no_leader(
+    two: tuple[Leadership, Leadership], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever leads goes on to look, and may lift its holds; who waits cannot take the lead, and supersedes nobody by trying."""
+    first, second = two
+    assert first.take()
+    assert not second.take()
+    clock.now += 2 * LONG  # the leader could not beat for long
+
+    def full(_path: Path, _text: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(leadership, "_replace", full)
+        for _ in range(3):
+            with pytest.raises(Unavailable, match="No space left"):
+                second.take()
+            assert not second.epoch
+            assert leads(first)
+    assert leads(first)
+    assert not second.take(), "there is room, and the leader has beaten"
