@@ -1,6 +1,6 @@
 """From the death of all controllers to the first job that Slurm starts alone, in seconds. Prints JSON.
 
-    python bench/fail_open.py [--period 30] [--timer 15] [--after SECONDS] [--rounds 3] [--hang]
+    python bench/fail_open.py [--period 30] [--timer 15] [--after SECONDS] [--waiting 8] [--rounds 3] [--hang]
 
 A private cluster with a leader, a standby and the dead-man, started again `--timer` seconds after it ended, as
 etc/tiresias-deadman.timer does. All GPUs are taken and jobs wait, held by the controller. Both controllers get SIGKILL in the same
@@ -40,7 +40,6 @@ control = "/shared/tiresias/control"
 checkpoints = "/shared/tiresias/checkpoints"
 """
 GPUS = 16
-WAITING = 8
 FREED = 4
 PATIENCE = 300.0
 
@@ -78,9 +77,10 @@ class Site:
     def log(self) -> str:
         return (self.cluster.log / "bench.log").read_text(errors="replace")
 
-    def submit(self, count: int, seconds: int) -> list[str]:
-        words = ["sbatch", "--parsable", "--gpus=1", "--ntasks=1", "--output=/dev/null", "--wrap", f"sleep {seconds}"]
-        return [self.cluster.run(words, user="alice", cwd="/tmp").stdout.strip() for _ in range(count)]
+    def submit(self, count: int) -> list[str]:
+        one = "sbatch --parsable --gpus=1 --ntasks=1 --output=/dev/null --wrap 'sleep 3600'"
+        script = f"for number in $(seq {count}); do {one} || exit; done"
+        return self.cluster.run(["sh", "-c", script], user="alice", cwd="/tmp", timeout=600).stdout.split()
 
     def states(self, job_format: str = "%T") -> dict[str, str]:
         lines = self.cluster.run(["squeue", "-h", "-o", f"%i {job_format}"]).stdout.splitlines()
@@ -124,20 +124,19 @@ def children(pid: int) -> list[int]:
     return [each for one in found for each in (one, *children(one))]
 
 
-def one_round(site: Site, hang: bool) -> dict[str, float]:
+def one_round(site: Site, args: argparse.Namespace) -> dict[str, float]:
     controllers, deadman = site.controllers(), site.deadman()
     try:
-        running = site.submit(GPUS, 3600)
+        running = site.submit(GPUS)
         until(lambda: list(site.states().values()).count("RUNNING") == GPUS, "the GPUs do not fill")
-        waiting = site.submit(WAITING, 3600)
-        for job in waiting:  # job_submit.lua's begin time is over: the controller holds them
-            site.cluster.run(["scontrol", "update", f"JobId={job}", "StartTime=now"])
+        waiting = site.submit(args.waiting)  # job_submit.lua's begin time is over: the controller holds them
+        site.cluster.run(["scontrol", "update", f"JobId={','.join(waiting)}", "StartTime=now"], timeout=600)
         until(lambda: site.all_held(waiting), "jobs are not held")
         died, released = time.monotonic(), site.log().count("Slurm carries on alone")
-        signal_all(controllers, signal.SIGSTOP if hang else signal.SIGKILL)
+        signal_all(controllers, signal.SIGSTOP if args.hang else signal.SIGKILL)
         site.cluster.run(["scancel", *running[:FREED]], user="alice")
         time.sleep(1)
-        [late], submitted = site.submit(1, 3600), time.monotonic()
+        [late], submitted = site.submit(1), time.monotonic()
         until(lambda: site.log().count("Slurm carries on alone") > released, "nothing is released")
         release = time.monotonic() - died
         until(lambda: site.started(waiting), "Slurm starts nothing")
@@ -148,6 +147,8 @@ def one_round(site: Site, hang: bool) -> dict[str, float]:
                 {"release": release, "start": start, "late": time.monotonic() - submitted}.items()}  # fmt: skip
     finally:
         signal_all([deadman, *controllers], signal.SIGKILL)
+        for process in (deadman, *controllers):
+            process.kill()  # nsenter stops with what it has entered
         site.clean()
 
 
@@ -156,17 +157,18 @@ def main() -> None:
     parser.add_argument("--period", type=float, default=30.0)
     parser.add_argument("--timer", type=float, default=15.0)
     parser.add_argument("--after", type=float)
+    parser.add_argument("--waiting", type=int, default=8, help="jobs that are held")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--hang", action="store_true", help="SIGSTOP in place of SIGKILL")
     args = parser.parse_args()
     cluster = Cluster.up(ClusterSpec(name="bench-fail-open", nodes=4))
     try:
         site = Site(cluster, args)
-        rounds = [one_round(site, args.hang) for _ in range(args.rounds)]
+        rounds = [one_round(site, args) for _ in range(args.rounds)]
         print(
             json.dumps(
                 {"signal": "STOP" if args.hang else "KILL", "period": args.period, "timer": args.timer,
-                 "after": args.after, "rounds": rounds, "slurm": cluster.slurm_version, "machine": platform.machine()},
+                 "after": args.after, "waiting": args.waiting, "rounds": rounds, "slurm": cluster.slurm_version, "machine": platform.machine()},
                 indent=1,
             )
         )  # fmt: skip

@@ -14,6 +14,7 @@ from tiresias.slurm_plugin.control_socket import ask
 from tiresias.slurm_plugin.orders import OUTCOME
 
 PATIENCE = 60.0  # seconds: a cycle may be waiting for slurmctld
+HASTE = 10.0  # of who goes on without the controller then
 _LOOK = 0.05
 
 
@@ -27,15 +28,15 @@ def configured(args: argparse.Namespace) -> tuple[Config, Path]:
     return config, config.paths.run / "control.sock"
 
 
-def give(path: Path, request: Mapping[str, Any]) -> str:
+def give(path: Path, request: Mapping[str, Any], patience: float = PATIENCE) -> str:
     """What the controller did, in words. Raises Unavailable when none answers, TiresiasError when it refuses or hangs."""
     number = ask(path, request)["order"]
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         if (words := ask(path, {"op": OUTCOME, "order": number})["outcome"]) is not None:
             return str(words)
         time.sleep(_LOOK)
     raise TiresiasError(
-        f"the controller took the order {PATIENCE:g} s ago and has not carried it out: see its log; "
-        "`tiresias stop --release` ends it for good"
+        f"the controller took the order {patience:g} s ago and has not carried it out: it may hang, see its log; "
+        "`tiresias stop --release` works without it"
     )

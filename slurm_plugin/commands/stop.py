@@ -15,18 +15,21 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from tiresias.errors import TiresiasError, Unavailable
-from tiresias.slurm_plugin.commands.ordering import PATIENCE, add_config_option, configured, give
+from tiresias.slurm_plugin.commands.ordering import HASTE, PATIENCE, add_config_option, configured, give
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.control_socket import ask
 from tiresias.slurm_plugin.fail_open import held, is_stopped, seized
 from tiresias.slurm_plugin.orders import OUTCOME, STOP, clean
 from tiresias.slurm_plugin.standby import leadership_of
+
+_LOOK = 0.2  # seconds between two
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     config, socket = configured(args)
     request = {"op": STOP, "release": args.release, "reason": args.reason}
-    ended = _order(socket, request)
+    ended = _order(config, socket, request)
     if args.release:
         return _leave_slurm_alone(config, clean(args.reason))
     leader = leadership_of(config).lease()
@@ -56,11 +59,11 @@ def run(args: argparse.Namespace) -> int:
     return _tell(held(config), [])
 
 
-def _order(socket: Path, request: dict[str, object]) -> bool:
-    """False when no controller answers on this host. A hung one is told of, too: with --release it is not needed."""
+def _order(config: Config, socket: Path, request: dict[str, object]) -> bool:
+    """False when no controller answers on this host. One that hangs is told of; with --release it is not needed."""
     try:
-        print(give(socket, request))
-        _wait_for_its_end(socket)
+        print(give(socket, request, HASTE if request["release"] else PATIENCE))
+        _wait_for_its_end(config, socket)
     except Unavailable:
         return False
     except TiresiasError as error:
@@ -70,12 +73,14 @@ def _order(socket: Path, request: dict[str, object]) -> bool:
     return True
 
 
-def _wait_for_its_end(socket: Path) -> None:
-    """Its socket is the last that a controller closes."""
-    deadline = time.monotonic() + PATIENCE
+def _wait_for_its_end(config: Config, socket: Path) -> None:
+    """Its socket is the last that a controller closes. It has time as long as it gets on with its releases."""
+    left, deadline = math.inf, time.monotonic() + PATIENCE
     with contextlib.suppress(Unavailable):
         while ask(socket, {"op": OUTCOME, "order": 0}) and time.monotonic() < deadline:
-            time.sleep(0.1)
+            if (now_left := held(config) or 0) < left:
+                left, deadline = now_left, time.monotonic() + PATIENCE
+            time.sleep(_LOOK)
         raise TiresiasError(f"the controller has not ended within {PATIENCE:g} s: see its log, then end its process")
 
 

@@ -10,6 +10,7 @@ import pytest
 
 pytestmark = pytest.mark.sandbox
 Centre = Any  # conftest.py
+HANG_AT = "/opt/tiresias/tests/slurm_plugin/hang_at.py"  # the checkout, as the cluster sees it
 
 
 @pytest.fixture
@@ -94,21 +95,24 @@ def test_stop_ends_it_and_lifts_its_holds(own: Centre) -> None:
     assert own.state(filler) == "RUNNING"
 
 
-@pytest.mark.parametrize("life", ["well", "killed", "hung"])
+@pytest.mark.parametrize("life", ["well", "frozen", "hanging"])
 def test_the_kill_switch(own: Centre, life: str) -> None:
     """Whatever the controller does: afterwards Slurm is alone, and stays so until somebody says otherwise."""
     filler, job = held_job(own)
-    if life == "killed":
-        own.stop("KILL")
-    elif life == "hung":
+    if life == "frozen":
         own.freeze()
+    elif life == "hanging":  # its socket still takes orders
+        own.stop("KILL")
+        own.start(own.config, program=("python3", HANG_AT, "1"))
     assert "Slurm carries on alone" in done(own, "stop", "--release", "--reason", "drill")
     assert own.show(job)["Priority"] != "0"
     starts(own, job, filler)
-    if life == "hung":
+    if life == "frozen":
         own.thaw()
         own.until(lambda: own.exit_code is not None, "it goes on though it was stopped")
         assert own.show(job)["Restarts"] == "0"
+    elif life == "hanging":
+        own.stop("KILL")
     assert "Slurm carries on alone" in done(own, "stop", "--release")
     found = own.command("controller", "--config", own.config)
     assert found.returncode == 2
