@@ -165,13 +165,9 @@ def main() -> None:
     try:
         site = Site(cluster, args)
         rounds = [one_round(site, args) for _ in range(args.rounds)]
-        print(
-            json.dumps(
-                {"signal": "STOP" if args.hang else "KILL", "period": args.period, "timer": args.timer,
-                 "after": args.after, "waiting": args.waiting, "rounds": rounds, "slurm": cluster.slurm_version, "machine": platform.machine()},
-                indent=1,
-            )
-        )  # fmt: skip
+        options = {name: getattr(args, name) for name in ("period", "timer", "after", "waiting")}
+        where = {"slurm": cluster.slurm_version, "machine": platform.machine()}
+        print(json.dumps({"signal": "STOP" if args.hang else "KILL", **options, "rounds": rounds, **where}, indent=1))
     finally:
         cluster.down()
 
