@@ -32,7 +32,7 @@ from tiresias.errors import TiresiasError
 
 EVERY = 4.0  # seconds between troubles that come by themselves, on average
 ARRIVAL = 2.5  # seconds between jobs
-WIND_DOWN = 45.0  # seconds of --minutes without new jobs and troubles
+WIND_DOWN = 60.0  # seconds of --minutes without new jobs and troubles
 STUCK = (
     150.0  # seconds without any change in the queue, when all trouble is over: longer than any job runs, or backs off
 )
@@ -54,7 +54,7 @@ def workload(scene: Scene, dice: random.Random, start: float, seconds: float) ->
 
 def _job(scene: Scene, dice: random.Random, name: str, at: float) -> Job:
     user, gpus = dice.choice(USERS), dice.choice([1, 1, 2, 2, 4, 4, 8, 16])
-    seconds = round(min(max(dice.expovariate(1 / 5), 0.5), 30.0), 1)
+    seconds = round(min(max(dice.expovariate(1 / 3), 0.5), 15.0), 1)
     kind = dice.random()
     if kind < 0.70:
         return Job(name, user, scene.trainer(name, gpus, seconds), at)
