@@ -61,6 +61,7 @@ class Ledger:
             managed = [job for job in snapshot.jobs if not self._scope.why_not(job)]
             known = [job for job in managed if self.observe(job) and job.id in self.jobs]
             for job in known:
+                self._find_forgotten_start(self.jobs[job.id], job)
                 self._note_wishes(self.jobs[job.id], job)
             lost = self.jobs.keys() - {job.id for job in managed}
             self.strays = [self.jobs[job.id] for job in snapshot.jobs if job.id in lost]
@@ -154,6 +155,14 @@ class Ledger:
             return
         if (row.min_nodes, row.max_nodes, row.required) != (wishes := _wishes(job)):
             row.min_nodes, row.max_nodes, row.required = wishes
+            self.save(row)
+
+    def _find_forgotten_start(self, row: JobRow, job: SlurmJob) -> None:
+        """A slurmctld that was killed may show a job as it was before our start: held, by us, without the pin that nobody has taken
+        off. Who holds a job after our start finds it pinned."""
+        held = job.state == "PENDING" and not job.completing and job.priority == 0 and not job.held_by_user
+        if held and row.pinned and not row.held and not row.required and not job.required_nodes:
+            row.held, row.pinned = True, False
             self.save(row)
 
     def _account(self, row: JobRow, job: SlurmJob) -> None:

@@ -96,6 +96,7 @@ class SlurmModel:
         self.before_call: Callable[[str], None] = lambda verb: None  # may raise SlurmUnavailable or Killed
         self.after_call: Callable[[str], None] = lambda verb: None
         self.shown: list[Run] = []  # in the last snapshot
+        self._saved: dict[str, tuple[str, str, tuple[str, ...], float]] = {}
         self._root = control_root
         self.new_life()
 
@@ -150,6 +151,24 @@ class SlurmModel:
                 self._work(job, 0.5)
             for job in self.jobs.values():
                 self._schedule(job)
+
+    def save_state(self) -> None:
+        """What slurmctld shows when it is killed next."""
+        self._saved = {
+            job.id: (job.key, job.holder, job.pin, job.begin_time)
+            for job in self.jobs.values()
+            if job.state == "PENDING"
+        }
+
+    def forget(self) -> list[str]:
+        """slurmctld is killed: what was started but does not run yet is as it was. The jobs that this changed."""
+        found = []
+        for job in self.jobs.values():
+            key, *before = self._saved.get(job.id, ("", "", (), 0.0))
+            if job.state == "PENDING" and job.pin and not job.holder and key == job.key and before[0] == US:
+                job.holder, job.pin, job.begin_time = before  # type: ignore[assignment]
+                found.append(job.id)
+        return found
 
     def step_clock(self, seconds: float) -> None:
         """Of the whole machine: what was written down stays, what goes on takes as long as before."""

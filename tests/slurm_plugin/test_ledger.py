@@ -194,3 +194,16 @@ def test_a_requeue_that_slurm_forgot_never_was(ledger: Ledger, pending: Make, ru
     see(ledger, 1100, pending(restarts=1, submit_time=1099))
     see(ledger, 1102, running(1005))
     assert periods(ledger) == [(1005, 0)]
+
+
+@pytest.mark.parametrize(("required", "ours"), [((), True), (("gpu02",), False)])
+def test_a_start_that_slurm_forgot_leaves_a_hold_of_ours(
+    ledger: Ledger, pending: Make, required: tuple[str, ...], ours: bool
+) -> None:
+    """An admin who holds a job that we have started finds it pinned; one that lost its pin, too, is as it was before our start."""
+    see(ledger, 1001, pending())
+    row = ledger.jobs["1"]
+    row.held, row.pinned = False, True
+    see(ledger, 1002, pending(required_nodes=required))
+    assert (row.held, row.pinned) == (ours, not ours)
+    assert ledger.free(pending(required_nodes=required)) == ours
