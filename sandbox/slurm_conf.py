@@ -31,6 +31,7 @@ class ClusterSpec:
     gpu_type: str = ""
     cpus_per_node: int = 16
     memory_mb: int = 64000
+    sockets_per_node: int = 1  # each with as many CPUs and GPUs; more than one is told as a feature, such as socket:2
     nodes_per_rack: int = 5
     topology: Literal["flat", "tree", "block"] = (
         "flat"  # what Slurm itself knows: a switch, or a block, a rack; two switches a spine
@@ -50,6 +51,9 @@ class ClusterSpec:
         ):
             if not low <= getattr(self, what) <= high:
                 raise UsageError(f"{what} is {getattr(self, what)}: it must be from {low} to {high}")
+        for what in ("cpus_per_node", "gpus_per_node"):
+            if self.sockets_per_node < 1 or getattr(self, what) % self.sockets_per_node:
+                raise UsageError(f"{what} is {getattr(self, what)}: {self.sockets_per_node} sockets cannot share them")
 
     @property
     def node_names(self) -> list[str]:
@@ -101,11 +105,20 @@ def slurm_conf(spec: ClusterSpec, *, job_submit: bool, hooks: bool) -> str:
 
 
 def gres_conf(spec: ClusterSpec) -> str:
-    if not spec.gpus_per_node:
-        return ""
     kind = f"Type={spec.gpu_type} " if spec.gpu_type else ""
-    last = spec.gpus_per_node - 1
-    return f"Name=gpu {kind}File={DEVICE}{f'[0-{last}]' if last else '0'}\n"
+    gpus, cpus = spec.gpus_per_node // spec.sockets_per_node, spec.cpus_per_node // spec.sockets_per_node
+    return "".join(
+        f"Name=gpu {kind}File={DEVICE}{_range(socket * gpus, gpus)}{_cores(spec, socket * cpus, cpus)}\n"
+        for socket in range(spec.sockets_per_node if gpus else 0)
+    )
+
+
+def _range(first: int, count: int) -> str:
+    return f"[{first}-{first + count - 1}]" if count > 1 else str(first)
+
+
+def _cores(spec: ClusterSpec, first: int, count: int) -> str:
+    return f" Cores={first}-{first + count - 1}" if spec.sockets_per_node > 1 else ""
 
 
 def topology_conf(spec: ClusterSpec) -> str:
@@ -138,9 +151,12 @@ def hosts(spec: ClusterSpec) -> str:
 
 def _nodes(spec: ClusterSpec) -> list[str]:
     gres = f" Gres=gpu:{spec.gpu_type + ':' if spec.gpu_type else ''}{spec.gpus_per_node}" if spec.gpus_per_node else ""
+    sockets, cores = spec.sockets_per_node, spec.cpus_per_node // spec.sockets_per_node
+    layout = f" Sockets={sockets} CoresPerSocket={cores}" if sockets > 1 else ""
+    feature = f",socket:{sockets}" if sockets > 1 else ""
     return [
-        f"NodeName={name} NodeHostname={HOST_NAME} NodeAddr=127.0.0.1 Port={FIRST_PORT + index} CPUs={spec.cpus_per_node} "
-        f"RealMemory={spec.memory_mb} Feature=rack{1 + index // spec.nodes_per_rack}{gres}"
+        f"NodeName={name} NodeHostname={HOST_NAME} NodeAddr=127.0.0.1 Port={FIRST_PORT + index} CPUs={spec.cpus_per_node}{layout} "
+        f"RealMemory={spec.memory_mb} Feature=rack{1 + index // spec.nodes_per_rack}{feature}{gres}"
         for index, name in enumerate(spec.node_names)
     ]
 

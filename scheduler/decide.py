@@ -42,10 +42,10 @@ from tiresias.scheduler.policies import POLICIES
 from tiresias.scheduler.policy import Policy
 from tiresias.scheduler.reasons import BLOCKED, NEVER, NO_NODES, moves, packed
 from tiresias.scheduler.reasons import reason as reason
-from tiresias.scheduler.room import Holdings, Room
+from tiresias.scheduler.room import Holdings, Room, free
 from tiresias.scheduler.seating import Seating
 from tiresias.scheduler.selection import spare, walk
-from tiresias.scheduler.space import GPUS, Kind, Space
+from tiresias.scheduler.space import GPUS, Kind
 
 
 def decide(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None = None) -> Plan:
@@ -129,7 +129,7 @@ class _Decision:
             self._placer,
             self._holdings,
             self._rank,
-            Room(Space(now), Space(later)),
+            Room(self._placer.space(now), self._placer.space(later)),
             keeps,
             self._wishes,
         )
@@ -148,10 +148,9 @@ class _Decision:
         return spare(cost, selected, self._competes[order], self._patient[order], capacity)
 
     def _everything(self) -> tuple[Floats, Floats]:
-        """All that is free now, and all that could be made free; shape (nodes, 3)."""
+        """All that is free now, and all that could be made free; shape (nodes, columns)."""
         nodes, jobs = self._snapshot.nodes, self._snapshot.jobs
-        free = np.stack((nodes.free, nodes.free_cpus, nodes.free_memory), axis=1)
-        now: Floats = np.where(nodes.usable[:, None], free, 0.0)
+        now = free(nodes)
         going = np.flatnonzero((jobs.state == State.LEAVING) | self._competes)
         return now, now + self._holdings.on_nodes(going)
 

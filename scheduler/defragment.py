@@ -25,7 +25,7 @@ from tiresias.scheduler.model import Bools, Floats, Ints, Jobs, Snapshot, State,
 from tiresias.scheduler.offer import Placement
 from tiresias.scheduler.placement import Placer
 from tiresias.scheduler.room import Holdings
-from tiresias.scheduler.space import GPUS, Kind, Space
+from tiresias.scheduler.space import GPUS, Kind
 from tiresias.scheduler.victims import Search
 
 EARNED = 10.0  # times its cost that a job runs between two moves
@@ -65,7 +65,7 @@ def moments(snapshot: Snapshot, most: int, cost: float) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Defragmenter:
-    """room: what is free and promised to nobody, shape (nodes, 3). price: as `prices` says. most: jobs that move at once.
+    """room: what is free and promised to nobody, shape (nodes, columns). price: as `prices` says. most: jobs that move at once.
     kind_of: of a row."""
 
     jobs: Jobs
@@ -146,7 +146,7 @@ class Defragmenter:
 
     def _settled(self, kind: Kind, gpus: int, movers: list[int]) -> Repack | None:
         """The job, then all that moved aside for it, on nodes."""
-        space = Space(self.room + self.holdings.on_nodes(np.array(movers)))
+        space = self.placer.space(self.room + self.holdings.on_nodes(np.array(movers)))
         seats: dict[int, Placement] = {}
         placement = self.placer.place(kind, gpus, space)
         if placement is None:

@@ -135,6 +135,8 @@ class Nodes:
     gpu_type: tuple[str, ...]
     features: tuple[frozenset[str], ...]
     above: tuple[Ints, ...] = ()  # index of the group of leaves, of the group of those, and so on
+    divisions: tuple[tuple[int, ...], ...] = ()  # of each node, where islands are known (islands.py)
+    islands: Ints | None = None  # GPUs free on each island of a node, shape (nodes, islands); None: none are known
 
     def __len__(self) -> int:
         return len(self.name)
@@ -149,6 +151,7 @@ class Allocations:
     gpus: Ints
     cpus: Floats
     memory: Floats  # MB
+    islands: Ints | None = None  # GPUs on each island of the node, shape (allocations, islands)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

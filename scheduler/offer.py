@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from tiresias.scheduler.islands import Islands, Shape, plain
 from tiresias.scheduler.model import Ints
 
 Placement = tuple[tuple[int, int], ...]  # (row in Nodes, GPUs)
@@ -71,22 +72,24 @@ class Offer:
     """fit: the GPUs that each node can give, shape (nodes,), 0 for none; change it by `update`. groups: the index of each node's
     leaf switch, then of the group above it, and so on."""
 
-    def __init__(self, fit: Ints, groups: Sequence[Ints]) -> None:
-        self.fit, self._groups, self.rows = fit, groups, np.arange(len(fit))
+    def __init__(self, fit: Ints, groups: Sequence[Ints], islands: Islands | None = None) -> None:
+        self.fit, self._groups, self._islands = fit, groups, islands
+        self.rows = np.arange(len(fit))
         self._room, self._most = fit.data, int(fit.max(initial=1))
         # Both are made when they are asked for. Each shelf is a heap of rows, in which rows that have changed may still stand.
-        self._shelves: list[list[int]] = []
+        self._shelves: dict[Shape, list[int]] = {}
+        self._order: dict[int, list[tuple[Shape, list[int]]]] = {}  # for a job of so many GPUs; 0: for its fragments
         self._levels: list[Census] = []
 
     def update(self, node: int, gpus: int) -> None:
         """O(log nodes)."""
-        if gpus == self._room[node]:
+        if gpus == self._room[node] and not self._islands:
             return
         self._room[node] = gpus
         if gpus > self._most:
-            self._most, self._shelves, self._levels = gpus, [], []
-        if self._shelves:
-            heapq.heappush(self._shelves[gpus], node)
+            self._most, self._levels = gpus, []
+        if self._shelves and gpus:
+            self._put(node)
         for level in self._levels:
             level.changed.add(node)
 
@@ -99,35 +102,65 @@ class Offer:
             yield level
 
     def tightest(self, gpus: int) -> int | None:
-        """The node with the least room that is enough, ties by row. O(log nodes)."""
-        for enough, shelf in enumerate(self._on_shelves()[gpus:], gpus):
-            while shelf and self._room[shelf[0]] != enough:
+        """The node with the least room that is enough, ties by row; on as few islands as can be. O(log nodes)."""
+        for shape, shelf in self._in_order(gpus):
+            while shelf and self._shape(shelf[0]) != shape:
                 heapq.heappop(shelf)
             if shelf:
                 return shelf[0]
         return None
 
     def fragments(self, gpus: int) -> Placement | None:
-        """Nodes with the least room, ties by row, until they have so many GPUs together. O(their number x log nodes)."""
+        """Nodes with the least room, ties by row, until they have so many GPUs together; those first whose islands are broken.
+        O(their number x log nodes)."""
         parts: list[tuple[int, int]] = []
-        for room, shelf in enumerate(self._on_shelves()):
+        for shape, shelf in self._in_order(0):
             seen: list[int] = []
-            while gpus and room and shelf:
+            while gpus and shelf:
                 node = heapq.heappop(shelf)
-                if self._room[node] == room and node not in seen[-1:]:
+                if self._shape(node) == shape and node not in seen[-1:]:
                     seen.append(node)
-                    parts.append((node, min(room, gpus)))
+                    parts.append((node, min(shape.gpus, gpus)))
                     gpus -= parts[-1][1]
             for node in seen:
                 heapq.heappush(shelf, node)
         return None if gpus else tuple(sorted(parts))
 
-    def _on_shelves(self) -> list[list[int]]:
+    def _shape(self, node: int) -> Shape:
+        gpus = self._room[node]
+        return self._islands.shape(node, gpus) if self._islands else plain(gpus)
+
+    def _put(self, node: int) -> None:
+        shape = self._shape(node)
+        shelf = self._shelves.get(shape)
+        if shelf is None:
+            shelf = self._shelves[shape] = []
+            self._order.clear()
+        heapq.heappush(shelf, node)
+
+    def _in_order(self, gpus: int) -> list[tuple[Shape, list[int]]]:
+        """The shelves of nodes that are enough, the best first."""
         if not self._shelves:
-            rows = tightest(self.rows, self.fit, 0).tolist()
-            ends = np.cumsum(np.bincount(self.fit, minlength=self._most + 1)).tolist()
-            self._shelves = [rows[first:end] for first, end in zip([0, *ends], ends, strict=False)]
-        return self._shelves
+            self._fill_shelves()
+        order = self._order.get(gpus)
+        if order is None:
+            enough = [shape for shape in self._shelves if shape.gpus >= gpus]
+            enough.sort(key=lambda shape: (shape.cost(gpus) if gpus else shape.wholeness, shape))
+            order = self._order[gpus] = [(shape, self._shelves[shape]) for shape in enough]
+        return order
+
+    def _fill_shelves(self) -> None:
+        rows = tightest(self.rows, self.fit, 1)
+        if self._islands:
+            for node in np.sort(rows).tolist():
+                self._put(node)
+        else:
+            ends = np.cumsum(np.bincount(self.fit[rows])).tolist()
+            self._shelves = {
+                plain(gpus): rows[first:end].tolist()
+                for gpus, (first, end) in enumerate(zip([0, *ends], ends, strict=False))
+                if end > first
+            }
 
 
 def tightest(rows: Ints, fit: Ints, least: int) -> Ints:

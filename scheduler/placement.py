@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from tiresias.scheduler import baselines, consolidate, spread
-from tiresias.scheduler.model import Bools, Nodes, Request, Style
+from tiresias.scheduler.model import Bools, Floats, Nodes, Request, Style
 from tiresias.scheduler.offer import Offer, Placement
 from tiresias.scheduler.space import Demand, Kind, Space
 
@@ -53,6 +53,10 @@ class Placer:
             groups = (self._nodes.leaf, *self._nodes.above)
             demand = self._demands[alike] = Demand(alike, self._described(alike), self._nodes.usable, groups)
         return demand
+
+    def space(self, amount: Floats) -> Space:
+        """amount: shape (nodes, columns)."""
+        return Space(amount, self._nodes.divisions)
 
     def place(self, kind: Kind, gpus: int, space: Space) -> Placement | None:
         """Nodes in `space` for a job, or None: not now."""

@@ -7,9 +7,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tiresias.scheduler.model import Floats, Ints, Snapshot
+from tiresias.scheduler.model import Floats, Ints, Nodes, Snapshot
 from tiresias.scheduler.offer import Placement
 from tiresias.scheduler.space import GPUS, Kind, Space
+
+
+def free(nodes: Nodes) -> Floats:
+    """What is free on each node where jobs may start; shape (nodes, columns)."""
+    amount = _columns(nodes.free, nodes.free_cpus, nodes.free_memory, nodes.islands)
+    return np.where(nodes.usable[:, None], amount, 0.0)
+
+
+def _columns(gpus: Ints, cpus: Floats, memory: Floats, islands: Ints | None) -> Floats:
+    """The columns of a `Space`."""
+    columns = np.stack((gpus, cpus, memory), axis=1).astype(np.float64)
+    return columns if islands is None else np.concatenate((columns, islands), axis=1)
 
 
 class Holdings:
@@ -21,7 +33,7 @@ class Holdings:
         order = order[snapshot.nodes.usable[held.node[order]]]
         self._job = held.job[order]
         self.node: Ints = held.node[order]
-        self.amount: Floats = np.stack((held.gpus, held.cpus, held.memory), axis=1)[order].astype(np.float64)
+        self.amount = _columns(held.gpus, held.cpus, held.memory, held.islands)[order]
         self._first = np.searchsorted(self._job, np.arange(len(snapshot.jobs) + 1))
         self._nodes = len(snapshot.nodes)
 
@@ -34,7 +46,7 @@ class Holdings:
         return np.bincount(self._job, self.amount[:, GPUS], len(self._first) - 1).astype(np.int64)
 
     def on_nodes(self, rows: Ints) -> Floats:
-        """What those jobs hold together; shape (nodes, 3)."""
+        """What those jobs hold together; shape (nodes, columns)."""
         chosen = np.zeros(len(self._first) - 1, bool)
         chosen[rows] = True
         mine = chosen[self._job]

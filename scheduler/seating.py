@@ -11,7 +11,7 @@ from tiresias.scheduler.model import Bools, Ints, Jobs, Request
 from tiresias.scheduler.offer import Placement
 from tiresias.scheduler.placement import Placer
 from tiresias.scheduler.room import Holdings, Room
-from tiresias.scheduler.space import Kind
+from tiresias.scheduler.space import COUNTED, Kind
 from tiresias.scheduler.victims import Search
 
 ROUNDING = 1e-6  # of sums of CPUs and megabytes
@@ -86,7 +86,7 @@ class Seating:
         for row in unselected:
             held = self.holdings.of(row)
             nodes, amount = self.holdings.node[held], self.holdings.amount[held]
-            short = nodes[(later[nodes] < amount - ROUNDING).any(axis=1)]
+            short = nodes[(later[nodes] < amount - ROUNDING)[:, :COUNTED].any(axis=1)]
             wanted = [needs[node] for node in short.tolist() if node in needs]
             if wanted:
                 found[row] = min(wanted, key=lambda other: int(self.rank[other]))

@@ -12,10 +12,12 @@ from typing import cast
 import numpy as np
 
 from tiresias.scheduler.elementwise import Values, larger, smaller, where, whole
+from tiresias.scheduler.islands import Division, Islands
 from tiresias.scheduler.model import Bools, Floats, Ints, Request, Style
 from tiresias.scheduler.offer import Offer, Placement, few
 
-GPUS, CPUS, MEMORY = 0, 1, 2  # columns
+GPUS, CPUS, MEMORY = 0, 1, 2  # columns; then GPUs on the first island of a node, on the second ..., where any are known
+COUNTED = 3  # columns that a job is sure to take of
 
 _ROUNDING = 1e-9
 
@@ -33,10 +35,10 @@ class Demand:
         self._may_use = self.allowed.data
         self._request = request
 
-    def offer(self, amount: Floats) -> Offer:
-        """amount: shape (nodes, 3)."""
-        fit = np.where(self.allowed, self._fit(*amount.T), 0.0)
-        return Offer(fit.astype(np.int64), self.groups)
+    def offer(self, amount: Floats, islands: Islands | None = None) -> Offer:
+        """amount: shape (nodes, columns)."""
+        fit = np.where(self.allowed, self._fit(*amount.T[:COUNTED]), 0.0)
+        return Offer(fit.astype(np.int64), self.groups, islands)
 
     def fit(self, node: int, gpus: float, cpus: float, memory: float) -> int:
         """GPUs that one node can give of these amounts."""
@@ -76,11 +78,13 @@ def amounts(request: Request, gpus: int) -> tuple[float, float, float]:
 
 
 class Space:
-    """amount: shape (nodes, 3): GPUs, CPUs and MB. Change it through the methods only."""
+    """amount: shape (nodes, columns); change it through the methods only. divisions: of each node, where islands are known."""
 
-    def __init__(self, amount: Floats) -> None:
+    def __init__(self, amount: Floats, divisions: Sequence[Division] = ()) -> None:
         self.amount = amount
-        self._columns = [cast("memoryview[float]", column.data) for column in amount.T]
+        columns = [cast("memoryview[float]", column.data) for column in amount.T]
+        self._columns = columns[:COUNTED]
+        self._islands = Islands(divisions, columns[COUNTED:]) if divisions else None
         self._changed: list[int] = []
         self._offers: dict[Demand, tuple[Offer, int]] = {}  # and how many of the changes it knows
 
@@ -91,6 +95,8 @@ class Space:
             gpus[node] -= amount[GPUS]
             cpus[node] -= amount[CPUS]
             memory[node] -= amount[MEMORY]
+            if self._islands:
+                self._islands.take(node, count)
             self._changed.append(node)
 
     def limit(self, other: Space, nodes: Sequence[int]) -> None:
@@ -100,7 +106,7 @@ class Space:
         self._changed += rows
 
     def add(self, amount: Floats) -> None:
-        """amount: shape (nodes, 3)."""
+        """amount: shape (nodes, columns)."""
         self.amount += amount
         self._changed += np.flatnonzero(amount.any(axis=1)).tolist()
 
@@ -115,7 +121,7 @@ class Space:
 
     def _offered(self, demand: Demand, offer: Offer | None, changed: set[int]) -> Offer:
         if offer is None or len(changed) > few(len(self.amount)):
-            return demand.offer(self.amount)
+            return demand.offer(self.amount, self._islands)
         gpus, cpus, memory = self._columns
         for node in changed:
             offer.update(node, demand.fit(node, gpus[node], cpus[node], memory[node]))

@@ -11,12 +11,12 @@ from tiresias.scheduler.model import Floats, Ints
 from tiresias.scheduler.offer import Placement
 from tiresias.scheduler.placement import Placer
 from tiresias.scheduler.room import Holdings
-from tiresias.scheduler.space import Kind, Space
+from tiresias.scheduler.space import Kind
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Search:
-    """For a job of `gpus` GPUs; room: what it may use without further victims, shape (nodes, 3)."""
+    """For a job of `gpus` GPUs; room: what it may use without further victims, shape (nodes, columns)."""
 
     placer: Placer
     holdings: Holdings
@@ -40,4 +40,4 @@ class Search:
         return enough[np.isin(enough, here)].tolist(), placement
 
     def _place(self, victims: Ints) -> Placement | None:
-        return self.placer.place(self.kind, self.gpus, Space(self.room + self.holdings.on_nodes(victims)))
+        return self.placer.place(self.kind, self.gpus, self.placer.space(self.room + self.holdings.on_nodes(victims)))

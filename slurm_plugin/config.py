@@ -114,6 +114,12 @@ class Placement:
         'a list of beginnings, several of one level with "|" between them',
         _are_levels,
     )
+    islands: tuple[str, ...] = _option(
+        ("nvlink", "socket"),
+        "features of nodes that say into how many islands their GPUs are divided, such as socket:2; the nearest GPUs first",
+        "a list of names",
+        _are_names,
+    )
     style: str = _choice(
         "skew", "how jobs are put on nodes: by what they send, or all alike; the last three are for comparison",
         "skew", "consolidate", "spread", "first_fit", "load_balancing", "random",

@@ -16,7 +16,7 @@ from tiresias.checkpoint import control
 from tiresias.profiler.summary import Summary
 from tiresias.scheduler.ledger import service
 from tiresias.scheduler.model import Allocations, Floats, Ints, Jobs, Nodes, Request, Snapshot, State, Style
-from tiresias.slurm_plugin import topology
+from tiresias.slurm_plugin import islands, topology
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.journal import Intent, JobRow
@@ -105,12 +105,15 @@ class Observer:
         row_of = {node.name: row for row, node in enumerate(nodes)}
         there = [job for job in slurm.jobs if not _cleaned_up_soon(job, slurm.time)]
         taken = _taken(there, shown, intents, row_of, len(nodes))
-        return Snapshot(
+        ours = {job.id for job in shown}
+        snapshot = Snapshot(
             slurm.time,
             self._jobs(slurm.time, shown, intents, {node.name: node.gpus for node in nodes}, profiles),
             self._nodes(nodes, taken),
             _allocations(shown, intents, row_of),
         )
+        others = [job for job in there if job.id not in ours]
+        return islands.told(snapshot, nodes, shown, others, self._config.placement.islands)
 
     def why_unmovable(self, job: SlurmJob, now: float) -> str:
         """Why a running job may not be preempted now; "" when it may."""

@@ -37,6 +37,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--cpus-per-node", type=int, default=default.cpus_per_node, metavar="N", help="default: %(default)s"
     )
     parser.add_argument(
+        "--sockets-per-node",
+        type=int,
+        default=default.sockets_per_node,
+        metavar="N",
+        help="each with its share of the CPUs and GPUs (default: %(default)s)",
+    )
+    parser.add_argument(
         "--nodes-per-rack",
         type=int,
         default=default.nodes_per_rack,

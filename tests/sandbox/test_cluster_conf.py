@@ -47,6 +47,17 @@ def test_nodes_have_their_own_port_and_rack() -> None:
     assert ClusterSpec(nodes=120).node_names[0] == "gpu001"
 
 
+def test_sockets_share_cpus_and_gpus() -> None:
+    spec = ClusterSpec(nodes=1, sockets_per_node=2)
+    assert "CPUs=16 Sockets=2 CoresPerSocket=8 RealMemory=64000 Feature=rack1,socket:2 Gres=gpu:4" in nodes(spec)[0]
+    assert gres_conf(spec).splitlines() == [
+        "Name=gpu File=/dev/fakegpu[0-1] Cores=0-7",
+        "Name=gpu File=/dev/fakegpu[2-3] Cores=8-15",
+    ]
+    with pytest.raises(UsageError, match="gpus_per_node is 3"):
+        ClusterSpec(sockets_per_node=2, gpus_per_node=3)
+
+
 @pytest.mark.parametrize(
     ("gpus", "kind", "gres", "node"),
     [

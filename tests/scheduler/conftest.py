@@ -44,6 +44,7 @@ class Node:
     leaf: int = 0
     type: str = ""
     features: frozenset[str] = frozenset()
+    islands: int = 1
 
 
 class Builder:
@@ -51,16 +52,42 @@ class Builder:
 
     def __call__(self, jobs: Sequence[Job], nodes: Sequence[Node], time: float = 1000.0) -> Snapshot:
         free = np.array([(node.gpus, node.cpus, node.memory) for node in nodes], dtype=float).reshape(-1, 3)
+        islands = _islands(nodes)
         rows, shown = [], []
         for row, job in enumerate(jobs):
             seats = () if job.state == State.WAITING else _seats(job, free) if job.seats is None else job.seats
             for node, gpus in seats:
                 free[node] -= amounts(job.request, gpus)
-                rows.append((row, node, *amounts(job.request, gpus)))
+                rows.append((row, node, *amounts(job.request, gpus), *_on_islands(islands, node, gpus)))
             shown.append(job if seats else replace(job, state=State.WAITING))
-        job, node, gpus, cpus, memory = np.array(rows, dtype=float).reshape(-1, 5).T
-        held = Allocations(job.astype(int), node.astype(int), gpus.astype(int), cpus, memory)
-        return Snapshot(time, _jobs(shown), _nodes(nodes, free), held)
+        held = np.array(rows, dtype=float).reshape(-1, 5 + islands.shape[1])
+        job, node, gpus, cpus, memory = held[:, :5].T
+        allocations = Allocations(job.astype(int), node.astype(int), gpus.astype(int), cpus, memory)
+        if not islands.shape[1]:
+            return Snapshot(time, _jobs(shown), _nodes(nodes, free), allocations)
+        known = {"divisions": tuple((node.islands,) for node in nodes), "islands": islands}
+        return Snapshot(
+            time, _jobs(shown), replace(_nodes(nodes, free), **known),
+            replace(allocations, islands=held[:, 5:].astype(np.int64)),
+        )  # fmt: skip
+
+
+def _islands(nodes: Sequence[Node]) -> np.ndarray:
+    """GPUs on each island of each node; no columns where no node has more than one."""
+    most = max((node.islands for node in nodes), default=1)
+    columns = range(most if most > 1 else 0)
+    return np.array(
+        [[node.gpus // node.islands if at < node.islands else 0 for at in columns] for node in nodes], np.int64
+    ).reshape(len(nodes), -1 if nodes and columns else 0)
+
+
+def _on_islands(free: np.ndarray, node: int, gpus: int) -> list[int]:
+    """The first ones; takes them from `free`."""
+    taken = [0] * free.shape[1]
+    for at in range(len(taken)):
+        taken[at] = min(int(free[node, at]), gpus - sum(taken))
+        free[node, at] -= taken[at]
+    return taken
 
 
 def _seats(job: Job, free: np.ndarray) -> tuple[tuple[int, int], ...]:

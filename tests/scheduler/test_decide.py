@@ -60,6 +60,7 @@ nodes = st.fixed_dictionaries(
         "leaf": st.integers(0, 1),
         "type": st.sampled_from(["", "a100"]),
         "features": st.sampled_from([frozenset[str](), frozenset({"ib"})]),
+        "islands": st.sampled_from([1, 1, 2, 4]),
     }
 )
 plain_nodes = st.fixed_dictionaries({"gpus": st.sampled_from([1, 2, 4, 8]), "leaf": st.integers(0, 1)})
@@ -309,7 +310,10 @@ def carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
     for one in plan.preemptions:
         state[of.id.index(one.job)] = State.LEAVING
     job, node, gpus, cpus, memory = np.array(rows, dtype=float).reshape(-1, 5).T
-    allocations = type(held)(job.astype(int), node.astype(int), gpus.astype(int), cpus, memory)
+    islands = held.islands
+    if islands is not None:  # those of the new ones are not told yet
+        islands = np.concatenate((islands, np.zeros((len(rows) - len(held.job), islands.shape[1]), np.int64)))
+    allocations = type(held)(job.astype(int), node.astype(int), gpus.astype(int), cpus, memory, islands)
     return replace(
         snapshot,
         jobs=replace(of, state=state, first_start=first, last_start=last),

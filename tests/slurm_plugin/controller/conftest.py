@@ -261,7 +261,7 @@ def centre_of() -> Iterator[Callable[..., Centre]]:
             settings = {"KillWait": "5", **options.pop("settings", {})}
             name = f"controller-{suite}-{len(centres)}-{os.getpid()}"
             centres[key] = Centre(
-                Cluster.up(ClusterSpec(name=name, suite=suite, nodes=4, settings=settings, **options))
+                Cluster.up(ClusterSpec(**{"name": name, "suite": suite, "nodes": 4, **options, "settings": settings}))
             )
         return centres[key]
 

@@ -1,0 +1,40 @@
+"""Sockets on a real Slurm: two nodes of two sockets, each with two GPUs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tiresias.slurm_plugin.backends.parse import gpus
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(params=["pyslurm", "commands"])
+def sockets(request: pytest.FixtureRequest, centre_of: Callable[..., Any]) -> Iterator[Any]:
+    centre = centre_of("forky", nodes=2, sockets_per_node=2)
+    centre.restart(backend=request.param)
+    yield centre
+    centre.clean()
+    centre.stop()
+
+
+def place(centre: Any, job: str) -> tuple[str, tuple[int, ...]]:
+    """Its node, and the indexes of its GPUs there, from Slurm's own record."""
+    centre.reaches(job, "RUNNING")
+    found = re.search(r"Nodes=(\S+) CPU_IDs=\S+ Mem=\S+ GRES=(\S+)", centre.scontrol("show", "job", "-d", job))
+    assert found
+    return found[1], gpus(found[2])[2]
+
+
+def test_jobs_go_where_they_can_have_a_socket(sockets: Any) -> None:
+    """gpu01 is the tighter node, but has one GPU free on each of its sockets. On gpu02 the first pair has a socket, and so has
+    the second. Then there is none left, and a third pair lies across rather than not at all."""
+    singles = [place(sockets, sockets.submit("-w", "gpu01")) for _ in range(2)]
+    assert sorted(index // 2 for _, (index,) in singles) == [0, 1], "Slurm takes the socket with the most idle cores"
+    pairs = [place(sockets, sockets.submit(gpus=2)) for _ in range(3)]
+    assert [node for node, _ in pairs] == ["gpu02", "gpu02", "gpu01"]
+    assert [len({index // 2 for index in indexes}) for _, indexes in pairs] == [1, 1, 2]

@@ -1,0 +1,82 @@
+"""What Slurm's features and GRES indexes tell of islands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tiresias.slurm_plugin.backends.protocol import NodeShare, SlurmJob, SlurmNode, SlurmSnapshot
+from tiresias.slurm_plugin.config import Config
+from tiresias.slurm_plugin.islands import Held, division, on_islands
+from tiresias.slurm_plugin.ledger import Ledger
+from tiresias.slurm_plugin.observe import Observer
+
+LEVELS = ("nvlink", "socket")
+NODE = SlurmNode(
+    name="gpu01", state="MIXED", flags=frozenset(), reason="", gpus=4, gpus_allocated=0, gpu_type="", cpus=16,
+    cpus_allocated=0, memory=64000, memory_allocated=0, features=("rack1", "socket:2"), partitions=("gpu",),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("features", "gpus", "expected"),
+    [
+        (("rack1", "socket:2"), 8, (1, 2)),
+        (("socket:2", "nvlink:4"), 8, (4, 2)),
+        (("nvlink:4", "socket:3"), 12, (1, 1)),  # an island of NVLink that lies across sockets
+        (("socket:3",), 8, (1, 1)),
+        (("socket:2",), 0, (1, 1)),
+        (("socket:", "socket:x", "socket:-2", "socket:0", "socket:99", "sockets:2", "socket"), 8, (1, 1)),
+        (("socket:x", "socket:2"), 8, (1, 2)),
+        ((), 8, (1, 1)),
+    ],
+)
+def test_divisions(features: tuple[str, ...], gpus: int, expected: tuple[int, ...]) -> None:
+    assert division(features, gpus, LEVELS) == expected
+
+
+@given(st.lists(st.text(), max_size=4), st.integers(0, 100))
+def test_whatever_the_features(features: list[str], gpus: int) -> None:
+    assert all(part >= 1 for part in division(tuple(features), gpus, LEVELS))
+
+
+def test_what_is_told_and_what_is_not() -> None:
+    """The second job's GPUs are not told yet: two of one island, as Slurm would take them."""
+    free, held = on_islands(
+        [4, 8, 2],
+        [(1, 2), (4, 2), (1, 1)],
+        [Held(0, 1, (3,)), Held(0, 2, ()), Held(1, 3, (0, 1, 7)), Held(2, 1, (1,)), Held(1, 0, ())],
+    )
+    assert held.tolist() == [[0, 1, 0, 0], [2, 0, 0, 0], [2, 0, 0, 1], [1, 0, 0, 0], [0, 0, 0, 0]]
+    assert free.tolist() == [[0, 1, 0, 0], [0, 2, 2, 1], [1, 0, 0, 0]]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.lists(st.integers(0, 99), max_size=9)), max_size=5))
+def test_more_than_there_is(some: list[tuple[int, list[int]]]) -> None:
+    """Nothing that Slurm says makes room negative."""
+    free, held = on_islands([4], [(2,)], [Held(0, gpus, tuple(indexes)) for gpus, indexes in some])
+    assert (free >= 0).all()
+    assert (held >= 0).all()
+
+
+def test_a_snapshot_knows_its_islands(ledger: Ledger, running: Callable[..., SlurmJob]) -> None:
+    """Of managed jobs and of others."""
+    ours = running(1000, gpus=1, shares=(NodeShare("gpu01", 1, 1, 100, (2,)),))
+    other = running(1000, id="2", gpus=1, partition="other", shares=(NodeShare("gpu01", 1, 1, 100, (0,)),))
+    slurm = SlurmSnapshot(1001, (ours, other), (NODE, replace(NODE, name="gpu02", features=())))
+    found = Observer(Config(), ledger).observe(slurm, ledger.apply(slurm), {})
+    assert found.nodes.divisions == ((1, 2), (1, 1))
+    assert found.nodes.islands is not None
+    assert found.nodes.islands.tolist() == [[1, 1], [4, 0]]
+    assert found.allocations.islands is not None
+    assert found.allocations.islands.tolist() == [[0, 1]]
+
+
+def test_nothing_is_known_where_no_node_says_anything(ledger: Ledger, running: Callable[..., SlurmJob]) -> None:
+    slurm = SlurmSnapshot(1001, (running(1000),), (replace(NODE, features=("rack1",)),))
+    found = Observer(Config(), ledger).observe(slurm, ledger.apply(slurm), {})
+    assert (found.nodes.divisions, found.nodes.islands, found.allocations.islands) == ((), None, None)
