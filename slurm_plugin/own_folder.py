@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
 from pathlib import Path
 
 from tiresias.errors import TiresiasError
@@ -25,15 +24,10 @@ def refuse_shared(folder: Path, option: str) -> None:
 
 
 def private_file(path: Path) -> None:
-    """Make sure that it is there and that nobody else reads it, whatever the umask. What root makes is the folder's owner's, whose
-    work root does here. Raises OSError."""
+    """Make sure that it is there and that nobody else reads it, whatever the umask. Raises OSError."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         if os.geteuid() in (0, os.fstat(file).st_uid):
             os.fchmod(file, 0o600)
-        if os.geteuid() == 0:
-            owner = path.parent.stat()
-            with suppress(PermissionError):  # a file system on which root is nobody
-                os.fchown(file, owner.st_uid, owner.st_gid)
     finally:
         os.close(file)

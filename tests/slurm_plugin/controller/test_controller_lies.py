@@ -27,7 +27,7 @@ def hasty(centre_of: Callable[[str], Any], configured: list[str]) -> Iterator[An
     """The controller goes on from test to test."""
     centre = centre_of("forky")
     if not configured or centre.exit_code is not None or centre.config != configured[0]:
-        centre.restart(preemption={"deadline": 6.0})
+        centre.restart(preemption={"deadline": 8.0})
         configured[:] = [centre.config]
     yield centre
     centre.clean()
@@ -65,7 +65,7 @@ def test_who_saves_for_ever_is_left_alone_after_the_deadline_and_holds_up_nobody
     hasty.until(lambda: hasty.said(liar, "left running"), "the deadline did not end it", liar, seconds=20)
     assert hasty.status()["cycle"]["count"] > before, "the controller stood still for it"
     hasty.until(lambda: hasty.state(small) in ("RUNNING", "COMPLETED"), "a job that needed nobody's GPUs waits", small)
-    assert "did not save within 6 s" in hasty.why(liar)
+    assert "did not save within 8 s" in hasty.why(liar)
     assert (hasty.state(liar), hasty.show(liar)["Restarts"], hasty.state(waits)) == ("RUNNING", "0", "PENDING")
     assert hasty.show(liar)["Priority"] != "0", "it is still held"
 
