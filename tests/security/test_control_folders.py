@@ -174,6 +174,19 @@ def test_nobody_else_can_say_that_her_job_has_parked(root: Path, attack: Callabl
 
 
 @others
+def test_a_site_can_keep_others_out(root: Path) -> None:
+    """Her user folder is made for her, open to the controller's group alone (docs/security.md)."""
+    hers = root / str(ALICE)
+    hers.mkdir(mode=0o750)
+    os.chown(hers, ALICE, DAEMON)
+    hers.chmod(0o750)
+    say(make(control.job_folder(root, ALICE, "77"), ALICE), ALICE, PARKED)
+    assert "state='parked'" in heard(root)
+    assert as_user(MALLORY, lambda: list(hers.iterdir())).startswith("PermissionError")
+    assert as_user(MALLORY, lambda: (hers / "77" / control.SUPERVISOR).read_text()).startswith("PermissionError")
+
+
+@others
 def test_nobody_else_can_say_what_her_jobs_send(root: Path) -> None:
     job = SlurmJob(**dict.fromkeys(SlurmJob.__slots__) | {  # type: ignore[arg-type]
         "id": "77", "name": KEY.name, "script": KEY.script, "gpus": KEY.gpus, "uid": ALICE})  # fmt: skip
