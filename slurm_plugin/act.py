@@ -27,7 +27,7 @@ from tiresias.slurm_plugin.backends.protocol import (
     SlurmUnavailable,
 )
 from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
-from tiresias.slurm_plugin.database import Unwritable
+from tiresias.slurm_plugin.database import StateError
 from tiresias.slurm_plugin.journal import Decision, Intent, JobRow, Journal
 from tiresias.slurm_plugin.ledger import IMPOSSIBLE, Avoided, Ledger
 
@@ -148,14 +148,14 @@ class Actor:
         """Fail open: lift every hold and pin that is ours. Returns what could not be lifted, one line each."""
         problems = []
         for intent in list(self.intents.values()):
-            with suppress(Unwritable):
+            with suppress(StateError):
                 self._finish(intent, "released: the controller stops", now)
         self._release_together()
         for row in [row for row in self._ledger.jobs.values() if row.held or (row.pinned and not self._runs(row.id))]:
             self.progress()
             try:
                 self._release(row.id)
-            except (NoSuchJob, Unwritable):  # our holds go, whether or not that can be written down
+            except (NoSuchJob, StateError):  # our holds go, whether or not that can be written down
                 pass
             except (JobRefused, SlurmUnavailable) as error:
                 problems.append(f"job {row.id} stays held: {error}; scontrol release {row.id}")
@@ -164,7 +164,7 @@ class Actor:
     def _release_together(self) -> None:
         """Those that wait for nothing but us and never ran: the most by far, with one call for each record of Slurm's. What goes
         wrong here is left to those who come one by one."""
-        with suppress(SlurmUnavailable, JobRefused, Unwritable):
+        with suppress(SlurmUnavailable, JobRefused, StateError):
             jobs, rows = self._ledger.apply(self._backend.snapshot()), self._ledger.jobs
             held = [job for job in jobs if job.held_by_admin and not job.restarts]
             ours = [job for job in held if rows[job.id].held and not rows[job.id].pinned]
@@ -421,7 +421,7 @@ class Actor:
         """Give a job back to Slurm: without any hold or pin of ours, but with those of others."""
         row, job = self._ledger.jobs[job_id], self._backend.job(job_id)
         if job.state == "PENDING" and row.pinned:
-            with suppress(JobRefused, Unwritable):  # it started all the same; a pin hurts less than a hold
+            with suppress(JobRefused, StateError):  # it started all the same; a pin hurts less than a hold
                 if job.priority > 0:  # released a moment ago: no pin is changed under a job that may start
                     self._remember_hold(row)
                     self._backend.hold(job_id)

@@ -34,7 +34,7 @@ from tiresias.slurm_plugin.backends.budget import Budgeted
 from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.control_socket import Answer, ControlServer, PokeSocket, poke
-from tiresias.slurm_plugin.database import Unwritable
+from tiresias.slurm_plugin.database import StateError, Unwritable
 from tiresias.slurm_plugin.fence import FencedBackend
 from tiresias.slurm_plugin.journal import Decision, Journal
 from tiresias.slurm_plugin.leadership import HUNG_SECONDS, Leadership, Superseded
@@ -244,13 +244,13 @@ class Controller:
             while self.moving and self._clock() < deadline:
                 self.poll()
                 time.sleep(self._config.poll)
-        except Unavailable as error:
+        except (Unavailable, StateError) as error:
             log.warning("%s", error)
         return self.release()
 
     def release(self) -> list[str]:
         problems = self._actor.release_all(self._clock())
-        with contextlib.suppress(Unwritable):
+        with contextlib.suppress(StateError):
             self._log_news()
         return problems
 

@@ -9,9 +9,10 @@ the answer has changed, a note goes to who leads.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmLoad, SlurmSnapshot
+from tiresias.slurm_plugin.database import Damaged
 from tiresias.slurm_plugin.journal import Journal
 from tiresias.slurm_plugin.leadership import Leadership, Superseded
 
@@ -84,4 +85,5 @@ class FencedBackend:
     def _check(self) -> None:
         """Two witnesses: either may be out of reach, or sabotaged."""
         self._leadership.renew()
-        self._journal.check()
+        with suppress(Damaged):  # it has nothing to tell; nothing but what was held is released now
+            self._journal.check()

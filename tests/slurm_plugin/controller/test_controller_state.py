@@ -94,6 +94,7 @@ def test_a_lost_ledger_is_rebuilt_from_accounting_and_the_controller_goes_on(acc
     assert len(centre.explain(whale)["runs"]) == 3
 
 
+@pytest.mark.slow
 def test_a_full_disk_stops_the_controller_and_room_lets_it_go_on_and_a_read_only_one_is_told(accounted: Centre) -> None:
     centre = accounted
     config, folder = centre.configure()
@@ -135,3 +136,26 @@ def test_a_full_disk_stops_the_controller_and_room_lets_it_go_on_and_a_read_only
     finally:
         centre.stop("KILL")
         centre.cluster.run(["python3", "-c", UNMOUNT, folder])
+
+
+def test_a_database_that_is_damaged_under_the_controller_ends_it_and_its_holds(accounted: Centre) -> None:
+    centre = accounted
+    centre.cluster.run(["install", "-d", "-o", centre.cluster.spec.daemon_user, "/shared/damaged"])
+    config, _ = centre.configure(paths={"state": "/shared/damaged"})
+    centre.start(config)
+    blocks = centre.submit(gpus=16)
+    centre.reaches(blocks, "RUNNING")
+    waits = centre.submit(command="sleep 1")
+    centre.until(lambda: centre.show(waits)["Priority"] == "0", "not held by us", waits)
+    with (centre.cluster.shared / "damaged" / FILE).open("r+b") as file:
+        file.write(b"x" * 8192)
+    centre.submit(command="sleep 1")  # something to write down
+    centre.until(lambda: centre.exit_code is not None, "it does not end", waits)
+    assert centre.exit_code == 1
+    assert "`tiresias ledger rebuild` makes it anew from Slurm's accounting" in centre.log()[-1]
+    assert not any("Traceback" in line for line in centre.log())
+    assert centre.show(waits)["Priority"] != "0"
+    assert ledger(centre, "rebuild")["damage"] == "file is not a database"
+    centre.start(config)
+    centre.cancel(blocks)
+    centre.until(lambda: centre.explain(waits).get("job", {}).get("state") == "ENDED", "it does not go on", waits)
