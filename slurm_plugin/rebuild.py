@@ -8,13 +8,15 @@ Where it cannot, holds and lists of nodes are taken for others': to lift one tha
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.accounting import AccountedJob, AccountedRun
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.config import Config
@@ -49,19 +51,38 @@ def rebuild(
     """`claim`: the holds and lists of nodes of which it is not known whose they are are ours. Raises TiresiasError, also while a
     controller leads."""
     folder, scope = config.paths.state, Scope.of(config)
+    _refuse_without_gpus(accounted, snapshot, scope)
     try:
         with (
             as_owner(folder),
             leading(config) as leadership,
-            TemporaryDirectory(dir=folder, prefix="rebuild-") as new,
+            _workshop(folder) as new,
         ):
-            damage = _salvage(folder / FILE, Path(new) / FILE)
-            with closing(Journal(Path(new), leadership.epoch)) as journal:
+            damage = _salvage(folder / FILE, new / FILE)
+            with closing(Journal(new, leadership.epoch)) as journal:
                 filled = _fill(journal, accounted, snapshot, scope, claim)
             leadership.renew()
-            return replace(filled, damage=damage, kept=_swap(Path(new) / FILE, folder / FILE))
+            return replace(filled, damage=damage, kept=_swap(new / FILE, folder / FILE))
     except OSError as error:
         raise Unwritable(folder / FILE, error.strerror or str(error)) from None
+
+
+@contextmanager
+def _workshop(folder: Path) -> Iterator[Path]:
+    """On the same file system; what one that was killed left there goes."""
+    for left in folder.glob("rebuild-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    with TemporaryDirectory(dir=folder, prefix="rebuild-") as name:
+        yield Path(name)
+
+
+def _refuse_without_gpus(accounted: Sequence[AccountedJob], snapshot: SlurmSnapshot, scope: Scope) -> None:
+    running = [job.id for job in snapshot.jobs if job.shares and not job.completing and not scope.why_not(job)]
+    if running and not accounted:
+        raise TiresiasError(
+            f"accounting has no run on GPUs, though job {running[0]} runs: set AccountingStorageTRES=gres/gpu in slurm.conf; "
+            "it counts from then on"
+        )
 
 
 def _salvage(old: Path, new: Path) -> str:

@@ -93,7 +93,8 @@ def _rebuild(args: argparse.Namespace, config: Config) -> int:
     finally:
         backend.close()
     ids = [job.id for job in snapshot.jobs if job.gpus and not job.het_id]
-    since = args.since or time.time() - config.state.keep_days * DAY
+    kept = config.state.keep_days * DAY
+    since = args.since or (time.time() - kept if kept else 1.0)
     accounted = _accounted(args.dump, since, ids, config)
     done = rebuild(config, accounted, snapshot, args.claim)
     if args.json:

@@ -162,6 +162,14 @@ def test_not_while_a_controller_runs(tmp_path: Path) -> None:
     anew(tmp_path, [])
 
 
+def test_not_from_accounting_that_counts_no_gpus(tmp_path: Path, running: Make) -> None:
+    with pytest.raises(
+        TiresiasError, match="accounting has no run on GPUs, though job 1 runs: set AccountingStorageTRES"
+    ):
+        anew(tmp_path, [], running(1500))
+    assert not (tmp_path / FILE).exists()
+
+
 def test_not_over_a_database_of_a_newer_version(tmp_path: Path) -> None:
     Journal(tmp_path).close()
     with closing(sqlite3.connect(tmp_path / FILE)) as db, db:
@@ -221,6 +229,9 @@ def test_a_kill_anywhere_leaves_the_old_database_or_the_new_one(tmp_path: Path, 
         except Damaged:
             found.append(["damaged"])
     old, new = (["8"], ["8", "9"]) if state == "sound" else (["damaged"], ["9"])
+    assert list(tmp_path.glob("*/rebuild-*")), "what the dead left"
+    anew(tmp_path / "8", [ENDED])
+    assert not list((tmp_path / "8").glob("rebuild-*"))
     change = found.index(new)
     assert change > 5, "it was not killed often enough to tell"
     assert found == [old] * change + [new] * (len(found) - change)
