@@ -6,8 +6,8 @@ A private cluster with a leader, a standby and the dead-man, started again `--ti
 etc/tiresias-deadman.timer does. All GPUs are taken and jobs wait, held by the controller. Both controllers get SIGKILL in the same
 moment (--hang: SIGSTOP), then some running jobs are cancelled. No systemd helps. Per round:
 
-release  until the dead-man has lifted all holds
 start    until the first of the waiting jobs runs
+release  until the dead-man has lifted all holds
 late     from its submission, a second after the death, until a job runs that the dead controller has never seen
          (it was given a begin time by job_submit.lua, which counts on the controller for as long as its lease lasts)
 """
@@ -137,14 +137,14 @@ def one_round(site: Site, args: argparse.Namespace) -> dict[str, float]:
         site.cluster.run(["scancel", *running[:FREED]], user="alice")
         time.sleep(1)
         [late], submitted = site.submit(1), time.monotonic()
-        until(lambda: site.log().count("Slurm carries on alone") > released, "nothing is released")
-        release = time.monotonic() - died
         until(lambda: site.started(waiting), "Slurm starts nothing")
         start = time.monotonic() - died
+        until(lambda: site.log().count("Slurm carries on alone") > released, "not all is released")
+        release = time.monotonic() - died
         site.cluster.run(["scancel", *running[FREED:], *waiting], user="alice")
         until(lambda: site.started([late]), "the late job does not start")
         return {name: round(value, 2) for name, value in
-                {"release": release, "start": start, "late": time.monotonic() - submitted}.items()}  # fmt: skip
+                {"start": start, "release": release, "late": time.monotonic() - submitted}.items()}  # fmt: skip
     finally:
         signal_all([deadman, *controllers], signal.SIGKILL)
         for process in (deadman, *controllers):
