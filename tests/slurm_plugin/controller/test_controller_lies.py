@@ -82,7 +82,7 @@ def test_what_is_said_of_another_run_is_not_believed(hasty: Any, supervisor: dic
 
 
 def test_a_flood_of_torn_reports_changes_nothing_for_others(hasty: Any) -> None:
-    liar = lie(hasty, {"state": "running"}, {"ready": True, "x": "y" * 9000}, "flood", gpus=2)
+    liar = lie(hasty, {"state": "running"}, {"ready": True, "x": "y " * 4000}, "flood", gpus=2)
     honest = hasty.train(gpus=2)
     hasty.trains(honest)
     hasty.cycles(4)

@@ -43,6 +43,41 @@ def test_an_operator_can_do_all_that_the_controller_does(office: Any) -> None:
     assert office.show(waits)["Priority"] != "0", "a hold is left"
 
 
+VERBS = """
+import sys, time
+from tiresias.slurm_plugin.backends.commands import CommandsBackend
+job, slurm = sys.argv[1], CommandsBackend()
+def until(ready):
+    end = time.monotonic() + 40
+    while not ready(slurm.job(job)):
+        assert time.monotonic() < end, slurm.job(job)
+        time.sleep(0.1)
+slurm.hold(job)
+slurm.signal(job, "USR2")
+slurm.requeue(job)
+until(lambda one: one.state == "PENDING" and not one.completing and one.priority == 0)
+time.sleep(2)
+slurm.start(job, ["gpu03"])
+until(lambda one: one.state == "RUNNING" and one.shares and one.shares[0].node == "gpu03")
+slurm.hold(job)
+slurm.release(job)
+slurm.requeue(job)
+slurm.hold(job)
+until(lambda one: one.state == "PENDING" and not one.completing)
+slurm.unpin(job, 1, 0)
+print(slurm.job(job).required_nodes)
+"""
+
+
+def test_an_operator_needs_no_more_for_the_commands(office: Any) -> None:
+    """Where the controller itself keeps its hands off: in a partition that it does not manage."""
+    hers = office.submit("--partition=other", command="trap '' USR2; while :; do sleep 1; done")
+    office.reaches(hers, "RUNNING")
+    assert office.cluster.run(["python3", "-c", VERBS, hers], user="tiresias", timeout=120).stdout.strip() == "()"
+    told = office.cluster.run(["python3", "-c", VERBS, hers], user="bob", check=False)
+    assert "JobRefused" in told.stderr, "whoever has not the right is refused"
+
+
 def test_its_state_is_its_own(office: Any) -> None:
     state = (
         (office.cluster.shared / office.config.rpartition("/")[2])
