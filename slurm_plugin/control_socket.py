@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tiresias.errors import TiresiasError, Unavailable
+from tiresias.slurm_plugin.bell import Bell
 from tiresias.slurm_plugin.peer import Peer
 from tiresias.slurm_plugin.unix_socket import Place, listen
 
@@ -239,14 +240,13 @@ class PokeSocket:
     """Where hooks wake the daemon. Raises TiresiasError when another daemon listens at `path`.
 
     job_submit.lua cannot send a datagram: it appends a byte to the file `arrivals` beside the socket, which is looked at
-    while waiting. The file is open to the daemon's group: give the daemon slurmctld's, or arrivals wait for the period.
+    while waiting (bell.py).
     """
 
     def __init__(self, path: Path) -> None:
         self._socket = listen(path, socket.SOCK_DGRAM)
         self._place = Place(path)
-        self._arrivals = os.open(path.with_name("arrivals"), os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o660)
-        os.fchmod(self._arrivals, 0o660)  # whatever the umask
+        self._arrivals = Bell(path.with_name("arrivals"))
 
     def wait(self, timeout: float) -> bool:
         """True at the first poke, False after `timeout` seconds without one. Pokes that have piled up count once."""
@@ -259,7 +259,7 @@ class PokeSocket:
     def close(self) -> None:
         self._place.leave()
         self._socket.close()
-        os.close(self._arrivals)
+        self._arrivals.close()
 
     def _poked(self, timeout: float) -> bool:
         with selectors.DefaultSelector() as selector:
@@ -267,10 +267,7 @@ class PokeSocket:
             poked = bool(selector.select(max(timeout, 0.0)))
         if poked:
             self._drain()
-        arrived = os.fstat(self._arrivals).st_size > 0
-        if arrived:
-            os.ftruncate(self._arrivals, 0)
-        return poked or arrived
+        return self._arrivals.rang() or poked
 
     def _drain(self) -> None:
         with contextlib.suppress(BlockingIOError):

@@ -32,6 +32,7 @@ from tiresias.slurm_plugin.act import Actor
 from tiresias.slurm_plugin.allowance import Allowance
 from tiresias.slurm_plugin.backends.budget import Budgeted
 from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.bell import Bell
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.control_socket import Answer, ControlServer, PokeSocket, poke
 from tiresias.slurm_plugin.database import StateError, Unwritable
@@ -48,7 +49,7 @@ from tiresias.slurm_plugin.profiles import Profiles
 from tiresias.slurm_plugin.publication import PHASES, SHOWN_DECISIONS, Publication, Publisher
 from tiresias.slurm_plugin.scope import Scope
 from tiresias.slurm_plugin.site import Site
-from tiresias.slurm_plugin.standby import Standby
+from tiresias.slurm_plugin.standby import WANTED, Standby
 from tiresias.slurm_plugin.switches import PAUSED, pause, refuse_if_stopped, resume, stop, switched
 from tiresias.slurm_plugin.systemd import Watchdog, notify
 from tiresias.slurm_plugin.traffic import Traffic, bucket
@@ -86,6 +87,7 @@ class Controller:
         self._decisions = list(reversed(journal.decisions(limit=SHOWN_DECISIONS)))
         self._version, self._prune_at = budgeted.version(), clock() + PRUNE_SECONDS
         self.publisher = Publisher(journal.path, Privacy(site.private, site.rights.overseers | {os.geteuid()}))
+        self.wanted = False  # another controller is to lead
         self.leaving_since = math.inf  # somebody whom we do not move is about to free GPUs
         self.next_change = (
             math.inf
@@ -154,6 +156,7 @@ class Controller:
         self._actor.hear(notes)  # before a pin is taken for its owner's wish
         managed = self._ledger.apply(slurm)
         self._actor.hear(notes)  # of jobs that were met just now
+        self.wanted |= WANTED in notes
         for note in notes:
             self._leadership.done(note)
         if self._config.mode == "exact":
@@ -379,9 +382,11 @@ class Daemon:
 
     def __init__(self, config: Config, site: Site, leadership: Leadership, lead: Callable[[], Controller]) -> None:
         self._config, self._site, self._leadership, self._lead = config, site, leadership, lead
-        self._standby = Standby(leadership, Path(config.paths.state))
-        self._views: Answer = self._standby.answer
         self._run = Path(config.paths.run)
+        self._make_run_folder()
+        self._primary = Bell(self._run / "primary")
+        self._standby = Standby(leadership, Path(config.paths.state), self._primary.rang)
+        self._views: Answer = self._standby.answer
         self._controller: Controller  # while we lead
         self._stopping = False
         self._at_once = False  # without waiting for what is under way
@@ -390,7 +395,6 @@ class Daemon:
         self._watchdog = Watchdog()
 
     def serve(self) -> None:
-        self._make_run_folder()
         pokes = PokeSocket(self._run / "poke.sock")
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
@@ -401,6 +405,7 @@ class Daemon:
                     self._lead_once(pokes)
         finally:
             pokes.close()
+            self._primary.close()
             self._leadership.step_down()
 
     def _stand(self, pokes: PokeSocket, seconds: float) -> bool:
@@ -429,18 +434,24 @@ class Daemon:
             log.warning("%s; standing by", error)
         finally:
             self._views = self._standby.answer
+            self._primary.rang()  # while we led: it asks for nothing
+            if self._controller.wanted:
+                self._standby.after_you()
             self._controller.close()
             self._leadership.step_down()
 
     def _go_on(self, pokes: PokeSocket) -> None:
         try:
-            while not self._stopping:
+            while not (self._stopping or self._hands_over()):
                 self._cycle()
                 self._rest(pokes)
                 self._obey()
         finally:
             (self._run / "lease").unlink(missing_ok=True)  # first: nothing new is to be held
             self._leave()
+
+    def _hands_over(self) -> bool:
+        return self._controller.wanted and self._leadership.has_standby()
 
     def _leave(self) -> None:
         """Who stands by goes on from the journal, at once. Fail open where nobody does; raises Superseded where somebody leads."""

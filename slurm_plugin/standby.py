@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from tiresias.slurm_plugin.leadership import Leadership
 from tiresias.slurm_plugin.peer import Peer
 
 log = logging.getLogger("tiresias")
+
+WANTED = "lead"  # a note to the leader: hand over
 
 
 def leadership_of(config: Config) -> Leadership:
@@ -35,8 +38,11 @@ def leading(config: Config) -> Iterator[Leadership]:
 
 
 class Standby:
-    def __init__(self, leadership: Leadership, state: Path) -> None:
-        self._leadership, self._state = leadership, state
+    """`called`: whether the slurmctld of this host has just become the primary one, so that we should lead."""
+
+    def __init__(self, leadership: Leadership, state: Path, called: Callable[[], bool] = lambda: False) -> None:
+        self._leadership, self._state, self._called = leadership, state, called
+        self._polite_until = -math.inf
 
     def wait(self, stand: Callable[[float], bool]) -> bool:
         """True once we lead. `stand` waits for so many seconds, or less; False as soon as it says so.
@@ -44,7 +50,7 @@ class Standby:
         Raises Unavailable when the state folder cannot be used at all; later troubles of the file system are waited for.
         """
         told = ""
-        leads = self._take()
+        leads = self._take() if time.monotonic() > self._polite_until else False
         while not leads:
             if self.words != told:
                 told = self.words
@@ -53,7 +59,12 @@ class Standby:
                 return False
             leads = self._try()
         log.info("leading, in epoch %d", self._leadership.epoch)
+        self._leadership.done(WANTED)
         return True
+
+    def after_you(self) -> None:
+        """Who asked for the lead has a lease's time to take it."""
+        self._polite_until = time.monotonic() + self._leadership.seconds
 
     @property
     def words(self) -> str:
@@ -77,7 +88,11 @@ class Standby:
     def _try(self) -> bool:
         try:
             self._leadership.stand_by()
-            return self._take()
+            if self._called():
+                log.info("slurmctld is the primary one here: asking for the lead")
+                self._leadership.tell(WANTED)
+            polite = self._leadership.lease().released and time.monotonic() < self._polite_until
+            return not polite and self._take()
         except Unavailable as error:
             log.warning("%s; trying again", error)
             return False

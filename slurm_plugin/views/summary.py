@@ -39,8 +39,15 @@ def title(status: Status) -> Text:
         ("Tiresias ", "bold"),
         (printable(status.get("cluster", "?"), 24), "bold cyan"),
         (f"  {mode}", _MODE_STYLES.get(mode, "bold")),
+        (_leader(status), FAINT),
         ("  paused" if status.get("paused") else "", "bold yellow"),
     )
+
+
+def _leader(status: Status) -> str:
+    """How often the lead has changed hands, and whether somebody waits for it."""
+    found = status.get("leader")
+    return f"  epoch {found['epoch']}{'+standby' if found['standby'] else ''}" if found else ""
 
 
 def engine(status: Status, now: float, width: int) -> Text:

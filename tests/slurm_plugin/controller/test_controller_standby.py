@@ -155,3 +155,20 @@ def test_preemptions_are_not_paused_where_nobody_leads(centre: Centre, other: Ot
     assert (done.returncode, done.stdout) == (1, "")
     assert "leads; order it there" in done.stderr
     assert centre.status()["paused"] is None
+
+
+def test_the_lead_follows_slurmctld_to_its_backup(centre: Centre, other: Other) -> None:
+    """Slurm runs the hook on the host whose slurmctld takes over; here it is run as slurmctld would, as SlurmUser."""
+    filler = centre.submit(gpus=16)
+    centre.reaches(filler, "RUNNING")
+    waiting = centre.submit(gpus=1)
+    centre.until(lambda: centre.show(waiting)["Priority"] == "0", "not held", waiting)
+    hook = ["/opt/tiresias/etc/primary.sh"]
+    centre.cluster.run(hook, user="slurm", env={"TIRESIAS_PRIMARY": f"{RUN}/primary"})
+    other.leads()
+    centre.until(lambda: "stands by" in centre.log()[-1], "it does not stand by")
+    assert centre.show(waiting)["Priority"] == "0"
+    centre.cluster.run(hook, user="slurm")
+    centre.until(centre.status, "the lead does not come back")
+    assert epoch(centre.ask) == 3
+    centre.cluster.run(hook, user="slurm", env={"TIRESIAS_PRIMARY": "/nonexistent/primary"})
