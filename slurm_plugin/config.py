@@ -71,8 +71,11 @@ def _policy_class() -> type[PolicyConfig]:
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    state: Path = _folder("/var/lib/tiresias", "the journal: service, runs and what is being done to whom")
-    run: Path = _folder("/run/tiresias", "control.sock, poke.sock and lease")
+    state: Path = _folder(
+        "/var/lib/tiresias",
+        "the journal: service, runs and what is being done to whom; shared where two controllers are to be",
+    )
+    run: Path = _folder("/run/tiresias", "control.sock, poke.sock, lease and primary; on this host")
     control: Path = _folder("/shared/tiresias/control", "the jobs' control folders; on the shared file system")
     checkpoints: Path = _folder(
         "/shared/tiresias/checkpoints", "the jobs' checkpoint folders; on the shared file system"

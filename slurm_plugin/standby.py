@@ -21,6 +21,10 @@ log = logging.getLogger("tiresias")
 WANTED = "lead"  # a note to the leader: hand over
 
 
+class SomebodyLeads(TiresiasError):
+    pass
+
+
 def leadership_of(config: Config) -> Leadership:
     """Of the controllers that share this state folder."""
     return Leadership(Path(config.paths.state) / "leader", config.leader_seconds)
@@ -28,7 +32,7 @@ def leadership_of(config: Config) -> Leadership:
 
 @contextmanager
 def leading(config: Config) -> Iterator[Leadership]:
-    """No controller works there meanwhile, and who led before cannot any more. Raises TiresiasError when one leads."""
+    """No controller works there meanwhile, and who led before cannot any more. Raises SomebodyLeads."""
     leadership = leadership_of(config)
     Standby(leadership, Path(config.paths.state)).obtain()
     try:
@@ -71,11 +75,11 @@ class Standby:
         return f"this controller stands by: {self._leadership.lease()} leads"
 
     def obtain(self) -> None:
-        """Lead at once, or as soon as the one who led is known to be dead. Raises TiresiasError when somebody else does."""
+        """Lead at once, or as soon as the one who led is known to be dead. Raises SomebodyLeads."""
         end = time.monotonic() + self._leadership.seconds + 2 * self._leadership.pause
         while not self._take():
             if self._leadership.seen_alive or time.monotonic() > end:
-                raise TiresiasError(f"another controller leads: {self._leadership.lease()}; stop that one first")
+                raise SomebodyLeads(f"another controller leads: {self._leadership.lease()}; stop that one first")
             time.sleep(self._leadership.pause)
 
     def answer(self, _request: dict[str, Any], _peer: Peer) -> Mapping[str, Any]:

@@ -27,7 +27,7 @@ from tiresias.slurm_plugin.daemon import Controller, Daemon
 from tiresias.slurm_plugin.leadership import Leadership
 from tiresias.slurm_plugin.owner import as_owner
 from tiresias.slurm_plugin.site import Site, read_site
-from tiresias.slurm_plugin.standby import leadership_of, leading
+from tiresias.slurm_plugin.standby import SomebodyLeads, leadership_of, leading
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -55,11 +55,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _act_once(args: argparse.Namespace, config: Config, lead: Callable[[Leadership], Controller]) -> int:
-    if args.release and leadership_of(config).has_standby():
-        print("another controller stands by and goes on: nothing was released", file=sys.stderr)
+    try:
+        if args.release and leadership_of(config).has_standby():
+            raise SomebodyLeads("another controller stands by")
+        with as_owner(config.paths.state), leading(config) as leadership, closing(lead(leadership)) as controller:
+            return _release(controller) if args.release else _cycle(controller)
+    except SomebodyLeads as error:
+        if not args.release:
+            raise
+        print(f"nothing was released: {error}", file=sys.stderr)  # as it should be after a takeover: no error
         return 0
-    with as_owner(config.paths.state), leading(config) as leadership, closing(lead(leadership)) as controller:
-        return _release(controller) if args.release else _cycle(controller)
 
 
 def _release(controller: Controller) -> int:
