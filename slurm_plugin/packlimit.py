@@ -7,18 +7,19 @@ both on the fewest nodes that it ever had and on more is an observation; schedul
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
 from tiresias.checkpoint import control
 from tiresias.profiler.summary import Key, Summary, from_object
-from tiresias.scheduler.packlimit import learn
+from tiresias.scheduler.packlimit import LEAST, learn
 from tiresias.slurm_plugin.ledger import Ledger
 
 REFIT = 3600.0  # seconds
+ENOUGH = 2 * LEAST
 Kind = tuple[int, str]  # uid, file of the profile
 
 
@@ -48,7 +49,7 @@ class LearnedLimit:
         if now - self._at < REFIT:
             return
         self._at = now
-        seen = list(self._observations(slowdowns(ledger.paces())))
+        seen = fair(list(self._observations(slowdowns(ledger.paces()))))
         skew, rho, slowdown = ([one[column] for one in seen] for column in range(3))
         self.learned = learn(skew, rho, slowdown, self._default)
 
@@ -59,12 +60,13 @@ class LearnedLimit:
         limit = round(self.learned.limit, 4)
         return {"limit": limit, "learned": line.used, "jobs": line.jobs, "error": error, "why": line.why}
 
-    def _observations(self, slow: Mapping[Kind, float]) -> Iterator[Observation]:
+    def _observations(self, slow: Mapping[Kind, float]) -> Iterator[tuple[int, Observation]]:
+        """Each with the uid of who told."""
         for (uid, file), slowdown in slow.items():
             content = control.read(control.profiles_folder(self._root, uid) / file, uid)
             summary = _named(content, file)
             if summary:
-                yield Observation(_number(summary.skew), _number(summary.intensity), slowdown)
+                yield uid, Observation(_number(summary.skew), _number(summary.intensity), slowdown)
 
 
 def slowdowns(paces: Iterable[tuple[int, str, str, float]]) -> dict[Kind, float]:
@@ -79,6 +81,19 @@ def slowdowns(paces: Iterable[tuple[int, str, str, float]]) -> dict[Kind, float]
         more = [pace for width, some in runs.items() if width > fewest for pace in some]
         if more:
             found[one] = median(more) / median(runs[fewest])
+    return found
+
+
+def fair(told: Sequence[tuple[int, Observation]]) -> list[Observation]:
+    """Nobody brings more than all others together, once these bring enough to learn from: paces and profiles are users' words, and
+    who makes up a thousand kinds of jobs shall not have the last one about everybody's."""
+    total, kept = Counter(uid for uid, _ in told), Counter[int]()
+    found = []
+    for uid, one in told:
+        others = len(told) - total[uid]
+        if others < ENOUGH or kept[uid] < others:
+            kept[uid] += 1
+            found.append(one)
     return found
 
 

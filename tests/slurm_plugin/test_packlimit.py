@@ -7,10 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tiresias.checkpoint import control
 from tiresias.profiler.summary import Key, Summary, as_object
-from tiresias.slurm_plugin.packlimit import REFIT, LearnedLimit, slowdowns
+from tiresias.scheduler.packlimit import learn
+from tiresias.slurm_plugin.packlimit import ENOUGH, REFIT, LearnedLimit, Observation, fair, slowdowns
 
 SCRIPT = "0123456789abcdef"
 FEW, MANY = "gpu01:4", "gpu01:1,gpu02:1,gpu03:1,gpu04:1"
@@ -76,3 +79,29 @@ def test_a_profile_under_another_name_is_not_believed(tmp_path: Path) -> None:
     learned = LearnedLimit(tmp_path, 0.4)
     learned.refit(ledger, 0.0)  # type: ignore[arg-type]
     assert learned.published()["jobs"] == 0
+
+
+def told(uid: int, count: int, slowdown: float = 1.0) -> list[tuple[int, Observation]]:
+    return [(uid, Observation(number / count, 0.1, slowdown)) for number in range(count)]
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 40)), max_size=8))
+def test_nobody_has_the_majority_where_others_know_enough(sizes: list[tuple[int, int]]) -> None:
+    rows = [row for uid, count in sizes for row in told(uid, count)]
+    kept = fair([(uid, one._replace(slowdown=float(uid))) for uid, one in rows])
+    for uid in {uid for uid, _ in rows}:
+        mine, others = (sum((other == uid) == same for other, _ in rows) for same in (True, False))
+        assert sum(one.slowdown == uid for one in kept) == (mine if others < ENOUGH else min(mine, others))
+
+
+def test_a_thousand_made_up_kinds_do_not_decide_for_all() -> None:
+    """The others' jobs suffer from a skew of 0.5 on; one user says that all of his do, whatever they send."""
+    honest = [
+        (uid, one._replace(slowdown=1.5 if one.skew > 0.5 else 1.0)) for uid in (1, 2) for _, one in told(uid, 40)
+    ]
+    lies = told(3, 1000, slowdown=9.0)
+    with_lies, without = (learn(*zip(*fair(rows), strict=True), 0.4) for rows in (honest + lies, honest))
+    assert without.consolidates(0.7) is True
+    assert without.consolidates(0.3) is False
+    assert with_lies.tensors.jobs == 160
+    assert with_lies.consolidates(0.7) is True, "those that suffer are still helped"
