@@ -21,7 +21,7 @@ from tiresias.slurm_plugin.journal import FILE, History, Journal
 from tiresias.slurm_plugin.leadership import Leadership
 from tiresias.slurm_plugin.owner import as_owner
 from tiresias.slurm_plugin.site import read_site
-from tiresias.slurm_plugin.standby import leading
+from tiresias.slurm_plugin.standby import leadership_of, leading
 from tiresias.slurm_plugin.switches import STOPPED, switched
 
 T = TypeVar("T")
@@ -66,17 +66,22 @@ def own_journal(config: Config) -> Iterator[Journal]:
 
 
 @contextmanager
-def seized(config: Config, leadership: Leadership) -> Iterator[Controller | None]:
-    """A controller that leads whoever led before; None when somebody else was quicker."""
+def seized(config: Config) -> Iterator[Leadership | None]:
+    """The lead, whoever had it; None when somebody else was quicker."""
     with contextlib.suppress(OSError):  # no run folder here, or not ours
         (config.paths.run / "lease").unlink()  # job_submit.lua sets no more jobs aside
-    with as_owner(config.paths.state), closing(open_backend(config.backend, CALL_DEADLINE)) as backend:
-        if not leadership.seize():
-            yield None
-            return
+    with as_owner(config.paths.state):
+        leadership = leadership_of(config)
         try:
-            site = read_site()
-            with closing(Controller.leading(config, backend, leadership, site, though_stopped=True)) as controller:
-                yield controller
+            yield leadership if leadership.seize() else None
         finally:
             leadership.step_down()
+
+
+def release(config: Config, leadership: Leadership) -> list[str]:
+    """Lift every hold of ours; returns what could not be lifted, one line each. Raises SlurmUnavailable before anything is done."""
+    with (
+        closing(open_backend(config.backend, CALL_DEADLINE)) as backend,
+        closing(Controller.leading(config, backend, leadership, read_site(), though_stopped=True)) as controller,
+    ):
+        return controller.release()

@@ -20,7 +20,7 @@ import sys
 
 from tiresias.errors import UsageError
 from tiresias.slurm_plugin.commands.ordering import add_config_option, configured
-from tiresias.slurm_plugin.fail_open import held, is_silent, seized
+from tiresias.slurm_plugin.fail_open import held, is_silent, release, seized
 from tiresias.slurm_plugin.standby import leadership_of
 
 STANDBY_SECONDS = 10.0  # for a standby, which waits for one lease, to be quicker
@@ -42,11 +42,11 @@ def run(args: argparse.Namespace) -> int:
     leader = leadership.lease()
     if held(config) == 0 or not is_silent(leadership, after):
         return 0
-    with seized(config, leadership) as controller:
-        if controller is None:
+    with seized(config) as ours:
+        if ours is None:
             return 0
         jobs = held(config)
-        problems = controller.release()
+        problems = release(config, ours)
     print(f"released {jobs} jobs: {leader} had said nothing for {after:g} s; Slurm carries on alone")
     for problem in problems:
         print(f"tiresias: {problem}", file=sys.stderr)

@@ -19,15 +19,18 @@ import math
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 from tiresias.errors import TiresiasError, Unavailable
 from tiresias.slurm_plugin.commands.ordering import HASTE, PATIENCE, add_config_option, configured, give
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.control_socket import ask
-from tiresias.slurm_plugin.fail_open import held, is_stopped, seized
+from tiresias.slurm_plugin.fail_open import held, is_stopped, release, seized
+from tiresias.slurm_plugin.journal import Journal
 from tiresias.slurm_plugin.orders import OUTCOME, STOP, clean
 from tiresias.slurm_plugin.standby import leadership_of
+from tiresias.slurm_plugin.switches import stop
 
 _LOOK = 0.2  # seconds between two
 
@@ -86,15 +89,15 @@ def _wait_for_its_end(config: Config, socket: Path) -> None:
 
 def _leave_slurm_alone(config: Config, reason: str) -> int:
     """Whatever is not so yet: nobody leads, nobody will, nothing is held."""
-    leadership = leadership_of(config)
-    leader, problems = leadership.lease(), list[str]()
+    leader, problems = leadership_of(config).lease(), list[str]()
     is_alone = leader.released and held(config) == 0 and is_stopped(config)
     if not is_alone:
-        with seized(config, leadership) as controller:
-            if controller is None:
+        with seized(config) as ours:
+            if ours is None:
                 raise Unavailable("another controller took the lead at this very moment: say it again")
-            controller.forbid("root", reason)
-            problems = controller.release()
+            with closing(Journal(config.paths.state, ours.epoch)) as journal:
+                stop(journal, time.time(), "root", reason)  # first: it holds even if Slurm does not answer now
+            problems = release(config, ours)
     return _tell(held(config), problems)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 Centre = Any  # conftest.py
 HANG_AT = "/opt/tiresias/tests/slurm_plugin/hang_at.py"  # the checkout, as the cluster sees it
 
@@ -120,6 +120,23 @@ def test_the_kill_switch(own: Centre, life: str) -> None:
     assert "drill" in found.stderr
     assert "stopped by root" in done(own, "resume")
     own.start(own.config)
+
+
+def test_while_slurmctld_is_away_nothing_is_released_and_the_kill_switch_holds(own: Centre) -> None:
+    _, job = held_job(own)
+    own.stop("KILL")
+    own.cluster.kill_slurmctld("TERM")
+    try:
+        for words in (["deadman", "--after", "1"], ["stop", "--release"]):
+            found = tiresias(own, *words)
+            assert (found.returncode, found.stdout, found.stderr.count("\n")) == (1, "", 1), found.stderr
+            assert "slurmctld" in found.stderr
+    finally:
+        own.cluster.start_slurmctld()
+    assert own.show(job)["Priority"] == "0"
+    assert own.command("controller", "--config", own.config).returncode == 2
+    assert "released 1 jobs" in done(own, "deadman", "--after", "1")
+    assert own.show(job)["Priority"] != "0"
 
 
 def test_the_deadman_leaves_a_controller_alone_that_is_well(own: Centre) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 Centre = Any  # conftest.py
 HANG_AT = "/opt/tiresias/tests/slurm_plugin/hang_at.py"  # the checkout, as the cluster sees it
 SECONDS = 2  # WatchdogSec=
