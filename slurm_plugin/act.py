@@ -394,10 +394,10 @@ class Actor:
             self._ledger.save(row)
 
     def _remember_hold(self, row: JobRow) -> None:
-        """Before the hold: a hold that nobody remembers would never be lifted."""
-        if not row.held:
-            row.held = True
-            self._ledger.save(row)
+        """Before the hold: a hold that nobody remembers would never be lifted. Written even where it says so already: the journal
+        takes no write of who leads no longer, and so nobody holds what another controller has just released."""
+        row.held = True
+        self._ledger.save(row)
 
     def _remember_release(self, row: JobRow) -> None:
         """After the release, for the same reason."""
