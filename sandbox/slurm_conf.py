@@ -28,7 +28,7 @@ class ClusterSpec:
     suite: str = "forky"
     nodes: int = 15
     gpus_per_node: int = 4
-    gpu_type: str = ""
+    gpu_type: str = ""  # several with commas between them: one of each socket
     cpus_per_node: int = 16
     memory_mb: int = 64000
     sockets_per_node: int = 1  # each with as many CPUs and GPUs; more than one is told as a feature, such as socket:2
@@ -51,6 +51,8 @@ class ClusterSpec:
         ):
             if not low <= getattr(self, what) <= high:
                 raise UsageError(f"{what} is {getattr(self, what)}: it must be from {low} to {high}")
+        if self.sockets_per_node % len(self.gpu_type.split(",")):
+            raise UsageError(f"gpu_type is {self.gpu_type}: {self.sockets_per_node} sockets cannot have a type each")
         for what in ("cpus_per_node", "gpus_per_node"):
             if self.sockets_per_node < 1 or getattr(self, what) % self.sockets_per_node:
                 raise UsageError(f"{what} is {getattr(self, what)}: {self.sockets_per_node} sockets cannot share them")
@@ -105,12 +107,17 @@ def slurm_conf(spec: ClusterSpec, *, job_submit: bool, hooks: bool) -> str:
 
 
 def gres_conf(spec: ClusterSpec) -> str:
-    kind = f"Type={spec.gpu_type} " if spec.gpu_type else ""
     gpus, cpus = spec.gpus_per_node // spec.sockets_per_node, spec.cpus_per_node // spec.sockets_per_node
     return "".join(
-        f"Name=gpu {kind}File={DEVICE}{_range(socket * gpus, gpus)}{_cores(spec, socket * cpus, cpus)}\n"
-        for socket in range(spec.sockets_per_node if gpus else 0)
+        f"Name=gpu {f'Type={kind} ' if kind else ''}File={DEVICE}{_range(socket * gpus, gpus)}{_cores(spec, socket * cpus, cpus)}\n"
+        for socket, kind in enumerate(_types(spec) if gpus else ())
     )
+
+
+def _types(spec: ClusterSpec) -> list[str]:
+    """Of the GPUs of each socket."""
+    types = spec.gpu_type.split(",")
+    return [types[socket * len(types) // spec.sockets_per_node] for socket in range(spec.sockets_per_node)]
 
 
 def _range(first: int, count: int) -> str:
@@ -150,7 +157,9 @@ def hosts(spec: ClusterSpec) -> str:
 
 
 def _nodes(spec: ClusterSpec) -> list[str]:
-    gres = f" Gres=gpu:{spec.gpu_type + ':' if spec.gpu_type else ''}{spec.gpus_per_node}" if spec.gpus_per_node else ""
+    types = spec.gpu_type.split(",")
+    each = [f"gpu:{kind + ':' if kind else ''}{spec.gpus_per_node // len(types)}" for kind in types]
+    gres = f" Gres={','.join(each)}" if spec.gpus_per_node else ""
     sockets, cores = spec.sockets_per_node, spec.cpus_per_node // spec.sockets_per_node
     layout = f" Sockets={sockets} CoresPerSocket={cores}" if sockets > 1 else ""
     feature = f",socket:{sockets}" if sockets > 1 else ""

@@ -110,9 +110,11 @@ class Islands:
         division, rooms = self._of(node)
         return Shape(gpus, division, alike(rooms, division))
 
-    def take(self, node: int, gpus: int) -> None:
+    def take(self, node: int, gpus: int, island: int | None) -> None:
+        """island: the only one that it may use; None: any."""
         division, rooms = self._of(node)
-        for column, taken in zip(self._free, choose(rooms, division, gpus).taken, strict=False):
+        some = rooms if island is None else tuple(room if at == island else 0 for at, room in enumerate(rooms))
+        for column, taken in zip(self._free, choose(some, division, gpus).taken, strict=False):
             column[node] -= taken
 
     def _of(self, node: int) -> tuple[Division, Rooms]:

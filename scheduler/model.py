@@ -132,7 +132,7 @@ class Nodes:
     free_memory: Floats  # MB
     usable: Bools
     leaf: Ints  # index of the leaf switch or rack
-    gpu_type: tuple[str, ...]
+    gpu_type: tuple[str, ...]  # several with commas between them
     features: tuple[frozenset[str], ...]
     above: tuple[Ints, ...] = ()  # index of the group of leaves, of the group of those, and so on
     divisions: tuple[tuple[int, ...], ...] = ()  # of each node, where islands are known (islands.py)

@@ -77,7 +77,7 @@ class Offer:
         self.rows = np.arange(len(fit))
         self._room, self._most = fit.data, int(fit.max(initial=1))
         # Both are made when they are asked for. Each shelf is a heap of rows, in which rows that have changed may still stand.
-        self._shelves: dict[Shape, list[int]] = {}
+        self._shelves: dict[Shape, list[int]] | None = None
         self._order: dict[int, list[tuple[Shape, list[int]]]] = {}  # for a job of so many GPUs; 0: for its fragments
         self._levels: list[Census] = []
 
@@ -88,8 +88,8 @@ class Offer:
         self._room[node] = gpus
         if gpus > self._most:
             self._most, self._levels = gpus, []
-        if self._shelves and gpus:
-            self._put(node)
+        if self._shelves is not None and gpus:
+            self._put(self._shelves, node)
         for level in self._levels:
             level.changed.add(node)
 
@@ -130,18 +130,18 @@ class Offer:
         gpus = self._room[node]
         return self._islands.shape(node, gpus) if self._islands else plain(gpus)
 
-    def _put(self, node: int) -> None:
+    def _put(self, shelves: dict[Shape, list[int]], node: int) -> None:
         shape = self._shape(node)
-        shelf = self._shelves.get(shape)
+        shelf = shelves.get(shape)
         if shelf is None:
-            shelf = self._shelves[shape] = []
+            shelf = shelves[shape] = []
             self._order.clear()
         heapq.heappush(shelf, node)
 
     def _in_order(self, gpus: int) -> list[tuple[Shape, list[int]]]:
         """The shelves of nodes that are enough, the best first."""
-        if not self._shelves:
-            self._fill_shelves()
+        if self._shelves is None:
+            self._shelves = self._filled()
         order = self._order.get(gpus)
         if order is None:
             enough = [shape for shape in self._shelves if shape.gpus >= gpus]
@@ -149,18 +149,16 @@ class Offer:
             order = self._order[gpus] = [(shape, self._shelves[shape]) for shape in enough]
         return order
 
-    def _fill_shelves(self) -> None:
+    def _filled(self) -> dict[Shape, list[int]]:
         rows = tightest(self.rows, self.fit, 1)
-        if self._islands:
-            for node in np.sort(rows).tolist():
-                self._put(node)
-        else:
+        if not self._islands:
             ends = np.cumsum(np.bincount(self.fit[rows])).tolist()
-            self._shelves = {
-                plain(gpus): rows[first:end].tolist()
-                for gpus, (first, end) in enumerate(zip([0, *ends], ends, strict=False))
-                if end > first
-            }
+            parts = enumerate(zip([0, *ends], ends, strict=False))
+            return {plain(gpus): rows[first:end].tolist() for gpus, (first, end) in parts if end > first}
+        shelves: dict[Shape, list[int]] = {}
+        for node in np.sort(rows).tolist():
+            self._put(shelves, node)
+        return shelves
 
 
 def tightest(rows: Ints, fit: Ints, least: int) -> Ints:

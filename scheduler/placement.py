@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from tiresias.scheduler import baselines, consolidate, spread
+from tiresias.scheduler.islands import finest
 from tiresias.scheduler.model import Bools, Floats, Nodes, Request, Style
 from tiresias.scheduler.offer import Offer, Placement
 from tiresias.scheduler.space import Demand, Kind, Space
@@ -51,7 +52,9 @@ class Placer:
         demand = self._demands.get(alike)
         if demand is None:
             groups = (self._nodes.leaf, *self._nodes.above)
-            demand = self._demands[alike] = Demand(alike, self._described(alike), self._nodes.usable, groups)
+            demand = self._demands[alike] = Demand(
+                alike, self._described(alike), self._nodes.usable, groups, self._of_type(alike.gpu_type)
+            )
         return demand
 
     def space(self, amount: Floats) -> Space:
@@ -94,9 +97,20 @@ class Placer:
             demand = kind.demand
             if demand not in self._all:
                 fit = np.where(demand.described, self._nodes.gpus, 0)
+                for node in demand.islands:
+                    fit[node] //= finest(self._nodes.divisions[node])
                 self._all[demand] = Offer(fit, demand.groups)
             self._empty[kind, gpus] = _several(kind.request, Style.CONSOLIDATE, gpus, self._all[demand])
         return self._empty[kind, gpus]
+
+    def _of_type(self, gpu_type: str) -> dict[int, int]:
+        """The nodes of which one island is of that type and the others are not, and which it is."""
+        divided = enumerate(zip(self._nodes.gpu_type, self._nodes.divisions, strict=False))
+        return {
+            node: types.split(",").index(gpu_type)
+            for node, (types, division) in divided
+            if gpu_type in types.split(",") and 1 < types.count(",") + 1 == finest(division)
+        }
 
     def _described(self, request: Request) -> Bools:
         """Nodes that the request names or describes, up or down; shape (nodes,)."""
@@ -128,7 +142,7 @@ def _equal(request: Request, style: Style, gpus: int, offer: Offer) -> Placement
 
 def _tests(request: Request, nodes: Nodes) -> Iterator[Iterable[bool]]:
     if request.gpu_type:
-        yield map(request.gpu_type.__eq__, nodes.gpu_type)
+        yield (request.gpu_type in types.split(",") for types in nodes.gpu_type)
     if request.features:
         yield map(request.features.issubset, nodes.features)
     if request.nodes:

@@ -6,7 +6,7 @@ changed through a view of the same memory, because numpy takes longer for one nu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import numpy as np
@@ -26,23 +26,35 @@ class Demand:
     """The part of a request that tells how many GPUs a node can give to it. One object for each such part: compared by identity.
 
     described: nodes that it names or describes, up or down; allowed: those of them that are up; shape (nodes,). groups: of the
-    nodes, as of an `Offer`.
+    nodes, as of an `Offer`. islands: the rows of nodes of which it may use the GPUs of one island only, and which.
     """
 
-    def __init__(self, request: Request, described: Bools, usable: Bools, groups: Sequence[Ints]) -> None:
-        self.described, self.groups = described, groups
+    def __init__(
+        self, request: Request, described: Bools, usable: Bools, groups: Sequence[Ints], islands: Mapping[int, int]
+    ) -> None:
+        self.described, self.groups, self.islands = described, groups, islands
         self.allowed = described & usable
         self._may_use = self.allowed.data
         self._request = request
 
     def offer(self, amount: Floats, islands: Islands | None = None) -> Offer:
         """amount: shape (nodes, columns)."""
-        fit = np.where(self.allowed, self._fit(*amount.T[:COUNTED]), 0.0)
+        gpus, cpus, memory = amount.T[:COUNTED]
+        if self.islands:
+            rows, at = list(self.islands), list(self.islands.values())
+            gpus = gpus.copy()
+            gpus[rows] = np.minimum(gpus[rows], amount[rows, np.add(at, COUNTED)])
+        fit = np.where(self.allowed, self._fit(gpus, cpus, memory), 0.0)
         return Offer(fit.astype(np.int64), self.groups, islands)
 
-    def fit(self, node: int, gpus: float, cpus: float, memory: float) -> int:
-        """GPUs that one node can give of these amounts."""
-        return int(self._fit(gpus, cpus, memory)) if gpus >= 1 and self._may_use[node] else 0
+    def fit(self, node: int, columns: Sequence[memoryview[float]]) -> int:
+        """GPUs that one node can give. columns: of all nodes."""
+        gpus = columns[GPUS][node]
+        if node in self.islands:
+            gpus = min(gpus, columns[COUNTED + self.islands[node]][node])
+        return (
+            int(self._fit(gpus, columns[CPUS][node], columns[MEMORY][node])) if gpus >= 1 and self._may_use[node] else 0
+        )
 
     def _fit(self, gpus: Values, cpus: Values, memory: Values) -> Values:
         asked, fit = self._request, gpus
@@ -82,21 +94,20 @@ class Space:
 
     def __init__(self, amount: Floats, divisions: Sequence[Division] = ()) -> None:
         self.amount = amount
-        columns = [cast("memoryview[float]", column.data) for column in amount.T]
-        self._columns = columns[:COUNTED]
-        self._islands = Islands(divisions, columns[COUNTED:]) if divisions else None
+        self._columns = [cast("memoryview[float]", column.data) for column in amount.T]
+        self._islands = Islands(divisions, self._columns[COUNTED:]) if divisions else None
         self._changed: list[int] = []
         self._offers: dict[Demand, tuple[Offer, int]] = {}  # and how many of the changes it knows
 
     def take(self, kind: Kind, placement: Placement) -> None:
-        gpus, cpus, memory = self._columns
+        gpus, cpus, memory = self._columns[:COUNTED]
         for node, count in placement:
             amount = kind.amounts(count)
             gpus[node] -= amount[GPUS]
             cpus[node] -= amount[CPUS]
             memory[node] -= amount[MEMORY]
             if self._islands:
-                self._islands.take(node, count)
+                self._islands.take(node, count, kind.demand.islands.get(node))
             self._changed.append(node)
 
     def limit(self, other: Space, nodes: Sequence[int]) -> None:
@@ -122,7 +133,6 @@ class Space:
     def _offered(self, demand: Demand, offer: Offer | None, changed: set[int]) -> Offer:
         if offer is None or len(changed) > few(len(self.amount)):
             return demand.offer(self.amount, self._islands)
-        gpus, cpus, memory = self._columns
         for node in changed:
-            offer.update(node, demand.fit(node, gpus[node], cpus[node], memory[node]))
+            offer.update(node, demand.fit(node, self._columns))
         return offer

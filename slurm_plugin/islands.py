@@ -1,6 +1,7 @@
 """On which islands of its nodes a job has its GPUs: from the nodes' features and the GRES indexes that Slurm tells. Pure.
 
-A feature such as socket:2 or nvlink:4 says into how many equal parts the indexes of a node's GPUs are divided, in their order.
+A feature such as socket:2 or nvlink:4 says into how many equal parts the indexes of a node's GPUs are divided, in their order. So
+do types: a node with gpu:s0:2,gpu:s1:2 has an island of each.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def told(
 ) -> Snapshot:  # fmt: skip
     """The snapshot with what is known of islands; as it was where nothing is. nodes, shown: its nodes and jobs. others: may hold
     GPUs too. levels: beginnings of features, the nearest level first."""
-    divisions = tuple(division(node.features, node.gpus, tuple(levels)) for node in nodes)
+    divisions = tuple(division(node.features, node.gpus, node.gpu_type, tuple(levels)) for node in nodes)
     if all(finest(each) == 1 for each in divisions):
         return snapshot
     ours = list(_ours(snapshot, shown))
@@ -61,9 +62,13 @@ def _ours(snapshot: Snapshot, shown: Sequence[SlurmJob]) -> Iterator[Held]:
 
 
 @lru_cache(maxsize=10_000)
-def division(features: tuple[str, ...], gpus: int, levels: tuple[str, ...]) -> Division:
-    """1 on all levels where they do not fit into each other."""
+def division(features: tuple[str, ...], gpus: int, gpu_type: str, levels: tuple[str, ...]) -> Division:
+    """1 on all levels where they do not fit into each other. GPUs of several types are islands of the last level, where no
+    feature says anything else."""
     found = tuple(_islands(features, gpus, level) for level in levels)
+    types = gpu_type.count(",") + 1
+    if levels and max(found) == 1 and gpus and gpus % types == 0:
+        found = (*found[:-1], types)
     return found if finest(found) > 1 else (1,) * len(levels)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
 from tiresias.scheduler.islands import Islands, alike, choose, finest
-from tiresias.scheduler.model import ANYWHERE, Style
+from tiresias.scheduler.model import ANYWHERE, Request, Style
 from tiresias.scheduler.offer import Offer
 from tiresias.scheduler.placement import Placer
 
@@ -137,6 +137,28 @@ def test_a_decision_knows_what_its_starts_take(snapshot_of):
     snapshot = snapshot_of([job(str(row), gpus=2) for row in range(4)], [node(gpus=4, islands=2)] * 2)
     starts = decide(snapshot, PolicyConfig()).starts
     assert [start.nodes for start in starts] == [(("n0", 2),), (("n0", 2),), (("n1", 2),), (("n1", 2),)]
+
+
+def test_a_type_is_an_island_of_its_own(snapshot_of):
+    """Three GPUs of a type that each node has two of; then a pair of it, for which there is one left, and one of the other type."""
+    job, node = snapshot_of.Job, snapshot_of.Node
+    first, second = Request(gpu_type="s0"), Request(gpu_type="s1")
+    snapshot = snapshot_of(
+        [job("1", gpus=3, request=first), job("2", gpus=2, request=first), job("3", gpus=2, request=second)],
+        [node(gpus=4, islands=2, type="s0,s1")] * 2,
+    )
+    plan = decide(snapshot, PolicyConfig())
+    assert [(start.job, start.nodes) for start in plan.starts] == [("1", (("n0", 2), ("n1", 1))), ("3", (("n0", 2),))]
+    placer = Placer(snapshot.nodes)
+    assert [placer.possible(placer.kind(first), gpus) for gpus in (4, 5)] == [True, False]
+    assert placer.possible(placer.kind(Request(gpu_type="s2")), 1) is False
+
+
+def test_types_that_are_no_islands_count_as_the_node(snapshot_of):
+    snapshot = snapshot_of(
+        [snapshot_of.Job("1", gpus=2, request=Request(gpu_type="b"))], [snapshot_of.Node(gpus=5, type="a,b")]
+    )
+    assert len(decide(snapshot, PolicyConfig()).starts) == 1
 
 
 @pytest.mark.parametrize("sizes", list(product((1, 2, 3), repeat=3)))

@@ -36,12 +36,21 @@ NODE = SlurmNode(
     ],
 )
 def test_divisions(features: tuple[str, ...], gpus: int, expected: tuple[int, ...]) -> None:
-    assert division(features, gpus, LEVELS) == expected
+    assert division(features, gpus, "", LEVELS) == expected
 
 
-@given(st.lists(st.text(), max_size=4), st.integers(0, 100))
-def test_whatever_the_features(features: list[str], gpus: int) -> None:
-    assert all(part >= 1 for part in division(tuple(features), gpus, LEVELS))
+@pytest.mark.parametrize(
+    ("features", "gpus", "kind", "expected"),
+    [((), 4, "s0,s1", (1, 2)), (("nvlink:4",), 4, "s0,s1", (4, 1)), ((), 5, "a,b", (1, 1)), ((), 4, "a100", (1, 1))],
+)
+def test_types_are_islands(features: tuple[str, ...], gpus: int, kind: str, expected: tuple[int, ...]) -> None:
+    assert division(features, gpus, kind, LEVELS) == expected
+    assert division(features, gpus, kind, ()) == ()
+
+
+@given(st.lists(st.text(), max_size=4), st.integers(0, 100), st.text())
+def test_whatever_the_features(features: list[str], gpus: int, kind: str) -> None:
+    assert all(part >= 1 for part in division(tuple(features), gpus, kind, LEVELS))
 
 
 def test_what_is_told_and_what_is_not() -> None:

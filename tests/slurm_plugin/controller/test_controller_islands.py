@@ -38,3 +38,15 @@ def test_jobs_go_where_they_can_have_a_socket(sockets: Any) -> None:
     pairs = [place(sockets, sockets.submit(gpus=2)) for _ in range(3)]
     assert [node for node, _ in pairs] == ["gpu02", "gpu02", "gpu01"]
     assert [len({index // 2 for index in indexes}) for _, indexes in pairs] == [1, 1, 2]
+
+
+def test_a_type_of_each_socket(centre_of: Callable[..., Any]) -> None:
+    """The second pair of a type is not put beside the first, where only the other type is free."""
+    centre = centre_of("forky", nodes=2, sockets_per_node=2, gpu_type="s0,s1")
+    try:
+        centre.ready()
+        jobs = [centre.submit(f"--gres=gpu:{kind}:2", "--ntasks=2", gpus=0) for kind in ("s0", "s0", "s1")]
+        assert [place(centre, job) for job in jobs] == [("gpu01", (0, 1)), ("gpu02", (0, 1)), ("gpu01", (2, 3))]
+    finally:
+        centre.clean()
+        centre.stop()
