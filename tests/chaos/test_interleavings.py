@@ -23,10 +23,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from slurm_model import ADMIN, NODES, OWNER, US, Killed, ModelJob, SlurmModel
 
+from tiresias.errors import Unavailable
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.slurm_plugin.backends.protocol import SlurmUnavailable
 from tiresias.slurm_plugin.config import Config, Paths, Preemption, Rpc
 from tiresias.slurm_plugin.daemon import Controller
+from tiresias.slurm_plugin.database import Unwritable
 from tiresias.slurm_plugin.journal import Journal, RunRow
 from tiresias.slurm_plugin.leadership import Leadership
 from tiresias.slurm_plugin.site import Site
@@ -39,7 +40,9 @@ picks = st.integers(0, 5)
 
 
 class MortalJournal(Journal):
-    """Calls `point` before and after each write."""
+    """Calls `point` before and after each write. full: writes that fail from now on."""
+
+    full = 0
 
     point: Callable[[], None] = staticmethod(lambda: None)
 
@@ -49,6 +52,9 @@ def _mortal(name: str) -> None:
 
     def write(self: MortalJournal, *words: Any) -> None:
         self.point()
+        if self.full:
+            self.full -= 1
+            raise Unwritable(self.path, "database or disk is full")
         original(self, *words)
         self.point()
 
@@ -130,7 +136,7 @@ class Centre(RuleBasedStateMachine):
                 self.forgotten.clear()
             for run in self.slurm.shown:
                 run.seen = True
-        except SlurmUnavailable:
+        except Unavailable:  # Slurm, or the disk
             pass
         except Killed:
             self._die()
@@ -145,6 +151,11 @@ class Centre(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([-3600.0, -30.0, 30.0, 3600.0]))
     def clock_steps(self, seconds: float) -> None:
         self.slurm.step_clock(seconds)
+
+    @rule(writes=st.integers(1, 12))
+    def disk_is_full(self, writes: int) -> None:
+        if self.controller:
+            self.journal.full = writes
 
     @rule()
     def slurm_saves(self) -> None:
@@ -279,6 +290,7 @@ class Centre(RuleBasedStateMachine):
 
     def _comes_to_its_end(self) -> None:
         self.calls_left = self.points_left = -1
+        self.journal.full = 0
         self.meanwhile.clear()
         self.slurm.down.clear()
         for job in self.slurm.jobs.values():
