@@ -48,7 +48,7 @@ class JobReport(NamedTuple):
     why: "limit" where it saves or parks because its time limit is near, "" where it was asked to.
     save: seconds of the newest save. restore: seconds from the run's start to its first step. redone: steps of the run before that
     this one does again. at: the newest step it was seen at. resumed: the step it resumed from, 0: it began from the beginning.
-    pace: seconds a step.
+    pace: seconds a step. start: epoch second at which Slurm says that the run began, 0 where it does not say.
     """
 
     restart: int = -1
@@ -62,6 +62,7 @@ class JobReport(NamedTuple):
     at: int = -1
     resumed: int = -1
     pace: float | None = None
+    start: int = 0
 
 
 def job_folder(root: Path, uid: int, job_id: str) -> Path:
@@ -127,6 +128,7 @@ def report(root: Path, uid: int, job_id: str) -> JobReport:
         at=integer(program.get("at")),
         resumed=integer(program.get("resumed")),
         pace=_seconds(program.get("pace"), 0.0) or None,
+        start=max(integer(supervisor.get("start")), 0),
     )
 
 

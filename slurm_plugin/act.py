@@ -39,7 +39,7 @@ RUNS = ("RUNNING", "SUSPENDED")
 NODES_AT_FAULT = ("ReqNodeNotAvail", "Reservation", "Resources", "NodeDown", IMPOSSIBLE)  # reasons: another node may do
 HELD_BY_OTHERS = "not started: it is held by others, or depends on others, by now"
 
-ReadReport = Callable[[str, int], JobReport]
+ReadReport = Callable[[SlurmJob], JobReport]
 
 
 class Actor:
@@ -97,7 +97,7 @@ class Actor:
             late = bool(self._ledger.jobs[job.id].unmovable)
             if job.state != "RUNNING" or job.id in self.intents or not (late or _may_save_for_its_limit(job, now)):
                 continue
-            report = self._report(job.id, job.uid) if job.requeue and job.batch else JobReport()
+            report = self._report(job) if job.requeue and job.batch else JobReport()
             if report.restart == job.restarts and report.state == "parked":
                 self._begin(job.id, RENEW if report.why == "limit" else PREEMPT, now)
 
@@ -248,7 +248,7 @@ class Actor:
             return self._finish(intent, "ended: while it was being preempted", now)
         if job.restarts > intent.restart or job.completing:
             return self._next(intent, "drain", now)
-        report = self._report(intent.id, job.uid)
+        report = self._report(job)
         heard = report.restart == intent.restart
         if heard and report.state == "parked":
             self._ledger.note(self._ledger.jobs[intent.id], intent.restart, save=report.save)

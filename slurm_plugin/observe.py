@@ -25,6 +25,7 @@ from tiresias.slurm_plugin.packlimit import LearnedLimit
 
 PROGRESS = 120.0  # seconds between two looks at the progress of a run that is ready
 PATIENCE = 10.0  # a run that is not ready is looked at again after a tenth of the time that it has run
+SAME_START = 2  # seconds between what Slurm tells a job and us of its start, at most
 SETTLE = 2.0  # seconds between two runs of a job
 CLEAN_UP = 5.0  # seconds that COMPLETING takes at most where nothing hangs
 NOTHING: Mapping[str, Summary] = {}
@@ -61,7 +62,7 @@ class Reports:
         last = self._read.get(job.id)
         if last and last.restart == job.restarts and time.monotonic() < last.until:
             return last.report
-        known, found = self.known(job), self.fresh(job.id, job.uid)
+        known, found = self.known(job), self.fresh(job)
         ready = found.ready and found.restart == job.restarts
         if known and not ready:
             ready, found = True, known
@@ -74,8 +75,12 @@ class Reports:
         last = self._read.get(job.id)
         return last.report if last and last.report.ready and last.report.restart == job.restarts else None
 
-    def fresh(self, job_id: str, uid: int) -> control.JobReport:
-        return control.report(self.root, uid, job_id)
+    def fresh(self, job: SlurmJob) -> control.JobReport:
+        """Nothing, where an older job with this id speaks: Slurm reuses ids, and until the supervisor has begun, what that one left
+        lies there. Who believed it would signal a job that does not listen yet."""
+        found = control.report(self.root, job.uid, job.id)
+        older = found.start and job.start_time and abs(found.start - job.start_time) > SAME_START
+        return control.JobReport() if older else found
 
     def begin_cycle(self, alive: Mapping[str, object], now: float) -> None:
         """What has ended is forgotten."""

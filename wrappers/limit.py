@@ -6,6 +6,7 @@ limit it sends SIGTERM, which srun turns into SIGKILL for all its tasks at once 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 LEAST, MOST = 30.0, 300.0  # seconds before the end, where no save of this program was timed yet: a tenth of the limit
@@ -20,6 +21,12 @@ def end_time(env: Mapping[str, str]) -> float:
     if not (start.isdigit() and end.isdigit() and 0 < int(end) - int(start) < OUT_OF_SIGHT):
         return float("inf")
     return float(end)
+
+
+def start_time(env: Mapping[str, str]) -> int:
+    """Epoch second at which this run began, as Slurm's record has it; 0 where Slurm does not say (22.05)."""
+    start = env.get("SLURM_JOB_START_TIME", "")
+    return int(start) if re.fullmatch("[0-9]{1,12}", start, re.ASCII) else 0
 
 
 def lead(limit: float, save: float | None) -> float:

@@ -281,7 +281,7 @@ class Supervisor:
             return
         content = {
             "restart": self.job.restart, "state": state, "step": step, "run_id": self.job.run_id, "why": self._why,
-            "began": self._began, "reached": self._reached,
+            "began": self._began, "reached": self._reached, "start": limit.start_time(os.environ),
         }  # fmt: skip
         try:
             control.write(self.job.control, control.SUPERVISOR, content)

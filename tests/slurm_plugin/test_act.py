@@ -125,7 +125,7 @@ class Desk:
     def begin_life(self) -> None:
         """As a controller does that has just started: all it knows is in the journal."""
         self.ledger = Ledger(self.journal, Scope(frozenset({"gpu"})))
-        self.actor = Actor(self.slurm, self.journal, self.ledger, CONFIG, lambda job, uid: self.report)
+        self.actor = Actor(self.slurm, self.journal, self.ledger, CONFIG, lambda job: self.report)
         self.see()
 
     def see(self) -> list[SlurmJob]:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tiresias.checkpoint import control
 from tiresias.profiler.summary import Summary
 from tiresias.scheduler.model import Style
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.config import Config, Placement
 from tiresias.slurm_plugin.journal import Journal
 from tiresias.slurm_plugin.ledger import Avoided, Ledger
-from tiresias.slurm_plugin.observe import Observer
+from tiresias.slurm_plugin.observe import Observer, Reports
 from tiresias.slurm_plugin.scope import Scope
 
 Make = Callable[..., SlurmJob]
@@ -153,6 +156,18 @@ def test_the_first_job_of_a_kind_makes_its_trial_run_on_two_nodes(ledger: Ledger
     assert styles(*waiting, config=Config(placement=Placement(trial="anywhere"))) == [few, few]
     ran = running(1000, id="1", script=script, name="train")
     assert styles(ran, waiting[1], config=Config()) == [few, few]
+
+
+@pytest.mark.parametrize(("start", "believed"), [(1000, True), (1001, True), (993, False), (0, True)])
+def test_what_an_older_job_with_the_same_id_left_is_not_believed(
+    tmp_path: Path, running: Make, start: int, believed: bool
+) -> None:
+    """0: a Slurm that does not tell jobs their start."""
+    folder = control.job_folder(tmp_path, os.getuid(), "1")
+    folder.mkdir(parents=True)
+    control.write(folder, control.SUPERVISOR, {"restart": 0, "state": "running", "start": start})
+    control.write(folder, control.PROGRAM, {"restart": 0, "ready": True})
+    assert Reports(tmp_path).fresh(running(1000, uid=os.getuid())).ready == believed
 
 
 def test_a_clock_that_was_set_back_keeps_nobody_waiting(ledger: Ledger, pending: Make) -> None:
