@@ -33,7 +33,7 @@ script = "#!/bin/sh\\nsleep 1\\n"
 for number in range(count):
     try:
         job = pyslurm.JobSubmitDescription(name="flood", script=script, ntasks=1, gpus=1, working_directory="/tmp",
-                                           standard_output="/dev/null")
+                                           standard_output="/dev/null", environment={"PATH": os.environ["PATH"]})
         job.submit()
         taken += 1
     except pyslurm.RPCError as error:
