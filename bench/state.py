@@ -7,6 +7,8 @@ per_job    bytes a job
 open       seconds: open, check every page, read what lives; what a start of the controller takes
 past       seconds: all that policies learn from
 audit      seconds: all runs against as many of accounting
+read       seconds: sacct's rows of all runs, made jobs of
+rebuild    seconds: a new database with all of them
 prune      seconds: the longest step of forgetting them all, and how many steps it took
 """
 
@@ -23,10 +25,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tiresias.slurm_plugin.accounting import AccountedJob, AccountedRun
+from tiresias.slurm_plugin.accounting import FIELDS, RESTARTS, AccountedJob, AccountedRun, rows
+from tiresias.slurm_plugin.accounting import jobs as jobs_of
 from tiresias.slurm_plugin.audit import audit
+from tiresias.slurm_plugin.backends.protocol import SlurmSnapshot
+from tiresias.slurm_plugin.config import Config, Paths
 from tiresias.slurm_plugin.journal import FILE, Decision, Intent, JobRow, Journal, RunRow
 from tiresias.slurm_plugin.ledger import Ledger
+from tiresias.slurm_plugin.rebuild import rebuild
 from tiresias.slurm_plugin.scope import Scope
 
 NOW = 1_800_000_000.0
@@ -85,7 +91,23 @@ def measure(folder: Path, jobs: int, runs: int, repeat: int) -> dict[str, Any]:
         found["past"] = fastest(repeat, journal.past)
         found["audit"] = fastest(repeat, lambda: audit(journal.runs_since(0.0), accounted, 0.0, NOW))
         found["prune"] = prune(journal)
+    lines = ["|".join([*FIELDS, RESTARTS]), *(line for job in accounted for line in told(job))]
+    found["read"] = fastest(repeat, lambda: list(jobs_of(rows(lines, "bench"), SCOPE)))
+    config = Config(paths=Paths(state=folder / "new"), partitions=("gpu",))
+    config.paths.state.mkdir()
+    found["rebuild"] = fastest(1, lambda: rebuild(config, accounted, SlurmSnapshot(NOW, (), ())))
     return found
+
+
+def told(job: AccountedJob) -> list[str]:
+    """As sacct tells of it."""
+    about, tres = (
+        f"{job.id}|{job.uid}|alice|science|gpu||{job.submit:.0f}",
+        "billing=16,cpu=64,gres/gpu=16,mem=512G,node=2",
+    )
+    return [
+        f"{about}|{run.start:.0f}|{run.end:.0f}|REQUEUED|{tres}|gpu[0001-0002]|{run.restart}" for run in job.runs
+    ]  # fmt: skip
 
 
 def prune(journal: Journal) -> dict[str, float]:

@@ -29,7 +29,7 @@ from tiresias.slurm_plugin.schema import open_current
 FILE = "journal.sqlite"
 KEPT_DECISIONS = 100_000
 KEPT_INTENTS = 100_000  # that are over; nobody needs them
-PRUNED_AT_ONCE = 10_000  # jobs, so that no cycle waits long
+PRUNED_AT_ONCE = 1000  # jobs, so that no cycle waits long
 
 
 @dataclass(slots=True)
