@@ -82,6 +82,15 @@ class Site:
         script = f"for number in $(seq {count}); do {one} || exit; done"
         return self.cluster.run(["sh", "-c", script], user="alice", cwd="/tmp", timeout=600).stdout.split()
 
+    def fill(self, count: int) -> tuple[list[str], list[str]]:
+        """Jobs on all GPUs, and so many that the controller holds, their begin time of job_submit.lua being over."""
+        running = self.submit(GPUS)
+        until(lambda: list(self.states().values()).count("RUNNING") == GPUS, "the GPUs do not fill")
+        waiting = self.submit(count)
+        self.cluster.run(["scontrol", "update", f"JobId={','.join(waiting)}", "StartTime=now"], timeout=600)
+        until(lambda: self.all_held(waiting), "jobs are not held")
+        return running, waiting
+
     def states(self, job_format: str = "%T") -> dict[str, str]:
         lines = self.cluster.run(["squeue", "-h", "-o", f"%i {job_format}"]).stdout.splitlines()
         return dict(line.split(maxsplit=1) for line in lines)
@@ -127,11 +136,7 @@ def children(pid: int) -> list[int]:
 def one_round(site: Site, args: argparse.Namespace) -> dict[str, float]:
     controllers, deadman = site.controllers(), site.deadman()
     try:
-        running = site.submit(GPUS)
-        until(lambda: list(site.states().values()).count("RUNNING") == GPUS, "the GPUs do not fill")
-        waiting = site.submit(args.waiting)  # job_submit.lua's begin time is over: the controller holds them
-        site.cluster.run(["scontrol", "update", f"JobId={','.join(waiting)}", "StartTime=now"], timeout=600)
-        until(lambda: site.all_held(waiting), "jobs are not held")
+        running, waiting = site.fill(args.waiting)
         died, released = time.monotonic(), site.log().count("Slurm carries on alone")
         signal_all(controllers, signal.SIGSTOP if args.hang else signal.SIGKILL)
         site.cluster.run(["scancel", *running[:FREED]], user="alice")

@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fail_open import FREED, GPUS, WAITING, Site, children, signal_all, until
+from fail_open import FREED, Site, children, signal_all, until
 
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.slurm_conf import ClusterSpec
@@ -36,6 +36,7 @@ from tiresias.sandbox.slurm_conf import ClusterSpec
 SIGNALS = {
     "ended": signal.SIGTERM, "killed": signal.SIGKILL, "frozen": signal.SIGSTOP, "host": signal.SIGKILL
 }  # fmt: skip
+WAITING = 8
 LEASE = "lib/bench/leader/lease"  # in the cluster's folder
 
 
@@ -52,12 +53,7 @@ def strike(leader: subprocess.Popen[Any], way: str, lease: Path) -> None:
 def one_round(site: Site, way: str) -> dict[str, float]:
     controllers = site.controllers()
     try:
-        running = site.submit(GPUS, 3600)
-        until(lambda: list(site.states().values()).count("RUNNING") == GPUS, "the GPUs do not fill")
-        waiting = site.submit(WAITING, 3600)
-        for job in waiting:  # job_submit.lua's begin time is over: the controller holds them
-            site.cluster.run(["scontrol", "update", f"JobId={job}", "StartTime=now"])
-        until(lambda: site.all_held(waiting), "jobs are not held")
+        running, waiting = site.fill(WAITING)
         led = site.log().count("leading, in epoch")
         strike(controllers[0], way, site.cluster.folder / LEASE)
         gone = time.monotonic()
