@@ -34,6 +34,7 @@ from tiresias.slurm_plugin.ledger import IMPOSSIBLE, Avoided, Ledger
 PREEMPT, RENEW, START = "preempt", "renew", "start"
 FIRST_LOOK = 2400.0  # seconds before its limit at which a job's report is read: a save of ten minutes is well inside
 MAX_BACKOFF = 16  # times the first one
+HOLDS = 300  # at a time: a storm of arrivals must not keep those waiting whose turn it is
 FIRST_CHECK = 0.5  # seconds after a start; then again after twice as long
 RUNS = ("RUNNING", "SUSPENDED")
 NODES_AT_FAULT = ("ReqNodeNotAvail", "Reservation", "Resources", "NodeDown", IMPOSSIBLE)  # reasons: another node may do
@@ -81,7 +82,9 @@ class Actor:
         """Exact mode: every pending job waits for us. One that others released or requeued is held again. Those that Slurm could
         start soonest come first; `before`: only those that it could start before that moment."""
         free = [job for job in jobs if job.priority > 0 and job.id not in self.intents and job.begin_time < before]
-        for name, several in together(sorted(free, key=lambda job: job.begin_time)).items():
+        names = list(together(sorted(free, key=lambda job: job.begin_time)).items())
+        self.allowance.postponed += max(len(names) - HOLDS, 0)
+        for name, several in names[:HOLDS]:
             if self.allowance.affords_hold(self.intents.values()):
                 self._hold_waiting(name, several, now)
 

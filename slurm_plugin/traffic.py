@@ -66,7 +66,7 @@ class Traffic:
         found, load = [], self._load
         if postponed:
             found.append(
-                f"{postponed} moves wait for calls to slurmctld ([rpc] in tiresias.toml, rl_enable in slurm.conf)"
+                f"{postponed} moves wait for their turn to call slurmctld ([rpc] in tiresias.toml, rl_enable in slurm.conf)"
             )
         if load and load.threads >= THREADS:
             found.append(f"slurmctld is overloaded: {load.threads} calls are being served; sdiag tells whose they are")

@@ -6,6 +6,7 @@ or after it took effect. Everything else is real: journal, ledger, actor. tests/
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ import pytest
 
 from tiresias.checkpoint.control import JobReport
 from tiresias.scheduler.model import Plan, Preemption, Start
-from tiresias.slurm_plugin.act import Actor
+from tiresias.slurm_plugin.act import HOLDS, Actor
 from tiresias.slurm_plugin.backends.protocol import (
     JobRefused,
     NodeShare,
@@ -467,3 +468,45 @@ def test_what_a_preemption_cost_is_journaled(runs: Desk) -> None:
     assert runs.ledger.costs["1"] == 32.5
     (run,) = runs.journal.runs("1@1000")
     assert (run.restore, run.redone) == (30.0, 3)
+
+
+# -- storms -------------------------------------------------------------------------------------------------------------
+
+
+def storm(desk: Desk, jobs: list[SlurmJob], before: float = math.inf) -> list[str]:
+    """What is held of these new jobs, by name."""
+    desk.slurm.jobs = {job.id: job for job in jobs}
+    held: list[str] = []
+    desk.slurm.hold = held.append  # type: ignore[method-assign,assignment]
+    desk.actor.hold(desk.see(), 1100.0, before)
+    return held
+
+
+def test_a_storm_is_held_by_and_by_those_first_whom_slurm_could_start_first(waits: Desk, pending: Make) -> None:
+    jobs = [pending(id=str(n), raw_id=n, priority=1, begin_time=9000 - n) for n in range(2, HOLDS + 102)]
+    assert storm(waits, jobs) == [job.id for job in reversed(jobs)][:HOLDS]
+    assert waits.actor.allowance.postponed == 100
+    assert sum(row.held for row in waits.ledger.jobs.values()) == HOLDS
+
+
+def test_an_array_is_held_with_one_call(waits: Desk, pending: Make) -> None:
+    tasks = [pending(id=f"7_{n}", raw_id=7, array_id=7, priority=1) for n in range(5000)]
+    assert storm(waits, tasks) == ["7_[0-4999]"]
+    assert all(row.held for row in waits.ledger.jobs.values())
+
+
+def test_whom_slurm_could_not_start_soon_is_held_later(waits: Desk, pending: Make) -> None:
+    soon, late = (pending(id=str(n), raw_id=n, priority=1, begin_time=1000 * n) for n in (2, 3))
+    assert storm(waits, [late, soon], before=2500.0) == ["2"]
+    assert waits.actor.allowance.postponed == 0
+
+
+def test_what_waits_for_us_only_is_released_without_a_look_at_each(waits: Desk, pending: Make) -> None:
+    tasks = [pending(id=f"7_{n}", raw_id=7, array_id=7, priority=1, reason="None") for n in range(50)]
+    storm(waits, tasks)
+    waits.slurm.jobs = {job.id: replace(job, priority=0, reason="JobHeldAdmin") for job in tasks}
+    lifted: list[str] = []
+    waits.slurm.lift = lifted.append  # type: ignore[method-assign,assignment]
+    assert waits.actor.release_all(1200.0) == []
+    assert lifted == ["7_[0-49]"]
+    assert not any(row.held for row in waits.ledger.jobs.values())
