@@ -73,7 +73,7 @@ def _control_folder(root: str, name: str, restart: int) -> Path | None:
 
 def _checkpoint_folder(root: str, name: str, restart: int) -> Path | None:
     try:
-        folder = _root(root) / name
+        folder = _unless_foreign(_root(root) / name)
         _first_run(folder, restart)
         own_folder(folder, 0o700)
         return folder
@@ -81,6 +81,19 @@ def _checkpoint_folder(root: str, name: str, restart: int) -> Path | None:
         say(
             f"no checkpoint folder in {root or 'TIRESIAS_CHECKPOINT_ROOT'}: {error.strerror or error}; programs use their own"
         )
+        return None
+
+
+def _unless_foreign(folder: Path) -> Path:
+    """Another name beside it where `folder` is somebody else's: an older job had this id, and the root is everybody's."""
+    other = folder.with_name(f"{folder.name}-{os.getuid()}")
+    return other if _owner(folder) not in (None, os.getuid()) or _owner(other) == os.getuid() else folder
+
+
+def _owner(path: Path) -> int | None:
+    try:
+        return path.lstat().st_uid
+    except FileNotFoundError:
         return None
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from tiresias.checkpoint import Store, control
 from tiresias.wrappers import batch_script, ranks, tsbatch
+from tiresias.wrappers import job as jobs
 
 # what any script sees
 
@@ -283,7 +284,8 @@ def test_a_control_folder_of_someone_else_is_refused(site: Any, what: str) -> No
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs two users")
 def test_a_folder_that_another_user_made_first_is_refused(site: Any) -> None:
-    for path in (site.control().parent, site.folder / "checkpoints" / "7"):
+    checkpoints = site.folder / "checkpoints"
+    for path in (site.control().parent, checkpoints / "7", checkpoints / f"7-{os.getuid()}"):
         path.mkdir(parents=True)
         os.chown(path, 12345, 12345)
     job = site.start(site.train, restart=1)
@@ -316,3 +318,19 @@ def test_only_the_process_that_registered_is_signalled(tmp_path: Path) -> None:
         assert bystander.poll() is None
         bystander.kill()
     assert ranks.send(tmp_path / "none", signal.SIGKILL) == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to somebody else")
+def test_an_id_that_was_somebody_elses_before_has_a_checkpoint_folder_all_the_same(tmp_path: Path) -> None:
+    roots = {
+        "TIRESIAS_CONTROL_ROOT": str(tmp_path / "control"),
+        "TIRESIAS_CHECKPOINT_ROOT": str(tmp_path / "checkpoints"),
+    }
+    theirs = tmp_path / "checkpoints" / "7"
+    theirs.mkdir(parents=True)
+    os.chown(theirs, 12345, 12345)
+    first = jobs.from_env({"SLURM_JOB_ID": "7", **roots})
+    assert first.checkpoints == tmp_path / "checkpoints" / f"7-{os.getuid()}"
+    theirs.rmdir()
+    again = jobs.from_env({"SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": "1", **roots})
+    assert again.checkpoints == first.checkpoints, "its checkpoints are there"
