@@ -103,10 +103,6 @@ class Scene(Centre):  # type: ignore[misc]  # found at run time
     # -- the controller -------------------------------------------------------------------------------------------------
 
     @property
-    def state(self) -> Path:
-        return self.root / self.state_inside.lstrip("/")
-
-    @property
     def trouble(self) -> Path:
         """Where lives.py looks and tells."""
         return self.root / TROUBLE.lstrip("/")
