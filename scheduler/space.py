@@ -112,9 +112,10 @@ class Space:
 
     def limit(self, other: Space, nodes: Sequence[int]) -> None:
         """Not more than `other` has there."""
-        rows = list(nodes)
-        self.amount[rows] = np.minimum(self.amount[rows], other.amount[rows])
-        self._changed += rows
+        for node in nodes:
+            for mine, theirs in zip(self._columns, other._columns, strict=True):
+                mine[node] = min(mine[node], theirs[node])
+        self._changed += nodes
 
     def add(self, amount: Floats) -> None:
         """amount: shape (nodes, columns)."""
