@@ -151,7 +151,7 @@ class Allocations:
     gpus: Ints
     cpus: Floats
     memory: Floats  # MB
-    islands: Ints | None = None  # GPUs on each island of the node, shape (allocations, islands); where the nodes have any
+    islands: Ints | None = None  # GPUs on each island of the node, shape (allocations, islands), if the nodes have any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
