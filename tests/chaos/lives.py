@@ -10,7 +10,8 @@ A *point* is the moment before or after one write of one step to the journal, e.
              a deed at that very step. A second at most.
 
 FOLDER/deaths.jsonl gets a line for each life that ended, FOLDER/pid the process id of the one that lives. FOLDER/clock holds
-seconds that this controller's clock is wrong by, FOLDER/slow seconds that each look at a control folder takes.
+seconds that this controller's clock is wrong by, FOLDER/slow seconds that each look at a control folder takes. Once there is
+FOLDER/peace nothing happens at points.
 SIGTERM ends the present life in its own way, and then this.
 """
 
@@ -80,6 +81,8 @@ class Points:
         setattr(Journal, name, write)
 
     def _at(self, point: str, intent: Intent) -> None:
+        if (FOLDER / "peace").exists():
+            return
         if self._deaths[point] < PLAN.get("quota", 0) and self._dice.random() < PLAN.get("chance", 0.0):
             note("deaths.jsonl", time=right_time(), point=point, job=intent.id)
             os.kill(os.getpid(), signal.SIGKILL)

@@ -121,12 +121,12 @@ class Run:
     def wind_down(self) -> list[str]:
         """All trouble is over; what is left in the queue when the jobs had their time."""
         self.troubles.remedy_what_is_due(all_of_it=True)
+        (self.scene.trouble / "peace").touch()
         self.say("waiting for the jobs")
         self.troubles.later(15.0, "nodes register again", self.troubles.register_nodes)
         seen, deadline = "", time.time() + STUCK
         while time.time() < deadline:
             self.scene_is_whole()
-            (self.scene.trouble / "gate").unlink(missing_ok=True)
             try:
                 self.troubles.remedy_what_is_due()
                 self.troubles.resume_nodes()
