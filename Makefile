@@ -23,7 +23,7 @@ SEED ?= 14
 TRACE ?= $(wildcard ../shared/data/testbed480_seed1.csv)
 OUT := demo-out
 
-.PHONY: demo audit test test-rdma test-chaos test-system trees lint pages venv bench clean system
+.PHONY: demo audit test test-rdma test-chaos test-system trees lint pages deb venv bench clean system
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.runs
@@ -62,6 +62,10 @@ trees: $(VENV)/.develops
 # Man pages and completions of the shells: build/man, build/completions
 pages: $(VENV)/.develops
 	$(VENV)/bin/python docs/pages.py build
+
+# dist/slurm-tiresias_VERSION_ARCHITECTURE.deb
+deb: $(VENV)/.develops
+	$(VENV)/bin/python etc/deb/build.py dist
 
 lint: $(VENV)/.develops
 	$(VENV)/bin/ruff check .

@@ -47,8 +47,11 @@ class Cluster:
     # -- life ---------------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def up(spec: ClusterSpec, *, say: Say = lambda line: None) -> Cluster:
-        """Builds what is missing, starts the cluster and returns when all nodes are IDLE.
+    def up(
+        spec: ClusterSpec, *, say: Say = lambda line: None, over: Callable[[Rootfs], Rootfs] = lambda tree: tree
+    ) -> Cluster:
+        """Builds what is missing, starts the cluster and returns when all nodes are IDLE. over: another tree in place of the built
+        one, which it resembles.
 
         Raises UsageError when a cluster of that name runs already or the spec makes no sense, Unavailable or
         TiresiasError when the tree cannot be built or Slurm does not start.
@@ -58,7 +61,7 @@ class Cluster:
             meanwhile = functools.partial(pyslurm_layer.prefetch, spec.suite)
             tree = rootfs.ensure(spec.suite, accounting=spec.accounting, say=say, meanwhile=meanwhile)
             layer = pyslurm_layer.ensure(tree, say=say)
-            cluster = Cluster._start(spec, tree, layer)
+            cluster = Cluster._start(spec, over(tree), layer)
         try:
             cluster._wait_idle(UP_TIMEOUT)
         except BaseException:

@@ -8,6 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tiresias.checkpoint.control import CHECKPOINT_ROOT, CONTROL_ROOT
+
 CONFIGURATION = Path("/etc/tiresias/tiresias.toml")
 _FROM_FILE: dict[
     str, tuple[str, str, type | tuple[type, ...]]
@@ -23,9 +25,9 @@ _ENVIRONMENT_ONLY = ("TIRESIAS_PARK_TIMEOUT", "TIRESIAS_PROFILE", "TIRESIAS_PROF
 
 def of_job(env: Mapping[str, str], configuration: Path = CONFIGURATION) -> dict[str, str]:
     """The variables for a job's environment. A configuration that cannot be read counts as none: submitting goes on."""
-    home = Path(env.get("HOME") or "~").expanduser() / ".tiresias"
-    settings = {"TIRESIAS_CONTROL_ROOT": str(home / "control"), "TIRESIAS_CHECKPOINT_ROOT": str(home / "checkpoints")}
     document = _read(configuration)
+    settings = _roots(env, document is not None)
+    document = document or {}
     for name, (table, key, kind) in _FROM_FILE.items():
         section = document.get(table)
         value = section.get(key) if isinstance(section, dict) else None
@@ -35,10 +37,19 @@ def of_job(env: Mapping[str, str], configuration: Path = CONFIGURATION) -> dict[
     return settings | given
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _roots(env: Mapping[str, str], has_site: bool) -> dict[str, str]:
+    home = Path(env.get("HOME") or "~").expanduser() / ".tiresias"
+    control, checkpoints = (
+        (CONTROL_ROOT, CHECKPOINT_ROOT) if has_site else (str(home / "control"), str(home / "checkpoints"))
+    )
+    return {"TIRESIAS_CONTROL_ROOT": control, "TIRESIAS_CHECKPOINT_ROOT": checkpoints}
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """None: there is none that can be read."""
     try:
         reader = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
         found: dict[str, Any] = reader.loads(path.read_text(encoding="utf-8"))
         return found
     except (ImportError, OSError, ValueError):
-        return {}
+        return None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tiresias.slurm_plugin.config import Paths
 from tiresias.wrappers import settings, tsrun, user_script
 
 STAND_IN = f"""#!{sys.executable}
@@ -141,12 +142,20 @@ def test_settings_come_from_the_environment_then_the_file_then_home(tmp_path: Pa
     assert settings.of_job({"HOME": "/home/u", **given}, file) == from_file | given
 
 
-@pytest.mark.parametrize("text", ["not toml [", "paths = 3", "[paths]\ncontrol = 5", "\x00"])
-def test_a_bad_configuration_does_not_keep_a_user_from_submitting(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", ["not toml [", "\x00"])
+def test_a_configuration_that_cannot_be_read_does_not_keep_a_user_from_submitting(tmp_path: Path, text: str) -> None:
     (tmp_path / "tiresias.toml").write_text(text)
     assert (
         settings.of_job({"HOME": "/h"}, tmp_path / "tiresias.toml")["TIRESIAS_CONTROL_ROOT"] == "/h/.tiresias/control"
     )
+
+
+@pytest.mark.parametrize("text", ["", "paths = 3", "[paths]\ncontrol = 5"])
+def test_a_site_that_names_no_folders_has_those_of_its_controller(tmp_path: Path, text: str) -> None:
+    (tmp_path / "tiresias.toml").write_text(text)
+    found = settings.of_job({"HOME": "/h"}, tmp_path / "tiresias.toml")
+    assert found["TIRESIAS_CONTROL_ROOT"] == str(Paths().control)
+    assert found["TIRESIAS_CHECKPOINT_ROOT"] == str(Paths().checkpoints)
 
 
 # tsrun

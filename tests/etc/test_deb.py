@@ -1,0 +1,192 @@
+"""The life of the Debian package in a clean tree: installed, looked over by the doctor, put to work, removed, purged."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tiresias.sandbox.cluster import Cluster
+from tiresias.sandbox.rootfs import Rootfs
+from tiresias.sandbox.slurm_conf import ClusterSpec
+
+ROOT = Path(__file__).parents[2]
+TRAIN = "exec python3 /opt/tiresias/tests/slurm_plugin/controller/train.py"
+PACKAGED = {"PYTHONPATH": ""}  # not the checkout's
+EXACT = {
+    **PACKAGED, "TIRESIAS_MODE": "exact", "TIRESIAS_PERIOD": "1",
+    "TIRESIAS_POLICY_MIN_RUN": "1", "TIRESIAS_POLICY_THRESHOLDS": "6",
+}  # fmt: skip
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="a tree is laid over another by root only"),
+    pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="dpkg-deb is not here"),
+]
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("deb")
+    words = [sys.executable, str(ROOT / "etc/deb/build.py"), str(out)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip())
+
+
+class Tree:
+    """A clean Debian with Slurm, and a layer over it that may be written to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.path = folder, folder / "merged"
+
+    def over(self, tree: Rootfs) -> Rootfs:
+        for name in ("upper", "work", "merged"):
+            (self.folder / name).mkdir()
+        layers = f"lowerdir={tree.path},upperdir={self.folder}/upper,workdir={self.folder}/work"
+        subprocess.run(["mount", "-t", "overlay", "overlay", "-o", layers, str(self.path)], check=True)
+        for name in ("tiresias", "tsbatch", "tsrun"):  # the sandbox's own, which run the checkout
+            (self.path / "usr/local/bin" / name).unlink()
+        return Rootfs(tree.suite, self.path)
+
+    def dpkg(self, *words: str) -> None:
+        inside = [
+            "bwrap",
+            "--bind",
+            str(self.path),
+            "/",
+            "--proc",
+            "/proc",
+            "--dev",
+            "/dev",
+            "--tmpfs",
+            "/run",
+            "--clearenv",
+        ]
+        inside += ["--setenv", "PATH", "/usr/sbin:/usr/bin:/sbin:/bin", "--setenv", "DEBIAN_FRONTEND", "noninteractive"]
+        done = subprocess.run([*inside, "dpkg", *words], capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def files(self) -> set[str]:
+        """What packages own, and what they leave; not dpkg's own books."""
+        found = (path for place in ("usr", "etc", "var/lib") for path in (self.path / place).rglob("*"))
+        names = {str(path.relative_to(self.path)) for path in found if path.is_file()}
+        return {name for name in names if "/dpkg/" not in name and "__pycache__" not in name}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Iterator[Tree]:
+    tree = Tree(tmp_path)
+    yield tree
+    subprocess.run(["umount", "-l", str(tree.path)], check=False)
+
+
+def until(ready: Callable[[], object], words: str, seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < deadline, words
+        time.sleep(0.1)
+
+
+def test_from_installing_to_removing(package: Path, tree: Tree) -> None:
+    clean: list[set[str]] = []
+
+    def install(rootfs: Rootfs) -> Rootfs:
+        over = tree.over(rootfs)
+        clean.append(tree.files())
+        shutil.copy(package, tree.path / "tmp/it.deb")
+        tree.dpkg("-i", "/tmp/it.deb")
+        return over
+
+    spec = ClusterSpec(name=f"deb-{os.getpid()}", nodes=4, accounting=True, settings={"KillWait": "5"})
+    cluster = Cluster.up(spec, over=install)
+    try:
+        prepare(cluster)
+        look(cluster)
+        work(cluster)
+    finally:
+        cluster.down()
+    tree.dpkg("--remove", "slurm-tiresias")
+    kept = {name for name in tree.files() - clean[0] if not name.startswith("var/lib/tiresias/")}  # what jobs had is kept, too
+    assert kept == {"etc/tiresias/poke.sh", "etc/tiresias/tiresias.toml"}
+    tree.dpkg("--purge", "slurm-tiresias")
+    assert tree.files() == clean[0]
+
+
+def prepare(cluster: Cluster) -> None:
+    """What an admin does by hand (README), and systemd for the unit."""
+    cluster.shared.chmod(0o1777)
+    for folder in ("control", "checkpoints"):
+        cluster.run(["install", "-d", "-m", "1777", f"/shared/tiresias/{folder}"])
+    cluster.run(["install", "-d", "-o", "tiresias", "-m", "755", "/run/tiresias"])
+    cluster.run(["install", "-d", "-o", "tiresias", "-m", "700", "/var/lib/tiresias"])
+
+
+def look(cluster: Cluster) -> None:
+    done = cluster.run(["/usr/bin/tiresias", "doctor", "--json"], user="tiresias", env=PACKAGED, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (rights,) = [one for one in json.loads(done.stdout) if one["about"] == "rights"]
+    assert rights["level"] == "fine", rights
+
+
+def work(cluster: Cluster) -> None:
+    """A job gives way to another and goes on; what waits when the package is removed is Slurm's."""
+    unit = (ROOT / "etc/tiresias-controller.service").read_text()
+    (start,) = [line.partition("=")[2].split() for line in unit.splitlines() if line.startswith("ExecStart=")]
+    with running(cluster, start) as controller:
+        until(lambda: status(cluster), "it does not answer")
+        whale = submit(cluster, "alice", 16, f"{TRAIN} 5")
+        until(lambda: '"preemptable": true' in status(cluster), "it cannot be preempted")
+        small = submit(cluster, "bob", 1, "sleep 1")
+        until(lambda: "JobState=COMPLETED" in show(cluster, small), "it does not start")
+        until(lambda: "JobState=COMPLETED" in show(cluster, whale), "it does not go on")
+        assert "Restarts=1" in show(cluster, whale)
+        blocker, waiting = submit(cluster, "alice", 16, "sleep 300"), submit(cluster, "bob", 16, "true")
+        until(lambda: "JobState=RUNNING" in show(cluster, blocker), "it does not start")
+        until(lambda: "Priority=0 " in show(cluster, waiting), "it is not held")
+        said = cluster.run(["sh", "/var/lib/dpkg/info/slurm-tiresias.prerm", "remove"], env=PACKAGED, check=False)
+        assert said.returncode == 0, said.stderr
+        assert controller.wait(60) == 0
+        assert "Priority=0 " not in show(cluster, waiting)
+
+
+@contextmanager
+def running(cluster: Cluster, start: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """With what it says, where something fails."""
+    log = cluster.log / "controller.log"
+    with log.open("wb") as said:
+        process = cluster.popen(start, user="tiresias", env=EXACT, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+    try:
+        yield process
+    except BaseException:
+        print(
+            log.read_text(errors="replace")[-3000:],
+            status(cluster)[-3000:],
+            cluster.run(["sh", "-c", "scontrol show job; tail -n 20 /shared/out-*"]).stdout,
+        )
+        raise
+    finally:
+        process.kill()
+        process.wait()
+
+
+def submit(cluster: Cluster, user: str, gpus: int, command: str) -> str:
+    size = [f"--gpus={gpus}", f"--ntasks={gpus}", "--gpus-per-task=1", "--output=/shared/out-%j"]
+    words = ["/usr/bin/tsbatch", "--parsable", *size, "--wrap", command]
+    return cluster.run(words, user=user, env=PACKAGED, cwd="/tmp").stdout.strip()
+
+
+def status(cluster: Cluster) -> str:
+    return cluster.run(["/usr/bin/tiresias", "status", "--json"], user="alice", env=PACKAGED, check=False).stdout
+
+
+def show(cluster: Cluster, job: str) -> str:
+    return cluster.run(["scontrol", "show", "job", "-o", job], check=False).stdout
