@@ -115,7 +115,9 @@ def test_from_installing_to_removing(package: Path, tree: Tree) -> None:
     finally:
         cluster.down()
     tree.dpkg("--remove", "slurm-tiresias")
-    kept = {name for name in tree.files() - clean[0] if not name.startswith("var/lib/tiresias/")}  # what jobs had is kept, too
+    kept = {
+        name for name in tree.files() - clean[0] if not name.startswith("var/lib/tiresias/")
+    }  # what jobs had is kept, too
     assert kept == {"etc/tiresias/poke.sh", "etc/tiresias/tiresias.toml"}
     tree.dpkg("--purge", "slurm-tiresias")
     assert tree.files() == clean[0]
