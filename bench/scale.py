@@ -30,7 +30,7 @@ from status import Centre
 from tiresias.sandbox.slurm_conf import ClusterSpec
 from tiresias.scheduler.decide import decide, next_change
 from tiresias.slurm_plugin.backends.commands import CommandsBackend
-from tiresias.slurm_plugin.publication import Publication
+from tiresias.slurm_plugin.sockets.publication import Publication
 
 GPUS_PER_NODE = 8
 SIZES = ((1_000, 250), (3_000, 500), (10_000, 2_000), (30_000, 5_000), (100_000, 16_000))

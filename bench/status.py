@@ -27,13 +27,13 @@ import numpy as np
 
 from tiresias.scheduler.decide import decide
 from tiresias.slurm_plugin.backends.protocol import NodeShare, SlurmJob, SlurmNode, SlurmSnapshot
+from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.journal import Journal
-from tiresias.slurm_plugin.ledger import Ledger
 from tiresias.slurm_plugin.observe import Observer
-from tiresias.slurm_plugin.peer import Peer
-from tiresias.slurm_plugin.publication import Publication, Publisher
-from tiresias.slurm_plugin.scope import Scope
+from tiresias.slurm_plugin.sockets.peer import Peer
+from tiresias.slurm_plugin.sockets.publication import Publication, Publisher
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.ledger import Ledger
 
 GPUS_PER_NODE = 8
 SIZES = np.repeat([1, 2, 4, 8], [50, 8, 17, 25])  # percent of the jobs; none spans nodes here

@@ -16,8 +16,6 @@ from contextlib import suppress
 
 from tiresias.checkpoint.control import JobReport
 from tiresias.scheduler.model import Plan, Preemption
-from tiresias.slurm_plugin.allowance import Allowance, urgent_first
-from tiresias.slurm_plugin.arrays import members, together
 from tiresias.slurm_plugin.backends.protocol import (
     Backend,
     JobRefused,
@@ -26,10 +24,12 @@ from tiresias.slurm_plugin.backends.protocol import (
     SlurmJob,
     SlurmUnavailable,
 )
+from tiresias.slurm_plugin.calls.allowance import Allowance, urgent_first
+from tiresias.slurm_plugin.cluster.arrays import members, together
 from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
-from tiresias.slurm_plugin.database import StateError
-from tiresias.slurm_plugin.journal import Decision, Intent, JobRow, Journal
-from tiresias.slurm_plugin.ledger import IMPOSSIBLE, Avoided, Ledger
+from tiresias.slurm_plugin.state.database import StateError
+from tiresias.slurm_plugin.state.journal import Decision, Intent, JobRow, Journal
+from tiresias.slurm_plugin.state.ledger import IMPOSSIBLE, Avoided, Ledger
 
 PREEMPT, RENEW, START = "preempt", "renew", "start"
 FIRST_LOOK = 2400.0  # seconds before its limit at which a job's report is read: a save of ten minutes is well inside

@@ -16,12 +16,12 @@ from tiresias.checkpoint import control
 from tiresias.profiler.summary import Summary
 from tiresias.scheduler.ledger import service
 from tiresias.scheduler.model import Allocations, Floats, Ints, Jobs, Nodes, Request, Snapshot, State, Style
-from tiresias.slurm_plugin import islands, topology
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
+from tiresias.slurm_plugin.cluster import islands, topology
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.journal import Intent, JobRow
-from tiresias.slurm_plugin.ledger import Ledger
 from tiresias.slurm_plugin.packlimit import LearnedLimit
+from tiresias.slurm_plugin.state.journal import Intent, JobRow
+from tiresias.slurm_plugin.state.ledger import Ledger
 
 PROGRESS = 120.0  # seconds between two looks at the progress of a run that is ready
 PATIENCE = 10.0  # a run that is not ready is looked at again after a tenth of the time that it has run

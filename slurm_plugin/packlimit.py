@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tiresias.checkpoint import control
 from tiresias.profiler.summary import Key, Summary, from_object
 from tiresias.scheduler.packlimit import LEAST, learn
-from tiresias.slurm_plugin.ledger import Ledger
+from tiresias.slurm_plugin.state.ledger import Ledger
 
 REFIT = 3600.0  # seconds
 ENOUGH = 2 * LEAST

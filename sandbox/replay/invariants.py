@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from tiresias.sandbox.replay.results import JobResult, SlurmRun
-from tiresias.slurm_plugin.journal import Decision, History, RunRow
+from tiresias.slurm_plugin.state.journal import Decision, History, RunRow
 
 
 def count(results: Sequence[JobResult], slurm: Mapping[str, Sequence[SlurmRun]]) -> dict[str, float]:

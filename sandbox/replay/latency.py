@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from tiresias.sandbox.replay.results import JobResult
-from tiresias.slurm_plugin.journal import Decision
+from tiresias.slurm_plugin.state.journal import Decision
 
 SPANS = {"preemption": ("preempt", "parked"), "start": ("start", "running")}  # decisions that open and close a span
 

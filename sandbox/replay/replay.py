@@ -31,7 +31,7 @@ from tiresias.sandbox.replay.results import JobLog, JobResult
 from tiresias.sandbox.replay.setup import FOLDER, OURS, USERS, Options
 from tiresias.sandbox.rootfs import USERS as UIDS
 from tiresias.simulator.trace import TraceJob
-from tiresias.slurm_plugin.control_socket import ask
+from tiresias.slurm_plugin.sockets.control_socket import ask
 
 STALLED = 60.0  # seconds without any event before Slurm is asked whether it still knows the jobs
 SETTLED = 60.0  # seconds at most between the last trainer's end and an empty queue

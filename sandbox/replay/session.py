@@ -20,7 +20,7 @@ from tiresias.sandbox.replay.results import slurm_runs
 from tiresias.sandbox.replay.setup import OURS, Options
 from tiresias.sandbox.rootfs import SUITES
 from tiresias.simulator.trace import TraceJob
-from tiresias.slurm_plugin.journal import KEPT_DECISIONS, History
+from tiresias.slurm_plugin.state.journal import KEPT_DECISIONS, History
 from tiresias.slurm_plugin.views.published import Status
 from tiresias.slurm_plugin.views.status import render_status
 

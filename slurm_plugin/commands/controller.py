@@ -22,12 +22,13 @@ from pathlib import Path
 
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.backends.select import CALL_DEADLINE, open_backend
+from tiresias.slurm_plugin.cluster.site import Site, read_site
 from tiresias.slurm_plugin.config import Config, load_config
-from tiresias.slurm_plugin.daemon import Controller, Daemon
-from tiresias.slurm_plugin.leadership import Leadership
-from tiresias.slurm_plugin.owner import as_owner
-from tiresias.slurm_plugin.site import Site, read_site
-from tiresias.slurm_plugin.standby import SomebodyLeads, leadership_of, leading
+from tiresias.slurm_plugin.controller import Controller
+from tiresias.slurm_plugin.daemon import Daemon
+from tiresias.slurm_plugin.lead.leadership import Leadership
+from tiresias.slurm_plugin.lead.standby import SomebodyLeads, leadership_of, leading
+from tiresias.slurm_plugin.state.owner import as_owner
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

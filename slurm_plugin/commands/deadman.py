@@ -20,8 +20,8 @@ import sys
 
 from tiresias.errors import UsageError
 from tiresias.slurm_plugin.commands.ordering import add_config_option, configured
-from tiresias.slurm_plugin.fail_open import held, is_silent, release, seized
-from tiresias.slurm_plugin.standby import leadership_of
+from tiresias.slurm_plugin.lead.fail_open import held, is_silent, release, seized
+from tiresias.slurm_plugin.lead.standby import leadership_of
 
 STANDBY_SECONDS = 10.0  # for a standby, which waits for one lease, to be quicker
 

@@ -18,11 +18,11 @@ from rich.table import Table
 from rich.text import Text
 
 from tiresias.slurm_plugin.backends.select import open_backend
+from tiresias.slurm_plugin.cluster.site import read_settings
 from tiresias.slurm_plugin.commands.terminal import console, print_json
 from tiresias.slurm_plugin.config import Config, load_config
 from tiresias.slurm_plugin.doctor import folders, hosts, rights, settings
 from tiresias.slurm_plugin.doctor.finding import Finding, Level
-from tiresias.slurm_plugin.site import read_settings
 from tiresias.slurm_plugin.views.text import printable
 
 _STYLES = {Level.FINE: "green", Level.ADVICE: "cyan", Level.RISK: "yellow", Level.BLOCKS: "bold red"}

@@ -15,7 +15,7 @@ from typing import cast
 
 from tiresias.errors import UsageError
 from tiresias.slurm_plugin.commands.terminal import JOB_ID, add_socket_option, console, print_json, socket_path
-from tiresias.slurm_plugin.control_socket import ask
+from tiresias.slurm_plugin.sockets.control_socket import ask
 from tiresias.slurm_plugin.views.explain import render_explanation
 from tiresias.slurm_plugin.views.published import Explanation
 from tiresias.slurm_plugin.views.text import printable

@@ -13,9 +13,9 @@ import time
 
 from tiresias.errors import Unavailable
 from tiresias.slurm_plugin.commands.ordering import add_config_option, configured, give
-from tiresias.slurm_plugin.fail_open import own_journal
-from tiresias.slurm_plugin.orders import PAUSE, clean
-from tiresias.slurm_plugin.switches import pause
+from tiresias.slurm_plugin.lead.fail_open import own_journal
+from tiresias.slurm_plugin.sockets.orders import PAUSE, clean
+from tiresias.slurm_plugin.state.switches import pause
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

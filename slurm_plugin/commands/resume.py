@@ -10,9 +10,9 @@ import argparse
 
 from tiresias.errors import Unavailable
 from tiresias.slurm_plugin.commands.ordering import add_config_option, configured, give
-from tiresias.slurm_plugin.fail_open import own_journal
-from tiresias.slurm_plugin.orders import RESUME
-from tiresias.slurm_plugin.switches import resume
+from tiresias.slurm_plugin.lead.fail_open import own_journal
+from tiresias.slurm_plugin.sockets.orders import RESUME
+from tiresias.slurm_plugin.state.switches import resume
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

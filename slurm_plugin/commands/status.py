@@ -22,7 +22,7 @@ from tiresias.slurm_plugin.commands.terminal import (
     print_json,
     socket_path,
 )
-from tiresias.slurm_plugin.control_socket import ask
+from tiresias.slurm_plugin.sockets.control_socket import ask
 from tiresias.slurm_plugin.views.picture import as_svg
 from tiresias.slurm_plugin.views.published import Status
 from tiresias.slurm_plugin.views.status import render_status

@@ -25,12 +25,12 @@ from pathlib import Path
 from tiresias.errors import TiresiasError, Unavailable
 from tiresias.slurm_plugin.commands.ordering import HASTE, PATIENCE, add_config_option, configured, give
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.control_socket import ask
-from tiresias.slurm_plugin.fail_open import held, is_stopped, release, seized
-from tiresias.slurm_plugin.journal import Journal
-from tiresias.slurm_plugin.orders import OUTCOME, STOP, clean
-from tiresias.slurm_plugin.standby import leadership_of
-from tiresias.slurm_plugin.switches import stop
+from tiresias.slurm_plugin.lead.fail_open import held, is_stopped, release, seized
+from tiresias.slurm_plugin.lead.standby import leadership_of
+from tiresias.slurm_plugin.sockets.control_socket import ask
+from tiresias.slurm_plugin.sockets.orders import OUTCOME, STOP, clean
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.switches import stop
 
 _LOOK = 0.2  # seconds between two
 

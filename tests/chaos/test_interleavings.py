@@ -25,12 +25,12 @@ from slurm_model import ADMIN, NODES, OWNER, US, Killed, ModelJob, SlurmModel
 
 from tiresias.errors import Unavailable
 from tiresias.scheduler.config import PolicyConfig
+from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.config import Config, Paths, Preemption, Rpc
-from tiresias.slurm_plugin.daemon import Controller
-from tiresias.slurm_plugin.database import Unwritable
-from tiresias.slurm_plugin.journal import Journal, RunRow
-from tiresias.slurm_plugin.leadership import Leadership
-from tiresias.slurm_plugin.site import Site
+from tiresias.slurm_plugin.controller import Controller
+from tiresias.slurm_plugin.lead.leadership import Leadership
+from tiresias.slurm_plugin.state.database import Unwritable
+from tiresias.slurm_plugin.state.journal import Journal, RunRow
 
 MEMORY = Path("/dev/shm")  # a journal that is synced to a disk makes ten times fewer of them
 ROUNDS = 600  # seconds in which everything must have come to its end

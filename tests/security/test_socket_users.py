@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from users import ALICE, MALLORY, as_user
 
-from tiresias.slurm_plugin.control_socket import MAX_CLIENTS, ControlServer, ask
-from tiresias.slurm_plugin.peer import Peer
+from tiresias.slurm_plugin.sockets.control_socket import MAX_CLIENTS, ControlServer, ask
+from tiresias.slurm_plugin.sockets.peer import Peer
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="becomes other users")
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tiresias.slurm_plugin.backends.protocol import NodeShare, SlurmJob
-from tiresias.slurm_plugin.journal import Journal
-from tiresias.slurm_plugin.leadership import Leadership
-from tiresias.slurm_plugin.ledger import Ledger
-from tiresias.slurm_plugin.scope import Scope
+from tiresias.slurm_plugin.cluster.scope import Scope
+from tiresias.slurm_plugin.lead.leadership import Leadership
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.ledger import Ledger
 
 PENDING = SlurmJob(
     id="1", raw_id=1, array_id=0, het_id=0, name="train", user="alice", uid=1001, account="", partition="gpu",

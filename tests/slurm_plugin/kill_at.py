@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from tiresias.__main__ import main
-from tiresias.slurm_plugin.journal import Intent, Journal
+from tiresias.slurm_plugin.state.journal import Intent, Journal
 
 KIND, STEP, WHEN, CONFIG = sys.argv[1:]
 

@@ -25,10 +25,10 @@ from tiresias.slurm_plugin.backends.protocol import (
     SlurmSnapshot,
     SlurmUnavailable,
 )
+from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
-from tiresias.slurm_plugin.journal import JobRow, Journal
-from tiresias.slurm_plugin.ledger import Ledger
-from tiresias.slurm_plugin.scope import Scope
+from tiresias.slurm_plugin.state.journal import JobRow, Journal
+from tiresias.slurm_plugin.state.ledger import Ledger
 
 Make = Callable[..., SlurmJob]
 NODES = (("gpu02", 4),)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.slurm_plugin.allowance import Allowance, urgent_first
 from tiresias.slurm_plugin.backends.budget import PRICES, Bucket
-from tiresias.slurm_plugin.journal import Intent
+from tiresias.slurm_plugin.calls.allowance import Allowance, urgent_first
+from tiresias.slurm_plugin.state.journal import Intent
 
 PREEMPTION = ("hold", "signal", "wait", "requeue", "drain")
 STEPS = (*PREEMPTION, "unhold", "start", "confirm", "rehold")

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tiresias.slurm_plugin.arrays import LONGEST, members, together
 from tiresias.slurm_plugin.backends.commands import checked
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.cluster.arrays import LONGEST, members, together
 
 Make = Callable[..., SlurmJob]
 RECORDS = st.lists(st.sets(st.integers(0, 10_000), min_size=1, max_size=80), max_size=5)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tiresias.slurm_plugin.accounting import AccountedJob, AccountedRun
-from tiresias.slurm_plugin.audit import Audit, audit
-from tiresias.slurm_plugin.journal import RunRow
+from tiresias.slurm_plugin.state.accounting import AccountedJob, AccountedRun
+from tiresias.slurm_plugin.state.audit import Audit, audit
+from tiresias.slurm_plugin.state.journal import RunRow
 
 NOW = 100_000.0
 

@@ -13,7 +13,7 @@ from tiresias.sandbox.replay.replay import Replay
 from tiresias.sandbox.replay.results import slurm_runs
 from tiresias.sandbox.replay.setup import Options
 from tiresias.simulator.trace import TraceJob
-from tiresias.slurm_plugin.journal import History
+from tiresias.slurm_plugin.state.journal import History
 
 KILL_AT = "/opt/tiresias/tests/slurm_plugin/kill_at.py"  # the checkout, as the cluster sees it
 STEPS = [

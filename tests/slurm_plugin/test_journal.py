@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from tiresias.errors import Unavailable
-from tiresias.slurm_plugin import database
-from tiresias.slurm_plugin import journal as journal_module
-from tiresias.slurm_plugin.database import StateError, Unwritable
-from tiresias.slurm_plugin.journal import Decision, History, Intent, JobRow, Journal, RunRow, epoch_of
-from tiresias.slurm_plugin.leadership import Superseded
+from tiresias.slurm_plugin.lead.leadership import Superseded
+from tiresias.slurm_plugin.state import database
+from tiresias.slurm_plugin.state import journal as journal_module
+from tiresias.slurm_plugin.state.database import StateError, Unwritable
+from tiresias.slurm_plugin.state.journal import Decision, History, Intent, JobRow, Journal, RunRow, epoch_of
 
 
 def row(key: str = "7@1000", **changes: object) -> JobRow:
@@ -74,7 +74,7 @@ def test_the_newest_bearer_of_an_id_is_found(tmp_path: Path) -> None:
 STEPS_UNTIL_KILLED = """
 import sys
 from pathlib import Path
-from tiresias.slurm_plugin.journal import Intent, Journal
+from tiresias.slurm_plugin.state.journal import Intent, Journal
 journal = Journal(Path(sys.argv[1]))
 intent = Intent("7@1000", "7", 0, "preempt", "hold")
 journal.begin(intent)
@@ -134,8 +134,8 @@ def test_who_led_before_writes_nothing_more(tmp_path: Path) -> None:
 STOPPED_IN_A_WRITE = """
 import os, signal, sys
 from pathlib import Path
-from tiresias.slurm_plugin.journal import JobRow, Journal
-from tiresias.slurm_plugin.leadership import Superseded
+from tiresias.slurm_plugin.state.journal import JobRow, Journal
+from tiresias.slurm_plugin.lead.leadership import Superseded
 journal = Journal(Path(sys.argv[1]), epoch=1)
 journal._db.execute("pragma cache_size = 1")  # so that it writes into the file before it commits
 journal.save_job(JobRow("before@1", "before", 1001, 1.0))

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tiresias.errors import Unavailable
-from tiresias.slurm_plugin import leadership
-from tiresias.slurm_plugin.leadership import HUNG_SECONDS, KEPT_EPOCHS, Leadership, Superseded
+from tiresias.slurm_plugin.lead import leadership
+from tiresias.slurm_plugin.lead.leadership import HUNG_SECONDS, KEPT_EPOCHS, Leadership, Superseded
 
 LONG = 1000.0  # so long that no thread beats during a test with a clock of its own
 
@@ -207,7 +207,7 @@ TestContest = Contest.TestCase
 LEAD = """
 import sys, time
 from pathlib import Path
-from tiresias.slurm_plugin.leadership import Leadership, Superseded
+from tiresias.slurm_plugin.lead.leadership import Leadership, Superseded
 one = Leadership(Path(sys.argv[1]), float(sys.argv[2]))
 while not one.take():
     one.stand_by()

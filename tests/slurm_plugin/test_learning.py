@@ -8,12 +8,12 @@ import pytest
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmLoad, SlurmNode, SlurmSnapshot
+from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.daemon import Controller
-from tiresias.slurm_plugin.journal import JobRow, Journal, RunRow
-from tiresias.slurm_plugin.leadership import Leadership
-from tiresias.slurm_plugin.peer import Peer
-from tiresias.slurm_plugin.site import Site
+from tiresias.slurm_plugin.controller import Controller
+from tiresias.slurm_plugin.lead.leadership import Leadership
+from tiresias.slurm_plugin.sockets.peer import Peer
+from tiresias.slurm_plugin.state.journal import JobRow, Journal, RunRow
 
 NOW = 50_000.0
 NODE = SlurmNode(

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
-from tiresias.slurm_plugin.journal import Journal
-from tiresias.slurm_plugin.ledger import Ledger
-from tiresias.slurm_plugin.scope import Scope
+from tiresias.slurm_plugin.cluster.scope import Scope
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.ledger import Ledger
 
 Make = Callable[..., SlurmJob]
 

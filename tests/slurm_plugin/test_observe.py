@@ -16,11 +16,11 @@ from tiresias.checkpoint import control
 from tiresias.profiler.summary import Summary
 from tiresias.scheduler.model import Style
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
+from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config, Placement
-from tiresias.slurm_plugin.journal import Journal
-from tiresias.slurm_plugin.ledger import Avoided, Ledger
 from tiresias.slurm_plugin.observe import Observer, Reports
-from tiresias.slurm_plugin.scope import Scope
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.ledger import Avoided, Ledger
 
 Make = Callable[..., SlurmJob]
 NODES = tuple(

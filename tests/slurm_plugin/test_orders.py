@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tiresias.errors import TiresiasError
-from tiresias.slurm_plugin.orders import REASON, Orders
-from tiresias.slurm_plugin.peer import Peer
+from tiresias.slurm_plugin.sockets.orders import REASON, Orders
+from tiresias.slurm_plugin.sockets.peer import Peer
 
 ME = Peer(os.getpid(), os.geteuid(), os.getegid())
 STRANGER = Peer(4711, os.geteuid() + 1000, 100)

@@ -11,7 +11,7 @@ import pytest
 from users import ALICE, DAEMON, as_user
 
 from tiresias.errors import TiresiasError
-from tiresias.slurm_plugin.own_folder import private_file, refuse_shared
+from tiresias.slurm_plugin.state.own_folder import private_file, refuse_shared
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o750, 0o755, 0o775])

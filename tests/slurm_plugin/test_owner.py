@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tiresias.slurm_plugin.owner import as_owner
+from tiresias.slurm_plugin.state.owner import as_owner
 
 NOBODY = 65534
 
@@ -20,7 +20,7 @@ def test_root_writes_as_the_owner(tmp_path: Path) -> None:
     inner.mkdir()
     os.chown(inner, NOBODY, NOBODY)
     for parent in tmp_path.parents:  # the owner must be able to get there
-        if parent.stat().st_uid == 0 and parent.name.startswith("pytest"):
+        if parent.stat().st_mode & 0o011 == 0:
             parent.chmod(0o755)
     with as_owner(inner):
         (inner / "file").write_text("")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.slurm_plugin.pace import LONGEST, SHARE, Pace
+from tiresias.slurm_plugin.calls.pace import LONGEST, SHARE, Pace
 
 LATENCIES = st.lists(st.floats(0.0, 60.0), min_size=1)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.slurm_plugin.privacy import Privacy
+from tiresias.slurm_plugin.sockets.privacy import Privacy
 
 ALICE, OPERATOR = 1001, 2000
 WORDS = st.frozensets(st.sampled_from(["jobs", "usage", "nodes", "users", "accounts", "none", ""]))

@@ -21,7 +21,7 @@ class Folder(Reports):
     says = JobReport()
     reads = 0
 
-    def fresh(self, job_id: str, uid: int) -> JobReport:
+    def fresh(self, job: SlurmJob) -> JobReport:
         self.reads += 1
         return self.says
 

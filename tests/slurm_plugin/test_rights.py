@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tiresias.slurm_plugin.rights import Rights, masters, read_rights
+from tiresias.slurm_plugin.cluster.rights import Rights, masters, read_rights
 
 NOBODY = pwd.getpwnam("nobody").pw_uid
 ACCOUNTED = {"SlurmUser": "slurm(64030)", "AccountingStorageType": "accounting_storage/slurmdbd"}

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from tiresias.slurm_plugin import schema
-from tiresias.slurm_plugin.database import StateError
-from tiresias.slurm_plugin.journal import FILE, Journal, epoch_of
-from tiresias.slurm_plugin.schema import SCHEMA, UPGRADES
+from tiresias.slurm_plugin.state import schema
+from tiresias.slurm_plugin.state.database import StateError
+from tiresias.slurm_plugin.state.journal import FILE, Journal, epoch_of
+from tiresias.slurm_plugin.state.schema import SCHEMA, UPGRADES
 
 SCHEMAS = Path(__file__).parent / "schemas"
 EARLIER = range(1, SCHEMA)
@@ -97,7 +97,7 @@ def test_old_backups_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 DIES = """
 import os, signal, sqlite3, sys
 from pathlib import Path
-from tiresias.slurm_plugin.journal import Journal
+from tiresias.slurm_plugin.state.journal import Journal
 
 left = int(sys.argv[2])
 

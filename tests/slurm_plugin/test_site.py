@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tiresias.slurm_plugin.site import RateLimit, rate_limit
+from tiresias.slurm_plugin.cluster.site import RateLimit, rate_limit
 
 LIMITED = {"SlurmctldParameters": "enable_configless,rl_enable", "SlurmUser": "slurm(64030)"}
 

@@ -7,8 +7,17 @@ from pathlib import Path
 import pytest
 
 from tiresias.errors import UsageError
-from tiresias.slurm_plugin.journal import Journal
-from tiresias.slurm_plugin.switches import PAUSED, STOPPED, Switched, pause, refuse_if_stopped, resume, stop, switched
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.switches import (
+    PAUSED,
+    STOPPED,
+    Switched,
+    pause,
+    refuse_if_stopped,
+    resume,
+    stop,
+    switched,
+)
 
 
 def test_a_pause_is_in_the_journal(tmp_path: Path) -> None:

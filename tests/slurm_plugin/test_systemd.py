@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tiresias.slurm_plugin.systemd import PETS, Watchdog, notify
+from tiresias.slurm_plugin.sockets.systemd import PETS, Watchdog, notify
 
 
 @pytest.fixture

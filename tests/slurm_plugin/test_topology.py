@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiresias.slurm_plugin.backends.protocol import SlurmNode
-from tiresias.slurm_plugin.topology import from_features, from_slurm, groups
+from tiresias.slurm_plugin.cluster.topology import from_features, from_slurm, groups
 
 # As Slurm 26.05 prints them.
 TREE = """SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=gpu[01-02]

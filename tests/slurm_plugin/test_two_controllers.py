@@ -21,8 +21,8 @@ from tiresias.sandbox.replay.replay import Replay
 from tiresias.sandbox.replay.results import slurm_runs
 from tiresias.sandbox.replay.setup import FOLDER, Options, controller_config
 from tiresias.simulator.trace import TraceJob
-from tiresias.slurm_plugin.control_socket import ask
-from tiresias.slurm_plugin.journal import History
+from tiresias.slurm_plugin.sockets.control_socket import ask
+from tiresias.slurm_plugin.state.journal import History
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 BLIND = ("python3", "/opt/tiresias/tests/slurm_plugin/blind.py")  # the checkout, as the cluster sees it

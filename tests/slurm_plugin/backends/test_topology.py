@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tiresias.slurm_plugin.topology import from_slurm, groups
+from tiresias.slurm_plugin.cluster.topology import from_slurm, groups
 
 from .conftest import connect
 

@@ -22,7 +22,7 @@ import pytest
 from tiresias.errors import TiresiasError, Unavailable
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.slurm_conf import ClusterSpec
-from tiresias.slurm_plugin.control_socket import ask
+from tiresias.slurm_plugin.sockets.control_socket import ask
 
 TRAIN = "/opt/tiresias/tests/slurm_plugin/controller/train.py"  # the checkout, as the cluster sees it
 ROOTS = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tiresias.errors import TiresiasError
-from tiresias.slurm_plugin.control_socket import ask
+from tiresias.slurm_plugin.sockets.control_socket import ask
 
 pytestmark = pytest.mark.sandbox
 Centre = Any  # conftest.py

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tiresias.slurm_plugin.journal import FILE, History
+from tiresias.slurm_plugin.state.journal import FILE, History
 
 pytestmark = pytest.mark.sandbox
 Centre = Any  # conftest.py

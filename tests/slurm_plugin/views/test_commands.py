@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 from tiresias.errors import TiresiasError
-from tiresias.slurm_plugin.control_socket import ControlServer
-from tiresias.slurm_plugin.peer import Peer
+from tiresias.slurm_plugin.sockets.control_socket import ControlServer
+from tiresias.slurm_plugin.sockets.peer import Peer
 
 TIRESIAS = [sys.executable, "-m", "tiresias"]
 ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"  # the alternate screen

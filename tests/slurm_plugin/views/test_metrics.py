@@ -16,7 +16,7 @@ import pytest
 from prometheus_client.core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from tiresias.slurm_plugin.control_socket import ControlServer
+from tiresias.slurm_plugin.sockets.control_socket import ControlServer
 from tiresias.slurm_plugin.views.metrics import metrics
 
 ETC = Path(__file__).parents[3] / "etc"

@@ -17,16 +17,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tiresias.errors import TiresiasError
-from tiresias.slurm_plugin.accounting import AccountedJob, AccountedRun
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.database import Damaged, Unwritable, copy, sync
-from tiresias.slurm_plugin.journal import FILE, JobRow, Journal, RunRow
-from tiresias.slurm_plugin.ledger import ACTIVE, Ledger, kind
-from tiresias.slurm_plugin.owner import as_owner
-from tiresias.slurm_plugin.schema import open_current
-from tiresias.slurm_plugin.scope import Scope
-from tiresias.slurm_plugin.standby import leading
+from tiresias.slurm_plugin.lead.standby import leading
+from tiresias.slurm_plugin.state.accounting import AccountedJob, AccountedRun
+from tiresias.slurm_plugin.state.database import Damaged, Unwritable, copy, sync
+from tiresias.slurm_plugin.state.journal import FILE, JobRow, Journal, RunRow
+from tiresias.slurm_plugin.state.ledger import ACTIVE, Ledger, kind
+from tiresias.slurm_plugin.state.owner import as_owner
+from tiresias.slurm_plugin.state.schema import open_current
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from tiresias.errors import TiresiasError, Unavailable
-from tiresias.slurm_plugin.bell import Bell
-from tiresias.slurm_plugin.peer import Peer
-from tiresias.slurm_plugin.unix_socket import Place, listen
+from tiresias.slurm_plugin.sockets.bell import Bell
+from tiresias.slurm_plugin.sockets.peer import Peer
+from tiresias.slurm_plugin.sockets.unix_socket import Place, listen
 
 MAX_REQUEST = 64 * 1024
 MAX_CLIENTS = 128

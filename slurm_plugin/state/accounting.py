@@ -14,7 +14,7 @@ from datetime import datetime
 
 from tiresias.errors import UsageError
 from tiresias.slurm_plugin.backends import parse
-from tiresias.slurm_plugin.scope import Scope
+from tiresias.slurm_plugin.cluster.scope import Scope
 
 FIELDS = (
     "JobID", "UID", "User", "Account", "Partition", "Reservation", "Submit", "Start", "End", "State", "AllocTRES", "NodeList",

@@ -20,11 +20,11 @@ from tiresias.profiler.summary import Summary
 from tiresias.scheduler.decide import reason
 from tiresias.scheduler.model import Plan, Snapshot, State
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
+from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.journal import Decision, History, JobRow
-from tiresias.slurm_plugin.peer import Peer
-from tiresias.slurm_plugin.privacy import OPEN, Privacy
-from tiresias.slurm_plugin.scope import Scope
+from tiresias.slurm_plugin.sockets.peer import Peer
+from tiresias.slurm_plugin.sockets.privacy import OPEN, Privacy
+from tiresias.slurm_plugin.state.journal import Decision, History, JobRow
 
 PHASES = {
     "hold": "signalled",

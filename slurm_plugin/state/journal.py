@@ -22,9 +22,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from tiresias.slurm_plugin.database import Database, Locked, Unwritable, epoch_in, fence, make, take_away
-from tiresias.slurm_plugin.leadership import Superseded
-from tiresias.slurm_plugin.schema import open_current
+from tiresias.slurm_plugin.lead.leadership import Superseded
+from tiresias.slurm_plugin.state.database import Database, Locked, Unwritable, epoch_in, fence, make, take_away
+from tiresias.slurm_plugin.state.schema import open_current
 
 FILE = "journal.sqlite"
 KEPT_DECISIONS = 100_000

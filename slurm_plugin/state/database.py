@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tiresias.errors import TiresiasError, Unavailable
-from tiresias.slurm_plugin.leadership import Superseded
-from tiresias.slurm_plugin.own_folder import private_file, refuse_shared
+from tiresias.slurm_plugin.lead.leadership import Superseded
+from tiresias.slurm_plugin.state.own_folder import private_file, refuse_shared
 
 PATIENCE = 5.0  # seconds for another's transaction
 _SUPERSEDED = "superseded"

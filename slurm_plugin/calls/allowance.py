@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from tiresias.slurm_plugin.backends.budget import PRICES, Bucket, Prices, unlimited
-from tiresias.slurm_plugin.journal import Intent
+from tiresias.slurm_plugin.state.journal import Intent
 
 # The verbs of each step of act.py's machines, and the steps that follow, where all goes well.
 _VERBS: Mapping[str, tuple[str, ...]] = {

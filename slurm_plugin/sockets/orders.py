@@ -20,8 +20,8 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from tiresias.errors import TiresiasError
-from tiresias.slurm_plugin.control_socket import Answer
-from tiresias.slurm_plugin.peer import Peer
+from tiresias.slurm_plugin.sockets.control_socket import Answer
+from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.views.text import printable
 
 log = logging.getLogger("tiresias")

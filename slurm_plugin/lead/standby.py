@@ -12,9 +12,9 @@ from typing import Any
 
 from tiresias.errors import TiresiasError, Unavailable
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.journal import epoch_of
-from tiresias.slurm_plugin.leadership import Leadership
-from tiresias.slurm_plugin.peer import Peer
+from tiresias.slurm_plugin.lead.leadership import Leadership
+from tiresias.slurm_plugin.sockets.peer import Peer
+from tiresias.slurm_plugin.state.journal import epoch_of
 
 log = logging.getLogger("tiresias")
 

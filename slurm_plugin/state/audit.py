@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tiresias.slurm_plugin.accounting import AccountedJob, AccountedRun
-from tiresias.slurm_plugin.journal import RunRow
+from tiresias.slurm_plugin.state.accounting import AccountedJob, AccountedRun
+from tiresias.slurm_plugin.state.journal import RunRow
 
 TOLERANCE = 1.0  # seconds: both write whole ones
 SAME_RUN = 60.0  # seconds between two starts that are told of one run

@@ -10,8 +10,8 @@ from typing import Any
 
 from tiresias.slurm_plugin.backends.budget import Bucket, Budgeted, unlimited
 from tiresias.slurm_plugin.backends.protocol import SlurmLoad, SlurmUnavailable
+from tiresias.slurm_plugin.cluster.site import RateLimit
 from tiresias.slurm_plugin.config import Rpc
-from tiresias.slurm_plugin.site import RateLimit
 
 log = logging.getLogger("tiresias")
 

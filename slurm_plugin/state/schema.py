@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 
-from tiresias.slurm_plugin.database import Damaged, Database, StateError, copy, open_database
+from tiresias.slurm_plugin.state.database import Damaged, Database, StateError, copy, open_database
 
 SCHEMA = 4
 KEPT_BACKUPS = 2  # databases as they were before an upgrade

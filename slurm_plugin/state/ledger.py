@@ -16,8 +16,8 @@ import numpy as np
 from tiresias.profiler.summary import Key
 from tiresias.scheduler.history import Completed
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
-from tiresias.slurm_plugin.journal import JobRow, Journal, RunRow
-from tiresias.slurm_plugin.scope import Scope
+from tiresias.slurm_plugin.cluster.scope import Scope
+from tiresias.slurm_plugin.state.journal import JobRow, Journal, RunRow
 
 ACTIVE = {"PENDING", "RUNNING", "SUSPENDED"}
 IMPOSSIBLE = "BadConstraints"  # Slurm holds what can run nowhere, as on nodes of ours that the owner has just excluded

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tiresias.errors import UsageError
-from tiresias.slurm_plugin.journal import History, Journal
+from tiresias.slurm_plugin.state.journal import History, Journal
 
 PAUSED, STOPPED = "paused", "stopped"
 

@@ -14,15 +14,15 @@ from contextlib import closing, contextmanager
 from typing import TypeVar
 
 from tiresias.slurm_plugin.backends.select import CALL_DEADLINE, open_backend
+from tiresias.slurm_plugin.cluster.site import read_site
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.daemon import Controller
-from tiresias.slurm_plugin.database import StateError
-from tiresias.slurm_plugin.journal import FILE, History, Journal
-from tiresias.slurm_plugin.leadership import Leadership
-from tiresias.slurm_plugin.owner import as_owner
-from tiresias.slurm_plugin.site import read_site
-from tiresias.slurm_plugin.standby import leadership_of, leading
-from tiresias.slurm_plugin.switches import STOPPED, switched
+from tiresias.slurm_plugin.controller import Controller
+from tiresias.slurm_plugin.lead.leadership import Leadership
+from tiresias.slurm_plugin.lead.standby import leadership_of, leading
+from tiresias.slurm_plugin.state.database import StateError
+from tiresias.slurm_plugin.state.journal import FILE, History, Journal
+from tiresias.slurm_plugin.state.owner import as_owner
+from tiresias.slurm_plugin.state.switches import STOPPED, switched
 
 T = TypeVar("T")
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmLoad, SlurmSnapshot
-from tiresias.slurm_plugin.database import Damaged
-from tiresias.slurm_plugin.journal import Journal
-from tiresias.slurm_plugin.leadership import Leadership, Superseded
+from tiresias.slurm_plugin.lead.leadership import Leadership, Superseded
+from tiresias.slurm_plugin.state.database import Damaged
+from tiresias.slurm_plugin.state.journal import Journal
 
 
 class FencedBackend:

@@ -1,0 +1,1 @@
+"""How often slurmctld is called: the budget, who may spend it first, and the pace."""

@@ -1,0 +1,1 @@
+"""What Slurm's configuration says: names, rights, whose jobs are ours, which nodes are near each other."""

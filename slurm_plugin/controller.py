@@ -1,0 +1,365 @@
+"""One cycle after the other: observe -> decide -> act -> publish. When the next one comes the daemon says (daemon.py)."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import statistics
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from tiresias import __version__
+from tiresias.errors import Unavailable
+from tiresias.profiler.summary import Summary
+from tiresias.scheduler.decide import decide, next_change
+from tiresias.scheduler.model import Plan, Snapshot, State
+from tiresias.scheduler.policies import POLICIES
+from tiresias.slurm_plugin.act import Actor
+from tiresias.slurm_plugin.backends.budget import Budgeted
+from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.calls.allowance import Allowance
+from tiresias.slurm_plugin.calls.traffic import Traffic, bucket
+from tiresias.slurm_plugin.cluster import topology
+from tiresias.slurm_plugin.cluster.scope import Scope
+from tiresias.slurm_plugin.cluster.site import Site
+from tiresias.slurm_plugin.config import Config
+from tiresias.slurm_plugin.lead.fence import FencedBackend
+from tiresias.slurm_plugin.lead.leadership import Leadership
+from tiresias.slurm_plugin.lead.standby import WANTED
+from tiresias.slurm_plugin.observe import Observer
+from tiresias.slurm_plugin.profiles import Profiles
+from tiresias.slurm_plugin.sockets.privacy import Privacy
+from tiresias.slurm_plugin.sockets.publication import PHASES, SHOWN_DECISIONS, Publication, Publisher
+from tiresias.slurm_plugin.state.database import StateError, Unwritable
+from tiresias.slurm_plugin.state.journal import Decision, Journal
+from tiresias.slurm_plugin.state.ledger import Ledger
+from tiresias.slurm_plugin.state.switches import PAUSED, pause, refuse_if_stopped, resume, stop, switched
+
+log = logging.getLogger("tiresias")
+
+TOPOLOGY_SECONDS = 300.0  # between two looks at Slurm's switches
+RECENT = 1000  # cycles of which the median and the 99th percentile are shown
+PRUNE_SECONDS = 3600.0  # between two prunings of the journal
+LAST_MOVES_SECONDS = 10.0  # what a stopping controller gives the preemptions under way
+
+
+class Controller:
+    """One cycle at a time. `clock` gives epoch seconds."""
+
+    def __init__(
+        self, config: Config, backend: Backend, journal: Journal, leadership: Leadership, site: Site,
+        clock: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
+        self._config, self._journal, self._leadership = config, journal, leadership
+        self._site, self._clock = site, clock
+        budgeted = Budgeted(backend, bucket(config.rpc, site.rate_limit))
+        self._traffic = Traffic(budgeted)
+        self._backend = FencedBackend(budgeted, leadership, journal)
+        self._allowance = Allowance(budgeted.bucket, budgeted.prices)
+        self._progress: Callable[[], None] = lambda: None
+        self._recall()
+        self._profiles = Profiles(config.paths.control)
+        self._policy = POLICIES[config.policy.name]
+        self._started, self._cycles, self.seconds = clock(), 0, 0.0
+        self._recent: deque[float] = deque(maxlen=RECENT)  # seconds of the newest cycles
+        self.latency = 0.0  # seconds that Slurm took for the newest snapshot
+        self._actions: Counter[str] = Counter()
+        self._would: dict[str, str] = {}  # shadow mode: what was said last of each job
+        self._decisions = list(reversed(journal.decisions(limit=SHOWN_DECISIONS)))
+        self._version, self._prune_at = budgeted.version(), clock() + PRUNE_SECONDS
+        self.publisher = Publisher(journal.path, Privacy(site.private, site.rights.overseers | {os.geteuid()}))
+        self.wanted = False  # another controller is to lead
+        self.leaving_since = math.inf  # somebody whom we do not move is about to free GPUs
+        self.next_change = (
+            math.inf
+        )  # when the plan changes though nothing happens: a threshold is crossed, a wait too long
+
+    @classmethod
+    def leading(
+        cls, config: Config, backend: Backend, leadership: Leadership, site: Site, though_stopped: bool = False
+    ) -> Controller:
+        """One that goes on from the journal, in the epoch of `leadership`. Raises UsageError when none is to lead, but
+        `though_stopped`: only to release."""
+        journal = Journal(Path(config.paths.state), leadership.epoch)
+        try:
+            if not though_stopped:
+                refuse_if_stopped(journal)
+            return cls(config, backend, journal, leadership, site)
+        except BaseException:
+            journal.close()
+            raise
+
+    @property
+    def moving(self) -> bool:
+        """Something is under way that only looking again will tell about."""
+        return any(intent.step != "confirm" for intent in self._actor.intents.values())  # starts: next_check
+
+    def _recall(self) -> None:
+        """All that is remembered of jobs, as the journal has it."""
+        ledger = Ledger(self._journal, Scope.of(self._config))
+        observer = Observer(self._config, ledger)
+        actor = Actor(
+            self._backend, self._journal, ledger, self._config.preemption, observer.reports.fresh, self._allowance
+        )
+        actor.progress = self._progress
+        self._ledger, self._observer, self._actor, self._is_ahead = ledger, observer, actor, False
+        self._topology_at = -math.inf
+        self._heed_pause()
+
+    @contextlib.contextmanager
+    def _no_further_than_written(self) -> Iterator[None]:
+        """What cannot be journaled is not done. Memory may be a step ahead then: it goes back to the journal, as after a crash."""
+        if self._is_ahead:
+            self._recall()
+        try:
+            yield
+        except Unwritable:
+            self._is_ahead = True
+            raise
+
+    def cycle(self) -> None:
+        """Raises Unavailable when Slurm, the lease or the journal is out of reach; nothing is lost, the next cycle goes on. Raises
+        Superseded when somebody else leads."""
+        with self._no_further_than_written():
+            self._one_cycle()
+
+    def _one_cycle(self) -> None:
+        began = self._clock()
+        self._leadership.renew()
+        self._allowance.postponed = 0
+        if self._config.mode == "exact":
+            self._actor.advance(began)  # before the snapshot, so that it shows what was done
+        self._look_at_topology(began)
+        self._prune(began)
+        self._observer.packlimit.refit(self._ledger, began)
+        self._traffic.look(began)
+        slurm, notes = self._snapshot(), self._leadership.notes()
+        self._actor.hear(notes)  # before a pin is taken for its owner's wish
+        managed = self._ledger.apply(slurm)
+        self._actor.hear(notes)  # of jobs that were met just now
+        self.wanted |= WANTED in notes
+        for note in notes:
+            self._leadership.done(note)
+        if self._config.mode == "exact":
+            self._take_note(managed)
+        self._note_costs(managed)
+        profiles = self._profiles.look(managed, slurm.time)
+        snapshot = self._observer.observe(slurm, managed, self._actor.intents, profiles)
+        self._learn(snapshot)
+        plan = decide(snapshot, self._config.policy, self._policy)
+        self._carry_out(plan)
+        if self._config.mode == "exact":
+            self._leave_in_order(self._observer.waiting(managed, slurm.time))
+        settled = self._observer.next_settled(managed, slurm.time)
+        change = next_change(snapshot, self._config.policy, self._policy)
+        postponed = -math.inf if self._allowance.postponed else math.inf
+        self.next_change = min(change, settled, self._actor.next_check(self._clock()), postponed)
+        leaving = snapshot.jobs.state == State.LEAVING
+        others = any(snapshot.jobs.id[row] not in self._actor.intents for row in np.flatnonzero(leaving))
+        self.leaving_since = min(self.leaving_since, slurm.time) if others else math.inf
+        self._cycles, self.seconds = self._cycles + 1, self._clock() - began
+        self._recent.append(self.seconds)
+        self._publish(slurm, snapshot, plan, managed, profiles)
+
+    def _snapshot(self) -> SlurmSnapshot:
+        began = time.monotonic()
+        found = self._backend.snapshot()
+        self.latency = time.monotonic() - began
+        return found
+
+    def wait_for_calls(self) -> float:
+        """Seconds until there are enough calls for a cycle and something that comes of it."""
+        return self._allowance.wait(self._actor.intents.values())
+
+    def _look_at_topology(self, now: float) -> None:
+        """It changes when an admin reconfigures Slurm."""
+        if now - self._topology_at >= TOPOLOGY_SECONDS:
+            self._observer.switches = topology.from_slurm(self._backend.topology())
+            self._topology_at = now
+
+    @property
+    def words(self) -> str:
+        """What it does, for who looks from outside."""
+        jobs = f"{len(self._ledger.jobs)} jobs, cycle {self._cycles} took {self.seconds:.2f} s"
+        return f"{self._config.mode}: {jobs}" + ("; preemptions are paused" if self._pause else "")
+
+    def _prune(self, now: float) -> None:
+        if self._config.state.keep_days and now >= self._prune_at:
+            pruned = self._journal.prune(now - self._config.state.keep_days * 86400.0)
+            self._prune_at = now + (0.0 if pruned else PRUNE_SECONDS)
+
+    def poll(self) -> bool:
+        """Look at what is under way, without a snapshot; True when something came a step further. Raises as cycle does."""
+        with self._no_further_than_written():
+            before = self._actor.steps()
+            self._actor.advance(self._clock())
+            return self._actor.steps() != before
+
+    def on_progress(self, call: Callable[[], None]) -> None:
+        """Called in the middle of long cycles, too, wherever some of their work is done."""
+        self._progress = self._actor.progress = call
+
+    def pause(self, by: str, reason: str) -> str:
+        """Preempt nobody from the next cycle on; preemptions under way come to their end, starts go on."""
+        outcome = pause(self._journal, self._clock(), by, reason)
+        self._heed_pause()
+        return outcome
+
+    def resume(self) -> str:
+        outcome = resume(self._journal)
+        self._heed_pause()
+        return outcome
+
+    def forbid(self, by: str, reason: str) -> None:
+        """No controller leads from now on, neither this one nor another."""
+        stop(self._journal, self._clock(), by, reason)
+
+    def _heed_pause(self) -> None:
+        self._pause = switched(self._journal, PAUSED)
+        self._observer.paused = f"preemptions are paused {self._pause.words}" if self._pause else ""
+
+    def close(self) -> None:
+        self._journal.close()
+
+    def stop(self) -> list[str]:
+        """Finish the preemptions under way, then lift our holds. Returns what could not be lifted."""
+        deadline = self._clock() + LAST_MOVES_SECONDS
+        try:
+            while self.moving and self._clock() < deadline:
+                self.poll()
+                time.sleep(self._config.poll)
+        except (Unavailable, StateError) as error:
+            log.warning("%s", error)
+        return self.release()
+
+    def release(self) -> list[str]:
+        problems = self._actor.release_all(self._clock())
+        with contextlib.suppress(StateError):
+            self._log_news()
+        return problems
+
+    def _take_note(self, managed: list[SlurmJob]) -> None:
+        now = self._clock()
+        self._actor.see(managed)
+        self._actor.confirm(now)
+        soon = now + self._config.lease_seconds / 2
+        self._actor.hold(self._observer.waiting(managed, now), now, before=soon)
+        self._actor.collect(managed, now)
+        self._actor.let_go(now)
+
+    def _leave_in_order(self, waiting: list[SlurmJob]) -> None:
+        """What no start has to wait for."""
+        now = self._clock()
+        self._actor.hold(waiting, now)
+        self._actor.unpin(waiting, now)
+
+    def _note_costs(self, managed: list[SlurmJob]) -> None:
+        """What a run says of its start, once it trains."""
+        for job in managed:
+            report = self._observer.reports.known(job)
+            if report:
+                row = self._ledger.jobs[job.id]
+                self._ledger.note(
+                    row, job.restarts, restore=report.restore, save=report.save, redone=report.redone, pace=report.pace
+                )
+
+    def _learn(self, snapshot: Snapshot) -> None:
+        """From all jobs of the past, as often as the policy wants to."""
+        if self._ledger.over >= self._policy.refit_at:
+            self._policy = self._policy.fitted(self._ledger.past(), snapshot.jobs)
+
+    def _carry_out(self, plan: Plan) -> None:
+        self._promote(plan)
+        if self._config.mode == "exact":
+            self._actor.begin(plan, self._clock())
+            self._actor.advance(self._clock())
+        else:
+            self._tell(plan)
+        self._log_news()
+
+    def _promote(self, plan: Plan) -> None:
+        now = self._clock()
+        for job_id in plan.promoted:
+            row = self._ledger.jobs[job_id]
+            row.reset = now
+            self._ledger.save(row)
+            self._actor.news.append(Decision(now, job_id, "promote", "waited too long: its service counts from 0"))
+
+    def _tell(self, plan: Plan) -> None:
+        """Shadow mode: say what would be done, once."""
+        would = {one.job: f"would start on {', '.join(node for node, _ in one.nodes)}" for one in plan.starts}
+        would |= {one.job: f"would be preempted for job {one.beneficiary}" for one in plan.preemptions}
+        now = self._clock()
+        self._actor.news += [
+            Decision(now, job_id, "shadow", words)
+            for job_id, words in would.items()
+            if self._would.get(job_id) != words
+        ]
+        self._would = would
+
+    def _log_news(self) -> None:
+        news, self._actor.news = self._actor.news, []
+        if not news:
+            return
+        for one in news:
+            log.info("job %s: %s: %s", one.id, one.action, one.why)
+            self._actions[one.action] += 1
+        with self._journal.batch():
+            self._journal.record(news)
+        self._decisions = (self._decisions + news)[-SHOWN_DECISIONS:]
+
+    def _publish(
+        self,
+        slurm: SlurmSnapshot,
+        snapshot: Snapshot,
+        plan: Plan,
+        managed: list[SlurmJob],
+        profiles: Mapping[str, Summary],
+    ) -> None:
+        running = [job for job in managed if job.state == "RUNNING"]
+        reports = {job.id: self._observer.reports.of(job) for job in running}
+        self.publisher.publish(
+            Publication(
+                about=self._about(),
+                slurm=slurm,
+                snapshot=snapshot,
+                plan=plan,
+                rows=dict(self._ledger.jobs),
+                phases={one.id: PHASES.get(one.step, "starting") for one in self._actor.intents.values()},
+                unmovable={
+                    job.id: self._observer.why_unmovable(job, slurm.time)
+                    for job in running
+                    if job.id in self._ledger.jobs
+                },
+                steps={job_id: report.step for job_id, report in reports.items()},
+                decisions=tuple(reversed(self._decisions)),
+                config=self._config,
+                profiles=profiles,
+            )
+        )
+
+    def _about(self) -> dict[str, object]:
+        return {
+            "cluster": self._site.cluster, "mode": self._config.mode, "backend": self._backend.name, "slurm": self._version,
+            "tiresias": __version__, "pid": os.getpid(), "started": self._started,
+            "alarms": [*self._site.alarms, *self._traffic.alarms(self._allowance.postponed)],
+            "cycle": {
+                "count": self._cycles, "seconds": round(self.seconds, 4), "period": self._config.period,
+                "median": round(statistics.median(self._recent), 4), "p99": round(_p99(self._recent), 4),
+                "snapshot": round(self.latency, 4),
+            },
+            "rpc": self._traffic.published(self._allowance.postponed),
+            "actions": dict(self._actions),
+            "packlimit": self._observer.packlimit.published(), "leader": self._leadership.published(),
+            "paused": self._pause and self._pause.published(),
+        }  # fmt: skip
+
+
+def _p99(seconds: Collection[float]) -> float:
+    return sorted(seconds)[len(seconds) * 99 // 100]
