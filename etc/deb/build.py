@@ -29,7 +29,7 @@ COMPLETIONS = {
     "tiresias.bash": "usr/share/bash-completion/completions/tiresias", "_tiresias": "usr/share/zsh/vendor-completions/_tiresias",
     "tiresias.fish": "usr/share/fish/vendor_completions.d/tiresias.fish",
 }  # fmt: skip
-CONFIGURATION = {"tiresias.toml": 0o644, "poke.sh": 0o755}
+CONFIGURATION = {"tiresias.toml": 0o644, "poke.sh": 0o755, "primary.sh": 0o755}
 EXAMPLES = ("job_submit.lua", "slurm.conf.snippet", "tiresias-alerts.yml", "tiresias-dashboard.json")
 
 

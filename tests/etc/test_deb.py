@@ -118,7 +118,7 @@ def test_from_installing_to_removing(package: Path, tree: Tree) -> None:
     kept = {
         name for name in tree.files() - clean[0] if not name.startswith("var/lib/tiresias/")
     }  # what jobs had is kept, too
-    assert kept == {"etc/tiresias/poke.sh", "etc/tiresias/tiresias.toml"}
+    assert kept == {f"etc/tiresias/{name}" for name in ("poke.sh", "primary.sh", "tiresias.toml")}
     tree.dpkg("--purge", "slurm-tiresias")
     assert tree.files() == clean[0]
 
