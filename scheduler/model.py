@@ -43,9 +43,7 @@ class Style(IntEnum):
     FIRST_FIT = 2
     LOAD_BALANCING = 3
     RANDOM = 4
-    APART = (
-        5  # as CONSOLIDATE, but on two nodes at least if it may: what a trial run sends inside of a node nobody sees
-    )
+    APART = 5  # as CONSOLIDATE, but on two nodes at least if it may: a trial run shows what leaves a node
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +78,8 @@ class Jobs:
     attained: W_J * t_J in GPU-seconds since the last reset (section 3.2.2). ran, waited: t_J and the waiting time since the last
     reset (section 3.2.3). preempted: when it last went back to waiting, nan for a job never preempted.
     movable: may be preempted now. eligible: a waiting job that may be started now (not backed off, no dependency).
+    remaining: seconds of work left, which only the simulator knows, for its clairvoyant baselines. preemption_cost: seconds on
+    its GPUs that a preemption costs a job, as measured; nan: not known.
     """
 
     id: tuple[str, ...]
@@ -95,12 +95,8 @@ class Jobs:
     movable: Bools
     eligible: Bools
     request: tuple[Request, ...]
-    remaining: Floats | None = (
-        None  # seconds of work left, which only the simulator knows, for its clairvoyant baselines
-    )
-    preemption_cost: Floats | None = (
-        None  # seconds on its GPUs that a preemption costs a job, as measured; nan: not known
-    )
+    remaining: Floats | None = None
+    preemption_cost: Floats | None = None
 
     style: Ints | None = None  # of `Style`; None: all consolidate
     packed_until: Floats | None = None  # a job that consolidates waits so long for as few nodes as it could ever have

@@ -24,10 +24,8 @@ _UNEVEN: Mapping[Style, _Uneven] = {
     Style.LOAD_BALANCING: baselines.load_balancing, Style.RANDOM: baselines.random,
     Style.APART: consolidate.apart,
 }  # fmt: skip
-_ON_ONE_NODE = (
-    Style.CONSOLIDATE,
-    Style.SPREAD,
-)  # a GPU, or for the former a job, that fits on one goes where it is tightest
+# A GPU, or for the former a job, that fits on one goes where it is tightest.
+_ON_ONE_NODE = (Style.CONSOLIDATE, Style.SPREAD)
 
 
 class Placer:

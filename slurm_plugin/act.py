@@ -59,9 +59,8 @@ class Actor:
         self._seen: Mapping[str, SlurmJob] | None = None
         self._looked: dict[str, float] = {}  # when it was last looked whether a job has gone
         self.news: list[Decision] = []  # what happened since the daemon last looked
-        self.progress: Callable[[], None] = lambda: (
-            None
-        )  # called before each job that is acted on: no call hangs for ever
+        # Called before each job that is acted on: no call hangs for ever.
+        self.progress: Callable[[], None] = lambda: None
 
     # what the daemon calls
 

@@ -76,9 +76,8 @@ class Controller:
         self.publisher = Publisher(journal.path, Privacy(site.private, site.rights.overseers | {os.geteuid()}))
         self.wanted = False  # another controller is to lead
         self.leaving_since = math.inf  # somebody whom we do not move is about to free GPUs
-        self.next_change = (
-            math.inf
-        )  # when the plan changes though nothing happens: a threshold is crossed, a wait too long
+        # When the plan changes though nothing happens: a threshold is crossed, a wait too long.
+        self.next_change = math.inf
 
     @classmethod
     def leading(
