@@ -2,9 +2,9 @@
 
     TORCH_PYTHON=... python3 bench/profiler_ddp.py [--rounds 10] [--model vgg11] [--scale 16] [--iterations 60]
 
-Two unmodified ranks of tests/profiler/frameworks/ddp.py, recorded and not, in turns, that do nothing but exchange and
-apply gradients. `plain` and `recorded` are medians of the runs' median iterations in ms, `ratio` is the median over the rounds
-of plain by recorded (bar: 0.99), `quartiles` are its. TORCH_PYTHON: an interpreter that has PyTorch, where this one has none.
+Two unmodified ranks of tests/profiler/frameworks/ddp.py, recorded, beside two that are not, which do nothing but exchange and apply
+gradients. `plain` and `recorded` are medians of the rounds' mean iterations in ms, `ratio` is the median over the rounds of plain
+by recorded (bar: 0.99), `quartiles` are its. TORCH_PYTHON: an interpreter that has PyTorch, where this one has none.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--scale", type=int, default=16, help="tensors are that much smaller")
     parser.add_argument("--iterations", type=int, default=60)
     args = parser.parse_args()
-    pairs = [both(args, turn) for turn in range(args.rounds)]
+    pairs = [both(args) for _ in range(args.rounds)]
     ratios = [pair["plain"] / pair["recorded"] for pair in pairs]
     found = {how: round(statistics.median(pair[how] for pair in pairs) * 1e3, 3) for how in ("plain", "recorded")}
     quartiles = [round(each, 4) for each in statistics.quantiles(ratios, n=4)[::2]]
@@ -46,24 +46,29 @@ def main() -> None:
     )
 
 
-def both(args: argparse.Namespace, turn: int) -> dict[str, float]:
-    """Who goes first takes turns, too."""
-    return {how: iteration(args, how == "recorded") for how in ("plain", "recorded")[:: 1 if turn % 2 else -1]}
-
-
-def iteration(args: argparse.Namespace, recorded: bool) -> float:
-    """The median one of all ranks, in seconds."""
-    with tempfile.TemporaryDirectory(prefix="bench-ddp-", dir="/dev/shm") as name, ExitStack() as stack:
-        folder = Path(name)
-        preload = {"LD_PRELOAD": str(build.libraries().net), "TIRESIAS_PROFILE_DIR": name} if recorded else {}
-        ranks = [stack.enter_context(rank(args, number, folder, preload)) for number in ports()]
-        if any(one.wait(SECONDS) for one in ranks):
+def both(args: argparse.Namespace) -> dict[str, float]:
+    """At the same time, so that whatever else the machine does is in both."""
+    with tempfile.TemporaryDirectory(prefix="bench-ddp-", dir="/dev/shm") as scratch, ExitStack() as stack:
+        folders = {how: Path(scratch) / how for how in ("plain", "recorded")}
+        started = {how: start(args, folder, how == "recorded", stack) for how, folder in folders.items()}
+        if any(one.wait(SECONDS) for ranks in started.values() for one in ranks):
             sys.exit(f"{PROGRAM.name} failed")
-        if len(list(folder.glob("*.net"))) != (RANKS if recorded else 0):
-            sys.exit("not every rank was recorded, or one that should not be")
-        return statistics.median(
-            second for file in folder.glob("[0-9].json") for second in json.loads(file.read_text())[WARM_UP:]
-        )
+        return {how: iteration(folder, RANKS if how == "recorded" else 0) for how, folder in folders.items()}
+
+
+def start(args: argparse.Namespace, folder: Path, recorded: bool, stack: ExitStack) -> list[subprocess.Popen[Any]]:
+    folder.mkdir()
+    preload = {"LD_PRELOAD": str(build.libraries().net), "TIRESIAS_PROFILE_DIR": str(folder)} if recorded else {}
+    return [stack.enter_context(rank(args, number, folder, preload)) for number in ports()]
+
+
+def iteration(folder: Path, recordings: int) -> float:
+    """The mean one of all ranks, in seconds."""
+    if len(list(folder.glob("*.net"))) != recordings:
+        sys.exit("not every rank was recorded, or one that should not be")
+    return statistics.mean(
+        second for file in folder.glob("[0-9].json") for second in json.loads(file.read_text())[WARM_UP:]
+    )
 
 
 def ports() -> list[tuple[int, int]]:

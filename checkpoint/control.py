@@ -30,8 +30,6 @@ from typing import Any, NamedTuple
 from tiresias.checkpoint.files import open_folder, read_small
 from tiresias.checkpoint.manifest import CorruptCheckpoint
 
-# Where a site's are that has a configuration and names no others in it: the controller and the wrappers must agree.
-CONTROL_ROOT, CHECKPOINT_ROOT = "/shared/tiresias/control", "/shared/tiresias/checkpoints"
 MAX_BYTES = 16 * 1024
 MOST = 10**15  # restarts, steps; no job gets there
 LONGEST = 1e6  # seconds that a save or a restore may claim to have taken

@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
-from tiresias.checkpoint.control import CHECKPOINT_ROOT, CONTROL_ROOT
+from tiresias.checkpoint import defaults
 from tiresias.errors import UsageError
 
 if TYPE_CHECKING:
@@ -77,8 +77,8 @@ class Paths:
         "the journal: service, runs and what is being done to whom; shared where two controllers are to be",
     )
     run: Path = _folder("/run/tiresias", "control.sock, poke.sock, lease and primary; on this host")
-    control: Path = _folder(CONTROL_ROOT, "the jobs' control folders; on the shared file system")
-    checkpoints: Path = _folder(CHECKPOINT_ROOT, "the jobs' checkpoint folders; on the shared file system")
+    control: Path = _folder(defaults.CONTROL, "the jobs' control folders; on the shared file system")
+    checkpoints: Path = _folder(defaults.CHECKPOINTS, "the jobs' checkpoint folders; on the shared file system")
 
 
 @dataclass(frozen=True, slots=True)

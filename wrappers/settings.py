@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tiresias.checkpoint.control import CHECKPOINT_ROOT, CONTROL_ROOT
+from tiresias.checkpoint import defaults
 
 CONFIGURATION = Path("/etc/tiresias/tiresias.toml")
 _FROM_FILE: dict[
@@ -40,7 +40,7 @@ def of_job(env: Mapping[str, str], configuration: Path = CONFIGURATION) -> dict[
 def _roots(env: Mapping[str, str], has_site: bool) -> dict[str, str]:
     home = Path(env.get("HOME") or "~").expanduser() / ".tiresias"
     control, checkpoints = (
-        (CONTROL_ROOT, CHECKPOINT_ROOT) if has_site else (str(home / "control"), str(home / "checkpoints"))
+        (defaults.CONTROL, defaults.CHECKPOINTS) if has_site else (str(home / "control"), str(home / "checkpoints"))
     )
     return {"TIRESIAS_CONTROL_ROOT": control, "TIRESIAS_CHECKPOINT_ROOT": checkpoints}
 

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     found = tune.tune(setup)
     if args.json:
         output.write({args.json: report.as_text(_as_json(found))})
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     for part in (report.headline(setup), _table(found), "", *_words(found)):
         console.print(part)
     return 0

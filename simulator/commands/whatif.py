@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     if args.html:
         files[args.html] = forecast.as_html(found)
     output.write(files)
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     for part in (
         report.headline(setup),
         *report.dropped_lines(setup.trace),

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +17,7 @@ from tiresias.simulator.experiments import tune
 from tiresias.simulator.experiments.experiment import Setup
 from tiresias.simulator.rules import Cost
 from tiresias.simulator.trace import Trace, TraceJob
+from tiresias.slurm_plugin.config import load_config
 
 
 def busy(weeks: int, seed: int = 1, jobs: int = 40) -> Trace:
@@ -74,3 +79,26 @@ def test_thresholds_are_of_the_services_seen():
 def test_too_little_is_known():
     with pytest.raises(UsageError, match="three weeks"):
         tune.tune(setup(busy(2)))
+
+
+def test_the_proposal_can_be_copied(tmp_path: Path) -> None:
+    file = tmp_path / "trace.csv"
+    rows = [f"{job.job_id},{job.submit_time},{job.num_gpus},{job.duration}" for job in busy(4).jobs()]
+    file.write_text("\n".join(["job_id,submit_time,num_gpus,duration", *rows]))
+    words = [
+        sys.executable,
+        "-m",
+        "tiresias",
+        "tune",
+        str(file),
+        "--nodes",
+        "1",
+        "--gpus-per-node",
+        "2",
+        "--threshold",
+        "1e9",
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=200, check=True)
+    section = textwrap.dedent(done.stdout[done.stdout.index("    [policy]") :])
+    (tmp_path / "tiresias.toml").write_text(section)
+    assert load_config(tmp_path / "tiresias.toml", {}, {}).policy.thresholds != (1e9,)
