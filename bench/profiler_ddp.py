@@ -1,10 +1,10 @@
 """What the recorder costs a training by DistributedDataParallel over gloo; prints JSON.
 
-    TORCH_PYTHON=... python3 bench/profiler_ddp.py [--rounds 10] [--model vgg11] [--scale 16] [--iterations 60]
+    TORCH_PYTHON=... python3 bench/profiler_ddp.py [--rounds 10] [--model vgg11] [--scale 16] [--iterations 60] [--compute 0.05]
 
-Two unmodified ranks of tests/profiler/frameworks/ddp.py, recorded, beside two that are not, which do nothing but exchange and apply
-gradients. `plain` and `recorded` are medians of the rounds' mean iterations in ms, `ratio` is the median over the rounds of plain
-by recorded (bar: 0.99), `quartiles` are its. TORCH_PYTHON: an interpreter that has PyTorch, where this one has none.
+Two unmodified ranks of tests/profiler/frameworks/ddp.py, recorded, beside two that are not; their computing is a sleep.
+`plain` and `recorded` are medians of the rounds' mean iterations in ms, `ratio` is the median over the rounds of plain by
+recorded (bar: 0.99), `quartiles` are its. TORCH_PYTHON: an interpreter that has PyTorch, where this one has none.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ def main() -> None:
     parser.add_argument("--model", default="vgg11")
     parser.add_argument("--scale", type=int, default=16, help="tensors are that much smaller")
     parser.add_argument("--iterations", type=int, default=60)
+    parser.add_argument(
+        "--compute", type=float, default=0.05, help="seconds an iteration; 0: all is network, the worst case"
+    )
     args = parser.parse_args()
     pairs = [both(args) for _ in range(args.rounds)]
     ratios = [pair["plain"] / pair["recorded"] for pair in pairs]
@@ -84,7 +87,7 @@ def rank(
     python = os.environ.get("TORCH_PYTHON", sys.executable)
     options = {
         "model": args.model, "scale": args.scale, "rank": number[0], "workers": RANKS, "ports": number[1],
-        "iterations": args.iterations, "compute": 0, "truth": folder,
+        "iterations": args.iterations, "compute": args.compute, "truth": folder,
     }  # fmt: skip
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     return subprocess.Popen([python, str(PROGRAM), *words], env={**os.environ, **preload})
