@@ -11,7 +11,6 @@ checked then: checks.py.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import sys
@@ -19,11 +18,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from run import TRAIN, Run
+from run import TRAIN, Run, add_options, carry_out
 from scene import Job, Scene
 
 CHANCE = 0.25  # with which a life ends at a point that has not had its share
@@ -87,25 +85,11 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--slurmctld-restarts", type=int, default=100)
-    parser.add_argument("--minutes", type=float, default=60.0, help="at most")
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--keep", action="store_true", help="leave the cluster up, to be looked at")
+    add_options(parser, minutes=60.0)
     args = parser.parse_args(argv)
     print(f"kills: seed {args.seed}, {args.kills} kills", flush=True)
     run = Campaign(args)
-    try:
-        run.scene.begin_lives()
-        run.trouble()
-        kills = run.kills
-        found: dict[str, Any] = {**run.check(), "kills": kills.total(), "kills_at": dict(sorted(kills.items()))}
-    finally:
-        if not args.keep:
-            run.scene.close()
-    if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + "\n")
-    print(json.dumps({name: value for name, value in found.items() if name != "evidence"}, indent=1))
-    return 1 if found["broken"] else 0
+    return carry_out(run, args, lambda: {"kills": run.kills.total(), "kills_at": dict(sorted(run.kills.items()))})
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -177,17 +177,25 @@ def _marks(scene: Scene, what: str) -> list[str]:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=10.0)
+    add_options(parser, minutes=10.0)
+    args = parser.parse_args(argv)
+    print(f"chaos: seed {args.seed}, {args.minutes:g} minutes", flush=True)
+    return carry_out(Run(args.seed, args.minutes, f"chaos-{os.getpid()}", {"gate": GATE}), args)
+
+
+def add_options(parser: argparse.ArgumentParser, minutes: float) -> None:
+    parser.add_argument("--minutes", type=float, default=minutes, help="of trouble, at most (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--keep", action="store_true", help="leave the cluster up, to be looked at")
-    args = parser.parse_args(argv)
-    print(f"chaos: seed {args.seed}, {args.minutes:g} minutes", flush=True)
-    run = Run(args.seed, args.minutes, f"chaos-{os.getpid()}", {"gate": GATE})
+
+
+def carry_out(run: Run, args: argparse.Namespace, more: Callable[[], dict[str, Any]] = dict) -> int:
+    """more: what is to be told besides, asked while the cluster is still up. The exit code: 1 when something is broken."""
     try:
         run.scene.begin_lives()
         run.trouble()
-        found = run.check()
+        found: dict[str, Any] = {**run.check(), **more()}
     finally:
         if not args.keep:
             run.scene.close()
