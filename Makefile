@@ -1,5 +1,7 @@
 # make demo       builds a private Slurm and runs real jobs under Tiresias and under stock FIFO, side by side
+# make demo-live  two users compete: the live view, recorded in demo-out; FILM=docs for the manual's own
 # make test       everything that CI runs
+# make manual     the manual as HTML, in build/manual
 # make audit      asks the public database for known weaknesses of the packages in use
 # make test-rdma  of that, the profiler's tests on RDMA
 # make test-chaos a real Slurm with everything going wrong: MINUTES=10 SEED=..., and KILLS=60 kills of the controller at its steps
@@ -23,7 +25,7 @@ SEED ?= 14
 TRACE ?= $(wildcard ../shared/data/testbed480_seed1.csv)
 OUT := demo-out
 
-.PHONY: demo audit test test-rdma test-chaos test-system trees lint pages deb venv bench clean system
+.PHONY: demo demo-live audit test test-rdma test-chaos test-system trees installed lint pages manual deb rpm venv bench clean system
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.runs
@@ -33,10 +35,17 @@ demo: $(VENV)/.runs
 	$(VENV)/bin/tiresias sandbox replay $$trace --policy $(POLICIES) --jobs $(JOBS) --compress $(COMPRESS) \
 	  --time-scale $(TIME_SCALE) --json $(OUT)/result.json
 
+FILM ?= $(OUT)
+demo-live: $(VENV)/.develops
+	@mkdir -p $(OUT)
+	@$(VENV)/bin/tiresias sandbox demo --record $(OUT)/recording.cast
+	@$(VENV)/bin/python docs/film.py $(OUT)/recording.cast $(FILM)
+
 # Most tests wait for Slurm and not for a processor: several files at a time, one after the other within a file.
 WORKERS ?= 3
-test: lint trees test-system $(VENV)/.trains $(VENV)/.audits
-	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadgroup
+test:
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target lint trees test-system installed
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 # Known weaknesses of the packages in use, by pip-audit; "not checked" where the public database cannot be reached.
 audit: $(VENV)/.audits
@@ -52,6 +61,7 @@ KILLS ?= 60
 test-chaos: trees
 	$(VENV)/bin/python tests/chaos/run.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 	$(VENV)/bin/python tests/chaos/kills.py --kills $(KILLS) --slurmctld-restarts 5 --minutes 5 $(if $(SEED),--seed $(SEED))
+	$(VENV)/bin/python tests/chaos/flood.py --jobs 400 --tasks 400 --seconds 5
 
 # The Debian trees that the tests need, built before any test's clock runs. What cannot be built, the tests tell.
 trees: $(VENV)/.develops
@@ -63,9 +73,17 @@ trees: $(VENV)/.develops
 pages: $(VENV)/.develops
 	$(VENV)/bin/python docs/pages.py build
 
+# The manual as HTML: build/manual/index.html. Nothing is fetched.
+manual: $(VENV)/.develops
+	$(VENV)/bin/python -m sphinx -W --keep-going -q docs build/manual
+
 # dist/slurm-tiresias_VERSION_ARCHITECTURE.deb
 deb: $(VENV)/.develops
-	$(VENV)/bin/python etc/deb/build.py dist
+	$(VENV)/bin/python etc/packages/build.py dist deb
+
+# dist/slurm-tiresias-VERSION-1.ARCHITECTURE.rpm
+rpm: $(VENV)/.develops
+	$(VENV)/bin/python etc/packages/build.py dist rpm
 
 lint: $(VENV)/.develops
 	$(VENV)/bin/ruff check .
@@ -97,12 +115,15 @@ system:
 	$(PYTHON) -c "import venv, ensurepip" 2> /dev/null || need="$$need python3-venv"; \
 	$(call install,1)
 
-# What the profiler's tests need besides: a compiler, rdma-core's headers, an emulator. Without them they are skipped, and say so.
+# What some tests need besides: for the profiler a compiler, rdma-core's headers and an emulator; for the packages rpm, and what users'
+# shells bring: completions and modules. Without them they are skipped, and say so.
 test-system: system
 	-@need=""; \
 	command -v cc > /dev/null && [ -e /usr/include/stdio.h ] || need="$$need gcc libc6-dev"; \
 	[ -e /usr/include/infiniband/verbs.h ] || need="$$need libibverbs-dev"; \
 	command -v qemu-system-x86_64 > /dev/null || need="$$need qemu-system-x86"; \
+	for each in rpm zsh fish; do command -v $$each > /dev/null || need="$$need $$each"; done; \
+	[ -e /usr/share/modules/init/sh ] || [ -e /usr/share/lmod/lmod/init/sh ] || need="$$need environment-modules"; \
 	$(call install,0)
 
 $(VENV)/.runs: pyproject.toml | system
@@ -123,8 +144,13 @@ INSTALL := $(VENV)/bin/python -m pip install -q --disable-pip-version-check
 $(VENV)/.trains: $(VENV)/.develops
 	-@$(INSTALL) '$(TORCH)' && $(INSTALL) --group frameworks && touch $@
 
+# One after the other: there is one folder for them.
+installed: $(VENV)/.develops
+	@$(MAKE) --no-print-directory $(VENV)/.trains
+	@$(MAKE) --no-print-directory $(VENV)/.audits
+
 $(VENV)/.audits: $(VENV)/.develops
 	-@$(INSTALL) --group audit && touch $@
 
 clean:
-	rm -rf $(OUT) $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(OUT) $(VENV) dist build docs/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis

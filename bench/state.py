@@ -9,6 +9,7 @@ past       seconds: all that policies learn from
 audit      seconds: all runs against as many of accounting
 read       seconds: sacct's rows of all runs, made jobs of
 rebuild    seconds: a new database with all of them
+history    seconds: the longest page of all that `tiresias history` asks the controller for, JSON included, and all pages
 prune      seconds: the longest step of forgetting them all, and how many steps it took
 """
 
@@ -28,6 +29,8 @@ from typing import Any
 from tiresias.slurm_plugin.backends.protocol import SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config, Paths
+from tiresias.slurm_plugin.sockets.past import Past
+from tiresias.slurm_plugin.sockets.privacy import OPEN
 from tiresias.slurm_plugin.state.accounting import FIELDS, RESTARTS, AccountedJob, AccountedRun, rows
 from tiresias.slurm_plugin.state.accounting import jobs as jobs_of
 from tiresias.slurm_plugin.state.audit import audit
@@ -46,7 +49,14 @@ def fill(journal: Journal, jobs: int, runs: int) -> list[AccountedJob]:
     with journal.batch():
         for number in range(jobs):
             submit = NOW - GAP * (jobs - number)
-            row = JobRow(f"{number}@{submit:.0f}", str(number), 1001 + number % 50, submit, ended=True)
+            row = JobRow(
+                f"{number}@{submit:.0f}",
+                str(number),
+                1001 + number % 50,
+                submit,
+                ended=True,
+                over=submit + 1000.0 * runs,
+            )
             row.kind = f"{number % 1000:016x}.json"
             journal.save_job(row)
             told = [_run(journal, row, restart) for restart in range(runs)]
@@ -90,6 +100,7 @@ def measure(folder: Path, jobs: int, runs: int, repeat: int) -> dict[str, Any]:
     with closing(Journal(folder)) as journal:
         found["past"] = fastest(repeat, journal.past)
         found["audit"] = fastest(repeat, lambda: audit(journal.runs_since(0.0), accounted, 0.0, NOW))
+        found["history"] = pages(journal)
         found["prune"] = prune(journal)
     lines = ["|".join([*FIELDS, RESTARTS]), *(line for job in accounted for line in told(job))]
     found["read"] = fastest(repeat, lambda: list(jobs_of(rows(lines, "bench"), SCOPE)))
@@ -108,6 +119,17 @@ def told(job: AccountedJob) -> list[str]:
     return [
         f"{about}|{run.start:.0f}|{run.end:.0f}|REQUEUED|{tres}|gpu[0001-0002]|{run.restart}" for run in job.runs
     ]  # fmt: skip
+
+
+def pages(journal: Journal) -> dict[str, float]:
+    past, place, took = Past(journal.path, OPEN), None, []
+    while place is not None or not took:
+        began = time.process_time()
+        page = past.answer({"op": "history", "after": place}, 0)
+        json.dumps(page)
+        took.append(time.process_time() - began)
+        place = page["next"]
+    return {"longest": round(max(took), 4), "all": round(sum(took), 3), "pages": len(took)}
 
 
 def prune(journal: Journal) -> dict[str, float]:

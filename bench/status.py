@@ -5,7 +5,9 @@
 answer    the first viewer after a cycle: the dictionary is made and encoded; further ones get the same bytes
 make      of it, the dictionary
 cycle     what the controller itself does between Slurm's answer and its own calls: ledger, observe, decide, publish
-Milliseconds of this process on a processor. The records are made up, and no job has a control folder; the journal, the
+command   `tiresias status` as users type it, by the clock, Python's start included: the first one after a cycle, and further ones
+          which get what is known; --json: the same, of the whole dictionary
+Else milliseconds of this process on a processor. The records are made up, and no job has a control folder; the journal, the
 ledger and the policy are the controller's own.
 """
 
@@ -16,6 +18,8 @@ import json
 import os
 import platform
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -30,6 +34,7 @@ from tiresias.slurm_plugin.backends.protocol import NodeShare, SlurmJob, SlurmNo
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.observe import Observer
+from tiresias.slurm_plugin.sockets.control_socket import ControlServer
 from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.sockets.publication import Publication, Publisher
 from tiresias.slurm_plugin.state.journal import Journal
@@ -70,12 +75,14 @@ def snapshot(jobs: int, nodes: int) -> SlurmSnapshot:
     return SlurmSnapshot(NOW, tuple(made), tuple(replace(NODE, name=f"node{row:04d}") for row in range(nodes)))
 
 
-def milliseconds(call: Callable[[], object], repeat: int) -> dict[str, float]:
+def milliseconds(
+    call: Callable[[], object], repeat: int, clock: Callable[[], float] = time.process_time
+) -> dict[str, float]:
     found = []
     for _ in range(repeat):
-        began = time.process_time()
+        began = clock()
         call()
-        found.append(1e3 * (time.process_time() - began))
+        found.append(1e3 * (clock() - began))
     return {"median_ms": round(statistics.median(found), 2), "max_ms": round(max(found), 2)}
 
 
@@ -108,6 +115,27 @@ class Centre:
         return self.answer()
 
 
+def commands(centre: Centre, folder: Path, repeat: int) -> dict[str, dict[str, float]]:
+    environment = os.environ | {"TIRESIAS_PATHS_RUN": str(folder)}
+
+    def typed(*words: str) -> None:
+        subprocess.run(
+            [sys.executable, "-m", "tiresias", "status", *words], env=environment, stdout=subprocess.DEVNULL, check=True
+        )
+
+    def first(*words: str) -> None:
+        centre.publisher.publish(replace(centre.publisher._newest))  # type: ignore[type-var]
+        typed(*words)
+
+    clock = time.perf_counter
+    with ControlServer(folder / "control.sock", centre.publisher.answer):
+        return {
+            "first": milliseconds(first, repeat, clock), "again": milliseconds(typed, repeat, clock),
+            "first_json": milliseconds(lambda: first("--json"), repeat, clock),
+            "again_json": milliseconds(lambda: typed("--json"), repeat, clock),
+        }  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--jobs", type=int, default=10_000)
@@ -123,6 +151,7 @@ def main() -> None:
             "answer": milliseconds(lambda: json.dumps(centre.first_answer()).encode(), args.repeat),
             "make": milliseconds(centre.first_answer, args.repeat),
             "bytes": len(json.dumps(centre.answer()).encode()),
+            "command": commands(centre, Path(folder), args.repeat),
         }  # fmt: skip
         centre.journal.close()
     print(json.dumps(result, indent=1))

@@ -44,19 +44,19 @@ from tiresias.errors import TiresiasError
 class Checkpointer:
     """folder: where the checkpoints are. control: the job's control folder (control.py), None: only signals tell it to stop.
 
-    restart: Slurm's restart count of this run. retention: which checkpoints stay (retention.py). Make it in the main thread:
-    signal handlers that were there before are called after ours.
+    restart: Slurm's restart count of this run. submission: by which the control folder is known. retention: which checkpoints
+    stay (retention.py). Make it in the main thread: signal handlers that were there before are called after ours.
     """
 
     def __init__(
         self, folder: Path | str, *, control: Path | None = None, restart: int = 0, signal_name: str = signals.DEFAULT,
-        world: World | None = None, retention: Iterable[Policy] = (KeepLast(),),
+        world: World | None = None, retention: Iterable[Policy] = (KeepLast(),), submission: str = "",
     ) -> None:  # fmt: skip
         self.world = world or World.from_env()
         self._wanted = self._stopping = False
         self._looked, self._restart = -LOOK, restart
         signals.on((signals.number(signal_name), signal.SIGTERM), self._flag)
-        self._program = Program(control, restart, self.world, Path(folder))
+        self._program = Program(control, restart, self.world, Path(folder), submission)
         self._home = (self._program.folder or Path(folder)) / f".agreement-.{self.world.launch}"
         self._launch = Launch(self._home, self.world) if self.world.size > 1 else Alone()
         self._agreement: Agrees = self._launch
@@ -72,8 +72,9 @@ class Checkpointer:
 
         What is given wins over the job's own folder, and over TIRESIAS_KEEP and its like (retention.py).
         """
-        ours = env.get("TIRESIAS_CONTROL", "") and _is_this_job(env)
-        home = folder or (env.get("TIRESIAS_CHECKPOINT_DIR") if ours else None) or "checkpoints"
+        ours = _is_this_jobs(env, "TIRESIAS_CONTROL")
+        its_own = ours or _is_this_jobs(env, "TIRESIAS_CHECKPOINT_DIR")  # its control folder may be away
+        home = folder or (env.get("TIRESIAS_CHECKPOINT_DIR") if its_own else None) or "checkpoints"
         restart = env.get("TIRESIAS_RESTART", "0")
         return cls(
             home,
@@ -82,6 +83,7 @@ class Checkpointer:
             signal_name=env.get("TIRESIAS_SIGNAL") or signals.DEFAULT,
             world=World.from_env(env),
             retention=policies_from_env(env) if retention is None else retention,
+            submission=env.get("TIRESIAS_SUBMISSION", ""),
         )
 
     def agree_by(self, agreement: Agrees) -> None:
@@ -95,7 +97,10 @@ class Checkpointer:
         """
         found = self._restore_as_rank_0_did() if self.world.rank else self._restore_first(reshard)
         self._program.measured["resumed"] = found.step if found else 0
-        self._program.committed(found.step if found else -1)
+        if found:
+            self._program.committed(found.step, found.time)
+        else:
+            self._program.tell()
         return found
 
     def save(self, step: int, state: Mapping[str, Any], wait: bool = True) -> Path:
@@ -145,7 +150,7 @@ class Checkpointer:
         self.store.save(step, state, self.world)
         self._program.measured["save"] = round(time.monotonic() - began, 3)
         self._program.at = max(self._program.at, step)
-        self._program.committed(step)
+        self._program.committed(step, time.time())
 
     def _save_copy(self, step: int, copy: Mapping[str, Any]) -> None:
         try:
@@ -184,7 +189,7 @@ class Checkpointer:
         if self._program.folder and now - self._looked >= LOOK:
             self._looked = now
             with contextlib.suppress(OSError):
-                self._wanted = files.is_there(self._stop_file)
+                self._wanted = files.is_there(self._stop_file) and not self._program.is_displaced()
             self._program.tell_progress()
         return self._wanted
 
@@ -197,9 +202,10 @@ class Checkpointer:
         return control.stop_file(self._program.folder or self._home, self._restart)
 
 
-def _is_this_job(env: Mapping[str, str]) -> bool:
-    """False where the variables came along from another job's environment, as in a job submitted from within a job."""
-    ours = env.get("SLURM_JOB_ID")
+def _is_this_jobs(env: Mapping[str, str], name: str) -> bool:
+    """Whether the variable names a folder, and did not come along from another job, as in a job submitted from within a job."""
+    job = env.get("SLURM_JOB_ID")
     if env.get("SLURM_ARRAY_JOB_ID"):
-        ours = f"{env['SLURM_ARRAY_JOB_ID']}_{env.get('SLURM_ARRAY_TASK_ID')}"
-    return ours is None or Path(env["TIRESIAS_CONTROL"]).name == ours
+        job = f"{env['SLURM_ARRAY_JOB_ID']}_{env.get('SLURM_ARRAY_TASK_ID')}"
+    folder = env.get(name, "")
+    return bool(folder) and (job is None or Path(folder).name in (job, f"{job}-{os.getuid()}"))

@@ -3,20 +3,23 @@
     <control root>/<uid>/<job id>/
         supervisor.json   written by the job's supervisor only
         program.json      written by the training program (rank 0) only; the supervisor removes it before it starts the script
+        submission.json   whose folder this is: the number that tsbatch gave to the submission (wrappers/folders.py)
         stop-<restart>    made by the supervisor, or by a rank that was told to stop: "save and exit 99"; all ranks see it
         ranks/<host>-<pid>-<start ticks>   one file a rank that handles the checkpoint signal by itself
         profile/          what was recorded of the job's trial run (profiler), trial: that this run has made one
     <control root>/<uid>/profiles/         what was learned from such recordings, a file a kind of job (profiler/summary.py)
+    <control root>/<uid>/scripts/          what the last job of a script showed, for its owner alone (wrappers/earlier.py)
 
-Every file is one JSON object, at most MAX_BYTES, put there by an atomic rename. The daemon reads only files that are regular, small
-and owned by the job's user, in folders that are that user's own and no links, and believes them only about that job: a lie hurts
-only the liar. (In a root that anybody may write to, somebody else could make the user's folder first, and lead the daemon from
-there to a file that the user wrote about another job.)
+Every file is one JSON object, at most MAX_BYTES, put there by an atomic rename. The daemon reads only files that are
+regular, small and owned by the job's user, in folders that are that user's own and no links, and believes them only about that
+job: a lie hurts only the liar. (In a root that anybody may write to, somebody else could make the user's folder first, and lead
+the daemon from there to a file that the user wrote about another job.)
 
 supervisor.json: restart, state, step, run_id, why, began (epoch seconds), reached (the step at which the run before was last seen).
 program.json: restart, ready, step, requeue, folder ("requeue": the program has saved and exits to be requeued; "folder": where its
-checkpoints are), and what it measured: save (seconds of the newest save), resumed (the step it resumed from, 0: the beginning),
-ready_at (epoch seconds of its first step in this run), at (the newest step it was seen at), pace (seconds a step in this run).
+checkpoints are), and what it measured: save (seconds of the newest save), saved_at (epoch seconds of the newest commit), resumed
+(the step it resumed from, 0: the beginning), ready_at (epoch seconds of its first step in this run), at (the newest step it was
+seen at), pace (seconds a step in this run).
 Light imports only: every supervisor imports this.
 """
 
@@ -27,15 +30,16 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tiresias.checkpoint.files import open_folder, read_small
+from tiresias.checkpoint.files import open_folder, own_folder, read_small
 from tiresias.checkpoint.manifest import CorruptCheckpoint
 
 MAX_BYTES = 16 * 1024
 MOST = 10**15  # restarts, steps; no job gets there
 LONGEST = 1e6  # seconds that a save or a restore may claim to have taken
 EXIT_REQUEUE = 99  # a program's exit code: "checkpointed, requeue me"
-SUPERVISOR, PROGRAM, RANKS = "supervisor.json", "program.json", "ranks"
+SUPERVISOR, PROGRAM, RANKS, SUBMISSION = "supervisor.json", "program.json", "ranks", "submission.json"
 PROFILE, TRIAL = "profile", "trial"
+KEPT = (SUPERVISOR, RANKS, PROFILE, SUBMISSION)  # from run to run
 
 
 class JobReport(NamedTuple):
@@ -48,7 +52,8 @@ class JobReport(NamedTuple):
     why: "limit" where it saves or parks because its time limit is near, "" where it was asked to.
     save: seconds of the newest save. restore: seconds from the run's start to its first step. redone: steps of the run before that
     this one does again. at: the newest step it was seen at. resumed: the step it resumed from, 0: it began from the beginning.
-    pace: seconds a step. start: epoch second at which Slurm says that the run began, 0 where it does not say.
+    pace: seconds a step. saved_at: epoch seconds of the commit of `step`. start: epoch second at which Slurm says that the run
+    began, 0 where it does not say.
     """
 
     restart: int = -1
@@ -62,6 +67,7 @@ class JobReport(NamedTuple):
     at: int = -1
     resumed: int = -1
     pace: float | None = None
+    saved_at: float | None = None
     start: int = 0
 
 
@@ -71,6 +77,10 @@ def job_folder(root: Path, uid: int, job_id: str) -> Path:
 
 def profiles_folder(root: Path, uid: int) -> Path:
     return root / str(uid) / "profiles"
+
+
+def scripts_folder(root: Path, uid: int) -> Path:
+    return root / str(uid) / "scripts"
 
 
 def stop_file(folder: Path, restart: int) -> Path:
@@ -101,6 +111,35 @@ def read(path: Path, uid: int) -> dict[str, Any]:
         return {}
 
 
+def make(folder: Path, submission: str) -> None:
+    """A job's control folder, and the user's around it, where they are not there already. Raises OSError."""
+    folder.parent.parent.mkdir(parents=True, exist_ok=True)
+    for path in (folder.parent, folder, folder / RANKS):
+        own_folder(path, 0o755)
+    mark(folder, submission)
+
+
+def mark(folder: Path, submission: str) -> None:
+    """Have it known whose folder this is, where the job has a number. Raises OSError."""
+    if submission and submission_of(folder) != submission:
+        write(folder, SUBMISSION, {"submission": submission})
+
+
+def submission_of(folder: Path) -> str:
+    """Whose folder this is, "" where nothing says it."""
+    try:
+        with open_folder(folder) as place:
+            noted = _parse(read_small(place, SUBMISSION, MAX_BYTES)).get("submission")
+    except (OSError, CorruptCheckpoint):
+        return ""
+    return noted if isinstance(noted, str) else ""
+
+
+def is_anothers(folder: Path, own: str) -> bool:
+    """Whether an older job of this id left what is here: its mount came back, and hides the folder of the job numbered `own`."""
+    return bool(own) and submission_of(folder) not in ("", own)
+
+
 def _parse(text: bytes) -> dict[str, Any]:
     try:
         content = json.loads(text)
@@ -128,6 +167,7 @@ def report(root: Path, uid: int, job_id: str) -> JobReport:
         at=integer(program.get("at")),
         resumed=integer(program.get("resumed")),
         pace=_seconds(program.get("pace"), 0.0) or None,
+        saved_at=_moment(program.get("saved_at")),
         start=max(integer(supervisor.get("start")), 0),
     )
 
@@ -137,6 +177,10 @@ def _seconds(end: object, begin: object) -> float | None:
     if not isinstance(end, (int, float)) or not isinstance(begin, (int, float)):
         return None
     return min(max(float(end - begin), 0.0), LONGEST) if abs(end) < 1e12 and abs(begin) < 1e12 else None
+
+
+def _moment(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and 0 < value < 1e12 else None
 
 
 def _redone(reached: int, resumed: int) -> int | None:

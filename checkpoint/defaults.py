@@ -1,4 +1,5 @@
-"""Where the jobs' folders are at a site that has a configuration and names none in it: the controller and the wrappers agree."""
+"""Where the jobs' folders and the run folder are where no configuration names others: the controller and the wrappers agree."""
 
 CONTROL = "/shared/tiresias/control"
 CHECKPOINTS = "/shared/tiresias/checkpoints"
+RUN = "/run/tiresias"

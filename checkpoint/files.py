@@ -60,6 +60,17 @@ def _refuse_foreign(name: str, folder: int, found: os.stat_result) -> None:
         raise CorruptCheckpoint(f"{name} belongs to user {found.st_uid}, its folder to user {owner}")
 
 
+def own_folder(path: Path, mode: int) -> None:
+    """Make `path`, or take it when it is a folder of ours and no link. Raises OSError."""
+    try:
+        path.mkdir()
+        path.chmod(mode)
+    except FileExistsError:
+        found = path.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            raise PermissionError(0, f"{path} is not a folder of yours") from None
+
+
 def read_small(folder: int, name: str, most: int) -> bytes:
     """The whole of a file of at most `most` bytes. Raises CorruptCheckpoint or OSError."""
     with open_regular(folder, name) as file:

@@ -21,11 +21,14 @@ PROGRESS = 10.0  # seconds between two words on the step reached, from which the
 class Program:
     """folder: the job's control folder, None: nobody is told. checkpoints: where this program saves.
 
-    at: the newest step of the training. step: the newest commit.
+    at: the newest step of the training. step: the newest commit. submission: the job's number, by which its folder is known.
     """
 
-    def __init__(self, folder: Path | None, restart: int, world: World, checkpoints: Path) -> None:
+    def __init__(
+        self, folder: Path | None, restart: int, world: World, checkpoints: Path, submission: str = ""
+    ) -> None:
         self.folder, self._restart, self._world, self._checkpoints = folder, restart, world, checkpoints
+        self._submission = submission
         self.step = self.at = -1
         self._ready = False
         self.measured: dict[str, float] = {}
@@ -41,12 +44,15 @@ class Program:
             self._began = time.monotonic(), self.at
             self.tell()
 
-    def committed(self, step: int) -> None:
-        self.step = step
+    def committed(self, step: int, moment: float) -> None:
+        """moment: epoch seconds of the commit."""
+        self.step, self.measured["saved_at"] = step, moment
         self.tell()
 
     def tell_progress(self) -> None:
         if time.monotonic() - self._told_at >= PROGRESS:
+            self._told_at = time.monotonic()
+            self._come_back()
             self.tell()
 
     def leave(self) -> None:
@@ -79,30 +85,42 @@ class Program:
         if self.folder is None:
             return
         newer = control.integer(control.read(self.folder / control.SUPERVISOR, os.getuid()).get("restart"))
-        if newer > self._restart:
+        if newer > self._restart and not self.is_displaced():
             raise TiresiasError(
                 f"this is run {self._restart} and run {newer} of the job has begun: nothing is saved from here"
             )
+
+    def is_displaced(self) -> bool:
+        """What stands in its control folder's place is an older job's, and about that one."""
+        return self.folder is not None and control.is_anothers(self.folder, self._submission)
 
     def _register(self) -> None:
         if self.folder is None:
             return
         self._leave_a_run_that_is_over(self.folder)
         try:
-            ranks = self._rank_file(self.folder).parent
-            ranks.mkdir(exist_ok=True)
-            content = {"rank": self._world.rank, "restart": self._restart}
-            control.write(ranks, self._rank_file(self.folder).name, content)
+            self._come(self.folder)
             atexit.register(self._unregister, os.getpid())
         except OSError as error:
-            say(f"{self.folder}: {error.strerror}: this program cannot be told to save")
+            say(f"{self.folder}: {error.strerror or error}: this program cannot be told to save")
             self.folder = None
         self.tell()
+
+    def _come(self, folder: Path) -> None:
+        control.make(folder, "" if self.is_displaced() else self._submission)
+        place = self._rank_file(folder)
+        control.write(place.parent, place.name, {"rank": self._world.rank, "restart": self._restart})
+
+    def _come_back(self) -> None:
+        """To a folder that was away, or has been removed."""
+        if self.folder and not self._rank_file(self.folder).exists() and not self.is_displaced():
+            with contextlib.suppress(OSError):
+                self._come(self.folder)
 
     def _leave_a_run_that_is_over(self, folder: Path) -> None:
         """torchrun --max-restarts starts its workers again when they leave: they would train on what the next run does again."""
         said = control.read(folder / control.PROGRAM, os.getuid())
-        if said.get("requeue") is True and said.get("restart") == self._restart:
+        if said.get("requeue") is True and said.get("restart") == self._restart and not self.is_displaced():
             say("this run has saved and waits for its requeue: a program that starts now leaves")
             sys.exit(control.EXIT_REQUEUE)
 

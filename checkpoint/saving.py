@@ -1,7 +1,8 @@
 """One save by all ranks: each writes its part under a temporary name, rank 0 commits by one rename.
 
-A rank that fails takes the whole temporary folder away and leaves one with a mark in its place. The others find their part gone,
-or the mark, and know that this save is over. Another try has another name: nothing of the one before is in its way.
+A rank that fails takes the whole temporary folder away, by one rename, too: rank 0 commits all of it or nothing. What it is called
+then stays, empty: the others find their part gone, or that name, and know that this save is over. Another try has another name:
+nothing of the one before is in its way.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tiresias.checkpoint.manifest import Content, CorruptCheckpoint, Manifest
 from tiresias.checkpoint.root import Root
 from tiresias.checkpoint.world import World
 
-_MARK = "gave-up"
+_OVER = ".over"
 Wait = Callable[[Callable[[], Any], str], Any]
 
 
@@ -28,6 +29,7 @@ class Saving:
         self._root, self._step, self._world, self._wait = root, step, world, wait
         self._final = root.path / f"step-{step}"
         self.temporary = root.path / f".step-{step}.{world.launch}{f'.{attempt}' if attempt else ''}"
+        self._over = self.temporary.with_name(f"{self.temporary.name}{_OVER}")
 
     def run(self, state: Mapping[str, Any]) -> None:
         """Return when the whole checkpoint is committed. Raises OSError, CorruptCheckpoint or what `wait` raises."""
@@ -40,12 +42,20 @@ class Saving:
             self._wait(self._outcome, "rank 0's commit")
 
     def give_up(self) -> None:
-        """As far as the disk still lets us."""
-        files.remove_flat(self.temporary)
-        if self._world.size > 1:
+        """As far as the disk still lets us. What is committed by now stays."""
+        with suppress(OSError):
+            self.temporary.rename(self._over)
+        files.remove_flat(self._over)
+        if self._world.size == 1:
+            files.remove_flat(self.temporary)  # where it could not be renamed
+        elif not self._final.exists():
             with suppress(OSError):
-                self.temporary.mkdir(mode=0o700, exist_ok=True)
-                (self.temporary / _MARK).touch()
+                self._over.mkdir(mode=0o700, exist_ok=True)
+
+    @property
+    def names(self) -> set[str]:
+        """Of the folders that are this save's."""
+        return {self.temporary.name, self._over.name}
 
     def _commit(self) -> None:
         contents: dict[str, Content] = {}
@@ -86,5 +96,5 @@ class Saving:
             names = {entry.name for entry in self.temporary.iterdir()}
         except FileNotFoundError:
             names = set()
-        if _MARK in names or manifest.file_name(self._world.rank, "json") not in names:
+        if self._over.name in self._root.names() or manifest.file_name(self._world.rank, "json") not in names:
             raise CorruptCheckpoint("another rank gave up (its message says why)")

@@ -143,7 +143,7 @@ class Store:
             self._folder.make()
             if not self._committed(step):
                 if world.rank == 0:
-                    self._prepare(step, world, saving.temporary.name)
+                    self._prepare(step, world, saving.names)
                 saving.run(state)
         except (OSError, CorruptCheckpoint, Unavailable, NotYours) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -181,7 +181,7 @@ class Store:
             pause = min(2 * pause, 0.05)
         return found
 
-    def _prepare(self, step: int, world: World, own: str) -> None:
+    def _prepare(self, step: int, world: World, own: set[str]) -> None:
         newer = [other for other in self.steps() if other > step]
         if newer:
             raise CorruptCheckpoint(
@@ -190,7 +190,7 @@ class Store:
         if step in self.steps():
             self._set_aside(step, "damaged", "it does not verify", must=True)
         for name in self._folder.names():
-            if name.startswith(_HIDDEN) and name not in (own, f".agreement-.{world.launch}"):
+            if name.startswith(_HIDDEN) and name not in own | {f".agreement-.{world.launch}"}:
                 files.remove_flat(self.root / name)
 
     def _after_commit(self) -> None:

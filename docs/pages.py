@@ -34,6 +34,7 @@ ADMINS = (
     "stop",
 )  # section 8
 WRAPPERS = {"tsbatch": "sbatch for jobs that can be preempted", "tsrun": "srun inside such a job"}
+ORDER = "flags, then TIRESIAS_* in the environment, then conf.d/*.toml beside the file, then the file, then the default"
 COMPLETIONS = {"bash": "tiresias.bash", "zsh": "_tiresias", "fish": "tiresias.fish"}
 
 
@@ -96,8 +97,7 @@ def configuration() -> str:
         f"{each.key} = {toml(each.default)}\n    {each.doc}\n    Allowed: {each.allowed}."
         for each in options().values()
     )
-    order = "flags, then TIRESIAS_* in the environment, then conf.d/*.toml beside the file, then the file, then the default\n\n"
-    return _page("tiresias.toml", 5, "the controller's configuration", "OPTIONS", f"What counts: {order}{told}")
+    return _page("tiresias.toml", 5, "the controller's configuration", "OPTIONS", f"What counts: {ORDER}\n\n{told}")
 
 
 def _page(name: str, number: int, what: str, heading: str, text: str) -> str:

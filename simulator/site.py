@@ -11,10 +11,10 @@ from pathlib import Path
 
 from tiresias.errors import TiresiasError, UsageError
 from tiresias.simulator.cluster import Cluster
+from tiresias.simulator.formats.sacct_table import COMMAND
 from tiresias.simulator.trace import Trace, read_trace
 
 SECONDS = 600.0  # sacct of a year of a busy site takes minutes
-FIELDS = "JobID,User,Account,Partition,JobName,Submit,Start,End,ElapsedRaw,State,AllocTRES,ReqTRES"
 _KEPT = ("PATH", "HOME", "SLURM_CONF")
 _GPUS = re.compile(r"gpu(?::[\w.-]+)?:(\d+)")
 
@@ -25,7 +25,7 @@ def history(since: str, partitions: Sequence[str]) -> tuple[Trace, Cluster]:
     Raises UsageError where there is no accounting or no GPU, TiresiasError where Slurm does not answer.
     """
     machine = cluster(partitions)
-    words = ["sacct", "-P", "--allusers", "--duplicates", f"--format={FIELDS}", "-S", since]
+    words = [*COMMAND.split(), since]
     said = _output([*words, f"--partition={','.join(partitions)}"] if partitions else words)
     with tempfile.NamedTemporaryFile(prefix="sacct-", suffix=".txt") as file:
         file.write(said)

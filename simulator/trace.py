@@ -119,10 +119,18 @@ def read_trace(
     with opened(file, progress) as source:
         chosen = _recognised(source) if format == "auto" else _named(format)
         columns = chosen.read(source)
-    if chosen.exact:
-        _check_sizes(file, columns, gpus)
-    else:
-        columns = replayable(columns, gpus)
+    if not chosen.exact:
+        return replayed(file, columns, gpus)
+    _check_sizes(file, columns, gpus)
+    return _filled(file, columns)
+
+
+def replayed(file: Path, columns: Columns, gpus: int | None) -> Trace:
+    """Those of somebody else's jobs that a cluster of `gpus` GPUs can run. Raises UsageError where there are none."""
+    return _filled(file, replayable(columns, gpus))
+
+
+def _filled(file: Path, columns: Columns) -> Trace:
     if not len(columns.job_id):
         raise UsageError(f"{file}: has no jobs{_why(columns)}")
     return Trace.from_columns(columns)

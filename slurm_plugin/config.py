@@ -76,7 +76,7 @@ class Paths:
         "/var/lib/tiresias",
         "the journal: service, runs and what is being done to whom; shared where two controllers are to be",
     )
-    run: Path = _folder("/run/tiresias", "control.sock, poke.sock, lease and primary; on this host")
+    run: Path = _folder(defaults.RUN, "control.sock, poke.sock, lease and primary; on this host")
     control: Path = _folder(defaults.CONTROL, "the jobs' control folders; on the shared file system")
     checkpoints: Path = _folder(defaults.CHECKPOINTS, "the jobs' checkpoint folders; on the shared file system")
 

@@ -34,6 +34,7 @@ from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.lead.standby import WANTED
 from tiresias.slurm_plugin.observe import Observer
 from tiresias.slurm_plugin.profiles import Profiles
+from tiresias.slurm_plugin.shadow import Gpus, Shadow
 from tiresias.slurm_plugin.sockets.privacy import Privacy
 from tiresias.slurm_plugin.sockets.publication import PHASES, SHOWN_DECISIONS, Publication, Publisher
 from tiresias.slurm_plugin.state.database import StateError, Unwritable
@@ -70,10 +71,10 @@ class Controller:
         self._recent: deque[float] = deque(maxlen=RECENT)  # seconds of the newest cycles
         self.latency = 0.0  # seconds that Slurm took for the newest snapshot
         self._actions: Counter[str] = Counter()
-        self._would: dict[str, str] = {}  # shadow mode: what was said last of each job
         self._decisions = list(reversed(journal.decisions(limit=SHOWN_DECISIONS)))
         self._version, self._prune_at = budgeted.version(), clock() + PRUNE_SECONDS
         self.publisher = Publisher(journal.path, Privacy(site.private, site.rights.overseers | {os.geteuid()}))
+        self.more_alarms: Callable[[], Collection[str]] = list  # of who runs this controller
         self.wanted = False  # another controller is to lead
         self.leaving_since = math.inf  # somebody whom we do not move is about to free GPUs
         # When the plan changes though nothing happens: a threshold is crossed, a wait too long.
@@ -108,6 +109,7 @@ class Controller:
         )
         actor.progress = self._progress
         self._ledger, self._observer, self._actor, self._is_ahead = ledger, observer, actor, False
+        self._shadow = Shadow(self._journal, self._config.lease_seconds) if self._config.mode == "shadow" else None
         self._topology_at = -math.inf
         self._heed_pause()
 
@@ -152,9 +154,11 @@ class Controller:
         snapshot = self._observer.observe(slurm, managed, self._actor.intents, profiles)
         self._learn(snapshot)
         plan = decide(snapshot, self._config.policy, self._policy)
-        self._carry_out(plan)
+        self._carry_out(plan, slurm, snapshot)
         if self._config.mode == "exact":
             self._leave_in_order(self._observer.waiting(managed, slurm.time))
+        else:
+            self._give_back(managed)
         settled = self._observer.next_settled(managed, slurm.time)
         change = next_change(snapshot, self._config.policy, self._policy)
         postponed = -math.inf if self._allowance.postponed else math.inf
@@ -238,7 +242,8 @@ class Controller:
         return self.release()
 
     def release(self) -> list[str]:
-        problems = self._actor.release_all(self._clock())
+        exact = self._config.mode == "exact"  # else nobody was set aside: a wait of that length is the user's own
+        problems = self._actor.release_all(self._clock(), lambda job: exact and self._observer.is_set_aside(job))
         with contextlib.suppress(StateError):
             self._log_news()
         return problems
@@ -251,6 +256,14 @@ class Controller:
         self._actor.hold(self._observer.waiting(managed, now), now, before=soon)
         self._actor.collect(managed, now)
         self._actor.let_go(now)
+
+    def _give_back(self, managed: list[SlurmJob]) -> None:
+        """Mode shadow holds and moves nothing. What a controller in mode exact left when it was killed is lifted, as its own end
+        would have done."""
+        rows = [(self._ledger.jobs[job.id], job.state == "PENDING") for job in managed]
+        if self._actor.intents or any(row.held or (row.pinned and waits) for row, waits in rows):
+            for problem in self.release():
+                log.warning("%s", problem)
 
     def _leave_in_order(self, waiting: list[SlurmJob]) -> None:
         """What no start has to wait for."""
@@ -273,13 +286,13 @@ class Controller:
         if self._ledger.over >= self._policy.refit_at:
             self._policy = self._policy.fitted(self._ledger.past(), snapshot.jobs)
 
-    def _carry_out(self, plan: Plan) -> None:
+    def _carry_out(self, plan: Plan, slurm: SlurmSnapshot, snapshot: Snapshot) -> None:
         self._promote(plan)
-        if self._config.mode == "exact":
+        if self._shadow:
+            self._actor.news += self._shadow.look(slurm, plan, self._ledger.jobs, Gpus.of(snapshot))
+        else:
             self._actor.begin(plan, self._clock())
             self._actor.advance(self._clock())
-        else:
-            self._tell(plan)
         self._log_news()
 
     def _promote(self, plan: Plan) -> None:
@@ -289,18 +302,6 @@ class Controller:
             row.reset = now
             self._ledger.save(row)
             self._actor.news.append(Decision(now, job_id, "promote", "waited too long: its service counts from 0"))
-
-    def _tell(self, plan: Plan) -> None:
-        """Shadow mode: say what would be done, once."""
-        would = {one.job: f"would start on {', '.join(node for node, _ in one.nodes)}" for one in plan.starts}
-        would |= {one.job: f"would be preempted for job {one.beneficiary}" for one in plan.preemptions}
-        now = self._clock()
-        self._actor.news += [
-            Decision(now, job_id, "shadow", words)
-            for job_id, words in would.items()
-            if self._would.get(job_id) != words
-        ]
-        self._would = would
 
     def _log_news(self) -> None:
         news, self._actor.news = self._actor.news, []
@@ -330,24 +331,34 @@ class Controller:
                 snapshot=snapshot,
                 plan=plan,
                 rows=dict(self._ledger.jobs),
-                phases={one.id: PHASES.get(one.step, "starting") for one in self._actor.intents.values()},
+                phases=self._phases(),
                 unmovable={
                     job.id: self._observer.why_unmovable(job, slurm.time)
                     for job in running
                     if job.id in self._ledger.jobs
                 },
-                steps={job_id: report.step for job_id, report in reports.items()},
+                reports=reports,
                 decisions=tuple(reversed(self._decisions)),
                 config=self._config,
                 profiles=profiles,
+                due={
+                    one.beneficiary: one.began + self._config.preemption.deadline
+                    for one in self._actor.intents.values()
+                    if one.beneficiary
+                },
             )
         )
+
+    def _phases(self) -> dict[str, str]:
+        if self._shadow:
+            return self._shadow.phases()
+        return {one.id: PHASES.get(one.step, "starting") for one in self._actor.intents.values()}
 
     def _about(self) -> dict[str, object]:
         return {
             "cluster": self._site.cluster, "mode": self._config.mode, "backend": self._backend.name, "slurm": self._version,
             "tiresias": __version__, "pid": os.getpid(), "started": self._started,
-            "alarms": [*self._site.alarms, *self._traffic.alarms(self._allowance.postponed)],
+            "alarms": [*self._site.alarms, *self._traffic.alarms(self._allowance.postponed), *self.more_alarms()],
             "cycle": {
                 "count": self._cycles, "seconds": round(self.seconds, 4), "period": self._config.period,
                 "median": round(statistics.median(self._recent), 4), "p99": round(_p99(self._recent), 4),
@@ -356,7 +367,7 @@ class Controller:
             "rpc": self._traffic.published(self._allowance.postponed),
             "actions": dict(self._actions),
             "packlimit": self._observer.packlimit.published(), "leader": self._leadership.published(),
-            "paused": self._pause and self._pause.published(),
+            "paused": self._pause and self._pause.published(), "shadow": self._shadow and self._shadow.published(),
         }  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from tiresias.slurm_plugin.lead.leadership import HUNG_SECONDS, Leadership, Supe
 from tiresias.slurm_plugin.lead.standby import Standby
 from tiresias.slurm_plugin.sockets.bell import Bell
 from tiresias.slurm_plugin.sockets.control_socket import Answer, ControlServer, PokeSocket, poke
+from tiresias.slurm_plugin.sockets.hook_lease import HookLease
 from tiresias.slurm_plugin.sockets.orders import PAUSE, RESUME, STOP, Order, Orders
 from tiresias.slurm_plugin.sockets.systemd import Watchdog, notify
 from tiresias.slurm_plugin.state.own_folder import refuse_shared
@@ -39,10 +40,11 @@ class Daemon:
     """
 
     def __init__(self, config: Config, site: Site, leadership: Leadership, lead: Callable[[], Controller]) -> None:
-        self._config, self._site, self._leadership, self._lead = config, site, leadership, lead
+        self._config, self._leadership, self._lead = config, leadership, lead
         self._run = Path(config.paths.run)
         self._make_run_folder()
         self._primary = Bell(self._run / "primary")
+        self._hook_lease = HookLease(config, site.default_partition)
         self._standby = Standby(leadership, Path(config.paths.state), self._primary.rang)
         self._views: Answer = self._standby.answer
         self._controller: Controller  # while we lead
@@ -85,6 +87,7 @@ class Daemon:
             self._stand(pokes, self._pause())
             return
         self._controller.on_progress(self._watchdog.pet)
+        self._controller.more_alarms = lambda: self._hook_lease.alarms
         self._views = self._controller.publisher.answer
         try:
             self._go_on(pokes)
@@ -105,7 +108,7 @@ class Daemon:
                 self._rest(pokes)
                 self._obey()
         finally:
-            (self._run / "lease").unlink(missing_ok=True)  # first: nothing new is to be held
+            self._hook_lease.end()  # first: nothing new is to be held
             self._leave()
 
     def _hands_over(self) -> bool:
@@ -149,7 +152,7 @@ class Daemon:
     def _cycle(self) -> None:
         try:
             self._controller.cycle()
-            self._renew_lease()
+            self._hook_lease.renew()
             self._pace.answered(self._controller.latency)
             notify(f"STATUS={self._controller.words}")
         except Unavailable as error:
@@ -217,14 +220,3 @@ class Daemon:
             raise TiresiasError(
                 f"run folder {self._run}: {error.strerror}; make it writable or set paths.run"
             ) from None
-
-    def _renew_lease(self) -> None:
-        """Tells the job_submit hook until when it may set jobs aside for us, of which partitions, and for how long."""
-        if self._config.mode != "exact":
-            return
-        until, config = int(time.time() + self._config.lease_seconds), self._config
-        names = [",".join(one) for one in (config.partitions, config.exempt.users, config.exempt.accounts)]
-        lines = [until, names[0], self._site.default_partition, config.admission_wait, *names[1:]]
-        temporary = self._run / ".lease"
-        temporary.write_text("".join(f"{line}\n" for line in lines))
-        temporary.replace(self._run / "lease")

@@ -154,9 +154,12 @@ class Observer:
     def _has_begun(self, job: SlurmJob, now: float) -> bool:
         """The begin time of a requeued job is Slurm's 121 s, that of a new one may be job_submit.lua's: a start lifts both.
         Any other is the user's --begin, unless it is the moment of the submission: the clock was set back since."""
-        wait = job.begin_time - job.submit_time
-        ours = job.restarts > 0 or abs(wait - self._config.admission_wait) <= 1 or wait <= 0
+        ours = job.restarts > 0 or self.is_set_aside(job) or job.begin_time <= job.submit_time
         return ours or job.begin_time <= now
+
+    def is_set_aside(self, job: SlurmJob) -> bool:
+        """By job_submit.lua, for us: nobody asks for a wait of that very length."""
+        return abs(job.begin_time - job.submit_time - self._config.admission_wait) <= 1
 
     def _competes(self, job: SlurmJob) -> bool:
         """Not while its owner or an admin holds it or it depends on others: then it has to wait for them first."""

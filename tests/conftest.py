@@ -35,12 +35,22 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Several workers: tests of a file share clusters and follow one another, those that are `apart` go anywhere, and those
-    that name a group of their own follow the others of that."""
+    that name a group of their own follow the others of that. Files with slow tests come first, so that quick ones fill the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
     for item in items:
         if not (item.get_closest_marker("apart") or item.get_closest_marker("xdist_group")):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """xdist tells who belongs together by the ends of the tests' names. Without them every worker would start every cluster."""
+    if getattr(session.config.option, "loadgroup", False):
+        lost = [item for item in session.items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid]
+        assert not lost, f"xdist does not know the group of {lost[0].nodeid}: which pytest is this?"
 
 
 @pytest.fixture(scope="session")

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from tiresias.checkpoint import control
-from tiresias.checkpoint.notes import say
+from tiresias.wrappers import folders
 
 
 class Job(NamedTuple):
-    """control, checkpoints: folders of this job, None where they could not be had. restart: Slurm's count of this run."""
+    """control, checkpoints: folders of this job, None where they could not be had. restart: Slurm's count of this run.
+
+    submission: the number that tsbatch gave to it, by which the folders are known.
+    """
 
     id: str
     restart: int
@@ -22,6 +24,7 @@ class Job(NamedTuple):
     control: Path | None
     checkpoints: Path | None
     signal_name: str
+    submission: str = ""
 
     def child_env(self, env: Mapping[str, str]) -> dict[str, str]:
         """The user's environment, touched only in TIRESIAS_*; variables of another job that came along are gone."""
@@ -45,86 +48,17 @@ def job_id(env: Mapping[str, str]) -> str:
 def from_env(env: Mapping[str, str]) -> Job:
     """Find or make the job's folders; what cannot be had is None, with a line in the log that says what follows."""
     name, restart = job_id(env), _count(env.get("SLURM_RESTART_COUNT", "0"))
-    folder = _control_folder(env.get("TIRESIAS_CONTROL_ROOT", ""), name, restart)
+    owner = folders.Owner(name, env.get("TIRESIAS_SUBMISSION", ""), restart)
+    folder = folders.control_folder(env.get("TIRESIAS_CONTROL_ROOT", ""), owner)
     return Job(
         id=name,
         restart=restart,
         run_id=_run_id(folder, name, restart, env),
         control=folder,
-        checkpoints=_checkpoint_folder(env.get("TIRESIAS_CHECKPOINT_ROOT", ""), name, restart),
+        checkpoints=folders.checkpoint_folder(env.get("TIRESIAS_CHECKPOINT_ROOT", ""), owner),
         signal_name=env.get("TIRESIAS_SIGNAL") or "USR2",
+        submission=owner.submission,
     )
-
-
-def _control_folder(root: str, name: str, restart: int) -> Path | None:
-    try:
-        folder = control.job_folder(_root(root), os.getuid(), name)
-        own_folder(folder.parent, 0o755)
-        _first_run(folder, restart)
-        own_folder(folder, 0o755)
-        own_folder(folder / control.RANKS, 0o755)
-        return folder
-    except OSError as error:
-        say(
-            f"no control folder in {root or 'TIRESIAS_CONTROL_ROOT'}: {error.strerror or error}; this job will not be preempted"
-        )
-        return None
-
-
-def _checkpoint_folder(root: str, name: str, restart: int) -> Path | None:
-    try:
-        folder = _unless_foreign(_root(root) / name)
-        _first_run(folder, restart)
-        own_folder(folder, 0o700)
-        return folder
-    except OSError as error:
-        say(
-            f"no checkpoint folder in {root or 'TIRESIAS_CHECKPOINT_ROOT'}: {error.strerror or error}; programs use their own"
-        )
-        return None
-
-
-def _unless_foreign(folder: Path) -> Path:
-    """Another name beside it where `folder` is somebody else's: an older job had this id, and the root is everybody's."""
-    other = folder.with_name(f"{folder.name}-{os.getuid()}")
-    return other if _owner(folder) not in (None, os.getuid()) or _owner(other) == os.getuid() else folder
-
-
-def _owner(path: Path) -> int | None:
-    try:
-        return path.lstat().st_uid
-    except FileNotFoundError:
-        return None
-
-
-def _root(text: str) -> Path:
-    root = Path(text)
-    if not root.is_absolute():
-        raise OSError("not an absolute path")
-    root.mkdir(parents=True, exist_ok=True)
-    return root
-
-
-def own_folder(path: Path, mode: int) -> None:
-    """Make `path`, or take it when it is a folder of ours and no link. Raises OSError."""
-    try:
-        path.mkdir()
-        path.chmod(mode)
-    except FileExistsError:
-        found = path.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-            raise PermissionError(0, f"{path} is not a folder of yours") from None
-
-
-def _first_run(folder: Path, restart: int) -> None:
-    """In a job's first run what stands there is of an older job with the same id (Slurm reuses ids): moved aside, not removed."""
-    if restart or not folder.exists():
-        return
-    number = 1
-    while (aside := folder.with_name(f"{folder.name}.{number}")).exists():
-        number += 1
-    folder.rename(aside)
-    say(f"{folder} was left by an older job with this id; it is now {aside.name}")
 
 
 def _run_id(folder: Path | None, name: str, restart: int, env: Mapping[str, str]) -> str:

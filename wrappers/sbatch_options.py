@@ -7,7 +7,7 @@ spellings); a test asks the real ones. Whatever is not in it is not understood, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 _WITH_VALUE = """
@@ -29,6 +29,7 @@ WITH_VALUE = frozenset(_WITH_VALUE.split())
 WITHOUT_VALUE = frozenset(_WITHOUT_VALUE.split())  # or with one that must be attached: --nice=5
 SHORT_WITH_VALUE = frozenset("abcdeimnopqtwxABCDFGJLMNS")
 SHORT_WITHOUT_VALUE = frozenset("hksvHOQVW")
+LONG = {"A": "account", "D": "chdir", "G": "gpus", "J": "job-name", "p": "partition", "Q": "quiet"}  # that we look at
 ANSWERS = frozenset({"help", "usage", "version", "autocomplete"})  # sbatch prints something and submits nothing
 
 
@@ -49,11 +50,7 @@ def split(words: Sequence[str]) -> CommandLine:
     rest = list(words)
     options: list[str] = []
     wrap: str | None = None
-    while rest and rest[0].startswith("-") and rest[0] != "-":
-        word = rest.pop(0)
-        if word == "--":
-            break
-        value = _value_words(word, rest)
+    for word, value in _options(rest):
         if _long_names(word) == {"wrap"}:
             wrap = value[0] if value else word.partition("=")[2]
         else:
@@ -61,6 +58,32 @@ def split(words: Sequence[str]) -> CommandLine:
     if rest and rest[0] == ":":
         raise NotUnderstood("a heterogeneous job")
     return CommandLine(options, rest, wrap)
+
+
+def named(words: Sequence[str]) -> list[tuple[str, str]]:
+    """What each option says, in their order: its long name, or its letter where that is not in LONG, and its value, "" where it has
+    none. Raises NotUnderstood."""
+    return [pair for word, value in _options(list(words)) for pair in _meaning(word, value)]
+
+
+def _options(rest: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """Takes the options from the front of `rest`: each with the word that is its value, where it stands in one of its own."""
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        word = rest.pop(0)
+        if word == "--":
+            return
+        yield word, _value_words(word, rest)
+
+
+def _meaning(word: str, value: list[str]) -> Iterator[tuple[str, str]]:
+    if word.startswith("--"):
+        yield from ((name, value[0] if value else word.partition("=")[2]) for name in _long_names(word))
+        return
+    for position, letter in enumerate(word[1:], 2):
+        attached = letter in SHORT_WITH_VALUE or letter in "ks"
+        yield LONG.get(letter, letter), "".join(value) or word[position:] if attached else ""
+        if attached:
+            return
 
 
 def _value_words(word: str, rest: list[str]) -> list[str]:

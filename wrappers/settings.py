@@ -25,7 +25,7 @@ _ENVIRONMENT_ONLY = ("TIRESIAS_PARK_TIMEOUT", "TIRESIAS_PROFILE", "TIRESIAS_PROF
 
 def of_job(env: Mapping[str, str], configuration: Path = CONFIGURATION) -> dict[str, str]:
     """The variables for a job's environment. A configuration that cannot be read counts as none: submitting goes on."""
-    document = _read(configuration)
+    document = read(configuration)
     settings = _roots(env, document is not None)
     document = document or {}
     for name, (table, key, kind) in _FROM_FILE.items():
@@ -45,8 +45,17 @@ def _roots(env: Mapping[str, str], has_site: bool) -> dict[str, str]:
     return {"TIRESIAS_CONTROL_ROOT": control, "TIRESIAS_CHECKPOINT_ROOT": checkpoints}
 
 
+def read(path: Path = CONFIGURATION) -> dict[str, Any] | None:
+    """The configuration with its drop-ins, which win over it, table by table. None: there is none that can be read."""
+    document = _read(path)
+    for drop_in in sorted((path.parent / "conf.d").glob("*.toml")) if document is not None else ():
+        for name, value in (_read(drop_in) or {}).items():
+            before = (document := document or {}).get(name)
+            document[name] = before | value if isinstance(before, dict) and isinstance(value, dict) else value
+    return document
+
+
 def _read(path: Path) -> dict[str, Any] | None:
-    """None: there is none that can be read."""
     try:
         reader = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
         found: dict[str, Any] = reader.loads(path.read_text(encoding="utf-8"))

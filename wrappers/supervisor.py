@@ -10,7 +10,7 @@ A state at a time, all in supervisor.json (checkpoint/control.py):
     parked --SIGTERM (requeue)--> exit 99             parked --PARK_TIMEOUT: no requeue came--> running, the script from its top
     running, saving --the script ended--> ended, with its exit code
 
-A job that parked for its time limit asks Slurm itself for the requeue when nobody else does.
+A job that parked for its time limit, or shortly before it, asks Slurm itself for the requeue when nobody else does.
 It starts at every job's start, perhaps sixty at once: it imports little, and what it needs for the verification only then.
 """
 
@@ -20,20 +20,20 @@ import os
 import signal
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from tiresias.checkpoint import control
-from tiresias.checkpoint.files import remove_flat
 from tiresias.checkpoint.notes import say
 from tiresias.wrappers import job as jobs
-from tiresias.wrappers import limit, outcome, processes, ranks, saved
+from tiresias.wrappers import limit, outcome, processes, saved
+from tiresias.wrappers.exchange import Exchange
 from tiresias.wrappers.user_script import UserScript, extract
 
 LOOK = 0.1  # seconds between looks at a program that is saving
 GRACE = 1.0  # seconds for the script to end once the program has said that it saved and leaves
 CLEAN_UP = 5.0  # seconds for the script's own traps, before what is left of it is killed
 STRAGGLERS = 30.0  # seconds for programs on other nodes that have not said that they left
+REQUEUE_AGAIN = 5.0  # seconds between two tries of a job to have itself requeued
 PARK_TIMEOUT = 90.0  # seconds from a commit to the requeue; TIRESIAS_PARK_TIMEOUT
 LIMIT_LOOK = 60.0  # seconds between looks at what a save takes, where there is a time limit
 IDLE = 3600.0  # seconds between looks when nothing is expected
@@ -47,7 +47,7 @@ WATCHED = (
 
 class Supervisor:
     def __init__(self, job: jobs.Job, script: UserScript, arguments: list[str], mask: set[int]) -> None:
-        self.job = job
+        self.job, self._exchange = job, Exchange(job)
         self._command = [*script.command, *arguments]
         self._mask = mask  # the signals that were blocked before ours
         self._signal = getattr(signal, f"SIG{job.signal_name}", signal.SIGUSR2)
@@ -55,13 +55,12 @@ class Supervisor:
         self._saving = self._terminated = False
         self._why = ""  # of the save: "limit" or, when somebody asked for it, ""
         self._before = -1  # the newest checkpoint when the save was asked for
-        self._capable = False  # its program registered once, in this run or an earlier one
         self._continued = -TOGETHER
         self._left = self._ending = (
             0.0  # when the program was seen to have saved and left, when the rest was told to end
         )
         self._leaving: set[str] = set()  # who was registered then
-        self._began, self._reached = time.time(), -1
+        self._began = time.time()
         self._end = limit.end_time(os.environ)
 
     def run(self) -> int:
@@ -77,7 +76,7 @@ class Supervisor:
                 return control.EXIT_REQUEUE
 
     def _tell_of_the_run_before(self) -> None:
-        before = control.read(self.job.control / control.SUPERVISOR, os.getuid()) if self.job.control else {}
+        before = self._exchange.run_before()
         restart = control.integer(before.get("restart"))
         if 0 <= restart < self.job.restart and before.get("state") in ("running", "saving"):
             say(
@@ -85,32 +84,33 @@ class Supervisor:
             )
 
     def _ended(self, code: int) -> int:
-        if code and self.job.control and self._capable_now(self.job.control):
+        capable = self._exchange.is_capable()
+        if code and capable:
             words = outcome.words(code, self._terminated)
             say(f"run {self.job.restart} ended with {words}; {saved.listed(self._checkpoints())}")
-        self._tell("ended")
+        if code == 0 or capable:
+            self._note(capable, control.integer(self._exchange.program().get("step")))
+        self._exchange.tell("ended", why=self._why)
         return code
+
+    def _note(self, registered: bool, step: int) -> None:
+        """For the owner of the next job of this script. One that failed before its program could register shows nothing."""
+        from tiresias.wrappers import earlier  # here: at an end only
+
+        if self.job.control:
+            shown = earlier.Earlier(self.job.id, registered, step)
+            earlier.note(self.job.control, os.environ.get("TIRESIAS_SCRIPT", ""), shown)
 
     # the user's script
 
     def _start(self) -> None:
         self._saving, self._why, self._left, self._ending = False, "", 0.0, 0.0
-        if self.job.control:
-            self._forget(self.job.control)
-        self._tell("running")
+        self._exchange.begin()
+        self._exchange.tell("running")
         self._child = os.posix_spawn(
             self._command[0], self._command, self.job.child_env(os.environ), setpgroup=0, setsigmask=self._mask,
             setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores them
         )  # fmt: skip
-
-    def _forget(self, folder: Path) -> None:
-        """Clear what an earlier run of the script left behind; only that it could save, and how far it came, is remembered."""
-        self._capable = self._capable_now(folder)
-        self._reached = control.integer(control.read(folder / control.PROGRAM, os.getuid()).get("at"))
-        with suppress(OSError):
-            for path in (*folder.iterdir(), *(folder / control.RANKS).iterdir()):
-                if path.name not in (control.SUPERVISOR, control.RANKS, control.PROFILE):
-                    remove_flat(path)
 
     def _attend(self) -> int:
         """Look after the script until it ends; its exit code as a shell gives it. A zombie then: its group keeps its number."""
@@ -121,8 +121,8 @@ class Supervisor:
                 return ended.si_status if ended.si_code == os.CLD_EXITED else 128 + ended.si_status
             if self._saving:
                 self._hurry()
-            elif self._limit_is_near() and self.job.control:
-                self._save(self.job.control, "limit")
+            elif self._limit_is_near():
+                self._save("limit")
 
     def _pause(self) -> float:
         if self._saving:
@@ -138,8 +138,10 @@ class Supervisor:
             self._continued = time.monotonic()
         if number == signal.SIGTERM:
             self._terminated = True
-        if number == self._signal and self.job.control and (self._saving or self._capable_now(self.job.control)):
-            self._save(self.job.control)
+        if number == self._signal and self._exchange.is_away():
+            say("asked to make room, but its control folder is away: the script goes on")
+        elif number == self._signal and (self._saving or self._exchange.is_capable()):
+            self._save()
         elif not self._whole_job_got(number):
             os.kill(self._child, number)
 
@@ -154,36 +156,30 @@ class Supervisor:
 
     def _limit_is_near(self) -> bool:
         """Near enough to save for it. A program that never registered is left alone, as without us."""
-        return time.time() >= self._end - self._lead() and bool(self._program().get("ready")) and not self._terminated
+        return (
+            time.time() >= self._end - self._lead()
+            and bool(self._exchange.program().get("ready"))
+            and not self._terminated
+        )
 
     def _lead(self) -> float:
-        save = self._program().get("save")
+        save = self._exchange.program().get("save")
         known = float(save) if isinstance(save, (int, float)) and 0 <= save <= control.LONGEST else None
         return limit.lead(self._end - self._began, known)
 
     # saving
 
-    def _capable_now(self, folder: Path) -> bool:
-        """A script whose program never did gets the signal as from sbatch; one still on its way there finds the stop file."""
-        return self._capable or bool(
-            control.read(folder / control.PROGRAM, os.getuid()) or ranks.names(folder / control.RANKS)
-        )
-
-    def _save(self, folder: Path, why: str = "") -> None:
+    def _save(self, why: str = "") -> None:
         if self._saving:
             return
-        if self._program() and not ranks.names(folder / control.RANKS):
+        if self._exchange.program() and not self._exchange.registered():
             self._end = float("inf") if why else self._end  # once is enough
             say("told to save, but the program has ended: the script goes on")
             return
         self._saving, self._terminated, self._why = True, False, why
-        self._before = control.integer(self._program().get("step"))
-        self._tell("saving")
-        try:
-            self._stop_file(folder).touch()
-        except OSError as error:
-            say(f"{folder}: {error.strerror}: only this node's processes are told to save")
-        told = ranks.send(folder / control.RANKS, self._signal)
+        self._before = control.integer(self._exchange.program().get("step"))
+        self._exchange.tell("saving", why=why)
+        told = self._exchange.tell_to_save(self._signal)
         reason = "the time limit is near" if why else "asked to make room"
         say(f"{reason}: told the program to save ({told} processes here)")
 
@@ -204,35 +200,32 @@ class Supervisor:
             os.killpg(self._child, signal.SIGTERM)
 
     def _see_it_leave(self, now: float) -> None:
-        if self.job.control and self._program().get("requeue"):
-            self._left, self._leaving = now, set(ranks.names(self.job.control / control.RANKS))
+        self._exchange.tell_again(self._signal)
+        if self._exchange.program().get("requeue"):
+            self._left, self._leaving = now, self._exchange.registered()
 
     def _others_are_saving(self, waited: float) -> bool:
         """Programs that were there when the first one left; not the workers that a launcher starts in the place of those."""
-        here, elsewhere = ranks.staying(self.job.control / control.RANKS, self._leaving) if self.job.control else (0, 0)
+        here, elsewhere = self._exchange.staying(self._leaving)
         return here > 0 or (elsewhere > 0 and waited < STRAGGLERS)
-
-    def _program(self) -> dict[str, object]:
-        """What the program said in this run."""
-        said = control.read(self.job.control / control.PROGRAM, os.getuid()) if self.job.control else {}
-        return said if said.get("restart") == self.job.restart else {}
 
     def _saved(self, code: int) -> int | None:
         """The step to resume from, when the script ended because it was told to save; None: it ended for reasons of its own.
 
         The first rank that leaves may have its launcher kill the others, before rank 0 could say anything and with whatever exit
-        code: then a checkpoint that was not there before says it.
+        code: then a checkpoint that was not there before says it. So it does where the control folder is away, and with it what
+        the program said: the script may have gone on after a program that saved and left.
         """
         if not self._saving or self._terminated:
             return None
-        left = code == control.EXIT_REQUEUE or bool(self._program().get("requeue"))
-        step = saved.newest(self._checkpoints()) if left or code else None
+        left = code == control.EXIT_REQUEUE or bool(self._exchange.program().get("requeue"))
+        step = saved.newest(self._checkpoints()) if left or code or self._exchange.is_away() else None
         if left and step is None:
             say("the program left, but no checkpoint verifies: the job ends here")
         return step if left or (step is not None and step > self._before) else None
 
     def _checkpoints(self) -> Path:
-        return Path(str(self._program().get("folder") or self.job.checkpoints))
+        return Path(str(self._exchange.program().get("folder") or self.job.checkpoints))
 
     # parked
 
@@ -240,15 +233,17 @@ class Supervisor:
         """Wait for the requeue. False: it came. True: it did not, so the script is to run again."""
         self._kill_all()
         os.waitpid(self._child, 0)
-        self._tell("parked", step)
+        self._exchange.tell("parked", step, self._why)
+        self._note(True, step)
         limit_words = " before its time limit" if self._why else ""
         say(f"run {self.job.restart} saved step {step}{limit_words} and waits for the requeue")
         timeout = _seconds(os.environ.get("TIRESIAS_PARK_TIMEOUT"))
-        if self._why:
+        ends = bool(self._why) or time.time() + timeout >= self._end  # by its time limit, while it waits
+        if ends:
             timeout = min(timeout, max(0.0, self._end - time.time()) / 2)
         if self._requeue_comes(timeout):
             return False
-        if self._why:
+        if ends:
             return not self._requeue_it()
         say(f"no requeue came in {timeout:g} s: the script runs again, from step {step}")
         return True
@@ -262,10 +257,21 @@ class Supervisor:
         return False
 
     def _requeue_it(self) -> bool:
-        """Of a job at its time limit: True when its end came, as it comes in any case."""
-        problem = limit.requeue(os.environ.get("SLURM_JOB_ID", ""))
-        say(f"nobody requeued this job, and it cannot do so itself: {problem}" if problem else "requeued by itself")
-        return self._requeue_comes(max(0.0, self._end - time.time()) + IDLE)
+        """Of a job at its time limit: True when its end came, as it comes in any case.
+
+        A slurmctld that is away ends no job; once it is back there are seconds until it sees that this one is over its limit.
+        """
+        told, end = "", time.monotonic() + max(0.0, self._end - time.time()) + IDLE
+        while problem := limit.requeue(os.environ.get("SLURM_JOB_ID", "")):
+            if problem != told:
+                say(f"nobody requeued this job, and it cannot do so itself: {problem}; trying again")
+            told = problem
+            if self._requeue_comes(REQUEUE_AGAIN):
+                return True
+            if time.monotonic() > end:
+                return False
+        say("requeued by itself")
+        return self._requeue_comes(end - time.monotonic())
 
     def _kill_all(self) -> None:
         """What the script left behind would hold its GPU through the requeue."""
@@ -273,23 +279,6 @@ class Supervisor:
         marks = {"TIRESIAS_CONTROL": str(self.job.control), "SLURM_JOB_ID": os.environ.get("SLURM_JOB_ID", "")}
         if left := processes.kill_all(marks):
             say(f"killed what was left of the run: {left} processes here")
-
-    # telling
-
-    def _tell(self, state: str, step: int = -1) -> None:
-        if self.job.control is None:
-            return
-        content = {
-            "restart": self.job.restart, "state": state, "step": step, "run_id": self.job.run_id, "why": self._why,
-            "began": self._began, "reached": self._reached, "start": limit.start_time(os.environ),
-        }  # fmt: skip
-        try:
-            control.write(self.job.control, control.SUPERVISOR, content)
-        except OSError as error:
-            say(f"{self.job.control}: {error.strerror}: the daemon does not hear that this job is {state}")
-
-    def _stop_file(self, folder: Path) -> Path:
-        return control.stop_file(folder, self.job.restart)
 
 
 def _seconds(text: str | None) -> float:

@@ -4,7 +4,10 @@
 
 The script runs under a supervisor that has it save and leave when the controller needs its GPUs, and the job is requeued and
 appends to its log by default. Options, #SBATCH lines, standard output and exit code are sbatch's. What is not understood goes to
-sbatch as it is.
+sbatch as it is. One line on standard error says what is to be expected: who schedules the job, whether it may be preempted, how it
+is placed; with --test-only, without submitting; with --parsable or --quiet, never.
+
+To see whether a script can be preempted and resumed, and what is missing:  tiresias rehearse script
 
 TIRESIAS_CHECKPOINT=none       the program cannot save: plain sbatch, never preempted
 TIRESIAS_CONTROL_ROOT, TIRESIAS_CHECKPOINT_ROOT, TIRESIAS_SIGNAL, TIRESIAS_PARK_TIMEOUT       override the site's configuration
@@ -18,31 +21,39 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-import tiresias
 from tiresias.checkpoint.notes import say
 from tiresias.profiler.summary import script_hash
-from tiresias.wrappers import batch_script, sbatch_options, settings
+from tiresias.wrappers import batch_script, isolated, sbatch_options, settings
 from tiresias.wrappers.sbatch_options import NotUnderstood
+from tiresias.wrappers.understood import wishes
 
-LIBRARY = Path(tiresias.__file__).absolute().parent.parent
+PATIENCE = 5.0  # seconds for the line of what was understood; folders that hang must not hold up a submission
 
 
 class Submission(NamedTuple):
-    """words: sbatch's options; name: the file's, which sbatch takes as the job's name; arguments: the script's; kind: the hash of
-    the user's script."""
+    """words: sbatch's options; name: the file's, which sbatch takes as the job's name; arguments: the script's; own: the user's
+    script, kind: its hash, both empty where it is sent on as it is."""
 
     words: list[str]
     name: str
     script: bytes
     arguments: list[str]
+    own: bytes = b""
     kind: str = ""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:  # before sbatch had the script
+        return 130
+
+
+def _run(words: list[str]) -> int:
     if os.environ.get("TIRESIAS_CHECKPOINT") == "none":
         return _exec(words)
     try:
@@ -87,9 +98,9 @@ def _submission(
     options: list[str], name: str, script: bytes, arguments: list[str], own_options: bool = True
 ) -> Submission:
     kind = script_hash(script)
-    job = settings.of_job(os.environ) | {"TIRESIAS_SCRIPT": kind}
-    text = batch_script.compose(script, sys.executable, str(LIBRARY), job, own_options)
-    return Submission(options, name, text, arguments, kind)
+    job = settings.of_job(os.environ) | {"TIRESIAS_SCRIPT": kind, "TIRESIAS_SUBMISSION": os.urandom(16).hex()}
+    text = batch_script.compose(script, sys.executable, str(isolated.LIBRARY), job, own_options)
+    return Submission(options, name, text, arguments, script, kind)
 
 
 def _find(script: str) -> Path:
@@ -111,10 +122,25 @@ def submit(submission: Submission) -> int:
         with tempfile.TemporaryDirectory(prefix=f"tsbatch-{submission.kind}-") as folder:
             path = Path(folder, submission.name)
             path.write_bytes(submission.script)
+            tell(submission)
             return _relay(["sbatch", *submission.words, str(path), *submission.arguments])
     except OSError as error:
         say(f"the batch script cannot be written: {error}; set TMPDIR to a folder with room")
         return 1
+
+
+def tell(submission: Submission) -> None:
+    """What was understood, by a process of its own (understood/line.py): a user's modules do not reach it, and it may hang."""
+    if not submission.kind or wishes.SILENT & wishes.of(submission.words, submission.own, os.environ).keys():
+        return
+    words = [submission.name, str(len(submission.words)), *submission.words, *submission.arguments]
+    command = isolated.command("tiresias.wrappers.understood.line", *words)
+    with suppress(OSError):
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        try:
+            process.communicate(submission.own, PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()  # not waited for: where a folder hangs, it ends when that comes back
 
 
 def _relay(command: list[str]) -> int:

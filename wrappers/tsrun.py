@@ -22,7 +22,9 @@ from tiresias.checkpoint.notes import say
 from tiresias.wrappers.trial import begin
 
 NOTHING: Mapping[str, str] = {}
-VARIABLES = ("TIRESIAS_CONTROL", "TIRESIAS_CHECKPOINT_DIR", "TIRESIAS_RESTART", "TIRESIAS_SIGNAL", "TIRESIAS_RUN_ID")
+VARIABLES = (
+    "TIRESIAS_CONTROL", "TIRESIAS_CHECKPOINT_DIR", "TIRESIAS_RESTART", "TIRESIAS_SIGNAL", "TIRESIAS_RUN_ID", "TIRESIAS_SUBMISSION",
+)  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,6 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             ["srun", *with_export(words, env, recorded)],
             {"SLURM_KILL_BAD_EXIT": "1"} | with_export_env(env, recorded),
         )
+    except KeyboardInterrupt:
+        return 130
     except OSError:
         say("srun is not in PATH: load your site's Slurm module")
         return 127

@@ -5,6 +5,7 @@
   tiresias sandbox shell                                 look around
   tiresias sandbox status                                which clusters are up
   tiresias sandbox replay trace.csv --policy las         run a trace as real jobs
+  tiresias sandbox demo                                  two users compete, live
   tiresias sandbox down                                  stop it; nothing is left behind
 
 `tiresias sandbox ACTION --help` tells more.
@@ -23,6 +24,7 @@ ACTIONS = {
     "run": "tiresias.sandbox.commands.run",
     "shell": "tiresias.sandbox.commands.shell",
     "replay": "tiresias.sandbox.commands.replay",
+    "demo": "tiresias.sandbox.commands.demo",
 }
 
 

@@ -89,6 +89,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sequential", action="store_true", help="one policy after the other")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there")
     parser.add_argument(
+        "--sacct",
+        type=Path,
+        metavar="FOLDER",
+        help="clusters with slurmdbd; leave what sacct tells of each policy's jobs in FOLDER/POLICY.txt, for `tiresias whatif`",
+    )
+    parser.add_argument(
         "--watch", action=argparse.BooleanOptionalAction, default=None, help="live view (default: on a terminal)"
     )
     parser.add_argument(
@@ -123,6 +129,8 @@ def run(args: argparse.Namespace) -> int:
     outcomes: dict[str, Outcome] = {}
     for group in [[name] for name in policies] if args.sequential else [policies]:
         outcomes |= side_by_side(group, jobs, options, console, watch=watch, keep=args.keep, trouble=trouble)
+    if args.sacct:
+        _leave_accounting(outcomes, args.sacct)
     baseline = policies[0]
     if args.json:
         args.json.write_text(json.dumps(_document(outcomes, baseline, args), indent=2) + "\n")
@@ -146,7 +154,14 @@ def _options(args: argparse.Namespace) -> Options:
         args.gpus_per_node,
         thresholds=_thresholds(args.threshold),
         placement_effect=args.placement_effect,
+        accounting=args.sacct is not None,
     )
+
+
+def _leave_accounting(outcomes: dict[str, Outcome], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for policy, outcome in outcomes.items():
+        (folder / f"{policy}.txt").write_text(outcome.pop("sacct"))
 
 
 def _thresholds(text: str) -> tuple[float, ...]:

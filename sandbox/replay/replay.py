@@ -30,6 +30,7 @@ from tiresias.sandbox.replay import profiles, setup
 from tiresias.sandbox.replay.results import JobLog, JobResult
 from tiresias.sandbox.replay.setup import FOLDER, OURS, USERS, Options
 from tiresias.sandbox.rootfs import USERS as UIDS
+from tiresias.simulator.formats.sacct_table import COMMAND as SACCT
 from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.sockets.control_socket import ask
 
@@ -53,12 +54,15 @@ class Progress:
 
 
 class Replay:
-    def __init__(self, policy: str, jobs: Sequence[TraceJob], options: Options, keep: bool = False) -> None:
-        """Brings the cluster and, for our policies, the controller up. Raises TiresiasError, Unavailable."""
+    def __init__(
+        self, policy: str, jobs: Sequence[TraceJob], options: Options, keep: bool = False, purpose: str = "replay"
+    ) -> None:
+        """Brings the cluster and, for our policies, the controller up. Raises TiresiasError, Unavailable.
+
+        purpose: the first word of the cluster's name.
+        """
         self.policy, self.jobs, self.options, self.keep = policy, jobs, options, keep
-        self.cluster = Cluster.up(
-            setup.cluster_spec(policy, options, f"replay-{re.sub('[+_]', '-', policy)}-{os.getpid()}")
-        )
+        self.cluster = self._bring_up(f"{purpose}-{re.sub('[+_]', '-', policy)}-{os.getpid()}")
         self._processes: list[subprocess.Popen[Any]] = []
         self._controller: subprocess.Popen[Any] | None = None
         self._moved = self.started = self.ended = 0.0
@@ -118,7 +122,7 @@ class Replay:
         if self.policy not in OURS:
             return {}
         with contextlib.suppress(TiresiasError):
-            return ask(self._host_path(CONTROL_SOCKET), {"op": "status"}, timeout=2.0)
+            return ask(self.control_socket, {"op": "status"}, timeout=2.0)
         return {}
 
     def results(self) -> list[JobResult]:
@@ -132,6 +136,20 @@ class Replay:
                 JobResult(job, str(entry.get("id", "")), moment, tuple(log.runs), log.finish, log.steps, log.curve)
             )
         return results
+
+    def accounting(self) -> str:
+        """What sacct says of every job and run, as `tiresias whatif` reads it. Raises TiresiasError when slurmdbd lags."""
+        deadline = time.monotonic() + SETTLED
+        while (said := self.cluster.run([*SACCT.split(), "now-1day"]).stdout).count("|Unknown|") or not said:
+            if time.monotonic() > deadline:
+                raise TiresiasError(f"{self.policy}: slurmdbd has not heard of the end of every job")
+            time.sleep(1.0)
+        return said
+
+    @property
+    def control_socket(self) -> Path:
+        """The controller's, as this machine sees it."""
+        return Path(f"/proc/{self.cluster.init.pid}/root") / CONTROL_SOCKET
 
     @property
     def journal(self) -> Path:
@@ -178,6 +196,14 @@ class Replay:
 
     # -- inner --------------------------------------------------------------------------------------------------------
 
+    def _bring_up(self, name: str) -> Cluster:
+        """Whoever interrupts it does not want the logs."""
+        try:
+            return Cluster.up(setup.cluster_spec(self.policy, self.options, name))
+        except (KeyboardInterrupt, SystemExit):
+            Cluster.remove_dead(name)
+            raise
+
     def _prepare(self) -> None:
         self.folder = self.cluster.shared / Path(FOLDER).name
         for name in ("", "results", "output", "logs", "checkpoints"):
@@ -212,7 +238,7 @@ class Replay:
     def _leave_profiles(self) -> None:
         root, script = self.cluster.shared / "tiresias" / "control", setup.SCRIPT.encode()
         for user in USERS:
-            own = [job for row, job in enumerate(self.jobs) if setup.user_of(row) == user]
+            own = [job for row, job in enumerate(self.jobs) if setup.user_of(job, row) == user]
             kinds = [(setup.name_of(job), setup.model_of(job), job.num_gpus) for job in own]
             profiles.leave(root, UIDS[user], script, kinds)
 
@@ -267,9 +293,6 @@ class Replay:
 
     def _known_to_slurm(self) -> bool:
         return bool(self.cluster.run(["squeue", "-h", "-o", "%i"]).stdout.strip())
-
-    def _host_path(self, inside: str) -> Path:
-        return Path(f"/proc/{self.cluster.init.pid}/root") / inside
 
 
 def _end(process: subprocess.Popen[Any]) -> None:

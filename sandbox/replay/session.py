@@ -62,7 +62,7 @@ def side_by_side(
     keep: bool,
     trouble: Trouble | None = None,
 ) -> dict[str, Outcome]:
-    """Policy -> the report's summary, wall_seconds, `latency` (real seconds) and `invariants`.
+    """Policy -> the report's summary, wall_seconds, `latency` (real seconds), `invariants` and, with accounting, `sacct`.
 
     Raises TiresiasError when a part of it died.
     """
@@ -106,6 +106,7 @@ def _all_over(replays: Sequence[Replay]) -> bool:
 def _measure(replay: Replay, options: Options) -> Outcome:
     replay.settle()
     results = replay.results()
+    known = {"sacct": replay.accounting()} if options.accounting else {}
     replay.stop_controller()
     slurm = slurm_runs(replay.cluster.log / "jobcomp.log")
     kept = invariants.count(results, slurm)
@@ -123,6 +124,7 @@ def _measure(replay: Replay, options: Options) -> Outcome:
         "wall_seconds": replay.ended - replay.started,
         "latency": spans,
         "invariants": kept,
+        **known,
     }
 
 

@@ -52,6 +52,7 @@ class Options:
     suite: str = "forky"
     thresholds: tuple[float, ...] = (THRESHOLD,)
     placement_effect: bool = True
+    accounting: bool = False  # slurmdbd too
 
     @property
     def gpus(self) -> int:
@@ -85,7 +86,7 @@ def cluster_spec(policy: str, options: Options, name: str) -> ClusterSpec:
     return ClusterSpec(
         name=name, suite=options.suite, nodes=options.nodes, gpus_per_node=options.gpus_per_node,
         cpus_per_node=max(16, options.gpus_per_node), scheduler="builtin" if policy == "slurm-fifo" else "backfill",
-        hooks=policy in OURS, settings=settings,
+        hooks=policy in OURS, accounting=options.accounting, settings=settings,
     )  # fmt: skip
 
 
@@ -135,7 +136,7 @@ def submission(job: TraceJob, row: int, policy: str, options: Options) -> tuple[
     program, own = "tsbatch", []
     if policy in STOCK:
         program, own = "sbatch", ["--checkpoints", f"{FOLDER}/checkpoints/{job.job_id}"]
-    return user_of(row), name, [program, *sbatch, f"{FOLDER}/job.sh", *trainer, *own]
+    return user_of(job, row), name, [program, *sbatch, f"{FOLDER}/job.sh", *trainer, *own]
 
 
 def model_of(job: TraceJob) -> str:
@@ -146,9 +147,9 @@ def name_of(job: TraceJob) -> str:
     return f"{model_of(job)}-{job.job_id}"
 
 
-def user_of(row: int) -> str:
-    """Of the job in this row."""
-    return USERS[row % len(USERS)]
+def user_of(job: TraceJob, row: int) -> str:
+    """The trace's own word where the cluster has such a user; the others' jobs go to each in turn."""
+    return job.user if job.user in USERS else USERS[row % len(USERS)]
 
 
 def time_limit(job: TraceJob, options: Options) -> int:

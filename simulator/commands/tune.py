@@ -8,7 +8,7 @@ Without TRACE the accounting of the cluster at hand is read (sacct, scontrol): o
 
 examples:
   tiresias tune                                            the last 90 days of this cluster
-  tiresias tune dump.txt --nodes 250 --gpus-per-node 8     a dump of sacct -P --duplicates, or any trace of tiresias simulate
+  tiresias tune dump.txt --nodes 250 --gpus-per-node 8     as of tiresias whatif: sacct's, or a trace
   tiresias tune philly_full.csv.gz --nodes 250 --gpus-per-node 8 --preemption-cost 60 --json tuned.json
 """
 

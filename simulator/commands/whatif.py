@@ -4,12 +4,20 @@ Job completion times by size, user and partition, preemptions, GPUs used, and wh
 under ours. Where accounting tells when jobs ended, the replay of the present policy is set beside that, so that you see how far
 replays can be believed for your site.
 
-Without TRACE the accounting of the cluster at hand is read (sacct, scontrol): only what this user may see of it.
+Without TRACE the accounting of the cluster at hand is read (sacct, scontrol): only what this user may see of it. With
+--from-shadow the jobs are those that a controller in mode shadow has seen, without slurmdbd, and beside the replays stands
+where it would have acted otherwise than Slurm, and for how long. For root and the controller's user.
 
 examples:
   tiresias whatif                                            the last 90 days of this cluster
   tiresias whatif --since 2026-09-01 --partition gpu --html report.html
-  tiresias whatif dump.txt --nodes 30 --gpus-per-node 8      of sacct -P --duplicates, or any trace of tiresias simulate
+  tiresias whatif dump.txt --nodes 30 --gpus-per-node 8      of sacct, or any trace of tiresias simulate
+  tiresias whatif --from-shadow --html report.html           of what was seen since the controller was installed
+
+The dump is made on the cluster, and may be looked at before it is passed on, by
+  sacct -P --allusers --duplicates -S now-90days -E now -s BF,CA,CD,DL,F,NF,OOM,PD,PR,R,RQ,RV,S,TO \\
+    --format=JobID,User,Account,Partition,JobName,Submit,Start,End \\
+    --format=ElapsedRaw,State,AllocTRES,ReqTRES > dump.txt
 """
 
 from __future__ import annotations
@@ -20,9 +28,14 @@ from pathlib import Path
 
 from rich.console import Console
 
+from tiresias.errors import UsageError
 from tiresias.scheduler.config import PolicyConfig
+from tiresias.simulator.cluster import Cluster
 from tiresias.simulator.commands import arguments
 from tiresias.simulator.experiments import whatif
+from tiresias.simulator.experiments.experiment import Setup
+from tiresias.simulator.formats import journal
+from tiresias.simulator.trace import replayed
 from tiresias.simulator.views import forecast, output, report
 
 OURS = PolicyConfig.paper(cluster="production")
@@ -30,6 +43,10 @@ OURS = PolicyConfig.paper(cluster="production")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     arguments.configure_history(parser)
+    parser.add_argument(
+        "--from-shadow", type=Path, nargs="?", const=journal.FOLDER, metavar="STATE_DIR",
+        help=f"in place of TRACE: paths.state of a controller in mode shadow (default: {journal.FOLDER})",
+    )  # fmt: skip
     arguments.configure_threshold(parser, OURS)
     parser.add_argument(
         "--present", choices=("best_effort", "fifo"), default="best_effort",
@@ -42,8 +59,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     output.check(file for file in (args.json, args.html) if file)
-    setup = arguments.history(args, replace(OURS, thresholds=args.threshold))
-    found = whatif.forecast(setup, args.present, args.policy)
+    setup, seen = _asked(args, replace(OURS, thresholds=args.threshold))
+    found = whatif.forecast(setup, args.present, args.policy, seen)
     files: dict[Path, output.Content] = {}
     if args.json:
         files[args.json] = report.as_text(forecast.as_json(found))
@@ -59,3 +76,16 @@ def run(args: argparse.Namespace) -> int:
     ):
         console.print(part)
     return 0
+
+
+def _asked(args: argparse.Namespace, config: PolicyConfig) -> tuple[Setup, journal.Watched | None]:
+    if args.from_shadow is None:
+        return arguments.history(args, config), None
+    if args.trace or args.nodes or args.gpus_per_node or args.partition:
+        raise UsageError(
+            "--from-shadow goes without TRACE, --nodes, --gpus-per-node and --partition: all that was seen is read"
+        )
+    seen, columns = journal.read(args.from_shadow)
+    cluster = Cluster(seen.gpus, 1)  # jobs may sit anywhere, so single GPUs are as good as nodes
+    trace = replayed(args.from_shadow, columns, cluster.gpus)
+    return Setup("mode shadow", trace, cluster, config, args.preemption_cost), seen

@@ -15,6 +15,7 @@ import numpy as np
 
 from tiresias.scheduler.model import Floats, Ints
 from tiresias.simulator.experiments.experiment import Run, Setup, run_experiments, whole
+from tiresias.simulator.formats.journal import Watched
 from tiresias.simulator.trace import Trace
 
 RECORDED = "recorded"
@@ -25,11 +26,13 @@ WORSE = 1.1  # times the present JCT: who has more than that loses
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forecast:
-    """runs: the present policy first, then ours. jct: seconds, shape (jobs,) each, RECORDED first where accounting tells."""
+    """runs: the present policy first, then ours. jct: seconds, shape (jobs,) each, RECORDED first where accounting tells.
+    seen: by a controller in mode shadow, where the jobs come from there."""
 
     setup: Setup
     runs: Mapping[str, Run]
     jct: Mapping[str, Floats]
+    seen: Watched | None = None
 
     @property
     def present(self) -> str:
@@ -47,11 +50,11 @@ class Forecast:
         return float(self.jct[self.present].mean() / self.jct[RECORDED].mean())
 
 
-def forecast(setup: Setup, present: str, ours: tuple[str, ...]) -> Forecast:
+def forecast(setup: Setup, present: str, ours: tuple[str, ...], seen: Watched | None = None) -> Forecast:
     runs = run_experiments({name: setup.experiment(name) for name in (present, *ours)}, whole)
     jct = {name: run.outcome.jct for name, run in runs.items()}
     recorded = recorded_jct(setup.trace)
-    return Forecast(setup, runs, jct if recorded is None else {RECORDED: recorded, **jct})
+    return Forecast(setup, runs, jct if recorded is None else {RECORDED: recorded, **jct}, seen)
 
 
 def recorded_jct(trace: Trace) -> Floats | None:

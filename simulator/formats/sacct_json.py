@@ -1,6 +1,8 @@
 """`sacct --json` of a real site, of Slurm 21.08 and newer (data_parser's dump of slurmdbd jobs). Steps are not looked at.
 
-sacct --json --allusers --duplicates -S 2026-01-01
+    sacct --json --allusers --duplicates -s BF,CA,CD,DL,F,NF,OOM,PD,PR,R,RQ,RV,S,TO -E now -S 2026-01-01
+
+sacct_table.py says why -s.
 """
 
 from __future__ import annotations

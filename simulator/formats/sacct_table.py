@@ -1,8 +1,10 @@
 """`sacct -P` (or -p) of a real site: a header, cells between bars, a row a run; the rows of steps are passed over.
 
-    sacct -P --allusers --duplicates --format=JobID,User,Partition,JobName,Submit,ElapsedRaw,State,AllocTRES,ReqTRES -S 2026-01-01
+    sacct -P --allusers --duplicates -s BF,CA,CD,DL,F,NF,OOM,PD,PR,R,RQ,RV,S,TO -E now -S 2026-01-01 --format=...
 
-More columns do no harm. Elapsed stands in for ElapsedRaw, and Start with End for both; either TRES is enough.
+as COMMAND below says it. Without -s, sacct leaves out runs that began before their job was ever eligible, for it goes by that
+moment then (seen with 26.05): the first run of a job that was released and started at once. More columns do no harm. Elapsed
+stands in for ElapsedRaw, and Start with End for both; either TRES is enough.
 """
 
 from __future__ import annotations
@@ -23,7 +25,11 @@ from tiresias.simulator.formats.sacct_runs import Runs, jobs
 from tiresias.simulator.formats.source import Source
 from tiresias.simulator.formats.table import Layout, Table, read_table
 
-ADVICE = "run sacct -P --duplicates --format=JobID,User,Partition,JobName,Submit,ElapsedRaw,State,AllocTRES,ReqTRES"
+COMMAND = (
+    "sacct -P --allusers --duplicates -s BF,CA,CD,DL,F,NF,OOM,PD,PR,R,RQ,RV,S,TO -E now"
+    " --format=JobID,User,Account,Partition,JobName,Submit,Start,End,ElapsedRaw,State,AllocTRES,ReqTRES -S"
+)
+ADVICE = f"run {COMMAND} now-90days"
 
 # 12, a task 12_3, tasks that wait 12_[4-9], a component 12+1, a step 12.batch or 12_3.0
 _JOB_ID = re.compile(r"(\d{1,20}(?:_(?:\d{1,20}|\[[^\]|]*\]))?)(?:\+(\d{1,9}))?(\.[\w+]+)?")

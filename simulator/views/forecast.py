@@ -17,8 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tiresias.simulator.experiments.whatif import RECORDED, WORSE, Forecast, groups, losers, numbers
+from tiresias.simulator.formats.journal import Watched
 from tiresias.simulator.metrics import Summary
-from tiresias.simulator.views import plots, report
+from tiresias.simulator.views import plots, report, shadow
 
 _STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#222;background:#fff}
 table{border-collapse:collapse;margin:1em 0}th,td{padding:.2em .8em;text-align:right;border-bottom:1px solid #ddd}
@@ -34,6 +35,17 @@ def tables(found: Forecast) -> Iterator[Table]:
         for name, cells in rows:
             table.add_row(Text(_shown(name)), *cells)
         yield table
+    if found.seen:
+        yield _shadow_table(found.seen)
+
+
+def _shadow_table(seen: Watched) -> Table:
+    table = report.new_table("beside what Slurm did, seen in mode shadow")
+    for heading in shadow.HEADER:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, cells in shadow.rows(seen):
+        table.add_row(name, *cells)
+    return table
 
 
 def words(found: Forecast) -> Iterator[str]:
@@ -46,11 +58,15 @@ def words(found: Forecast) -> Iterator[str]:
     now = found.jct[found.present].mean()
     for name in found.ours:
         lost, summary = losers(found, name), found.runs[name].summary
+        gain = now / found.jct[name].mean()
+        times = f"{gain:.2f} times shorter" if gain >= 1 else f"{1 / gain:.2f} times longer"
         yield (
-            f"{name}: mean JCT {now / found.jct[name].mean():.2f} times shorter, {summary['preemptions']:,.0f} preemptions, "
+            f"{name}: mean JCT {times}, {summary['preemptions']:,.0f} preemptions, "
             f"{lost['jobs']:.1%} of the jobs and {lost['users']:.1%} of the users more than {WORSE - 1:.0%} later"
             + (f" (those jobs by {lost['seconds']:,.0f} s)." if lost["jobs"] else ".")
         )
+    if found.seen:
+        yield from shadow.words(found.seen)
 
 
 def as_json(found: Forecast) -> dict[str, object]:
@@ -63,6 +79,7 @@ def as_json(found: Forecast) -> dict[str, object]:
             for kind, members in groups(found.setup.trace).items()
         },
         "losers": {name: losers(found, name) for name in found.ours},
+        "shadow": shadow.as_json(found.seen) if found.seen else None,
     }  # fmt: skip
 
 
@@ -76,6 +93,9 @@ def as_html(found: Forecast) -> Iterator[str]:
     for kind, header, rows in _sections(found):
         yield f"<h2>By {kind}</h2><p>Mean JCT in seconds, and times that of {html.escape(found.present)}.</p>"
         yield from _table(header, rows)
+    if found.seen:
+        yield "<h2>Beside what Slurm did</h2><p>Seen in mode shadow.</p>"
+        yield from _table(shadow.HEADER, list(shadow.rows(found.seen)))
     yield from _pictures(found)
     yield "</html>\n"
 

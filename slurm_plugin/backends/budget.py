@@ -21,11 +21,11 @@ Prices = Mapping[str, int]
 PRICES: Mapping[str, Prices] = {
     "commands": {
         "version": 2, "topology": 1, "load": 1, "snapshot": 5, "job": 1, "hold": 1, "lift": 1, "release": 3, "start": 4, "unpin": 3,
-        "signal": 4, "requeue": 1,
+        "signal": 4, "requeue": 1, "begin_now": 1, "booted": 2,
     },
     "pyslurm": {
         "version": 1, "topology": 1, "load": 1, "snapshot": 4, "job": 4, "hold": 1, "lift": 1, "release": 6, "start": 4, "unpin": 3,
-        "signal": 5, "requeue": 1,
+        "signal": 5, "requeue": 1, "begin_now": 1, "booted": 2,
     },
 }  # fmt: skip
 
@@ -81,6 +81,9 @@ class Budgeted:
     def version(self) -> str:
         return self._paid("version").version()
 
+    def booted(self) -> float:
+        return self._paid("booted").booted()
+
     def topology(self) -> str:
         return self._paid("topology").topology()
 
@@ -101,6 +104,9 @@ class Budgeted:
 
     def lift(self, job_id: str) -> None:
         self._paid("lift").lift(job_id)
+
+    def begin_now(self, job_id: str) -> None:
+        self._paid("begin_now").begin_now(job_id)
 
     def start(self, job_id: str, nodes: Sequence[str]) -> None:
         self._paid("start").start(job_id, nodes)

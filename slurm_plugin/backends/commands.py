@@ -58,11 +58,21 @@ class CommandsBackend:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def version(self) -> str:
-        config = self._read("scontrol", "show", "config").decode(errors="replace")
-        found = re.search(r"^SLURM_VERSION\s*=\s*(\S+)", config, re.MULTILINE)
+        found = self._setting("SLURM_VERSION")
         if not found:
             raise SlurmUnavailable("`scontrol show config` told no SLURM_VERSION: check slurm.conf on this host")
-        return found[1]
+        return found
+
+    def booted(self) -> float:
+        try:
+            return time.mktime(time.strptime(self._setting("BOOT_TIME"), "%Y-%m-%dT%H:%M:%S"))
+        except ValueError:
+            return 0.0
+
+    def _setting(self, name: str) -> str:
+        config = self._read("scontrol", "show", "config").decode(errors="replace")
+        found = re.search(rf"^{name}\s*=\s*(\S+)", config, re.MULTILINE)
+        return found[1] if found else ""
 
     def topology(self) -> str:
         return self._read("scontrol", "show", "topology").decode(errors="replace").strip()
@@ -120,11 +130,14 @@ class CommandsBackend:
 
     def release(self, job_id: str) -> None:
         if self._sits_out(self.job(job_id)):
-            self._update(job_id, "StartTime=now")
+            self.begin_now(job_id)
         self.lift(job_id)
 
     def lift(self, job_id: str) -> None:
         self._verb(job_id, "scontrol", "release", job_id)
+
+    def begin_now(self, job_id: str) -> None:
+        self._update(job_id, "StartTime=now")
 
     @staticmethod
     def _sits_out(job: SlurmJob) -> bool:

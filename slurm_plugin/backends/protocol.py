@@ -144,6 +144,9 @@ class Backend(Protocol):
     def version(self) -> str:
         """Slurm's version, such as 26.05.5."""
 
+    def booted(self) -> float:
+        """Epoch second at which slurmctld was started; 0 where it does not say."""
+
     def topology(self) -> str:
         """`scontrol show topology`; "" where no plugin knows any."""
 
@@ -164,6 +167,9 @@ class Backend(Protocol):
 
     def lift(self, job_id: str) -> None:
         """The hold alone, of a job that never ran: one call."""
+
+    def begin_now(self, job_id: str) -> None:
+        """begin_time=now, of a pending job; held or not it stays. Takes the name of tasks that share a record, too."""
 
     def start(self, job_id: str, nodes: Sequence[str]) -> None:
         """Pin a held pending job to exactly these nodes, make it eligible now, release it."""

@@ -60,7 +60,12 @@ def rate_limit(config: Mapping[str, str], uid: int) -> RateLimit | None:
 
 def read_settings(deadline: float = 10.0) -> dict[str, str]:
     """slurm.conf as slurmctld has it. Raises SlurmUnavailable."""
-    return dict(re.findall(r"^(\w+)\s+= (.*)$", _scontrol("config", deadline), re.MULTILINE))
+    return settings_of(_scontrol("config", deadline))
+
+
+def settings_of(told: str) -> dict[str, str]:
+    """Slurm numbers the programs of a hook by now, even a single one: EpilogSlurmctld[0] = /etc/tiresias/poke.sh"""
+    return dict(re.findall(r"^(\w+)(?:\[\d+\])?\s+= (.*)$", told, re.MULTILINE))
 
 
 def _scontrol(what: str, deadline: float) -> str:

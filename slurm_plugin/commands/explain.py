@@ -13,12 +13,10 @@ import argparse
 import time
 from typing import cast
 
-from tiresias.errors import UsageError
-from tiresias.slurm_plugin.commands.terminal import JOB_ID, add_socket_option, console, print_json, socket_path
+from tiresias.slurm_plugin.commands.terminal import add_socket_option, console, job_id, print_json, socket_path
 from tiresias.slurm_plugin.sockets.control_socket import ask
 from tiresias.slurm_plugin.views.explain import render_explanation
 from tiresias.slurm_plugin.views.published import Explanation
-from tiresias.slurm_plugin.views.text import printable
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,11 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if not JOB_ID.fullmatch(args.job):
-        raise UsageError(
-            f"{printable(repr(args.job), 40)} is no job id: give it as squeue prints it, such as 123 or 123_4"
-        )
-    answer = cast(Explanation, ask(socket_path(args), {"op": "explain", "job": args.job}))
+    answer = cast(Explanation, ask(socket_path(args), {"op": "explain", "job": job_id(args.job)}))
     if args.json:
         print_json(answer)
     else:

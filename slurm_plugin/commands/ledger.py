@@ -31,7 +31,7 @@ from tiresias.errors import UsageError
 from tiresias.slurm_plugin.backends import sacct
 from tiresias.slurm_plugin.backends.select import open_backend
 from tiresias.slurm_plugin.cluster.scope import Scope
-from tiresias.slurm_plugin.commands.terminal import print_json
+from tiresias.slurm_plugin.commands.terminal import moment, print_json
 from tiresias.slurm_plugin.config import Config, load_config
 from tiresias.slurm_plugin.state.accounting import AccountedJob, jobs, rows
 from tiresias.slurm_plugin.state.audit import Audit, audit
@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--config", type=Path, metavar="FILE", help="default: /etc/tiresias/tiresias.toml")
         action.add_argument("--from", dest="dump", type=Path, metavar="DUMP", help="of sacct, instead of asking it")
         action.add_argument(
-            "--since", type=_moment, metavar="DATE", help="such as 2026-11-01; runs before it are left out"
+            "--since", type=moment, metavar="DATE", help="such as 2026-11-01; runs before it are left out"
         )
         action.add_argument("--json", action="store_true", help="print JSON")
 
@@ -162,10 +162,3 @@ def _told(done: Rebuilt, claimed: bool) -> list[str]:
 def _ids(ids: tuple[str, ...]) -> str:
     more = f" and {len(ids) - SHOWN} more" if len(ids) > SHOWN else ""
     return f"job{'s' if len(ids) > 1 else ''} {', '.join(ids[:SHOWN])}{more}"
-
-
-def _moment(text: str) -> float:
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no date; write 2026-11-01 or 2026-11-01T08:00") from None

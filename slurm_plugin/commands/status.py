@@ -2,7 +2,8 @@
 
 examples:
   tiresias status                    one page
-  tiresias status --watch            live; q or ctrl-C ends it
+  tiresias status --watch            live; ? shows its keys, q or ctrl-C ends it
+  tiresias status --watch --admin    with keys that pause, resume and stop; each asks first
   tiresias status --json | jq '.jobs[] | select(.user == "ada")'
   tiresias status --svg status.svg   one frame as a picture
 """
@@ -14,7 +15,7 @@ import time
 from pathlib import Path
 from typing import cast
 
-from tiresias.errors import TiresiasError
+from tiresias.errors import TiresiasError, UsageError
 from tiresias.slurm_plugin.commands.terminal import (
     add_socket_option,
     console,
@@ -34,18 +35,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_socket_option(parser)
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--watch", action="store_true", help="live view (on a terminal)")
+    parser.add_argument(
+        "--admin", action="store_true", help="with --watch: keys that order the controller (root and its own user)"
+    )
     how.add_argument("--json", action="store_true", help="the published dictionary, whole")
     how.add_argument("--svg", type=Path, metavar="FILE", help="write one frame as an SVG picture")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.admin and not args.watch:
+        raise UsageError("--admin is for --watch; without it use tiresias pause, resume and stop")
     path, screen = socket_path(args), console()
-    if args.watch and screen.is_terminal:
+    if args.watch and screen.is_terminal and not screen.is_dumb_terminal:
         from tiresias.slurm_plugin.commands.watch import watch  # only here: it needs a terminal and its modules
 
-        watch(path, screen)
-        return 0
-    status = ask_status(path)
+        return watch(path, screen, args.admin)
+    status = ask_status(path, brief=not args.json)
     if args.json:
         print_json(status)
     elif args.svg:
@@ -55,8 +60,9 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def ask_status(path: Path) -> Status:
-    return cast(Status, ask(path, {"op": "status"}))
+def ask_status(path: Path, timeout: float = 5.0, brief: bool = False) -> Status:
+    """timeout: seconds. brief: of the jobs that no page shows only what the map needs."""
+    return cast(Status, ask(path, {"op": "status", "brief": brief}, timeout))
 
 
 def _write_picture(status: Status, file: Path) -> None:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import contextlib
 import io
 import json
 import re
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 
+from tiresias.errors import UsageError
 from tiresias.slurm_plugin.config import load_option
+from tiresias.slurm_plugin.views.text import printable
 
 JOB_ID = re.compile(r"[0-9]{1,10}([_+][0-9]{1,10})?")  # squeue(1), JOBID
+ALIKE = "tiresias.alike"  # how characters are replaced that a terminal does not have
+_ALIKE = dict(zip("─━│╭╮╰╯·…", "-=|++++.~", strict=True))
 _PIPE_LINES = 60  # into a file or a pipe there is no height; enough for a page, whatever the number of jobs
 
 
@@ -27,12 +34,38 @@ def socket_path(args: argparse.Namespace) -> Path:
     return args.socket or Path(load_option("paths.run", None)) / "control.sock"
 
 
+def job_id(text: str) -> str:
+    """Raises UsageError."""
+    if not JOB_ID.fullmatch(text):
+        raise UsageError(f"{printable(repr(text), 40)} is no job id: give it as squeue prints it, such as 123 or 123_4")
+    return text
+
+
+def moment(text: str) -> float:
+    """Of an option's date, in epoch seconds."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{text!r} is no date; write 2026-11-01 or 2026-11-01T08:00") from None
+
+
 def console() -> Console:
-    """On standard output. A terminal in Latin-1 gets question marks in place of frames, not an error."""
+    """On standard output. A terminal in ASCII gets what looks alike in place of frames and bars, and no error."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         with contextlib.suppress(ValueError):
-            sys.stdout.reconfigure(errors="replace")
+            sys.stdout.reconfigure(errors=ALIKE)
     return Console(markup=False, highlight=False, emoji=False, soft_wrap=False)
+
+
+def _alike(error: UnicodeError) -> tuple[str, int]:
+    """As many cells as before."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lost = error.object[error.start : error.end]
+    return "".join(_ALIKE.get(one, "?" * cell_len(one)) for one in lost), error.end
+
+
+codecs.register_error(ALIKE, _alike)
 
 
 def height_of(screen: Console) -> int:

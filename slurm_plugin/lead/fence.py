@@ -27,6 +27,9 @@ class FencedBackend:
     def version(self) -> str:
         return self._backend.version()
 
+    def booted(self) -> float:
+        return self._backend.booted()
+
     def topology(self) -> str:
         return self._backend.topology()
 
@@ -50,6 +53,10 @@ class FencedBackend:
     def lift(self, job_id: str) -> None:
         with self._turn("release", job_id):
             self._backend.lift(job_id)
+
+    def begin_now(self, job_id: str) -> None:
+        with self._turn("begin", job_id):
+            self._backend.begin_now(job_id)
 
     def start(self, job_id: str, nodes: Sequence[str]) -> None:
         with self._turn("start", job_id):

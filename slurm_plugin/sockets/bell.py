@@ -8,10 +8,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tiresias.errors import TiresiasError
+
 
 class Bell:
     def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o660)
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o660)
+        except OSError as error:
+            raise TiresiasError(f"cannot make {path}: {error.strerror}: check that paths.run is writable") from None
         os.fchmod(self._file, 0o660)  # whatever the umask
 
     def rang(self) -> bool:

@@ -18,7 +18,7 @@ import selectors
 import socket
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ MAX_REQUEST = 64 * 1024
 MAX_CLIENTS = 128
 CLIENT_SECONDS = 10.0  # from connecting to the last byte of the answer
 _CHUNK = 256 * 1024
+_KEPT = 3  # answers: the status, a page of it, and one more
 _ARRIVALS_SECONDS = 0.1  # between two looks at the arrivals
 
 Answer = Callable[[dict[str, Any], Peer], Mapping[str, Any]]
@@ -41,8 +42,8 @@ class ControlServer:
     """Serves `answer` on `path` from its own thread, from construction until `close`.
 
     `answer(request, peer)` runs in that thread and must not block. It may raise TiresiasError: the client gets the message.
-    An answer that is the same object as the one before is not encoded again, so publish whole dictionaries and never
-    change them.
+    An answer that is the same object as one of the last few is not encoded again, so publish whole dictionaries and
+    never change them.
     Raises TiresiasError when another daemon answers at `path` or the socket cannot be made.
     """
 
@@ -55,7 +56,7 @@ class ControlServer:
         self._selector.register(self._socket, selectors.EVENT_READ)
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._clients: dict[socket.socket, _Client] = {}
-        self._last: tuple[object, bytes] = (None, b"")
+        self._encoded: deque[tuple[object, bytes]] = deque(maxlen=_KEPT)
         self._thread = threading.Thread(target=self._serve, name="control-socket", daemon=True)
         self._thread.start()
 
@@ -118,14 +119,18 @@ class ControlServer:
 
     def _encoded_answer(self, request: bytes, peer: Peer) -> bytes:
         try:
-            answer = self._answer(_parsed(request), peer)
-            if answer is not self._last[0]:
-                self._last = (answer, _line(answer))
-            return self._last[1]
+            return self._encode(self._answer(_parsed(request), peer))
         except TiresiasError as error:
             return _line({"error": str(error)})
         except Exception as error:  # a defect in one answer must not end the service for everyone
             return _line({"error": f"the controller could not answer: {type(error).__name__}: {error}"})
+
+    def _encode(self, answer: Mapping[str, Any]) -> bytes:
+        for known, line in self._encoded:
+            if known is answer:
+                return line
+        self._encoded.append((answer, _line(answer)))
+        return self._encoded[-1][1]
 
     def _drop_one(self) -> None:
         """The oldest of the user who has most of them."""

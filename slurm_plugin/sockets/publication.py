@@ -6,7 +6,9 @@ somebody asks, so that a cycle costs the same whether or not anybody watches.
 
 from __future__ import annotations
 
+import math
 import sqlite3
+import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,16 +17,21 @@ from typing import Any
 
 import numpy as np
 
+from tiresias.checkpoint.control import JobReport
 from tiresias.errors import TiresiasError
 from tiresias.profiler.summary import Summary
+from tiresias.scheduler.bound import Bound
 from tiresias.scheduler.decide import reason
-from tiresias.scheduler.model import Plan, Snapshot, State
+from tiresias.scheduler.model import Action, Plan, Snapshot, State, Style
+from tiresias.scheduler.outlook import Step, outlook
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config
+from tiresias.slurm_plugin.sockets.past import EVER, Past, rounded, run_of, unreadable
 from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.sockets.privacy import OPEN, Privacy
-from tiresias.slurm_plugin.state.journal import Decision, History, JobRow
+from tiresias.slurm_plugin.state.journal import Decision, JobRow
+from tiresias.slurm_plugin.state.usage import usage
 
 PHASES = {
     "hold": "signalled",
@@ -35,7 +42,10 @@ PHASES = {
     "start": "starting",
 }
 SHOWN_DECISIONS = 50
+BRIEF = 250  # jobs: no terminal is higher
 STATES = {int(state): state.name for state in State}
+STYLES = {int(style): style.name.lower() for style in Style}
+SILENT = JobReport()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +59,11 @@ class Publication:
     rows: Mapping[str, JobRow]
     phases: Mapping[str, str]  # journal step of the jobs that are on the move
     unmovable: Mapping[str, str]
-    steps: Mapping[str, int]
+    reports: Mapping[str, JobReport]  # what the running ones say of themselves
     decisions: tuple[Decision, ...]
     config: Config
     profiles: Mapping[str, Summary] = field(default_factory=dict)  # what is known of jobs' traffic
+    due: Mapping[str, float] = field(default_factory=dict)  # by waiting job: until when those save that make room
 
 
 class Publisher:
@@ -60,9 +71,10 @@ class Publisher:
 
     def __init__(self, journal: Path, privacy: Privacy = OPEN) -> None:
         self._journal, self._privacy = journal, privacy
-        self._history: History | None = None
+        self._past = Past(journal, privacy)
         self._newest: Publication | None = None
         self._rendered: tuple[Publication | None, dict[str, Any]] = (None, {})
+        self._brief: tuple[Publication | None, dict[str, Any]] = (None, {})
         self._views: dict[int, dict[str, Any]] = {}  # by uid, of what is rendered
 
     def publish(self, publication: Publication) -> None:
@@ -70,18 +82,34 @@ class Publisher:
 
     def answer(self, request: dict[str, Any], peer: Peer) -> Mapping[str, Any]:
         if request.get("op") == "status":
-            return self._view(peer.uid)
+            return self._page(peer.uid) if request.get("brief") is True else self._view(peer.uid)
         if request.get("op") == "explain" and isinstance(request.get("job"), str):
             return self._explain(request["job"], peer.uid)
-        raise TiresiasError('the controller answers {"op": "status"} and {"op": "explain", "job": "ID"}')
+        if request.get("op") == "history":
+            return self._past.answer(request, peer.uid)
+        raise TiresiasError(
+            'the controller answers {"op": "status"}, {"op": "explain", "job": "ID"} and {"op": "history"}'
+        )
+
+    def _published(self) -> Publication:
+        if self._newest is None:
+            raise TiresiasError("the controller has not seen Slurm yet; try again in a moment")
+        return self._newest
 
     def _status(self) -> dict[str, Any]:
-        newest = self._newest
-        if newest is None:
-            raise TiresiasError("the controller has not seen Slurm yet; try again in a moment")
+        newest = self._published()
         if self._rendered[0] is not newest:
             self._rendered, self._views = (newest, status(newest)), {}
         return self._rendered[1]
+
+    def _page(self, uid: int) -> dict[str, Any]:
+        """What one page can show; where something is hidden all that the user may see."""
+        newest = self._published()
+        if self._privacy.hides_from(uid):
+            return self._view(uid)
+        if self._brief[0] is not newest:
+            self._brief = newest, status(newest, BRIEF)
+        return self._brief[1]
 
     def _view(self, uid: int) -> dict[str, Any]:
         """What that user may see of the status."""
@@ -99,12 +127,13 @@ class Publisher:
         record = next((job for job in self._newest.slurm.jobs if job.id == job_id), None)
         aside = Scope.of(self._newest.config).why_not(record) if record else ""
         try:
-            self._history = self._history or History.of(self._journal)
-            row = self._history.job(job_id)
-            runs = self._history.runs(row.key) if row else []
-            decisions = self._history.decisions(job_id)
+            history = self._past.history
+            row = history.job(job_id)
+            runs = history.runs(row.key) if row else []
+            left_for = history.beneficiaries(row.key) if row else {}
+            decisions = history.decisions(job_id)
         except sqlite3.Error as error:
-            raise TiresiasError(f"the journal {self._journal} cannot be read: {error}") from None
+            raise unreadable(self._journal, error) from None
         owners = {one.uid for one in (record, row) if one}
         if not owners or (self._privacy.hides_jobs_from(uid) and owners != {uid}):
             raise _unknown(job_id)
@@ -114,21 +143,10 @@ class Publisher:
             raise _unknown(job_id)
         return {
             "job": shown[0] if shown else _aside(row, record.reason if record else "nothing"),
-            "runs": [
-                {
-                    "restart": run.restart,
-                    "start": run.start,
-                    "end": run.end,
-                    "gpus": run.gpus,
-                    "nodes": run.nodes.split(","),
-                    "restore": run.restore,
-                    "save": run.save,
-                    "pause": run.pause,
-                    "redone": run.redone,
-                }
-                for run in runs
-            ],
+            "runs": [run_of(run, left_for) for run in runs],
             "decisions": [_decision(one) for one in decisions],
+            "had": rounded(usage(row, runs, EVER, time.time())),
+            "outlook": _outlook(self._newest, job_id, self._privacy.hides_jobs_from(uid)),
             "paused": self._newest.about.get("paused"),
         }
 
@@ -137,8 +155,28 @@ def _unknown(job_id: str) -> TiresiasError:
     return TiresiasError(f"job {job_id}: not known here; jobs outside the managed partitions are Slurm's alone")
 
 
-def status(newest: Publication) -> dict[str, Any]:
-    jobs = _jobs(newest)
+def _outlook(newest: Publication, job_id: str, alone: bool) -> dict[str, Any] | None:
+    """What a job that waits for GPUs waits for; None for any other. alone: others' jobs are not to be told of."""
+    jobs, plan = newest.snapshot.jobs, newest.plan
+    row = jobs.id.index(job_id) if job_id in jobs.id else -1
+    if row < 0 or plan.action[row] != Action.WAIT:
+        return None
+    found = outlook(newest.snapshot, plan, newest.config.policy, row)
+    steps, bound = found.steps, found.bound
+    if any(seat.job == job_id for seat in plan.reserved):
+        due = newest.due.get(job_id)
+        steps = (Step(due, "those that make room for it have saved by then, or run on"),) if due else ()
+        bound = Bound(math.inf, "it starts as soon as they have left")
+    return {
+        **{name: getattr(found, name) for name in ("free", "ahead", "behind", "fixed", "others")},
+        "steps": [{"time": round(step.at, 3), "what": step.what} for step in steps if not (alone and step.other)],
+        "latest": round(bound.at, 3) if bound.at < math.inf else None, "why": bound.why,
+    }  # fmt: skip
+
+
+def status(newest: Publication, whole: int | None = None) -> dict[str, Any]:
+    """`whole`: so many jobs are told of as a whole, of the others what a page draws of them; None: all."""
+    jobs = _jobs(newest, whole)
     return {
         "version": 1,
         "time": newest.slurm.time,
@@ -155,33 +193,46 @@ def status(newest: Publication) -> dict[str, Any]:
     }
 
 
-def _jobs(newest: Publication) -> list[dict[str, Any]]:
+def _jobs(newest: Publication, whole: int | None) -> list[dict[str, Any]]:
     """Holders of GPUs first, then those who wait, each in the order of the walk. Ten thousand a time: lists, not arrays."""
     jobs, plan = newest.snapshot.jobs, newest.plan
     record_of = {job.id: job for job in newest.slurm.jobs}
-    order = np.lexsort((plan.rank, jobs.state == State.WAITING))
+    walk = np.lexsort((plan.rank, jobs.state == State.WAITING))
+    order, rest = walk[:whole], walk[:0] if whole is None else walk[whole:]
     columns = (
         order, jobs.state[order], plan.queue[order], plan.rank[order], jobs.attained[order].round(3),
         jobs.ran[order].round(3), jobs.waited[order].round(3), jobs.submit[order], jobs.movable[order],
         np.full(len(jobs), np.nan) if jobs.preemption_cost is None else jobs.preemption_cost[order],
+        np.zeros(len(jobs), np.int64) if jobs.style is None else jobs.style[order],
     )  # fmt: skip
     return [
         _job(newest, record_of[jobs.id[row[0]]], *row) for row in zip(*(one.tolist() for one in columns), strict=True)
+    ] + [
+        _of_the_rest(record_of[jobs.id[row]], submit)
+        for row, submit in zip(rest.tolist(), jobs.submit[rest].tolist(), strict=True)
     ]
+
+
+def _of_the_rest(job: SlurmJob, submit: float) -> dict[str, Any]:
+    """Enough to count it, and to give it its letter on the map."""
+    if not job.shares:
+        return {"id": job.id}
+    return {"id": job.id, "submit_time": submit, "nodes": [[share.node, share.gpus] for share in job.shares]}
 
 
 def _job(
     newest: Publication, job: SlurmJob, row: int, state: int, queue: int, rank: int, attained: float, ran: float,
-    waited: float, submit: float, movable: bool, cost: float,
+    waited: float, submit: float, movable: bool, cost: float, style: int,
 ) -> dict[str, Any]:  # fmt: skip
     known, unmovable = newest.rows.get(job.id), newest.unmovable.get(job.id, "")
-    why = reason(newest.plan, newest.snapshot, row)
+    why, report = reason(newest.plan, newest.snapshot, row), newest.reports.get(job.id, SILENT)
     return {
         "id": job.id, "name": job.name, "user": job.user, "partition": job.partition, "gpus": job.gpus,
         "state": STATES[state], "queue": queue, "rank": rank, "attained": attained, "ran": ran, "waited": waited,
         "submit_time": submit, "start_time": job.start_time if job.shares else 0,
         "nodes": [[share.node, share.gpus] for share in job.shares], "restarts": job.restarts,
-        "preemptions": known.preemptions if known else 0, "preemptable": movable, "step": newest.steps.get(job.id, -1),
+        "preemptions": known.preemptions if known else 0, "preemptable": movable, "step": report.step,
+        "checkpoint_time": report.saved_at, "placement": STYLES[style],
         "phase": newest.phases.get(job.id, ""), "preemption_cost": None if cost != cost else round(cost, 3),
         "why": f"{why}; {unmovable}" if unmovable else why, "profile": _profile(newest.profiles.get(job.id)),
     }  # fmt: skip

@@ -15,16 +15,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tiresias.slurm_plugin.lead.leadership import Superseded
 from tiresias.slurm_plugin.state.database import Database, Locked, Unwritable, epoch_in, fence, make, take_away
 from tiresias.slurm_plugin.state.schema import open_current
+from tiresias.slurm_plugin.state.watched import PREEMPT, Watched, WatchRow, WouldRow
 
 FILE = "journal.sqlite"
 KEPT_DECISIONS = 100_000
@@ -53,6 +55,7 @@ class JobRow:
     required: str = ""
     kind: str = ""  # the file of its profile (profiler/summary.py), of a job that tsbatch submitted
     ended: bool = False
+    over: float = 0.0  # when it ended; 0 of a live one
 
 
 @dataclass(slots=True)
@@ -95,6 +98,16 @@ class Intent:
     seq: int = field(default=0)
 
 
+class Place(NamedTuple):
+    """Where a job stands in the order of the ends; all stand behind START."""
+
+    over: float
+    key: str
+
+
+START = Place(0.0, "")
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     time: float
@@ -118,9 +131,23 @@ class History:
 
     def job(self, job_id: str) -> JobRow | None:
         """The newest bearer of this id."""
-        query = f"select {_columns(JobRow)} from job where id = ? order by ended, submit desc limit 1"
-        row = self._db.execute(query, (job_id,)).fetchone()
-        return _job(row) if row else None
+        return next(iter(self.bearers(job_id, 1)), None)
+
+    def bearers(self, job_id: str, limit: int) -> list[JobRow]:
+        """The newest jobs with this id: Slurm uses one again."""
+        query = f"select {_columns(JobRow)} from job where id = ? order by ended, submit desc limit ?"
+        return [_job(row) for row in self._db.execute(query, (job_id, limit))]
+
+    def jobs_after(self, place: Place, since: float, limit: int) -> list[JobRow]:
+        """At most `limit` of the jobs that live or ended then or later: first those that live, then by their ends. `place`: behind
+        which they are to be. However many jobs there are, this takes as long as `limit` rows do."""
+        query = (
+            f"select {_columns(JobRow)} from job where (over, key) > (?, ?) and over <= ? order by over, key limit ?"
+        )
+        found = self._db.execute(query, (*place, 0.0, limit)).fetchall()
+        ended = max(place, Place(max(since, 1.0), ""))
+        found += self._db.execute(query, (*ended, math.inf, limit - len(found))).fetchall()
+        return [_job(row) for row in found]
 
     def jobs(self) -> Iterator[JobRow]:
         """All that are remembered."""
@@ -129,6 +156,11 @@ class History:
     def runs(self, key: str) -> list[RunRow]:
         query = f"select {_columns(RunRow)} from run where key = ? order by restart"
         return [RunRow(*row) for row in self._db.execute(query, (key,))]
+
+    def beneficiaries(self, key: str) -> dict[int, str]:
+        """For whom each run of a job was preempted, by its restart count; of the newest KEPT_INTENTS moves only."""
+        query = "select restart, beneficiary from intent where key = ? and kind = 'preempt' and outcome like 'parked%'"
+        return dict(self._db.execute(query, (key,)).fetchall())
 
     def in_our_hands(self) -> int:
         """Live jobs that wait because we hold them, or that we are moving."""
@@ -144,6 +176,16 @@ class History:
         """The job id and the run, of all runs that began then or later."""
         query = f"select job.id, {_columns(RunRow, 'run.')} from run join job using (key) where start >= ?"
         return [(job_id, RunRow(*row)) for job_id, *row in self._db.execute(query, (moment,))]
+
+    def watched(self) -> Watched | None:
+        """What mode shadow has seen so far; None: nothing."""
+        found = self._db.execute(f"select {_columns(Watched)} from watched").fetchone()
+        return Watched(*found) if found else None
+
+    def would_have(self, key: str) -> list[WouldRow]:
+        """What mode shadow would have done with that job, in the order of the beginnings."""
+        query = f"select {_columns(WouldRow)} from would where key = ? order by began"
+        return [WouldRow(*row) for row in self._db.execute(query, (key,))]
 
     def decisions(self, job_id: str = "", limit: int = 50) -> list[Decision]:
         """The newest ones, newest first."""
@@ -247,12 +289,25 @@ class Journal(History):
         with self.batch():
             found = self._db.execute(f"select key from job where {ended} limit {PRUNED_AT_ONCE}", (before, before))
             keys = found.fetchall()
-            for table in ("run", "job"):
+            for table in ("would", "run", "job"):
                 self._db.executemany(f"delete from {table} where key = ?", keys)
             self._db.execute(
                 "delete from intent where outcome != '' and seq <= (select max(seq) from intent) - ?", (KEPT_INTENTS,)
             )
         return len(keys)
+
+    # mode shadow
+
+    def save_watch(self, watch: WatchRow) -> None:
+        self._put("watch", _values(watch))
+
+    def save_would(self, would: WouldRow) -> None:
+        self._put("would", _values(would))
+
+    def would_differ(self, key: str, restart: int, preempts: bool) -> bool:
+        """Whether this run was to be preempted, or else started, at any time."""
+        query = "select 1 from would where key = ? and restart = ? and (action = ?) = ? limit 1"
+        return self._db.execute(query, (key, restart, PREEMPT, preempts)).fetchone() is not None
 
     # intents
 
@@ -261,6 +316,18 @@ class Journal(History):
         return [
             _intent(row) for row in self._db.execute(f"select {columns} from intent where outcome = '' order by seq")
         ]
+
+    def last_start(self, key: str) -> Intent | None:
+        """The newest one of this job, over or not."""
+        found = self._db.execute(
+            f"select {_columns(Intent)} from intent where key = ? and kind = 'start' order by seq desc limit 1", (key,)
+        ).fetchone()
+        return _intent(found) if found else None
+
+    def starts_of(self, job_id: str) -> list[Intent]:
+        """The newest first; those of all jobs that ever had this id."""
+        query = f"select {_columns(Intent, 'intent.')} from job join intent using (key) where job.id = ? and intent.kind = 'start'"
+        return [_intent(row) for row in self._db.execute(f"{query} order by seq desc", (job_id,))]
 
     def begin(self, intent: Intent) -> None:
         intent.epoch = self.epoch
@@ -313,7 +380,7 @@ def _columns(row: type, prefix: str = "") -> str:
     return ", ".join(prefix + one.name for one in fields(row))
 
 
-def _values(row: JobRow | RunRow) -> dict[str, Any]:
+def _values(row: JobRow | RunRow | WatchRow | WouldRow) -> dict[str, Any]:
     return {one.name: getattr(row, one.name) for one in fields(row)}
 
 

@@ -20,6 +20,11 @@ from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.state.journal import JobRow, Journal, RunRow
 
 ACTIVE = {"PENDING", "RUNNING", "SUSPENDED"}
+NEVER_RAN = {
+    "CANCELLED",
+    "DEADLINE",
+    "REVOKED",
+}  # perhaps: a job that ends while it waits starts when it ends, for Slurm
 IMPOSSIBLE = "BadConstraints"  # Slurm holds what can run nowhere, as on nodes of ours that the owner has just excluded
 
 
@@ -35,8 +40,10 @@ class Ledger:
         self._journal, self._scope = journal, scope
         self.jobs: dict[str, JobRow] = {row.id: row for row in journal.live_jobs()}
         self._time = -math.inf  # of the newest snapshot
+        self._before = -math.inf  # of the one before it
         self.avoids: dict[str, Avoided] = {}
         self.over = journal.count_past()  # jobs that ran and have ended
+        self.resurfaced: list[SlurmJob] = []  # that wait as we had pinned them last, though that was taken off
         self.strays: list[JobRow] = []  # moved to where we do not manage; they are to be let go
         self.runs: dict[str, dict[int, RunRow]] = {row.key: {} for row in self.jobs.values()}
         for run in journal.live_runs():
@@ -57,9 +64,10 @@ class Ledger:
         with self._journal.batch():
             if snapshot.time < self._time:
                 self._set_back(snapshot.time)
-            self._time = snapshot.time
+            self._before, self._time = self._time, snapshot.time
             managed = [job for job in snapshot.jobs if not self._scope.why_not(job)]
             known = [job for job in managed if self.observe(job) and job.id in self.jobs]
+            self.resurfaced = []
             for job in known:
                 self._find_forgotten_start(self.jobs[job.id], job)
                 self._note_wishes(self.jobs[job.id], job)
@@ -83,19 +91,25 @@ class Ledger:
         self._end(row, now)
 
     def observe(self, job: SlurmJob) -> JobRow | None:
-        """Account one record; None for a job that had ended before we ever met it."""
+        """Account one record; None for a job that had ended before we ever looked."""
         row = self.jobs.get(job.id)
         if row and self._is_another(row, job):
             self._end(row, float(job.submit_time))
             row = None
         over = job.state not in ACTIVE and not job.completing
-        if row is None and (over or job.state not in ACTIVE):
+        if row is None and job.state not in ACTIVE and not self._ran_unseen(job):
             return None
         row = row or self._meet(job)
         self._account(row, job)
         if over:
             self._end(row, float(job.end_time))
         return row
+
+    def _ran_unseen(self, job: SlurmJob) -> bool:
+        """It began and ended between two looks: Slurm starts jobs alone while a cycle takes longer than the lease lasts."""
+        ended_since = 0 < self._before < job.end_time + 1  # Slurm's seconds are whole
+        ran = job.start_time < job.end_time and not job.restarts
+        return ended_since and ran and not self._journal.runs(_key(job))
 
     def save(self, row: JobRow) -> None:
         self._journal.save_job(row)
@@ -141,7 +155,7 @@ class Ledger:
         return job.restarts < newest or (job.restarts == 0 and abs(job.submit_time - row.submit) > 1)
 
     def _meet(self, job: SlurmJob) -> JobRow:
-        row = JobRow(key=f"{job.id}@{job.submit_time}", id=job.id, uid=job.uid, submit=float(job.submit_time))
+        row = JobRow(key=_key(job), id=job.id, uid=job.uid, submit=float(job.submit_time))
         row.min_nodes, row.max_nodes, row.required = _wishes(job)
         row.kind = kind(job)
         self.jobs[job.id] = row
@@ -153,9 +167,20 @@ class Ledger:
         """The owner may change the request while the job waits; under a pin the record shows ours instead."""
         if job.state != "PENDING" or job.completing or row.pinned:
             return
-        if (row.min_nodes, row.max_nodes, row.required) != (wishes := _wishes(job)):
-            row.min_nodes, row.max_nodes, row.required = wishes
-            self.save(row)
+        if (row.min_nodes, row.max_nodes, row.required) == _wishes(job):
+            return
+        if self._is_as_we_last_pinned_it(row, job):
+            self.resurfaced.append(job)
+        else:
+            self.adopt_wishes(row, job)
+
+    def adopt_wishes(self, row: JobRow, job: SlurmJob) -> None:
+        row.min_nodes, row.max_nodes, row.required = _wishes(job)
+        self.save(row)
+
+    def _is_as_we_last_pinned_it(self, row: JobRow, job: SlurmJob) -> bool:
+        start = self._journal.last_start(row.key) if job.required_nodes else None
+        return start is not None and {node for node, _ in start.nodes} == set(job.required_nodes)
 
     def _find_forgotten_start(self, row: JobRow, job: SlurmJob) -> None:
         """A slurmctld that was killed may show a job as it was before our start: held, by us, without the pin that nobody has taken
@@ -172,9 +197,7 @@ class Ledger:
         known, runs = self.runs[row.key].get(job.restarts), job.state in ("RUNNING", "SUSPENDED")
         if job.state == "PENDING" or not job.start_time:
             return
-        if (
-            not known and not runs and job.start_time == job.end_time
-        ):  # Slurm shows so what was cancelled while it waited
+        if not known and job.state in NEVER_RAN and job.start_time == job.end_time:
             return
         run = known or self._open(row, job)
         if runs and run.end:  # slurmctld was killed and has forgotten the requeue
@@ -207,12 +230,17 @@ class Ledger:
     def _end(self, row: JobRow, end: float) -> None:
         for run in self._open_runs(row):
             self._close(run, end)
-        row.ended = True
+        row.ended, row.over = True, max(end, row.submit)
         self.save(row)
         self.over += bool(self.runs[row.key])
         del self.jobs[row.id], self.runs[row.key]
         self.avoids.pop(row.id, None)
         self.costs.pop(row.id, None)
+
+
+def _key(job: SlurmJob) -> str:
+    """Of a job that was never requeued: a requeue moves the submit time."""
+    return f"{job.id}@{job.submit_time}"
 
 
 def kind(job: SlurmJob) -> str:

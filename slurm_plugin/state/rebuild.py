@@ -139,7 +139,7 @@ def _write(journal: Journal, accounted: Sequence[AccountedJob], live: Mapping[st
         if alive and not alive.restarts and abs(alive.submit_time - job.submit) > 1:
             alive = None  # it got the id of one that has ended
         row = next((known[key] for key in _keys(job) if key in known), None) or _row(job, alive)
-        row.ended = alive is None
+        row.ended, row.over = alive is None, 0.0 if alive else max([job.submit, *(run.end for run in job.runs)])
         journal.save_job(row)
         lost += _write_runs(journal, row, job, alive)
     return lost

@@ -13,17 +13,51 @@ from pathlib import Path
 
 from tiresias.slurm_plugin.state.database import Damaged, Database, StateError, copy, open_database
 
-SCHEMA = 4
+SCHEMA = 6
 KEPT_BACKUPS = 2  # databases as they were before an upgrade
 
+# What mode shadow saw (watched.py). Its views are also for who may not import this: simulator/formats/journal.py.
+SHADOW = (
+    """create table watch (
+  began real primary key, until real, gpus integer, busy real, movable real, agreed real, idle real, taken real, sooner integer,
+  preempted integer
+) without rowid""",
+    """create table would (
+  key text, restart integer, action text, began real, watch real, until real, gpus integer, nodes text, beneficiary text,
+  primary key (key, restart, action, began)
+) without rowid""",
+    # The only row, none where nobody ever watched. `gpus` of the newest watch: SQLite takes it from the row of the one max.
+    """create view watched as select
+  (select min(began) from watch) as began, max(until) as until, gpus, sum(until - began) as seconds,
+  sum((until - began) * gpus) as gpu_seconds, sum(busy) as busy, sum(movable) as movable, sum(agreed) as agreed, sum(idle) as idle,
+  sum(taken) as taken, sum(sooner) as sooner, sum(preempted) as preempted
+from watch group by null""",
+    # The jobs that were there meanwhile, as if what still lived at the end of the watch had ended then. service: seconds of all
+    # runs; gpus and service are empty of a job that did not run yet.
+    """create view watched_job as select
+  id as job_id, uid, submit, max(run.gpus) as gpus, sum(min(coalesce(nullif(end, 0), until), until) - start) as service,
+  case when ended = 1 then min(max(end), until) else until end as finish
+from watched join job on submit < until left join run on run.key = job.key and start < until
+group by job.key having ended = 0 or max(end) >= began""",
+    # The runs that we would have had otherwise. won: seconds by which we would have started it before Slurm did, empty where
+    # we would not; lost: seconds during which we would have kept it off its GPUs.
+    """create view watched_run as select
+  id as job_id, uid, would.restart as restart, max(would.gpus) as gpus,
+  max(coalesce(start, max(coalesce(would.until, watch.until))) - min(iif(action = 'preempt', null, would.began)), 0) as won,
+  sum(iif(action = 'preempt', coalesce(would.until, watch.until) - would.began, 0)) as lost
+from would join watch on watch.began = would.watch join job on job.key = would.key
+left join run on run.key = would.key and run.restart = would.restart group by would.key, would.restart""",
+)
 TABLES = (
     "create table meta (name text primary key, value text) without rowid",
     """create table job (
   key text primary key, id text, uid integer, submit real, reset real, held integer, pinned integer, preemptions integer,
   last_preempted real, failures integer, not_before real, unmovable text, min_nodes integer, max_nodes integer, required text,
-  kind text, ended integer
+  kind text, ended integer, over real
 ) without rowid""",
     "create index live on job (ended, id)",
+    "create index by_id on job (id)",
+    "create index by_end on job (over, key)",
     """create table run (
   key text, restart integer, start real, end real, gpus integer, nodes text, restore real, save real, pause real, redone integer,
   pace real, primary key (key, restart)
@@ -33,8 +67,10 @@ TABLES = (
   began real, stepped real, outcome text, epoch integer
 )""",
     "create index unfinished on intent (outcome) where outcome = ''",
+    "create index moves on intent (key)",
     "create table decision (seq integer primary key, time real, id text, action text, why text)",
     "create index by_job on decision (id, seq)",
+    *SHADOW,
 )
 UPGRADES = {  # what leads from a schema to the next one
     1: (
@@ -45,6 +81,14 @@ UPGRADES = {  # what leads from a schema to the next one
     ),
     2: ("alter table job add column kind text default ''", "alter table run add column pace real"),
     3: ("alter table intent add column epoch integer default 0",),
+    4: (
+        "alter table job add column over real default 0",
+        "update job set over = max(submit, coalesce((select max(end) from run where run.key = job.key), 0)) where ended = 1",
+        "create index by_id on job (id)",
+        "create index by_end on job (over, key)",
+        "create index moves on intent (key)",
+    ),
+    5: SHADOW,
 }
 
 

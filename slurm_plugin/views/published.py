@@ -71,6 +71,8 @@ class PublishedJob(TypedDict, total=False):
     preemptions: int
     preemptable: bool
     step: int
+    checkpoint_time: float | None  # of that step's commit
+    placement: str  # that it wants: scheduler.model.Style in lower case
     phase: str
     preemption_cost: float | None
     why: str
@@ -94,12 +96,14 @@ class PublishedDecision(TypedDict):
 
 
 class PublishedCosts(TypedDict, total=False):
-    """Of one run (journal.RunRow says what each is); None: not known."""
+    """Of one run (journal.RunRow says what each is); None: not known. beneficiary: for whom it was preempted; "": for nobody, or it
+    is not known."""
 
     restore: float | None
     save: float | None
     pause: float | None
     redone: int | None
+    beneficiary: str
 
 
 class PublishedRun(PublishedCosts):
@@ -116,6 +120,31 @@ class PublishedPause(TypedDict):
     since: float
     by: str
     reason: str
+
+
+class PublishedMoves(TypedDict):
+    jobs: int
+    gpus: int
+
+
+class PublishedShadow(TypedDict, total=False):
+    """What mode shadow would do now (start, preempt), and over all the time that it has watched (seconds, since the first look):
+    agreed: seconds with nothing to do. gpu_seconds: that there were; busy: of these, of our jobs; movable: of these, of jobs that
+    may be preempted; idle: free though we would have started jobs on them; taken: by jobs that we would have preempted.
+    sooner, preempted: runs that we would have started before Slurm did, and would have preempted."""
+
+    start: PublishedMoves
+    preempt: PublishedMoves
+    since: float
+    seconds: float
+    agreed: float
+    gpu_seconds: float
+    busy: float
+    movable: float
+    idle: float
+    taken: float
+    sooner: int
+    preempted: int
 
 
 class PublishedPackLimit(TypedDict):
@@ -181,6 +210,7 @@ class Status(TypedDict, total=False):
     alarms: list[str]
     packlimit: PublishedPackLimit
     paused: PublishedPause | None
+    shadow: PublishedShadow | None
     rpc: PublishedRpc
     queues: list[PublishedQueue]
     jobs: list[PublishedJob]
@@ -188,8 +218,44 @@ class Status(TypedDict, total=False):
     decisions: list[PublishedDecision]
 
 
+class PublishedHad(TypedDict, total=False):
+    """Of one job, as slurm_plugin/state/usage.py says."""
+
+    runs: int
+    preemptions: int
+    served: float
+    queued: float
+    parked: float
+    saving: float
+    restoring: float
+    redone: float
+
+
+class PublishedStep(TypedDict):
+    time: float
+    what: str
+
+
+class PublishedOutlook(TypedDict):
+    """Of a waiting job: the GPUs of the managed nodes by who has them, what may make room by itself, and when it starts at the
+    latest; None: nothing bounds that, and `why` not."""
+
+    free: int
+    ahead: int
+    behind: int
+    fixed: int
+    others: int
+    steps: list[PublishedStep]
+    latest: float | None
+    why: str
+
+
 class Explanation(TypedDict, total=False):
+    """outlook: None where the job does not wait for GPUs."""
+
     job: PublishedJob
+    had: PublishedHad
+    outlook: PublishedOutlook | None
     runs: list[PublishedRun]
     decisions: list[PublishedDecision]
     paused: PublishedPause | None

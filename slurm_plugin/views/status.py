@@ -12,61 +12,78 @@ from rich.table import Table
 from rich.text import Text
 
 from tiresias.slurm_plugin.views.columns import FAINT, HEADING, words
-from tiresias.slurm_plugin.views.jobs import job_table
+from tiresias.slurm_plugin.views.jobs import JobTable, Listing
 from tiresias.slurm_plugin.views.marks import marks
 from tiresias.slurm_plugin.views.nodes import LEGEND, node_map
 from tiresias.slurm_plugin.views.published import Status, check_version
-from tiresias.slurm_plugin.views.summary import alarms, decision_list, engine, queue_table, title, usage
+from tiresias.slurm_plugin.views.summary import (
+    alarms,
+    brief_load,
+    decision_list,
+    engine,
+    load,
+    queue_table,
+    shadow_lines,
+    title,
+    usage,
+)
 
 _WIDE, _HIGH = 150, 30
 _SIDE = 52  # cells of the left column, with its frame
 _FRAME, _BORDERS = 4, 2  # cells and lines that a panel's frame and padding take
 
 
-def render_status(status: Status, width: int, height: int, now: float) -> RenderableType:
-    """The view, at most `height` lines of `width` cells. `now`: epoch seconds. Raises TiresiasError on another version."""
+def render_status(
+    status: Status, width: int, height: int, now: float, listing: Listing | None = None
+) -> RenderableType:
+    """The view, at most `height` lines of `width` cells. `now`: epoch seconds. `listing`: the jobs to show, None: all that there
+    are. Raises TiresiasError on another version."""
     check_version(status)
-    if width >= _WIDE and height >= _HIGH:
-        return _wide(status, width, height, now)
-    return _narrow(status, width, height, now)
+    jobs = status.get("jobs", [])
+    form = _wide if width >= _WIDE and height >= _HIGH else _narrow
+    return form(status, listing or Listing(jobs, marks(jobs)), width, height, now)
 
 
-def _narrow(status: Status, width: int, height: int, now: float) -> RenderableType:
-    known, nodes = marks(status.get("jobs", [])), status.get("nodes", [])
-    head = [_opening(status, width, now), usage(status, width), *alarms(status, now, width)]
+def _narrow(status: Status, listing: Listing, width: int, height: int, now: float) -> RenderableType:
+    known, nodes = listing.marks, status.get("nodes", [])
+    head = [opening(status, width, now), usage(status, width, brief_load(status))]
+    head += [*alarms(status, now, width), *shadow_lines(status, width)]
     head += queue_table(status.get("queues", []), min(width, 60))
     left = height - len(head)
     grid = node_map(nodes, known, width, max(left // 3 - 1, 0))
     left -= len(grid) + bool(grid)
-    decisions = decision_list(status.get("decisions", []), now, width, min(max(left // 4, 0), 6)) if left > 6 else []
+    decisions = decision_list(status.get("decisions", []), now, width, min(max(left // 6, 0), 6)) if left > 6 else []
     left -= len(decisions) + bool(decisions)
-    jobs = job_table(status.get("jobs", []), status.get("queues", []), known, width, left - 1)
+    jobs = JobTable(status, listing, now).lines(width, left - 1)
     parts = [
         *head,
-        *_titled("nodes", grid, width, LEGEND),
-        *_titled("jobs", jobs, width),
-        *_titled("last decisions", decisions, width),
+        *titled("nodes", grid, width, LEGEND),
+        *titled(listing.title, jobs, width),
+        *titled("last decisions", decisions, width),
     ]
     return Group(*parts[:height])
 
 
-def _wide(status: Status, width: int, height: int, now: float) -> RenderableType:
-    known, inner, side = marks(status.get("jobs", [])), width - _FRAME, _SIDE - _FRAME
-    queues, jobs = status.get("queues", []), status.get("jobs", [])
-    top = [_spaced(usage(status, inner // 2), engine(status, now, inner // 2), inner), *alarms(status, now, inner)]
-    decisions = decision_list(status.get("decisions", []), now, inner, max(height // 8, 3))
+def _wide(status: Status, listing: Listing, width: int, height: int, now: float) -> RenderableType:
+    known, inner, side = listing.marks, width - _FRAME, _SIDE - _FRAME
+    queues = status.get("queues", [])
+    top = [_spaced(usage(status, inner // 2), engine(status, now, inner // 2), inner)]
+    top += [*load(status, inner), *alarms(status, now, inner), *shadow_lines(status, inner)]
+    newest = status.get("decisions", [])
+    few = min(max(height // 8, 3), max(len(newest), 1))
     left = queue_table(queues, side)
-    middle = height - len(top) - len(decisions) - 2 * _BORDERS
+    middle = height - len(top) - few - 2 * _BORDERS
     grid = node_map(status.get("nodes", []), known, side, middle - len(left) - 2 * _BORDERS, widest=9)
-    right = job_table(jobs, queues, known, width - _SIDE - _FRAME, middle - _BORDERS)
+    right = JobTable(status, listing, now).lines(width - _SIDE - _FRAME, middle - _BORDERS)
     grid = _airy(grid, middle - len(left) - 2 * _BORDERS)
     level = max(len(left) + len(grid) + _BORDERS, len(right))
+    decisions = decision_list(newest, now, inner, few + middle - _BORDERS - level)
     sides = Table.grid(expand=True)
     sides.add_column(width=_SIDE)
     sides.add_column(width=width - _SIDE)
     sides.add_row(
         Group(_panel("queues", left), _panel("nodes", _filled(grid, level - len(left) - _BORDERS), LEGEND)),
-        _panel("jobs", _filled(right, level)),
+        _panel(listing.title, _filled(right, level)),
     )
     return Group(_panel(title(status), top), sides, _panel("last decisions", decisions))
 
@@ -91,7 +108,7 @@ def _panel(name: Text | str, lines: list[Text], subtitle: str = "") -> Panel:
     )  # fmt: skip
 
 
-def _titled(name: str, lines: list[Text], width: int, note: str = "") -> list[Text]:
+def titled(name: str, lines: list[Text], width: int, note: str = "") -> list[Text]:
     """`lines` under a rule that carries their name."""
     if not lines:
         return []
@@ -99,7 +116,8 @@ def _titled(name: str, lines: list[Text], width: int, note: str = "") -> list[Te
     return [words(("─ ", FAINT), (name, HEADING), (f" {rule}", FAINT), (f" {note} ─" if note else "──", FAINT)), *lines]
 
 
-def _opening(status: Status, width: int, now: float) -> Text:
+def opening(status: Status, width: int, now: float) -> Text:
+    """Who leads what, how fresh this is."""
     left = title(status)
     return _spaced(left, engine(status, now, width - left.cell_len - 2), width)
 

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from tiresias.slurm_plugin.views.columns import FAINT, Cell, Column, fitted, heading, line, words
-from tiresias.slurm_plugin.views.published import PublishedDecision, PublishedPause, PublishedQueue, Status
+from tiresias.slurm_plugin.views.published import (
+    PublishedDecision,
+    PublishedLoad,
+    PublishedMoves,
+    PublishedPause,
+    PublishedQueue,
+    PublishedShadow,
+    Status,
+)
 from tiresias.slurm_plugin.views.text import clock, duration, printable, service
 
 ACTION_STYLES = {
@@ -17,6 +27,7 @@ ACTION_STYLES = {
 }  # fmt: skip
 _MODE_STYLES = {"exact": "bold green", "shadow": "bold yellow"}
 _ALARMS = 3
+_REASON = 1000  # cells of a reason where there is room for the whole
 _QUEUES = (
     Column("queue", 5),
     Column("attained service", 16, share=1, limit=26),
@@ -45,9 +56,11 @@ def title(status: Status) -> Text:
 
 
 def _leader(status: Status) -> str:
-    """How often the lead has changed hands, and whether somebody waits for it."""
+    """Who has the lead, how often it has changed hands, and whether somebody waits for it."""
     found = status.get("leader")
-    return f"  epoch {found['epoch']}{'+standby' if found['standby'] else ''}" if found else ""
+    if not found:
+        return ""
+    return f"  {printable(found['host'], 16)} epoch {found['epoch']}{'+standby' if found['standby'] else ''}"
 
 
 def engine(status: Status, now: float, width: int) -> Text:
@@ -58,7 +71,7 @@ def engine(status: Status, now: float, width: int) -> Text:
     long = f"{short} {printable(policy.get('in_queue_order', ''), 20)}".strip()
     slurm = f"{printable(status.get('backend', '?'), 10)} {printable(status.get('slurm', '?'), 12)}"
     full = f"{long}{_packlimit(status)}   {slurm}"
-    forms = [f"{full}{_calls(status)}   ", f"{full}   ", f"{long}   {slurm}   ", f"{short}  {slurm}  "]
+    forms = [f"{full}   ", f"{long}   {slurm}   ", f"{short}  {slurm}  ", f"{short}  ", ""]
     shown = [words((form, ""), *_pulse(status, now)) for form in forms]
     return next((one for one in shown if one.cell_len <= width), shown[-1])
 
@@ -69,14 +82,32 @@ def _packlimit(status: Status) -> str:
     return f"   packlimit {found['limit']:.2g} {'learned' if found['learned'] else 'default'}" if found else ""
 
 
-def _calls(status: Status) -> str:
-    """What we ask of slurmctld."""
+def load(status: Status, width: int) -> list[Text]:
+    """What we ask of slurmctld, and how it bears everybody's calls, where that is known."""
     found = status.get("rpc")
-    return f"   {found['per_minute']:.0f} calls/min" if found else ""
+    if not found:
+        return []
+    ours = f"slurmctld: our {found['per_minute']:.0f} calls/min"
+    if seen := found["slurmctld"]:
+        ours += f" take {_milliseconds(seen)} each, {seen['threads']} threads, {seen['queue']} waiting for one, "
+        ours += f"{seen['database_queue']} for slurmdbd"
+    if found["postponed"]:
+        ours += f", {found['postponed']} moves wait for calls"
+    return [words((printable(ours, width), FAINT))]
 
 
-def usage(status: Status, width: int) -> Text:
-    """A bar of the GPUs: our jobs', others', free."""
+def brief_load(status: Status) -> str:
+    seen = (status.get("rpc") or {"slurmctld": None})["slurmctld"]
+    return f"   slurmctld {_milliseconds(seen)}" if seen else ""
+
+
+def _milliseconds(seen: PublishedLoad) -> str:
+    mean = seen["mean_ms"]
+    return "?" if mean is None else f"{mean:.1f} ms" if mean < 10 else f"{mean:.0f} ms"
+
+
+def usage(status: Status, width: int, more: str = "") -> Text:
+    """A bar of the GPUs: our jobs', others', free; and what stands behind it."""
     nodes = status.get("nodes", [])
     total = sum(node.get("gpus", 0) for node in nodes)
     ours = sum(count for node in nodes for _, count in node.get("allocations", []))
@@ -84,7 +115,7 @@ def usage(status: Status, width: int) -> Text:
     queues = status.get("queues", [])
     running, waiting = sum(queue["running"] for queue in queues), sum(queue["waiting"] for queue in queues)
     share = f" {100 * ours // total}%" if total else ""
-    tail = f" {ours}/{total} GPUs{share}   {running} running   {waiting} waiting"
+    tail = f" {ours}/{total} GPUs{share}   {running} running   {waiting} waiting{more}"
     bar = max(min(width - len(tail), 60), 0)
     filled, foreign = (bar * ours // total, bar * other // total) if total else (0, 0)
     return words(
@@ -109,6 +140,29 @@ def pause_words(pause: PublishedPause, now: float) -> str:
     return f"no new preemptions since {clock(pause['since'], now)}, paused by {pause['by']}{why}"
 
 
+def shadow_lines(status: Status, width: int) -> list[Text]:
+    """Mode shadow: what would be done now, and what would have been otherwise so far; in fewer words where `width` is short."""
+    found = status.get("shadow")
+    if not found:
+        return []
+    now = f"would start {_moves(found['start'])}, preempt {_moves(found['preempt'])}"
+    return [words((printable(line, width), "yellow")) for line in (now, *_so_far(found, width))]
+
+
+def _moves(moves: PublishedMoves) -> str:
+    return f"{moves['jobs']} job{'' if moves['jobs'] == 1 else 's'} ({moves['gpus']} GPUs)"
+
+
+def _so_far(found: PublishedShadow, width: int) -> list[str]:
+    if not (seconds := found.get("seconds", 0.0)):
+        return []
+    agreed = f"as Slurm {found['agreed'] / seconds:.0%} of {duration(seconds)}"
+    runs = f"{found['sooner']} runs sooner, {found['preempted']} preempted"
+    idle = service(found["idle"])
+    long = f"{agreed}; {runs}; {idle} idle beside jobs that fit"
+    return [long if len(long) <= width else f"{agreed}; {runs}; {idle} idle"]
+
+
 def queue_table(queues: Sequence[PublishedQueue], width: int) -> list[Text]:
     widths = fitted(_QUEUES, width)
     return [heading(_QUEUES, widths), *(line(_QUEUES, widths, _queue_cells(queue)) for queue in queues)]
@@ -121,6 +175,17 @@ def decision_list(decisions: Sequence[PublishedDecision], now: float, width: int
     newest = sorted(decisions, key=lambda decision: -decision["time"])[:lines]
     widths = fitted(_DECISIONS, width)
     return [line(_DECISIONS, widths, _decision_cells(each, now)) for each in newest] or [words(("none yet", FAINT))]
+
+
+def decision_page(decisions: Sequence[PublishedDecision], now: float) -> RenderableType:
+    """All of them, the newest first, each with its whole reason, over as many lines as that takes."""
+    page = Table.grid(padding=(0, 1))
+    for column in _DECISIONS:
+        page.add_column(overflow="fold", min_width=column.width, ratio=column.share or None)
+    for decision in sorted(decisions, key=lambda decision: -decision["time"]):
+        cells = _decision_cells(decision, now)
+        page.add_row(*(Text(printable(text, _REASON), style) for text, style in cells.values()))
+    return page if decisions else words(("none yet", FAINT))
 
 
 def _decision_cells(decision: PublishedDecision, now: float) -> dict[str, Cell]:

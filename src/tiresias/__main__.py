@@ -23,6 +23,7 @@ COMMANDS = {
     "deadman": ("tiresias.slurm_plugin.commands.deadman", "release what a dead or hung controller holds"),
     "status": ("tiresias.slurm_plugin.commands.status", "queues, jobs, nodes and the last decisions"),
     "explain": ("tiresias.slurm_plugin.commands.explain", "why a job waits, runs or was preempted"),
+    "history": ("tiresias.slurm_plugin.commands.history", "what users and jobs had, and what preemptions cost"),
     "ledger": ("tiresias.slurm_plugin.commands.ledger", "compare the ledger with Slurm's accounting; rebuild it"),
     "metrics": ("tiresias.slurm_plugin.commands.metrics", "the controller's state as OpenMetrics, for Prometheus"),
     "check-config": ("tiresias.slurm_plugin.commands.check_config", "read a configuration and name its mistakes"),

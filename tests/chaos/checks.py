@@ -10,14 +10,17 @@ ledger_wrong     runs whose length differs from Slurm's, beyond what the control
 unfinished       jobs still in the queue when all should have ended
 open_steps       starts and preemptions that the journal still has under way
 
-A slurmctld that is killed with SIGKILL loses its last seconds: jobs that it accepted are gone, jobs that ended or were requeued run
-on in its books until their nodes register again, and it logs such a run twice. What befalls the jobs that were there at such a
-moment, in ways of lost, twice and ledger_*, is counted apart, as by_slurm.
+A slurmctld that is killed with SIGKILL loses its last seconds: jobs that it accepted are gone, jobs that ended or were requeued
+run on in its books until their nodes register again, and it logs such a run twice. And a slurmd that registers takes the script
+of a job that it is about to launch for a stray one and removes it, once in thousands of launches ("Purging vestigial job
+script"). And a slurmctld that is away for the last quarter of a minute of a job's time ends it when it is back. What befalls the
+jobs of such a moment, in ways of lost, twice and ledger_*, is counted apart, as by_slurm.
 """
 
 from __future__ import annotations
 
 import calendar
+import re
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
@@ -25,10 +28,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scene import Scene, tasks
+from troubles import Troubles
 
 INVARIANTS = (
     "lost", "twice", "wrong_curves", "orphan_holds", "ledger_missing", "ledger_extra", "ledger_wrong", "unfinished", "open_steps"
 )  # fmt: skip
+PURGED = re.compile(r"\[(?P<time>[-0-9T:]+)[.0-9]*\] .*Purging vestigial job script \S*/job0*(?P<job>[0-9]+)/")
+TIME_TO_ASK = 15.0  # seconds before its time limit in which a job asks for its requeue, again and again
 SHORTEST_SEEN = 3.0  # seconds: a shorter run may begin and end between two looks of the controller
 
 
@@ -37,12 +43,23 @@ class LoggedRun:
     """A line of Slurm's job completion log."""
 
     id: str  # as squeue's %i has it
+    raw: int
     name: str
     state: str
     submit: int
     start: int
     end: int
+    limit: float  # seconds
     managed: bool
+
+    def lost_its_script(self, purged: Iterable[tuple[int, int]]) -> bool:
+        times = [moment for job, moment in purged if job == self.raw]
+        return self.state == "FAILED" and any(self.start - 1 <= moment <= self.end + 1 for moment in times)
+
+    def ended_unheard(self, absent: Iterable[tuple[float, float]]) -> bool:
+        """At its limit, which nobody could have it requeued before. absent: when slurmctld was."""
+        last = self.start + self.limit - TIME_TO_ASK
+        return self.state == "TIMEOUT" and any(first <= last and self.end <= back + 2 for first, back in absent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +83,11 @@ def _logged(fields: dict[str, str]) -> LoggedRun:
     array, task = fields.get("ArrayJobId", "0"), fields.get("ArrayTaskId", "4294967294")
     number = f"{array}_{task}" if array not in ("0", "") and task.isdigit() else fields["JobId"]
     managed = fields["Partition"] == "gpu" and fields.get("HetJobId", "0") == "0"
+    limit = float(fields["TimeLimit"]) * 60 if fields.get("TimeLimit", "").isdigit() else 0.0
     start, end, submit = (_epoch(fields[name]) for name in ("StartTime", "EndTime", "SubmitTime"))
-    return LoggedRun(number, fields["Name"], fields["JobState"], submit, start, end, managed)
+    return LoggedRun(
+        number, int(fields["JobId"]), fields["Name"], fields["JobState"], submit, start, end, limit, managed
+    )
 
 
 def _epoch(text: str) -> int:
@@ -81,24 +101,26 @@ def journaled_runs(journal: Path) -> list[JournaledRun]:
     return [JournaledRun(*row) for row in rows]
 
 
+def purged_scripts(logs: Iterable[Path]) -> list[tuple[int, int]]:
+    """Which jobs' scripts a slurmd removed, and in which second."""
+    found = [PURGED.match(line) for log in logs for line in log.read_text(errors="replace").splitlines()]
+    return [(int(one["job"]), _epoch(one["time"])) for one in found if one]
+
+
 def open_steps(journal: Path) -> list[str]:
     with sqlite3.connect(f"file:{journal}?mode=ro", uri=True) as db:
         return [str(row) for row in db.execute("select id, kind, step from intent where outcome = ''")]
 
 
 class Check:
-    """blind: when the controller could not see Slurm. unfinished, held: what the queue still had at the end."""
+    """unfinished, held: what the queue still had at the end."""
 
-    def __init__(
-        self,
-        scene: Scene,
-        blind: Sequence[tuple[float, float]],
-        shaken: set[str],
-        unfinished: Sequence[str],
-        held: Sequence[str],
-    ) -> None:
-        self._scene, self._blind, self._shaken = scene, blind, shaken
+    def __init__(self, scene: Scene, troubles: Troubles, unfinished: Sequence[str], held: Sequence[str]) -> None:
+        self._scene, self._blind = scene, troubles.blind
         self._logged = logged_runs(scene.cluster.log / "jobcomp.log")
+        purged = purged_scripts(scene.cluster.log.glob("gpu*.log"))
+        by_slurm = [run for run in self._logged if run.lost_its_script(purged) or run.ended_unheard(troubles.absent)]
+        self._shaken = troubles.shaken | {run.name for run in by_slurm}
         journal = scene.journal()
         self._journaled = journaled_runs(journal)
         self._results = scene.results()

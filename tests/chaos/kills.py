@@ -26,7 +26,6 @@ from scene import Job, Scene
 
 CHANCE = 0.25  # with which a life ends at a point that has not had its share
 POINTS = 36  # about as many as there are
-ROUND = 60.0  # seconds of arrivals that are planned at once
 
 
 class Campaign(Run):
@@ -42,14 +41,10 @@ class Campaign(Run):
 
     def trouble(self) -> None:
         """Jobs arrive, controllers kill themselves, and slurmctld is restarted now and then."""
-        dice, number, restarted, planned_until = random.Random(self._seed), 0, 0, time.time()
-        end = time.time() + self._seconds
+        restarted, end = 0, time.time() + self._seconds
         while time.time() < end and (done := self.kills.total()) < self._kills:
             self.scene_is_whole()
-            if time.time() >= planned_until and self.scene.all_submitted():
-                number += 1
-                self.scene.submit_all(list(jobs(self.scene, dice, number, time.time())))
-                planned_until = time.time() + ROUND - 10
+            if self.submit_a_round(jobs):
                 self.say(f"{done} kills, {restarted} restarts of slurmctld, {len(self.scene.submitted())} jobs")
             if restarted < self._restarts * done / self._kills:
                 restarted += 1

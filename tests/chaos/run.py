@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import shutil
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,24 +33,31 @@ from tiresias.errors import TiresiasError
 
 EVERY = 4.0  # seconds between troubles that come by themselves, on average
 ARRIVAL = 2.5  # seconds between jobs
+ROUND = 60.0  # seconds of arrivals that are planned at once
+LOOK = 5.0  # seconds until it is looked again whether there is room for a round
+BACKLOG = 30  # jobs in the queue with which no new round begins: on a slow machine fewer jobs come, not ever more
 WIND_DOWN = 60.0  # seconds of --minutes without new jobs and troubles
 STUCK = (
     150.0  # seconds without any change in the queue, when all trouble is over: longer than any job runs, or backs off
 )
+LONGEST_END = 900.0  # seconds in which all must have ended when all trouble is over, whatever moves
 MAX_JOB_ID = 120  # ids come again
 GATE = 0.03  # how often the controller waits at a step for something to happen
+# Many preemptions, but not for ever: each run gets somewhere (a start takes a second or two of min_run), and each job is left alone
+# in the end. Without that, jobs that wait long are promoted and preempt one another as long as there are two of them.
 CONFIG: dict[str, dict[str, Any]] = {
-    "policy": {"thresholds": [8.0, 60.0], "min_run": 1.0, "promote_knob": 40.0},
+    "policy": {"thresholds": [8.0, 60.0], "min_run": 3.0, "promote_knob": 40.0, "max_preemptions": 6},
     "preemption": {"deadline": 6.0, "start_timeout": 3.0, "backoff": 1.0},
 }
 TRAIN = "/opt/tiresias/tests/slurm_plugin/controller/train.py"
 
 
-def workload(scene: Scene, dice: random.Random, start: float, seconds: float) -> Iterator[Job]:
-    moment, number = 0.0, 0
-    while (moment := moment + dice.expovariate(1 / ARRIVAL)) < seconds:
-        number += 1
-        yield _job(scene, dice, f"chaos-{number}", start + moment)
+def workload(scene: Scene, dice: random.Random, number: int, start: float) -> Iterator[Job]:
+    """The arrivals of a round."""
+    moment, place = 0.0, 0
+    while (moment := moment + dice.expovariate(1 / ARRIVAL)) < ROUND:
+        place += 1
+        yield _job(scene, dice, f"chaos-{number}-{place}", start + moment)
 
 
 def _job(scene: Scene, dice: random.Random, name: str, at: float) -> Job:
@@ -89,6 +97,7 @@ class Run:
         self._seed, self._seconds = seed, minutes * 60
         self._began = time.time()
         self.log: list[str] = []
+        self._dice, self._round, self._next_round = random.Random(seed), 0, 0.0
         self.scene = Scene(name, {"seed": seed, **plan}, MAX_JOB_ID, **CONFIG)
         self.troubles = Troubles(self.scene, seed, self.say)
 
@@ -104,15 +113,33 @@ class Run:
         for moment, name in planned:
             print(f"  at {moment:6.1f} s: {name}")
         start = time.time()
-        self.scene.submit_all(list(workload(self.scene, random.Random(self._seed), start, span)))
         planned.reverse()
         while time.time() < start + span:
             self.scene_is_whole()
+            self.submit_a_round(workload)
             while planned and planned[-1][0] <= time.time() - start:
                 self.troubles.strike(planned.pop()[1])
             self.troubles.look_at_gate()
             self.troubles.remedy_what_is_due()
             time.sleep(0.02)
+
+    def submit_a_round(self, jobs: Callable[[Scene, random.Random, int, float], Iterable[Job]]) -> bool:
+        """When the last one is over, and there is room."""
+        if time.time() < self._next_round or not self.scene.all_submitted():
+            return False
+        self._next_round = time.time() + LOOK
+        if self._waiting() > BACKLOG:
+            return False
+        self._round += 1
+        self.scene.submit_all(list(jobs(self.scene, self._dice, self._round, time.time())))
+        self._next_round = time.time() + ROUND - LOOK
+        return True
+
+    def _waiting(self) -> float:
+        try:
+            return len(self.scene.queue())
+        except (TiresiasError, subprocess.TimeoutExpired):  # Slurm is away
+            return math.inf
 
     def scene_is_whole(self) -> None:
         if self.scene.exit_code is not None or not self.scene.cluster.alive():
@@ -123,14 +150,15 @@ class Run:
         self.troubles.remedy_what_is_due(all_of_it=True)
         (self.scene.trouble / "peace").touch()
         self.say("waiting for the jobs")
-        self.troubles.later(15.0, "nodes register again", self.troubles.register_nodes)
-        seen, deadline = "", time.time() + STUCK
-        while time.time() < deadline:
+        self.troubles.nodes_register_later()
+        seen, deadline, end = "", time.time() + STUCK, time.time() + LONGEST_END
+        while time.time() < min(deadline, end):
             self.scene_is_whole()
             try:
                 self.troubles.remedy_what_is_due()
                 self.troubles.resume_nodes()
                 self.troubles.release_all_holds()
+                self.troubles.widen_what_was_narrowed()
                 queue, ours = self.scene.queue(), self.scene.status().get("jobs")
                 if self.scene.all_submitted() and not queue and not ours:
                     return []
@@ -148,7 +176,7 @@ class Run:
 
     def check(self) -> dict[str, Any]:
         unfinished = self.wind_down()
-        check = Check(self.scene, self.troubles.blind, self.troubles.shaken, unfinished, self.held())
+        check = Check(self.scene, self.troubles, unfinished, self.held())
         for name in check.broken:
             self.say(f"BROKEN: {name}")
             for what in check.evidence[name][:5]:
@@ -156,15 +184,19 @@ class Run:
                 for line in story(self.scene, _marks(self.scene, what)):
                     print(f"        {line}")
         if check.broken:
-            kept = Path(tempfile.mkdtemp(prefix="chaos-")) / "logs"
-            shutil.copytree(self.scene.cluster.log, kept)
-            self.say(f"logs and journal: {kept}")
+            self._keep_what_was_said()
         return {
             "seed": self._seed, "seconds": round(time.time() - self._began, 1), "slurm": self.scene.cluster.slurm_version,
             **check.volume(), "troubles": dict(sorted(self.troubles.counts.items())),
             "controller_lives": sum("life" in one for one in self.scene.deaths()), "invariants": check.counts,
             "broken": check.broken, "evidence": {name: check.evidence[name] for name in check.broken},
         }  # fmt: skip
+
+    def _keep_what_was_said(self) -> None:
+        kept = Path(tempfile.mkdtemp(prefix="chaos-"))
+        shutil.copytree(self.scene.cluster.log, kept / "logs")
+        shutil.copytree(self.scene.folder, kept / "jobs")
+        self.say(f"logs, journal, what the jobs said: {kept}")
 
 
 def _marks(scene: Scene, what: str) -> list[str]:

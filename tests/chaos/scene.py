@@ -10,6 +10,7 @@ import contextlib
 import json
 import subprocess
 import sys
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
@@ -26,10 +27,11 @@ LIVES = "/opt/tiresias/tests/chaos/lives.py"  # the checkout, as the cluster see
 TROUBLE = "/run/tiresias/chaos"
 SHARED = "/shared/chaos"
 USERS = ("alice", "bob")
-SCRIPT = """\
-#!/bin/bash
-exec python3 -m tiresias.sandbox.trainer --job "$1${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}" "${@:2}"
-"""
+TRAIN = 'python3 -m tiresias.sandbox.trainer --job "$1${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}" "${@:2}"'
+SCRIPTS = (  # a checkpoint signal kills the second kind, and it takes no notice of how its program ends
+    f"#!/bin/bash\nexec {TRAIN}\n",
+    f"#!/bin/bash\n{TRAIN}\necho the script goes on\n",
+)
 STATE_MEGABYTES = 24
 MOUNT = """\
 import ctypes, os, sys
@@ -95,7 +97,8 @@ class Scene(Centre):  # type: ignore[misc]  # found at run time
         for part in ("", "results", "output"):
             (self.folder / part).mkdir()
             (self.folder / part).chmod(0o1777)
-        (self.folder / "job.sh").write_text(SCRIPT)
+        for number, script in enumerate(SCRIPTS):
+            (self.folder / f"job{number}.sh").write_text(script)
         self._config, self.state_inside = self.configure(**config)
         self._mount_state()
         self._warm_up()
@@ -151,8 +154,9 @@ class Scene(Centre):  # type: ignore[misc]  # found at run time
     def trainer(self, name: str, gpus: int, seconds: float, *options: str) -> list[str]:
         """The command that submits a trainer."""
         model = "googlenet"  # a small checkpoint
+        script = f"job{zlib.crc32(name.encode()) % len(SCRIPTS)}.sh"
         return [
-            "tsbatch", *self.options(name, gpus), *options, f"{SHARED}/job.sh", name, "--model", model, "--gpus", str(gpus),
+            "tsbatch", *self.options(name, gpus), *options, f"{SHARED}/{script}", name, "--model", model, "--gpus", str(gpus),
             "--seconds", str(seconds), "--checkpoint-every", "3", "--results", f"{SHARED}/results", "--no-placement-effect",
         ]  # fmt: skip
 

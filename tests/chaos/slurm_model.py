@@ -91,6 +91,7 @@ class SlurmModel:
 
     def __init__(self, control_root: Path) -> None:
         self.now = 1_000_000.0
+        self.boot = 0.0
         self.jobs: dict[str, ModelJob] = {}
         self.down: set[str] = set()
         self.before_call: Callable[[str], None] = lambda verb: None  # may raise SlurmUnavailable or Killed
@@ -160,14 +161,18 @@ class SlurmModel:
             if job.state == "PENDING"
         }
 
-    def forget(self) -> list[str]:
-        """slurmctld is killed: what was started but does not run yet is as it was. The jobs that this changed."""
-        found = []
+    def forget(self, halfway: bool) -> list[str]:
+        """slurmctld is killed: what was started but does not run yet is as it was, `halfway` with the pin, which was saved. What an
+        admin held since is free again. The jobs that this changed."""
+        found, self.boot = list[str](), self.now
         for job in self.jobs.values():
             key, *before = self._saved.get(job.id, ("", "", (), 0.0))
             if job.state == "PENDING" and job.pin and not job.holder and key == job.key and before[0] == US:
-                job.holder, job.pin, job.begin_time = before  # type: ignore[assignment]
+                after = (US, job.pin, job.begin_time)
+                job.holder, job.pin, job.begin_time = after if halfway else before  # type: ignore[assignment]
                 found.append(job.id)
+            elif job.pin and job.holder == ADMIN:
+                job.holder = ""
         return found
 
     def step_clock(self, seconds: float) -> None:
@@ -259,6 +264,9 @@ class SlurmModel:
     def version(self) -> str:
         return "26.05.0"
 
+    def booted(self) -> float:
+        return self.boot
+
     def topology(self) -> str:
         return ""
 
@@ -317,6 +325,9 @@ class SlurmModel:
     def lift(self, job_id: str) -> None:
         self._verb("release", job_id, self._release)
 
+    def begin_now(self, job_id: str) -> None:
+        self._verb("begin_now", job_id, self._begin_now)
+
     def start(self, job_id: str, nodes: Sequence[str]) -> None:
         self._verb("start", job_id, lambda job: self._start(job, nodes))
 
@@ -350,6 +361,10 @@ class SlurmModel:
         job.holder = ""
         if job.state == "PENDING" and job.restarts:
             job.begin_time = self.now
+
+    def _begin_now(self, job: ModelJob) -> None:
+        assert job.state == "PENDING", f"job {job.id}: a begin time of one that is {job.state}"
+        job.begin_time = self.now
 
     def _start(self, job: ModelJob, nodes: Sequence[str]) -> None:
         assert job.state == "PENDING", f"job {job.id}: a pin under a job that is {job.state}"

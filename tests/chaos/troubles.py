@@ -20,6 +20,9 @@ from scene import Scene
 from tiresias.errors import TiresiasError
 
 STATE_RESERVE = "filler"
+MISSED_AFTER = (
+    25.0  # seconds from slurmctld's start until it misses a job that its node does not have: BatchStartTimeout + 10
+)
 Remedy = Callable[[], object]
 
 # by themselves: relative weights
@@ -42,10 +45,12 @@ class Troubles:
 
     def __init__(self, scene: Scene, seed: int, say: Callable[[str], None]) -> None:
         self.scene, self.counts, self.blind = scene, Counter[str](), list[tuple[float, float]]()
+        self.absent = list[tuple[float, float]]()  # slurmctld, from and to
         self.shaken = set[str]()  # jobs of which Slurm itself lost something
         self._dice, self._say = random.Random(seed), say
         self._remedies: list[tuple[float, int, str, Remedy]] = []
         self._order = itertools.count()
+        self._narrowed = set[str]()  # jobs that fewer nodes will do for, which may be too few for them
         self._away: set[str] = set()  # what is broken already is not broken again
 
     def plan(self, seconds: float, every: float) -> list[tuple[float, str]]:
@@ -120,10 +125,13 @@ class Troubles:
         self.shaken |= set(remembered.split())
         self.scene.cluster.kill_slurmctld("KILL")
         self.scene.cluster.start_slurmctld()
-        self.later(15.0, "nodes register again", self.register_nodes)
+        self.nodes_register_later()
         return ""
 
-    def register_nodes(self) -> None:
+    def nodes_register_later(self) -> None:
+        self.later(MISSED_AFTER, "nodes register again", self._register_nodes)
+
+    def _register_nodes(self) -> None:
         self.scene.cluster.run(["pkill", "-HUP", "-f", "^slurmd -N"], check=False)
 
     def restart_slurmctld(self, _job: str) -> str | None:
@@ -137,19 +145,26 @@ class Troubles:
         if not self._breaks("slurmctld"):
             return None
         self.scene.cluster.run(["pkill", "-STOP", "-x", "slurmctld"])
-        return self._for_a_while("slurmctld", ["pkill", "-CONT", "-x", "slurmctld"])
+        seconds = self._dice.choice([1.0, 4.0, 15.0, 60.0])
+        go_on = ["pkill", "-CONT", "-x", "slurmctld"]
+        return self._without_slurmctld(seconds, lambda: self.scene.cluster.run(go_on))
 
     def take_slurmctld_away(self, _job: str) -> str | None:
         if not self._breaks("slurmctld"):
             return None
         self.scene.cluster.kill_slurmctld("TERM")
         seconds = self._dice.choice([2.0, 8.0, 30.0, 60.0])
-        self._while_blind(seconds, "slurmctld", lambda: (self._mend("slurmctld"), self.scene.cluster.start_slurmctld()))
-        return f"for {seconds:g} s"
+        return self._without_slurmctld(seconds, self.scene.cluster.start_slurmctld)
 
-    def _for_a_while(self, what: str, remedy: list[str]) -> str:
-        seconds = self._dice.choice([1.0, 4.0, 15.0, 60.0])
-        self._while_blind(seconds, what, lambda: (self._mend(what), self.scene.cluster.run(remedy)))
+    def _without_slurmctld(self, seconds: float, start: Remedy) -> str:
+        began = time.time()
+
+        def end() -> None:
+            self._mend("slurmctld")
+            start()
+            self.absent.append((began, time.time()))
+
+        self._while_blind(seconds, "slurmctld", end)
         return f"for {seconds:g} s"
 
     def _mend(self, what: str) -> None:
@@ -171,10 +186,11 @@ class Troubles:
         if not self._breaks(node):
             return None
         self.blind.append((time.time() - 1, time.time() + 10))
-        for state in ("DRAIN", "DOWN"):  # drained, so that it does not come back by itself
-            self.scene.scontrol("update", f"NodeName={node}", f"State={state}", "Reason=chaos")
         resume = ("update", f"NodeName={node}", "State=RESUME")
         self.later(self._dice.uniform(2, 12), f"node {node}", lambda: (self._mend(node), self.scene.scontrol(*resume)))
+        # After the remedy: what a stopped slurmctld has not answered in time it may carry out later.
+        for state in ("DRAIN", "DOWN"):  # drained, so that it does not come back by itself
+            self.scene.scontrol("update", f"NodeName={node}", f"State={state}", "Reason=chaos")
         return node
 
     def _node(self, job: str = "") -> str:
@@ -292,7 +308,10 @@ class Troubles:
         change = self._dice.choice(
             ["NumNodes=1-2", "NumNodes=1-4", "TimeLimit=30", "Nice=10", "ExcNodeList=gpu03", "ExcNodeList="]
         )
-        return self._owner(job, "update", change=change)
+        done = self._owner(job, "update", change=change)
+        if done:
+            self._narrowed.add(done.split()[0])
+        return done
 
     def _owner(
         self, job: str, verb: str, then: Callable[[str, str], None] = lambda user, one: None, change: str = ""
@@ -316,7 +335,7 @@ class Troubles:
             ["sinfo", "-h", "-N", "-p", "gpu", "-o", "%N %T %E"], timeout=15
         ).stdout.splitlines()
         for node, state, reason in (line.split(" ", 2) for line in lines):
-            if state.startswith(("drain", "down")) and reason != "chaos":
+            if state.startswith(("drain", "down")):
                 self.scene.scontrol("update", f"NodeName={node}", "State=RESUME", check=False)
                 self.counts[f"resumed: {reason}"] += 1
                 self._say(f"resumed {node}: {reason}")
@@ -328,6 +347,16 @@ class Troubles:
                 self._release(job["user"], job["id"])
             if job["reason"].startswith("launch failed"):  # Slurm's own hold
                 self.scene.scontrol("release", job["id"], check=False)
+
+    def widen_what_was_narrowed(self) -> None:
+        """At the end: an owner who reads that the job can never run takes that back."""
+        for job in self.scene.queue():
+            if job["name"] in self._narrowed and job["state"] == "PENDING":
+                wide = [f"NumNodes=1-{len(self.scene.cluster.spec.node_names)}", "ExcNodeList="]
+                words = ["scontrol", "update", f"JobId={job['id']}", *wide]
+                done = self.scene.cluster.run(words, user=job["user"], check=False, timeout=15)
+                if not done.returncode:
+                    self._narrowed.discard(job["name"])
 
     def _pick(self, job: str) -> tuple[str, str, str] | None:
         """id, name and user of this job or of any that has not ended; only of those that the driver submitted."""

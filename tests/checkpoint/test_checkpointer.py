@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tiresias.checkpoint import EXIT_REQUEUE, Checkpointer, control
+from tiresias.checkpoint import EXIT_REQUEUE, Checkpointer, control, program
 from tiresias.checkpoint.agreement import LOOK
 from tiresias.checkpoint.world import World, start_ticks
 from tiresias.errors import TiresiasError, UsageError
@@ -30,7 +31,7 @@ def env(tmp_path: Path) -> dict[str, str]:
     folder = control.job_folder(tmp_path, os.getuid(), "12_3")
     folder.mkdir(parents=True)
     return {
-        "TIRESIAS_CONTROL": str(folder), "TIRESIAS_CHECKPOINT_DIR": str(tmp_path / "checkpoints"), "TIRESIAS_RESTART": "2",
+        "TIRESIAS_CONTROL": str(folder), "TIRESIAS_CHECKPOINT_DIR": str(tmp_path / "checkpoints/12_3"), "TIRESIAS_RESTART": "2",
         "SLURM_JOB_ID": "14", "SLURM_ARRAY_JOB_ID": "12", "SLURM_ARRAY_TASK_ID": "3", "SLURM_PROCID": "0", "SLURM_NTASKS": "8",
     }  # fmt: skip
 
@@ -112,6 +113,7 @@ def test_leaving(env: dict[str, str]) -> None:
     assert left.value.code == EXIT_REQUEUE == 99
     said = control.read(Path(env["TIRESIAS_CONTROL"], control.PROGRAM), os.getuid())
     assert 0 <= said.pop("save") < 60
+    assert 0 <= time.time() - said.pop("saved_at") < 60
     assert said == {
         "restart": 2, "ready": False, "step": 5, "requeue": True, "folder": env["TIRESIAS_CHECKPOINT_DIR"], "at": 5
     }  # fmt: skip
@@ -136,8 +138,10 @@ def test_what_a_run_costs_is_told(env: dict[str, str]) -> None:
     began = time.time() - 3.0
     checkpointer = Checkpointer.from_env(env=env)
     found = report(env, began=began, reached=9)
-    assert (found.restore, found.redone) == (None, None)
-    checkpointer.restore()
+    assert (found.restore, found.redone, found.saved_at) == (None, None, None)
+    before = checkpointer.restore()
+    assert before is not None
+    assert report(env).saved_at == before.time
     checkpointer.should_stop(6)
     found = report(env, began=began, reached=9)
     assert found.restore is not None
@@ -148,11 +152,14 @@ def test_what_a_run_costs_is_told(env: dict[str, str]) -> None:
 @pytest.mark.parametrize("lie", [True, "1", None, [], 1e300, float("nan"), float("inf"), -5, 10**30])
 def test_a_lie_about_costs_is_bounded(env: dict[str, str], lie: object) -> None:
     folder = Path(env["TIRESIAS_CONTROL"])
-    control.write(folder, control.PROGRAM, {"restart": 2, "save": lie, "ready_at": 1e9, "resumed": 0, "at": lie})
+    control.write(
+        folder, control.PROGRAM, {"restart": 2, "save": lie, "ready_at": 1e9, "resumed": 0, "at": lie, "saved_at": lie}
+    )
     found = report(env, began=lie, reached=lie, why=5)
     assert found.save is None or 0 <= found.save <= control.LONGEST
     assert found.restore is None or 0 <= found.restore <= control.LONGEST
     assert found.redone is None
+    assert found.saved_at is None or 0 < found.saved_at < 1e12
     assert found.why == ""
 
 
@@ -177,10 +184,59 @@ def test_variables_of_another_job_are_not_ours(
 
 def test_without_a_control_folder_training_goes_on(env: dict[str, str], capfd: pytest.CaptureFixture[str]) -> None:
     Path(env["TIRESIAS_CONTROL"]).rmdir()
+    Path(env["TIRESIAS_CONTROL"]).touch()
     checkpointer = Checkpointer.from_env(env=env)
     assert not checkpointer.should_stop(1)
     checkpointer.save(1, {"x": 1})
     assert "this program cannot be told to save" in capfd.readouterr().err
+
+
+def test_a_control_folder_that_was_removed_is_made_again(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or was made while the file system was away. By each program that starts, and by those that are there."""
+    folder = Path(env["TIRESIAS_CONTROL"])
+    shutil.rmtree(folder.parent)
+    checkpointer = Checkpointer.from_env(env={**env, "TIRESIAS_SUBMISSION": "a"})
+    assert control.submission_of(folder) == "a"
+    assert len(list((folder / control.RANKS).iterdir())) == 1
+    shutil.rmtree(folder.parent)
+    monkeypatch.setattr(program, "PROGRESS", 0.0)
+    assert not checkpointer.should_stop(1)
+    assert control.submission_of(folder) == "a"
+    assert len(list((folder / control.RANKS).iterdir())) == 1
+    control.stop_file(folder, 2).touch()
+    time.sleep(LOOK)
+    assert checkpointer.should_stop(2)
+
+
+def test_a_job_that_never_had_a_control_folder_saves_in_its_own_place(env: dict[str, str]) -> None:
+    """Else it would begin anew in the folder where it was submitted, or go on from what another job saved there."""
+    Checkpointer.from_env(env=env).save(1, {"x": 1})
+    alone = Checkpointer.from_env(env={name: value for name, value in env.items() if name != "TIRESIAS_CONTROL"})
+    assert alone.store.root == Path(env["TIRESIAS_CHECKPOINT_DIR"])
+    assert alone.store.steps() == [1]
+
+
+def test_a_checkpoint_folder_named_by_the_script_itself_is_used(env: dict[str, str], tmp_path: Path) -> None:
+    assert (
+        Checkpointer.from_env(env={**env, "TIRESIAS_CHECKPOINT_DIR": str(tmp_path / "mine")}).store.root
+        == tmp_path / "mine"
+    )
+
+
+def test_what_an_older_job_left_in_the_control_folders_place_is_about_that_one(env: dict[str, str]) -> None:
+    """Its mount came back and hides the folder that this job had made meanwhile."""
+    folder = Path(env["TIRESIAS_CONTROL"])
+    control.mark(folder, "a")
+    checkpointer = Checkpointer.from_env(env={**env, "TIRESIAS_SUBMISSION": "b"})
+    control.write(folder, control.SUPERVISOR, {"restart": 3, "state": "running"})
+    control.stop_file(folder, 2).touch()
+    assert not checkpointer.should_stop(1)
+    checkpointer.save(1, {"x": 1})
+    control.write(folder, control.PROGRAM, {"restart": 2, "requeue": True})
+    Checkpointer.from_env(env={**env, "TIRESIAS_SUBMISSION": "b"})
+    control.write(folder, control.PROGRAM, {"restart": 2, "requeue": True})
+    with pytest.raises(SystemExit):
+        Checkpointer.from_env(env={**env, "TIRESIAS_SUBMISSION": "a"})
 
 
 def _wait_for_signals(ready: str) -> None:

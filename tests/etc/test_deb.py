@@ -1,15 +1,15 @@
-"""The life of the Debian package in a clean tree: installed, looked over by the doctor, put to work, removed, purged."""
+"""The life of the Debian package in a clean tree: an older one is upgraded, seen by the doctor, put to work, removed, purged."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ import pytest
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.rootfs import Rootfs
 from tiresias.sandbox.slurm_conf import ClusterSpec
+from tiresias.slurm_plugin.state.schema import SCHEMA
 
 ROOT = Path(__file__).parents[2]
 TRAIN = "exec python3 /opt/tiresias/tests/slurm_plugin/controller/train.py"
@@ -28,18 +29,9 @@ EXACT = {
 pytestmark = [
     pytest.mark.sandbox,
     pytest.mark.slow,
+    pytest.mark.xdist_group("packages"),
     pytest.mark.skipif(os.geteuid() != 0, reason="a tree is laid over another by root only"),
-    pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="dpkg-deb is not here"),
 ]
-
-
-@pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("deb")
-    words = [sys.executable, str(ROOT / "etc/deb/build.py"), str(out)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    return Path(done.stdout.strip())
 
 
 class Tree:
@@ -57,7 +49,8 @@ class Tree:
             (self.path / "usr/local/bin" / name).unlink()
         return Rootfs(tree.suite, self.path)
 
-    def dpkg(self, *words: str) -> None:
+    def dpkg(self, *words: str) -> str:
+        """What it prints."""
         inside = [
             "bwrap",
             "--bind",
@@ -74,6 +67,7 @@ class Tree:
         inside += ["--setenv", "PATH", "/usr/sbin:/usr/bin:/sbin:/bin", "--setenv", "DEBIAN_FRONTEND", "noninteractive"]
         done = subprocess.run([*inside, "dpkg", *words], capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
     def files(self) -> set[str]:
         """What packages own, and what they leave; not dpkg's own books."""
@@ -96,40 +90,101 @@ def until(ready: Callable[[], object], words: str, seconds: float = 60.0) -> Non
         time.sleep(0.1)
 
 
-def test_from_installing_to_removing(package: Path, tree: Tree) -> None:
+def test_from_installing_to_removing(deb: Path, tree: Tree, tmp_path: Path) -> None:
     clean: list[set[str]] = []
 
     def install(rootfs: Rootfs) -> Rootfs:
         over = tree.over(rootfs)
         clean.append(tree.files())
-        shutil.copy(package, tree.path / "tmp/it.deb")
-        tree.dpkg("-i", "/tmp/it.deb")
+        shutil.copy(older(deb, tmp_path / "older"), tree.path / "tmp/older.deb")
+        shutil.copy(deb, tree.path / "tmp/it.deb")
+        tree.dpkg("-i", "/tmp/older.deb")
+        upgrade(tree, clean[0])
         return over
 
     spec = ClusterSpec(name=f"deb-{os.getpid()}", nodes=4, accounting=True, settings={"KillWait": "5"})
     cluster = Cluster.up(spec, over=install)
+    slurms = configuration(cluster)
     try:
         prepare(cluster)
         look(cluster)
         work(cluster)
+        migrated(cluster)
+        assert configuration(cluster) == slurms
     finally:
         cluster.down()
     tree.dpkg("--remove", "slurm-tiresias")
     kept = {
         name for name in tree.files() - clean[0] if not name.startswith("var/lib/tiresias/")
     }  # what jobs had is kept, too
-    assert kept == {f"etc/tiresias/{name}" for name in ("poke.sh", "primary.sh", "tiresias.toml")}
+    names = (
+        "poke.sh",
+        "primary.sh",
+        "tiresias.toml",
+        "tiresias.toml.dpkg-dist",
+    )  # the last: what the admin did not take
+    assert kept == {f"etc/tiresias/{name}" for name in names}
     tree.dpkg("--purge", "slurm-tiresias")
     assert tree.files() == clean[0]
+    assert not list(tree.path.glob("usr/lib/python3/dist-packages/*tiresias*")), "bytecode stays"
+
+
+OURS = "usr/share/slurm-tiresias"
+CHANGED = '[preemption]\nsignal = "USR1"\n'
+
+
+def older(deb: Path, folder: Path) -> Path:
+    """The package as an earlier version may have been: other units, another configuration, and a file that is no more."""
+    subprocess.run(["dpkg-deb", "-R", str(deb), str(folder)], check=True, timeout=60)
+    control = folder / "DEBIAN/control"
+    control.write_text(control.read_text().replace("\nVersion: ", "\nVersion: 0~older+"))
+    for name in ("usr/lib/systemd/system/tiresias-controller.service", "etc/tiresias/tiresias.toml", f"{OURS}/gone"):
+        with (folder / name).open("a") as file:
+            file.write("# older\n")
+    file = folder.with_suffix(".deb")
+    subprocess.run(["dpkg-deb", "-z1", "--root-owner-group", "-b", str(folder), str(file)], check=True, timeout=60)
+    return file
+
+
+def upgrade(tree: Tree, clean: set[str]) -> None:
+    """Of a version whose configuration an admin has changed."""
+    configuration = tree.path / "etc/tiresias/tiresias.toml"
+    configuration.write_text(CHANGED)
+    assert (tree.path / OURS / "gone").exists()
+    tree.dpkg("--force-confold", "-i", "/tmp/it.deb")
+    assert configuration.read_text() == CHANGED
+    assert not (tree.path / OURS / "gone").exists()
+    unit = tree.path / "usr/lib/systemd/system/tiresias-controller.service"
+    assert unit.read_text() == (ROOT / "etc/tiresias-controller.service").read_text()
+    added = {f"/{name}" for name in tree.files() - clean if name.startswith("usr/")}
+    assert added
+    assert added <= set(tree.dpkg("--listfiles", "slurm-tiresias").splitlines()), "nobody's"
+
+
+def configuration(cluster: Cluster) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (cluster.folder / "etc").iterdir() if path.is_file()}
+
+
+def migrated(cluster: Cluster) -> None:
+    """The state database that the first version left is this version's, with what it held, and a copy lies beside it."""
+    folder = cluster.folder / "lib"
+    with closing(sqlite3.connect(folder / "journal.sqlite")) as db:
+        assert db.execute("select value from meta where name = 'schema'").fetchone() == (str(SCHEMA),)
+        assert db.execute("select count(*) from run where key = '7@1000'").fetchone()[0] >= 2
+    assert (folder / "journal.schema-1.sqlite").exists()
 
 
 def prepare(cluster: Cluster) -> None:
-    """What an admin does by hand (README), and systemd for the unit."""
+    """What an admin does by hand (README), and systemd for the unit; and the state that the first version left."""
     cluster.shared.chmod(0o1777)
     for folder in ("control", "checkpoints"):
         cluster.run(["install", "-d", "-m", "1777", f"/shared/tiresias/{folder}"])
     cluster.run(["install", "-d", "-o", "tiresias", "-m", "755", "/run/tiresias"])
     cluster.run(["install", "-d", "-o", "tiresias", "-m", "700", "/var/lib/tiresias"])
+    with closing(sqlite3.connect(cluster.folder / "lib/journal.sqlite")) as db:
+        db.executescript((ROOT / "tests/slurm_plugin/schemas/1.sql").read_text())
+    cluster.run(["chown", "tiresias", "/var/lib/tiresias/journal.sqlite"])
+    cluster.run(["chmod", "600", "/var/lib/tiresias/journal.sqlite"])
 
 
 def look(cluster: Cluster) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from tiresias.checkpoint import EXIT_REQUEUE, control
 from tiresias.sandbox.trainer_state import TrainingState
-from tiresias.wrappers import batch_script, tsbatch
+from tiresias.wrappers import batch_script, isolated
 
 SECONDS, SCALE = 120.0, 60.0  # two seconds of ours
 STEPS = round(SECONDS / 0.127)  # googlenet
@@ -46,7 +46,7 @@ def start_supervised(folder: Path, restart: int) -> subprocess.Popen[bytes]:
     roots = {f"TIRESIAS_{name.upper()}_ROOT": str(folder / name) for name in ("control", "checkpoint")}
     script = f"#!/bin/bash\nexec {shlex.join(trainer(folder, every=60))}\n"
     batch = folder / f"slurm_script-{restart}"
-    batch.write_bytes(batch_script.compose(script.encode(), sys.executable, str(tsbatch.LIBRARY), roots))
+    batch.write_bytes(batch_script.compose(script.encode(), sys.executable, str(isolated.LIBRARY), roots))
     slurm = {"SLURM_JOB_ID": "12", "SLURM_RESTART_COUNT": str(restart)}
     command = ["/bin/sh", str(batch)]
     return subprocess.Popen(command, env=os.environ | roots | slurm, stderr=subprocess.DEVNULL, start_new_session=True)

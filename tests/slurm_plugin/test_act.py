@@ -6,9 +6,11 @@ or after it took effect. Everything else is real: journal, ledger, actor. tests/
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -46,6 +48,7 @@ class Edge:
         self.calls: list[str] = []
         self.failing: dict[str, tuple[str, Exception]] = {}  # verb: ("before" | "after" it took effect, error); once
         self.starts = True  # a released job runs at once
+        self.boot = 0.0
 
     def fail(self, verb: str, error: Exception, when: str = "before") -> None:
         self.failing[verb] = (when, error)
@@ -64,6 +67,9 @@ class Edge:
 
     def version(self) -> str:
         return "26.05.0"
+
+    def booted(self) -> float:
+        return self.boot
 
     def topology(self) -> str:
         return ""
@@ -85,6 +91,9 @@ class Edge:
 
     def release(self, job_id: str) -> None:
         self._do("release", lambda: self.change(job_id, priority=1, reason="None"))
+
+    def begin_now(self, job_id: str) -> None:
+        self._do("begin_now", lambda: self.change(job_id, begin_time=0))
 
     def start(self, job_id: str, nodes: Sequence[str]) -> None:
         self._do("start", lambda: self._start(job_id, nodes))
@@ -287,6 +296,96 @@ def test_what_cannot_be_released_is_told_with_the_way_out(waits: Desk, verb: str
     assert (waits.job.priority, waits.job.required_nodes, waits.row.pinned, waits.row.held) == (1, (), False, False)
 
 
+@pytest.mark.parametrize(
+    ("boot", "pin", "ours"), [(1100.0, "gpu02", True), (1099.0, "gpu02", False), (2000.0, "gpu07", False)]
+)
+def test_a_hold_is_ours_where_slurmctld_was_started_since_and_has_our_pin(
+    waits: Desk, boot: float, pin: str, ours: bool
+) -> None:
+    """It was killed between the two calls of our start; else an admin holds it."""
+    waits.slurm.starts = False
+    waits.start()
+    waits.actor.advance(1100.5)
+    waits.slurm.change(priority=0, reason="JobHeldAdmin", required_nodes=(pin,))
+    waits.slurm.boot = boot
+    waits.see()
+    waits.actor.confirm(1101.0)
+    assert waits.row.held == ours
+    waits.actor.advance(1140.0)
+    assert waits.said()[-1].startswith("not started: Slurm says" if ours else "not started: it is held by others")
+    assert waits.actor.release_all(1141.0) == []
+    assert (waits.job.priority > 0) == ours
+
+
+@pytest.mark.parametrize(("boot", "restarts", "ours"), [(1100.0, 0, True), (1099.0, 0, False), (2000.0, 1, False)])
+def test_a_hold_is_ours_where_slurmctld_has_forgotten_the_whole_start(
+    waits: Desk, boot: float, restarts: int, ours: bool
+) -> None:
+    """It ran, was unpinned, and slurmctld came back with what it had saved before; unless it knows of that run."""
+    waits.slurm.starts = False
+    waits.start()
+    waits.actor.advance(1100.5)
+    waits.row.pinned = False
+    waits.slurm.change(priority=0, reason="JobHeldAdmin", required_nodes=(), restarts=restarts)
+    waits.slurm.boot = boot
+    waits.see()
+    waits.actor.confirm(1101.0)
+    assert waits.row.held == ours
+
+
+@pytest.mark.parametrize(("submitted", "ours"), [(1050, True), (1103, False)])
+def test_a_hold_is_ours_where_slurmctld_has_forgotten_even_the_end(waits: Desk, submitted: int, ours: bool) -> None:
+    """It was requeued, started and over; what slurmctld shows now looks like a new job, and may be one: the id was given again."""
+    waits.start()
+    waits.actor.advance(1100.5)
+    waits.look(1101)
+    waits.slurm.change(state="COMPLETED", end_time=1502)
+    waits.look(1102)
+    waits.slurm.change(state="PENDING", submit_time=submitted, start_time=0, end_time=0, shares=())
+    waits.slurm.change(priority=0, reason="JobHeldAdmin", required_nodes=())
+    waits.slurm.boot = 1103.0
+    waits.see()
+    waits.actor.confirm(1104.0)
+    assert waits.row.held == ours
+
+
+def test_a_hold_is_ours_where_slurmctld_shows_an_earlier_pin(waits: Desk) -> None:
+    waits.slurm.starts = False
+    waits.start()
+    for now in (1100.5, 1140.0):  # not started, held again
+        waits.look(now)
+    assert waits.row.held
+    waits.actor.begin(Plan(NOTHING, NOTHING, NOTHING, starts=(Start("1", (("gpu03", 4),)),)), 1200.0)
+    waits.look(1200.5)
+    waits.slurm.change(priority=0, reason="JobHeldAdmin", required_nodes=("gpu02",))
+    waits.slurm.boot = 1201.0
+    waits.see()
+    waits.actor.confirm(1202.0)
+    assert waits.row.held
+
+
+@pytest.mark.parametrize(("boot", "ours"), [(1100.0, True), (1099.0, False)])
+def test_a_pin_is_ours_where_slurmctld_has_forgotten_that_it_was_taken_off(
+    waits: Desk, boot: float, ours: bool
+) -> None:
+    """Else its owner wants the nodes of its last run again."""
+    own = waits.row.min_nodes
+    waits.start()
+    waits.actor.advance(1100.5)
+    waits.look(1101)
+    waits.slurm._requeue("1")
+    waits.slurm.change(priority=0, reason="JobHeldAdmin", required_nodes=("gpu02",), min_nodes=7)
+    waits.row.held, waits.row.pinned = True, False
+    waits.slurm.boot = boot
+    waits.see()
+    waits.actor.confirm(1102.0)
+    assert (waits.row.pinned, waits.row.min_nodes, waits.row.required) == (
+        (True, own, "") if ours else (False, 7, "gpu02")
+    )
+    waits.actor.unpin(waits.see(), 1103.0)
+    assert waits.job.required_nodes == (() if ours else ("gpu02",))
+
+
 # -- Slurm says no ------------------------------------------------------------------------------------------------------
 
 
@@ -482,7 +581,10 @@ def storm(desk: Desk, jobs: list[SlurmJob], before: float = math.inf) -> list[st
     return held
 
 
-def test_a_storm_is_held_by_and_by_those_first_whom_slurm_could_start_first(waits: Desk, pending: Make) -> None:
+def test_a_storm_is_held_by_and_by_those_first_whom_slurm_could_start_first(
+    waits: Desk, pending: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tiresias.slurm_plugin.act.time", SimpleNamespace(monotonic=lambda: 0.0))
     jobs = [pending(id=str(n), raw_id=n, priority=1, begin_time=9000 - n) for n in range(2, HOLDS + 102)]
     assert storm(waits, jobs) == [job.id for job in reversed(jobs)][:HOLDS]
     assert waits.actor.allowance.postponed == 100
@@ -493,6 +595,17 @@ def test_an_array_is_held_with_one_call(waits: Desk, pending: Make) -> None:
     tasks = [pending(id=f"7_{n}", raw_id=7, array_id=7, priority=1) for n in range(5000)]
     assert storm(waits, tasks) == ["7_[0-4999]"]
     assert all(row.held for row in waits.ledger.jobs.values())
+
+
+def test_a_slow_slurmctld_is_asked_for_a_second_and_longer_for_the_urgent_ones(
+    waits: Desk, pending: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steady = itertools.count(step=0.3)  # seconds that each look at the clock is later than the one before
+    monkeypatch.setattr("tiresias.slurm_plugin.act.time", SimpleNamespace(monotonic=lambda: next(steady)))
+    jobs = [pending(id=str(n), raw_id=n, priority=1) for n in range(2, 32)]
+    assert storm(waits, jobs) == ["2", "3", "4"]
+    assert waits.actor.allowance.postponed == 27
+    assert len(storm(waits, jobs, before=1e9)) == 16
 
 
 def test_whom_slurm_could_not_start_soon_is_held_later(waits: Desk, pending: Make) -> None:
@@ -510,3 +623,15 @@ def test_what_waits_for_us_only_is_released_without_a_look_at_each(waits: Desk, 
     assert waits.actor.release_all(1200.0) == []
     assert lifted == ["7_[0-49]"]
     assert not any(row.held for row in waits.ledger.jobs.values())
+
+
+def test_who_was_set_aside_for_us_may_start_at_once_when_we_leave(waits: Desk, pending: Make) -> None:
+    """One that ended a moment ago, one that we hold by now, one that we do not, and one whose owner wants it to begin later."""
+    jobs = [pending(id=str(number), raw_id=number, priority=1, begin_time=1290) for number in range(2, 6)]
+    storm(waits, jobs[1:2])
+    held = replace(jobs[1], priority=0, reason="JobHeldAdmin")
+    waits.slurm.jobs = {job.id: job for job in (jobs[0], held, *jobs[2:])}
+    waits.slurm.fail("begin_now", JobRefused("it has ended"))
+    assert waits.actor.release_all(1200.0, lambda job: job.id != "5") == []
+    assert [job.begin_time for job in waits.slurm.jobs.values()] == [1290, 0, 0, 1290]
+    assert waits.slurm.jobs["3"].priority == 1

@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import time
 
+import books
 import pytest
 
 from tiresias.errors import TiresiasError
-from tiresias.sandbox.replay import invariants
 from tiresias.sandbox.replay.replay import Replay
-from tiresias.sandbox.replay.results import slurm_runs
 from tiresias.sandbox.replay.setup import Options
 from tiresias.simulator.trace import TraceJob
-from tiresias.slurm_plugin.state.journal import History
 
 KILL_AT = "/opt/tiresias/tests/slurm_plugin/kill_at.py"  # the checkout, as the cluster sees it
 STEPS = [
@@ -58,11 +56,4 @@ def test_nothing_is_lost_whichever_step_it_dies_at() -> None:
             time.sleep(0.2)
         replay.settle()
         replay.stop_controller()
-        results, slurm = replay.results(), slurm_runs(replay.cluster.log / "jobcomp.log")
-        counts = invariants.count(results, slurm)
-        counts |= invariants.compare_ledger(results, slurm, History.of(replay.journal))
-    assert counts["runs"] == counts["slurm_runs"] > len(results) + 5, (
-        "the long job was not preempted often enough to tell"
-    )
-    for name in ("lost", "run_twice", "steps_redone", "killed_runs", "curves_differ", "ledger_error", "ledger_missing"):
-        assert counts[name] == 0, (name, counts)
+        books.check(replay)

@@ -97,6 +97,19 @@ def test_a_job_that_vanished_has_ended(ledger: Ledger, running: Make) -> None:
     assert ledger.jobs == {}
 
 
+def test_a_job_that_came_and_went_between_two_looks_is_accounted_once(
+    ledger: Ledger, journal: Journal, running: Make
+) -> None:
+    gone = running(1003, state="COMPLETED", end_time=1007, shares=())
+    earlier = running(900, id="2", state="COMPLETED", end_time=990, shares=())
+    see(ledger, 1001.5, earlier)
+    for time in (1007.2, 1007.4, 1008.1):
+        assert see(ledger, time, gone, earlier) == []
+    assert [(run.start, run.end) for run in journal.runs("1@1000")] == [(1003, 1007)]
+    assert journal.job("2") is None, "it had ended before we first looked"
+    assert (ledger.jobs, ledger.over) == ({}, 1)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -168,6 +181,12 @@ def test_no_moment_lies_ahead_of_a_clock_that_was_set_back(ledger: Ledger, journ
     see(ledger, 1001, pending())
     (kept,) = journal.live_jobs()
     assert (kept.reset, kept.last_preempted, kept.not_before) == (1001.0, 1001.0, 1001.0)
+
+
+def test_a_run_within_one_second_is_a_run(ledger: Ledger, journal: Journal, pending: Make, running: Make) -> None:
+    see(ledger, 1001, pending())
+    see(ledger, 1006, running(1005, state="COMPLETED", end_time=1005, shares=()))
+    assert [(run.start, run.end) for run in journal.runs("1@1000")] == [(1005, 1005)]
 
 
 def test_a_job_that_is_cancelled_while_it_waits_has_not_run(ledger: Ledger, journal: Journal, pending: Make) -> None:

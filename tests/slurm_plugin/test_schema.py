@@ -30,6 +30,11 @@ def make(number: int, file: Path) -> None:
         db.executescript((SCHEMAS / f"{number}.sql").read_text())
 
 
+def opened(folder: Path) -> Journal:
+    """By who led last."""
+    return Journal(folder, epoch_of(folder))
+
+
 def content(file: Path) -> Content:
     with closing(sqlite3.connect(file)) as db:
         db.row_factory = sqlite3.Row
@@ -63,7 +68,7 @@ def test_every_schema_opens_with_all_its_data(tmp_path: Path, number: int) -> No
     file = tmp_path / FILE
     make(number, file)
     old = content(file)
-    journal = Journal(tmp_path, epoch=epoch_of(tmp_path))
+    journal = opened(tmp_path)
     assert [one.key for one in journal.live_jobs()] == ["12_3@1100", "7@1000"]
     assert [one.step for one in journal.open_intents()] == ["wait"]
     assert [(run.start, run.end, run.gpus) for run in journal.runs("7@1000")] == [(1010, 1020, 4), (1030, 0, 4)]
@@ -77,7 +82,7 @@ def test_every_schema_opens_with_all_its_data(tmp_path: Path, number: int) -> No
 def test_an_upgrade_leaves_a_backup(tmp_path: Path, number: int) -> None:
     make(number, tmp_path / FILE)
     old = content(tmp_path / FILE)
-    Journal(tmp_path).close()
+    opened(tmp_path).close()
     backup = tmp_path / f"journal.schema-{number}.sqlite"
     assert content(backup) == old
     assert sorted(one.name for one in tmp_path.iterdir()) == sorted([FILE, f"{FILE}-journal", backup.name])
@@ -89,17 +94,16 @@ def test_old_backups_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     (tmp_path / names[0]).write_text("")
     (tmp_path / names[1]).write_text("")
     monkeypatch.setattr(schema, "KEPT_BACKUPS", 1)
-    Journal(tmp_path).close()
+    opened(tmp_path).close()
     assert {one.name for one in tmp_path.glob("journal.schema-*")} == set(names[1:])
 
 
-# Counts each SQL statement and each file that is opened, renamed or removed; dies of SIGKILL before number N.
+# For each line "N FOLDER": opens the journal there in a process of its own, which counts each SQL statement and each file that is
+# opened, renamed or removed, and dies of SIGKILL before number N. Prints how that process ended.
 DIES = """
 import os, signal, sqlite3, sys
 from pathlib import Path
-from tiresias.slurm_plugin.state.journal import Journal
-
-left = int(sys.argv[2])
+from tiresias.slurm_plugin.state.journal import Journal, epoch_of
 
 def point(*_):
     global left
@@ -114,22 +118,33 @@ def traced(*args, **options):
 
 connect, sqlite3.connect = sqlite3.connect, traced
 events = {"open", "os.rename", "os.remove", "sqlite3.connect"}
-sys.addaudithook(lambda event, args: point() if event in events else None)
-Journal(Path(sys.argv[1])).close()
-os._exit(0)
+for line in sys.stdin:
+    number, _, name = line.rstrip("\\n").partition(" ")
+    left, folder = int(number), Path(name)
+    child = os.fork()
+    if not child:
+        sys.addaudithook(lambda event, args: point() if event in events else None)
+        Journal(folder, epoch_of(folder)).close()
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
 def killed_everywhere(folders: Iterable[Path]) -> Iterable[Path]:
     """Each folder after a SIGKILL one point later than in the folder before; ends with the first that was not killed."""
-    for number, folder in enumerate(folders):
-        code = subprocess.run(
-            [sys.executable, "-c", DIES, str(folder), str(number)], timeout=60, check=False
-        ).returncode
-        assert code in (0, -signal.SIGKILL)
-        yield folder
-        if code == 0:
-            return
+    command = [sys.executable, "-c", DIES]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as dying:
+        assert dying.stdin
+        assert dying.stdout
+        for number, folder in enumerate(folders):
+            dying.stdin.write(f"{number} {folder}\n")
+            dying.stdin.flush()
+            code = int(dying.stdout.readline())
+            assert code in (0, -signal.SIGKILL)
+            yield folder
+            if code == 0:
+                break
+        dying.stdin.close()
 
 
 @pytest.mark.parametrize("number", EARLIER)
@@ -148,7 +163,7 @@ def test_a_kill_anywhere_in_an_upgrade_loses_nothing(tmp_path: Path, number: int
         assert is_all_there(content(tmp_path / "old"), content(folder / FILE)), folder
         backup = folder / f"journal.schema-{number}.sqlite"
         assert not backup.exists() or content(backup) == content(tmp_path / "old"), folder
-        Journal(folder).close()
+        opened(folder).close()
         assert is_all_there(content(tmp_path / "old"), content(folder / FILE)), folder
         assert {"name": "schema", "value": str(SCHEMA)} in content(folder / FILE)["meta"]
     assert points > 10, "it was not killed often enough to tell"

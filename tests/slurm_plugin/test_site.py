@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tiresias.slurm_plugin.cluster.site import RateLimit, rate_limit
+from tiresias.slurm_plugin.cluster.site import RateLimit, rate_limit, settings_of
 
 LIMITED = {"SlurmctldParameters": "enable_configless,rl_enable", "SlurmUser": "slurm(64030)"}
 
@@ -26,3 +26,8 @@ def test_or_what_is_configured() -> None:
 @pytest.mark.parametrize("words", ["", "(null)", "rl_bucket_size=3"])
 def test_without_rl_enable_there_is_none(words: str) -> None:
     assert rate_limit({"SlurmctldParameters": words, "SlurmUser": "slurm(64030)"}, 1000) is None
+
+
+def test_a_program_that_slurm_numbers_is_found() -> None:
+    told = "EpilogMsgTime           = 2000 usec\nEpilogSlurmctld[0]      = /etc/tiresias/poke.sh\n"
+    assert settings_of(told) == {"EpilogMsgTime": "2000 usec", "EpilogSlurmctld": "/etc/tiresias/poke.sh"}

@@ -13,16 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import books
 import pytest
 
 from tiresias.errors import TiresiasError
-from tiresias.sandbox.replay import invariants
 from tiresias.sandbox.replay.replay import Replay
-from tiresias.sandbox.replay.results import slurm_runs
 from tiresias.sandbox.replay.setup import FOLDER, Options, controller_config
 from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.sockets.control_socket import ask
-from tiresias.slurm_plugin.state.journal import History
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 BLIND = ("python3", "/opt/tiresias/tests/slurm_plugin/blind.py")  # the checkout, as the cluster sees it
@@ -126,17 +124,7 @@ def fighting(program: tuple[str, ...], trace: list[TraceJob]) -> Iterator[tuple[
             raise AssertionError("\n".join([str(error), *logs[0], *logs[1]])) from error
         finally:
             two.end()
-        results, slurm = replay.results(), slurm_runs(replay.cluster.log / "jobcomp.log")
-        counts = invariants.count(results, slurm)
-        with contextlib.closing(History.of(replay.journal)) as history:
-            met = [one for one in results if history.job(one.id)]  # some start and end by themselves while nobody leads
-            counts |= invariants.compare_ledger(met, slurm, history)
-    assert results[0] in met
-    assert counts["runs"] == counts["slurm_runs"] > len(results) + 1, (
-        "the long job was not preempted often enough to tell"
-    )
-    for name in ("lost", "run_twice", "steps_redone", "killed_runs", "curves_differ", "ledger_error", "ledger_missing"):
-        assert counts[name] == 0, (name, counts)
+        books.check(replay)
 
 
 def test_two_that_both_believe_they_lead_do_no_harm() -> None:

@@ -22,7 +22,7 @@ import pytest
 
 from tiresias.checkpoint import control
 from tiresias.sandbox.cluster import Cluster
-from tiresias.wrappers import batch_script, tsbatch
+from tiresias.wrappers import batch_script, isolated
 
 PYTHON = shlex.quote(sys.executable)
 TRAINING = Path(__file__).with_name("training.py")
@@ -67,7 +67,7 @@ class Job:
     ) -> None:
         self.site, self.id, self.restart = site, job, restart
         path = site.folder / f"slurm_script-{restart}"
-        path.write_bytes(batch_script.compose(script.encode(), sys.executable, str(tsbatch.LIBRARY), site.roots | env))
+        path.write_bytes(batch_script.compose(script.encode(), sys.executable, str(isolated.LIBRARY), site.roots | env))
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("TIRESIAS_", "SLURM_"))}
         slurm = {"SLURM_JOB_ID": job} | ({"SLURM_RESTART_COUNT": str(restart)} if restart else {})
         self.log = site.folder / f"log-{restart}"

@@ -45,6 +45,29 @@ def test_at_its_limit_a_job_asks_for_its_requeue_itself(site: Site) -> None:
     assert job.send(signal.SIGTERM).end() == 99
 
 
+@pytest.mark.slow
+def test_a_job_that_made_room_shortly_before_its_limit_asks_for_its_requeue_too(site: Site) -> None:
+    """Who told it to save may not come back in time."""
+    words = {"PATH": str(site.folder)} | limited(limit.LEAST + 10)
+    job = site.start(site.train.replace("300", "100000"), **words).preempt()
+    assert job.report().why == ""
+    job.until_logged("nobody requeued this job, and it cannot do so itself: there is no scontrol here")
+    assert job.send(signal.SIGTERM).end() == 99
+
+
+def test_a_requeue_that_slurm_does_not_hear_is_asked_for_again(site: Site) -> None:
+    """slurmctld is away: it ends no job meanwhile, and hears of this one before it does."""
+    scontrol = site.folder / "scontrol"
+    scontrol.write_text("#!/bin/sh\n[ -e up ] || { echo 'Unable to contact slurm controller' >&2; exit 1; }\n")
+    scontrol.chmod(0o755)
+    words = {"TIRESIAS_PARK_TIMEOUT": "0.2", "PATH": f"{site.folder}:{os.environ['PATH']}"} | limited(limit.LEAST + 2)
+    job = site.start(site.train.replace("300", "100000"), **words)
+    job.until_logged("it cannot do so itself: Unable to contact slurm controller; trying again")
+    (site.folder / "up").touch()
+    job.until_logged("requeued by itself")
+    assert job.send(signal.SIGTERM).end() == 99
+
+
 def test_a_script_that_cannot_save_gets_its_whole_time(site: Site) -> None:
     job = site.start("sleep 3; echo whole", **limited(5))
     assert job.end() == 0

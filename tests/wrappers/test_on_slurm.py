@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -174,3 +176,69 @@ def test_checkpoints_are_the_users_alone(alice: User) -> None:
     (control,) = root.glob(f"control/*/{job}")
     assert control.stat().st_mode & 0o777 == 0o755
     assert Store(root / "checkpoints" / job).steps() == []
+
+
+# what tsbatch says
+
+
+@pytest.fixture
+def led(alice: User) -> Iterator[User]:
+    """As where a controller leads on this host: its lease is what job_submit.lua reads, too."""
+    lease = f"{int(time.time()) + 600}\ngpu\ngpu\n5\nbob\nvip\n"
+    alice.cluster.run(["sh", "-c", "cat > /run/tiresias/lease"], user="slurm", input=lease)
+    yield alice
+    alice.cluster.run(["rm", "-f", "/run/tiresias/lease", "/run/tiresias/arrivals"], user="slurm")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["--gpus=1", "plain.sh"],
+            "Tiresias schedules it in partition gpu, from the first queue on; not preempted unless",
+        ),
+        (["--gpus=1", "train.sh"], "first queue on; may be preempted: training.py names tiresias.checkpoint\n"),
+        (
+            ["--gpus=1", "--no-requeue", "train.sh"],
+            "first queue on; never preempted, as --no-requeue keeps it from coming back\n",
+        ),
+        (
+            ["--gpus=1", "-p", "other", "train.sh"],
+            "Slurm alone schedules it: partition other is not managed; saves before its time",
+        ),
+        (["plain.sh"], "Slurm alone schedules it: it asks for no GPU; no checkpointing seen in the script\n"),
+    ],
+)
+def test_one_line_says_what_becomes_of_a_job(led: User, words: list[str], said: str) -> None:
+    led.write("plain.sh", "#!/bin/sh\n# no other test's script\ntrue\n")
+    led.write("train.sh", "#!/bin/sh\npython3 training.py 10 0.01 result\n")
+    before = {*led.cluster.shared.glob("w/control/*/*")}
+    done = led.run("tsbatch", "--hold", *words)
+    assert re.fullmatch(r"Submitted batch job \d+\n", done.stdout)
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    tried = led.run("tsbatch", "--test-only", *words)
+    assert tried.returncode == 0
+    assert (
+        f"nothing is submitted, but it would be under Tiresias' supervisor; {done.stderr.partition('tiresias: ')[2]}"
+        in tried.stderr
+    )
+    assert {*led.cluster.shared.glob("w/control/*/*")} == before, "no control folder is made at a submission"
+
+
+def test_programs_read_a_job_id_and_no_more(led: User) -> None:
+    led.write("plain.sh", "#!/bin/sh\ntrue\n")
+    for words in (["--parsable"], ["--quiet"], ["--parsable", "--test-only"]):
+        one, other = (led.run(command, *words, "plain.sh") for command in ("sbatch", "tsbatch"))
+        assert (plain(other.stdout), other.stderr.count("\n")) == (plain(one.stdout), one.stderr.count("\n"))
+        assert "tiresias" not in other.stderr
+
+
+def test_the_next_job_of_a_script_is_told_what_the_last_one_showed(alice: User) -> None:
+    alice.write("train.sh", "#!/bin/bash\n#SBATCH -o log\npython3 training.py 5 0.01 result\n")
+    job = alice.submit("train.sh")
+    alice.until(lambda: alice.squeue(job, "%T") == "", lambda: alice.log("log") + alice.run("squeue").stdout)
+    assert (
+        f"may be preempted: job {job} of this script could save"
+        in alice.run("tsbatch", "--test-only", "train.sh").stderr
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from tiresias.checkpoint import Store, control
-from tiresias.wrappers import batch_script, ranks, tsbatch
+from tiresias.wrappers import batch_script, earlier, isolated, ranks
 from tiresias.wrappers import job as jobs
 
 # what any script sees
@@ -71,6 +72,51 @@ def test_the_jobs_variables(site: Any) -> None:
     ]
 
 
+KIND = "0123456789abcdef"
+
+
+def test_what_a_job_showed_is_left_for_the_next_of_its_script(site: Any) -> None:
+    root = site.folder / "control"
+
+    def shown() -> earlier.Earlier | None:
+        return earlier.of_script(root, KIND)
+
+    assert site.start("exit 3", TIRESIAS_SCRIPT=KIND).end() == 3
+    assert shown() is None, "it may have failed before its program could say anything"
+    assert site.start("exit 0", job="8", TIRESIAS_SCRIPT=KIND).end() == 0
+    assert shown() == earlier.Earlier("8", False, -1)
+    job = site.start(site.train, job="9", TIRESIAS_SCRIPT=KIND)
+    step = preempted(site, job, "9")
+    assert shown() == earlier.Earlier("9", True, step)
+    assert (root / str(os.getuid()) / "scripts").stat().st_mode & 0o777 == 0o700
+
+
+def preempted(site: Any, job: Any, name: str) -> int:
+    """The step that it saved."""
+
+    def report() -> control.JobReport:
+        return control.report(site.folder / "control", os.getuid(), name)
+
+    def until(state: str) -> None:
+        deadline = time.monotonic() + 30
+        while not (report().ready if state == "ready" else report().state == state):
+            assert time.monotonic() < deadline, report()
+            time.sleep(0.01)
+
+    until("ready")
+    job.send(signal.SIGUSR2)
+    until("parked")
+    job.send(signal.SIGTERM)
+    assert job.end() == control.EXIT_REQUEUE
+    return report().step
+
+
+@pytest.mark.parametrize("kind", ["", "../../etc", "0" * 15, "G" * 16])
+def test_only_a_hash_names_a_file(site: Any, kind: str) -> None:
+    assert site.start("exit 0", TIRESIAS_SCRIPT=kind).end() == 0
+    assert not (site.control().parent / "scripts").exists()
+
+
 def test_the_run_id_is_the_same_over_all_runs(site: Any) -> None:
     for restart in range(3):
         moment = {"SLURM_JOB_START_TIME": str(1000 + restart), "SLURM_CLUSTER_NAME": "mine"}
@@ -101,7 +147,7 @@ def test_another_interpreter(site: Any) -> None:
 
 def test_without_python_on_the_node_the_script_still_runs(site: Any) -> None:
     script = batch_script.compose(
-        b"#!/bin/bash\necho args $*; exit 4\n", "/no/python3", str(tsbatch.LIBRARY), site.roots
+        b"#!/bin/bash\necho args $*; exit 4\n", "/no/python3", str(isolated.LIBRARY), site.roots
     )
     (site.folder / "batch").write_bytes(script)
     done = subprocess.run(
@@ -282,6 +328,78 @@ def test_a_control_folder_of_someone_else_is_refused(site: Any, what: str) -> No
     assert not list((site.folder / "elsewhere").iterdir())
 
 
+@pytest.mark.parametrize("how", ["exec", ""])
+def test_a_job_whose_control_folder_is_gone_goes_on_when_told_to_save(site: Any, how: str) -> None:
+    """The signal would kill a script that has no trap for it, and nobody would hear that a program saved."""
+    job = site.start(f"{how} {site.train}").until(lambda report: report.ready)
+    shutil.rmtree(site.control())
+    job.send(signal.SIGUSR2)
+    assert job.end() == 0
+    assert "its control folder is away: the script goes on" in job.log.read_text()
+    assert (site.folder / "result").read_text() == site.trained()
+
+
+@pytest.mark.slow
+def test_a_control_folder_that_was_removed_is_made_again_by_the_program(site: Any) -> None:
+    """In its next word on how far it came. The supervisor finds it there when it is asked to make room."""
+    job = site.start(site.train.replace("300", "100000"), TIRESIAS_SUBMISSION="a").until(lambda report: report.ready)
+    shutil.rmtree(site.control())
+    job.until(lambda _: (site.control() / control.PROGRAM).exists())
+    job.send(signal.SIGUSR2).until(lambda report: report.state == "parked")
+    assert job.report().step >= 0
+    assert job.send(signal.SIGTERM).end() == 99
+
+
+def test_the_program_is_told_again_where_the_first_word_was_lost(site: Any) -> None:
+    """The control folder went away just then."""
+    job = site.start(site.train).until(lambda report: report.ready)
+    program = int(next((site.control() / control.RANKS).iterdir()).name.split("-")[-2])
+    os.kill(program, signal.SIGSTOP)
+    job.send(signal.SIGUSR2).until(lambda report: report.state == "saving")
+    stop = control.stop_file(site.control(), 0)
+    job.until(lambda _: stop.exists())
+    stop.unlink()
+    job.until(lambda _: stop.exists())
+    os.kill(program, signal.SIGCONT)
+    job.until(lambda report: report.state == "parked")
+    assert job.send(signal.SIGTERM).end() == 99
+
+
+def test_the_folder_of_an_older_job_in_the_place_of_its_own_says_nothing_of_this_one(site: Any) -> None:
+    """Its mount is back. That one had saved, and had been told to stop."""
+    site.start(site.train, TIRESIAS_SUBMISSION="a").preempt().send(signal.SIGTERM).end()
+    older = site.control().rename(site.folder / "older")
+    job = site.start(site.train, TIRESIAS_SUBMISSION="b").until(lambda report: report.ready)
+    shutil.rmtree(site.control())
+    older.rename(site.control())
+    job.send(signal.SIGUSR2)
+    assert job.end() == 0
+    assert "its control folder is away: the script goes on" in job.log.read_text()
+    assert (site.folder / "result").read_text() == site.trained()
+
+
+def test_a_control_folder_that_is_back_is_used_again(site: Any) -> None:
+    job = site.start(site.train).until(lambda report: report.ready)
+    away = site.control().rename(site.folder / "away")
+    job.send(signal.SIGUSR2).until_logged("its control folder is away")
+    away.rename(site.control())
+    assert job.preempt().send(signal.SIGTERM).end() == 99
+    assert site.start(site.train, restart=1).end() == 0
+    assert (site.folder / "result").read_text() == site.trained()
+
+
+def test_a_program_that_saved_while_its_control_folder_was_away_did_not_finish(site: Any) -> None:
+    """Though the script went on after it, and ended well: what the program said is not to be had."""
+    job = site.start(f"{site.train} || mv {site.control()} {site.folder}/away; exit 0").until(
+        lambda report: report.ready
+    )
+    job.send(signal.SIGUSR2).until_logged("waits for the requeue")
+    (site.folder / "away").rename(site.control())
+    assert job.send(signal.SIGTERM).end() == 99
+    assert site.start(site.train, restart=1).end() == 0
+    assert (site.folder / "result").read_text() == site.trained()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs two users")
 def test_a_folder_that_another_user_made_first_is_refused(site: Any) -> None:
     checkpoints = site.folder / "checkpoints"
@@ -300,6 +418,36 @@ def test_an_older_job_with_the_same_id_is_not_resumed(site: Any) -> None:
     assert job.end() == 0
     assert "run 0 starts from the beginning" in job.log.read_text().split("left by an older job", 1)[1]
     assert Store(site.folder / "checkpoints" / "7.1").steps()
+
+
+def test_an_older_job_is_told_by_its_submission_in_any_run(site: Any) -> None:
+    """The first run of the new one was ended before its supervisor started."""
+    site.start(site.train, TIRESIAS_SUBMISSION="a").preempt().send(signal.SIGTERM).end()
+    job = site.start(site.train, restart=1, TIRESIAS_SUBMISSION="b")
+    assert job.end() == 0
+    assert "run 1 starts from the beginning" in job.log.read_text().split("left by an older job", 1)[1]
+    assert Store(site.folder / "checkpoints" / "7.1").steps()
+
+
+def test_a_job_whose_requeue_slurm_forgot_is_resumed(site: Any) -> None:
+    """slurmctld was killed and counts no restart: it is the same submission all the same."""
+    site.start(site.train, TIRESIAS_SUBMISSION="a").preempt().send(signal.SIGTERM).end()
+    job = site.start(site.train, TIRESIAS_SUBMISSION="a")
+    assert job.end() == 0
+    assert "left by an older job" not in job.log.read_text()
+    assert "run 0 resumes from step" in job.log.read_text()
+
+
+def test_each_folder_says_by_itself_whose_it_is(site: Any) -> None:
+    """The control folder was away in the first run, and what an older job left there is back in the second."""
+    site.start("true", TIRESIAS_SUBMISSION="a").end()
+    away = site.control().rename(site.folder / "away")
+    site.start(site.train, TIRESIAS_SUBMISSION="b").preempt().send(signal.SIGTERM).end()
+    shutil.rmtree(site.control())
+    away.rename(site.control())
+    job = site.start(site.train, restart=1, TIRESIAS_SUBMISSION="b")
+    assert job.end() == 0
+    assert "run 1 resumes from step" in job.log.read_text().split(f"{site.control()} was left by an older job", 1)[1]
 
 
 def test_only_the_process_that_registered_is_signalled(tmp_path: Path) -> None:

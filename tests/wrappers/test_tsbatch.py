@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
+from array import array
+from fcntl import ioctl
 from pathlib import Path
+from termios import FIONREAD
 
 import pytest
 
+from tiresias.checkpoint import control
+from tiresias.profiler.summary import Key, Summary, as_object, script_hash
 from tiresias.slurm_plugin.config import Paths
-from tiresias.wrappers import settings, tsrun, user_script
+from tiresias.wrappers import earlier, settings, tsbatch, tsrun, user_script
 
 STAND_IN = f"""#!{sys.executable}
 import os, sys
@@ -55,6 +62,66 @@ def test_a_script_goes_in_under_its_own_name_with_its_arguments(folder: Path) ->
     assert done.stdout.endswith(user_script.MARKER.decode() + SCRIPT)
     assert done.stderr == "said on stderr\n"
     assert not list((folder / "tmp").iterdir()), "the private copy stayed"
+
+
+@pytest.mark.parametrize("words", [["--parsable"], ["--quiet"], ["-vQ"], ["--test-only", "--parsable"]])
+def test_programs_that_read_what_it_says_are_not_disturbed(folder: Path, words: list[str]) -> None:
+    assert run(folder, *words, "job.sh").stderr == "said on stderr\n"
+
+
+@pytest.mark.parametrize("words", [["job.sh"], ["--wrap", "true"], ["-p", "a\x1b[2Jb", "job.sh"]])
+def test_one_line_says_what_was_understood(folder: Path, words: list[str]) -> None:
+    said = run(folder, *words).stderr
+    assert said.endswith("said on stderr\n")
+    assert said.startswith("tiresias: ")
+    assert "not preempted unless its program says that it can save: no checkpointing seen in the script" in said
+    assert said.count("\n") == 2
+    assert "\x1b" not in said
+
+
+def test_nothing_is_submitted_with_test_only(folder: Path) -> None:
+    done = run(folder, "--test-only", "job.sh")
+    assert eval(done.stdout.splitlines()[0])[0] == "--test-only"
+    assert done.stdout.endswith(user_script.MARKER.decode() + SCRIPT)
+    assert done.stderr.startswith("tiresias: nothing is submitted, but it would be under Tiresias' supervisor; ")
+    assert not (folder / ".tiresias").exists()
+
+
+def test_what_earlier_jobs_of_the_script_showed_is_said(folder: Path) -> None:
+    kind, root = script_hash(SCRIPT.encode()), folder / ".tiresias/control"
+    job = root / str(os.getuid()) / "12"
+    job.mkdir(parents=True)
+    earlier.note(job, kind, earlier.Earlier("12", True, 40))
+    assert "may be preempted: job 12 of this script could save, and saved step 40" in run(folder, "job.sh").stderr
+    key, found = Key("job.sh", kind, 4), Summary("spread", job="11")
+    (job.parent / "profiles").mkdir()
+    control.write(job.parent / "profiles", key.file, as_object(key, found))
+    assert run(folder, "job.sh").stderr.startswith("tiresias: ")
+    assert "; placed wherever GPUs are free, by the traffic of job 11\n" in run(folder, "job.sh").stderr
+    assert "traffic" not in run(folder, "-J", "another", "job.sh").stderr
+
+
+def test_a_folder_that_hangs_holds_up_nobody(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that says it never answers: its interpreter's standard input stays unread."""
+    monkeypatch.setattr(tsbatch, "PATIENCE", 0.3)
+    monkeypatch.setattr(tsbatch.isolated, "command", lambda *words: ["sleep", "60"])
+    before = time.monotonic()
+    tsbatch.tell(tsbatch.Submission([], "job.sh", b"", [], SCRIPT.encode(), "0" * 16))
+    assert time.monotonic() - before < 30
+
+
+def test_it_imports_what_no_module_of_a_user_hides() -> None:
+    """json.py, logging.py, random.py: users have such files beside their scripts."""
+    code = "import sys; import tiresias.wrappers.tsbatch; print(*{'json', 'logging', 'random', 'tomllib'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    without = subprocess.run(
+        [sys.executable, "-c", code.replace("wrappers.tsbatch", "errors, tempfile")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == without.stdout
 
 
 @pytest.mark.parametrize(("code", "expected"), [("0", 0), ("1", 1), ("42", 42), ("kill", 137)])
@@ -142,6 +209,19 @@ def test_settings_come_from_the_environment_then_the_file_then_home(tmp_path: Pa
     assert settings.of_job({"HOME": "/home/u", **given}, file) == from_file | given
 
 
+def test_drop_ins_win_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "tiresias.toml"
+    file.write_text('mode = "shadow"\n[paths]\ncontrol = "/c"\ncheckpoints = "/k"\n')
+    (tmp_path / "conf.d").mkdir()
+    for name, text in (
+        ("1", '[paths]\ncontrol = "/first"\n'),
+        ("2", 'mode = "exact"\n[paths]\ncontrol = "/last"\n'),
+        ("3", "["),
+    ):
+        (tmp_path / "conf.d" / f"{name}.toml").write_text(text)
+    assert settings.read(file) == {"mode": "exact", "paths": {"control": "/last", "checkpoints": "/k"}}
+
+
 @pytest.mark.parametrize("text", ["not toml [", "\x00"])
 def test_a_configuration_that_cannot_be_read_does_not_keep_a_user_from_submitting(tmp_path: Path, text: str) -> None:
     (tmp_path / "tiresias.toml").write_text(text)
@@ -197,3 +277,22 @@ def test_the_speed_of_the_network_goes_with_the_job(tmp_path: Path, written: str
     (tmp_path / "tiresias.toml").write_text(f"[placement]\nbandwidth = {written}\n")
     found = settings.of_job({"HOME": "/h"}, tmp_path / "tiresias.toml")
     assert found.get("TIRESIAS_PLACEMENT_BANDWIDTH") == told
+
+
+def test_ctrl_c_before_the_script_is_submitted(folder: Path) -> None:
+    """It waits for the script, which comes from a terminal that sends none."""
+    env = {"PATH": f"{folder}/bin:{os.environ['PATH']}", "HOME": str(folder), "TMPDIR": str(folder / "tmp")}
+    command = [sys.executable, "-m", "tiresias.wrappers.tsbatch"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
+    ) as waiting:
+        assert waiting.stdin
+        os.write(waiting.stdin.fileno(), b"#!/bin/sh")
+        deadline = time.monotonic() + 30
+        while array("i", ioctl(waiting.stdin, FIONREAD, bytes(4)))[0]:  # until it reads
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        waiting.send_signal(signal.SIGINT)
+        assert waiting.communicate(timeout=30) == (b"", b"")
+    assert waiting.returncode == 130
+    assert not list((folder / "tmp").iterdir())

@@ -9,17 +9,16 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-import tiresias
 from tiresias.checkpoint import control
 from tiresias.checkpoint.notes import say
 from tiresias.errors import TiresiasError
 from tiresias.profiler.summary import SCRIPT, Key, Summary, from_object
+from tiresias.wrappers import isolated
 
 LOCAL = "/tmp/tiresias-profile-{uid}-{job}"  # on every node; the recorder makes it
 BYTES = 4 << 20  # of a process' recording: 130,000 messages
@@ -105,18 +104,10 @@ def _variables(trial: Trial, env: Mapping[str, str]) -> dict[str, str]:
 def _start_watcher(trial: Trial, env: Mapping[str, str]) -> None:
     """A child that stays one when this process becomes srun, so that it sees the end of it."""
     subprocess.Popen(
-        [*PYTHON, "tiresias.wrappers.trial.watch", str(os.getpid())], env=dict(env),
+        isolated.command("tiresias.wrappers.trial.watch", str(os.getpid())), env=dict(env),
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
 
 
 def _number(text: str) -> int:
     return int(text) if re.fullmatch("[0-9]{1,6}", text, re.ASCII) else 0
-
-
-# Of this installation, wherever the user's own PYTHONPATH leads.
-PYTHON = (
-    sys.executable, "-I", "-c",
-    "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), run_name='__main__')",
-    str(Path(tiresias.__file__).absolute().parent.parent),
-)  # fmt: skip

@@ -24,7 +24,8 @@ from tiresias.profiler.network.link import fastest
 from tiresias.profiler.recordings.recording import BadRecording, Recording, read
 from tiresias.profiler.summary import Summary, as_object, summarize
 from tiresias.profiler.verdict import PACKLIMIT, SURE
-from tiresias.wrappers.trial.begin import PYTHON, Trial, of_job
+from tiresias.wrappers import isolated
+from tiresias.wrappers.trial.begin import Trial, of_job
 from tiresias.wrappers.trial.fold import fold, recordings
 
 FIRST, SELDOM, LATEST = (
@@ -82,7 +83,7 @@ def _fold_everywhere(local: Path, target: Path, nodes: str, env: Mapping[str, st
         f"--jobid={env.get('SLURM_JOB_ID', '')}", "--overlap", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1",
         "--gres=none", "--mem=0", "--cpu-bind=none", "--quiet", "--input=none", "--export=ALL",
     )  # fmt: skip
-    command = ["srun", *options, *PYTHON, "tiresias.wrappers.trial.fold", str(local), str(target)]
+    command = ["srun", *options, *isolated.command("tiresias.wrappers.trial.fold", str(local), str(target))]
     try:
         subprocess.run(
             command, env=ours, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=FOLD_TIMEOUT, check=False

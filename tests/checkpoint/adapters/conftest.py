@@ -8,23 +8,29 @@ import random
 import signal
 import socket
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tiresias.checkpoint import EXIT_REQUEUE, control
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from nursery import Child, Nursery
+
 PATIENCE = 240.0
 MOMENT = 0.6
+ALWAYS = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "TORCH_CPP_LOG_LEVEL": "ERROR"}
 
 
 class Job:
-    """A job of so many ranks in a folder of its own; `command` is run by each."""
+    """A job of so many ranks in a folder of its own; `command` is run by each: a program in Python, where there is a nursery."""
 
-    def __init__(self, folder: Path, command: Sequence[str], ranks: int = 1) -> None:
-        self.folder, self._command, self._ranks = folder, list(command), ranks
+    def __init__(self, folder: Path, command: Sequence[str], ranks: int, nursery: Nursery | None) -> None:
+        self.folder, self._command, self._ranks, self._nursery = folder, list(command), ranks, nursery
         self.control = folder / "control"
         self._restart = -1
         self._log = folder / "log"
@@ -37,25 +43,21 @@ class Job:
             stale.unlink()
         (self.control / control.PROGRAM).unlink(missing_ok=True)
         port = _free_port()
+        self.processes = [self._start(self._env(rank, port)) for rank in range(self._ranks)]
+
+    def _start(self, env: dict[str, str]) -> subprocess.Popen[bytes] | Child:
+        if self._nursery:
+            return self._nursery.start(self._command[1:], self.folder, env, self._log)
         with self._log.open("ab") as log:
-            self.processes = [
-                subprocess.Popen(
-                    self._command,
-                    cwd=self.folder,
-                    env=self._env(rank, port),
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
-                for rank in range(self._ranks)
-            ]
+            return subprocess.Popen(
+                self._command, cwd=self.folder, env=env, stdout=log, stderr=log, start_new_session=True
+            )
 
     def _env(self, rank: int, port: int) -> dict[str, str]:
         env = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "TIRESIAS_"))}
         env |= {
-            "TIRESIAS_CONTROL": str(self.control), "TIRESIAS_CHECKPOINT_DIR": str(self.folder / "checkpoints"),
-            "TIRESIAS_RESTART": str(self._restart), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore",
-            "TORCH_CPP_LOG_LEVEL": "ERROR",
+            **ALWAYS, "TIRESIAS_CONTROL": str(self.control), "TIRESIAS_RESTART": str(self._restart),
+            "TIRESIAS_CHECKPOINT_DIR": str(self.folder / "checkpoints"),
         }  # fmt: skip
         if self._ranks > 1:
             env |= {  # as torchrun has it, and what of an srun step says which launch this is
@@ -126,15 +128,33 @@ def _free_port() -> int:
 Pair = Callable[..., tuple[Job, Job]]
 
 
+@pytest.fixture(scope="session")
+def nursery_of() -> Iterator[Callable[..., Nursery]]:
+    """One for each set of modules, at its first use."""
+    nurseries: dict[tuple[str, ...], Nursery] = {}
+
+    def get(*modules: str) -> Nursery:
+        if modules not in nurseries:
+            nurseries[modules] = Nursery(modules, os.environ | ALWAYS)
+        return nurseries[modules]
+
+    yield get
+    for nursery in nurseries.values():
+        nursery.close()
+
+
 @pytest.fixture
 def pair(tmp_path: Path) -> Pair:
-    """pair(command, ranks=1, slowly=command): a job to run as a whole, and one to be stopped, which may have another command."""
+    """pair(command, ranks=1, slowly=command, nursery=None): a job to run as a whole, each process a fresh one, and one to be
+    stopped, which may have another command and be born in a nursery."""
 
-    def make(command: Sequence[str], ranks: int = 1, slowly: Sequence[str] = ()) -> tuple[Job, Job]:
+    def make(
+        command: Sequence[str], ranks: int = 1, slowly: Sequence[str] = (), nursery: Nursery | None = None
+    ) -> tuple[Job, Job]:
         made = []
-        for name, words in (("whole", command), ("stopped", slowly or command)):
+        for name, words, from_where in (("whole", command, None), ("stopped", slowly or command, nursery)):
             (tmp_path / name).mkdir()
-            made.append(Job(tmp_path / name, words, ranks))
+            made.append(Job(tmp_path / name, words, ranks, from_where))
         return made[0], made[1]
 
     return make

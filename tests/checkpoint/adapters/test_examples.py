@@ -14,7 +14,18 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (make test
 PACED = Path(__file__).with_name("paced.py")
 TWO_RANKS = Path(__file__).with_name("two_lightning_ranks.py")
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
-pytestmark = [pytest.mark.slow, pytest.mark.apart, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+# What each imports, most of it at its first step.
+MODULES = {
+    "torch": ("torch._dynamo", "torch.distributed.checkpoint.state_dict", "torch.distributed.fsdp", "torch.utils.data"),
+    "lightning": ("torch._dynamo", "lightning.pytorch", "lightning.pytorch.strategies"),
+    "transformers": ("torch._dynamo", "transformers.trainer", "transformers.models.gpt2.modeling_gpt2"),
+}
+
+
+def example(framework: str, name: str, ranks: int, steps: int, stops: int) -> Any:
+    """Those of one framework follow one another in one worker, where one nursery has imported it."""
+    return pytest.param(framework, name, ranks, steps, stops, marks=pytest.mark.xdist_group(f"examples-{framework}"))
 
 
 def weights(folder: Path) -> dict[str, bytes]:
@@ -23,27 +34,28 @@ def weights(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    ("name", "framework", "ranks", "steps", "stops"),
+    ("framework", "name", "ranks", "steps", "stops"),
     [
-        ("plain", "torch", 1, 800, 4),
-        ("ddp", "torch", 2, 500, 2),
-        ("ddp", "torch", 4, 500, 2),
-        ("fsdp", "torch", 2, 500, 2),
-        ("with_lightning", "lightning", 1, 600, 3),
-        ("with_lightning", "lightning", 2, 500, 2),
-        ("with_transformers", "transformers", 1, 500, 2),
-        ("with_transformers", "transformers", 2, 400, 2),
+        example("torch", "plain", 1, 560, 4),
+        example("torch", "ddp", 2, 300, 2),
+        example("torch", "ddp", 4, 300, 2),
+        example("torch", "fsdp", 2, 300, 2),
+        example("lightning", "with_lightning", 1, 420, 3),
+        example("lightning", "with_lightning", 2, 300, 2),
+        example("transformers", "with_transformers", 1, 300, 2),
+        example("transformers", "with_transformers", 2, 300, 2),
     ],
 )
 def test_a_stopped_run_ends_with_the_same_bytes(
-    pair: Any, name: str, framework: str, ranks: int, steps: int, stops: int
+    pair: Any, nursery_of: Any, framework: str, name: str, ranks: int, steps: int, stops: int
 ) -> None:
     """Each stopped run makes at most 120 steps, by its pace."""
     pytest.importorskip(framework, reason=f"{framework} is not installed (make test installs it)")
     command = [str(EXAMPLES / f"{name}.py"), str(steps)]
     if name == "with_lightning" and ranks == 2:
         command = [str(TWO_RANKS), *command]
-    whole, stopped = pair([sys.executable, *command], ranks, [sys.executable, str(PACED), "0.005", *command])
+    paced = [sys.executable, str(PACED), "0.005", *command]
+    whole, stopped = pair([sys.executable, *command], ranks, paced, nursery_of(*MODULES[framework]))
     whole.whole()
     stopped.stopped(stops, seed=steps)
     assert weights(stopped.folder) == weights(whole.folder), stopped.log()
@@ -52,8 +64,9 @@ def test_a_stopped_run_ends_with_the_same_bytes(
     assert len(resumed) == stops
 
 
-def test_fsdp_goes_on_with_other_numbers_of_ranks(pair: Any) -> None:
-    job, _ = pair([sys.executable, str(EXAMPLES / "fsdp.py"), "100000"])
+@pytest.mark.xdist_group("examples-torch")
+def test_fsdp_goes_on_with_other_numbers_of_ranks(pair: Any, nursery_of: Any) -> None:
+    _, job = pair([sys.executable, str(EXAMPLES / "fsdp.py"), "100000"], nursery=nursery_of(*MODULES["torch"]))
     for ranks in (3, 2, 4):
         job.start(ranks)
         job.until_ready()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tiresias.sandbox.cluster import Cluster
+from tiresias.simulator.trace import read_trace
 
 TRACE = """job_id,submit_time,num_gpus,duration,user,vc,model,status
 long,0,4,900,,,vgg19,
@@ -46,9 +47,9 @@ def tiresias(*words: str | Path, timeout: float = 240) -> subprocess.CompletedPr
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
-def replay(trace: Path, policies: str) -> dict[str, Any]:
+def replay(trace: Path, policies: str, *words: str | Path) -> dict[str, Any]:
     out = trace.with_suffix(".json")
-    done = tiresias(trace, "--policy", policies, "--nodes", "2", "--time-scale", "60", "--json", out)
+    done = tiresias(trace, "--policy", policies, "--nodes", "2", "--time-scale", "60", "--json", out, *words)
     assert done.returncode == 0, done.stderr
     assert "mean JCT" in done.stdout
     result: dict[str, Any] = json.loads(out.read_text())
@@ -62,26 +63,34 @@ def holds(outcome: dict[str, Any]) -> bool:
 
 @pytest.mark.sandbox
 @pytest.mark.slow
-def test_stock_slurm(trace: Path) -> None:
-    result = replay(trace, "slurm-fifo,slurm-backfill")
+def test_stock_slurm(trace: Path, tmp_path: Path) -> None:
+    result = replay(trace, "slurm-fifo,slurm-backfill", "--sacct", tmp_path / "known")
     for outcome in result["policies"].values():
         assert holds(outcome), outcome
         assert outcome["preemptions"] == 0
         assert outcome["invariants"]["slurm_runs"] == outcome["invariants"]["runs"] == 5
     assert result["baseline"] == "slurm-fifo"
     assert result["ratios"]["slurm-backfill"]["mean_jct"] > 0
+    jobs = read_trace(tmp_path / "known/slurm-backfill.txt", 8).jobs()
+    assert sorted(job.num_gpus for job in jobs) == [1, 2, 4, 4, 8]
+    wide = max(jobs, key=lambda job: job.num_gpus)
+    assert wide.duration == pytest.approx(600 / 60, abs=5), "sacct's whole seconds, and what a start takes"
 
 
 @pytest.mark.sandbox
 @pytest.mark.slow
-def test_las_preempts_and_loses_nothing(trace: Path) -> None:
-    outcome = replay(trace, "las,slurm-fifo")["policies"]["las"]
+def test_las_preempts_and_loses_nothing(trace: Path, tmp_path: Path) -> None:
+    outcome = replay(trace, "las,slurm-fifo", "--sacct", tmp_path / "known")["policies"]["las"]
     assert holds(outcome), outcome
     assert outcome["preemptions"] > 0
     invariants = outcome["invariants"]
     assert invariants["runs"] == invariants["slurm_runs"] == 5 + outcome["preemptions"]
     assert invariants["ledger_missing"] == 0
     assert invariants["ledger_error"] <= 1.0
+    jobs = read_trace(tmp_path / "known/las.txt", 8).jobs()
+    assert {job.num_gpus: job.duration for job in jobs}[8] == pytest.approx(600 / 60, abs=5)
+    rows = (tmp_path / "known/las.txt").read_text().splitlines()[1:]
+    assert sum("." not in row.partition("|")[0] for row in rows) == invariants["runs"], "accounting tells of each run"
 
 
 @pytest.mark.sandbox

@@ -132,6 +132,11 @@ def explained(office: Any, user: str, job: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+def recalled(office: Any, user: str, *words: str) -> Any:
+    command = ["tiresias", "history", "--json", "--socket", "/run/tiresias/control.sock"]
+    return office.cluster.run([*command, *words], user=user, check=False)
+
+
 def test_a_user_sees_what_private_data_leaves(office: Any) -> None:
     hers = office.train("--job-name=unicorn", gpus=2)
     his = office.train("--job-name=dragon", gpus=3, user="bob")
@@ -149,6 +154,8 @@ def test_a_user_sees_what_private_data_leaves(office: Any) -> None:
         assert sum(node["other_gpus"] for node in status["nodes"]) == (2 if user == "bob" else 3)
         assert {job for node in status["nodes"] for job, _ in node["allocations"]} == {own}
         assert explained(office, user, own)[0] == 0
+        assert {job["user"] for job in json.loads(recalled(office, user, "--by", "job").stdout)["jobs"]} == {user}
+        assert (recalled(office, user, own).returncode, recalled(office, user, other).returncode) == (0, 1)
         unknown = explained(office, user, "99999999")[1].replace("99999999", "N")
         assert explained(office, user, other) == (1, unknown.replace("N", other)), (
             "it even says whether the job is there"

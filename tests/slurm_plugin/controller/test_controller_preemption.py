@@ -21,6 +21,9 @@ def test_a_preempted_job_resumes_at_once_and_ends_as_if_nothing_had_been(centre:
     first, second = centre.explain(whale)["runs"]
     gap = second["start"] - max(first["end"], _epoch(centre.show(small)["EndTime"]))
     assert gap <= 15, "Slurm's own wait for a requeued job is 121 s"
+    assert [run["beneficiary"] for run in centre.explain(whale)["runs"]] == [small, ""]
+    (had,) = centre.ask(op="history", job=whale)["jobs"]
+    assert (had["runs"], had["preemptions"], had["saving"] > 0, had["parked"] > 0) == (2, 1, True, True)
     output = centre.output(whale)
     assert "done at step 80" in output
     resumed = [int(line.split()[-1]) for line in output.splitlines() if line.startswith("from step")]
@@ -59,6 +62,10 @@ def test_a_job_younger_than_min_run_is_not_preempted(centre: Centre) -> None:
     centre.cycles(3)
     assert centre.said(whale, "preempt") == []
     assert centre.published(small)["state"] == "WAITING"
+    outlook = centre.explain(small)["outlook"]
+    assert (outlook["behind"], outlook["ahead"], outlook["free"]) == (16, 0, 0)
+    assert "policy.min_run" in outlook["steps"][0]["what"]
+    assert outlook["latest"] == outlook["steps"][0]["time"] > time.time()
 
 
 def test_nobody_is_preempted_for_a_start_that_it_would_not_make_possible(centre: Centre) -> None:

@@ -138,6 +138,29 @@ def test_a_full_disk_stops_the_controller_and_room_lets_it_go_on_and_a_read_only
         centre.cluster.run(["python3", "-c", UNMOUNT, folder])
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a small file system")
+def test_a_full_run_folder_is_an_alarm_and_jobs_go_on(accounted: Centre) -> None:
+    centre, run = accounted, "/run/tiresias"
+    centre.stop()
+    centre.cluster.run(["python3", "-c", SMALL_DISK, run, centre.cluster.spec.daemon_user])
+    try:
+        centre.start(centre.configure()[0])
+        centre.cluster.run(["sh", "-c", f"cat /dev/zero > {run}/fill"], check=False)
+        said = f"run folder {run}: No space left on device; job_submit.lua sets no new jobs aside"
+        centre.until(lambda: [one for one in centre.status()["alarms"] if said in one], "it does not say so")
+        lease = centre.root / run.strip("/") / "lease"
+        assert lease.read_text().count("\n") == 6, "the last one stays whole"
+        job = centre.submit(command="sleep 1")
+        centre.reaches(job, "COMPLETED")
+        assert centre.explain(job)["runs"], "the controller has seen it"
+        centre.cluster.run(["rm", f"{run}/fill"])
+        centre.until(lambda: not any(said in one for one in centre.status()["alarms"]), "the alarm stays")
+        assert (centre.exit_code, centre.stop()) == (None, 0)
+    finally:
+        centre.stop("KILL")
+        centre.cluster.run(["python3", "-c", UNMOUNT, run])
+
+
 def test_a_database_that_is_damaged_under_the_controller_ends_it_and_its_holds(accounted: Centre) -> None:
     centre = accounted
     centre.cluster.run(["install", "-d", "-o", centre.cluster.spec.daemon_user, "/shared/damaged"])

@@ -53,9 +53,12 @@ def test_slurm_carries_on_alone_when_the_controller_is_gone(centre: Centre, end:
         assert done.returncode == 0, done.stderr
     else:
         assert code == 0
+    now = centre.cluster.run(["date", "+%FT%T"]).stdout
     for job in (filler, *waiting):
         record = centre.show(job)
         assert record["Priority"] != "0", record
+        eligible = record["EligibleTime"]  # Unknown: Slurm has not looked at it since
+        assert eligible == "Unknown" or eligible <= now, f"it sits out what job_submit.lua gave it: {record}"
         if record["JobState"] == "PENDING":
             assert request(record) == as_submitted(centre, 16 if job == filler else 8)
     assert centre.show(theirs)["Reason"] == "JobHeldAdmin"

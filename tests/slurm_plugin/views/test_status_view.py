@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from golden import compare
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -57,9 +58,7 @@ def drawn(status: dict[str, Any], width: int, height: int, colour: bool = False)
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (160, 34)])
 def test_golden(status: dict[str, Any], width: int, height: int) -> None:
-    golden = GOLDEN / f"status-{width}x{height}.txt"
-    shown = "".join(f"{line.rstrip()}\n" for line in drawn(status, width, height))
-    assert shown == golden.read_text(), f"after a change that is meant, write this into {golden}:\n{shown}"
+    compare(drawn(status, width, height), GOLDEN / f"status-{width}x{height}.txt")
 
 
 @pytest.mark.parametrize("width", [30, 50, 80, 100, 149, 150, 200, 400])
@@ -111,6 +110,20 @@ def test_a_pause_is_in_the_header_and_says_whose_it_is(status: dict[str, Any]) -
         assert any("testbed" in line and "paused" in line for line in text[:2])
         assert any("! no new preemptions since" in line and "by root: drill [red]" in line for line in text), text
         assert "\x1b" not in "".join(text)
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 60)])
+def test_mode_shadow_says_what_it_would_do(status: dict[str, Any], width: int, height: int) -> None:
+    status |= {"mode": "shadow", "shadow": {"start": {"jobs": 3, "gpus": 12}, "preempt": {"jobs": 1, "gpus": 8}}}
+    status["jobs"][0]["phase"], status["jobs"][-1]["phase"] = "to stop", "to start"
+    first = "\n".join(drawn(status, width, height))
+    assert "would start 3 jobs (12 GPUs), preempt 1 job (8 GPUs)" in first
+    assert " to stop " in first
+    status["shadow"] |= {"since": NOW - 7200, "seconds": 7200.0, "agreed": 6552.0, "gpu_seconds": 432000.0, "idle": 45000.0,
+                         "taken": 100.0, "sooner": 42, "preempted": 3}  # fmt: skip
+    text = "\n".join(drawn(status, width, height))
+    assert "as Slurm 91% of 2h00m; 42 runs sooner, 3 preempted; 12.5 GPU-h idle" in text
+    assert ("idle beside jobs that fit" in text) is (width == 200)
 
 
 def test_alarms_never_push_the_jobs_out(status: dict[str, Any]) -> None:

@@ -1,0 +1,91 @@
+"""Makes the manual's figures with the simulator: python docs/figures.py FOLDER
+
+First it runs the commands of docs/algorithm.md in FOLDER and compares what they answer; then it draws what no command draws.
+The same simulator gives the same files. Needs matplotlib.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import console
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.distribution import Distribution
+from tiresias.simulator.cluster import Cluster
+from tiresias.simulator.experiments.experiment import Experiment, Setup, run_experiments
+from tiresias.simulator.generators import paper_testbed
+from tiresias.simulator.placing import STYLES, Placing
+from tiresias.simulator.rules import Cost
+
+PAGE = Path(__file__).with_name("algorithm.md")
+TESTBED = Cluster(15, 4)
+MEAN_COST = Cost(resume=62.0)  # seconds, section 5.2.4 of the paper
+QUANTA = (800.0, 3200.0, 12800.0)  # GPU-seconds
+SHOWN = ("skew", "consolidate", "spread", "random")  # styles of placement
+
+
+def make(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for block in console.blocks(PAGE):
+        for step in block.steps:
+            _run(step, folder)
+    for name, figure in {"index": gittins_index(), "placement": placement()}.items():
+        with matplotlib.rc_context({"svg.hashsalt": name}):
+            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+
+
+def _run(step: console.Step, folder: Path) -> None:
+    """With the programs that belong to this Python."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "COLUMNS": "80"}
+    done = subprocess.run(
+        ["sh", "-c", step.command], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode or not step.is_answered_by(done.stdout):
+        raise SystemExit(f"{PAGE.name}, line {step.line}: {step.command} answers\n{done.stdout}{done.stderr}")
+
+
+def gittins_index() -> Figure:
+    """Of the paper's workload, for pieces of service of different lengths."""
+    trace = paper_testbed(seed=1)
+    known, attained = Distribution(trace.gpus * trace.duration), np.geomspace(10.0, 2e4, 400)
+    figure, axes = _figure("How promising a job is that has had so much service")
+    for quantum in QUANTA:
+        axes.plot(attained, known.within(attained, np.full_like(attained, quantum)), label=f"D = {quantum:,.0f} GPU-s")
+    axes.set(xscale="log", yscale="log", xlabel="attained service, GPU-seconds", ylabel="completions per GPU-second")
+    axes.legend()
+    return figure
+
+
+def placement() -> Figure:
+    """Mean JCT of the paper's workload by how jobs are put on nodes."""
+    found = run_experiments({style: _placed(style) for style in SHOWN}, lambda experiment, run: run.summary["mean_jct"])
+    figure, axes = _figure("Where jobs sit")
+    axes.bar(list(found), list(found.values()))
+    axes.set_ylabel("mean JCT, seconds")
+    return figure
+
+
+def _placed(style: str) -> Experiment:
+    placing = Placing(STYLES[style])
+    setup = Setup("", paper_testbed(seed=1), TESTBED, PolicyConfig.paper(), MEAN_COST, by_node=True, placing=placing)
+    return setup.experiment("las")
+
+
+def _figure(title: str) -> tuple[Figure, matplotlib.axes.Axes]:
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    figure.suptitle(title)
+    axes = figure.subplots()
+    axes.grid(alpha=0.3)
+    return figure, axes
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]))

@@ -1,0 +1,98 @@
+"""What the packages install, and where: the wheel's files, commands, units, man pages, completions and what admins copy.
+
+deb.py and rpm.py have it laid into a folder each and wrap that up. Needs hatchling, argparse-manpage and shtab (the group
+dev), make, strip and a C compiler. The same checkout gives the same files.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+SCRIPTS = {"tiresias": "tiresias.__main__", "tsbatch": "tiresias.wrappers.tsbatch", "tsrun": "tiresias.wrappers.tsrun"}
+# Isolated: nothing of the caller's environment or folder chooses the code.
+SCRIPT = "#!{python} -I\nimport sys\n\nfrom {module} import main\n\nsys.exit(main())\n"
+CONFIGURATION = {"tiresias.toml": 0o644, "poke.sh": 0o755, "primary.sh": 0o755}  # an admin's changes are kept
+EXAMPLES = (
+    "job_submit.lua",
+    "slurm.conf.snippet",
+    "tiresias-alerts.yml",
+    "tiresias-dashboard.json",
+    "modulefiles/tiresias",
+)
+PAPERS = ("LICENSE", "CHANGELOG.md", "README.md")
+
+
+class Places(NamedTuple):
+    """Where distributions differ. python: the interpreter; library: where it looks for modules; zsh: where zsh looks."""
+
+    python: str
+    library: str
+    zsh: str
+
+
+def make(scratch: Path) -> None:
+    """What is built, in an empty folder: the library and the pages."""
+    os.umask(0o022)  # whatever the caller's: what is made here is for everybody
+    build = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", build, str(scratch)], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    (wheel,) = scratch.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(scratch / "library")
+    native = scratch / "library/tiresias/profiler/native"
+    words = ["make", "-s", "-C", str(native), "OUT=.", "CFLAGS=-O2"]  # no -g: it would tell of this folder
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["strip", "--strip-unneeded", *map(str, native.glob("*.so"))], check=True)
+    subprocess.run([sys.executable, str(ROOT / "docs/pages.py"), str(scratch / "pages")], check=True)
+
+
+def lay(stage: Path, places: Places, scratch: Path) -> None:
+    """All files below `stage`, of what `make` built."""
+    shutil.copytree(scratch / "library", stage / places.library)
+    for name, module in SCRIPTS.items():
+        write(stage / "usr/bin" / name, SCRIPT.format(python=places.python, module=module), 0o755)
+    _configuration(stage)
+    _pages(stage, places, scratch / "pages")
+
+
+def source_date() -> str:
+    """Epoch second of the checkout's commit; "0" where there is none."""
+    words = ["git", "log", "-1", "--format=%ct"]
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip() or "0"
+
+
+def write(file: Path, text: str, mode: int = 0o644) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    file.chmod(mode)
+
+
+def _configuration(stage: Path) -> None:
+    for name, mode in CONFIGURATION.items():
+        write(stage / "etc/tiresias" / name, (ROOT / "etc" / name).read_text(), mode)
+    for name in EXAMPLES:
+        write(stage / "usr/share/slurm-tiresias" / name, (ROOT / "etc" / name).read_text())
+    for unit in sorted([*(ROOT / "etc").glob("*.service"), *(ROOT / "etc").glob("*.timer")]):
+        write(stage / "usr/lib/systemd/system" / unit.name, unit.read_text())
+    write(stage / "usr/lib/sysusers.d/tiresias.conf", (HERE / "sysusers.conf").read_text())
+    for name in PAPERS:
+        write(stage / "usr/share/doc/slurm-tiresias" / name, (ROOT / name).read_text())
+
+
+def _pages(stage: Path, places: Places, made: Path) -> None:
+    for page in (made / "man").glob("*/*"):
+        place = stage / "usr/share/man" / page.parent.name / f"{page.name}.gz"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(gzip.compress(page.read_bytes(), mtime=0))
+    for name, place in {
+        "tiresias.bash": "usr/share/bash-completion/completions/tiresias", "_tiresias": f"{places.zsh}/_tiresias",
+        "tiresias.fish": "usr/share/fish/vendor_completions.d/tiresias.fish",
+    }.items():  # fmt: skip
+        write(stage / place, (made / "completions" / name).read_text())

@@ -1,0 +1,77 @@
+"""What has to happen for a waiting job to start: who holds the GPUs, what changes that next, and until when at the latest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from tiresias.scheduler.bound import WITH_QUEUES, Bound, latest_start
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.model import Bools, Plan, Snapshot, State
+from tiresias.scheduler.policies import POLICIES
+from tiresias.scheduler.room import Holdings
+
+STEPS = 3  # that are told
+
+
+class Step(NamedTuple):
+    """at: seconds on the snapshot's clock. other: the job that it tells of, where that is another one."""
+
+    at: float
+    what: str
+    other: str = ""
+
+
+class Outlook(NamedTuple):
+    """The GPUs of the managed nodes: free; held by jobs ahead of it, by jobs behind it, by those that are not to be preempted now,
+    by others than managed jobs, or out of use. steps: what may make room for it by itself, the soonest first."""
+
+    free: int
+    ahead: int
+    behind: int
+    fixed: int
+    others: int
+    steps: tuple[Step, ...]
+    bound: Bound
+
+
+def outlook(snapshot: Snapshot, plan: Plan, config: PolicyConfig, row: int) -> Outlook:
+    """Of the waiting job `row`. O(jobs + nodes)."""
+    jobs, held = snapshot.jobs, Holdings(snapshot).gpus()
+    holds = jobs.state != State.WAITING
+    fixed = (jobs.state == State.RUNNING) & ~jobs.movable
+    first = plan.rank < plan.rank[row]
+    free = int(snapshot.nodes.free[snapshot.nodes.usable].sum())
+    whose = (holds & ~fixed & first, holds & ~fixed & ~first, holds & fixed)
+    ahead, behind, kept = (int(held[who].sum()) for who in whose)
+    others = int(snapshot.nodes.gpus.sum()) - free - ahead - behind - kept
+    steps = sorted(_steps(snapshot, plan, config, row, holds & ~fixed))[:STEPS]
+    return Outlook(free, ahead, behind, kept, others, tuple(steps), latest_start(snapshot, config, row))
+
+
+def _steps(snapshot: Snapshot, plan: Plan, config: PolicyConfig, row: int, movable: Bools) -> Iterator[Step]:
+    jobs, now, edges = snapshot.jobs, snapshot.time, (*config.thresholds, math.inf)
+    running, queue = movable & (jobs.state == State.RUNNING), int(plan.queue[row])
+    ahead = running & (plan.rank < plan.rank[row]) & (config.name in WITH_QUEUES)
+    for other in np.flatnonzero(ahead).tolist():
+        at = now + (edges[queue] - float(jobs.attained[other])) / int(jobs.gpus[other])
+        if now < at < math.inf:
+            yield Step(at, f"{_named(snapshot, other)} sinks below Q{queue + 1}, if it runs on", jobs.id[other])
+    for other in np.flatnonzero(running & (plan.rank > plan.rank[row])).tolist():
+        at = float(jobs.last_start[other]) + config.min_run
+        if at > now:
+            words = f"{_named(snapshot, other)}, behind it, may be preempted (policy.min_run)"
+            yield Step(at, words, jobs.id[other])
+    promoted = float(POLICIES[config.name].changes(snapshot, config)[row])
+    if now < promoted < math.inf:
+        yield Step(promoted, "it is promoted")
+    if jobs.packed_until is not None and now < jobs.packed_until[row] < math.inf:
+        yield Step(float(jobs.packed_until[row]), "it takes more nodes than the fewest, too")
+
+
+def _named(snapshot: Snapshot, row: int) -> str:
+    gpus = int(snapshot.jobs.gpus[row])
+    return f"job {snapshot.jobs.id[row]} ({gpus} GPU{'s' if gpus > 1 else ''})"

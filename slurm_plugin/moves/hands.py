@@ -1,0 +1,164 @@
+"""What all moves have in common: the records seen last, the intents under way, and small deeds of which each may be done again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from tiresias.slurm_plugin.backends.protocol import Backend, JobRefused, NoSuchJob, SlurmJob
+from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
+from tiresias.slurm_plugin.state.database import StateError
+from tiresias.slurm_plugin.state.journal import Decision, Intent, JobRow, Journal
+from tiresias.slurm_plugin.state.ledger import Ledger
+
+MAX_BACKOFF = 16  # times the first one
+RUNS = ("RUNNING", "SUSPENDED")
+
+
+class Hands:
+    """intents: what is under way, by job id. news: what happened since the daemon last looked."""
+
+    def __init__(self, backend: Backend, journal: Journal, ledger: Ledger, config: PreemptionConfig) -> None:
+        self._backend, self._journal, self._ledger, self._config = backend, journal, ledger, config
+        self.intents: dict[str, Intent] = {one.id: one for one in journal.open_intents()}
+        self._seen: Mapping[str, SlurmJob] | None = None
+        self._looked: dict[str, float] = {}  # when it was last looked whether a job has gone
+        self.news: list[Decision] = []
+        # Called before each job that is acted on: no call hangs for ever.
+        self.progress: Callable[[], None] = lambda: None
+
+    def see(self, jobs: Sequence[SlurmJob]) -> None:
+        """The newest records, for the steps that need no fresher ones."""
+        self._seen = {job.id: job for job in jobs}
+
+    # an intent
+
+    def _next(self, intent: Intent, step: str, now: float) -> bool:
+        self._journal.step(intent, step, now)
+        return True
+
+    def _finish(self, intent: Intent, outcome: str, now: float) -> bool:
+        self._journal.finish(intent, outcome)
+        self.intents.pop(intent.id, None)
+        self._looked.pop(intent.id, None)
+        action, _, why = outcome.partition(": ")
+        self._say(now, intent.id, action, why)
+        return False
+
+    def _row(self, intent: Intent) -> JobRow | None:
+        """Our row of the very job that the intent is about, unless it ended."""
+        row = self._ledger.jobs.get(intent.id)
+        return row if row and row.key == intent.key else None
+
+    def _say(self, now: float, job_id: str, action: str, why: str) -> None:
+        self.news.append(Decision(now, job_id, action, why))
+
+    # a job as Slurm has it
+
+    def _record(self, job_id: str) -> SlurmJob | None:
+        """As the last snapshot had it."""
+        return (self._seen or {}).get(job_id)
+
+    def _fresh(self, job_id: str) -> SlurmJob | None:
+        try:
+            return self._backend.job(job_id)
+        except NoSuchJob:
+            return None
+
+    def _runs(self, job_id: str) -> bool:
+        job = self._record(job_id)
+        return job is not None and job.state in RUNS and not job.completing
+
+    # what is written down of a job
+
+    def _mark_unmovable(self, intent: Intent, why: str) -> None:
+        if row := self._row(intent):
+            row.unmovable = why
+            self._ledger.save(row)
+
+    def _back_off(self, row: JobRow, now: float) -> None:
+        row.not_before = now + self._config.backoff * min(2**row.failures, MAX_BACKOFF)
+        row.failures += 1
+        self._ledger.save(row)
+
+    def _remember_hold(self, row: JobRow) -> None:
+        """Before the hold: a hold that nobody remembers would never be lifted. Written even where it says so already: the journal
+        takes no write of who leads no longer, and so nobody holds what another controller has just released."""
+        row.held = True
+        self._ledger.save(row)
+
+    def _remember_release(self, row: JobRow) -> None:
+        """After the release, for the same reason."""
+        row.held = False
+        self._ledger.save(row)
+
+    def _find_forgotten_releases(self, jobs: Iterable[SlurmJob]) -> None:
+        """A start is two calls, a pin and a release. A slurmctld that was killed when it had saved the first alone, or neither,
+        comes back with our hold, as if an admin held the job. An admin may have; but where slurmctld is younger than the start,
+        and knows no run of it, we more likely."""
+        for job in jobs:
+            row = self._ledger.jobs[job.id]
+            suspicious = job.held_by_admin and not job.completing and not row.held
+            if suspicious and self._slurmctld_forgot(row, job):
+                self._remember_hold(row)
+
+    def _find_forgotten_unpins(self) -> None:
+        """A slurmctld that was killed may show the pin that we had taken off; else it is its owner who wants those nodes again."""
+        for job in self._ledger.resurfaced:
+            row, start = self._ledger.jobs[job.id], self._journal.last_start(self._ledger.jobs[job.id].key)
+            if start and self._backend.booted() >= math.floor(start.began):
+                row.pinned = True
+                self._ledger.save(row)
+            else:
+                self._ledger.adopt_wishes(row, job)
+
+    def _slurmctld_forgot(self, row: JobRow, job: SlurmJob) -> bool:
+        """What it shows may be older than a requeue, or an end: then we take it for a new job."""
+        starts = self._journal.starts_of(job.id)
+        starts = [one for one in starts if one.key == row.key or one.began >= job.submit_time - 1]
+        if not starts or starts[0].restart < job.restarts:
+            return False
+        if row.pinned and set(job.required_nodes) not in [{node for node, _ in one.nodes} for one in starts]:
+            return False
+        return self._backend.booted() >= math.floor(starts[0].began)  # in whole seconds
+
+    # holds and pins
+
+    def _lift(self, job_id: str) -> None:
+        """The hold, if it is ours."""
+        row = self._ledger.jobs[job_id]
+        if row.held:
+            self._backend.release(job_id)
+            self._remember_release(row)
+
+    def _unpin(self, job_id: str) -> None:
+        row = self._ledger.jobs[job_id]
+        self._backend.unpin(job_id, row.min_nodes, row.max_nodes, [one for one in row.required.split(",") if one])
+        row.pinned = False
+        self._ledger.save(row)
+
+    def _release(self, job_id: str) -> None:
+        """Give a job back to Slurm: without any hold or pin of ours, but with those of others."""
+        row, job = self._ledger.jobs[job_id], self._backend.job(job_id)
+        if job.state == "PENDING" and row.pinned:
+            with suppress(JobRefused, StateError):  # it started all the same; a pin hurts less than a hold
+                if job.priority > 0:  # released a moment ago: no pin is changed under a job that may start
+                    self._remember_hold(row)
+                    self._backend.hold(job_id)
+                self._unpin(job_id)
+        if not job.held_by_user:
+            self._lift(job_id)
+
+    def _try(self, verb: Callable[[str], None], job_id: str, now: float) -> None:
+        """A verb whose refusal changes nothing: the next snapshot tells."""
+        self.progress()
+        try:
+            verb(job_id)
+        except JobRefused as error:
+            self._say(now, job_id, "refused", str(error))
+
+
+def is_in_run(job: SlurmJob | None, intent: Intent) -> bool:
+    """Whether the run that the intent is about goes on."""
+    return job is not None and job.restarts == intent.restart and job.state in RUNS and not job.completing

@@ -1,0 +1,73 @@
+"""A start: start -> confirm; confirm -> rehold when Slurm does not start the job."""
+
+from __future__ import annotations
+
+from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.moves.hands import Hands
+from tiresias.slurm_plugin.state.journal import Intent
+from tiresias.slurm_plugin.state.ledger import IMPOSSIBLE, Avoided
+
+START = "start"
+NODES_AT_FAULT = ("ReqNodeNotAvail", "Reservation", "Resources", "NodeDown", IMPOSSIBLE)  # reasons: another node may do
+HELD_BY_OTHERS = "not started: it is held by others, or depends on others, by now"
+
+
+class Starting(Hands):
+    """Each step says whether the next one may follow at once."""
+
+    def _start(self, intent: Intent, now: float) -> bool:
+        row, job = self._row(intent), self._fresh(intent.id)
+        if row is None or job is None:
+            return self._finish(intent, "ended: before it was started", now)
+        if job.state == "PENDING" and not self._ledger.free(job):
+            return self._finish(intent, HELD_BY_OTHERS, now)
+        if job.state == "PENDING" and not job.completing:
+            row.pinned = True
+            self._ledger.save(row)
+            self._backend.start(intent.id, [node for node, _ in intent.nodes])
+            self._remember_release(row)
+        return self._next(intent, "confirm", now)
+
+    def _confirm(self, intent: Intent, now: float) -> bool:
+        job = self._record(intent.id)
+        if self._row(intent) is None or job is None:
+            return self._finish(intent, "ended: at once", now)
+        if job.state == "RUNNING" or job.restarts > intent.restart or job.completing:
+            return self._confirmed(intent, job, now)
+        if now - intent.stepped >= self._config.start_timeout:
+            return self._next(intent, "rehold", now)
+        return False
+
+    def _confirmed(self, intent: Intent, job: SlurmJob, now: float) -> bool:
+        row = self._ledger.jobs[intent.id]
+        row.failures, row.not_before = 0, 0.0
+        row.held = (
+            row.held and job.priority == 0
+        )  # a life that ended right after the release did not come to write that down
+        self._ledger.save(row)
+        got = tuple((share.node, share.gpus) for share in job.shares)
+        wanted = ", ".join(f"{node}:{gpus}" for node, gpus in intent.nodes)
+        differs = "" if not got or set(got) == set(intent.nodes) else f", not on {wanted} as planned"
+        return self._finish(intent, f"running: on {', '.join(f'{node}:{gpus}' for node, gpus in got)}{differs}", now)
+
+    def _rehold(self, intent: Intent, now: float) -> bool:
+        row, job = self._row(intent), self._fresh(intent.id)
+        if row is None or job is None:
+            return self._finish(intent, "ended: before it was started", now)
+        if job.state == "PENDING" and not self._ledger.free(job):
+            return self._finish(intent, HELD_BY_OTHERS, now)
+        if job.state == "PENDING":
+            self._remember_hold(row)
+            self._backend.hold(intent.id)
+            job = self._fresh(intent.id) or job
+        if job.state != "PENDING":  # it started between the two looks
+            self._lift(row.id)
+            return self._confirmed(intent, job, now)
+        self._back_off(row, now)
+        reason = (self._record(intent.id) or job).reason
+        if reason.startswith(NODES_AT_FAULT):
+            nodes = frozenset(node for node, _ in intent.nodes)
+            self._ledger.avoids[row.id] = Avoided(nodes, 2 * row.not_before - now)
+        return self._finish(
+            intent, f"not started: Slurm says {reason}; tried again in {row.not_before - now:.0f} s", now
+        )

@@ -1,0 +1,120 @@
+"""What the journal remembers of jobs, for who asks on the control socket: `{"op": "history"}`, page by page.
+
+    {"op": "history", "since": t, "until": t, "uid": n, "after": place}    one page: "jobs", and "next": where the next one begins
+    {"op": "history", "job": "12"}                                         all jobs that ever had this id, with their runs
+
+All but "op" and "job" may be left out. A page looks at PAGE jobs, those that are not asked for too, which takes some 10 ms, so that
+other viewers need not wait; each is read by itself, so that the controller's writes, which wait for readers, never do. Who sees
+what: privacy.py.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tiresias.errors import TiresiasError
+from tiresias.slurm_plugin.sockets.privacy import Privacy
+from tiresias.slurm_plugin.state.journal import START, History, JobRow, Place, RunRow
+from tiresias.slurm_plugin.state.usage import Usage, Window, usage
+
+PAGE = 200  # jobs
+BEARERS = 20  # of one id, the newest
+EVER = Window(0.0, math.inf)
+
+
+class Ask(NamedTuple):
+    """uid: whose jobs; None: everybody's."""
+
+    window: Window
+    after: Place
+    uid: int | None
+
+
+class Past:
+    """Lives in the socket's thread."""
+
+    def __init__(self, journal: Path, privacy: Privacy) -> None:
+        self._journal, self._privacy = journal, privacy
+        self._history: History | None = None
+
+    def answer(self, request: Mapping[str, Any], uid: int) -> dict[str, Any]:
+        """Raises TiresiasError."""
+        try:
+            if isinstance(request.get("job"), str):
+                return self._job(request["job"], uid, time.time())
+            return self._page(_asked(request), uid, time.time())
+        except sqlite3.Error as error:
+            raise unreadable(self._journal, error) from None
+
+    @property
+    def history(self) -> History:
+        self._history = self._history or History.of(self._journal)
+        return self._history
+
+    def _page(self, ask: Ask, uid: int, now: float) -> dict[str, Any]:
+        rows = self.history.jobs_after(ask.after, ask.window.since, PAGE)
+        shown = [row for row in rows if ask.uid in (None, row.uid) and self._shows(row, uid)]
+        jobs = [
+            _job(row, self.history.runs(row.key), ask.window, now) for row in shown if row.submit < ask.window.until
+        ]
+        last = Place(rows[-1].over, rows[-1].key) if len(rows) == PAGE else None
+        return {"time": now, "jobs": jobs, "next": last}
+
+    def _job(self, job_id: str, uid: int, now: float) -> dict[str, Any]:
+        shown = [row for row in self.history.bearers(job_id, BEARERS) if self._shows(row, uid)]
+        if not shown:
+            raise TiresiasError(f"job {job_id}: not in the journal; it knows jobs of the managed partitions only")
+        return {"time": now, "jobs": [self._whole(row, now) for row in shown], "next": None}
+
+    def _whole(self, row: JobRow, now: float) -> dict[str, Any]:
+        runs, beneficiaries = self.history.runs(row.key), self.history.beneficiaries(row.key)
+        told = [run_of(run, beneficiaries) for run in runs]
+        return {**_job(row, runs, EVER, now), "each_run": told}
+
+    def _shows(self, row: JobRow, uid: int) -> bool:
+        return row.uid == uid or not self._privacy.hides_jobs_from(uid)
+
+
+def run_of(run: RunRow, beneficiaries: Mapping[int, str]) -> dict[str, Any]:
+    return {
+        "restart": run.restart, "start": run.start, "end": run.end, "gpus": run.gpus, "nodes": run.nodes.split(","),
+        "restore": run.restore, "save": run.save, "pause": run.pause, "redone": run.redone,
+        "beneficiary": beneficiaries.get(run.restart, ""),
+    }  # fmt: skip
+
+
+def unreadable(journal: Path, error: sqlite3.Error) -> TiresiasError:
+    return TiresiasError(f"the journal {journal} cannot be read: {error}")
+
+
+def _job(row: JobRow, runs: list[RunRow], window: Window, now: float) -> dict[str, Any]:
+    had = usage(row, runs, window, now)
+    about = {"id": row.id, "uid": row.uid, "submit": row.submit, "end": row.over, "gpus": runs[-1].gpus if runs else 0}
+    return about | rounded(had)
+
+
+def rounded(had: Usage) -> dict[str, float]:
+    return {name: round(value, 3) for name, value in had._asdict().items()}
+
+
+def _asked(request: Mapping[str, Any]) -> Ask:
+    """What comes from a client, checked."""
+    try:
+        window = Window(_moment(request.get("since", 0.0)), _moment(request.get("until", math.inf)))
+        over, key = request.get("after") or START
+        uid = request.get("uid")
+        return Ask(window, Place(_moment(over), str(key)), uid if uid is None else int(uid))
+    except (TypeError, ValueError, OverflowError):
+        raise TiresiasError('a question about the past is {"op": "history", "since": 0, "until": 1e10}') from None
+
+
+def _moment(value: Any) -> float:
+    moment = float(value)
+    if math.isnan(moment):
+        raise ValueError(value)
+    return moment

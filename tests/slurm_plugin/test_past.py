@@ -1,0 +1,148 @@
+"""What the journal tells who asks for the past: page by page, and to nobody more than Slurm would."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tiresias.errors import TiresiasError
+from tiresias.slurm_plugin.sockets import past
+from tiresias.slurm_plugin.sockets.past import Past
+from tiresias.slurm_plugin.sockets.privacy import OPEN, Privacy
+from tiresias.slurm_plugin.state.journal import START, Intent, JobRow, Journal, RunRow
+
+ALICE, BOB, ROOT = 1001, 1002, 0
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    made = Journal(tmp_path)
+    yield made
+    made.close()
+
+
+def add(journal: Journal, number: int, uid: int = ALICE, submit: float = 1000.0, over: float = 0.0) -> JobRow:
+    row = JobRow(f"{number}@{submit:g}", str(number), uid, submit, ended=over > 0, over=over)
+    journal.save_job(row)
+    return row
+
+
+def pages(journal: Journal, by: int = ROOT, privacy: Privacy = OPEN, **asked: Any) -> list[list[str]]:
+    asks, found, place = Past(journal.path, privacy), [], None
+    while True:
+        page = json.loads(json.dumps(asks.answer({"op": "history", "after": place, **asked}, by)))
+        found.append([job["id"] for job in page["jobs"]])
+        if not (place := page["next"]):
+            return found
+
+
+def test_every_job_comes_once_those_that_live_first(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(past, "PAGE", 3)
+    for number in range(10):
+        add(journal, number, over=0.0 if number % 3 == 0 else 5000.0 - number)
+    found = pages(journal)
+    assert [len(page) for page in found] == [3, 3, 3, 1]
+    assert [job for page in found for job in page] == ["0", "3", "6", "9", "8", "7", "5", "4", "2", "1"]
+
+
+def test_a_window_leaves_out_what_was_over_before_or_came_after(journal: Journal) -> None:
+    add(journal, 1, over=2000.0)
+    add(journal, 2, over=4000.0)
+    add(journal, 3, submit=4500.0)
+    add(journal, 4)
+    assert pages(journal, since=3000.0, until=4400.0) == [["4", "2"]]
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    overs=st.lists(st.sampled_from([0.0, 10.0, 20.0, 30.0]), max_size=12),
+    since=st.sampled_from([0.0, 10.0, 15.0, 99.0]),
+)
+def test_pages_of_any_size_hold_the_same(
+    tmp_path_factory: pytest.TempPathFactory, overs: list[float], since: float
+) -> None:
+    made = Journal(tmp_path_factory.mktemp("journal"))
+    for number, over in enumerate(overs):
+        add(made, number, submit=1.0, over=over)
+    want = {str(number) for number, over in enumerate(overs) if over == 0 or over >= since}
+    for limit in (1, 2, 5, 100):
+        place, found = START, []
+        while rows := made.jobs_after(place, since, limit):
+            assert len(rows) <= limit
+            found += rows
+            place = past.Place(rows[-1].over, rows[-1].key)
+        assert len(found) == len(want)
+        assert {row.id for row in found} == want
+    made.close()
+
+
+@pytest.mark.parametrize(("uid", "seen"), [(ALICE, ["1"]), (BOB, ["2"]), (ROOT, ["1", "2"]), (4242, [])])
+def test_private_data_holds(journal: Journal, uid: int, seen: list[str]) -> None:
+    privacy = Privacy(frozenset({"jobs"}), frozenset({ROOT}))
+    add(journal, 1, ALICE)
+    add(journal, 2, BOB)
+    assert pages(journal, uid, privacy) == [seen]
+    assert pages(journal, uid, privacy, uid=BOB) == [[one for one in seen if one == "2"]]
+    for job in ("1", "2"):
+        if job in seen:
+            assert Past(journal.path, privacy).answer({"job": job}, uid)["jobs"][0]["id"] == job
+        else:
+            with pytest.raises(TiresiasError, match=f"job {job}: not in the journal"):
+                Past(journal.path, privacy).answer({"job": job}, uid)
+
+
+def test_one_job_with_its_runs_and_for_whom_it_left(journal: Journal) -> None:
+    row = add(journal, 7, over=2000.0)
+    add(journal, 7, BOB, submit=10.0, over=20.0)  # who had the id before
+    journal.save_run(RunRow(row.key, 0, 1010.0, 1100.0, 4, "gpu01:4", pause=2.0))
+    journal.save_run(RunRow(row.key, 1, 1200.0, 2000.0, 4, "gpu01:4"))
+    for restart, kind, outcome in (
+        (0, "preempt", "parked: 2.00 s"),
+        (1, "preempt", "left running: x"),
+        (1, "start", ""),
+    ):
+        move = Intent(row.key, "7", restart, kind, "hold", beneficiary="12" if kind == "preempt" else "")
+        journal.begin(move)
+        journal.finish(move, outcome)
+    new, old = Past(journal.path, OPEN).answer({"job": "7"}, ROOT)["jobs"]
+    assert (new["preemptions"], new["saving"], new["served"]) == (1, 8.0, 4 * 890.0)
+    assert [run["beneficiary"] for run in new["each_run"]] == ["12", ""]
+    assert (old["uid"], old["each_run"]) == (BOB, [])
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"since": "x"},
+        {"until": math.nan},
+        {"after": [1]},
+        {"after": 5},
+        {"after": ["x", "y"]},
+        {"uid": "bob"},
+        {"uid": []},
+    ],
+)
+def test_nonsense_is_refused_in_one_line(journal: Journal, asked: dict[str, Any]) -> None:
+    with pytest.raises(TiresiasError, match="a question about the past is"):
+        Past(journal.path, OPEN).answer({"op": "history", **asked}, ALICE)
+
+
+@pytest.mark.parametrize("query", ["select * from job where id = '7'", "select * from intent where key = '7@1'"])
+def test_one_job_is_found_by_an_index(journal: Journal, query: str) -> None:
+    plan = journal._db.execute(f"explain query plan {query}").fetchall()
+    assert [row[-1].startswith("SEARCH") for row in plan] == [True]
+
+
+def test_a_page_reads_no_more_rows_than_it_shows(journal: Journal) -> None:
+    query = "select key from job where (over, key) > (?, ?) and over <= ? order by over, key limit ?"
+    plan = " ".join(row[-1] for row in journal._db.execute(f"explain query plan {query}", (1.0, "", math.inf, 5)))
+    assert "SEARCH job USING" in plan
+    assert "by_end" in plan
+    assert "TEMP B-TREE" not in plan

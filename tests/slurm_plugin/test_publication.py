@@ -1,0 +1,100 @@
+"""What viewers get: a page of the status shows what the whole shows, and who waits is told for what."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from tiresias.slurm_plugin.backends.protocol import NodeShare, SlurmJob, SlurmLoad, SlurmNode, SlurmSnapshot
+from tiresias.slurm_plugin.cluster.site import Site
+from tiresias.slurm_plugin.config import Config
+from tiresias.slurm_plugin.controller import Controller
+from tiresias.slurm_plugin.lead.leadership import Leadership
+from tiresias.slurm_plugin.sockets import publication
+from tiresias.slurm_plugin.sockets.peer import Peer
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.views.status import render_status
+
+NOW = 50_000.0
+ROOT = Peer(1, 0, 0)
+NODE = SlurmNode(
+    name="", state="MIXED", flags=frozenset(), reason="", gpus=4, gpus_allocated=0, gpu_type="", cpus=16,
+    cpus_allocated=0, memory=64000, memory_allocated=0, features=(), partitions=("gpu",),
+)  # fmt: skip
+
+
+class Sight:
+    """Slurm as far as a controller in mode shadow needs it: six nodes, full but for one GPU, and four jobs that wait."""
+
+    name, why = "sight", ""
+
+    def __init__(self, running: Callable[..., SlurmJob], pending: Callable[..., SlurmJob]) -> None:
+        nodes = [f"gpu0{number}" for number in range(1, 7)]
+        sizes = [4, 4, 4, 4, 4, 3]
+        self.jobs = tuple(
+            running(40_000 + number, id=str(number), gpus=gpus, cpus=gpus, shares=(NodeShare(node, gpus, gpus, 100),))
+            for number, (node, gpus) in enumerate(zip(nodes, sizes, strict=True), 1)
+        ) + tuple(
+            pending(id=str(number), gpus=4, cpus=4, submit_time=49_000 + number, priority=1) for number in range(7, 11)
+        )
+        self.nodes = tuple(replace(NODE, name=node) for node in nodes)
+
+    def version(self) -> str:
+        return "26.05.0"
+
+    def topology(self) -> str:
+        return ""
+
+    def load(self, uid: int) -> SlurmLoad:
+        return SlurmLoad(0, 0, 0, 0, 0.0)
+
+    def snapshot(self) -> SlurmSnapshot:
+        return SlurmSnapshot(NOW, self.jobs, self.nodes)
+
+
+@pytest.fixture
+def answer(
+    journal: Journal, leadership: Leadership, pending: Callable[..., SlurmJob], running: Callable[..., SlurmJob]
+) -> Callable[..., Any]:
+    site = Site("cluster", "gpu", frozenset({"gpu"}), ())
+    one = Controller(Config(), Sight(running, pending), journal, leadership, site, lambda: NOW)  # type: ignore[arg-type]
+    one.cycle()
+    return lambda **request: one.publisher.answer(request, ROOT)
+
+
+def page(status: Any, height: int) -> str:
+    out = Console(
+        file=io.StringIO(), width=100, height=height, color_system="truecolor", force_terminal=True, record=True
+    )
+    out.print(render_status(status, 100, height, NOW))
+    return out.export_text(styles=True)
+
+
+def test_a_page_shows_what_the_whole_shows(answer: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publication, "BRIEF", 3)
+    whole, brief = answer(op="status"), answer(op="status", brief=True)
+    assert [len(job) > 3 for job in brief["jobs"]] == [True] * 3 + [False] * 7
+    assert brief["jobs"][:3] == whole["jobs"][:3]
+    low = range(5, 16)  # lines of pages that show three jobs at most
+    assert [page(brief, height) for height in low] == [page(whole, height) for height in low]
+    assert any("more: " in page(brief, height) for height in low)
+
+
+def test_answers_are_made_once_a_cycle(answer: Callable[..., Any]) -> None:
+    assert answer(op="status", brief=True) is answer(op="status", brief=True)
+    assert answer(op="status") is answer(op="status")
+
+
+def test_who_waits_is_told_for_what(answer: Callable[..., Any]) -> None:
+    outlook = answer(op="explain", job="7")["outlook"]
+    assert {name: outlook[name] for name in ("free", "ahead", "behind", "fixed", "others")} == {
+        "free": 1, "ahead": 0, "behind": 0, "fixed": 23, "others": 0,
+    }  # fmt: skip
+    assert (outlook["latest"], outlook["steps"]) == (None, [])
+    assert "not to be preempted now" in outlook["why"]
+    assert answer(op="explain", job="1")["outlook"] is None

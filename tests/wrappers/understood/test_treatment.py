@@ -1,0 +1,99 @@
+"""What becomes of a job, in words, and what is known of the controller that says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tiresias.wrappers.earlier import Earlier
+from tiresias.wrappers.understood import site as sites
+from tiresias.wrappers.understood import treatment
+from tiresias.wrappers.understood.site import Site
+
+LED = Site("exact", frozenset({"gpu", "a100"}), frozenset({"ada"}), frozenset({"vip"}), "gpu", True)
+ASKS = {"gpus": "2"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "site", "said"),
+    [
+        (ASKS, LED, "Tiresias schedules it in partition gpu, from the first queue on"),
+        (ASKS | {"partition": "a100,gpu"}, LED, "Tiresias schedules it in partition a100,gpu, from the first queue on"),
+        (ASKS | {"partition": "cpu"}, LED, "Slurm alone schedules it: partition cpu is not managed"),
+        (ASKS | {"partition": "gpu,cpu"}, LED, "Slurm alone schedules it: partition gpu,cpu is not managed"),
+        (ASKS | {"account": "vip"}, LED, "Slurm alone schedules it: account vip is exempt"),
+        (ASKS | {"reservation": "r"}, LED, "Slurm alone schedules it: it has a reservation"),
+        ({}, LED, "Slurm alone schedules it: it asks for no GPU"),
+        (ASKS, LED._replace(leads=False), "Slurm alone schedules it for now: the controller of Tiresias is silent"),
+        (ASKS, LED._replace(mode="shadow"), "Slurm alone schedules it: Tiresias only watches (mode shadow)"),
+        (ASKS, LED._replace(leads=None, default=""), "Tiresias schedules it if its partition is a100 or gpu"),
+        (
+            ASKS | {"partition": "gpu"}, LED._replace(leads=None),
+            "Tiresias schedules it in partition gpu, from the first queue on, as its configuration says",
+        ),
+        (ASKS, None, "whether Tiresias schedules it cannot be seen from this host"),
+    ],
+)  # fmt: skip
+def test_who_schedules(asked: dict[str, str], site: Site | None, said: str) -> None:
+    found = treatment.scheduling(asked, "alice", site)
+    assert found == (not said.startswith("Slurm alone"), said)
+
+
+def test_exempt_users() -> None:
+    assert treatment.scheduling(ASKS, "ada", LED).words == "Slurm alone schedules it: user ada is exempt"
+
+
+COULD, NOT = Earlier("12", True, 5150), Earlier("12", False, -1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "ours", "seen_in", "earlier", "said"),
+    [
+        ({"requeue": "no"}, True, "x.py", COULD, "never preempted, as --no-requeue keeps it from coming back"),
+        ({}, True, "", COULD, "may be preempted: job 12 of this script could save, and saved step 5150"),
+        ({}, True, "x.py", COULD._replace(step=-1), "may be preempted: job 12 of this script could save"),
+        ({}, True, "x.py", NOT, "may be preempted: x.py names tiresias.checkpoint"),
+        ({}, False, "x.py", None, "saves before its time limit: x.py names tiresias.checkpoint"),
+        (
+            {}, True, "", NOT,
+            "not preempted unless its program says that it can save: "
+            "job 12 of this script could not save (tiresias rehearse tells)",
+        ),
+        ({}, False, "", None, "no checkpointing seen in the script"),
+    ],
+)  # fmt: skip
+def test_whether_it_may_be_preempted(
+    asked: dict[str, str], ours: bool, seen_in: str, earlier: Earlier | None, said: str
+) -> None:
+    assert treatment.saving(asked, ours, seen_in, earlier) == said
+
+
+# the site
+
+
+def test_a_lease_tells_most(tmp_path: Path) -> None:
+    (tmp_path / "lease").write_text("1000\ngpu,a100\ngpu\n37\nada\nvip,deadline\n")
+    paths = {"paths": {"run": str(tmp_path)}, "mode": "shadow", "partitions": ["other"]}
+    found = sites.of_host(paths, 999.0)
+    assert found == LED._replace(accounts=frozenset({"vip", "deadline"}))
+    assert sites.of_host(paths, 1001.0) == found._replace(leads=False)
+
+
+@pytest.mark.parametrize("text", ["", "soon\ngpu\n", "1\n2\n3\n", "\x00"])
+def test_without_a_lease_the_configuration_counts(tmp_path: Path, text: str) -> None:
+    (tmp_path / "lease").write_text(text)
+    paths = {"run": str(tmp_path)}
+    document = {"paths": paths, "mode": "exact", "partitions": ["gpu"], "exempt": {"users": ["ada"]}}
+    assert sites.of_host(document, 0.0) == Site("exact", frozenset({"gpu"}), frozenset({"ada"}))
+    assert sites.of_host({"paths": paths}, 0.0) == Site("shadow", frozenset({"gpu"}))
+
+
+def test_what_is_mistyped_counts_as_not_there(tmp_path: Path) -> None:
+    document = {"paths": {"run": str(tmp_path)}, "partitions": "gpu", "exempt": 5}
+    assert sites.of_host(document, 0.0) == Site("shadow", frozenset())
+    assert sites.of_host({"paths": 3}, 0.0) is not None
+
+
+def test_nothing_is_known_where_nothing_is_installed(tmp_path: Path) -> None:
+    assert sites.of_host(None, 0.0) is None or Path("/run/tiresias/lease").exists()

@@ -1,0 +1,41 @@
+"""What the last job of a script showed: whether its program could save. The supervisor leaves it, tsbatch tells it.
+
+<control root>/<uid>/scripts/<script's hash>.json, for the user alone.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from tiresias.checkpoint import control
+from tiresias.checkpoint.files import own_folder
+from tiresias.profiler.summary import SCRIPT
+
+
+class Earlier(NamedTuple):
+    """job: its id. registered: its program could save. step: of its newest checkpoint, -1: none."""
+
+    job: str
+    registered: bool
+    step: int
+
+
+def note(folder: Path, script: str, shown: Earlier) -> None:
+    """folder: the job's control folder. What cannot be written is not known then, and no more."""
+    if not SCRIPT.fullmatch(script):
+        return
+    place = control.scripts_folder(folder.parent.parent, os.getuid())
+    with suppress(OSError):
+        own_folder(place, 0o700)
+        control.write(place, f"{script}.json", shown._asdict())
+
+
+def of_script(root: Path, script: str) -> Earlier | None:
+    found = control.read(control.scripts_folder(root, os.getuid()) / f"{script}.json", os.getuid())
+    job = found.get("job")
+    if not isinstance(job, str):
+        return None
+    return Earlier(job, found.get("registered") is True, control.integer(found.get("step")))

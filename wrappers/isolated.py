@@ -1,0 +1,17 @@
+"""How a program of ours is started beside the user's: from this installation, wherever the user's folder or PYTHONPATH leads."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import tiresias
+
+LIBRARY = Path(tiresias.__file__).absolute().parent.parent
+_START = (
+    "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), run_name='__main__')"
+)
+
+
+def command(module: str, *words: str) -> list[str]:
+    return [sys.executable, "-I", "-c", _START, str(LIBRARY), module, *words]

@@ -1,0 +1,75 @@
+"""`line NAME COUNT OPTION... ARGUMENT...`, the user's script on standard input: says in one line on standard error what was
+understood of a submission. tsbatch starts it, and does not wait for it for long: folders of the site may hang.
+
+COUNT: how many of the words after it are sbatch's options.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tiresias.checkpoint import control
+from tiresias.checkpoint.notes import say
+from tiresias.errors import one_line
+from tiresias.profiler.summary import Key, Summary, from_object, script_hash
+from tiresias.wrappers import earlier, settings
+from tiresias.wrappers.understood import program, site, treatment, wishes
+
+PROFILES = 32  # looked at, of one script
+PLACED = {"consolidate": "kept on the fewest nodes", "spread": "placed wherever GPUs are free"}
+
+
+def line(name: str, options: Sequence[str], arguments: Sequence[str], script: bytes) -> str:
+    asked, kind = wishes.of(options, script, os.environ), script_hash(script)
+    root = Path(settings.of_job(os.environ)["TIRESIAS_CONTROL_ROOT"])
+    scheduling = treatment.scheduling(asked, _user(), site.of_host(settings.read(), time.time()))
+    seen_in = program.seen_in(name, script, arguments)
+    parts = [
+        "nothing is submitted, but it would be under Tiresias' supervisor" if "test-only" in asked else "",
+        scheduling.words,
+        treatment.saving(asked, scheduling.ours, seen_in, earlier.of_script(root, kind)),
+        placing(root, kind, asked.get("job-name") or name),
+    ]
+    return one_line("; ".join(filter(None, parts)))
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # known to other hosts only
+        return str(os.getuid())
+
+
+def placing(root: Path, script: str, name: str) -> str:
+    """By the newest profile of the script under this name, for whatever number of GPUs; "" where none tells."""
+    folder = control.profiles_folder(root, os.getuid())
+    found = [_summary(path, script, name) for path in sorted(folder.glob(f"{script}-*.json"))[:PROFILES]]
+    newest = max(filter(None, found), key=lambda summary: summary.made, default=None)
+    if newest is None or newest.decision not in PLACED:
+        return ""
+    return f"{PLACED[newest.decision]}, by the traffic of job {newest.job}"
+
+
+def _summary(path: Path, script: str, name: str) -> Summary | None:
+    gpus = path.name.split("-")[1]
+    key = Key(name, script, int(gpus) if gpus.isascii() and gpus.isdigit() else 0)
+    return from_object(key, control.read(path, os.getuid())) if key.file == path.name else None
+
+
+def main() -> int:
+    name, count, *words = sys.argv[1:]
+    options, arguments = words[: int(count)], words[int(count) :]
+    try:
+        say(line(name, options, arguments, sys.stdin.buffer.read()))
+    except OSError as error:
+        say(f"what becomes of this job cannot be said: {one_line(error)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""What becomes of a job at this site, in words. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tiresias.wrappers.earlier import Earlier
+from tiresias.wrappers.understood.site import Site
+from tiresias.wrappers.understood.wishes import Wishes, asks_for_gpus
+
+
+class Scheduling(NamedTuple):
+    """ours: it may be preempted if it can save."""
+
+    ours: bool
+    words: str
+
+
+def scheduling(wishes: Wishes, user: str, site: Site | None) -> Scheduling:
+    if site is None:
+        return Scheduling(True, "whether Tiresias schedules it cannot be seen from this host")
+    if reason := _why_not(wishes, user, site):
+        return Scheduling(False, f"Slurm alone schedules it: {reason}")
+    if site.mode != "exact":
+        return Scheduling(False, f"Slurm alone schedules it: Tiresias only watches (mode {site.mode})")
+    if site.leads is False:
+        return Scheduling(False, "Slurm alone schedules it for now: the controller of Tiresias is silent")
+    if not (partition := _partition(wishes, site)):
+        return Scheduling(True, f"Tiresias schedules it if its partition is {' or '.join(sorted(site.partitions))}")
+    said = "" if site.leads else ", as its configuration says"
+    return Scheduling(True, f"Tiresias schedules it in partition {partition}, from the first queue on{said}")
+
+
+def saving(wishes: Wishes, ours: bool, seen_in: str, earlier: Earlier | None) -> str:
+    """seen_in: where the program is seen to save, "" where it is not. The word of an earlier job counts more than a look."""
+    if wishes.get("requeue") == "no":
+        return "never preempted, as --no-requeue keeps it from coming back"
+    why = _why(seen_in, earlier)
+    if seen_in or (earlier and earlier.registered):
+        return f"{'may be preempted' if ours else 'saves before its time limit'}: {why}"
+    return f"not preempted unless its program says that it can save: {why} (tiresias rehearse tells)" if ours else why
+
+
+def _why(seen_in: str, earlier: Earlier | None) -> str:
+    if earlier and earlier.registered:
+        step = f", and saved step {earlier.step}" if earlier.step >= 0 else ""
+        return f"job {earlier.job} of this script could save{step}"
+    if seen_in:
+        return f"{seen_in} names tiresias.checkpoint"
+    return f"job {earlier.job} of this script could not save" if earlier else "no checkpointing seen in the script"
+
+
+def _why_not(wishes: Wishes, user: str, site: Site) -> str:
+    """As the controller sees it (slurm_plugin/cluster/scope.py), as far as the options tell."""
+    partition = _partition(wishes, site)
+    if partition and not site.partitions.issuperset(partition.split(",")):
+        return f"partition {partition} is not managed"
+    if user in site.users:
+        return f"user {user} is exempt"
+    if wishes.get("account") in site.accounts:
+        return f"account {wishes['account']} is exempt"
+    if not asks_for_gpus(wishes):
+        return "it asks for no GPU"
+    return "it has a reservation" if wishes.get("reservation") else ""
+
+
+def _partition(wishes: Wishes, site: Site) -> str:
+    return wishes.get("partition") or site.default

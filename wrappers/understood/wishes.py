@@ -1,0 +1,52 @@
+"""What a submission asks for, as sbatch weighs it: the command line before SBATCH_* variables before #SBATCH lines. Pure.
+
+tsbatch asks whether it is to say anything at all: nothing is imported here that a user's own modules could hide.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from tiresias.wrappers import batch_script, sbatch_options
+from tiresias.wrappers.sbatch_options import NotUnderstood
+
+_VARIABLES = {
+    f"SBATCH_{name.upper().replace('-', '_')}": name
+    for name in ("account", "gpus", "gpus-per-node", "gpus-per-task", "gres", "job-name", "partition", "reservation")
+}
+SILENT = frozenset({"parsable", "quiet"})  # programs read what sbatch prints then
+Wishes = Mapping[str, str]
+
+
+def of(options: Sequence[str], script: bytes, env: Mapping[str, str]) -> Wishes:
+    """By long name; "" for an option without a value; requeue: "no" for --no-requeue. What sbatch will refuse is left out."""
+    return {**_named(_directives(script)), **_from(env), **_named(options)}
+
+
+def asks_for_gpus(wishes: Wishes) -> bool:
+    counts = [value for name, value in wishes.items() if name.startswith("gpus")]
+    named = [wishes.get(name, "") for name in ("gres", "tres-per-task")]
+    return any(count != "0" for count in counts) or any("gpu" in value for value in named)
+
+
+def _named(words: Sequence[str]) -> Wishes:
+    try:
+        pairs = sbatch_options.named(words)
+    except NotUnderstood:
+        return {}
+    return dict(("requeue", "no") if name == "no-requeue" else (name, value) for name, value in pairs)
+
+
+def _from(env: Mapping[str, str]) -> Wishes:
+    found = {name: env[variable] for variable, name in _VARIABLES.items() if variable in env}
+    return found | ({"requeue": "no"} if "SBATCH_NO_REQUEUE" in env else {})
+
+
+def _directives(script: bytes) -> list[str]:
+    """The words of the #SBATCH lines."""
+    lines = [line for line in batch_script.header(script).split(b"\n") if line.startswith(b"#SBATCH")]
+    try:
+        return [word for line in lines for word in shlex.split(line[7:].decode(errors="replace"), comments=True)]
+    except ValueError:
+        return []
