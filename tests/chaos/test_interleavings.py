@@ -132,10 +132,10 @@ class Centre(RuleBasedStateMachine):
         assert self.controller is not None
         try:
             deed(self.controller)
-            if deed is Controller.cycle:
+            if deed is Controller.cycle:  # a release goes on, whether or not it can write down what it sees
                 self.forgotten.clear()
-            for run in self.slurm.shown:
-                run.seen = True
+                for run in self.slurm.shown:
+                    run.seen = True
         except Unavailable:  # Slurm, or the disk
             pass
         except Killed:
