@@ -24,6 +24,7 @@ FEWEST = 4  # iterations; from fewer no duration is taken
 OTHER = 3.0  # silences that differ by a larger factor are not those of computing
 HALF = 0.5  # of the nodes must have an iteration to themselves for it to count, and of its iterations a node
 RARELY = 0.1  # of the silences may be short
+LIGHT = 1e-3  # of the heaviest stream: who sends less may say anything, and may have said it while the job began
 LONG = 0.5  # of the longest usual silence: the least for a node to be one that computes
 
 
@@ -51,7 +52,8 @@ def pace(
 ) -> float | None:
     """Of a job whose iterations take about `seconds`; None if no stream says what an iteration sends."""
     near = np.asarray([rhythm.seconds if rhythm else np.inf for rhythm in rhythms])
-    known = np.flatnonzero(alike(near, seconds)).tolist()
+    size = np.asarray([stream.bytes for stream in streams])
+    known = np.flatnonzero(alike(near, seconds) & (size >= LIGHT * size.max(initial=0))).tolist()
     nodes: dict[int, Beats] = {}
     for node in {streams[each].sender for each in known}:
         exchanged = [streams[each].time for each in known if node in (streams[each].sender, streams[each].receiver)]

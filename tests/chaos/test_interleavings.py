@@ -240,8 +240,8 @@ class Centre(RuleBasedStateMachine):
         job = self._pick(pick)
         if lift:
             self.slurm.lift_hold(job, holder)
-        elif holder == ADMIN and job.pin and self.slurm.boot:
-            pass  # after a start that slurmctld may have forgotten nobody can tell an admin's hold from ours
+        elif holder == ADMIN and self._looks_like_ours(job):
+            pass  # nobody can tell an admin's hold from ours then
         elif job.holder == "" or (job.holder == US and holder == OWNER and job.state == "PENDING"):
             self.slurm.set_hold(job, holder)
 
@@ -258,6 +258,10 @@ class Centre(RuleBasedStateMachine):
             self.slurm.down.discard(node)
         else:
             self.slurm.node_down(node)
+
+    def _looks_like_ours(self, job: ModelJob) -> bool:
+        """After a start that slurmctld may have forgotten, or a release that found the state's disk full."""
+        return bool(job.pin and self.slurm.boot) or (job.holder != US and self._alive().get(job.id, False))
 
     def _pick(self, pick: int) -> ModelJob:
         alive = list(self.slurm.jobs.values())

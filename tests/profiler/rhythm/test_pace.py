@@ -76,3 +76,16 @@ def test_evaluations_and_checkpoints_are_left_out(seed):
 def test_without_a_rhythm_nothing_is_measured():
     one = _stream(0, 1, [(float(n), 1000) for n in range(40)])
     assert pace([one], [classify(one)], [None], 1.0) is None
+
+
+def test_who_hardly_sends_sets_no_pace():
+    """A process that wakes itself up while the job begins may do that as regularly as others train, by chance."""
+    heavy = _stream(0, 1, [(0.1 * n, 1 << 20) for n in range(40)])
+    light = _stream(
+        0, 0, [(0.08 * n + 0.001 * place, size) for n in range(13) for place, size in enumerate((1, 9, 14))]
+    )
+    classes = [classify(heavy), classify(light)]
+    rhythms = [None, rhythm(light, classes[1])]
+    assert rhythms[1]
+    assert pace([light], classes[1:], rhythms[1:], 0.1) == pytest.approx(0.08, rel=0.05)
+    assert pace([heavy, light], classes, rhythms, 0.1) is None
