@@ -115,14 +115,15 @@ system:
 	$(PYTHON) -c "import venv, ensurepip" 2> /dev/null || need="$$need python3-venv"; \
 	$(call install,1)
 
-# What some tests need besides: for the profiler a compiler, rdma-core's headers and an emulator; for the packages rpm, and what users'
-# shells bring: completions and modules. Without them they are skipped, and say so.
+# What some tests need besides: for the profiler a compiler, rdma-core's headers and an emulator; for checkpoints a file system that
+# caches; for the packages rpm, and what users' shells bring: completions and modules, of which Debian has one kind at a time. Without
+# them they are skipped, and say so.
 test-system: system
 	-@need=""; \
 	command -v cc > /dev/null && [ -e /usr/include/stdio.h ] || need="$$need gcc libc6-dev"; \
 	[ -e /usr/include/infiniband/verbs.h ] || need="$$need libibverbs-dev"; \
 	command -v qemu-system-x86_64 > /dev/null || need="$$need qemu-system-x86"; \
-	for each in rpm zsh fish; do command -v $$each > /dev/null || need="$$need $$each"; done; \
+	for each in rpm zsh fish bindfs; do command -v $$each > /dev/null || need="$$need $$each"; done; \
 	[ -e /usr/share/modules/init/sh ] || [ -e /usr/share/lmod/lmod/init/sh ] || need="$$need environment-modules"; \
 	$(call install,0)
 
