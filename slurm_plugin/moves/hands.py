@@ -95,8 +95,8 @@ class Hands:
 
     def _find_forgotten_releases(self, jobs: Iterable[SlurmJob]) -> None:
         """A start is two calls, a pin and a release. A slurmctld that was killed when it had saved the first alone, or neither,
-        comes back with our hold, as if an admin held the job. An admin may have; but where slurmctld is younger than the start,
-        and knows no run of it, we more likely."""
+        comes back with our hold, as if an admin held the job; so does one that forgot that we had let a job go on that was to be
+        preempted. An admin may hold it; but where slurmctld is younger than the move, and knows no run after it, we more likely."""
         for job in jobs:
             row = self._ledger.jobs[job.id]
             suspicious = job.held_by_admin and not job.completing and not row.held
@@ -115,13 +115,15 @@ class Hands:
 
     def _slurmctld_forgot(self, row: JobRow, job: SlurmJob) -> bool:
         """What it shows may be older than a requeue, or an end: then we take it for a new job."""
-        starts = self._journal.starts_of(job.id)
-        starts = [one for one in starts if one.key == row.key or one.began >= job.submit_time - 1]
-        if not starts or starts[0].restart < job.restarts:
+        moves = self._journal.releases_of(job.id)
+        moves = [one for one in moves if one.key == row.key or one.began >= job.submit_time - 1]
+        run_since = moves and moves[0].restart + (moves[0].kind != "start") < job.restarts  # who is let go on waits after it
+        if not moves or run_since:
             return False
-        if row.pinned and set(job.required_nodes) not in [{node for node, _ in one.nodes} for one in starts]:
+        pins = [{node for node, _ in one.nodes} for one in moves if one.kind == "start"]
+        if row.pinned and set(job.required_nodes) not in pins:
             return False
-        return self._backend.booted() >= math.floor(starts[0].began)  # in whole seconds
+        return self._backend.booted() >= math.floor(moves[0].began)  # in whole seconds
 
     # holds and pins
 

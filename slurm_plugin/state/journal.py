@@ -324,10 +324,11 @@ class Journal(History):
         ).fetchone()
         return _intent(found) if found else None
 
-    def starts_of(self, job_id: str) -> list[Intent]:
-        """The newest first; those of all jobs that ever had this id."""
-        query = f"select {_columns(Intent, 'intent.')} from job join intent using (key) where job.id = ? and intent.kind = 'start'"
-        return [_intent(row) for row in self._db.execute(f"{query} order by seq desc", (job_id,))]
+    def releases_of(self, job_id: str) -> list[Intent]:
+        """Starts, and preemptions that were given up: the newest first, of all jobs that ever had this id."""
+        of_id = f"select {_columns(Intent, 'intent.')} from job join intent using (key) where job.id = ?"
+        query = f"{of_id} and (intent.kind = 'start' or intent.step = 'unhold') order by seq desc"
+        return [_intent(row) for row in self._db.execute(query, (job_id,))]
 
     def begin(self, intent: Intent) -> None:
         intent.epoch = self.epoch

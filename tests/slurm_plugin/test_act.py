@@ -349,6 +349,24 @@ def test_a_hold_is_ours_where_slurmctld_has_forgotten_even_the_end(waits: Desk, 
     assert waits.row.held == ours
 
 
+@pytest.mark.parametrize(("boot", "restarts", "ours"), [(1200.0, 1, True), (1099.0, 1, False), (1200.0, 2, False)])
+def test_a_hold_is_ours_where_slurmctld_has_forgotten_that_a_job_was_let_go_on(
+    runs: Desk, boot: float, restarts: int, ours: bool
+) -> None:
+    """It was to be preempted and could not be; then its node lost it, and Slurm requeued it."""
+    runs.preempt()
+    for now in (1100.5, 1500.0, 1501.0):
+        runs.look(now)
+    assert not runs.actor.intents
+    assert not runs.row.held
+    runs.slurm._requeue("1")
+    runs.slurm.change(priority=0, reason="JobHeldAdmin", restarts=restarts)
+    runs.slurm.boot = boot
+    runs.see()
+    runs.actor.confirm(1502.0)
+    assert runs.row.held == ours
+
+
 def test_a_hold_is_ours_where_slurmctld_shows_an_earlier_pin(waits: Desk) -> None:
     waits.slurm.starts = False
     waits.start()
