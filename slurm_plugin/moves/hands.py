@@ -117,8 +117,10 @@ class Hands:
         """What it shows may be older than a requeue, or an end: then we take it for a new job."""
         moves = self._journal.releases_of(job.id)
         moves = [one for one in moves if one.key == row.key or one.began >= job.submit_time - 1]
-        run_since = moves and moves[0].restart + (moves[0].kind != "start") < job.restarts  # who is let go on waits after it
-        if not moves or run_since:
+        if not moves:
+            return False
+        given_up = moves[0].kind != "start"  # that job ran on, and waits after the run that it was in
+        if moves[0].restart + given_up < job.restarts:
             return False
         pins = [{node for node, _ in one.nodes} for one in moves if one.kind == "start"]
         if row.pinned and set(job.required_nodes) not in pins:
