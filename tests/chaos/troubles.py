@@ -23,6 +23,7 @@ STATE_RESERVE = "filler"
 MISSED_AFTER = (
     25.0  # seconds from slurmctld's start until it misses a job that its node does not have: BatchStartTimeout + 10
 )
+SAVED_AFTER = 10.0  # seconds in which slurmctld writes down what it was told: at most every 5, and then it takes a while
 Remedy = Callable[[], object]
 
 # by themselves: relative weights
@@ -51,6 +52,8 @@ class Troubles:
         self._remedies: list[tuple[float, int, str, Remedy]] = []
         self._order = itertools.count()
         self._narrowed = set[str]()  # jobs that fewer nodes will do for, which may be too few for them
+        self._lifted: dict[tuple[str, str], float] = {}  # an admin's holds, by id and name, and when the admin lifted them
+        self._forgotten = set[tuple[str, str]]()  # those whose lifting a slurmctld that was killed may not know of
         self._away: set[str] = set()  # what is broken already is not broken again
 
     def plan(self, seconds: float, every: float) -> list[tuple[float, str]]:
@@ -123,6 +126,7 @@ class Troubles:
         self.blind.append((time.time() - 10, time.time() + 25))
         remembered = self.scene.cluster.run(["squeue", "-h", "--states=all", "-o", "%j"], timeout=15).stdout
         self.shaken |= set(remembered.split())
+        self._forgotten |= {one for one, moment in self._lifted.items() if moment > time.time() - SAVED_AFTER}
         self.scene.cluster.kill_slurmctld("KILL")
         self.scene.cluster.start_slurmctld()
         self.nodes_register_later()
@@ -301,8 +305,14 @@ class Troubles:
         if not found:
             return None
         self.scene.scontrol("hold", found[0], check=False)
-        self.later(4.0, f"admin's hold of {found[1]}", lambda: self.scene.scontrol("release", found[0], check=False))
+        self.later(4.0, f"admin's hold of {found[1]}", lambda: self._lift(found[0], found[1]))
         return f"{found[1]} ({found[0]})"
+
+    def _lift(self, number: str, name: str) -> None:
+        """Again later while Slurm is away: asking for the queue raises then."""
+        if any((one["id"], one["name"]) == (number, name) for one in self.scene.queue()):
+            self._lifted[number, name] = time.time()
+            self.scene.scontrol("release", number, check=False)
 
     def modify(self, job: str) -> str | None:
         change = self._dice.choice(
@@ -341,11 +351,14 @@ class Troubles:
                 self._say(f"resumed {node}: {reason}")
 
     def release_all_holds(self) -> None:
-        """At the end: nobody forgets the own holds, and an admin looks after those that Slurm placed."""
+        """At the end: nobody forgets the own holds. An admin looks after those that Slurm placed, and lifts once more what a
+        slurmctld that was killed forgot to be lifted."""
         for job in self.scene.queue():
             if job["reason"] == "JobHeldUser":
                 self._release(job["user"], job["id"])
-            if job["reason"].startswith("launch failed"):  # Slurm's own hold
+            forgotten = job["reason"] == "JobHeldAdmin" and (job["id"], job["name"]) in self._forgotten
+            if forgotten or job["reason"].startswith("launch failed"):  # the latter is Slurm's own hold
+                self._forgotten.discard((job["id"], job["name"]))
                 self.scene.scontrol("release", job["id"], check=False)
 
     def widen_what_was_narrowed(self) -> None:
