@@ -23,7 +23,7 @@ STATE_RESERVE = "filler"
 MISSED_AFTER = (
     25.0  # seconds from slurmctld's start until it misses a job that its node does not have: BatchStartTimeout + 10
 )
-SAVED_AFTER = 10.0  # seconds in which slurmctld writes down what it was told: at most every 5, and then it takes a while
+SAVED_AFTER = 10.0  # seconds in which slurmctld writes down what it was told: every 5, and it takes a while
 Remedy = Callable[[], object]
 
 # by themselves: relative weights
@@ -52,7 +52,7 @@ class Troubles:
         self._remedies: list[tuple[float, int, str, Remedy]] = []
         self._order = itertools.count()
         self._narrowed = set[str]()  # jobs that fewer nodes will do for, which may be too few for them
-        self._lifted: dict[tuple[str, str], float] = {}  # an admin's holds, by id and name, and when the admin lifted them
+        self._lifted = dict[tuple[str, str], float]()  # when an admin lifted the own hold of a job (id, name)
         self._forgotten = set[tuple[str, str]]()  # those whose lifting a slurmctld that was killed may not know of
         self._away: set[str] = set()  # what is broken already is not broken again
 
