@@ -8,7 +8,8 @@ from tiresias.slurm_plugin.state.journal import Intent
 from tiresias.slurm_plugin.state.ledger import IMPOSSIBLE, Avoided
 
 START = "start"
-NODES_AT_FAULT = ("ReqNodeNotAvail", "Reservation", "Resources", "NodeDown", IMPOSSIBLE)  # reasons: another node may do
+# reasons for which another node may do. Priority: as where Slurm keeps that node for a job of others
+NODES_AT_FAULT = ("ReqNodeNotAvail", "Reservation", "Resources", "Priority", "NodeDown", IMPOSSIBLE)
 HELD_BY_OTHERS = "not started: it is held by others, or depends on others, by now"
 
 

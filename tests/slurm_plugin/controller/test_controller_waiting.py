@@ -71,6 +71,18 @@ def test_a_start_that_failed_is_tried_on_other_nodes(centre: Centre) -> None:
         centre.scontrol("delete", "ReservationName=soon")
 
 
+def test_a_node_that_slurm_keeps_for_a_job_of_others_is_left_for_another(centre: Centre) -> None:
+    """One part of a heterogeneous job is held: Slurm keeps a GPU for the other, for ever, on a node that looks free."""
+    parts = ("--gpus=1", "--ntasks=1", "--hold", ":", "--gpus=1", "--ntasks=1")
+    theirs = centre.submit(*parts, gpus=0, user="bob")
+    centre.scontrol("release", f"{theirs}+1")
+    centre.until(lambda: "PLANNED" in centre.scontrol("show", "node"), "nothing is planned", theirs)
+    jobs = [centre.submit(gpus=4) for _ in range(3)]
+    for job in jobs:
+        centre.reaches(job, "RUNNING")
+        assert len(centre.said(job, "not started")) <= 1, "the same nodes again"
+
+
 def test_a_job_cancelled_while_slurm_does_not_start_it(centre: Centre) -> None:
     centre.scontrol("update", "PartitionName=gpu", "MaxTime=5")
     try:
