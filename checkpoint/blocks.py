@@ -130,9 +130,8 @@ def _root(digests: Sequence[bytes]) -> str:
 def _start(pool: ThreadPoolExecutor, work: Callable[[T], R], argument: T) -> Future[R]:
     try:
         return pool.submit(work, argument)
-    except (
-        RuntimeError
-    ):  # the interpreter is ending and starts no thread any more: a save behind it still comes to its end
+    except RuntimeError:
+        # The interpreter is ending and starts no thread any more: a save behind it still comes to its end.
         from concurrent.futures import Future
 
         done: Future[R] = Future()

@@ -33,9 +33,8 @@ class ClusterSpec:
     memory_mb: int = 64000
     sockets_per_node: int = 1  # each with as many CPUs and GPUs; more than one is told as a feature, such as socket:2
     nodes_per_rack: int = 5
-    topology: Literal["flat", "tree", "block"] = (
-        "flat"  # what Slurm itself knows: a switch, or a block, a rack; two switches a spine
-    )
+    # what Slurm itself knows: a switch, or a block, a rack; two switches a spine
+    topology: Literal["flat", "tree", "block"] = "flat"
     scheduler: Literal["backfill", "builtin"] = "backfill"
     accounting: bool = False
     hooks: bool = True

@@ -69,11 +69,12 @@ def _balance(most: Floats, traffic: Floats, tensors: Floats, workers: int) -> tu
         [
             [-tensors.sum() * nodes, -workers * held, 2 * held, np.ones((count, 1))],
             [np.ones((1, count)), np.zeros((1, 2 * pairs + 1))],  # (2) all workers; (1), free GPUs, are bounds
+            # (3)
             [
                 np.zeros((servers, count)),
                 np.kron(np.eye(servers), np.ones((1, count))),
                 np.zeros((servers, pairs + 1)),
-            ],  # (3)
+            ],
             [np.tile(nodes, (servers, 1)), np.zeros((pairs, pairs)), -one, np.zeros((pairs, 1))],
             [np.zeros((pairs, count)), one * np.tile(most, servers), -one, np.zeros((pairs, 1))],
         ]
@@ -94,9 +95,8 @@ def pack(fit: Ints, leaf: Ints, gpus: int, seconds: float = np.inf) -> Packed | 
     count, leaves = len(room), len(of)
     cost = np.concatenate((room + (room.sum() + 1) * (leaves + 1), np.full(leaves, room.sum() + 1)))
     under = (leaf[:, None] == of).astype(np.float64)
-    rows = np.block(
-        [[room[None], np.zeros((1, leaves))], [-np.eye(count), under]]
-    )  # enough; whose node is used is used
+    # enough GPUs; a leaf of which a node is used is used
+    rows = np.block([[room[None], np.zeros((1, leaves))], [-np.eye(count), under]])
     low = np.append(float(gpus), np.zeros(count))
     found = _solve(cost, np.append(room > 0, np.ones(leaves)), rows, low, np.full(len(low), np.inf), seconds)
     if found is None:

@@ -135,10 +135,8 @@ class Actor(Preempting, Starting, Releasing):
     # inner
 
     def _advance(self, intent: Intent, now: float) -> None:
-        intent.began, intent.stepped = (
-            min(intent.began, now),
-            min(intent.stepped, now),
-        )  # the clock may have been set back
+        # the clock may have been set back
+        intent.began, intent.stepped = min(intent.began, now), min(intent.stepped, now)
         self.progress()
         try:
             while not intent.outcome and self._step(intent, now):

@@ -16,9 +16,8 @@ from typing import NamedTuple
 from tiresias.profiler.iteration.contents import Contents
 
 SEGMENT = 1 << 20  # bytes
-PARTIAL = (
-    2  # buckets that may hold less than the limit: the first of a backward pass, which is to leave early, and the last
-)
+# buckets that may hold less than the limit: the first of a backward pass, which is to leave early, and the last
+PARTIAL = 2
 CONTROL = 256  # bytes; shorter messages say that something arrived, or carry what nobody waits for
 
 

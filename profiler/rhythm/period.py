@@ -23,9 +23,8 @@ from tiresias.profiler.rhythm.spectrum import autoperiod
 CLEAR = 0.8  # the least score of a sequence, and of counts
 AGREE = 0.2  # periods that differ by less are the same one, seen through what else a machine does
 KINDS = ("sequence", "counts", "anchors", "spectrum")
-SPECTRUM = (
-    0.3  # what it weighs: it takes two halves that look alike for two iterations, and ten with an evaluation for one
-)
+# what it weighs: it takes two halves that look alike for two iterations, and ten with an evaluation for one
+SPECTRUM = 0.3
 
 
 class Vote(NamedTuple):

@@ -21,9 +21,8 @@ STEADY = 0.5  # the least coherence of an anchor
 SETTLED = 0.7  # of the best coherence: the least that is taken for a shorter period
 CLOSE = 0.25  # a size whose period differs by more from the job's is not of its iterations
 LEADING = 0.1  # of the heaviest size's bytes: the least for an anchor of a known period
-ENOUGH = (
-    0.3  # of the time: evaluations may take twice as long as all iterations, the gaps within an iteration do not count
-)
+# of the time: evaluations may take twice as long as all iterations, the gaps within an iteration do not count
+ENOUGH = 0.3
 TICK = 1e-9  # seconds
 UNDISTURBED = 0.4  # a quantile of the spans that surely is an iteration's own
 PROLONGED = 2.5  # spans that differ from it by a larger factor have something else in them

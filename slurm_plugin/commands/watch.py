@@ -29,10 +29,8 @@ from tiresias.slurm_plugin.watch.screen import Screen, signals
 from tiresias.slurm_plugin.watch.state import Page, Sight, ViewState, pressed, seen
 
 LOOK = 0.5  # seconds between two looks at the controller, at least
-EASE, REST = (
-    20,
-    5.0,
-)  # a look that takes long is followed by a rest of so many times that, but of so many seconds at most
+# a look that takes long is followed by a rest of so many times that, but of so many seconds at most
+EASE, REST = 20, 5.0
 PATIENCE = 2.0  # seconds for an answer; meanwhile no key is heard
 TICK = 1.0  # seconds after which the ages on the screen are counted anew
 SILENCE = 0.05  # seconds after which an ESC was the key

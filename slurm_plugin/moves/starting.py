@@ -42,9 +42,8 @@ class Starting(Hands):
     def _confirmed(self, intent: Intent, job: SlurmJob, now: float) -> bool:
         row = self._ledger.jobs[intent.id]
         row.failures, row.not_before = 0, 0.0
-        row.held = (
-            row.held and job.priority == 0
-        )  # a life that ended right after the release did not come to write that down
+        # A life that ended right after the release did not come to write that down.
+        row.held = row.held and job.priority == 0
         self._ledger.save(row)
         got = tuple((share.node, share.gpus) for share in job.shares)
         wanted = ", ".join(f"{node}:{gpus}" for node, gpus in intent.nodes)

@@ -20,11 +20,8 @@ from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.state.journal import JobRow, Journal, RunRow
 
 ACTIVE = {"PENDING", "RUNNING", "SUSPENDED"}
-NEVER_RAN = {
-    "CANCELLED",
-    "DEADLINE",
-    "REVOKED",
-}  # perhaps: a job that ends while it waits starts when it ends, for Slurm
+# perhaps: a job that ends while it waits starts when it ends, for Slurm
+NEVER_RAN = {"CANCELLED", "DEADLINE", "REVOKED"}
 IMPOSSIBLE = "BadConstraints"  # Slurm holds what can run nowhere, as on nodes of ours that the owner has just excluded
 
 
@@ -49,9 +46,8 @@ class Ledger:
         for run in journal.live_runs():
             self.runs[run.key][run.restart] = run
         self.kinds = journal.kinds()  # that ever ran
-        self.costs = {
-            row.id: self._cost(row) for row in self.jobs.values()
-        }  # seconds a preemption costs; nan: not known
+        # seconds a preemption costs; nan: not known
+        self.costs = {row.id: self._cost(row) for row in self.jobs.values()}
 
     def free(self, job: SlurmJob) -> bool:
         """Whether nobody else keeps this pending job waiting: neither its owner, nor an admin, nor another job."""

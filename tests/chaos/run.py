@@ -37,9 +37,8 @@ ROUND = 60.0  # seconds of arrivals that are planned at once
 LOOK = 5.0  # seconds until it is looked again whether there is room for a round
 BACKLOG = 30  # jobs in the queue with which no new round begins: on a slow machine fewer jobs come, not ever more
 WIND_DOWN = 60.0  # seconds of --minutes without new jobs and troubles
-STUCK = (
-    150.0  # seconds without any change in the queue, when all trouble is over: longer than any job runs, or backs off
-)
+# seconds without any change in the queue, when all trouble is over: longer than any job runs, or backs off
+STUCK = 150.0
 LONGEST_END = 900.0  # seconds in which all must have ended when all trouble is over, whatever moves
 MAX_JOB_ID = 120  # ids come again
 GATE = 0.03  # how often the controller waits at a step for something to happen

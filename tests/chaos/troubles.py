@@ -20,9 +20,8 @@ from scene import Scene
 from tiresias.errors import TiresiasError
 
 STATE_RESERVE = "filler"
-MISSED_AFTER = (
-    25.0  # seconds from slurmctld's start until it misses a job that its node does not have: BatchStartTimeout + 10
-)
+# seconds from slurmctld's start until it misses a job that its node does not have: BatchStartTimeout + 10
+MISSED_AFTER = 25.0
 SAVED_AFTER = 10.0  # seconds in which slurmctld writes down what it was told: every 5, and it takes a while
 Remedy = Callable[[], object]
 
@@ -95,9 +94,8 @@ class Troubles:
                 self._say(f"over: {what}")
             except (TiresiasError, subprocess.TimeoutExpired, OSError) as error:
                 self._say(f"not over yet: {what}: {str(error)[-60:]}")
-                if "Invalid node state" not in str(
-                    error
-                ):  # it is up: a slurmctld that was killed forgot that it was down
+                # an invalid state: it is up, for a slurmctld that was killed forgot that it was down
+                if "Invalid node state" not in str(error):
                     self.later(2.0, what, remedy)
 
     def _while_blind(self, seconds: float, what: str, remedy: Remedy) -> None:

@@ -100,12 +100,8 @@ def test_the_readme(typed: Callable[..., None]) -> None:
     typed(steps(ROOT / "README.md"))
 
 
-APART = (
-    "README.md",
-    "tutorial.md",
-    "troubleshooting.md",
-    "algorithm.md",
-)  # the last one's are run where the manual is built
+# the last one's are run where the manual is built
+APART = ("README.md", "tutorial.md", "troubleshooting.md", "algorithm.md")
 OTHERS = [page for page in PAGES if page.name not in APART and steps(page)]
 
 

@@ -114,15 +114,10 @@ def test_from_installing_to_removing(deb: Path, tree: Tree, tmp_path: Path) -> N
     finally:
         cluster.down()
     tree.dpkg("--remove", "slurm-tiresias")
-    kept = {
-        name for name in tree.files() - clean[0] if not name.startswith("var/lib/tiresias/")
-    }  # what jobs had is kept, too
-    names = (
-        "poke.sh",
-        "primary.sh",
-        "tiresias.toml",
-        "tiresias.toml.dpkg-dist",
-    )  # the last: what the admin did not take
+    # what jobs had is kept, too
+    kept = {name for name in tree.files() - clean[0] if not name.startswith("var/lib/tiresias/")}
+    # the last: what the admin did not take
+    names = ("poke.sh", "primary.sh", "tiresias.toml", "tiresias.toml.dpkg-dist")
     assert kept == {f"etc/tiresias/{name}" for name in names}
     tree.dpkg("--purge", "slurm-tiresias")
     assert tree.files() == clean[0]

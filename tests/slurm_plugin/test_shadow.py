@@ -179,9 +179,8 @@ LOOKS = st.lists(
 )
 
 
-@settings(
-    max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)  # they make records, and keep nothing
+# function_scoped_fixture: they make records, and keep nothing
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(looks=LOOKS)
 def test_rows_and_sums_tell_the_same(
     looks: list[Look], tmp_path_factory: pytest.TempPathFactory,

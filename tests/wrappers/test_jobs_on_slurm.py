@@ -93,9 +93,8 @@ def test_a_node_that_fails(alice: User) -> None:
         alice.until_logged("log", "run 1 begins; run 0 was cut off before it could save (node failure, requeue)")
         alice.until_logged("result", trained())
     finally:
-        alice.cluster.run(
-            ["scontrol", "update", f"nodename={node}", "state=resume"], check=False
-        )  # it may be back already
+        # it may be back already
+        alice.cluster.run(["scontrol", "update", f"nodename={node}", "state=resume"], check=False)
     resumed = re.findall(r"run 1 resumes from step (\d+)", alice.log("log"))
     assert len(resumed) == 1
     assert int(resumed[0]) % 20 == 0

@@ -28,11 +28,8 @@ from tiresias.wrappers import isolated
 from tiresias.wrappers.trial.begin import Trial, of_job
 from tiresias.wrappers.trial.fold import fold, recordings
 
-FIRST, SELDOM, LATEST = (
-    2.0,
-    1.5,
-    30.0,
-)  # seconds to the first look; each pause is longer than the one before; the longest
+# seconds to the first look; how many times longer each pause is than the one before; seconds of the longest
+FIRST, SELDOM, LATEST = 2.0, 1.5, 30.0
 LONGEST = 900.0  # seconds of recording
 ITERATIONS = 10  # that are enough
 SAME = 0.05  # two looks that agree differ by less

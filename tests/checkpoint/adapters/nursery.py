@@ -53,9 +53,9 @@ class Nursery:
 
     def __init__(self, modules: Sequence[str], env: dict[str, str]) -> None:
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen(
-            [sys.executable, __file__, *modules], stdin=pipe, stdout=pipe, env=env, bufsize=0
-        )  # `select` sees what is there
+        words = [sys.executable, __file__, *modules]
+        # without a buffer: `select` sees what is there
+        self._process = subprocess.Popen(words, stdin=pipe, stdout=pipe, env=env, bufsize=0)
         self._codes: dict[int, int] = {}
         self._began: list[int] = []
 

@@ -122,9 +122,8 @@ def test_under_sanitizers_any_bytes_do_no_harm(stage, compiled, seed: int) -> No
     program = compiled("framing", *options, sources=parts)
     done = stage.run(program, seed, 300, LD_PRELOAD="")
     assert not done.stderr
-    sent = [int(word) for word in done.stdout.split()][
-        :600
-    ]  # two messages a round; those of the second half are spoilt
+    # two messages a round; those of the second half are spoilt
+    sent = [int(word) for word in done.stdout.split()][:600]
     records = stage.only().records
     whole = records[records["channel"] == 0]["asked"].tolist()
     assert sorted(whole) == sorted(length for length in sent if length)
