@@ -7,7 +7,7 @@ order in which they run nor who of them ends when matters; a job that ends only 
 any more: there a bound comes from promotion, or not at all.
 
 It holds as long as no more jobs come, no node fails, and those behind leave when they are to. Not in it are the seconds that saves
-and starts take, and `min_run` of jobs behind it that start before it. O(jobs + nodes).
+and starts take, and `min_run` of jobs that start before it. O(jobs + nodes).
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class _Wait:
 
     def _bound(self, queue: int, begin: float, why: str) -> Bound:
         limit = self._config.thresholds[queue]
-        lack, begin = float(self._lacks(limit).sum()), max(begin, self._patience, self._youth(queue))
+        lack = float(self._lacks(limit).sum())
+        begin = max(begin, self._patience, float(np.max(self._youth()[self._queue > queue], initial=0.0)))
         wait = self._settled(lack, limit, begin)
         if wait == math.inf:
             return Bound(math.inf, "others may be promoted before it again and again")
@@ -83,17 +84,18 @@ class _Wait:
         return Bound(self._now + wait, why)
 
     def _lacks(self, limit: float) -> Floats:
-        """GPU-seconds until each other job sinks below the queue that ends there."""
+        """GPU-seconds until each other job sinks below the queue that ends there, and may be preempted."""
         lack = np.maximum(limit - self._jobs.attained, 0.0)
+        lack = np.where(lack > 0, np.maximum(lack, self._jobs.gpus * self._youth()), 0.0)
         lack[self._jobs.gpus > self._total] = 0.0  # never runs
         lack[self._row] = 0.0
         return lack
 
-    def _youth(self, queue: int) -> float:
-        """Seconds until all that run below the queue may be preempted."""
+    def _youth(self) -> Floats:
+        """Seconds until each job that runs may be preempted; shape (jobs,)."""
         jobs = self._jobs
-        below = (jobs.state == State.RUNNING) & jobs.movable & (self._queue > queue)
-        return float(np.max(jobs.last_start[below] + self._config.min_run - self._now, initial=0.0))
+        young = jobs.last_start + self._config.min_run - self._now
+        return np.where((jobs.state == State.RUNNING) & jobs.movable, np.maximum(young, 0.0), 0.0)
 
     def _settled(self, lack: float, limit: float, begin: float) -> float:
         """Seconds. Promoted jobs go before it once more: the longer it takes the more of them do."""

@@ -100,6 +100,11 @@ def test_the_youth_of_those_behind_counts(of: Any, bound: Bounding) -> None:
     assert bound([of(4, 500.0, runs=True), of()], replace(LAS, min_run=31.0))[0] == 30.0
 
 
+def test_the_youth_of_those_ahead_counts_when_they_sink_before_it_ends(of: Any, bound: Bounding) -> None:
+    assert bound([of(4, 300.0, runs=True), of()], replace(LAS, min_run=31.0))[0] == 30.0
+    assert bound([of(4, 200.0, runs=True), of()], replace(LAS, min_run=31.0))[0] == 50.0
+
+
 def test_cpus_count(snapshot_of: Any, of: Any) -> None:
     node, mine = snapshot_of.Node(4, cpus=16.0), of(request=Request(cpus_per_gpu=1.0, max_nodes=1))
     for hunger, held in ((8.0, 2), (4.0, 4), (0.0, 4)):
