@@ -58,6 +58,7 @@ def jobs(scene: Scene, dice: random.Random, number: int, start: float) -> Iterat
         yield Job(
             f"chaos-{number}-large{place}", "alice", scene.trainer(f"chaos-{number}-large{place}", 8, 60.0), start
         )
+    yield _near_its_limit(scene, f"chaos-{number}-limit", start)  # with luck alone hardly any gets that far
     moment = 0.0
     for place in range(30):
         moment += dice.uniform(1, 3)
@@ -73,7 +74,12 @@ def _small(scene: Scene, dice: random.Random, name: str, at: float) -> Job:
     if kind < 0.95:  # cannot save
         words = ["tsbatch", *scene.options(name, 8), "--wrap", f"exec python3 {TRAIN} 8 ignores"]
         return Job(name, "bob", words, at, trains=False)
-    return Job(name, "bob", scene.trainer(name, 1, 70.0, "--time=1"), at)  # saves before its limit
+    return _near_its_limit(scene, name, at)
+
+
+def _near_its_limit(scene: Scene, name: str, at: float) -> Job:
+    """It saves before that. A job that was preempted max_preemptions times is left alone, and comes to its limit at last."""
+    return Job(name, "bob", scene.trainer(name, 1, 70.0, "--time=1"), at)
 
 
 def main(argv: list[str] | None = None) -> int:
