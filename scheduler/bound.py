@@ -56,6 +56,7 @@ class _Wait:
         packed = -math.inf if snapshot.jobs.packed_until is None else float(snapshot.jobs.packed_until[row])
         self._patience = max(packed - snapshot.time, 0.0)  # until then it may wait for fewer nodes
         self._queue = config.queue_of(snapshot.jobs.attained)
+        self._youth = _youth(snapshot, config)
 
     def bounds(self) -> Iterator[Bound]:
         queue = int(self._queue[self._row])
@@ -73,7 +74,7 @@ class _Wait:
     def _bound(self, queue: int, begin: float, why: str) -> Bound:
         limit = self._config.thresholds[queue]
         lack = float(self._lacks(limit).sum())
-        begin = max(begin, self._patience, float(np.max(self._youth()[self._queue > queue], initial=0.0)))
+        begin = max(begin, self._patience, float(np.max(self._youth[self._queue > queue], initial=0.0)))
         wait = self._settled(lack, limit, begin)
         if wait == math.inf:
             return Bound(math.inf, "others may be promoted before it again and again")
@@ -86,16 +87,10 @@ class _Wait:
     def _lacks(self, limit: float) -> Floats:
         """GPU-seconds until each other job sinks below the queue that ends there, and may be preempted."""
         lack = np.maximum(limit - self._jobs.attained, 0.0)
-        lack = np.where(lack > 0, np.maximum(lack, self._jobs.gpus * self._youth()), 0.0)
+        lack = np.where(lack > 0, np.maximum(lack, self._jobs.gpus * self._youth), 0.0)
         lack[self._jobs.gpus > self._total] = 0.0  # never runs
         lack[self._row] = 0.0
         return lack
-
-    def _youth(self) -> Floats:
-        """Seconds until each job that runs may be preempted; shape (jobs,)."""
-        jobs = self._jobs
-        young = jobs.last_start + self._config.min_run - self._now
-        return np.where((jobs.state == State.RUNNING) & jobs.movable, np.maximum(young, 0.0), 0.0)
 
     def _settled(self, lack: float, limit: float, begin: float) -> float:
         """Seconds. Promoted jobs go before it once more: the longer it takes the more of them do."""
@@ -120,6 +115,13 @@ class _Wait:
 
     def _patience_of(self, ran: Floats) -> Floats:
         return np.minimum(self._config.promote_knob * np.maximum(ran, 1e-3), self._config.starve_limit)
+
+
+def _youth(snapshot: Snapshot, config: PolicyConfig) -> Floats:
+    """Seconds until each job that runs may be preempted; shape (jobs,)."""
+    jobs = snapshot.jobs
+    young = jobs.last_start + config.min_run - snapshot.time
+    return np.where((jobs.state == State.RUNNING) & jobs.movable, np.maximum(young, 0.0), 0.0)
 
 
 def must_be_held(snapshot: Snapshot, row: int) -> int:

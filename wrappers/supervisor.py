@@ -56,7 +56,8 @@ class Supervisor:
         self._why = ""  # of the save: "limit" or, when somebody asked for it, ""
         self._before = -1  # the newest checkpoint when the save was asked for
         self._continued = -TOGETHER
-        self._left = self._ending = 0.0  # when the program was seen to have left, when the rest was told to end
+        # when the program was seen to have saved and left, when the rest was told to end
+        self._left = self._ending = 0.0
         self._leaving: set[str] = set()  # who was registered then
         self._began = time.time()
         self._end = limit.end_time(os.environ)
