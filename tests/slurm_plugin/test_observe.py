@@ -8,14 +8,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tiresias.checkpoint import control
 from tiresias.profiler.summary import Summary
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.decide import decide
 from tiresias.scheduler.model import Style
-from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
+from tiresias.slurm_plugin.backends.protocol import NodeShare, SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config, Placement
 from tiresias.slurm_plugin.observe import Observer, Reports
@@ -50,6 +53,48 @@ def test_no_job_gets_service_back_for_being_preempted(
     ledger_after = attained(ledger, 1001 + ran + saving, replace(waiting, priority=1))
     journal.close()
     assert ledger_after >= before
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    runs=st.lists(st.tuples(st.integers(3, 500), st.integers(1, 5000)), min_size=2, max_size=6),
+    restarted=st.booleans(),
+    waits=st.booleans(),
+)
+def test_attained_service_is_the_sum_of_all_runs(
+    tmp_path_factory: pytest.TempPathFactory, pending: Make, running: Make,
+    runs: list[tuple[int, int]], restarted: bool, waits: bool,
+) -> None:  # fmt: skip
+    """runs: seconds in the queue and seconds of the run after them. A preemption ends each but the last."""
+    journal = Journal(tmp_path_factory.mktemp("state"))
+    scope = Scope(frozenset({"gpu"}))
+    ledger, now = Ledger(journal, scope), 1000
+    for restart, (queued, ran) in enumerate(runs):
+        submit = now
+        attained(
+            ledger, now, pending(restarts=restart, submit_time=submit, end_time=submit if restart else 0, priority=1)
+        )
+        start, now = now + queued, now + queued + ran
+        attained(ledger, start, running(start, restarts=restart, submit_time=submit))
+        last = running(start, restarts=restart, submit_time=submit)
+    if waits:
+        last = pending(restarts=len(runs), submit_time=now, end_time=now, priority=1)
+    found = attained(Ledger(journal, scope) if restarted else ledger, now, last)
+    journal.close()
+    assert found == last.gpus * sum(ran for _, ran in runs)
+
+
+def test_a_preemption_does_not_make_a_job_young(ledger: Ledger, pending: Make, running: Make) -> None:
+    """Job 1 ran 1,000 s, was preempted and has run 10 s since; job 2 has run 120 s. Job 1 is the one in the second queue."""
+    for time, old in ((1100, running(1000)), (2001, pending(restarts=1, submit_time=2000, end_time=2000, priority=1))):
+        attained(ledger, time, old)
+    again = running(2010, restarts=1, submit_time=2000)
+    second = running(1900, id="2", raw_id=2, shares=(NodeShare("gpu02", 4, 4, 400),))
+    slurm = SlurmSnapshot(2020, (again, second, pending(id="3", priority=1)), NODES)
+    snapshot = Observer(Config(), ledger).observe(slurm, ledger.apply(slurm), {})
+    ready = replace(snapshot, jobs=replace(snapshot.jobs, movable=np.array([True, True, False])))
+    plan = decide(ready, PolicyConfig(thresholds=(3000.0,), min_run=0.0))
+    assert [(one.job, one.beneficiary) for one in plan.preemptions] == [("1", "3")]
 
 
 def excluded(ledger: Ledger, time: float, job: SlurmJob) -> frozenset[str]:

@@ -290,6 +290,33 @@ def test_a_program_that_leaves_without_a_checkpoint_is_not_parked(site: Any) -> 
     assert job.report().state == "ended"
 
 
+BENDS = """
+import sys, time
+from pathlib import Path
+from tiresias.checkpoint import Checkpointer
+checkpointer = Checkpointer.from_env()
+while not checkpointer.should_stop(1):
+    time.sleep(0.01)
+folder = checkpointer.save(1, {"weights": bytes(1 << 16)})
+data = Path(folder) / "rank-0.bin"
+with data.open("r+b") as file:
+    file.seek(data.stat().st_size // 2)
+    file.write(b"\\1")
+checkpointer.exit_for_requeue()
+"""
+
+
+def test_a_checkpoint_with_one_wrong_byte_is_not_parked_for(site: Any) -> None:
+    """Its sizes are right: only the hashes show it. A requeue would lose the whole run."""
+    program = site.folder / "bends.py"
+    program.write_text(BENDS)
+    job = site.start(f"{shlex.quote(sys.executable)} {program}").until(lambda report: report.ready)
+    job.send(signal.SIGUSR2)
+    assert job.end() == 99
+    assert "no checkpoint verifies" in job.log.read_text()
+    assert job.report().state == "ended"
+
+
 def test_the_next_run_falls_back_when_the_newest_is_damaged(site: Any) -> None:
     first = site.start(site.train).preempt()
     first.send(signal.SIGTERM).end()
