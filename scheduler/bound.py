@@ -6,8 +6,8 @@ longer than it takes to hand out the service that they all lack to that, on as m
 order in which they run nor who of them ends when matters; a job that ends only lacks less. Below the last threshold nothing sinks
 any more: there a bound comes from promotion, or not at all.
 
-It holds as long as no more jobs come, no node fails, and those behind leave when they are to. Not in it are the seconds that saves
-and starts take, and `min_run` of jobs that start before it. O(jobs + nodes).
+It holds as long as no more jobs come, no node fails, no reservation begins, and those behind leave when they are to. Not in it are
+the seconds that saves and starts take, and `min_run` of jobs that start before it. O(jobs + nodes).
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tiresias.scheduler.admission import free_only, obstacle
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.model import Floats, Request, Snapshot, State
 from tiresias.scheduler.placement import Placer
+from tiresias.scheduler.reasons import blocked, refused
 from tiresias.scheduler.room import Holdings, free
 from tiresias.scheduler.space import CPUS, GPUS, MEMORY
 
@@ -40,13 +42,23 @@ def latest_start(snapshot: Snapshot, config: PolicyConfig, row: int) -> Bound:
     """Of the waiting job `row`."""
     if config.name not in WITH_QUEUES:
         return Bound(math.inf, f"under the policy {config.name} jobs ahead of it run for as long as they need")
-    if not snapshot.jobs.eligible[row]:
-        return Bound(math.inf, "it may not be started yet")
+    if why := _why_slurm_decides(snapshot, row):
+        return Bound(math.inf, why)
     held = must_be_held(snapshot, row)
     if not held:
         return Bound(math.inf, "what it needs is held by jobs that are not to be preempted now, or is not there")
     wait = _Wait(snapshot, config, row, held)
     return min(wait.bounds(), key=lambda bound: bound.at)
+
+
+def _why_slurm_decides(snapshot: Snapshot, row: int) -> str:
+    """Why a rule of Slurm's, for which there is no bound, may keep the job waiting; "" where none does."""
+    jobs = snapshot.jobs
+    if not jobs.eligible[row]:
+        return blocked(words) if (words := obstacle(jobs, row)) else "it may not be started yet"
+    if free_only(jobs)[row]:
+        return refused(obstacle(jobs, row))
+    return next((f"a limit of Slurm's: {quota.reason}" for quota in snapshot.quotas if row in quota.amounts), "")
 
 
 class _Wait:

@@ -1,7 +1,8 @@
 """`decide`: from what is to what shall be. Pure: the same snapshot and configuration give the same plan.
 
 1. The policy ranks the jobs.
-2. The walk of pseudocode 2 selects, in that order and by GPUs, the jobs that hold GPUs once everything has settled. Jobs that
+2. Jobs that Slurm would not start take no part (admission.py).
+   The walk of pseudocode 2 selects, in that order and by GPUs, the jobs that hold GPUs once everything has settled. Jobs that
    cannot be preempted keep theirs; the GPUs of leaving jobs count as free. Some policies have preemptions taken back that are
    not worth it.
 3. Each selected job that waits is put on nodes: on free ones, else on those that leaving and unselected jobs will free (they
@@ -20,6 +21,7 @@ import math
 
 import numpy as np
 
+from tiresias.scheduler.admission import Admission, free_only, obstacle
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.defragment import Defragmenter, moments, prices
 from tiresias.scheduler.model import (
@@ -40,21 +42,29 @@ from tiresias.scheduler.offer import Placement
 from tiresias.scheduler.placement import Placer
 from tiresias.scheduler.policies import POLICIES
 from tiresias.scheduler.policy import Policy
-from tiresias.scheduler.reasons import BLOCKED, NEVER, NO_NODES, moves, packed
+from tiresias.scheduler.reasons import BLOCKED, NEVER, NO_NODES, blocked, moves, packed, refused
 from tiresias.scheduler.reasons import reason as reason
 from tiresias.scheduler.room import Holdings, Room, free
 from tiresias.scheduler.seating import Seating
-from tiresias.scheduler.selection import spare, walk
+from tiresias.scheduler.selection import spare
 from tiresias.scheduler.space import GPUS, Kind
 
 
 def decide(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None = None) -> Plan:
     """`policy`: in place of the one that the configuration names.
 
+    A job that may start on free GPUs only never stands behind a preemption: where one of them starts and others have jobs preempted
+    for them, the decision is made again without it, as its GPUs may do for those.
+
     O(jobs log jobs + started jobs x nodes); each job that is skipped for want of nodes costs up to one more walk.
     """
     policy = policy or POLICIES[config.name]
-    return _Decision(snapshot, config, policy).plan()
+    nobody = np.zeros(len(snapshot.jobs), np.bool_)
+    plan = _Decision(snapshot, config, policy, nobody).plan()
+    on_trial = free_only(snapshot.jobs)
+    if plan.preemptions and (on_trial & (plan.action == Action.START)).any():
+        return _Decision(snapshot, config, policy, on_trial).plan()
+    return plan
 
 
 def next_change(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None = None) -> float:
@@ -89,7 +99,8 @@ def _young(snapshot: Snapshot, config: PolicyConfig) -> Bools:
 
 
 class _Decision:
-    def __init__(self, snapshot: Snapshot, config: PolicyConfig, policy: Policy) -> None:
+    def __init__(self, snapshot: Snapshot, config: PolicyConfig, policy: Policy, left_out: Bools) -> None:
+        """left_out: waiting jobs that are not to start now, shape (jobs,)."""
         self._snapshot, self._config, self._policy = snapshot, config, policy
         self._ranking = policy.rank(snapshot, config)
         self._placer, self._holdings = Placer(snapshot.nodes), Holdings(snapshot)
@@ -98,7 +109,9 @@ class _Decision:
         self._rank[self._ranking.order] = np.arange(len(jobs))
         running, waiting = jobs.state == State.RUNNING, jobs.state == State.WAITING
         self._competes = running & jobs.movable & ~_young(snapshot, config) & policy.preempts
-        self._applies = waiting & jobs.eligible & (jobs.gpus <= snapshot.nodes.gpus.sum())
+        self._applies = waiting & jobs.eligible & (jobs.gpus <= snapshot.nodes.gpus.sum()) & ~left_out
+        self._free_only = free_only(jobs)
+        self._admission = Admission(snapshot.quotas)
         self._cost = np.where(self._competes, self._holdings.gpus(), jobs.gpus)
         patient = policy.patient(jobs, snapshot.time, config)
         self._patient = np.broadcast_to(np.asarray(patient, np.bool_), (len(jobs),))
@@ -120,6 +133,7 @@ class _Decision:
         now, later = self._everything()
         order = self._ranking.order
         order = order[(self._competes | self._applies)[order]]
+        self._admission = Admission(self._snapshot.quotas)
         selected = self._select(order, round(later[:, GPUS].sum()))
         keeps = self._competes.copy()
         keeps[order[~selected]] = False
@@ -132,6 +146,7 @@ class _Decision:
             Room(self._placer.space(now), self._placer.space(later)),
             keeps,
             self._wishes,
+            self._free_only,
         )
         waits = self._applies[order]
         if not self._competes.any() and not self._policy.blocks:
@@ -141,11 +156,17 @@ class _Decision:
 
     def _select(self, order: Ints, capacity: int) -> Bools:
         """Who of those that compete or apply, in this order, is to hold GPUs."""
-        cost = self._cost[order]
-        selected = walk(cost, capacity, self._policy.blocks)
+        cost, waits, admission = self._cost[order], self._applies[order], self._admission
+        selected = admission.walk(order, cost, waits, capacity, self._policy.blocks)
         if not self._policy.spares:
             return selected
-        return spare(cost, selected, self._competes[order], self._patient[order], capacity)
+
+        def fill(kept: Bools, places: Ints, free: int) -> Bools:
+            for place in np.flatnonzero(selected & ~kept & waits).tolist():
+                admission.give_back(int(order[place]))
+            return admission.walk(order[places], cost[places], waits[places], free, False)
+
+        return spare(cost, selected, self._competes[order], self._patient[order], capacity, fill)
 
     def _everything(self) -> tuple[Floats, Floats]:
         """All that is free now, and all that could be made free; shape (nodes, columns)."""
@@ -162,22 +183,23 @@ class _Decision:
 
     def _seat_one_by_one(self, seating: Seating, waiting: Ints, capacity: int) -> Seating:
         """The walk and the placements in one, where nobody has to leave: who finds no nodes takes no GPUs from those behind."""
-        gpus = self._snapshot.jobs.gpus.tolist()
+        gpus, self._admission = self._snapshot.jobs.gpus.tolist(), Admission(self._snapshot.quotas)
         for row in waiting.tolist():
-            if gpus[row] > capacity:
+            if gpus[row] > capacity or not self._admission.admit(row):
                 continue
             if seating.seat(row):
                 capacity -= gpus[row]
             else:
+                self._admission.give_back(row)
                 self._stand_aside([row])
         return seating
 
     def _seat_in_line(self, seating: Seating, waiting: Ints, selected: Bools) -> bool:
         """Everybody behind the first who finds no place waits, unless that one could never run."""
         for place, row in enumerate(waiting.tolist()):
-            if selected[place] and seating.seat(row):
+            if row in self._admission.refused or (selected[place] and seating.seat(row)):
                 continue
-            if not self._possible(row):
+            if self._free_only[row] or not self._possible(row):
                 self._stand_aside([row])
                 return False
             self._why.update(dict.fromkeys(waiting[place + 1 :].tolist(), BLOCKED))
@@ -192,6 +214,8 @@ class _Decision:
     def _why_aside(self, row: int) -> str:
         if not self._possible(row):
             return NEVER
+        if self._free_only[row]:
+            return refused(obstacle(self._snapshot.jobs, row))
         self._scattered.append(row)
         kind, gpus = self._kind(row), int(self._snapshot.jobs.gpus[row])
         if not kind.packed:
@@ -233,9 +257,9 @@ class _Decision:
         order = self._ranking.order
         preemptions = seating.victims(order[(self._competes & ~seating.keeps)[order]].tolist())
         preemptions |= self._make_way(seating)
-        action = np.select(
-            [jobs.state == State.RUNNING, jobs.state == State.LEAVING], [Action.KEEP, Action.LEAVE], Action.WAIT
-        ).astype(np.int64)
+        holds = (jobs.state == State.RUNNING) | (jobs.state == State.STARTING)
+        action = np.select([holds, jobs.state == State.LEAVING], [Action.KEEP, Action.LEAVE], Action.WAIT)
+        action = action.astype(np.int64)
         action[list(seating.starts)] = Action.START
         action[list(preemptions)] = Action.PREEMPT
         return Plan(
@@ -244,7 +268,8 @@ class _Decision:
             preemptions=tuple(Preemption(jobs.id[row], jobs.id[other]) for row, other in preemptions.items()),
             promoted=tuple(jobs.id[row] for row in np.flatnonzero(self._ranking.promoted)),
             reserved=self._named(seating.reserved),
-            why=self._why, standing=self._standing,
+            why={row: blocked(reason) for row, reason in self._admission.refused.items()} | self._why,
+            standing=self._standing,
         )  # fmt: skip
 
     def _standing(self, row: int) -> str:

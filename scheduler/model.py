@@ -8,7 +8,7 @@ Units: seconds (epoch seconds for moments), GPUs, GPU-seconds, megabytes. `nan` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -25,6 +25,7 @@ class State(IntEnum):
     WAITING = 0
     RUNNING = 1
     LEAVING = 2  # being preempted or completing: still on its GPUs, which will be free soon
+    STARTING = 3  # released to Slurm, which has not started it yet: its GPUs are promised to it
 
 
 class Action(IntEnum):
@@ -53,7 +54,8 @@ class Request:
     min_nodes, max_nodes: Slurm's -N (0: no limit). gpus_per_node: exactly so many on each node (0: uneven counts allowed).
     cpus, memory: per GPU, counted on each node (CPU-only jobs have no GPUs and are none of ours); memory_per_node: Slurm's --mem,
     the same on each node, in place of memory_per_gpu.
-    features: node features that must all be there. nodes: only these (-w). excluded: never these (-x).
+    features: node features that must all be there. nodes: only these (-w). excluded: never these (-x). closed: nodes on which it
+    cannot start now, such as those of a reservation that begins before its time limit ends; later it can.
     """
 
     min_nodes: int = 0
@@ -66,6 +68,7 @@ class Request:
     features: frozenset[str] = frozenset()
     nodes: frozenset[str] = frozenset()
     excluded: frozenset[str] = frozenset()
+    closed: frozenset[str] = frozenset()
 
 
 ANYWHERE = Request()
@@ -80,6 +83,9 @@ class Jobs:
     movable: may be preempted now. eligible: a waiting job that may be started now (not backed off, no dependency).
     remaining: seconds of work left, which only the simulator knows, for its clairvoyant baselines. preemption_cost: seconds on
     its GPUs that a preemption costs a job, as measured; nan: not known.
+    obstacle: Slurm's reason for which the job cannot start now, in Slurm's words, "" for none; such a job is not eligible.
+    free_only: a waiting job that may start on free GPUs only, as Slurm refused to start it: no job is preempted for it, and no
+    GPUs are reserved for it.
     """
 
     id: tuple[str, ...]
@@ -100,6 +106,9 @@ class Jobs:
 
     style: Ints | None = None  # of `Style`; None: all consolidate
     packed_until: Floats | None = None  # a job that consolidates waits so long for as few nodes as it could ever have
+
+    obstacle: tuple[str, ...] | None = None
+    free_only: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.id)
@@ -150,12 +159,26 @@ class Allocations:
     islands: Ints | None = None  # GPUs on each island of the node, shape (allocations, islands), if the nodes have any
 
 
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """A limit of Slurm's on what several jobs hold together, such as GPUs of a QOS or tasks of an array at once.
+
+    reason: of a job that the limit keeps waiting, in Slurm's words. left: what the jobs that hold GPUs leave of the limit.
+    amounts: of each waiting job that it counts, by row, what that job would take of it.
+    """
+
+    reason: str
+    left: float
+    amounts: Mapping[int, float]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     time: float
     jobs: Jobs
     nodes: Nodes
     allocations: Allocations
+    quotas: tuple[Quota, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

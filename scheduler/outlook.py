@@ -42,7 +42,7 @@ def outlook(snapshot: Snapshot, plan: Plan, config: PolicyConfig, row: int) -> O
     """Of the waiting job `row`. O(jobs + nodes)."""
     jobs, held = snapshot.jobs, Holdings(snapshot).gpus()
     holds = jobs.state != State.WAITING
-    fixed = (jobs.state == State.RUNNING) & ~jobs.movable
+    fixed = (jobs.state == State.STARTING) | ((jobs.state == State.RUNNING) & ~jobs.movable)
     first = plan.rank < plan.rank[row]
     free = int(snapshot.nodes.free[snapshot.nodes.usable].sum())
     whose = (holds & ~fixed & first, holds & ~fixed & ~first, holds & fixed)

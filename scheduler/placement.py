@@ -51,9 +51,17 @@ class Placer:
         if demand is None:
             groups = (self._nodes.leaf, *self._nodes.above)
             demand = self._demands[alike] = Demand(
-                alike, self._described(alike), self._nodes.usable, groups, self._of_type(alike.gpu_type)
+                alike, self._described(alike), self._open(alike), groups, self._of_type(alike.gpu_type)
             )
         return demand
+
+    def _open(self, request: Request) -> Bools:
+        """Nodes that are up and not closed to the request; shape (nodes,)."""
+        if not request.closed:
+            return self._nodes.usable
+        closed = np.fromiter(map(request.closed.__contains__, self._nodes.name), bool, len(self._nodes))
+        found: Bools = self._nodes.usable & ~closed
+        return found
 
     def space(self, amount: Floats) -> Space:
         """amount: shape (nodes, columns)."""

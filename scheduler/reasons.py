@@ -6,11 +6,22 @@ from functools import lru_cache
 
 import numpy as np
 
+from tiresias.scheduler.admission import obstacle
 from tiresias.scheduler.model import Action, Plan, Snapshot, Start, State
 
 NEVER = "can never run here: no nodes of the managed partitions fit what it asks for"
 NO_NODES = "waits: GPUs would be enough, but on no nodes that fit what it asks for"
 BLOCKED = "waits in line: strict FIFO, and a job ahead of it does not fit"
+
+
+def blocked(reason: str) -> str:
+    """Of a job that Slurm would not start now. reason: in Slurm's words."""
+    return f"Blocked by Slurm: {reason}"
+
+
+def refused(reason: str) -> str:
+    """Of a job that Slurm did not start the last time, and that starts on free GPUs only."""
+    return f"{blocked(reason)}; the start is retried on free GPUs only"
 
 
 def packed(nodes: int, seconds: float) -> str:
@@ -32,6 +43,8 @@ def reason(plan: Plan, snapshot: Snapshot, row: int) -> str:
     if action == Action.START:
         return f"starts on {_places(_seats(plan)[jobs.id[row]])}"
     if action == Action.KEEP:
+        if jobs.state[row] == State.STARTING:
+            return "starting: released to Slurm, which has not started it yet"
         if not jobs.movable[row]:
             return "runs, and may not be preempted now"
         return f"runs: {_standing(plan, row)}"
@@ -47,7 +60,7 @@ def _why_it_waits(plan: Plan, snapshot: Snapshot, row: int) -> str:
     if jobs.gpus[row] > total:
         return f"can never run here: it asks for {jobs.gpus[row]} GPUs, the managed nodes have {total}"
     if not jobs.eligible[row]:
-        return "waits: it may not be started yet"
+        return blocked(words) if (words := obstacle(jobs, row)) else "waits: it may not be started yet"
     seat = _seats(plan).get(jobs.id[row])
     if seat is not None:
         return f"waits for {_leaving(plan, snapshot, seat)} to leave {_places(seat)}"

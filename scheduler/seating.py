@@ -28,6 +28,7 @@ class Seating:
     room: Room
     keeps: Bools
     wishes: Callable[[int], tuple[Request, int, bool]]  # request, style and whether packed, of a row
+    free_only: Bools  # jobs for which nothing is reserved, shape (jobs,)
     starts: dict[int, Placement] = field(default_factory=dict)
     reserved: dict[int, Placement] = field(default_factory=dict)
     # What was tried in vain. Not tried again: room shrinks, and where a victim more makes some, nobody overtakes his like.
@@ -37,7 +38,7 @@ class Seating:
     def seat(self, row: int) -> bool:
         """Find nodes for a waiting job: free ones, else such as will be free. False: there are none."""
         kind, gpus = self.placer.kind(*self.wishes(row)), int(self.jobs.gpus[row])
-        return self._start(row, kind, gpus) or self._reserve(row, kind, gpus)
+        return self._start(row, kind, gpus) or (not self.free_only[row] and self._reserve(row, kind, gpus))
 
     def _start(self, row: int, kind: Kind, gpus: int) -> bool:
         if (kind, gpus) in self._not_now:

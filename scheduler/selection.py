@@ -3,8 +3,8 @@ it, for policies that weigh them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -84,10 +84,14 @@ def _weighed(free: int, starters: Sequence[Starter], victim: Victim) -> tuple[in
     return cut, room, worth
 
 
-def spare(cost: Ints, selected: Bools, runs: Bools, patient: Bools, capacity: int) -> Bools:
+Fill: TypeAlias = Callable[[Bools, Ints, int], Bools]
+
+
+def spare(cost: Ints, selected: Bools, runs: Bools, patient: Bools, capacity: int, fill: Fill | None = None) -> Bools:
     """The selection without the preemptions that are not worth it (`weigh`); what that leaves free goes to waiting jobs in order.
 
-    All of shape (jobs,) in the order of the walk. selected: by `walk`; runs: holds its GPUs now.
+    All of shape (jobs,) in the order of the walk. selected: by `walk`; runs: holds its GPUs now. fill: of a selection, the places
+    of the waiting jobs outside of it and the free GPUs, which of those jobs get some; by default those that `walk` takes.
     """
     starters, victims = np.flatnonzero(selected & ~runs), np.flatnonzero(~selected & runs)
     verdict = weigh(
@@ -101,5 +105,6 @@ def spare(cost: Ints, selected: Bools, runs: Bools, patient: Bools, capacity: in
     selected[starters[verdict.starts :]] = False
     selected[victims[verdict.spared]] = True
     left = np.flatnonzero(~selected & ~runs)
-    selected[left[walk(cost[left], verdict.free, False)]] = True
+    taken = fill(selected, left, verdict.free) if fill else walk(cost[left], verdict.free, False)
+    selected[left[taken]] = True
     return selected

@@ -25,15 +25,15 @@ _ROUNDING = 1e-9
 class Demand:
     """The part of a request that tells how many GPUs a node can give to it. One object for each such part: compared by identity.
 
-    described: nodes that it names or describes, up or down; allowed: those of them that are up; shape (nodes,). groups: of the
-    nodes, as of an `Offer`. islands: the rows of nodes of which it may use the GPUs of one island only, and which.
+    described: nodes that it names or describes, up or down; allowed: those of them on which it may start now; shape (nodes,).
+    groups: of the nodes, as of an `Offer`. islands: the rows of nodes of which it may use the GPUs of one island only, and which.
     """
 
     def __init__(
-        self, request: Request, described: Bools, usable: Bools, groups: Sequence[Ints], islands: Mapping[int, int]
+        self, request: Request, described: Bools, open_now: Bools, groups: Sequence[Ints], islands: Mapping[int, int]
     ) -> None:
         self.described, self.groups, self.islands = described, groups, islands
-        self.allowed = described & usable
+        self.allowed = described & open_now
         self._may_use = self.allowed.data
         self._request = request
 

@@ -33,6 +33,8 @@ class Job:
     seats: tuple[tuple[int, int], ...] | None = None  # (node, GPUs); None: first fit
     style: Style = Style.CONSOLIDATE
     packed_until: float = -math.inf
+    obstacle: str = ""
+    free_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ def _jobs(jobs: Sequence[Job]) -> Jobs:
         last_start=column("last_start", float), preempted=column("preempted", float), movable=column("movable", bool),
         eligible=column("eligible", bool), request=tuple(job.request for job in jobs),
         style=column("style", np.int64), packed_until=column("packed_until", float),
+        obstacle=tuple(job.obstacle for job in jobs), free_only=column("free_only", bool),
     )  # fmt: skip
 
 
