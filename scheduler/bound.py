@@ -7,7 +7,7 @@ order in which they run nor who of them ends when matters; a job that ends only 
 any more: there a bound comes from promotion, or not at all.
 
 It holds as long as no more jobs come, no node fails, no reservation begins, and those behind leave when they are to. Not in it are
-the seconds that saves and starts take, and `min_run` of jobs that start before it. O(jobs + nodes).
+the seconds that saves and starts take, and the minimum run time of jobs that start before it. O(jobs + nodes).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tiresias.scheduler.admission import free_only, obstacle
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.model import Floats, Request, Snapshot, State
 from tiresias.scheduler.placement import Placer
+from tiresias.scheduler.protection import remaining
 from tiresias.scheduler.reasons import blocked, refused
 from tiresias.scheduler.room import Holdings, free
 from tiresias.scheduler.space import CPUS, GPUS, MEMORY
@@ -68,7 +69,7 @@ class _Wait:
         packed = -math.inf if snapshot.jobs.packed_until is None else float(snapshot.jobs.packed_until[row])
         self._patience = max(packed - snapshot.time, 0.0)  # until then it may wait for fewer nodes
         self._queue = config.queue_of(snapshot.jobs.attained)
-        self._youth = _youth(snapshot, config)
+        self._protected = np.where(snapshot.jobs.movable, remaining(snapshot, config), 0.0)
 
     def bounds(self) -> Iterator[Bound]:
         queue = int(self._queue[self._row])
@@ -86,7 +87,7 @@ class _Wait:
     def _bound(self, queue: int, begin: float, why: str) -> Bound:
         limit = self._config.thresholds[queue]
         lack = float(self._lacks(limit).sum())
-        begin = max(begin, self._patience, float(np.max(self._youth[self._queue > queue], initial=0.0)))
+        begin = max(begin, self._patience, float(np.max(self._protected[self._queue > queue], initial=0.0)))
         wait = self._settled(lack, limit, begin)
         if wait == math.inf:
             return Bound(math.inf, "others may be promoted before it again and again")
@@ -99,7 +100,7 @@ class _Wait:
     def _lacks(self, limit: float) -> Floats:
         """GPU-seconds until each other job sinks below the queue that ends there, and may be preempted."""
         lack = np.maximum(limit - self._jobs.attained, 0.0)
-        lack = np.where(lack > 0, np.maximum(lack, self._jobs.gpus * self._youth), 0.0)
+        lack = np.where(lack > 0, np.maximum(lack, self._jobs.gpus * self._protected), 0.0)
         lack[self._jobs.gpus > self._total] = 0.0  # never runs
         lack[self._row] = 0.0
         return lack
@@ -127,13 +128,6 @@ class _Wait:
 
     def _patience_of(self, ran: Floats) -> Floats:
         return np.minimum(self._config.promote_knob * np.maximum(ran, 1e-3), self._config.starve_limit)
-
-
-def _youth(snapshot: Snapshot, config: PolicyConfig) -> Floats:
-    """Seconds until each job that runs may be preempted; shape (jobs,)."""
-    jobs = snapshot.jobs
-    young = jobs.last_start + config.min_run - snapshot.time
-    return np.where((jobs.state == State.RUNNING) & jobs.movable, np.maximum(young, 0.0), 0.0)
 
 
 def must_be_held(snapshot: Snapshot, row: int) -> int:

@@ -75,7 +75,24 @@ class PolicyConfig:
     starve_limit: float = _knob(
         math.inf, "promote a job that has waited so many seconds", "seconds above 0, or inf", _positive
     )
-    min_run: float = _knob(60.0, "seconds a job runs before it may be preempted", "seconds, 0 or more", _not_negative)
+    min_run: float = _knob(
+        60.0,
+        "seconds that a job runs, from its first step after a start, before it may be preempted",
+        "seconds, 0 or more",
+        _not_negative,
+    )
+    min_run_cost_factor: float = _knob(
+        2.0,
+        "the same, in times of what a preemption costs the job; the larger counts",
+        "a number, 0 or more",
+        _not_negative,
+    )
+    protection_limit: float = _knob(
+        1800.0,
+        "seconds at most that a late first step, and a high preemption cost, each protect a job",
+        "seconds, 0 or more",
+        _not_negative,
+    )
     cooldown: float = _knob(0.0, "seconds between two preemptions of one job", "seconds, 0 or more", _not_negative)
     max_preemptions: int = _knob(0, "preemptions of one job, 0: no limit", "a whole number, 0 or more", _count)
     preemption_cost: float = _knob(
@@ -101,7 +118,7 @@ class PolicyConfig:
     @classmethod
     def paper(cls, name: str = "las", cluster: str = "testbed") -> PolicyConfig:
         """Sections 5.2 and 5.3: two queues, their threshold that of PAPER_THRESHOLD, and nothing that the paper does not have."""
-        return cls(name=name, thresholds=(PAPER_THRESHOLD[cluster],), min_run=0.0)
+        return cls(name=name, thresholds=(PAPER_THRESHOLD[cluster],), min_run=0.0, min_run_cost_factor=0.0)
 
     def scaled(self, factor: float) -> PolicyConfig:
         """The same policy for jobs that run `factor` times faster: every threshold and time is divided by it."""
@@ -110,6 +127,7 @@ class PolicyConfig:
             thresholds=tuple(threshold / factor for threshold in self.thresholds),
             starve_limit=self.starve_limit / factor,
             min_run=self.min_run / factor,
+            protection_limit=self.protection_limit / factor,
             cooldown=self.cooldown / factor,
             preemption_cost=self.preemption_cost / factor,
             quantum=self.quantum / factor,

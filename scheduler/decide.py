@@ -42,6 +42,7 @@ from tiresias.scheduler.offer import Placement
 from tiresias.scheduler.placement import Placer
 from tiresias.scheduler.policies import POLICIES
 from tiresias.scheduler.policy import Policy
+from tiresias.scheduler.protection import is_protected, protected_until
 from tiresias.scheduler.reasons import BLOCKED, NEVER, NO_NODES, blocked, moves, packed, refused
 from tiresias.scheduler.reasons import reason as reason
 from tiresias.scheduler.room import Holdings, Room, free
@@ -78,7 +79,7 @@ def next_change(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None 
         return math.inf
     changes = policy.changes(snapshot, config)
     if policy.preempts:
-        changes = np.where(_young(snapshot, config), jobs.last_start + config.min_run, changes)
+        changes = np.where(is_protected(snapshot, config), protected_until(jobs, config), changes)
     return min(policy.turn(snapshot.time, config), float(changes.min()), relaxes(snapshot, config))
 
 
@@ -91,13 +92,6 @@ def relaxes(snapshot: Snapshot, config: PolicyConfig) -> float:
     return float(np.min(jobs.packed_until[patient], initial=moves))
 
 
-def _young(snapshot: Snapshot, config: PolicyConfig) -> Bools:
-    """Jobs that have not run for long enough to be preempted."""
-    jobs = snapshot.jobs
-    young: Bools = (jobs.state == State.RUNNING) & (snapshot.time < jobs.last_start + config.min_run)
-    return young
-
-
 class _Decision:
     def __init__(self, snapshot: Snapshot, config: PolicyConfig, policy: Policy, left_out: Bools) -> None:
         """left_out: waiting jobs that are not to start now, shape (jobs,)."""
@@ -108,7 +102,7 @@ class _Decision:
         self._rank = np.empty(len(jobs), np.int64)
         self._rank[self._ranking.order] = np.arange(len(jobs))
         running, waiting = jobs.state == State.RUNNING, jobs.state == State.WAITING
-        self._competes = running & jobs.movable & ~_young(snapshot, config) & policy.preempts
+        self._competes = running & jobs.movable & ~is_protected(snapshot, config) & policy.preempts
         self._applies = waiting & jobs.eligible & (jobs.gpus <= snapshot.nodes.gpus.sum()) & ~left_out
         self._free_only = free_only(jobs)
         self._admission = Admission(snapshot.quotas)

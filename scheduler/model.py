@@ -82,7 +82,8 @@ class Jobs:
     reset (section 3.2.3). preempted: when it last went back to waiting, nan for a job never preempted.
     movable: may be preempted now. eligible: a waiting job that may be started now (not backed off, no dependency).
     remaining: seconds of work left, which only the simulator knows, for its clairvoyant baselines. preemption_cost: seconds on
-    its GPUs that a preemption costs a job, as measured; nan: not known.
+    its GPUs that a preemption costs a job, as measured; nan: not known. progress_from: the moment of the first step after the
+    newest start; nan: not known, the start counts. A run that has reported none yet has the snapshot's time here. None: all nan.
     obstacle: Slurm's reason for which the job cannot start now, in Slurm's words, "" for none; such a job is not eligible.
     free_only: a waiting job that may start on free GPUs only, as Slurm refused to start it: no job is preempted for it, and no
     GPUs are reserved for it.
@@ -103,6 +104,7 @@ class Jobs:
     request: tuple[Request, ...]
     remaining: Floats | None = None
     preemption_cost: Floats | None = None
+    progress_from: Floats | None = None
 
     style: Ints | None = None  # of `Style`; None: all consolidate
     packed_until: Floats | None = None  # a job that consolidates waits so long for as few nodes as it could ever have

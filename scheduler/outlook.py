@@ -12,6 +12,7 @@ from tiresias.scheduler.bound import WITH_QUEUES, Bound, latest_start
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.model import Bools, Plan, Snapshot, State
 from tiresias.scheduler.policies import POLICIES
+from tiresias.scheduler.protection import protected_until
 from tiresias.scheduler.room import Holdings
 
 STEPS = 3  # that are told
@@ -60,11 +61,10 @@ def _steps(snapshot: Snapshot, plan: Plan, config: PolicyConfig, row: int, movab
         at = now + (edges[queue] - float(jobs.attained[other])) / int(jobs.gpus[other])
         if now < at < math.inf:
             yield Step(at, f"{_named(snapshot, other)} sinks below Q{queue + 1}, if it runs on", jobs.id[other])
-    for other in np.flatnonzero(running & (plan.rank > plan.rank[row])).tolist():
-        at = float(jobs.last_start[other]) + config.min_run
-        if at > now:
-            words = f"{_named(snapshot, other)}, behind it, may be preempted (policy.min_run)"
-            yield Step(at, words, jobs.id[other])
+    until = protected_until(jobs, config)
+    for other in np.flatnonzero(running & (plan.rank > plan.rank[row]) & (until > now)).tolist():
+        words = f"{_named(snapshot, other)}, behind it, may be preempted (policy.min_run)"
+        yield Step(float(until[other]), words, jobs.id[other])
     promoted = float(POLICIES[config.name].changes(snapshot, config)[row])
     if now < promoted < math.inf:
         yield Step(promoted, "it is promoted")

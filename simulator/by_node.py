@@ -79,7 +79,7 @@ class NodeByNode:
         shown = Jobs(
             id=tuple(str(job.row) for job in jobs), gpus=seen.gpus, submit=seen.submit, state=seen.state,
             attained=seen.attained, ran=seen.ran, waited=seen.waited, first_start=seen.first_start,
-            last_start=seen.last_start, preempted=seen.preempted, remaining=seen.remaining,
+            last_start=seen.last_start, preempted=seen.preempted, remaining=seen.remaining, progress_from=seen.idle_until,
             movable=np.array([now >= job.movable_from for job in jobs], bool),
             eligible=np.ones(count, bool), request=(ANYWHERE,) * count, **self._wanted(seen),
         )  # fmt: skip

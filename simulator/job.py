@@ -10,6 +10,7 @@ import numpy as np
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.elementwise import Values, known, larger, where
 from tiresias.scheduler.model import State
+from tiresias.scheduler.protection import first_step, minimum
 
 NEVER = float("nan")
 _WAITING = int(State.WAITING)
@@ -83,12 +84,18 @@ class Job(_Work):
         """`overhead`: seconds until it makes progress. `slow`: as above. `config` says, by `min_run` and its like, when it may
         be preempted."""
         self.state, self.last_start, self.idle_until, self.slow = int(State.RUNNING), now, now + overhead, slow
-        self.movable_from = max(now + config.min_run, known(self.preempted, -math.inf) + config.cooldown)
+        self.movable_from = max(self._progressed(config), known(self.preempted, -math.inf) + config.cooldown)
         if config.max_preemptions and self.preemptions >= config.max_preemptions:
             self.movable_from = math.inf
         self.first_start = known(self.first_start, now)
         self._happened(now)
         self.ends = self.idle_until + self.remaining * slow
+
+    def _progressed(self, config: PolicyConfig) -> float:
+        """When it has made progress for its minimum run time; as `protection.protected_until`."""
+        needed = minimum(config, math.nan)
+        steps = first_step(self.last_start, self.idle_until, config)
+        return float(steps + needed) if needed > 0 else self.last_start
 
     def preempt(self, now: float, overhead: float) -> None:
         """It stops working and holds its GPUs until it waits, `overhead` seconds from now."""

@@ -20,7 +20,7 @@ from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSn
 from tiresias.slurm_plugin.cluster import islands, topology
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.packlimit import LearnedLimit
-from tiresias.slurm_plugin.state.journal import Intent, JobRow
+from tiresias.slurm_plugin.state.journal import Intent, JobRow, RunRow
 from tiresias.slurm_plugin.state.ledger import Ledger
 
 PROGRESS = 120.0  # seconds between two looks at the progress of a run that is ready
@@ -223,12 +223,29 @@ class Observer:
             ),
             request=self._asked(shown, rows, [self._avoided(job, now, gpus) for job in shown]),
             preemption_cost=np.array([self._ledger.costs.get(job.id, np.nan) for job in shown], dtype=float),
+            progress_from=np.array(
+                [
+                    self._progress_from(job, row_runs, now) if state == State.RUNNING else np.nan
+                    for job, row_runs, state in zip(shown, runs, states, strict=True)
+                ],
+                dtype=float,
+            ),
             style=self._styles(shown, profiles),
             packed_until=np.array(
                 [self._packed_until(row, profiles.get(job.id)) for job, row in zip(shown, rows, strict=True)],
                 dtype=float,
             ),
         )
+
+    def _progress_from(self, job: SlurmJob, runs: Sequence[RunRow], now: float) -> float:
+        """When the present run made its first step; `now` while it reports none, the start where the program reports no steps."""
+        run = next((run for run in runs if run.restart == job.restarts), None)
+        if run is None:
+            return math.nan
+        if run.restore is not None:
+            return run.start + run.restore
+        report = self.reports.of(job)
+        return run.start if report.ready and report.restart == job.restarts else now
 
     def _asked(
         self, shown: Sequence[SlurmJob], rows: Sequence[JobRow], avoided: Sequence[frozenset[str]]

@@ -109,6 +109,8 @@ checkpoints = "/shared/tiresias/checkpoints"
 name = "{name}"
 thresholds = {[threshold / scale for threshold in options.thresholds]}
 min_run = {MIN_RUN / scale}
+min_run_cost_factor = 0.0
+starve_limit = inf
 
 [placement]
 style = "{style or BY_SKEW}"

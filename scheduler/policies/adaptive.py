@@ -55,7 +55,7 @@ class Adaptive(Policy):
         """What a completion costs a job that has to be started, in seconds on GPUs. O(different costs) beside O(jobs)."""
         if isinstance(cost, np.ndarray):
             costs, which = np.unique(cost, return_inverse=True)
-            return np.array([self._table(each) for each in costs.tolist()])[which, bucket]
+            return np.array([self._table(each) for each in costs.tolist()])[which, bucket] if cost.size else cost
         return pick(self._table(cost), bucket)
 
     def _table(self, cost: float) -> tuple[float, ...]:

@@ -45,7 +45,13 @@ GATE = 0.03  # how often the controller waits at a step for something to happen
 # Many preemptions, but not for ever: each run gets somewhere (a start takes a second or two of min_run), and each job is left alone
 # in the end. Without that, jobs that wait long are promoted and preempt one another as long as there are two of them.
 CONFIG: dict[str, dict[str, Any]] = {
-    "policy": {"thresholds": [8.0, 60.0], "min_run": 3.0, "promote_knob": 40.0, "max_preemptions": 6},
+    "policy": {
+        "thresholds": [8.0, 60.0],
+        "min_run": 3.0,
+        "min_run_cost_factor": 0.0,
+        "promote_knob": 40.0,
+        "max_preemptions": 6,
+    },
     "preemption": {"deadline": 6.0, "start_timeout": 3.0, "backoff": 1.0},
 }
 TRAIN = "/opt/tiresias/tests/slurm_plugin/controller/train.py"

@@ -35,6 +35,8 @@ class Job:
     packed_until: float = -math.inf
     obstacle: str = ""
     free_only: bool = False
+    preemption_cost: float = NAN
+    progress_from: float = NAN
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,7 @@ def _jobs(jobs: Sequence[Job]) -> Jobs:
         eligible=column("eligible", bool), request=tuple(job.request for job in jobs),
         style=column("style", np.int64), packed_until=column("packed_until", float),
         obstacle=tuple(job.obstacle for job in jobs), free_only=column("free_only", bool),
+        preemption_cost=column("preemption_cost", float), progress_from=column("progress_from", float),
     )  # fmt: skip
 
 

@@ -16,9 +16,10 @@ from tiresias.scheduler.bound import latest_start, must_be_held
 from tiresias.scheduler.config import ORDERS, PolicyConfig
 from tiresias.scheduler.decide import decide, next_change
 from tiresias.scheduler.model import Plan, Request, Snapshot, State
+from tiresias.scheduler.protection import minimum
 
 NOW = 1000.0
-LAS = PolicyConfig(thresholds=(400.0,), min_run=0.0)
+LAS = PolicyConfig(thresholds=(400.0,), min_run=0.0, min_run_cost_factor=0.0, starve_limit=math.inf)
 Bounding = Callable[..., tuple[float, str]]
 
 
@@ -163,7 +164,7 @@ class World:
         over = [work / job.gpus for job, work, runs in zip(self.jobs, self.work, running, strict=True) if runs]
         then = min(next_change(self.seen(), self.config), self.now + min(over, default=math.inf), end)
         new = [job for job, runs in zip(self.jobs, running, strict=True) if runs and job.id in self.started]
-        young = any(self.now < job.last_start + self.config.min_run for job in new)
+        young = any(self.now < job.last_start + minimum(self.config, math.nan) for job in new)
         self._pass(max(then - self.now, 1e-3), young)
 
     def _pass(self, seconds: float, young: bool) -> None:
@@ -189,6 +190,8 @@ configs = st.builds(
     thresholds=st.sampled_from([(400.0,), (100.0, 1000.0)]),
     in_queue_order=st.sampled_from(ORDERS),
     min_run=st.sampled_from([0.0, 30.0]),
+    min_run_cost_factor=st.sampled_from([0.0, 0.0, 1.0]),
+    preemption_cost=st.just(40.0),
     starve_limit=st.sampled_from([math.inf, math.inf, 300.0]),
     promote_knob=st.sampled_from([math.inf, math.inf, 2.0]),
 )

@@ -18,6 +18,7 @@ from tiresias.scheduler.decide import decide, next_change, reason
 from tiresias.scheduler.model import Action, Plan, Preemption, Request, Snapshot, Start, State, Style
 from tiresias.scheduler.placement import Placer
 from tiresias.scheduler.policies import POLICIES
+from tiresias.scheduler.protection import is_protected
 from tiresias.scheduler.space import Space, amounts
 
 MOMENTS = st.sampled_from([10.0, 400.0, 700.0, 990.0])
@@ -49,6 +50,8 @@ jobs = st.fixed_dictionaries(
         "preempted": st.one_of(MOMENTS, st.just(float("nan"))),
         "movable": st.sampled_from([True, True, True, False]),
         "eligible": st.sampled_from([True, True, True, False]),
+        "preemption_cost": st.sampled_from([float("nan"), float("nan"), 5.0, 300.0, 1e9]),
+        "progress_from": st.sampled_from([float("nan"), 995.0, 1000.0, 1e9]),
     }
 )
 nodes = st.fixed_dictionaries(
@@ -71,6 +74,7 @@ policies = st.builds(
     thresholds=st.sampled_from([(3200.0,), (50.0, 3200.0, 10000.0)]),
     promote_knob=st.sampled_from([2.0, float("inf")]),
     min_run=st.sampled_from([0.0, 60.0]),
+    min_run_cost_factor=st.sampled_from([0.0, 0.0, 2.0]),
     defragment=st.sampled_from([0, 0, 3]),
 )
 styles = st.fixed_dictionaries(
@@ -173,7 +177,11 @@ def test_only_those_who_may_be_are_preempted(snapshot_of, some, where, config):
         assert POLICIES[config.name].preempts
         assert of.state[row] == State.RUNNING
         assert of.movable[row]
-        assert snapshot.time - of.last_start[row] >= config.min_run
+        cost = config.preemption_cost if math.isnan(of.preemption_cost[row]) else of.preemption_cost[row]
+        needed = max(config.min_run, min(config.min_run_cost_factor * cost, config.protection_limit))
+        step = of.last_start[row] if math.isnan(of.progress_from[row]) else of.progress_from[row]
+        late = min(step - of.last_start[row], config.protection_limit) if needed else 0.0
+        assert snapshot.time - of.last_start[row] - late >= needed
 
 
 @many
@@ -271,7 +279,7 @@ def test_settles_as_the_paper_walks(snapshot_of, some, where, config):
     snapshot = build(snapshot_of, some, where)
     plan, of = decide(snapshot, config), snapshot.jobs
     fixed = of.state == State.RUNNING
-    moving = fixed & of.movable & ~(of.last_start + config.min_run > snapshot.time)
+    moving = fixed & of.movable & ~is_protected(snapshot, config)
     fixed &= ~moving
     walks = [
         row for row in in_order(plan, snapshot) if moving[row] or (of.state[row] == State.WAITING and of.eligible[row])

@@ -16,8 +16,10 @@ from tiresias.scheduler.policies import CLAIRVOYANT, POLICIES
 from tiresias.scheduler.policies.continuous_gittins import ContinuousGittins
 from tiresias.scheduler.policies.gittins import Gittins
 from tiresias.scheduler.policy import Policy
+from tiresias.simulator import engine
 from tiresias.simulator.cluster import Cluster
 from tiresias.simulator.engine import Outcome, simulate
+from tiresias.simulator.job import Job
 from tiresias.simulator.rules import FREE, Cost, Rules
 from tiresias.simulator.trace import Trace, TraceJob
 
@@ -42,6 +44,7 @@ configs = st.builds(
     promote_knob=st.sampled_from([1.0, 3.0, float("inf")]),
     starve_limit=st.sampled_from([30.0, float("inf"), float("inf")]),
     min_run=st.sampled_from([0.0, 0.0, 7.0]),
+    min_run_cost_factor=st.sampled_from([0.0, 0.0, 2.0]),
     cooldown=st.sampled_from([0.0, 0.0, 11.0]),
     max_preemptions=st.sampled_from([0, 0, 1, 2]),
     preemption_cost=st.sampled_from([0.0, 5.0]),
@@ -130,6 +133,26 @@ def test_the_order_of_rows_changes_nothing(name, jobs, config, cost, shuffle: ra
     assert_same(one, two)
     assert one.course.time.tolist() == two.course.time.tolist()
     assert one.decisions == two.decisions
+
+
+@many
+@given(names, traces, configs, costs, st.booleans())
+def test_no_job_is_preempted_before_its_minimum_run_time(name, jobs, config, cost, by_node):
+    """It counts from the first step: the seconds that the job needs to resume are no progress."""
+    needed = max(config.min_run, config.min_run_cost_factor * config.preemption_cost)
+    progress = []
+
+    class Watched(Job):
+        __slots__ = ()
+
+        def preempt(self, now: float, overhead: float) -> None:
+            progress.append(now - (self.idle_until if needed else self.last_start))
+            super().preempt(now, overhead)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "Job", Watched)
+        simulate(jobs, CLUSTER, Rules(EVERY_POLICY[name], config, cost, by_node=by_node))
+    assert min(progress, default=needed) >= needed - 1e-6
 
 
 @many

@@ -154,6 +154,31 @@ def test_what_a_preemption_costs_is_shown_to_the_policy(ledger: Ledger, running:
 
 
 @pytest.mark.parametrize(
+    ("told", "progress_from"),
+    [
+        ({}, 1100.0),  # no first step yet
+        ({"ready": True}, 1000.0),  # a program that reports no steps
+        ({"ready": True, "ready_at": 1050.0}, 1050.0),
+    ],
+)
+def test_progress_counts_from_the_first_step(
+    tmp_path: Path, journal: Journal, running: Make, told: dict[str, object], progress_from: float
+) -> None:
+    ledger, uid = Ledger(journal, Scope(frozenset({"gpu"}))), os.getuid()
+    slurm = SlurmSnapshot(1100.0, (running(1000, uid=uid),), NODES)
+    folder = control.job_folder(tmp_path, uid, "1")
+    folder.mkdir(parents=True)
+    control.write(folder, control.SUPERVISOR, {"restart": 0, "state": "running", "began": 1000.0})
+    control.write(folder, control.PROGRAM, {"restart": 0, **told})
+    managed = ledger.apply(slurm)
+    ledger.note(ledger.jobs["1"], 0, restore=control.report(tmp_path, uid, "1").restore)
+    config = replace(Config(), paths=replace(Config().paths, control=tmp_path))
+    seen = Observer(config, ledger).observe(slurm, managed, {}).jobs.progress_from
+    assert seen is not None
+    assert seen.tolist() == [progress_from]
+
+
+@pytest.mark.parametrize(
     ("decision", "unknown", "style", "packed_until"),
     [
         ("consolidate", "spread", Style.CONSOLIDATE, 1300.0),

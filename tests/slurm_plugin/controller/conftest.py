@@ -31,7 +31,7 @@ ROOTS = {
 USUAL: dict[str, dict[str, Any]] = {
     "": {"mode": "exact", "partitions": ["gpu"], "period": 0.5, "poll": 0.05},
     "paths": {"run": "/run/tiresias", "control": ROOTS["TIRESIAS_CONTROL_ROOT"], "checkpoints": ROOTS["TIRESIAS_CHECKPOINT_ROOT"]},
-    "policy": {"name": "las", "thresholds": [6.0], "min_run": 1.0},
+    "policy": {"name": "las", "thresholds": [6.0], "min_run": 1.0, "min_run_cost_factor": 0.0},
     "preemption": {"deadline": 20.0, "start_timeout": 3.0, "backoff": 1.0},
     "placement": {},
 }  # fmt: skip
