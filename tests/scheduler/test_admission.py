@@ -19,7 +19,7 @@ from tiresias.scheduler.model import Action, Jobs, Plan, Quota, Request, Snapsho
 from tiresias.scheduler.policies import POLICIES
 from tiresias.scheduler.selection import walk
 
-LAS = PolicyConfig(name="las", thresholds=(3200.0,), min_run=0.0)
+LAS = PolicyConfig(name="las", thresholds=(3200.0,), min_run=0.0, min_run_cost_factor=0.0)
 OLD = {"state": State.RUNNING, "attained": 9000.0, "ran": 900.0, "first_start": 100.0, "last_start": 100.0}
 
 jobs = st.fixed_dictionaries(
