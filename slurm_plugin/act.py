@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tiresias.checkpoint.control import JobReport
 from tiresias.scheduler.model import Plan, Preemption
+from tiresias.slurm_plugin.admission.refusals import Refusals
 from tiresias.slurm_plugin.backends.protocol import Backend, JobRefused, SlurmJob
 from tiresias.slurm_plugin.calls.allowance import Allowance, urgent_first
 from tiresias.slurm_plugin.cluster.arrays import members, together
@@ -37,9 +38,9 @@ FIRST_CHECK = 0.5  # seconds after a start; then again after twice as long
 class Actor(Preempting, Starting, Releasing):
     def __init__(
         self, backend: Backend, journal: Journal, ledger: Ledger, config: PreemptionConfig, report: ReadReport,
-        allowance: Allowance | None = None,
+        allowance: Allowance | None = None, refusals: Refusals | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(backend, journal, ledger, config)
+        super().__init__(backend, journal, ledger, config, refusals or Refusals(config.backoff))
         self._report = report
         self.allowance = allowance or Allowance()
         self._steps: dict[str, Callable[[Intent, float], bool]] = {

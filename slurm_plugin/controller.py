@@ -21,6 +21,7 @@ from tiresias.scheduler.decide import decide, next_change
 from tiresias.scheduler.model import Plan, Snapshot, State
 from tiresias.scheduler.policies import POLICIES
 from tiresias.slurm_plugin.act import Actor
+from tiresias.slurm_plugin.admission.refusals import Refusals
 from tiresias.slurm_plugin.backends.budget import Budgeted
 from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.calls.allowance import Allowance
@@ -103,10 +104,14 @@ class Controller:
     def _recall(self) -> None:
         """All that is remembered of jobs, as the journal has it."""
         ledger = Ledger(self._journal, Scope.of(self._config))
-        observer = Observer(self._config, ledger)
+        refusals = Refusals(self._config.preemption.backoff)
+        for row in ledger.jobs.values():
+            if row.failures:
+                refusals.recall(row.id, row.failures, row.not_before)
+        observer = Observer(self._config, ledger, refusals)
         actor = Actor(
-            self._backend, self._journal, ledger, self._config.preemption, observer.reports.fresh, self._allowance
-        )
+            self._backend, self._journal, ledger, self._config.preemption, observer.reports.fresh, self._allowance, refusals
+        )  # fmt: skip
         actor.progress = self._progress
         self._ledger, self._observer, self._actor, self._is_ahead = ledger, observer, actor, False
         self._shadow = Shadow(self._journal, self._config.lease_seconds) if self._config.mode == "shadow" else None
@@ -148,7 +153,7 @@ class Controller:
         for note in notes:
             self._leadership.done(note)
         if self._config.mode == "exact":
-            self._take_note(managed)
+            self._take_note(managed, slurm.time)
         self._note_costs(managed)
         profiles = self._profiles.look(managed, slurm.time)
         snapshot = self._observer.observe(slurm, managed, self._actor.intents, profiles)
@@ -248,9 +253,9 @@ class Controller:
             self._log_news()
         return problems
 
-    def _take_note(self, managed: list[SlurmJob]) -> None:
+    def _take_note(self, managed: list[SlurmJob], seen_at: float) -> None:
         now = self._clock()
-        self._actor.see(managed)
+        self._actor.see(managed, seen_at)
         self._actor.confirm(now)
         soon = now + self._config.lease_seconds / 2
         self._actor.hold(self._observer.waiting(managed, now), now, before=soon)

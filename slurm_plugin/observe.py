@@ -16,6 +16,8 @@ from tiresias.checkpoint import control
 from tiresias.profiler.summary import Summary
 from tiresias.scheduler.ledger import service
 from tiresias.scheduler.model import Allocations, Floats, Ints, Jobs, Nodes, Request, Snapshot, State, Style
+from tiresias.slurm_plugin.admission.eligibility import Eligibility
+from tiresias.slurm_plugin.admission.refusals import Refusals
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.cluster import islands, topology
 from tiresias.slurm_plugin.config import Config
@@ -90,8 +92,9 @@ class Reports:
 
 
 class Observer:
-    def __init__(self, config: Config, ledger: Ledger) -> None:
+    def __init__(self, config: Config, ledger: Ledger, refusals: Refusals | None = None) -> None:
         self._config, self._ledger = config, ledger
+        self._refusals = refusals or Refusals(config.preemption.backoff)
         self.reports = Reports(config.paths.control)
         self.packlimit = LearnedLimit(config.paths.control, config.placement.packlimit)
         self.switches: tuple[topology.Level, ...] = ()  # what Slurm knows of them
@@ -111,11 +114,13 @@ class Observer:
         there = [job for job in slurm.jobs if not _cleaned_up_soon(job, slurm.time)]
         taken = _taken(there, shown, intents, row_of, len(nodes))
         ours = {job.id for job in shown}
+        allowed = self._eligibility(slurm, shown, intents)
         snapshot = Snapshot(
             slurm.time,
-            self._jobs(slurm.time, shown, intents, {node.name: node.gpus for node in nodes}, profiles),
+            self._jobs(slurm.time, shown, intents, {node.name: node.gpus for node in nodes}, profiles, allowed),
             self._nodes(nodes, taken),
             _allocations(shown, intents, row_of),
+            allowed.of_rows([job.id for job in shown]),
         )
         others = [job for job in there if job.id not in ours]
         return islands.told(snapshot, nodes, shown, others, self._config.placement.islands)
@@ -147,9 +152,23 @@ class Observer:
         ]
 
     def next_settled(self, managed: Sequence[SlurmJob], now: float) -> float:
-        """When the next requeued job may be started again; inf for never."""
+        """When the next requeued job may be started again, or the next one that Slurm refused; inf for never."""
         waiting = [_settled(job, now) for job in managed if job.state == "PENDING" and not job.completing]
-        return min((moment for moment in waiting if moment > now), default=math.inf)
+        return min((moment for moment in waiting if moment > now), default=self._refusals.next_change(now))
+
+    def _eligibility(
+        self, slurm: SlurmSnapshot, shown: Sequence[SlurmJob], intents: Mapping[str, Intent]
+    ) -> Eligibility:
+        waiting = [job for job in shown if job.state == "PENDING" and not job.completing]
+        waiting.sort(key=lambda job: self._ledger.jobs[job.id].submit)
+        starting = {job.id for job in waiting if job.id in intents}
+        trial = self._refusals.sort_out(waiting, starting, slurm.time, lambda job: self._is_due(job, slurm.time))
+        return Eligibility(trial=trial)
+
+    def _is_due(self, job: SlurmJob, now: float) -> bool:
+        """Whether neither a begin time nor our own back-off nor the clean-up of its last run keeps the waiting job."""
+        not_before = max(self._ledger.jobs[job.id].not_before, _settled(job, now))
+        return not_before <= now and self._has_begun(job, now)
 
     def _has_begun(self, job: SlurmJob, now: float) -> bool:
         """The begin time of a requeued job is Slurm's 121 s, that of a new one may be job_submit.lua's: a start lifts both.
@@ -180,7 +199,7 @@ class Observer:
 
     def _jobs(
         self, now: float, shown: Sequence[SlurmJob], intents: Mapping[str, Intent], gpus: Mapping[str, int],
-        profiles: Mapping[str, Summary],
+        profiles: Mapping[str, Summary], allowed: Eligibility,
     ) -> Jobs:  # fmt: skip
         rows = [self._ledger.jobs[job.id] for job in shown]
         states = [_state(job, intents.get(job.id)) for job in shown]
@@ -214,14 +233,12 @@ class Observer:
                 ],
                 dtype=bool,
             ),
-            eligible=np.array(
-                [
-                    row.not_before <= now and self._has_begun(job, now) and _settled(job, now) <= now
-                    for job, row in zip(shown, rows, strict=True)
-                ],
-                dtype=bool,
+            eligible=np.array([self._is_due(job, now) and allowed.allows(job.id) for job in shown], dtype=bool),
+            obstacle=tuple(allowed.reason(job.id) for job in shown),
+            free_only=np.array([allowed.is_refused(job.id) for job in shown], dtype=bool),
+            request=self._asked(
+                shown, rows, [self._avoided(job, now, gpus) | allowed.closed_to(job.id) for job in shown]
             ),
-            request=self._asked(shown, rows, [self._avoided(job, now, gpus) for job in shown]),
             preemption_cost=np.array([self._ledger.costs.get(job.id, np.nan) for job in shown], dtype=float),
             progress_from=np.array(
                 [
@@ -248,11 +265,11 @@ class Observer:
         return run.start if report.ready and report.restart == job.restarts else now
 
     def _asked(
-        self, shown: Sequence[SlurmJob], rows: Sequence[JobRow], avoided: Sequence[frozenset[str]]
+        self, shown: Sequence[SlurmJob], rows: Sequence[JobRow], closed: Sequence[frozenset[str]]
     ) -> tuple[Request, ...]:
         """Of ten thousand jobs few have changed since the last cycle: the back ends give the same records again."""
         last, self._requests = self._requests, {}
-        for job, row, nodes in zip(shown, rows, avoided, strict=True):
+        for job, row, nodes in zip(shown, rows, closed, strict=True):
             wishes = (row.min_nodes, row.max_nodes, row.required, nodes)
             known = last.get(job.id)
             if known is None or known.job is not job or known.wishes != wishes:
@@ -306,13 +323,13 @@ def _cleaned_up_soon(job: SlurmJob, now: float) -> bool:
 
 def _state(job: SlurmJob, intent: Intent | None) -> State:
     if intent and intent.kind == "start":
-        return State.RUNNING  # released: its GPUs are promised
+        return State.STARTING
     if job.completing or (intent and job.state == "RUNNING"):  # preempted, or parked for its time limit
         return State.LEAVING
     return State.RUNNING if job.state in ("RUNNING", "SUSPENDED") else State.WAITING
 
 
-def _request(job: SlurmJob, row: JobRow, avoided: frozenset[str]) -> Request:
+def _request(job: SlurmJob, row: JobRow, closed: frozenset[str]) -> Request:
     plain = bool(_PLAIN_FEATURES.fullmatch(job.features))
     return Request(
         min_nodes=row.min_nodes,
@@ -324,7 +341,8 @@ def _request(job: SlurmJob, row: JobRow, avoided: frozenset[str]) -> Request:
         gpu_type=job.gpu_type,
         features=frozenset(job.features.split("&")) if plain else frozenset(),
         nodes=frozenset(row.required.split(",")) if row.required else frozenset(),
-        excluded=avoided.union(job.excluded_nodes),
+        excluded=frozenset(job.excluded_nodes),
+        closed=closed,
     )
 
 

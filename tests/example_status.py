@@ -91,6 +91,7 @@ def _queue(index: int, low: float, high: float | None, jobs: list[dict[str, Any]
     return {
         "index": index, "low": low, "high": high, "running": len(on), "waiting": len(off),
         "gpus_running": sum(job["gpus"] for job in on), "gpus_waiting": sum(job["gpus"] for job in off),
+        "starting": 0, "gpus_starting": 0,
     }  # fmt: skip
 
 

@@ -81,6 +81,12 @@ class SlurmJob:
     dependency: str
     exit_code: int  # as a shell would see it; -1 while there is none
     script: str = ""  # hash of the user's script, of a job that tsbatch submitted
+    qos: str = ""
+    licenses: str = ""  # as given: name, name:2, name@server:2, joined with commas (all) or bars (any)
+    array_limit: int = (
+        0  # tasks of its array that may run at once (%N); 0: not limited, or another record of the array has it
+    )
+    exclusive: bool = False  # --exclusive: it gets whole nodes
 
     @property
     def held_by_admin(self) -> bool:

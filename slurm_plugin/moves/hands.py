@@ -6,31 +6,35 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
+from tiresias.slurm_plugin.admission.refusals import MAX_BACKOFF, Refusals
 from tiresias.slurm_plugin.backends.protocol import Backend, JobRefused, NoSuchJob, SlurmJob
 from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
 from tiresias.slurm_plugin.state.database import StateError
 from tiresias.slurm_plugin.state.journal import Decision, Intent, JobRow, Journal
 from tiresias.slurm_plugin.state.ledger import Ledger
 
-MAX_BACKOFF = 16  # times the first one
 RUNS = ("RUNNING", "SUSPENDED")
 
 
 class Hands:
     """intents: what is under way, by job id. news: what happened since the daemon last looked."""
 
-    def __init__(self, backend: Backend, journal: Journal, ledger: Ledger, config: PreemptionConfig) -> None:
+    def __init__(
+        self, backend: Backend, journal: Journal, ledger: Ledger, config: PreemptionConfig, refusals: Refusals
+    ) -> None:
         self._backend, self._journal, self._ledger, self._config = backend, journal, ledger, config
+        self._refusals = refusals
         self.intents: dict[str, Intent] = {one.id: one for one in journal.open_intents()}
         self._seen: Mapping[str, SlurmJob] | None = None
+        self._seen_at = -math.inf
         self._looked: dict[str, float] = {}  # when it was last looked whether a job has gone
         self.news: list[Decision] = []
         # Called before each job that is acted on: no call hangs for ever.
         self.progress: Callable[[], None] = lambda: None
 
-    def see(self, jobs: Sequence[SlurmJob]) -> None:
-        """The newest records, for the steps that need no fresher ones."""
-        self._seen = {job.id: job for job in jobs}
+    def see(self, jobs: Sequence[SlurmJob], at: float = math.inf) -> None:
+        """The newest records, for the steps that need no fresher ones. at: when Slurm was asked for them."""
+        self._seen, self._seen_at = {job.id: job for job in jobs}, at
 
     # an intent
 

@@ -1,7 +1,8 @@
-"""A start: start -> confirm; confirm -> rehold when Slurm does not start the job."""
+"""A start: start -> confirm; confirm -> rehold when Slurm does not start the job, at once where it gives a definite reason."""
 
 from __future__ import annotations
 
+from tiresias.slurm_plugin.admission.refusals import is_definite
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 from tiresias.slurm_plugin.moves.hands import Hands
 from tiresias.slurm_plugin.state.journal import Intent
@@ -35,13 +36,16 @@ class Starting(Hands):
             return self._finish(intent, "ended: at once", now)
         if job.state == "RUNNING" or job.restarts > intent.restart or job.completing:
             return self._confirmed(intent, job, now)
-        if now - intent.stepped >= self._config.start_timeout:
+        waited = now - intent.stepped
+        answered = self._seen_at > intent.stepped and is_definite(job.reason, waited)
+        if answered or waited >= self._config.start_timeout:
             return self._next(intent, "rehold", now)
         return False
 
     def _confirmed(self, intent: Intent, job: SlurmJob, now: float) -> bool:
         row = self._ledger.jobs[intent.id]
         row.failures, row.not_before = 0, 0.0
+        self._refusals.started(job)
         # A life that ended right after the release did not come to write that down.
         row.held = row.held and job.priority == 0
         self._ledger.save(row)
@@ -64,7 +68,9 @@ class Starting(Hands):
             self._lift(row.id)
             return self._confirmed(intent, job, now)
         self._back_off(row, now)
-        reason = (self._record(intent.id) or job).reason
+        refused = self._record(intent.id) or job
+        reason = refused.reason
+        self._refusals.note(refused, reason, now)
         if reason.startswith(NODES_AT_FAULT):
             nodes = frozenset(node for node, _ in intent.nodes)
             self._ledger.avoids[row.id] = Avoided(nodes, 2 * row.not_before - now)

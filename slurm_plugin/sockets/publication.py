@@ -249,12 +249,13 @@ def _profile(summary: Summary | None) -> dict[str, Any] | None:
 def _queues(newest: Publication) -> list[dict[str, Any]]:
     edges = [0.0, *newest.config.policy.thresholds]
     jobs, plan = newest.snapshot.jobs, newest.plan
-    waiting = jobs.state == State.WAITING
+    states = {"waiting": jobs.state == State.WAITING, "starting": jobs.state == State.STARTING}
+    states["running"] = ~states["waiting"] & ~states["starting"]
     return [
         {
             "index": index, "low": low, "high": edges[index + 1] if index + 1 < len(edges) else None,
-            "running": int(np.sum(here & ~waiting)), "waiting": int(np.sum(here & waiting)),
-            "gpus_running": int(jobs.gpus[here & ~waiting].sum()), "gpus_waiting": int(jobs.gpus[here & waiting].sum()),
+            **{name: int(np.sum(here & those)) for name, those in states.items()},
+            **{f"gpus_{name}": int(jobs.gpus[here & those].sum()) for name, those in states.items()},
         }
         for index, low in enumerate(edges)
         for here in [plan.queue == index]

@@ -63,10 +63,9 @@ def _jobs(status: Status) -> Iterator[Metric]:
     gpus = GaugeMetricFamily("tiresias_job_gpus", "What they hold or ask for.", labels=("queue", "state"))
     for queue in status["queues"]:
         index = str(queue["index"])
-        jobs.add_metric((index, "running"), queue["running"])
-        jobs.add_metric((index, "waiting"), queue["waiting"])
-        gpus.add_metric((index, "running"), queue["gpus_running"])
-        gpus.add_metric((index, "waiting"), queue["gpus_waiting"])
+        for family, prefix in ((jobs, ""), (gpus, "gpus_")):
+            for state in ("running", "starting", "waiting"):
+                family.add_metric((index, state), dict(queue)[prefix + state])  # type: ignore[arg-type]  # a number
     yield jobs
     yield gpus
     waits = [job["waited"] for job in status["jobs"] if job["state"] == "WAITING"]

@@ -35,6 +35,8 @@ class PublishedQueue(TypedDict):
     waiting: int
     gpus_running: int
     gpus_waiting: int
+    starting: int  # released to Slurm, which has not started them yet
+    gpus_starting: int
 
 
 class PublishedProfile(TypedDict, total=False):

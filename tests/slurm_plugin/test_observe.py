@@ -99,7 +99,7 @@ def test_a_preemption_does_not_make_a_job_young(ledger: Ledger, pending: Make, r
 
 def excluded(ledger: Ledger, time: float, job: SlurmJob) -> frozenset[str]:
     slurm = SlurmSnapshot(time, (job,), NODES)
-    return Observer(Config(), ledger).observe(slurm, ledger.apply(slurm), {}).jobs.request[0].excluded
+    return Observer(Config(), ledger).observe(slurm, ledger.apply(slurm), {}).jobs.request[0].closed
 
 
 def test_nodes_that_failed_a_job_come_last_where_the_others_are_enough(ledger: Ledger, pending: Make) -> None:

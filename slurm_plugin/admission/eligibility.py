@@ -1,0 +1,50 @@
+"""Which waiting jobs the admit stage of `decide` may start: by Slurm's rules, and by the starts that it refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tiresias.scheduler.model import Quota
+from tiresias.slurm_plugin.admission.refusals import Trial
+
+NOWHERE: frozenset[str] = frozenset()
+NONE_REFUSED = Trial({}, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Eligibility:
+    """By job id.
+
+    Attributes:
+        obstacle: Slurm's reason for which a job cannot start now.
+        closed: nodes on which a job cannot start now.
+        quotas: limits that jobs share: Slurm's reason, what is left, what each waiting job would take.
+        trial: the jobs that Slurm refused to start.
+    """
+
+    obstacle: Mapping[str, str] = field(default_factory=dict)
+    closed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    quotas: Sequence[tuple[str, float, Mapping[str, float]]] = ()
+    trial: Trial = NONE_REFUSED
+
+    def allows(self, job_id: str) -> bool:
+        return job_id not in self.obstacle and job_id not in self.trial.held_back
+
+    def reason(self, job_id: str) -> str:
+        """In Slurm's words; "" for a job that nothing keeps waiting."""
+        return self.obstacle.get(job_id) or self.trial.refused.get(job_id, "")
+
+    def is_refused(self, job_id: str) -> bool:
+        return job_id in self.trial.refused
+
+    def closed_to(self, job_id: str) -> frozenset[str]:
+        return self.closed.get(job_id, NOWHERE)
+
+    def of_rows(self, ids: Sequence[str]) -> tuple[Quota, ...]:
+        """The quotas for a snapshot with these jobs."""
+        row_of = {job_id: row for row, job_id in enumerate(ids)} if self.quotas else {}
+        return tuple(
+            Quota(reason, left, {row_of[job]: amount for job, amount in amounts.items() if job in row_of})
+            for reason, left, amounts in self.quotas
+        )

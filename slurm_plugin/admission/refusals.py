@@ -1,0 +1,137 @@
+"""Starts that Slurm refused, by the groups of jobs that share the reason, and which of these jobs may be tried next.
+
+Where a rule of Slurm's is not known in advance, a job that breaks it is pinned, released and not started. What Slurm answers for
+one job of a user, an account or a QOS it answers for all of them: so the whole group backs off, and one job of it is tried at a
+time, on free GPUs only. Each that starts doubles how many may be tried at once; a group that is tried whole is no group any more. A
+reason that is not definite, such as Resources, may have been a matter of moments: after the longest backoff it counts no more.
+
+Kept in memory: after a restart of the controller the jobs whose last start was refused are known from the journal (`recall`), a
+group is found again by its next refused start. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tiresias.slurm_plugin.backends.protocol import SlurmJob
+
+MAX_BACKOFF = 16  # times the first one
+# Reasons that no other job's end changes within seconds: a start that Slurm answers with one of them has failed.
+DEFINITE = (
+    "QOS", "Assoc", "AccountingPolicy", "Licenses", "Partition", "InvalidQOS", "InvalidAccount", "AccountNotAllowed",
+    "JobArrayTaskLimit", "MaxMemPerLimit", "BurstBuffer", "BadConstraints", "DependencyNeverSatisfied", "JobHoldMaxRequeue",
+)  # fmt: skip
+# Reasons about the nodes, which a job ahead of it in Slurm's queue may cause for a moment.
+ABOUT_NODES = ("ReqNodeNotAvail", "Reservation")
+NODES_SETTLED_S = 2.0  # seconds after which Slurm means those, too
+
+UNKNOWN = "a start was refused before the controller began"
+
+Key = tuple[str, ...]
+
+
+def is_definite(reason: str, seconds: float) -> bool:
+    """Whether a job that waits for this reason, so many seconds after its release, will not start now."""
+    return reason.startswith(DEFINITE) or (reason.startswith(ABOUT_NODES) and seconds >= NODES_SETTLED_S)
+
+
+def group_of(job: SlurmJob, reason: str) -> Key:
+    """What the jobs have in common that Slurm refuses for this reason alike; for reasons about one job alone its id."""
+    size = (str(job.gpus), str(job.cpus), str(job.time_limit), str(job.min_nodes)) if "PerJob" in reason else ()
+    if reason.startswith("QOS"):
+        whom = job.user if "User" in reason else job.account if "Account" in reason else ""
+        return (reason, job.qos, whom, *size)
+    if reason.startswith(("Assoc", "InvalidAccount", "AccountNotAllowed", "InvalidQOS")):
+        return (reason, job.account, "" if reason.startswith("AssocGrp") else job.user, *size)
+    if reason.startswith("Licenses"):
+        return (reason, job.licenses)
+    if reason.startswith("Partition"):
+        return (reason, job.partition, str(job.time_limit), str(job.min_nodes), str(job.max_nodes))
+    if reason.startswith("JobArrayTaskLimit"):
+        return (reason, str(job.array_id))
+    return (reason, job.id)
+
+
+@dataclass(slots=True)
+class Group:
+    """Jobs that Slurm refuses for the same reason. width: so many of them may be tried at once."""
+
+    reason: str
+    failures: int = 0
+    not_before: float = 0.0
+    width: int = 1
+
+
+class Trial(NamedTuple):
+    """Waiting jobs that Slurm refused, or others of their group: by id, Slurm's reason.
+
+    Attributes:
+        held_back: they may not be tried now.
+        refused: all of them; none may start but on free GPUs.
+    """
+
+    held_back: Mapping[str, str]
+    refused: Mapping[str, str]
+
+
+class Refusals:
+    """backoff: seconds before the first repetition; doubles up to MAX_BACKOFF times."""
+
+    def __init__(self, backoff: float) -> None:
+        self._backoff = backoff
+        self._groups: dict[Key, Group] = {}
+
+    def recall(self, job_id: str, failures: int, not_before: float) -> None:
+        """The last start of this job was refused before the controller began."""
+        self._groups[UNKNOWN, job_id] = Group(UNKNOWN, failures, not_before)
+
+    def note(self, job: SlurmJob, reason: str, now: float) -> None:
+        """Slurm did not start the job. Several of a group that are refused at about the same time count once."""
+        group = self._groups.setdefault(group_of(job, reason), Group(reason))
+        group.width = 1
+        if now >= group.not_before:
+            group.not_before = now + self._backoff * min(2**group.failures, MAX_BACKOFF)
+            group.failures += 1
+
+    def started(self, job: SlurmJob) -> None:
+        """Slurm started the job: the reason of its group may be gone."""
+        for key, group in self._groups.items():
+            if group_of(job, group.reason) == key:
+                group.failures, group.not_before, group.width = 0, 0.0, 2 * group.width
+
+    def forget(self) -> None:
+        """The rules of Slurm have changed: each job may be tried as if it had never been refused."""
+        self._groups.clear()
+
+    def sort_out(
+        self, waiting: Sequence[SlurmJob], tried: Collection[str], now: float, may_start: Callable[[SlurmJob], bool]
+    ) -> Trial:
+        """waiting: jobs in the order in which they are tried. tried: ids of jobs that are being started. may_start: whether
+        nothing else keeps a job from being tried. O(jobs x groups)."""
+        held_back: dict[str, str] = {}
+        refused: dict[str, str] = {}
+        for key, group in list(self._groups.items()):
+            members = [job for job in waiting if group_of(job, group.reason) == key]
+            if self._is_over(group, len(members), now):
+                del self._groups[key]
+                continue
+            refused |= {job.id: group.reason for job in members}
+            others = [job for job in members if job.id not in tried]
+            ready = [job.id for job in others if may_start(job)] if now >= group.not_before else []
+            chosen = set(ready[: max(group.width - (len(members) - len(others)), 0)])
+            held_back |= {job.id: group.reason for job in others if job.id not in chosen}
+        return Trial(held_back, refused)
+
+    def _is_over(self, group: Group, members: int, now: float) -> bool:
+        if not members:
+            return now >= group.not_before
+        if not group.reason.startswith(DEFINITE) and now >= group.not_before + MAX_BACKOFF * self._backoff:
+            return True
+        return members <= group.width and not group.failures
+
+    def next_change(self, now: float) -> float:
+        """The next moment at which a group may be tried again; inf for never."""
+        return min((group.not_before for group in self._groups.values() if group.not_before > now), default=math.inf)
