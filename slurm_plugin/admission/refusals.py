@@ -39,7 +39,7 @@ def is_definite(reason: str, seconds: float) -> bool:
 
 
 def group_of(job: SlurmJob, reason: str) -> Key:
-    """What the jobs have in common that Slurm refuses for this reason alike; for reasons about one job alone its id."""
+    """What the jobs have in common that Slurm refuses for this reason alike; for a reason that is not definite the job's id."""
     size = (str(job.gpus), str(job.cpus), str(job.time_limit), str(job.min_nodes)) if "PerJob" in reason else ()
     if reason.startswith("QOS"):
         whom = job.user if "User" in reason else job.account if "Account" in reason else ""
@@ -52,7 +52,16 @@ def group_of(job: SlurmJob, reason: str) -> Key:
         return (reason, job.partition, str(job.time_limit), str(job.min_nodes), str(job.max_nodes))
     if reason.startswith("JobArrayTaskLimit"):
         return (reason, str(job.array_id))
-    return (reason, job.id)
+    return (reason, *_shape(job)) if reason.startswith(DEFINITE) else (reason, job.id)
+
+
+def _shape(job: SlurmJob) -> Key:
+    """All that a job asks for, and of whom."""
+    asked = (
+        job.user, job.account, job.partition, job.qos, job.gpus, job.gpu_type, job.gpus_per_node, job.min_nodes, job.max_nodes,
+        job.cpus, job.memory_per_node, job.memory_per_cpu, job.time_limit, job.features, job.required_nodes, job.excluded_nodes,
+    )  # fmt: skip
+    return tuple(map(str, asked))
 
 
 @dataclass(slots=True)

@@ -62,11 +62,17 @@ def test_a_job_that_waits_for_something_else_leaves_its_turn_to_the_next(pending
     assert set(trial.held_back) == {"1", "3"}
 
 
-def test_a_reason_about_one_job_concerns_that_job(pending: Make) -> None:
-    jobs, refusals = queue(pending, 3), Refusals(60.0)
-    refusals.note(jobs[1], "BadConstraints", 1000.0)
+def test_a_reason_about_what_a_job_asks_for_concerns_jobs_that_ask_alike(pending: Make) -> None:
+    jobs, refusals = [*queue(pending, 2), pending(id="3", memory_per_cpu=9000)], Refusals(60.0)
+    refusals.note(jobs[2], "MaxMemPerLimit", 1000.0)
     trial = refusals.sort_out(jobs, (), 1001.0, lambda job: True)
-    assert trial.held_back == trial.refused == {"2": "BadConstraints"}
+    assert trial.held_back == trial.refused == {"3": "MaxMemPerLimit"}
+
+
+def test_a_reason_that_is_not_definite_concerns_one_job(pending: Make) -> None:
+    jobs, refusals = queue(pending, 3), Refusals(60.0)
+    refusals.note(jobs[1], "Priority", 1000.0)
+    assert refusals.sort_out(jobs, (), 1001.0, lambda job: True).held_back == {"2": "Priority"}
 
 
 def test_jobs_of_another_size_are_no_part_of_a_limit_per_job(pending: Make) -> None:
