@@ -24,6 +24,7 @@ from tiresias.scheduler.bound import Bound
 from tiresias.scheduler.decide import reason
 from tiresias.scheduler.model import Action, Plan, Snapshot, State, Style
 from tiresias.scheduler.outlook import Step, outlook
+from tiresias.scheduler.reasons import blocked
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config
@@ -294,5 +295,5 @@ def _aside(row: JobRow, slurm_says: str) -> dict[str, Any]:
         "state": "ENDED" if row.ended else "NOT COMPETING",
         "submit_time": row.submit,
         "preemptions": row.preemptions,
-        "why": row.unmovable if row.ended else f"waits for others than us: Slurm says {slurm_says}",
+        "why": row.unmovable if row.ended else blocked(slurm_says),
     }
