@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmLoad, SlurmSnapshot
+from tiresias.slurm_plugin.backends.rules import SlurmRules
 
 Prices = Mapping[str, int]
 
@@ -20,11 +21,13 @@ Prices = Mapping[str, int]
 # of a running job, for its steps.
 PRICES: Mapping[str, Prices] = {
     "commands": {
-        "version": 2, "topology": 1, "load": 1, "snapshot": 5, "job": 1, "hold": 1, "lift": 1, "release": 3, "start": 4, "unpin": 3,
+        "version": 2, "topology": 1, "load": 1, "snapshot": 5, "rules": 8, "job": 1,
+        "hold": 1, "lift": 1, "release": 3, "start": 4, "unpin": 3,
         "signal": 4, "requeue": 1, "begin_now": 1, "booted": 2,
     },
     "pyslurm": {
-        "version": 1, "topology": 1, "load": 1, "snapshot": 4, "job": 4, "hold": 1, "lift": 1, "release": 6, "start": 4, "unpin": 3,
+        "version": 1, "topology": 1, "load": 1, "snapshot": 4, "rules": 8, "job": 4,
+        "hold": 1, "lift": 1, "release": 6, "start": 4, "unpin": 3,
         "signal": 5, "requeue": 1, "begin_now": 1, "booted": 2,
     },
 }  # fmt: skip
@@ -92,6 +95,9 @@ class Budgeted:
 
     def snapshot(self) -> SlurmSnapshot:
         return self._paid("snapshot").snapshot()
+
+    def rules(self) -> SlurmRules:
+        return self._paid("rules").rules()
 
     def job(self, job_id: str) -> SlurmJob:
         return self._paid("job").job(job_id)

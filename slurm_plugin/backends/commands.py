@@ -27,12 +27,21 @@ from tiresias.slurm_plugin.backends.protocol import (
     SlurmSnapshot,
     SlurmUnavailable,
 )
+from tiresias.slurm_plugin.backends.rules import SlurmRules
+from tiresias.slurm_plugin.backends.rules_reader import RulesReader
 
 # 123, 123_4 (array task), 123+1 (het component), 123_[0-4,9] (some tasks): squeue(1), JOBID
 _JOB_ID = re.compile(r"[1-9]\d*([_+]\d+|_\[\d+([-,]\d+)*\])?", re.ASCII)
 # record, array tasks, state, reason, priority, submit, limit, nodes, CPUs, node list, partition, -w, -x, memory,
-# --gpus-per-node, reservation, features
-_SIGNATURE = "%A|%K|%T|%r|%Q|%V|%l|%D|%C|%N|%P|%n|%x|%m|%b|%v|%f"
+# --gpus-per-node, reservation, features, QOS, licences, --exclusive
+_SIGNATURE = "%A|%K|%T|%r|%Q|%V|%l|%D|%C|%N|%P|%n|%x|%m|%b|%v|%f|%q|%W|%h"
+_LONG_SIGNATURE = ",".join(
+    f"{field}:|"
+    for field in (
+        "jobid", "arraytaskid", "state", "reason", "prioritylong", "submittime", "timelimit", "numnodes", "numcpus", "nodelist",
+        "partition", "reqnodes", "excnodes", "minmemory", "tres-per-node", "reservation", "feature", "qos", "licenses", "exclusive",
+    )
+)  # fmt: skip
 _SIGNAL = re.compile(r"[A-Z][A-Z0-9+]*")
 _DOWN = re.compile(
     "unable to contact slurm controller|connection refused|socket timed out|communication|unable to establish|"
@@ -53,6 +62,8 @@ class CommandsBackend:
         """`prefix`: words before each command, for a Slurm that is reached through another program (ssh, nsenter)."""
         self._deadline, self._prefix = deadline, tuple(prefix)
         self._memory, self._cache = Memory(), JobCache(self.records)
+        self._rules = RulesReader(self._read)
+        self._exclusive: set[int] = set()  # records that get whole nodes: from 26.05 on no JSON shows it
         self._version = ""
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -85,6 +96,9 @@ class CommandsBackend:
         self._cache.refresh(self._signatures())
         return self._assemble(now, [records.node(one) for one in self._json("nodes", *self._show_nodes())])
 
+    def rules(self) -> SlurmRules:
+        return self._rules.rules()
+
     def job(self, job_id: str) -> SlurmJob:
         raw = re.split("[_+]", checked(job_id))[0]
         for job in self.records([raw]):
@@ -99,7 +113,11 @@ class CommandsBackend:
             found = self._json("jobs", "squeue", *LOCAL, "--json", "--states=all", "--jobs", ",".join(raw_ids))
         except NoSuchJob:  # squeue's answer when the only one it was asked for is gone
             return []
-        return [job for record in found for job in records.jobs(record, now)]
+        return [
+            replace(job, exclusive=True) if job.raw_id in self._exclusive else job
+            for record in found
+            for job in records.jobs(record, now)
+        ]
 
     def _assemble(self, now: float, nodes: Sequence[SlurmNode]) -> SlurmSnapshot:
         jobs = [self._memory.fill(job, now) for job in self._cache]
@@ -109,19 +127,23 @@ class CommandsBackend:
 
     def _signatures(self) -> dict[int, list[str]]:
         # --array: otherwise waiting tasks of one array share a line, though each may be a record of its own
-        options = (*LOCAL, "--array", "--states=all", "--noheader", f"--format={_SIGNATURE}")
+        shape = f"--format={_SIGNATURE}" if self._older_than(26, 5) else f"--Format={_LONG_SIGNATURE}"
+        options = (*LOCAL, "--array", "--states=all", "--noheader", shape)
         found: dict[int, list[str]] = {}
         for line in self._read("squeue", *options).decode(errors="replace").splitlines():
             record, _, rest = line.partition("|")
             if record.isdigit():
                 found.setdefault(int(record), []).append(rest)
+        self._exclusive = {record for record, rest in found.items() if rest[0].endswith("|NODE|")}
         return found
 
     def _show_nodes(self) -> tuple[str, ...]:
         """scontrol has --json from 23.02 on; until then sinfo's showed whole nodes."""
+        return ("sinfo", "--json") if self._older_than(23, 2) else ("scontrol", "show", "nodes", "--json")
+
+    def _older_than(self, *version: int) -> bool:
         self._version = self._version or self.version()
-        old = [int(part) for part in self._version.split(".")[:2]] < [23, 2]
-        return ("sinfo", "--json") if old else ("scontrol", "show", "nodes", "--json")
+        return tuple(int(part) for part in self._version.split(".")[:2]) < version
 
     # -- verbs --------------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tiresias.errors import TiresiasError, Unavailable
+from tiresias.slurm_plugin.backends.rules import SlurmRules
 
 
 class SlurmUnavailable(Unavailable):
@@ -83,9 +84,7 @@ class SlurmJob:
     script: str = ""  # hash of the user's script, of a job that tsbatch submitted
     qos: str = ""
     licenses: str = ""  # as given: name, name:2, name@server:2, joined with commas (all) or bars (any)
-    array_limit: int = (
-        0  # tasks of its array that may run at once (%N); 0: not limited, or another record of the array has it
-    )
+    array_limit: int = 0  # tasks of its array at once (%N); 0: not limited, or another record of the array shows it
     exclusive: bool = False  # --exclusive: it gets whole nodes
 
     @property
@@ -160,6 +159,9 @@ class Backend(Protocol):
         """How slurmctld fares, with the calls of this user."""
 
     def snapshot(self) -> SlurmSnapshot: ...
+
+    def rules(self) -> SlurmRules:
+        """Slurm's own rules about which jobs may start: partitions, reservations, licences, QOS, associations."""
 
     def job(self, job_id: str) -> SlurmJob:
         """One job, read afresh; cheaper than a snapshot."""

@@ -52,6 +52,7 @@ class PyslurmBackend(CommandsBackend):
         changed = {row["job_id"]: row for row in map(self._worker.row, found["changed"])}
         for gone in self._rows.keys() - changed.keys() if found["all"] else found["gone"]:
             self._rows.pop(gone, None)
+            self._exclusive.discard(gone)
         for row in changed.values():
             self._note(row, now)
         self._cache.refresh(self._rows)
@@ -97,6 +98,7 @@ class PyslurmBackend(CommandsBackend):
         if row == old:
             return
         self._rows[number] = row
+        (self._exclusive.add if row["shared"] else self._exclusive.discard)(number)
         if old and row["priority"] and old["priority"] and {**old, "priority": row["priority"]} == row:
             if self._cache.signature(number) is old:
                 self._cache.put(number, [replace(job, priority=row["priority"]) for job in self._cache.of(number)], row)

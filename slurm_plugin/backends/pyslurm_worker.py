@@ -25,6 +25,7 @@ FIELDS = (
     "start_time", "end_time", "time_limit", "node_count", "max_nodes", "cpus", "tasks", "sockets_per_node", "tres_per_node",
     "tres_per_task", "memory_per_node", "memory_per_cpu", "features", "required_nodes", "excluded_nodes",
     "nodes", "requeue", "batch_flag", "resv_name", "dependency", "exit_code", "command",
+    "qos", "licenses", "array_max_tasks", "shared",
 )  # fmt: skip
 
 
@@ -35,6 +36,7 @@ def signature(job: Any) -> tuple[Any, ...]:
         state, job.state_reason, job.priority, job.requeue_count, job.submit_time, job.eligible_time, job.time_limit,
         job.num_nodes, job.max_nodes, job.cpus, job.allocated_nodes, job.required_nodes, job.partition,
         job.excluded_nodes, job.constraints, job.reservation, job.array_tasks_waiting, state == "PENDING" or job.end_time,
+        job.qos, job.array_tasks_parallel, job.licenses,
     )  # fmt: skip
 
 
@@ -48,6 +50,7 @@ def row(job: Any) -> list[Any]:
         ",".join(job.constraints), job.required_nodes, job.excluded_nodes, job.allocated_nodes, job.is_requeueable,
         job.is_batch_job, job.reservation, bool(job.dependencies),
         (job.exit_code or 0) << 8 | (job.exit_code_signal or 0), text(job, "command"),
+        job.qos, ",".join(job.licenses or ()), job.array_tasks_parallel, ["none"] if job.resource_sharing == "NO" else [],
     ]  # fmt: skip
 
 

@@ -85,6 +85,10 @@ def _job(record: Record, now: float) -> SlurmJob:
         dependency=record.get("dependency") or "",
         exit_code=parse.exit_code(record.get("exit_code")) if ended else -1,
         script=parse.script(record.get("command") or ""),
+        qos=record.get("qos") or "",
+        licenses=record.get("licenses") or "",
+        array_limit=number(record.get("array_max_tasks")),
+        exclusive="NONE" in _words(record.get("shared") or []),
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmLoad, SlurmSnapshot
+from tiresias.slurm_plugin.backends.rules import SlurmRules
 from tiresias.slurm_plugin.lead.leadership import Leadership, Superseded
 from tiresias.slurm_plugin.state.database import Damaged
 from tiresias.slurm_plugin.state.journal import Journal
@@ -38,6 +39,9 @@ class FencedBackend:
 
     def snapshot(self) -> SlurmSnapshot:
         return self._backend.snapshot()
+
+    def rules(self) -> SlurmRules:
+        return self._backend.rules()
 
     def job(self, job_id: str) -> SlurmJob:
         return self._backend.job(job_id)

@@ -24,6 +24,7 @@ from tiresias.slurm_plugin.backends.protocol import (
     SlurmSnapshot,
     SlurmUnavailable,
 )
+from tiresias.slurm_plugin.backends.rules import SlurmRules
 
 NODES = ("gpu01", "gpu02")
 GPUS = 4
@@ -272,6 +273,9 @@ class SlurmModel:
 
     def load(self, uid: int) -> SlurmLoad:
         return SlurmLoad(threads=1, queue=0, database_queue=0, calls=0, seconds=0.0)
+
+    def rules(self) -> SlurmRules:
+        return SlurmRules()
 
     def snapshot(self) -> SlurmSnapshot:
         self.before_call("snapshot")

@@ -27,6 +27,7 @@ from tiresias.slurm_plugin.backends.protocol import (
     SlurmSnapshot,
     SlurmUnavailable,
 )
+from tiresias.slurm_plugin.backends.rules import SlurmRules
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
 from tiresias.slurm_plugin.state.journal import JobRow, Journal
@@ -73,6 +74,9 @@ class Edge:
 
     def topology(self) -> str:
         return ""
+
+    def rules(self) -> SlurmRules:
+        return SlurmRules()
 
     def snapshot(self) -> SlurmSnapshot:
         return SlurmSnapshot(0.0, tuple(self.jobs.values()), ())

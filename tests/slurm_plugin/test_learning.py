@@ -8,6 +8,7 @@ import pytest
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmLoad, SlurmNode, SlurmSnapshot
+from tiresias.slurm_plugin.backends.rules import SlurmRules
 from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.controller import Controller
@@ -38,6 +39,9 @@ class Sight:
 
     def load(self, uid: int) -> SlurmLoad:
         return SlurmLoad(0, 0, 0, 0, 0.0)
+
+    def rules(self) -> SlurmRules:
+        return SlurmRules()
 
     def snapshot(self) -> SlurmSnapshot:
         return SlurmSnapshot(NOW, self.jobs, (NODE,))

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from tiresias.slurm_plugin.backends.protocol import NodeShare, SlurmJob, SlurmLoad, SlurmNode, SlurmSnapshot
+from tiresias.slurm_plugin.backends.rules import SlurmRules
 from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.controller import Controller
@@ -52,6 +53,9 @@ class Sight:
 
     def load(self, uid: int) -> SlurmLoad:
         return SlurmLoad(0, 0, 0, 0, 0.0)
+
+    def rules(self) -> SlurmRules:
+        return SlurmRules()
 
     def snapshot(self) -> SlurmSnapshot:
         return SlurmSnapshot(NOW, self.jobs, self.nodes)

@@ -17,6 +17,7 @@ from tiresias.slurm_plugin.backends.pyslurm import PyslurmBackend
 ENVIRONMENT = {"LC_ALL": "C", "SLURM_BITSTR_LEN": "0", "PYSLURM_DISABLE_AUTO_INIT": "1"}
 DEADLINE = 5.0
 OPTIONS: dict[str, Any] = {"gpu_type": "v100", "hooks": False, "settings": {"KillWait": "5"}}
+ACCOUNTED: dict[str, Any] = {**OPTIONS, "accounting": True, "settings": {"KillWait": "5", "Licenses": "matlab:3"}}
 
 
 @dataclass

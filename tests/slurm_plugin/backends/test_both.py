@@ -7,13 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from .conftest import OPTIONS, Site, connect
+from .conftest import ACCOUNTED, OPTIONS, Site, connect
 
 pytestmark = pytest.mark.sandbox
 
 REQUESTS = [
     ["--gpus=3"], ["--gpus=v100:3"], ["--gres=gpu:v100:2", "--nodes=2"], ["--gpus-per-task=2", "--ntasks=3"],
-    ["--gpus-per-socket=2", "--sockets-per-node=1"], ["--ntasks=2"], ["--array=1-4%2", "--gpus=1"], ["--begin=now+1hour"],
+    ["--gpus-per-socket=2", "--sockets-per-node=1"], ["--ntasks=2"], ["--array=1-4%2", "--gpus=1"],
+    ["--gpus=1", "--exclusive"], ["--begin=now+1hour"],
     ["--constraint=rack1", "--gres=gpu:1", "--nodelist=gpu02", "--exclude=gpu03", "--no-requeue", "--time=10", "--mem=100"],
 ]  # fmt: skip
 
@@ -21,7 +22,7 @@ REQUESTS = [
 @pytest.fixture(params=["plain", "accounting"])
 def pair(request: pytest.FixtureRequest, cluster_of) -> Iterator[tuple[Site, Site]]:
     accounting = request.param == "accounting"
-    cluster = cluster_of("forky", **OPTIONS, accounting=accounting)
+    cluster = cluster_of("forky", **(ACCOUNTED if accounting else OPTIONS))
     sites = [Site(cluster, connect(cluster, name, cluster.spec.daemon_user)) for name in ("pyslurm", "commands")]
     yield sites[0], sites[1]
     for site in sites:

@@ -38,7 +38,7 @@ def test_no_verb_costs_more_than_its_price(site: Site) -> None:
         "unpin": lambda: backend.unpin(waiting, 1, 0), "start": lambda: backend.start(waiting, ["gpu02"]),
         "signal": lambda: backend.signal(running, "USR2"), "requeue": lambda: backend.requeue(waiting),
         "release": lambda: backend.release(waiting), "begin_now": lambda: backend.begin_now(blocked),
-        "booted": backend.booted,
+        "booted": backend.booted, "rules": backend.rules,
     }  # fmt: skip
     prices = PRICES[backend.name]
     assert verbs.keys() == prices.keys()
