@@ -5,6 +5,7 @@
 # make audit      asks the public database for known weaknesses of the packages in use
 # make test-rdma  of that, the profiler's tests on RDMA
 # make test-chaos a real Slurm with everything going wrong: MINUTES=10 SEED=..., and KILLS=60 kills of the controller at its steps
+# make test-mutants whether the fast tests notice wrong code: MUTANTS=300 SEED=1, MUTANTS=0 for all mutations
 #
 # Variables of the demo:
 #   JOBS=60            how many jobs; 480 is the paper's whole testbed
@@ -25,7 +26,7 @@ SEED ?= 14
 TRACE ?= $(wildcard ../shared/data/testbed480_seed1.csv)
 OUT := demo-out
 
-.PHONY: demo demo-live audit test test-rdma test-chaos test-system trees installed lint pages manual deb rpm venv bench clean system
+.PHONY: demo demo-live audit test test-rdma test-chaos test-mutants test-system trees installed lint pages manual deb rpm venv bench clean system
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.runs
@@ -62,6 +63,12 @@ test-chaos: trees
 	$(VENV)/bin/python tests/chaos/run.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 	$(VENV)/bin/python tests/chaos/kills.py --kills $(KILLS) --slurmctld-restarts 5 --minutes 5 $(if $(SEED),--seed $(SEED))
 	$(VENV)/bin/python tests/chaos/flood.py --jobs 400 --tasks 400 --seconds 5
+
+# Results in build/mutants.json; docs/mutants.md explains them.
+MUTANTS ?= 300
+test-mutants: $(VENV)/.mutates
+	@mkdir -p build
+	$(VENV)/bin/python tests/mutants/run.py --mutants $(MUTANTS) --json build/mutants.json $(if $(SEED),--seed $(SEED))
 
 # The Debian trees that the tests need, built before any test's clock runs. What cannot be built, the tests tell.
 trees: $(VENV)/.develops
@@ -149,6 +156,10 @@ $(VENV)/.trains: $(VENV)/.develops
 installed: $(VENV)/.develops
 	@$(MAKE) --no-print-directory $(VENV)/.trains
 	@$(MAKE) --no-print-directory $(VENV)/.audits
+
+$(VENV)/.mutates: $(VENV)/.develops
+	@$(INSTALL) --group mutants
+	@touch $@
 
 $(VENV)/.audits: $(VENV)/.develops
 	-@$(INSTALL) --group audit && touch $@
