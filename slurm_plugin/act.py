@@ -1,8 +1,10 @@
 """Carries a plan out: the preemption contract and the start, as two small machines over journaled steps.
 
-    preempt:  hold -> signal -> wait -> requeue -> drain     (wait -> unhold when the job cannot save)
-    renew:    the same, of a job that saved by itself because its time limit was near: no preemption
+    preempt:  hold -> turn -> signal -> wait -> parked -> requeue -> drain    (wait -> unhold when the job cannot save)
+    renew:    hold -> signal -> wait -> requeue -> drain, of a job that saved by itself because its time limit was near
     start:    start -> confirm                               (confirm -> rehold when Slurm does not start it)
+
+`turn` and `parked` are of the victims that one beneficiary needs together; handover.py has them, and the beneficiary's start.
 
 A step is journaled before it is done and every step may be done again: after a crash each open intent goes on from
 the step that was written last. When Slurm does not answer, the intent stays where it is.
@@ -21,6 +23,7 @@ from tiresias.slurm_plugin.backends.protocol import Backend, JobRefused, SlurmJo
 from tiresias.slurm_plugin.calls.allowance import Allowance, urgent_first
 from tiresias.slurm_plugin.cluster.arrays import members, together
 from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
+from tiresias.slurm_plugin.moves.handover import HandingOver, NodeGpus
 from tiresias.slurm_plugin.moves.hands import is_in_run
 from tiresias.slurm_plugin.moves.preempting import PREEMPT, RENEW, Preempting, ReadReport
 from tiresias.slurm_plugin.moves.releasing import Releasing
@@ -35,7 +38,7 @@ URGENT_HOLD_SECONDS = 5.0  # for those that Slurm is about to start; what is lef
 FIRST_CHECK = 0.5  # seconds after a start; then again after twice as long
 
 
-class Actor(Preempting, Starting, Releasing):
+class Actor(Preempting, Starting, HandingOver, Releasing):
     def __init__(
         self, backend: Backend, journal: Journal, ledger: Ledger, config: PreemptionConfig, report: ReadReport,
         allowance: Allowance | None = None, refusals: Refusals | None = None,
@@ -46,6 +49,7 @@ class Actor(Preempting, Starting, Releasing):
         self._steps: dict[str, Callable[[Intent, float], bool]] = {
             "hold": self._hold, "signal": self._signal, "wait": self._wait, "requeue": self._requeue, "drain": self._drain,
             "unhold": self._unhold, "start": self._start, "confirm": self._confirm, "rehold": self._rehold,
+            "turn": self._turn, "parked": self._parked, "spare": self._spare, "prioritize": self._prioritize,
         }  # fmt: skip
 
     # what the daemon calls, besides `see` and `release_all`
@@ -98,16 +102,15 @@ class Actor(Preempting, Starting, Releasing):
 
     def begin(self, plan: Plan, now: float) -> None:
         """In the plan's order, as far as calls are left: what is not begun now is planned anew."""
+        self._reserved = plan.reserved
         for start in plan.starts:
             if self.allowance.affords_start(self.intents.values()):
-                job = self._record(start.job)
-                if job and job.priority > 0:  # pins are put on held jobs only
-                    self._hold_waiting(job.id, [job], now)
-                self._begin(start.job, START, now, nodes=start.nodes)
+                self._begin_start(start.job, start.nodes, now)
+        nodes = {start.job: start.nodes for start in plan.reserved}
         for beneficiary, victims in _by_beneficiary(plan.preemptions).items():
             if self.allowance.affords_preemptions(len(victims), self.intents.values()):
                 for victim in victims:
-                    self._begin(victim, PREEMPT, now, beneficiary=beneficiary)
+                    self._begin(victim, PREEMPT, now, nodes=nodes.get(beneficiary, ()), beneficiary=beneficiary)
 
     def advance(self, now: float) -> None:
         """Take every open intent as far as it goes now. Raises SlurmUnavailable: then all stay where they are."""
@@ -148,9 +151,13 @@ class Actor(Preempting, Starting, Releasing):
     def _step(self, intent: Intent, now: float) -> bool:
         return self.allowance.affords_step(intent.step) and self._steps[intent.step](intent, now)
 
-    def _begin(
-        self, job_id: str, kind: str, now: float, nodes: tuple[tuple[str, int], ...] = (), beneficiary: str = ""
-    ) -> None:
+    def _begin_start(self, job_id: str, nodes: NodeGpus, now: float, beneficiary: str = "") -> None:
+        job = self._record(job_id)
+        if job and job.priority > 0:  # pins are put on held jobs only
+            self._hold_waiting(job.id, [job], now)
+        self._begin(job_id, START, now, nodes, beneficiary)
+
+    def _begin(self, job_id: str, kind: str, now: float, nodes: NodeGpus = (), beneficiary: str = "") -> None:
         row, job = self._ledger.jobs[job_id], self._record(job_id)
         assert job is not None  # the plan was made from these records
         first = "start" if kind == START else "hold"
@@ -169,6 +176,7 @@ class Actor(Preempting, Starting, Releasing):
             if not is_in_run(self._fresh(intent.id), intent):  # its run is over, and that was all we wanted
                 self._next(intent, "drain", now)
                 return
+            self._give_up(intent, now)
             self._mark_unmovable(intent, f"Slurm refused its preemption: {words}")
             self._try(self._lift, intent.id, now)
         elif row:

@@ -108,6 +108,7 @@ class Observer:
         """`managed`: the live jobs that the ledger returned for this snapshot. `intents`: open ones by job id. `profiles`: what is
         known of jobs' traffic, by job id."""
         self.reports.begin_cycle(self._ledger.jobs, slurm.time)
+        intents = {**_promised(intents), **intents}
         shown = [job for job in managed if self._competes(job) and not _cleaned_up_soon(job, slurm.time)]
         nodes = [node for node in slurm.nodes if set(node.partitions) & set(self._config.partitions)]
         row_of = {node.name: row for row, node in enumerate(nodes)}
@@ -134,6 +135,8 @@ class Observer:
             return "submitted with --no-requeue"
         if row.unmovable:
             return row.unmovable
+        if now < (until := self._ledger.late_until(row)):
+            return f"a job of its kind did not save in time: not preempted for another {until - now:.0f} s"
         if policy.max_preemptions and row.preemptions >= policy.max_preemptions:
             return f"was preempted {row.preemptions} times already (policy.max_preemptions)"
         if now - row.last_preempted < policy.cooldown:
@@ -346,6 +349,12 @@ def _request(job: SlurmJob, row: JobRow, closed: frozenset[str]) -> Request:
     )
 
 
+def _promised(intents: Mapping[str, Intent]) -> dict[str, Intent]:
+    """The starts that hand-overs under way will come to, by beneficiary: it is not planned for again meanwhile."""
+    moves = [one for one in intents.values() if one.kind == "preempt" and one.beneficiary and one.step != "spare"]
+    return {one.beneficiary: Intent("", one.beneficiary, 0, "start", "start", one.nodes) for one in moves if one.nodes}
+
+
 def _shares(job: SlurmJob, intent: Intent | None) -> list[tuple[str, int, float, float]]:
     """(node, GPUs, CPUs, MB) that the job holds or was promised."""
     if job.shares or not intent:
@@ -386,7 +395,8 @@ def _taken(
 def _nodes(nodes: Sequence[SlurmNode], taken: Floats, leaf: Ints, above: tuple[Ints, ...]) -> Nodes:
     usable = np.array([node.usable and "RESERVED" not in node.flags for node in nodes], dtype=bool)
     total = np.array([(node.gpus, node.cpus, node.memory) for node in nodes], dtype=float).reshape(len(nodes), 3)
-    free = np.where(usable[:, None], np.maximum(total - taken, 0.0), 0.0)
+    # Below 0 where a beneficiary was promised what its victims still hold: what these release is not free for others.
+    free = np.where(usable[:, None], total - taken, 0.0)
     return Nodes(
         name=tuple(node.name for node in nodes),
         gpus=total[:, 0].astype(np.int64),

@@ -23,12 +23,12 @@ PRICES: Mapping[str, Prices] = {
     "commands": {
         "version": 2, "topology": 1, "load": 1, "snapshot": 5, "rules": 8, "job": 1,
         "hold": 1, "lift": 1, "release": 3, "start": 4, "unpin": 3,
-        "signal": 4, "requeue": 1, "begin_now": 1, "booted": 2,
+        "signal": 4, "requeue": 1, "begin_now": 1, "booted": 2, "prioritize": 1,
     },
     "pyslurm": {
         "version": 1, "topology": 1, "load": 1, "snapshot": 4, "rules": 8, "job": 4,
         "hold": 1, "lift": 1, "release": 6, "start": 4, "unpin": 3,
-        "signal": 5, "requeue": 1, "begin_now": 1, "booted": 2,
+        "signal": 5, "requeue": 1, "begin_now": 1, "booted": 2, "prioritize": 1,
     },
 }  # fmt: skip
 
@@ -116,6 +116,9 @@ class Budgeted:
 
     def start(self, job_id: str, nodes: Sequence[str]) -> None:
         self._paid("start").start(job_id, nodes)
+
+    def prioritize(self, job_id: str) -> None:
+        self._paid("prioritize").prioritize(job_id)
 
     def unpin(self, job_id: str, min_nodes: int, max_nodes: int, required: Sequence[str] = ()) -> None:
         self._paid("unpin").unpin(job_id, min_nodes, max_nodes, required)

@@ -18,6 +18,7 @@ from tiresias.slurm_plugin.backends import processes, records, sdiag
 from tiresias.slurm_plugin.backends.cache import JobCache
 from tiresias.slurm_plugin.backends.memory import Memory, mid_second
 from tiresias.slurm_plugin.backends.protocol import (
+    TOP_PRIORITY,
     JobRefused,
     NoSuchJob,
     NotRequeueable,
@@ -170,6 +171,9 @@ class CommandsBackend:
         count = len(nodes)
         self._update(job_id, f"NumNodes={count}-{count}", f"ReqNodeList={','.join(nodes)}", "StartTime=now")
         self.lift(job_id)
+
+    def prioritize(self, job_id: str) -> None:
+        self._update(job_id, f"Priority={TOP_PRIORITY}")
 
     def unpin(self, job_id: str, min_nodes: int, max_nodes: int, required: Sequence[str] = ()) -> None:
         self._update(job_id, f"NumNodes={min_nodes}-{max_nodes or UNLIMITED}", f"ReqNodeList={','.join(required)}")

@@ -13,6 +13,9 @@ from typing import Protocol
 from tiresias.errors import TiresiasError, Unavailable
 from tiresias.slurm_plugin.backends.rules import SlurmRules
 
+# The highest numbers have meanings of their own in Slurm. This one is the controller's: no admin is likely to choose it.
+TOP_PRIORITY = 4_294_967_290
+
 
 class SlurmUnavailable(Unavailable):
     """slurmctld did not answer in time; the call may or may not have taken effect."""
@@ -181,6 +184,9 @@ class Backend(Protocol):
 
     def start(self, job_id: str, nodes: Sequence[str]) -> None:
         """Pin a held pending job to exactly these nodes, make it eligible now, release it."""
+
+    def prioritize(self, job_id: str) -> None:
+        """Put a released job before all others of its partition tier (TOP_PRIORITY). `lift` takes it back; so does a hold."""
 
     def unpin(self, job_id: str, min_nodes: int, max_nodes: int, required: Sequence[str] = ()) -> None:
         """Undo `start`'s pin on a held pending job: its own node counts (max_nodes 0: not limited) and -w again."""

@@ -13,13 +13,18 @@ from tiresias.slurm_plugin.state.journal import Intent
 _VERBS: Mapping[str, tuple[str, ...]] = {
     "hold": ("hold",), "signal": ("signal",), "wait": (), "requeue": ("job", "requeue"), "drain": ("job",),
     "unhold": ("release",), "start": ("job", "start"), "confirm": (), "rehold": ("job", "job", "hold"),
+    "turn": (), "parked": (), "spare": ("release",), "prioritize": ("prioritize",),
 }  # fmt: skip
 _LATER: Mapping[str, tuple[str, ...]] = {
-    "hold": ("signal", "requeue", "drain"), "signal": ("requeue", "drain"), "wait": ("requeue", "drain"),
-    "requeue": ("drain",),
+    "hold": ("signal", "requeue", "drain"), "turn": ("signal", "requeue", "drain"), "signal": ("requeue", "drain"),
+    "wait": ("requeue", "drain"), "parked": ("requeue", "drain"), "requeue": ("drain",),
 }  # fmt: skip
+_HAND_OVER = ("hold", "job", "start", "prioritize", "lift")  # of the beneficiary, once all its victims have parked
+_BEFORE_IT = ("hold", "turn", "signal", "wait", "parked")  # steps of its victims
 # What frees GPUs and jobs comes first, what takes them last.
-_ORDER = ("requeue", "unhold", "rehold", "drain", "confirm", "wait", "signal", "hold", "start")
+_ORDER = (
+    "requeue", "unhold", "spare", "rehold", "drain", "prioritize", "confirm", "parked", "wait", "signal", "turn", "hold", "start",
+)  # fmt: skip
 MOST = 0.75  # of the bucket
 _URGENCY = {step: place for place, step in enumerate(_ORDER)}
 
@@ -32,6 +37,7 @@ class Allowance:
         self._rest = {
             step: calls + sum(self._step[later] for later in _LATER.get(step, ())) for step, calls in self._step.items()
         }
+        self._hand_over = sum(prices[verb] for verb in _HAND_OVER)
         self.postponed = 0  # moves and holds of the newest cycle that wait for calls
 
     def affords_hold(self, intents: Iterable[Intent]) -> bool:
@@ -43,7 +49,8 @@ class Allowance:
         return self._affords(self._prices["hold"] + self._rest["start"], intents)
 
     def affords_preemptions(self, count: int, intents: Iterable[Intent]) -> bool:
-        return self._affords(count * self._rest["hold"], intents)
+        """Of one beneficiary."""
+        return self._affords(count * self._rest["hold"] + self._hand_over, intents)
 
     def affords_step(self, step: str) -> bool:
         """A look whether somebody has gone is the first to give way: the next snapshot tells, too."""
@@ -58,7 +65,10 @@ class Allowance:
 
     def promised(self, intents: Iterable[Intent]) -> int:
         """The calls that these moves still need."""
-        return sum(self._rest[intent.step] for intent in intents)
+        moves = list(intents)
+        begun = {one.id for one in moves if one.kind == "start"}
+        waiting = {one.beneficiary for one in moves if one.beneficiary and one.step in _BEFORE_IT} - begun
+        return sum(self._rest[one.step] for one in moves) + self._hand_over * len(waiting)
 
     def _affords(self, calls: int, intents: Iterable[Intent]) -> bool:
         """Whether something that needs so many may be begun; what may not counts as postponed. What needs more than the bucket

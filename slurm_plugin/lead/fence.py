@@ -66,6 +66,10 @@ class FencedBackend:
         with self._turn("start", job_id):
             self._backend.start(job_id, nodes)
 
+    def prioritize(self, job_id: str) -> None:
+        with self._turn("prioritize", job_id):
+            self._backend.prioritize(job_id)
+
     def unpin(self, job_id: str, min_nodes: int, max_nodes: int, required: Sequence[str] = ()) -> None:
         with self._turn("unpin", job_id):
             self._backend.unpin(job_id, min_nodes, max_nodes, required)

@@ -1,4 +1,7 @@
-"""The preemption contract: hold -> signal -> wait -> requeue -> drain; wait -> unhold when the job cannot save."""
+"""The preemption contract: hold -> signal -> wait -> requeue -> drain; wait -> unhold when the job cannot save.
+
+A victim with a beneficiary also waits for the other victims, before the signal and before the requeue (handover.py).
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ class Preempting(Hands):
     """Each step says whether the next one may follow at once."""
 
     _report: ReadReport
+    _give_up: Callable[[Intent, float], None]
 
     def _hold(self, intent: Intent, now: float) -> bool:
         if (row := self._row(intent)) is None:
@@ -26,7 +30,7 @@ class Preempting(Hands):
         if row.held or job is None or job.priority > 0:  # else somebody else holds it for after this run, and shall
             self._remember_hold(row)
             self._backend.hold(intent.id)
-        return self._next(intent, "signal", now)
+        return self._next(intent, "turn" if intent.beneficiary else "signal", now)
 
     def _signal(self, intent: Intent, now: float) -> bool:
         self._backend.signal(intent.id, self._config.signal)
@@ -42,7 +46,7 @@ class Preempting(Hands):
         heard = report.restart == intent.restart
         if heard and report.state == "parked":
             self._ledger.note(self._ledger.jobs[intent.id], intent.restart, save=report.save)
-            return self._next(intent, "requeue", now)
+            return self._next(intent, "parked" if intent.beneficiary else "requeue", now)
         if now - intent.began >= self._config.deadline:
             return self._overdue(intent, report, heard, now)
         if not (heard and report.state == "saving") and now - intent.stepped >= self._config.deadline / 4:
@@ -51,8 +55,9 @@ class Preempting(Hands):
 
     def _overdue(self, intent: Intent, report: JobReport, heard: bool, now: float) -> bool:
         """The deadline passed. A job that was saving and has an older checkpoint goes back to that; others run on."""
+        self._ledger.note_late(self._ledger.jobs[intent.id], now)
         if heard and report.state == "saving" and report.step >= 0:
-            return self._next(intent, "requeue", now)
+            return self._next(intent, "parked" if intent.beneficiary else "requeue", now)
         return self._next(intent, "unhold", now)
 
     def _requeue(self, intent: Intent, now: float) -> bool:
@@ -88,6 +93,7 @@ class Preempting(Hands):
 
     def _unhold(self, intent: Intent, now: float) -> bool:
         row = self._row(intent)
+        self._give_up(intent, now)  # before this one is over: a later life finds the group as it is
         if row:
             if not row.unmovable:
                 self._mark_unmovable(intent, f"did not save within {self._config.deadline:g} s of the signal")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiresias.slurm_plugin.admission.refusals import is_definite
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.protocol import TOP_PRIORITY, SlurmJob
 from tiresias.slurm_plugin.moves.hands import Hands
 from tiresias.slurm_plugin.state.journal import Intent
 from tiresias.slurm_plugin.state.ledger import IMPOSSIBLE, Avoided
@@ -28,7 +28,7 @@ class Starting(Hands):
             self._ledger.save(row)
             self._backend.start(intent.id, [node for node, _ in intent.nodes])
             self._remember_release(row)
-        return self._next(intent, "confirm", now)
+        return self._next(intent, "prioritize" if intent.beneficiary else "confirm", now)
 
     def _confirm(self, intent: Intent, now: float) -> bool:
         job = self._record(intent.id)
@@ -36,16 +36,25 @@ class Starting(Hands):
             return self._finish(intent, "ended: at once", now)
         if job.state == "RUNNING" or job.restarts > intent.restart or job.completing:
             return self._confirmed(intent, job, now)
+        if self._victims_drain(intent):
+            intent.stepped = now  # the wait for Slurm begins when they have released its GPUs
         waited = now - intent.stepped
         answered = self._seen_at > intent.stepped and is_definite(job.reason, waited)
         if answered or waited >= self._config.start_timeout:
             return self._next(intent, "rehold", now)
         return False
 
+    def _victims_drain(self, intent: Intent) -> bool:
+        nodes = {node for node, _ in intent.nodes}
+        moves = [one for one in self.intents.values() if one.kind != START and one.step in ("requeue", "drain")]
+        return any(node in nodes for one in moves for node, _ in one.nodes)
+
     def _confirmed(self, intent: Intent, job: SlurmJob, now: float) -> bool:
         row = self._ledger.jobs[intent.id]
         row.failures, row.not_before = 0, 0.0
         self._refusals.started(job)
+        if job.priority == TOP_PRIORITY:
+            self._try(self._backend.lift, row.id, now)
         # A life that ended right after the release did not come to write that down.
         row.held = row.held and job.priority == 0
         self._ledger.save(row)

@@ -36,8 +36,11 @@ from tiresias.slurm_plugin.state.usage import usage
 
 PHASES = {
     "hold": "signalled",
+    "turn": "running",  # it is not signalled yet
+    "spare": "running",
     "signal": "signalled",
     "wait": "saving",
+    "parked": "parked",
     "requeue": "leaving",
     "drain": "leaving",
     "start": "starting",

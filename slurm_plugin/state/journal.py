@@ -82,7 +82,11 @@ class RunRow:
 
 @dataclass(slots=True)
 class Intent:
-    """A start or a preemption under way. step: the step that was begun last. outcome: "" until it is over."""
+    """A start or a preemption under way. step: the step that was begun last. outcome: "" until it is over.
+
+    nodes: of a start; of a preemption those that its beneficiary gets, with their GPUs. beneficiary: of a preemption; of a start
+    that is part of a hand-over the job itself. began: when it was decided; of a preemption when its job was signalled, once it was.
+    """
 
     key: str
     id: str
@@ -270,6 +274,20 @@ class Journal(History):
         """uid and kind of all jobs that ever ran."""
         return set(self._db.execute("select distinct uid, kind from run join job using (key) where kind != ''"))
 
+    def proven(self) -> set[tuple[int, str]]:
+        """uid and kind of all jobs that parked when they were asked to."""
+        return set(self._db.execute(
+            "select distinct uid, kind from run join job using (key) where kind != '' and pause is not null"
+        ))  # fmt: skip
+
+    def late(self) -> dict[tuple[int, str], float]:
+        """uid and kind of jobs that missed their deadline, and when."""
+        found = self._db.execute("select name, value from meta where name like 'late-%'").fetchall()
+        return {(int(name.split("-", 2)[1]), name.split("-", 2)[2]): float(value) for name, value in found}
+
+    def note_late(self, uid: int, kind: str, now: float) -> None:
+        self.note(f"late-{uid}-{kind}", repr(now))
+
     def paces(self) -> list[tuple[int, str, str, float]]:
         """uid, kind, nodes and seconds a step of all runs of which both kind and pace are known."""
         return self._db.execute(
@@ -327,7 +345,7 @@ class Journal(History):
     def releases_of(self, job_id: str) -> list[Intent]:
         """Starts, and preemptions that were given up: the newest first, of all jobs that ever had this id."""
         of_id = f"select {_columns(Intent, 'intent.')} from job join intent using (key) where job.id = ?"
-        query = f"{of_id} and (intent.kind = 'start' or intent.step = 'unhold') order by seq desc"
+        query = f"{of_id} and (intent.kind = 'start' or intent.step in ('unhold', 'spare')) order by seq desc"
         return [_intent(row) for row in self._db.execute(query, (job_id,))]
 
     def begin(self, intent: Intent) -> None:
@@ -338,9 +356,12 @@ class Journal(History):
         intent.seq = cursor.lastrowid or 0
 
     def step(self, intent: Intent, step: str, now: float) -> None:
-        """Write that `step` is about to be done."""
+        """Write that `step` is about to be done, with all else of the intent that changes."""
         intent.step, intent.stepped = step, now
-        self._db.execute("update intent set step = ?, stepped = ? where seq = ?", (step, now, intent.seq))
+        self._db.execute(
+            "update intent set step = ?, stepped = ?, began = ?, beneficiary = ? where seq = ?",
+            (step, now, intent.began, intent.beneficiary, intent.seq),
+        )
 
     def finish(self, intent: Intent, outcome: str) -> None:
         intent.outcome = outcome

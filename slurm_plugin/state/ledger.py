@@ -25,6 +25,9 @@ NEVER_RAN = {"CANCELLED", "DEADLINE", "REVOKED"}
 IMPOSSIBLE = "BadConstraints"  # Slurm holds what can run nowhere, as on nodes of ours that the owner has just excluded
 
 
+LATE_SECONDS = 3600.0  # for which jobs of a kind are not preempted after one of them missed its deadline
+
+
 class Avoided(NamedTuple):
     """Nodes on which Slurm did not start a job; others come first until then."""
 
@@ -46,6 +49,8 @@ class Ledger:
         for run in journal.live_runs():
             self.runs[run.key][run.restart] = run
         self.kinds = journal.kinds()  # that ever ran
+        self._proven = journal.proven()  # uid and kind of jobs that parked when they were asked to
+        self._late = journal.late()
         # seconds a preemption costs; nan: not known
         self.costs = {row.id: self._cost(row) for row in self.jobs.values()}
 
@@ -137,6 +142,30 @@ class Ledger:
             setattr(run, name, value)
         self._journal.save_run(run)
         self.costs[row.id] = self._cost(row)
+        if pause is not None:
+            self._proven.add((row.uid, _kind_or_key(row)))
+            self._late.pop((row.uid, _kind_or_key(row)), None)
+
+    def proof(self, row: JobRow) -> int:
+        """How sure it is that the job saves when it is asked to: 2: it or one of its kind has, 1: its saves are known, 0: nothing
+        is known, or it was late."""
+        runs = self.runs[row.key].values()
+        if self.late_until(row) > 0:
+            return 0
+        if (row.uid, _kind_or_key(row)) in self._proven or any(run.pause is not None for run in runs):
+            return 2
+        return int(any(run.save is not None for run in runs))
+
+    def note_late(self, row: JobRow, now: float) -> None:
+        """A job missed its deadline: its kind is not preempted for a while."""
+        late = (row.uid, _kind_or_key(row))
+        self._late[late] = now
+        self._journal.note_late(*late, now)
+
+    def late_until(self, row: JobRow) -> float:
+        """Until when jobs of its kind are not preempted because one was late; 0: none was."""
+        at = self._late.get((row.uid, _kind_or_key(row)))
+        return 0.0 if at is None else at + LATE_SECONDS
 
     def _cost(self, row: JobRow) -> float:
         """GPUs held without progress: from the signal until they are free (else: the save), and from a start to the first step."""
@@ -242,6 +271,11 @@ def _key(job: SlurmJob) -> str:
 def kind(job: SlurmJob) -> str:
     """As in JobRow."""
     return Key(job.name, job.script, job.gpus).file if job.script else ""
+
+
+def _kind_or_key(row: JobRow) -> str:
+    """What stands for jobs that save alike: a job that tsbatch did not submit is a kind of its own."""
+    return row.kind or row.key
 
 
 def _end_of_requeued(run: RunRow, job: SlurmJob) -> float:

@@ -335,6 +335,9 @@ class SlurmModel:
     def start(self, job_id: str, nodes: Sequence[str]) -> None:
         self._verb("start", job_id, lambda job: self._start(job, nodes))
 
+    def prioritize(self, job_id: str) -> None:
+        self._verb("prioritize", job_id, self._prioritize)
+
     def unpin(self, job_id: str, min_nodes: int, max_nodes: int, required: Sequence[str] = ()) -> None:
         self._verb("unpin", job_id, lambda job: self._unpin(job, max_nodes))
 
@@ -376,6 +379,11 @@ class SlurmModel:
         job.pin = tuple(nodes)
         self._release(job)
         job.begin_time = self.now
+
+    def _prioritize(self, job: ModelJob) -> None:
+        """The model starts jobs in the order of their ids: what comes first is the real Slurm's to show."""
+        if job.holder:
+            raise JobRefused(f"job {job.id}: Job is held")
 
     def _unpin(self, job: ModelJob, max_nodes: int) -> None:
         assert job.state == "PENDING", f"job {job.id}: unpinned while it is {job.state}"

@@ -19,6 +19,7 @@ from tiresias.checkpoint.control import JobReport
 from tiresias.scheduler.model import Plan, Preemption, Start
 from tiresias.slurm_plugin.act import HOLDS, Actor
 from tiresias.slurm_plugin.backends.protocol import (
+    TOP_PRIORITY,
     JobRefused,
     NodeShare,
     NoSuchJob,
@@ -30,7 +31,7 @@ from tiresias.slurm_plugin.backends.protocol import (
 from tiresias.slurm_plugin.backends.rules import SlurmRules
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
-from tiresias.slurm_plugin.state.journal import JobRow, Journal
+from tiresias.slurm_plugin.state.journal import Intent, JobRow, Journal
 from tiresias.slurm_plugin.state.ledger import Ledger
 
 Make = Callable[..., SlurmJob]
@@ -108,6 +109,9 @@ class Edge:
             shares = tuple(NodeShare(node, 4, 4, 400) for node in nodes)
             self.change(job_id, state="RUNNING", reason="None", start_time=1500, shares=shares)
 
+    def prioritize(self, job_id: str) -> None:
+        self._do("prioritize", lambda: self.change(job_id, priority=TOP_PRIORITY))
+
     def unpin(self, job_id: str, min_nodes: int, max_nodes: int, required: Sequence[str] = ()) -> None:
         self._do("unpin", lambda: self.change(job_id, min_nodes=min_nodes, required_nodes=tuple(required)))
 
@@ -168,14 +172,22 @@ class Desk:
     def job(self) -> SlurmJob:
         return self.slurm.jobs["1"]
 
+    def moves(self) -> list[Intent]:
+        """What is under way with job 1."""
+        return [one for one in self.journal.open_intents() if one.id == "1"]
+
     def said(self) -> list[str]:
-        return [f"{one.action}: {one.why}" for one in self.actor.news]
+        """Of job 1."""
+        return [f"{one.action}: {one.why}" for one in self.actor.news if one.id == "1"]
 
 
 @pytest.fixture
-def runs(journal: Journal, running: Make) -> Desk:
-    """A job that runs since 1000 and may be preempted."""
-    return Desk(journal, running(1000))
+def runs(journal: Journal, running: Make, pending: Make) -> Desk:
+    """A job that runs since 1000 and may be preempted, and another one that waits for its GPUs."""
+    desk = Desk(journal, running(1000))
+    desk.slurm.jobs["2"] = pending(id="2", raw_id=2, priority=1, reason="None")
+    desk.see()
+    return desk
 
 
 @pytest.fixture
@@ -193,7 +205,15 @@ def waits(journal: Journal, pending: Make) -> Desk:
 @pytest.mark.parametrize("life", ["same life", "next life"])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(
-    ("verb", "step"), [("hold", "hold"), ("signal", "signal"), ("requeue", "requeue"), ("job", "requeue")]
+    ("verb", "step"),
+    [
+        ("hold", "hold"),
+        ("signal", "signal"),
+        ("job", "parked"),
+        ("start", "parked"),
+        ("prioritize", "parked"),
+        ("requeue", "requeue"),
+    ],
 )
 def test_a_preemption_stays_where_it_is_and_the_retry_completes(
     runs: Desk, verb: str, step: str, when: str, life: str
@@ -203,11 +223,11 @@ def test_a_preemption_stays_where_it_is_and_the_retry_completes(
     runs.slurm.fail(verb, SlurmUnavailable("no answer"), when)
     with pytest.raises(SlurmUnavailable):
         runs.actor.advance(1100)
-    assert [intent.step for intent in runs.journal.open_intents()] == [step]
+    assert [intent.step for intent in runs.moves()] == [step]
     if life == "next life":
         runs.begin_life()
     runs.look(1101)
-    assert runs.journal.open_intents() == []
+    assert runs.moves() == []
     assert (runs.job.state, runs.job.restarts, runs.job.priority) == ("PENDING", 1, 0), "requeued once, and held"
     assert (runs.row.held, runs.row.preemptions, runs.row.last_preempted) == (True, 1, 1101)
 
@@ -251,7 +271,7 @@ def test_a_deadline_does_not_grow_when_the_clock_is_set_back(runs: Desk) -> None
     runs.actor.advance(4600)
     runs.look(1000)
     runs.look(1020)
-    assert runs.journal.open_intents() == []
+    assert runs.moves() == []
     assert "did not save within 20 s" in runs.row.unmovable
 
 
@@ -262,10 +282,10 @@ def test_a_job_that_could_not_save_is_released_once_slurm_answers(runs: Desk, wh
     runs.slurm.fail("release", SlurmUnavailable("no answer"), when)
     with pytest.raises(SlurmUnavailable):
         runs.actor.advance(1121)
-    assert [intent.step for intent in runs.journal.open_intents()] == ["unhold"]
+    assert [intent.step for intent in runs.moves()] == ["unhold"]
     runs.begin_life()
     runs.look(1122)
-    assert runs.journal.open_intents() == []
+    assert runs.moves() == []
     assert (runs.job.state, runs.job.priority > 0, runs.row.held) == ("RUNNING", True, False)
     assert "did not save within 20 s" in runs.row.unmovable
 
@@ -418,7 +438,7 @@ def test_a_refusal_because_the_run_is_over_is_no_refusal(runs: Desk) -> None:
     runs.slurm.fail("signal", JobRefused("job 1: is not running"))
     runs.actor.advance(1100)
     runs.look(1101)
-    assert runs.journal.open_intents() == []
+    assert runs.moves() == []
     assert (runs.row.held, runs.row.unmovable, runs.job.priority) == (True, "", 0)
 
 
@@ -426,7 +446,7 @@ def test_a_job_that_may_not_be_signalled_runs_on_unheld(runs: Desk) -> None:
     runs.preempt()
     runs.slurm.fail("signal", JobRefused("job 1: Access denied"))
     runs.actor.advance(1100)
-    assert runs.journal.open_intents() == []
+    assert runs.moves() == []
     assert (runs.job.state, runs.job.priority, runs.row.held) == ("RUNNING", 1, False)
     assert runs.row.unmovable == "Slurm refused its preemption: job 1: Access denied"
 
@@ -436,7 +456,7 @@ def test_a_job_that_cannot_be_requeued_runs_on_unheld(runs: Desk) -> None:
     runs.preempt()
     runs.slurm.fail("requeue", NotRequeueable("job 1: only batch jobs"))
     runs.actor.advance(1100)
-    assert runs.journal.open_intents() == []
+    assert runs.moves() == []
     assert (runs.job.state, runs.job.restarts, runs.job.priority, runs.row.held) == ("RUNNING", 0, 1, False)
     assert runs.row.unmovable == "job 1: only batch jobs"
 
@@ -469,7 +489,7 @@ def test_a_job_that_vanishes_while_it_drains_has_ended(runs: Desk) -> None:
     del runs.slurm.jobs["1"]
     runs.look(1101)
     runs.look(1102)
-    assert runs.journal.open_intents() == []
+    assert runs.moves() == []
     assert runs.said()[-1] == "ended: while it was being preempted"
 
 
@@ -484,7 +504,7 @@ def test_a_job_that_is_cleaned_up_is_not_parked_yet(runs: Desk) -> None:
 
     runs.slurm._requeue = requeue  # type: ignore[method-assign]
     runs.actor.advance(1100)
-    assert [intent.step for intent in runs.journal.open_intents()] == ["drain"]
+    assert [intent.step for intent in runs.moves()] == ["drain"]
     runs.slurm.change(completing=False)
     runs.look(1103)
     assert runs.said()[-1] == "parked: 3.00 s after the decision"
@@ -538,7 +558,7 @@ def test_a_parked_job_that_was_given_up_is_collected(runs: Desk) -> None:
     runs.actor.advance(1121)
     assert runs.row.unmovable
     runs.actor.collect(runs.see(), 1122)
-    assert runs.journal.open_intents() == [], "it has not saved yet"
+    assert runs.moves() == [], "it has not saved yet"
     runs.parks()
     runs.actor.collect(runs.see(), 1123)
     runs.actor.advance(1123)
@@ -576,8 +596,9 @@ def test_a_job_without_a_limit_is_not_asked(journal: Journal, running: Make) -> 
 
 
 def test_what_a_preemption_cost_is_journaled(runs: Desk) -> None:
+    runs.preempt(1099)
+    runs.look(1100)
     runs.report = JobReport(0, "parked", True, 7, save=1.25)
-    runs.preempt(1100)
     runs.look(1102.5)
     (run,) = runs.journal.runs("1@1000")
     assert (run.save, run.pause) == (1.25, 2.5)

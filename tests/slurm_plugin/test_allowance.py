@@ -10,13 +10,15 @@ from tiresias.slurm_plugin.calls.allowance import Allowance, urgent_first
 from tiresias.slurm_plugin.state.journal import Intent
 
 PREEMPTION = ("hold", "signal", "wait", "requeue", "drain")
-STEPS = (*PREEMPTION, "unhold", "start", "confirm", "rehold")
+STEPS = (*PREEMPTION, "turn", "parked", "spare", "unhold", "start", "prioritize", "confirm", "rehold")
 INTENTS = st.lists(st.sampled_from(STEPS), max_size=8).map(
     lambda steps: [Intent(f"{n}@0", str(n), 0, "", step) for n, step in enumerate(steps)]
 )
 PRICE = PRICES["commands"]
 # hold, signal, look and requeue, look again
-WHOLE = PRICE["hold"] + PRICE["signal"] + 2 * PRICE["job"] + PRICE["requeue"]
+MOVE = PRICE["hold"] + PRICE["signal"] + 2 * PRICE["job"] + PRICE["requeue"]
+# look at the beneficiary, which may be free, start it, put it first; later take that back
+WHOLE = MOVE + sum(PRICE[verb] for verb in ("hold", "job", "start", "prioritize", "lift"))
 SIZE = 24
 
 

@@ -35,6 +35,7 @@ def test_no_verb_costs_more_than_its_price(site: Site) -> None:
     verbs = {
         "version": backend.version, "topology": backend.topology, "load": lambda: backend.load(0), "snapshot": backend.snapshot,
         "job": lambda: backend.job(running), "hold": lambda: backend.hold(waiting), "lift": lambda: backend.lift(blocked),
+        "prioritize": lambda: backend.prioritize(blocked),
         "unpin": lambda: backend.unpin(waiting, 1, 0), "start": lambda: backend.start(waiting, ["gpu02"]),
         "signal": lambda: backend.signal(running, "USR2"), "requeue": lambda: backend.requeue(waiting),
         "release": lambda: backend.release(waiting), "begin_now": lambda: backend.begin_now(blocked),

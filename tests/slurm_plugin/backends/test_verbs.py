@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tiresias.slurm_plugin.backends.protocol import JobRefused, NoSuchJob, NotRequeueable
+from tiresias.slurm_plugin.backends.protocol import TOP_PRIORITY, JobRefused, NoSuchJob, NotRequeueable
 
 pytestmark = pytest.mark.sandbox
 
@@ -22,6 +22,29 @@ def test_hold_is_an_admins_and_release_lifts_it(site):
     site.backend.release(job_id)
     assert not site.backend.job(job_id).held_by_admin
     assert site.backend.job(job_id).priority > 0
+
+
+def test_a_prioritized_job_keeps_others_from_its_nodes_until_it_starts(site):
+    """It waits for the GPUs that another one holds, and runs before a job that was submitted earlier, in another partition too."""
+    before = site.running("--gpus=4", "--nodelist=gpu01")
+    earlier = site.submit("--partition=other", "--gpus=1", "--nodelist=gpu01")
+    job = site.submit("--hold", "--gpus=4")
+    site.backend.start(job, ["gpu01"])
+    site.backend.prioritize(job)
+    assert site.job(job).priority == TOP_PRIORITY
+    site.backend.requeue(before.id)
+    assert [share.node for share in site.wait(job, lambda job: job.state == "RUNNING").shares] == ["gpu01"]
+    assert site.job(earlier).state == "PENDING"
+    site.backend.lift(job)
+    assert site.wait(job, lambda job: 0 < job.priority < TOP_PRIORITY).state == "RUNNING"
+
+
+def test_a_hold_takes_the_highest_priority_back(site):
+    job = site.submit("--gpus=1", "--begin=now+1hour")
+    site.backend.prioritize(job)
+    site.backend.hold(job)
+    site.backend.lift(job)
+    assert 0 < site.job(job).priority < TOP_PRIORITY
 
 
 def test_hold_takes_the_place_of_a_users(site):
