@@ -21,6 +21,7 @@ from tiresias.scheduler.decide import decide, next_change
 from tiresias.scheduler.model import Plan, Snapshot, State
 from tiresias.scheduler.policies import POLICIES
 from tiresias.slurm_plugin.act import Actor
+from tiresias.slurm_plugin.admission.known_rules import RULES_BEFORE_PREEMPTION_S, KnownRules
 from tiresias.slurm_plugin.admission.refusals import Refusals
 from tiresias.slurm_plugin.backends.budget import Budgeted
 from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot
@@ -65,6 +66,7 @@ class Controller:
         self._backend = FencedBackend(budgeted, leadership, journal)
         self._allowance = Allowance(budgeted.bucket, budgeted.prices)
         self._progress: Callable[[], None] = lambda: None
+        self._rules = KnownRules(self._backend.rules, lambda: self._refusals.forget())
         self._recall()
         self._profiles = Profiles(config.paths.control)
         self._policy = POLICIES[config.policy.name]
@@ -114,6 +116,7 @@ class Controller:
         )  # fmt: skip
         actor.progress = self._progress
         self._ledger, self._observer, self._actor, self._is_ahead = ledger, observer, actor, False
+        self._refusals = refusals
         self._shadow = Shadow(self._journal, self._config.lease_seconds) if self._config.mode == "shadow" else None
         self._topology_at = -math.inf
         self._heed_pause()
@@ -142,6 +145,7 @@ class Controller:
         if self._config.mode == "exact":
             self._actor.advance(began)  # before the snapshot, so that it shows what was done
         self._look_at_topology(began)
+        self._rules.refresh(began)
         self._prune(began)
         self._observer.packlimit.refit(self._ledger, began)
         self._traffic.look(began)
@@ -156,9 +160,12 @@ class Controller:
             self._take_note(managed, slurm.time)
         self._note_costs(managed)
         profiles = self._profiles.look(managed, slurm.time)
-        snapshot = self._observer.observe(slurm, managed, self._actor.intents, profiles)
+        snapshot = self._observer.observe(slurm, managed, self._actor.intents, profiles, self._rules.rules)
         self._learn(snapshot)
         plan = decide(snapshot, self._config.policy, self._policy)
+        if plan.preemptions and self._rules.refresh(self._clock(), RULES_BEFORE_PREEMPTION_S):
+            snapshot = self._observer.observe(slurm, managed, self._actor.intents, profiles, self._rules.rules)
+            plan = decide(snapshot, self._config.policy, self._policy)
         self._carry_out(plan, slurm, snapshot)
         if self._config.mode == "exact":
             self._leave_in_order(self._observer.waiting(managed, slurm.time))
@@ -363,7 +370,9 @@ class Controller:
         return {
             "cluster": self._site.cluster, "mode": self._config.mode, "backend": self._backend.name, "slurm": self._version,
             "tiresias": __version__, "pid": os.getpid(), "started": self._started,
-            "alarms": [*self._site.alarms, *self._traffic.alarms(self._allowance.postponed), *self.more_alarms()],
+            "alarms": [
+                *self._site.alarms, *self._traffic.alarms(self._allowance.postponed), *self._rules.alarms, *self.more_alarms(),
+            ],
             "cycle": {
                 "count": self._cycles, "seconds": round(self.seconds, 4), "period": self._config.period,
                 "median": round(statistics.median(self._recent), 4), "p99": round(_p99(self._recent), 4),

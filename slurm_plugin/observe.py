@@ -19,6 +19,7 @@ from tiresias.scheduler.model import Allocations, Floats, Ints, Jobs, Nodes, Req
 from tiresias.slurm_plugin.admission.eligibility import Eligibility
 from tiresias.slurm_plugin.admission.refusals import Refusals
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
+from tiresias.slurm_plugin.backends.rules import SlurmRules
 from tiresias.slurm_plugin.cluster import islands, topology
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.packlimit import LearnedLimit
@@ -31,6 +32,7 @@ SAME_START = 2  # seconds between what Slurm tells a job and us of its start, at
 SETTLE = 2.0  # seconds between two runs of a job
 CLEAN_UP = 5.0  # seconds that COMPLETING takes at most where nothing hangs
 NOTHING: Mapping[str, Summary] = {}
+NO_RULES = SlurmRules()
 _PLAIN_FEATURES = re.compile(r"[\w.:-]+(&[\w.:-]+)*")
 
 
@@ -99,14 +101,16 @@ class Observer:
         self.packlimit = LearnedLimit(config.paths.control, config.placement.packlimit)
         self.switches: tuple[topology.Level, ...] = ()  # what Slurm knows of them
         self._requests: dict[str, _Asked] = {}
+        self._rules = NO_RULES
         self.paused = ""  # why nothing at all is to be preempted
 
     def observe(
         self, slurm: SlurmSnapshot, managed: Sequence[SlurmJob], intents: Mapping[str, Intent],
-        profiles: Mapping[str, Summary] = NOTHING,
+        profiles: Mapping[str, Summary] = NOTHING, rules: SlurmRules = NO_RULES,
     ) -> Snapshot:  # fmt: skip
         """`managed`: the live jobs that the ledger returned for this snapshot. `intents`: open ones by job id. `profiles`: what is
-        known of jobs' traffic, by job id."""
+        known of jobs' traffic, by job id. `rules`: of Slurm, as they are now."""
+        self._rules = rules
         self.reports.begin_cycle(self._ledger.jobs, slurm.time)
         intents = {**_promised(intents), **intents}
         shown = [job for job in managed if self._competes(job) and not _cleaned_up_soon(job, slurm.time)]

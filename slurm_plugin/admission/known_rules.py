@@ -1,0 +1,60 @@
+"""Slurm's rules as they were read last, and when they are to be read again."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from tiresias.slurm_plugin.backends.protocol import SlurmUnavailable
+from tiresias.slurm_plugin.backends.rules import NO_USAGE, SlurmRules
+
+log = logging.getLogger("tiresias")
+
+RULES_S = 60.0  # seconds between two readings
+RULES_BEFORE_PREEMPTION_S = 10.0  # the age of the rules by which a job may be preempted
+
+
+class KnownRules:
+    """`read` asks Slurm. Where it does not answer, the rules that were read last go on counting, and an alarm says so."""
+
+    def __init__(self, read: Callable[[], SlurmRules], changed: Callable[[], None]) -> None:
+        """changed: called when a rule is another one than before; how much is used of a limit is no rule."""
+        self._read, self._changed = read, changed
+        self._read_at, self._problem = -math.inf, ""
+        self.rules = SlurmRules()
+
+    def refresh(self, now: float, age: float = RULES_S) -> bool:
+        """Read the rules if they are older than `age` seconds; True if they were read."""
+        if 0 <= now - self._read_at < age:
+            return False
+        self._read_at = now
+        try:
+            found, self._problem = self._read(), ""
+        except SlurmUnavailable as error:
+            self._problem = (
+                f"Slurm's limits and reservations could not be read: {error}; those read last go on counting"
+            )
+            log.warning("%s", self._problem)
+            return False
+        if without_usage(found) != without_usage(self.rules):
+            self._changed()
+        self.rules = found
+        return True
+
+    @property
+    def alarms(self) -> list[str]:
+        return [self._problem] if self._problem else []
+
+
+def without_usage(rules: SlurmRules) -> SlurmRules:
+    """The rules alone: without the moment and without what is used of them."""
+    return replace(
+        rules,
+        time=0.0,
+        qos={name: replace(one, usage=NO_USAGE) for name, one in rules.qos.items()},
+        associations={key: replace(one, usage=NO_USAGE) for key, one in rules.associations.items()},
+        licenses={name: replace(one, used=0, free=0, reserved=0, deficit=0) for name, one in rules.licenses.items()},
+        reservations=tuple(replace(one, state="") for one in rules.reservations),
+    )
