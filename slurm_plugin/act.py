@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tiresias.checkpoint.control import JobReport
 from tiresias.scheduler.model import Plan, Preemption
-from tiresias.slurm_plugin.admission.refusals import Refusals
+from tiresias.slurm_plugin.admission.refusals import ANSWERED, Refusals
 from tiresias.slurm_plugin.backends.protocol import Backend, JobRefused, SlurmJob
 from tiresias.slurm_plugin.calls.allowance import Allowance, urgent_first
 from tiresias.slurm_plugin.cluster.arrays import members, together
@@ -181,6 +181,8 @@ class Actor(Preempting, Starting, HandingOver, Releasing):
             self._try(self._lift, intent.id, now)
         elif row:
             self._back_off(row, now)
+            if job := self._record(intent.id):
+                self._refusals.note(job, ANSWERED + words, now)
         self._finish(intent, f"refused: {words}", now)
 
     def _hold_waiting(self, name: str, jobs: Sequence[SlurmJob], now: float) -> None:

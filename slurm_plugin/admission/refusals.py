@@ -19,10 +19,12 @@ from typing import NamedTuple
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 
 MAX_BACKOFF = 16  # times the first one
+ANSWERED = "refused: "  # before the words in which Slurm refused a call
 # Reasons that no other job's end changes within seconds: a start that Slurm answers with one of them has failed.
 DEFINITE = (
     "QOS", "Assoc", "AccountingPolicy", "Licenses", "Partition", "InvalidQOS", "InvalidAccount", "AccountNotAllowed",
     "JobArrayTaskLimit", "MaxMemPerLimit", "BurstBuffer", "BadConstraints", "DependencyNeverSatisfied", "JobHoldMaxRequeue",
+    ANSWERED,
 )  # fmt: skip
 # Reasons about the nodes, which a job ahead of it in Slurm's queue may cause for a moment.
 ABOUT_NODES = ("ReqNodeNotAvail", "Reservation")
@@ -52,6 +54,8 @@ def group_of(job: SlurmJob, reason: str) -> Key:
         return (reason, job.partition, str(job.time_limit), str(job.min_nodes), str(job.max_nodes))
     if reason.startswith("JobArrayTaskLimit"):
         return (reason, str(job.array_id))
+    if reason.startswith(ANSWERED):
+        return (ANSWERED, *_shape(job))
     return (reason, *_shape(job)) if reason.startswith(DEFINITE) else (reason, job.id)
 
 

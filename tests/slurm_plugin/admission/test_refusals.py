@@ -69,6 +69,13 @@ def test_a_reason_about_what_a_job_asks_for_concerns_jobs_that_ask_alike(pending
     assert trial.held_back == trial.refused == {"3": "MaxMemPerLimit"}
 
 
+def test_jobs_that_ask_alike_are_one_group_where_slurm_refuses_the_call(pending: Make) -> None:
+    jobs, refusals = queue(pending, 3), Refusals(60.0)
+    for job in jobs[:2]:
+        refusals.note(job, f"refused: job {job.id}: Requested partition configuration not available now", 1000.0)
+    assert set(refusals.sort_out(jobs, (), 1001.0, lambda job: True).held_back) == {"1", "2", "3"}
+
+
 def test_a_reason_that_is_not_definite_concerns_one_job(pending: Make) -> None:
     jobs, refusals = queue(pending, 3), Refusals(60.0)
     refusals.note(jobs[1], "Priority", 1000.0)
