@@ -182,7 +182,8 @@ class Actor(Preempting, Starting, HandingOver, Releasing):
         elif row:
             self._back_off(row, now)
             if job := self._record(intent.id):
-                self._refusals.note(job, ANSWERED + words, now)
+                said = words.removeprefix(f"job {intent.id}: ").removesuffix(f" for job {intent.id}")
+                self._refusals.note(job, ANSWERED + said, now)
         self._finish(intent, f"refused: {words}", now)
 
     def _hold_waiting(self, name: str, jobs: Sequence[SlurmJob], now: float) -> None:
