@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tiresias.checkpoint.control import JobReport
 from tiresias.scheduler.model import Plan, Preemption
+from tiresias.scheduler.model import Plan, Preemption
 from tiresias.slurm_plugin.admission.refusals import ANSWERED, Refusals
 from tiresias.slurm_plugin.backends.protocol import Backend, JobRefused, SlurmJob
 from tiresias.slurm_plugin.calls.allowance import Allowance, urgent_first
@@ -30,6 +31,7 @@ from tiresias.slurm_plugin.moves.releasing import Releasing
 from tiresias.slurm_plugin.moves.starting import START, Starting
 from tiresias.slurm_plugin.state.journal import Intent, Journal
 from tiresias.slurm_plugin.state.ledger import Ledger
+from tiresias.slurm_plugin.state.quarantine import Quarantine
 
 FIRST_LOOK = 2400.0  # seconds before its limit at which a job's report is read: a save of ten minutes is well inside
 HOLDS = 300  # at a time: a storm of arrivals must not keep those waiting whose turn it is
@@ -41,9 +43,9 @@ FIRST_CHECK = 0.5  # seconds after a start; then again after twice as long
 class Actor(Preempting, Starting, HandingOver, Releasing):
     def __init__(
         self, backend: Backend, journal: Journal, ledger: Ledger, config: PreemptionConfig, report: ReadReport,
-        allowance: Allowance | None = None, refusals: Refusals | None = None,
+        allowance: Allowance | None = None, refusals: Refusals | None = None, quarantine: Quarantine | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(backend, journal, ledger, config, refusals or Refusals(config.backoff))
+        super().__init__(backend, journal, ledger, config, refusals or Refusals(config.backoff), quarantine)
         self._report = report
         self.allowance = allowance or Allowance()
         self._steps: dict[str, Callable[[Intent, float], bool]] = {
@@ -59,9 +61,10 @@ class Actor(Preempting, Starting, HandingOver, Releasing):
         told = [(verb, job_id) for verb, _, name in (note.partition("-") for note in notes) for job_id in members(name)]
         for verb, job_id in told:
             if row := self._ledger.jobs.get(job_id):
-                row.held |= verb == "hold"
-                row.pinned |= verb == "start"
-                self._ledger.save(row)
+                with self._quarantine.guard("a note about it", job_id):
+                    row.held |= verb == "hold"
+                    row.pinned |= verb == "start"
+                    self._ledger.save(row)
 
     def hold(self, jobs: Iterable[SlurmJob], now: float, before: float = math.inf) -> None:
         """Exact mode: every pending job waits for us. One that others released or requeued is held again. Those that Slurm could
@@ -74,43 +77,52 @@ class Actor(Preempting, Starting, HandingOver, Releasing):
                 self.allowance.postponed += len(names) - place
                 return
             if self.allowance.affords_hold(self.intents.values()):
-                self._hold_waiting(name, several, now)
+                with self._quarantine.guard("its hold", *(job.id for job in several)):
+                    self._hold_waiting(name, several, now)
 
     def unpin(self, jobs: Iterable[SlurmJob], now: float) -> None:
         """Jobs that wait again get their own request back: their owners may read and change it."""
         for row in [self._ledger.jobs[job.id] for job in jobs if job.id not in self.intents]:
             if row.pinned and row.held:  # not where the hold waits for calls: a job that may start keeps its pin
-                self._try(self._unpin, row.id, now)
+                with self._quarantine.guard("its unpin", row.id):
+                    self._try(self._unpin, row.id, now)
 
     def collect(self, jobs: Iterable[SlurmJob], now: float) -> None:
         """Jobs that wait for nothing but the requeue: they took too long and have saved by now, or saved before their limit."""
         for job in jobs:
-            late = bool(self._ledger.jobs[job.id].unmovable)
-            if job.state != "RUNNING" or job.id in self.intents or not (late or _may_save_for_its_limit(job, now)):
-                continue
-            report = self._report(job) if job.requeue and job.batch else JobReport()
-            if report.restart == job.restarts and report.state == "parked":
-                self._begin(job.id, RENEW if report.why == "limit" else PREEMPT, now)
+            with self._quarantine.guard("reading its report", job.id):
+                self._collect(job, now)
+
+    def _collect(self, job: SlurmJob, now: float) -> None:
+        late = bool(self._ledger.jobs[job.id].unmovable)
+        if job.state != "RUNNING" or job.id in self.intents or not (late or _may_save_for_its_limit(job, now)):
+            return
+        report = self._report(job) if job.requeue and job.batch else JobReport()
+        if report.restart == job.restarts and report.state == "parked":
+            self._begin(job.id, RENEW if report.why == "limit" else PREEMPT, now)
 
     def let_go(self, now: float) -> None:
         """What was moved to where we do not manage is Slurm's again."""
         for row in self._ledger.strays:
-            if row.id in self.intents:
-                self._finish(self.intents[row.id], "left: for partitions or nodes that are not managed", now)
-            self._try(self._release, row.id, now)
-            self._ledger.forget(row, now)
+            with self._quarantine.guard("its release", row.id):
+                if row.id in self.intents:
+                    self._finish(self.intents[row.id], "left: for partitions or nodes that are not managed", now)
+                self._try(self._release, row.id, now)
+                self._ledger.forget(row, now)
 
     def begin(self, plan: Plan, now: float) -> None:
         """In the plan's order, as far as calls are left: what is not begun now is planned anew."""
         self._reserved = plan.reserved
         for start in plan.starts:
             if self.allowance.affords_start(self.intents.values()):
-                self._begin_start(start.job, start.nodes, now)
+                with self._quarantine.guard("its start", start.job):
+                    self._begin_start(start.job, start.nodes, now)
         nodes = {start.job: start.nodes for start in plan.reserved}
         for beneficiary, victims in _by_beneficiary(plan.preemptions).items():
             if self.allowance.affords_preemptions(len(victims), self.intents.values()):
                 for victim in victims:
-                    self._begin(victim, PREEMPT, now, nodes=nodes.get(beneficiary, ()), beneficiary=beneficiary)
+                    with self._quarantine.guard("its preemption", victim):
+                        self._begin(victim, PREEMPT, now, nodes=nodes.get(beneficiary, ()), beneficiary=beneficiary)
 
     def advance(self, now: float) -> None:
         """Take every open intent as far as it goes now. Raises SlurmUnavailable: then all stay where they are."""
@@ -128,8 +140,9 @@ class Actor(Preempting, Starting, HandingOver, Releasing):
         for intent in list(self.intents.values()):
             if intent.step == "confirm":
                 self._advance(intent, now)
-            elif intent.step == "drain":
-                self._drained(intent, self._record(intent.id), now)
+            elif intent.step == "drain" and not self._quarantine.holds(intent.id):
+                with self._quarantine.guard("its preemption", intent.id):
+                    self._drained(intent, self._record(intent.id), now)
 
     def next_check(self, now: float) -> float:
         """When to look again whether what was started runs, as nobody tells; inf: nothing was started."""
@@ -139,14 +152,17 @@ class Actor(Preempting, Starting, HandingOver, Releasing):
     # inner
 
     def _advance(self, intent: Intent, now: float) -> None:
+        if self._quarantine.holds(intent.id):
+            return
         # the clock may have been set back
         intent.began, intent.stepped = min(intent.began, now), min(intent.stepped, now)
         self.progress()
-        try:
-            while not intent.outcome and self._step(intent, now):
-                pass
-        except JobRefused as error:
-            self._refused(intent, str(error), now)
+        with self._quarantine.guard(f"step {intent.step!r} of its {intent.kind}", intent.id):
+            try:
+                while not intent.outcome and self._step(intent, now):
+                    pass
+            except JobRefused as error:
+                self._refused(intent, str(error), now)
 
     def _step(self, intent: Intent, now: float) -> bool:
         return self.allowance.affords_step(intent.step) and self._steps[intent.step](intent, now)

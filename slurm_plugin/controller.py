@@ -9,12 +9,15 @@ import os
 import statistics
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from tiresias import __version__
+from tiresias.checkpoint.control import JobReport
 from tiresias.errors import Unavailable
 from tiresias.profiler.summary import Summary
 from tiresias.scheduler.decide import decide, next_change
@@ -42,6 +45,7 @@ from tiresias.slurm_plugin.sockets.publication import PHASES, SHOWN_DECISIONS, P
 from tiresias.slurm_plugin.state.database import StateError, Unwritable
 from tiresias.slurm_plugin.state.journal import Decision, Journal
 from tiresias.slurm_plugin.state.ledger import Ledger
+from tiresias.slurm_plugin.state.quarantine import Quarantine
 from tiresias.slurm_plugin.state.switches import PAUSED, pause, refuse_if_stopped, resume, stop, switched
 
 log = logging.getLogger("tiresias")
@@ -50,6 +54,16 @@ TOPOLOGY_SECONDS = 300.0  # between two looks at Slurm's switches
 RECENT = 1000  # cycles of which the median and the 99th percentile are shown
 PRUNE_SECONDS = 3600.0  # between two prunings of the journal
 LAST_MOVES_SECONDS = 10.0  # what a stopping controller gives the preemptions under way
+
+
+class _Decided(NamedTuple):
+    """The managed jobs, what is known of their traffic, and what is decided on them. change: when that may change by itself."""
+
+    managed: list[SlurmJob]
+    profiles: Mapping[str, Summary]
+    snapshot: Snapshot
+    plan: Plan
+    change: float
 
 
 class Controller:
@@ -67,6 +81,7 @@ class Controller:
         self._allowance = Allowance(budgeted.bucket, budgeted.prices)
         self._progress: Callable[[], None] = lambda: None
         self._rules = KnownRules(self._backend.rules, lambda: self._refusals.forget())
+        self._quarantine = Quarantine()
         self._recall()
         self._profiles = Profiles(config.paths.control)
         self._policy = POLICIES[config.policy.name]
@@ -101,18 +116,20 @@ class Controller:
     @property
     def moving(self) -> bool:
         """Something is under way that only looking again will tell about."""
-        return any(intent.step != "confirm" for intent in self._actor.intents.values())  # starts: next_check
+        others = (one for one in self._actor.intents.values() if one.step != "confirm")  # starts: next_check
+        return any(not self._quarantine.holds(one.id) for one in others)
 
     def _recall(self) -> None:
         """All that is remembered of jobs, as the journal has it."""
-        ledger = Ledger(self._journal, Scope.of(self._config))
+        ledger = Ledger(self._journal, Scope.of(self._config), self._quarantine)
         refusals = Refusals(self._config.preemption.backoff)
         for row in ledger.jobs.values():
             if row.failures:
                 refusals.recall(row.id, row.failures, row.not_before)
         observer = Observer(self._config, ledger, refusals)
         actor = Actor(
-            self._backend, self._journal, ledger, self._config.preemption, observer.reports.fresh, self._allowance, refusals
+            self._backend, self._journal, ledger, self._config.preemption, observer.reports.fresh, self._allowance, refusals,
+            self._quarantine,
         )  # fmt: skip
         actor.progress = self._progress
         self._ledger, self._observer, self._actor, self._is_ahead = ledger, observer, actor, False
@@ -159,20 +176,15 @@ class Controller:
         if self._config.mode == "exact":
             self._take_note(managed, slurm.time)
         self._note_costs(managed)
-        profiles = self._profiles.look(managed, slurm.time)
-        snapshot = self._observer.observe(slurm, managed, self._actor.intents, profiles, self._rules.rules)
-        self._learn(snapshot)
-        plan = decide(snapshot, self._config.policy, self._policy)
-        if plan.preemptions and self._rules.refresh(self._clock(), RULES_BEFORE_PREEMPTION_S):
-            snapshot = self._observer.observe(slurm, managed, self._actor.intents, profiles, self._rules.rules)
-            plan = decide(snapshot, self._config.policy, self._policy)
+        managed, profiles, snapshot, plan, change = self._quarantine.sift(
+            "scheduling it", slurm.jobs, lambda jobs: self._decided(slurm, jobs, managed)
+        )
         self._carry_out(plan, slurm, snapshot)
         if self._config.mode == "exact":
-            self._leave_in_order(self._observer.waiting(managed, slurm.time))
+            self._leave_in_order(self._observer.waiting(self._quarantine.sound(managed), slurm.time))
         else:
             self._give_back(managed)
         settled = self._observer.next_settled(managed, slurm.time)
-        change = next_change(snapshot, self._config.policy, self._policy)
         postponed = -math.inf if self._allowance.postponed else math.inf
         self.next_change = min(change, settled, self._actor.next_check(self._clock()), postponed)
         leaving = snapshot.jobs.state == State.LEAVING
@@ -181,6 +193,21 @@ class Controller:
         self._cycles, self.seconds = self._cycles + 1, self._clock() - began
         self._recent.append(self.seconds)
         self._publish(slurm, snapshot, plan, managed, profiles)
+
+    def _decided(self, slurm: SlurmSnapshot, jobs: Sequence[SlurmJob], managed: Sequence[SlurmJob]) -> _Decided:
+        """What follows from these of the snapshot's jobs. It acts on none, so it may be asked again for some of them alone."""
+        if jobs is not slurm.jobs:
+            ids = {job.id for job in jobs}
+            slurm, managed = replace(slurm, jobs=tuple(jobs)), [job for job in managed if job.id in ids]
+        profiles = self._profiles.look(managed, slurm.time)
+        snapshot = self._observer.observe(slurm, managed, self._actor.intents, profiles, self._rules.rules)
+        self._learn(snapshot)
+        plan = decide(snapshot, self._config.policy, self._policy)
+        if plan.preemptions and self._rules.refresh(self._clock(), RULES_BEFORE_PREEMPTION_S):
+            snapshot = self._observer.observe(slurm, managed, self._actor.intents, profiles, self._rules.rules)
+            plan = decide(snapshot, self._config.policy, self._policy)
+        change = next_change(snapshot, self._config.policy, self._policy)
+        return _Decided(list(managed), profiles, snapshot, plan, change)
 
     def _snapshot(self) -> SlurmSnapshot:
         began = time.monotonic()
@@ -286,12 +313,15 @@ class Controller:
     def _note_costs(self, managed: list[SlurmJob]) -> None:
         """What a run says of its start, once it trains."""
         for job in managed:
-            report = self._observer.reports.known(job)
-            if report:
-                row = self._ledger.jobs[job.id]
-                self._ledger.note(
-                    row, job.restarts, restore=report.restore, save=report.save, redone=report.redone, pace=report.pace
-                )
+            if report := self._observer.reports.known(job):
+                with self._quarantine.guard("reading its report", job.id):
+                    self._note_cost(job, report)
+
+    def _note_cost(self, job: SlurmJob, report: JobReport) -> None:
+        row = self._ledger.jobs[job.id]
+        self._ledger.note(
+            row, job.restarts, restore=report.restore, save=report.save, redone=report.redone, pace=report.pace
+        )
 
     def _learn(self, snapshot: Snapshot) -> None:
         """From all jobs of the past, as often as the policy wants to."""
@@ -310,9 +340,10 @@ class Controller:
     def _promote(self, plan: Plan) -> None:
         now = self._clock()
         for job_id in plan.promoted:
-            row = self._ledger.jobs[job_id]
-            row.reset = now
-            self._ledger.save(row)
+            with self._quarantine.guard("its promotion", job_id):
+                row = self._ledger.jobs[job_id]
+                row.reset = now
+                self._ledger.save(row)
             self._actor.news.append(Decision(now, job_id, "promote", "waited too long: its service counts from 0"))
 
     def _log_news(self) -> None:
@@ -334,7 +365,7 @@ class Controller:
         managed: list[SlurmJob],
         profiles: Mapping[str, Summary],
     ) -> None:
-        running = [job for job in managed if job.state == "RUNNING"]
+        running = self._quarantine.sound(job for job in managed if job.state == "RUNNING")
         reports = {job.id: self._observer.reports.of(job) for job in running}
         self.publisher.publish(
             Publication(
@@ -372,6 +403,7 @@ class Controller:
             "tiresias": __version__, "pid": os.getpid(), "started": self._started,
             "alarms": [
                 *self._site.alarms, *self._traffic.alarms(self._allowance.postponed), *self._rules.alarms, *self.more_alarms(),
+                *self._quarantine.alarms(),
             ],
             "cycle": {
                 "count": self._cycles, "seconds": round(self.seconds, 4), "period": self._config.period,

@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from tiresias.slurm_plugin.backends import processes, records, sdiag
+from tiresias.slurm_plugin.backends import processes, sdiag, unreadable
 from tiresias.slurm_plugin.backends.cache import JobCache
 from tiresias.slurm_plugin.backends.memory import Memory, mid_second
 from tiresias.slurm_plugin.backends.protocol import (
@@ -43,6 +44,7 @@ _LONG_SIGNATURE = ",".join(
         "partition", "reqnodes", "excnodes", "minmemory", "tres-per-node", "reservation", "feature", "qos", "licenses", "exclusive",
     )
 )  # fmt: skip
+_NUMBER = re.compile(r"\d{1,19}", re.ASCII)
 _SIGNAL = re.compile(r"[A-Z][A-Z0-9+]*")
 _DOWN = re.compile(
     "unable to contact slurm controller|connection refused|socket timed out|communication|unable to establish|"
@@ -66,6 +68,7 @@ class CommandsBackend:
         self._rules = RulesReader(self._read)
         self._exclusive: set[int] = set()  # records that get whole nodes: from 26.05 on no JSON shows it
         self._version = ""
+        self._unreadable: list[str] = []  # records of this snapshot, one phrase each
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -93,9 +96,12 @@ class CommandsBackend:
         return sdiag.load(self._read("sdiag").decode(errors="replace"), uid)
 
     def snapshot(self) -> SlurmSnapshot:
-        now = time.time()
+        now, self._unreadable = time.time(), []
         self._cache.refresh(self._signatures())
-        return self._assemble(now, [records.node(one) for one in self._json("nodes", *self._show_nodes())])
+        return self._assemble(now, self._nodes(self._json("nodes", *self._show_nodes())))
+
+    def _nodes(self, found: Iterable[Any]) -> list[SlurmNode]:
+        return unreadable.nodes(found, self._unreadable.append)
 
     def rules(self) -> SlurmRules:
         return self._rules.rules()
@@ -103,6 +109,8 @@ class CommandsBackend:
     def job(self, job_id: str) -> SlurmJob:
         raw = re.split("[_+]", checked(job_id))[0]
         for job in self.records([raw]):
+            if not job.readable:
+                raise JobRefused(f"job {job_id}: {job.unmanaged}")
             if job.id == job_id:
                 return self._memory.fill(job, time.time())
         raise NoSuchJob(f"job {job_id}: Slurm does not know it (any more)")
@@ -116,15 +124,15 @@ class CommandsBackend:
             return []
         return [
             replace(job, exclusive=True) if job.raw_id in self._exclusive else job
-            for record in found
-            for job in records.jobs(record, now)
+            for job in unreadable.jobs(found, now, self._unreadable.append)
         ]
 
     def _assemble(self, now: float, nodes: Sequence[SlurmNode]) -> SlurmSnapshot:
         jobs = [self._memory.fill(job, now) for job in self._cache]
         self._memory.keep({job.id for job in jobs})
         largest = max((node.gpus for node in nodes), default=0)
-        return SlurmSnapshot(now, tuple(_without_guess(job, largest) for job in jobs), tuple(nodes))
+        kept = tuple(_without_guess(job, largest) for job in jobs)
+        return SlurmSnapshot(now, kept, tuple(nodes), tuple(dict.fromkeys(self._unreadable)))
 
     def _signatures(self) -> dict[int, list[str]]:
         # --array: otherwise waiting tasks of one array share a line, though each may be a record of its own
@@ -133,7 +141,7 @@ class CommandsBackend:
         found: dict[int, list[str]] = {}
         for line in self._read("squeue", *options).decode(errors="replace").splitlines():
             record, _, rest = line.partition("|")
-            if record.isdigit():
+            if _NUMBER.fullmatch(record):
                 found.setdefault(int(record), []).append(rest)
         self._exclusive = {record for record, rest in found.items() if rest[0].endswith("|NODE|")}
         return found
@@ -153,7 +161,8 @@ class CommandsBackend:
 
     def release(self, job_id: str) -> None:
         if self._sits_out(self.job(job_id)):
-            self.begin_now(job_id)
+            with suppress(JobRefused):  # also the answer where it was done, but no partition serves the job now
+                self.begin_now(job_id)
         self.lift(job_id)
 
     def lift(self, job_id: str) -> None:

@@ -38,7 +38,10 @@ class Memory:
         self._ends.pop(job_id, None)
 
     def fill(self, job: SlurmJob, now: float) -> SlurmJob:
-        """The job with the shares and the end of its last run; a requeue by others ends when it is first seen."""
+        """The job with the shares and the end of its last run; a requeue by others ends when it is first seen. A job whose record
+        cannot be read still holds what it held last."""
+        if not job.readable:
+            return replace(job, shares=self._shares.get(job.id, ()))
         if job.completing:
             known = {share.node: share for share in self._shares.get(job.id, ())}
             job = replace(job, shares=tuple(known.get(share.node, share) for share in job.shares))

@@ -1,14 +1,26 @@
 """Slurm's small languages: GRES and TRES strings, host lists, array task lists, exit statuses, JSON numbers.
 
-Pure functions; what they cannot read they read as nothing, because one odd record must not hide ten thousand good ones.
+Pure functions; what they cannot read they read as nothing, because one odd record must not hide ten thousand good ones. Numbers
+and lists are cut at the limits of bounds.py, so that no text costs more time or memory than its length explains.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import islice, product
 from typing import Any
+
+from tiresias.slurm_plugin.backends.bounds import (
+    MAX_ARRAY_TASKS,
+    MAX_GPU_INDEXES,
+    MAX_HOSTS,
+    MAX_NUMBER,
+    MAX_UINT32,
+)
+
+_MAX_DIGITS = 19  # of a number in a text: one with more is read as MAX_NUMBER
 
 _MARK = re.compile(r"[][(),]")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?(?::(\d+))?")
@@ -20,11 +32,18 @@ _GPU = re.compile(
 _SUBMITTED = re.compile(r"/tsbatch-([0-9a-f]{16})-")
 
 
-def number(value: Any) -> int:
-    """An integer from JSON: plain (Slurm 22.05) or {"set", "infinite", "number"}; 0 when unset, null or infinite."""
+def number(value: Any, most: int = MAX_NUMBER) -> int:
+    """An integer from JSON: plain (Slurm 22.05) or {"set", "infinite", "number"}; 0 when unset, null, infinite, negative or no
+    number, and never more than `most`."""
     if isinstance(value, dict):
         value = value.get("number") if value.get("set") and not value.get("infinite") else 0
-    return int(value) if isinstance(value, (int, float)) else 0
+    if not isinstance(value, (int, float)) or value != value:
+        return 0
+    return int(min(max(value, 0), most))
+
+
+def _integer(digits: str) -> int:
+    return int(digits) if len(digits) <= _MAX_DIGITS else MAX_NUMBER
 
 
 def gpus(text: str) -> tuple[int, str, tuple[int, ...]]:
@@ -37,7 +56,7 @@ def gpus(text: str) -> tuple[int, str, tuple[int, ...]]:
     for match in map(_GPU.fullmatch, split_outside(text)):
         if match is None:
             continue
-        count = int(match["count"] or 1)
+        count = _integer(match["count"] or "1")
         if match["type"]:
             types.append(match["type"])
             parts += count
@@ -48,7 +67,9 @@ def gpus(text: str) -> tuple[int, str, tuple[int, ...]]:
 
 
 def _indexes(extra: str) -> list[int]:
-    return integers(extra.removeprefix("IDX:")) if extra.startswith("IDX:") else []
+    """None where there are more than a node may have."""
+    found = integers(extra.removeprefix("IDX:"), MAX_GPU_INDEXES + 1) if extra.startswith("IDX:") else []
+    return found if len(found) <= MAX_GPU_INDEXES else []
 
 
 def ranges(numbers: Sequence[int]) -> str:
@@ -62,19 +83,22 @@ def ranges(numbers: Sequence[int]) -> str:
     return ",".join("-".join(str(end) for end in piece) for piece in pieces)
 
 
-def integers(text: str) -> list[int]:
-    """ "0-2,7,10-14:2" -> [0, 1, 2, 7, 10, 12, 14]: GRES indexes, array tasks."""
-    found: list[int] = []
+def integers(text: str, most: int = MAX_ARRAY_TASKS) -> list[int]:
+    """ "0-2,7,10-14:2" -> [0, 1, 2, 7, 10, 12, 14]: GRES indexes, array tasks. The first `most` of them."""
+    return list(islice(_integers(text), most))
+
+
+def _integers(text: str) -> Iterator[int]:
     for match in map(_RANGE.fullmatch, text.split(",")):
         if match:
-            first, last = int(match[1]), int(match[2] or match[1])
-            found.extend(range(first, last + 1, int(match[3] or 1) or 1))
-    return found
+            first, last = _integer(match[1]), _integer(match[2] or match[1])
+            yield from range(first, last + 1, _integer(match[3] or "1") or 1)
 
 
 def array_tasks(text: str) -> list[int]:
-    """The waiting tasks of an array record: "1-5,9%2" -> [1, 2, 3, 4, 5, 9] (%: at most two at once)."""
-    return integers(text.partition("%")[0])
+    """The waiting tasks of an array record: "1-5,9%2" -> [1, 2, 3, 4, 5, 9] (%: at most two at once). One more than
+    MAX_ARRAY_TASKS where there are more."""
+    return integers(text.partition("%")[0], MAX_ARRAY_TASKS + 1)
 
 
 def split_outside(text: str) -> list[str]:
@@ -92,23 +116,37 @@ def split_outside(text: str) -> list[str]:
 
 
 def hosts(text: str) -> tuple[str, ...]:
-    """Expand a host list as `scontrol show hostnames` does: "gpu[01-03,07],cpu1" -> gpu01 gpu02 gpu03 gpu07 cpu1."""
-    return tuple(name for part in split_outside(text) for name in _expand(part))
+    """Expand a host list as `scontrol show hostnames` does: "gpu[01-03,07],cpu1" -> gpu01 gpu02 gpu03 gpu07 cpu1. No name twice,
+    and no more than MAX_HOSTS."""
+    return host_list(text)[0]
+
+
+def host_list(text: str) -> tuple[tuple[str, ...], bool]:
+    """As `hosts`, and whether names are missing because there are more than MAX_HOSTS."""
+    found = list(islice((name for part in split_outside(text) for name in _expand(part)), MAX_HOSTS + 1))
+    return tuple(dict.fromkeys(map(sys.intern, found[:MAX_HOSTS]))), len(found) > MAX_HOSTS
 
 
 def _expand(part: str) -> Iterator[str]:
     pieces = re.split(r"\[([^][]*)\]", part)  # text, range, text, range, ..., text
-    choices = [list(_padded(piece)) if at % 2 else [piece] for at, piece in enumerate(pieces)]
+    choices, left = [], 2 * MAX_HOSTS  # names of all ranges together: a part with more is cut by host_list
+    for at, piece in enumerate(pieces):
+        choices.append(list(islice(_padded(piece), max(left, 1))) if at % 2 else [piece])
+        left -= len(choices[-1])
     return ("".join(chosen) for chosen in product(*choices))
 
 
 def _padded(ranges: str) -> Iterator[str]:
     for one in ranges.split(","):
         first, _, last = one.partition("-")
-        if first.isdigit() and (last or first).isdigit():
+        if _is_number(first) and _is_number(last or first):
             yield from (f"{value:0{len(first)}}" for value in range(int(first), int(last or first) + 1))
         else:
             yield one
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
 
 
 def script(command: str) -> str:
@@ -120,8 +158,9 @@ def script(command: str) -> str:
 def exit_code(status: Any) -> int:
     """As a shell would see it, from wait()'s status (22.05) or {"return_code", "signal"}."""
     if isinstance(status, dict):
-        signal = status.get("signal") or {}
-        killed = number(signal.get("id", signal.get("signal_id")))
-        return 128 + killed if killed else number(status.get("return_code"))
-    code, killed = number(status) >> 8, number(status) & 0x7F
+        signal = status.get("signal")
+        signal = signal if isinstance(signal, dict) else {}
+        killed = number(signal.get("id", signal.get("signal_id")), MAX_UINT32)
+        return 128 + killed if killed else number(status.get("return_code"), MAX_UINT32)
+    code, killed = number(status, MAX_UINT32) >> 8, number(status) & 0x7F
     return 128 + killed if killed else code

@@ -89,6 +89,8 @@ class SlurmJob:
     licenses: str = ""  # as given: name, name:2, name@server:2, joined with commas (all) or bars (any)
     array_limit: int = 0  # tasks of its array at once (%N); 0: not limited, or another record of the array shows it
     exclusive: bool = False  # --exclusive: it gets whole nodes
+    unmanaged: str = ""  # why its record alone shows that it cannot be managed (bounds.py)
+    readable: bool = True  # false: its record could not be read, and all that is known is its id (unreadable.py)
 
     @property
     def held_by_admin(self) -> bool:
@@ -129,6 +131,9 @@ class SlurmSnapshot:
     time: float
     jobs: tuple[SlurmJob, ...]
     nodes: tuple[SlurmNode, ...]
+    unreadable: tuple[
+        str, ...
+    ] = ()  # records that could not be read, besides those of jobs with an id: one phrase each
 
 
 @dataclass(frozen=True, slots=True)

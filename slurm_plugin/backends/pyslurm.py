@@ -23,9 +23,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tiresias.slurm_plugin.backends import processes, records
+from tiresias.slurm_plugin.backends import processes, records, unreadable
 from tiresias.slurm_plugin.backends.commands import CommandsBackend, checked, explain
-from tiresias.slurm_plugin.backends.protocol import JobRefused, SlurmJob, SlurmNode, SlurmSnapshot, SlurmUnavailable
+from tiresias.slurm_plugin.backends.protocol import (
+    JobRefused,
+    NoSuchJob,
+    SlurmJob,
+    SlurmNode,
+    SlurmSnapshot,
+    SlurmUnavailable,
+)
 
 Row = dict[str, Any]
 WORKER = "tiresias.slurm_plugin.backends.pyslurm_worker"
@@ -39,6 +46,7 @@ class PyslurmBackend(CommandsBackend):
         super().__init__(deadline, prefix)
         self._worker = Worker([*prefix, python, "-m", WORKER], deadline)
         self._rows: dict[int, Row] = {}
+        self._illegible: list[int] = []  # numbers of the jobs that pyslurm cannot read
 
     def version(self) -> str:
         return str(self._worker.read("version"))
@@ -48,26 +56,29 @@ class PyslurmBackend(CommandsBackend):
         self._worker.start()
 
     def snapshot(self) -> SlurmSnapshot:
-        now, found = time.time(), self._worker.read("jobs")
-        changed = {row["job_id"]: row for row in map(self._worker.row, found["changed"])}
-        for gone in self._rows.keys() - changed.keys() if found["all"] else found["gone"]:
-            self._rows.pop(gone, None)
-            self._exclusive.discard(gone)
+        now, self._unreadable = time.time(), []
+        found = self._worker.read("jobs")
+        changed = {row["job_id"]: row for row in map(self._worker.row, found["changed"]) if self._has_number(row)}
+        gone = self._rows.keys() - changed.keys() if found["all"] else found["gone"]
+        for number in [*gone, *self._illegible]:
+            self._rows.pop(number, None)
+            self._exclusive.discard(number)
         for row in changed.values():
             self._note(row, now)
+        self._illegible = found["unreadable"]
+        self._rows |= {number: {"read at": now} for number in self._illegible}  # squeue is asked in each snapshot
         self._cache.refresh(self._rows)
-        nodes = [records.node(one) for one in self._worker.read("nodes")]
-        return self._assemble(now, _with_gpus(nodes, self._cache))
+        return self._assemble(now, _with_gpus(self._nodes(self._worker.read("nodes")), self._cache))
 
     def job(self, job_id: str) -> SlurmJob:
         now, number = time.time(), _number(job_id)
-        row = self._worker.row(self._ask(number, "job")) if number else {}
-        if not number or row["job_id"] != number:  # of an array pyslurm shows the first record only
+        row = self._row(number) if number else {}
+        if row.get("job_id") != number or not number:  # of an array pyslurm shows the first record only
             return super().job(job_id)
         self._note(row, now)
         self._cache.update({number: self._rows[number]})
         for job in self._cache.of(number):
-            if job.id == job_id:
+            if job.id == job_id and job.readable:
                 return self._memory.fill(job, now)
         return super().job(job_id)
 
@@ -86,6 +97,22 @@ class PyslurmBackend(CommandsBackend):
     def close(self) -> None:
         self._worker.stop()
 
+    def _row(self, number: int) -> Row:
+        """{} of a job that pyslurm cannot read."""
+        try:
+            return self._worker.row(self._ask(number, "job"))
+        except NoSuchJob:
+            raise
+        except JobRefused:
+            return {}
+
+    def _has_number(self, row: Row) -> bool:
+        found = row["job_id"]
+        if isinstance(found, int) and found > 0:
+            return True
+        self._unreadable.append(f"{unreadable.NO_ID}: {found!s:.40}")
+        return False
+
     def _ask(self, number: int, verb: str) -> Any:
         try:
             return self._worker.call(verb, number)
@@ -103,7 +130,9 @@ class PyslurmBackend(CommandsBackend):
             if self._cache.signature(number) is old:
                 self._cache.put(number, [replace(job, priority=row["priority"]) for job in self._cache.of(number)], row)
         elif _tells_all(row):
-            self._cache.put(number, list(records.jobs(row, now)), row)
+            jobs = unreadable.jobs([row], now, self._unreadable.append)
+            if all(job.readable for job in jobs):
+                self._cache.put(number, jobs, row)
 
 
 def _number(job_id: str) -> int:
@@ -112,9 +141,9 @@ def _number(job_id: str) -> int:
 
 
 def _tells_all(row: Row) -> bool:
-    state = row["job_state"][0]
-    seen = "gpu" in row["tres_per_node"] or "gpu" in row["tres_per_task"]
-    plain = state in records.JOB_STATES and state not in records.ACTIVE and " " not in (row["state_reason"] or "")
+    state, *_ = records.words(row["job_state"]) or [""]
+    seen = any("gpu" in str(row[field]) for field in ("tres_per_node", "tres_per_task"))
+    plain = state in records.JOB_STATES and state not in records.ACTIVE and " " not in str(row["state_reason"])
     return seen and plain and not row["dependency"]
 
 

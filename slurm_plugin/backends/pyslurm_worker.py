@@ -95,13 +95,22 @@ class Server:
         self._sent: dict[int, tuple[Any, ...]] = {}
 
     def jobs(self) -> dict[str, Any]:
-        """Rows of the jobs that changed since the last answer, and the numbers of those that are gone."""
+        """Rows of the jobs that changed since the last answer, and the numbers of those that are gone and of those that pyslurm
+        cannot read."""
         now = {job.id: job for job in pyslurm.Jobs.load().values()}
-        seen = {number: signature(job) for number, job in now.items()}
-        changed = [row(now[number]) for number, one in seen.items() if self._sent.get(number) != one]
-        afresh, gone = not self._sent, list(self._sent.keys() - seen.keys())
+        seen: dict[int, tuple[Any, ...]] = {}
+        changed, unreadable = [], []
+        for number, job in now.items():
+            try:
+                seen[number] = one = signature(job)
+                if self._sent.get(number) != one:
+                    changed.append(row(job))
+            except Exception:  # whatever pyslurm makes of one job must not spoil the listing
+                seen.pop(number, None)
+                unreadable.append(number)
+        afresh, gone = not self._sent, list(self._sent.keys() - now.keys())
         self._sent = seen
-        return {"changed": changed, "gone": gone, "all": afresh}
+        return {"changed": changed, "gone": gone, "all": afresh, "unreadable": unreadable}
 
     def version(self) -> str:
         return str(pyslurm.slurmctld.Config.load().version)
@@ -113,16 +122,21 @@ class Server:
         return row(job)
 
     def nodes(self) -> list[dict[str, Any]]:
-        return [
-            {
+        return [self._node(node) for node in pyslurm.Nodes.load().values()]
+
+    @staticmethod
+    def _node(node: Any) -> dict[str, Any]:
+        """The name alone of a node that pyslurm cannot read."""
+        try:
+            return {
                 "name": node.name, "state": node.state.split("+"), "reason": node.reason, "gres": gres(node.configured_gres),
                 "effective_cpus": node.effective_cpus, "cpus": node.total_cpus, "alloc_cpus": node.allocated_cpus,
                 "real_memory": node.real_memory, "specialized_memory": node.memory_reserved_for_system,
                 "alloc_memory": node.allocated_memory, "active_features": node.active_features,
                 "partitions": node.partitions,
-            }
-            for node in pyslurm.Nodes.load().values()
-        ]  # fmt: skip
+            }  # fmt: skip
+        except Exception:
+            return {"name": node.name}
 
     def hold(self, number: int) -> None:
         pyslurm.Job(number).hold()

@@ -2,6 +2,8 @@
 
 Slurm 22.05 writes plain numbers and one state word, later ones write {"set", "infinite", "number"} and a list of words; the
 names of the fields are the same, so one reader serves all. The pyslurm worker sends records of this shape too.
+
+A record that cannot be read raises TypeError, ValueError, LookupError or AttributeError; unreadable.py has what becomes of it.
 """
 
 from __future__ import annotations
@@ -12,6 +14,18 @@ from dataclasses import replace
 from typing import Any
 
 from tiresias.slurm_plugin.backends import parse
+from tiresias.slurm_plugin.backends.bounds import (
+    MAX_ARRAY_TASKS,
+    MAX_CPUS,
+    MAX_EPOCH_S,
+    MAX_GPUS,
+    MAX_HOSTS,
+    MAX_MEMORY_MIB,
+    MAX_NODES,
+    MAX_TIME_S,
+    MAX_UINT32,
+    why_unmanaged,
+)
 from tiresias.slurm_plugin.backends.parse import number
 from tiresias.slurm_plugin.backends.protocol import NodeShare, SlurmJob, SlurmNode
 
@@ -30,7 +44,9 @@ ACTIVE = frozenset({"RUNNING", "SUSPENDED"})
 def jobs(record: Record, now: float) -> Iterator[SlurmJob]:
     """The jobs of one record: one, or one for each waiting task of an array that is not split yet."""
     job = _job(record, now)
-    tasks = parse.array_tasks(record.get("array_task_string") or "")
+    tasks = parse.array_tasks(_text(record, "array_task_string"))
+    if len(tasks) > MAX_ARRAY_TASKS:
+        job, tasks = replace(job, unmanaged=f"not managed: array of more than {MAX_ARRAY_TASKS} waiting tasks"), []
     if not job.array_id or not tasks:
         yield job
         return
@@ -39,72 +55,106 @@ def jobs(record: Record, now: float) -> Iterator[SlurmJob]:
 
 
 def _job(record: Record, now: float) -> SlurmJob:
-    states = _words(record["job_state"])
+    states = words(record["job_state"])
     completing = "COMPLETING" in states
     state = next((one for one in states if one in JOB_STATES), "") or _hidden_state(record, states, now)
     waits, ended = state == "PENDING", state not in ACTIVE and state != "PENDING"
-    gpus, gpu_type, per_node = _requested_gpus(record)
+    requested, gpu_type, per_node = _requested_gpus(record)
+    gpus = min(requested, MAX_GPUS)
     shares = _shares(record, gpus if completing else 0) if state in ACTIVE or completing else ()
-    held = 0 if completing else sum(share.gpus for share in shares)
+    held = 0 if completing else min(sum(share.gpus for share in shares), MAX_GPUS)
+    required, excluded = (parse.host_list(_text(record, field)) for field in ("required_nodes", "excluded_nodes"))
     # Of one task only one node is of use. 22.05 alone does not say so: where it asks for no limit, the task is the limit.
     return SlurmJob(
-        id=_id(record),
-        raw_id=number(record["job_id"]),
-        array_id=number(record.get("array_job_id")),
-        het_id=number(record.get("het_job_id")),
-        name=record.get("name") or "",
-        user=record.get("user_name") or "",
-        uid=number(record.get("user_id")),
-        account=record.get("account") or "",
-        partition=record.get("partition") or "",
+        id=id_of(record),
+        raw_id=number_of(record),
+        array_id=number(record.get("array_job_id"), MAX_UINT32),
+        het_id=number(record.get("het_job_id"), MAX_UINT32),
+        name=_text(record, "name"),
+        user=_text(record, "user_name"),
+        uid=number(record["user_id"], MAX_UINT32),
+        account=_text(record, "account"),
+        partition=_text(record, "partition"),
         state=state,
         completing=completing,
-        reason=record.get("state_reason") or "None",
-        priority=number(record.get("priority")),
-        restarts=number(record.get("restart_cnt")),
-        submit_time=number(record.get("submit_time")),
-        begin_time=number(record.get("eligible_time")),
-        start_time=0 if waits else number(record.get("start_time")),
-        end_time=number(record.get("end_time")) if ended else 0,
-        time_limit=60 * number(record.get("time_limit")),
+        reason=_text(record, "state_reason") or "None",
+        priority=number(record.get("priority"), MAX_UINT32),
+        restarts=number(record.get("restart_cnt"), MAX_UINT32),
+        submit_time=_moment(record, "submit_time"),
+        begin_time=_moment(record, "eligible_time"),
+        start_time=0 if waits else _moment(record, "start_time"),
+        end_time=_moment(record, "end_time") if ended else 0,
+        time_limit=min(60 * number(record.get("time_limit")), MAX_TIME_S),
         gpus=held or gpus,
         gpu_type=gpu_type,
-        gpus_per_node=per_node,
-        min_nodes=max(1, number(record.get("node_count"))),
-        max_nodes=number(record.get("max_nodes")) or int(waits and number(record.get("tasks")) == 1),
-        cpus=number(record.get("cpus")),
-        memory_per_node=number(record.get("memory_per_node")),
-        memory_per_cpu=number(record.get("memory_per_cpu")),
-        features=record.get("features") or "",
-        required_nodes=parse.hosts(record.get("required_nodes") or ""),
-        excluded_nodes=parse.hosts(record.get("excluded_nodes") or ""),
+        gpus_per_node=min(per_node, MAX_GPUS),
+        min_nodes=max(1, number(record.get("node_count"), MAX_NODES)),
+        max_nodes=number(record.get("max_nodes"), MAX_NODES) or int(waits and number(record.get("tasks")) == 1),
+        cpus=number(record.get("cpus"), MAX_CPUS),
+        memory_per_node=number(record.get("memory_per_node"), MAX_MEMORY_MIB),
+        memory_per_cpu=number(record.get("memory_per_cpu"), MAX_MEMORY_MIB),
+        features=_text(record, "features"),
+        required_nodes=required[0],
+        excluded_nodes=excluded[0],
         shares=shares,
         requeue=bool(record.get("requeue")),
         batch=bool(record.get("batch_flag")),
-        reservation=record.get("resv_name") or "",
-        dependency=record.get("dependency") or "",
+        reservation=_text(record, "resv_name"),
+        dependency=_text(record, "dependency"),
         exit_code=parse.exit_code(record.get("exit_code")) if ended else -1,
-        script=parse.script(record.get("command") or ""),
-        qos=record.get("qos") or "",
-        licenses=record.get("licenses") or "",
-        array_limit=number(record.get("array_max_tasks")),
-        exclusive="NONE" in _words(record.get("shared") or []),
+        script=parse.script(_text(record, "command")),
+        qos=_text(record, "qos"),
+        licenses=_text(record, "licenses"),
+        array_limit=number(record.get("array_max_tasks"), MAX_UINT32),
+        exclusive="NONE" in words(record.get("shared") or []),
+        unmanaged=_why_unmanaged(record, requested, required[1] or excluded[1]) if waits else "",
     )
 
 
-def _words(value: Any) -> list[str]:
+def _why_unmanaged(record: Record, gpus: int, is_cut: bool) -> str:
+    """Of a pending job; `is_cut`: one of its host lists is longer than MAX_HOSTS."""
+    if is_cut:
+        return f"not managed: a host list of more than {MAX_HOSTS} nodes"
+    memory = max(number(record.get("memory_per_node")), number(record.get("memory_per_cpu")))
+    nodes, cpus, tasks = (number(record.get(field)) for field in ("node_count", "cpus", "tasks"))
+    return why_unmanaged(gpus, nodes, cpus, tasks, memory)
+
+
+def number_of(record: Record) -> int:
+    """Of the record itself."""
+    found = number(record["job_id"])
+    if not 0 < found <= MAX_UINT32:
+        raise ValueError(f"job_id: {found} is no job id")
+    return found
+
+
+def _text(record: Record, field: str) -> str:
+    """ "" where there is none. What UTF-8 cannot encode is replaced: it goes to files, sockets and the state database."""
+    found = record.get(field) or ""
+    if not isinstance(found, str):
+        raise TypeError(f"{field}: {found!s:.40} is no text")
+    return found if found.isascii() else found.encode(errors="replace").decode()
+
+
+def _moment(record: Record, field: str) -> int:
+    return number(record.get(field), MAX_EPOCH_S)
+
+
+def words(value: Any) -> list[str]:
+    """States: a list, or one word (22.05)."""
     return [str(one).upper() for one in (value if isinstance(value, list) else [value])]
 
 
-def _id(record: Record) -> str:
+def id_of(record: Record) -> str:
     """What squeue's %i prints: 7, 12_3 for a task of an array, 14+1 for a component of a het job."""
-    if number(record.get("het_job_id")):
-        return f"{number(record['het_job_id'])}+{number(record.get('het_job_offset'))}"
+    array, het = (number(record.get(field), MAX_UINT32) for field in ("array_job_id", "het_job_id"))
+    if het:
+        return f"{het}+{number(record.get('het_job_offset'), MAX_UINT32)}"
     task = record.get("array_task_id")
     is_set = task.get("set") if isinstance(task, dict) else task is not None
-    if number(record.get("array_job_id")) and is_set:
-        return f"{number(record['array_job_id'])}_{number(task)}"
-    return str(number(record["job_id"]))
+    if array and is_set:
+        return f"{array}_{number(task, MAX_UINT32)}"
+    return str(number_of(record))
 
 
 def _hidden_state(record: Record, states: Sequence[str], now: float) -> str:
@@ -115,7 +165,7 @@ def _hidden_state(record: Record, states: Sequence[str], now: float) -> str:
         return "PENDING"
     reasons = {"TimeLimit": "TIMEOUT", "NodeDown": "NODE_FAIL", "OutOfMemory": "OUT_OF_MEMORY"}
     ended = "FAILED" if number(record.get("exit_code")) else "COMPLETED"
-    return reasons.get(record.get("state_reason") or "", ended)
+    return reasons.get(_text(record, "state_reason"), ended)
 
 
 def _requested_gpus(record: Record) -> tuple[int, str, int]:
@@ -126,9 +176,9 @@ def _requested_gpus(record: Record) -> tuple[int, str, int]:
     nodes = max(1, number(record.get("node_count")))
     sockets = nodes * max(1, number(record.get("sockets_per_node")))
     ways = (("job", 1), ("task", number(record.get("tasks"))), ("node", nodes), ("socket", sockets))
-    found = {way: parse.gpus(record.get(f"tres_per_{way}") or "") for way, _ in ways}
+    found = {way: parse.gpus(_text(record, f"tres_per_{way}")) for way, _ in ways}
     totals = [found[way][0] * times for way, times in ways if found[way][0]]
-    accounted = parse.gpus(record.get("tres_req_str") or "")
+    accounted = parse.gpus(_text(record, "tres_req_str"))
     kind = next((one[1] for one in (*found.values(), accounted) if one[1]), "")
     per_node = found["node"][0] or found["socket"][0] * sockets // nodes
     return totals[0] if totals else accounted[0], kind, per_node
@@ -141,7 +191,7 @@ def _shares(record: Record, leaving: int) -> tuple[NodeShare, ...]:
     evenly, for want of memory of the run (memory.py has it).
     """
     details = record.get("gres_detail") or []
-    left = set(parse.hosts(record.get("nodes") or ""))
+    left = set(parse.hosts(_text(record, "nodes")))
     allocated = list(_allocated(record.get("job_resources") or {}))
     if not details and leaving and allocated:
         details = [f"gpu:{math.ceil(leaving / len(allocated))}"] * len(allocated)
@@ -156,36 +206,51 @@ def _allocated(resources: Record) -> Iterator[tuple[str, int, int]]:
     """(node, CPUs, MB) of every node of the allocation."""
     for one in resources.get("allocated_nodes") or []:  # 22.05
         cores = [core for socket in one["sockets"].values() for core in socket["cores"].values()]
-        yield one["nodename"], sum(core.startswith("allocated") for core in cores), number(one["memory_allocated"])
+        yield one["nodename"], sum(core.startswith("allocated") for core in cores), _memory(one["memory_allocated"])
     nodes = resources.get("nodes")
     for one in nodes.get("allocation") or [] if isinstance(nodes, dict) else []:
-        yield one["name"], number(one["cpus"]["count"]), number(one["memory"]["allocated"])
+        yield one["name"], number(one["cpus"]["count"], MAX_CPUS), _memory(one["memory"]["allocated"])
+
+
+def _memory(value: Any) -> int:
+    return number(value, MAX_MEMORY_MIB)
 
 
 def _share(node: str, cpus: int, memory: int, detail: str) -> NodeShare:
     count, _, indexes = parse.gpus(detail)
-    return NodeShare(node, count, cpus, memory, indexes)
+    return NodeShare(node, min(count, MAX_GPUS), cpus, memory, indexes)
 
 
 def node(record: Record) -> SlurmNode:
-    states = _words(record["state"]) + _words(record.get("state_flags") or [])
-    total, kind, _ = parse.gpus(record.get("gres") or "")
+    states = words(record["state"]) + words(record.get("state_flags") or [])
+    total, kind, _ = parse.gpus(_text(record, "gres"))
+    cpus = number(record.get("effective_cpus"), MAX_CPUS) or number(record.get("cpus"), MAX_CPUS)
     return SlurmNode(
-        name=record["name"],
+        name=_node_name(record),
         state=next((one for one in states if one in NODE_STATES), "UNKNOWN"),
         flags=frozenset(states) - NODE_STATES,
-        reason=record.get("reason") or "",
-        gpus=total,
-        gpus_allocated=parse.gpus(record.get("gres_used") or "")[0],
+        reason=_text(record, "reason"),
+        gpus=min(total, MAX_GPUS),
+        gpus_allocated=min(parse.gpus(_text(record, "gres_used"))[0], MAX_GPUS),
         gpu_type=kind,
-        cpus=number(record.get("effective_cpus")) or number(record.get("cpus")),
-        cpus_allocated=number(record.get("alloc_cpus")),
-        memory=number(record.get("real_memory")) - number(record.get("specialized_memory")),
-        memory_allocated=number(record.get("alloc_memory")),
-        features=_list(record.get("active_features")),
-        partitions=_list(record.get("partitions")),
+        cpus=cpus,
+        cpus_allocated=number(record.get("alloc_cpus"), MAX_CPUS),
+        memory=max(_memory(record.get("real_memory")) - _memory(record.get("specialized_memory")), 0),
+        memory_allocated=_memory(record.get("alloc_memory")),
+        features=_list(record, "active_features"),
+        partitions=_list(record, "partitions"),
     )
 
 
-def _list(value: Any) -> tuple[str, ...]:
-    return tuple(value) if isinstance(value, list) else tuple(one for one in (value or "").split(",") if one)
+def _node_name(record: Record) -> str:
+    if not (name := _text(record, "name")):
+        raise ValueError("name: there is none")
+    return name
+
+
+def _list(record: Record, field: str) -> tuple[str, ...]:
+    """From a list (23.02 and later) or its items with commas between them."""
+    found = record.get(field)
+    if not isinstance(found, list):
+        return tuple(one for one in _text(record, field).split(",") if one)
+    return tuple(_text({field: one}, field) for one in found)

@@ -23,6 +23,8 @@ class Scope:
     def why_not(self, job: SlurmJob) -> str:
         """Why the job is none of ours; "" for one that is. A job that may also run elsewhere or has nodes reserved is Slurm's,
         and het jobs are left alone."""
+        if job.unmanaged:
+            return job.unmanaged
         if not self.partitions.issuperset(job.partition.split(",")):
             return f"partition {job.partition} is not managed (partitions)"
         if job.user in self.users:

@@ -12,6 +12,7 @@ from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
 from tiresias.slurm_plugin.state.database import StateError
 from tiresias.slurm_plugin.state.journal import Decision, Intent, JobRow, Journal
 from tiresias.slurm_plugin.state.ledger import Ledger
+from tiresias.slurm_plugin.state.quarantine import Quarantine
 
 RUNS = ("RUNNING", "SUSPENDED")
 
@@ -20,10 +21,11 @@ class Hands:
     """intents: what is under way, by job id. news: what happened since the daemon last looked."""
 
     def __init__(
-        self, backend: Backend, journal: Journal, ledger: Ledger, config: PreemptionConfig, refusals: Refusals
-    ) -> None:
+        self, backend: Backend, journal: Journal, ledger: Ledger, config: PreemptionConfig, refusals: Refusals,
+        quarantine: Quarantine | None = None,
+    ) -> None:  # fmt: skip
         self._backend, self._journal, self._ledger, self._config = backend, journal, ledger, config
-        self._refusals = refusals
+        self._refusals, self._quarantine = refusals, quarantine or Quarantine()
         self.intents: dict[str, Intent] = {one.id: one for one in journal.open_intents()}
         self._seen: Mapping[str, SlurmJob] | None = None
         self._seen_at = -math.inf
@@ -102,20 +104,22 @@ class Hands:
         comes back with our hold, as if an admin held the job; so does one that forgot that we had let a job go on that was to be
         preempted. An admin may hold it; but where slurmctld is younger than the move, and knows no run after it, we more likely."""
         for job in jobs:
-            row = self._ledger.jobs[job.id]
-            suspicious = job.held_by_admin and not job.completing and not row.held
-            if suspicious and self._slurmctld_forgot(row, job):
-                self._remember_hold(row)
+            with self._quarantine.guard("looking for a forgotten release", job.id):
+                row = self._ledger.jobs[job.id]
+                suspicious = job.held_by_admin and not job.completing and not row.held
+                if suspicious and self._slurmctld_forgot(row, job):
+                    self._remember_hold(row)
 
     def _find_forgotten_unpins(self) -> None:
         """A slurmctld that was killed may show the pin that we had taken off; else it is its owner who wants those nodes again."""
         for job in self._ledger.resurfaced:
-            row, start = self._ledger.jobs[job.id], self._journal.last_start(self._ledger.jobs[job.id].key)
-            if start and self._backend.booted() >= math.floor(start.began):
-                row.pinned = True
-                self._ledger.save(row)
-            else:
-                self._ledger.adopt_wishes(row, job)
+            with self._quarantine.guard("looking for a forgotten unpin", job.id):
+                row, start = self._ledger.jobs[job.id], self._journal.last_start(self._ledger.jobs[job.id].key)
+                if start and self._backend.booted() >= math.floor(start.began):
+                    row.pinned = True
+                    self._ledger.save(row)
+                else:
+                    self._ledger.adopt_wishes(row, job)
 
     def _slurmctld_forgot(self, row: JobRow, job: SlurmJob) -> bool:
         """What it shows may be older than a requeue, or an end: then we take it for a new job."""
@@ -137,7 +141,13 @@ class Hands:
         """The hold, if it is ours."""
         row = self._ledger.jobs[job_id]
         if row.held:
-            self._backend.release(job_id)
+            try:
+                self._backend.release(job_id)
+            except JobRefused:
+                job = self._fresh(job_id)
+                if job is None or job.priority == 0:
+                    raise
+                # Slurm lifts the hold of a job that no partition serves, and then reports PartitionConfig as an error.
             self._remember_release(row)
 
     def _unpin(self, job_id: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from tiresias.slurm_plugin.backends.protocol import JobRefused, NoSuchJob, SlurmJob, SlurmUnavailable
 from tiresias.slurm_plugin.cluster.arrays import together
 from tiresias.slurm_plugin.moves.hands import Hands
 from tiresias.slurm_plugin.state.database import StateError
+from tiresias.slurm_plugin.state.quarantine import OF_ALL_JOBS
 
 
 class Releasing(Hands):
@@ -30,6 +31,11 @@ class Releasing(Hands):
                 pass
             except (JobRefused, SlurmUnavailable) as error:
                 problems.append(f"job {row.id} stays held: {error}; scontrol release {row.id}")
+            except OF_ALL_JOBS:
+                raise
+            except Exception as error:  # a defect that this job meets must not keep others held
+                self._quarantine.add("its release", error, row.id)
+                problems.append(f"job {row.id}: {type(error).__name__}: {error}; scontrol release {row.id}")
         return problems
 
     def _release_together(self, sits_out: Callable[[SlurmJob], bool]) -> None:
@@ -39,14 +45,19 @@ class Releasing(Hands):
             jobs, rows = self._ledger.apply(self._backend.snapshot()), self._ledger.jobs
             self._find_forgotten_releases(jobs)
             new = [job for job in jobs if job.state == "PENDING" and not job.restarts]
-            for name in together(job for job in new if sits_out(job)):
+            for name, several in together(job for job in new if sits_out(job)).items():
                 self.progress()
-                with suppress(JobRefused):  # it has ended
+                with self._quarantine.guard("its release", *_ids(several)), suppress(JobRefused):  # it has ended
                     self._backend.begin_now(name)
             ours = [job for job in new if job.held_by_admin and rows[job.id].held and not rows[job.id].pinned]
             for name, several in together(ours).items():
                 self.progress()
-                self._backend.lift(name)
-                with self._journal.batch():
-                    for job in several:
-                        self._remember_release(rows[job.id])
+                with self._quarantine.guard("its release", *_ids(several)), suppress(JobRefused):
+                    self._backend.lift(name)
+                    with self._journal.batch():
+                        for job in several:
+                            self._remember_release(rows[job.id])
+
+
+def _ids(jobs: Iterable[SlurmJob]) -> list[str]:
+    return [job.id for job in jobs]

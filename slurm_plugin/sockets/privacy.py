@@ -1,7 +1,8 @@
 """What users see of others on the control socket: no more than Slurm itself tells them (PrivateData in slurm.conf).
 
-jobs, usage    others' jobs do not exist for a user: not in the list, not in the decisions, not for `explain`. On the nodes their
-               GPUs are in use by somebody. What stays are sums, and in a reason the number of a job that one's own waits for.
+jobs, usage    others' jobs do not exist for a user: not in the list, the decisions and the alarms, and not for `explain`. On the
+               nodes their GPUs are in use by somebody. What stays are sums, and in a reason the number of a job that one's own
+               waits for.
 nodes          no node is listed.
 
 root, SlurmUser, the controller's own user, Operators and Administrators see everything. (Slurm shows coordinators the jobs of their
@@ -39,6 +40,7 @@ class Privacy:
         seen = dict(status)
         if self.hides_jobs_from(uid):
             seen["jobs"] = [job for job in status["jobs"] if job["id"] in own]
+            seen["alarms"] = [one for one in status.get("alarms", ()) if not one.startswith("job ")]
             seen["decisions"] = [one for one in status["decisions"] if one["job"] in own]
             seen["nodes"] = [_without_others(node, own) for node in status["nodes"]]
         if self.hides_nodes_from(uid):

@@ -8,7 +8,7 @@ is written only where something changed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from tiresias.scheduler.history import Completed
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.state.journal import JobRow, Journal, RunRow
+from tiresias.slurm_plugin.state.quarantine import Quarantine
 
 ACTIVE = {"PENDING", "RUNNING", "SUSPENDED"}
 # perhaps: a job that ends while it waits starts when it ends, for Slurm
@@ -36,8 +37,8 @@ class Avoided(NamedTuple):
 
 
 class Ledger:
-    def __init__(self, journal: Journal, scope: Scope) -> None:
-        self._journal, self._scope = journal, scope
+    def __init__(self, journal: Journal, scope: Scope, quarantine: Quarantine | None = None) -> None:
+        self._journal, self._scope, self._quarantine = journal, scope, quarantine or Quarantine()
         self.jobs: dict[str, JobRow] = {row.id: row for row in journal.live_jobs()}
         self._time = -math.inf  # of the newest snapshot
         self._before = -math.inf  # of the one before it
@@ -61,22 +62,33 @@ class Ledger:
         return not (job.held_by_user or (job.priority == 0 and not ours) or job.dependency)
 
     def apply(self, snapshot: SlurmSnapshot) -> list[SlurmJob]:
-        """Bring rows up to this snapshot; returns the managed jobs that have not ended."""
+        """Bring rows up to this snapshot; returns the managed jobs that have not ended and are not set aside. Rows of jobs that are
+        set aside stay as they are."""
         with self._journal.batch():
             if snapshot.time < self._time:
                 self._set_back(snapshot.time)
             self._before, self._time = self._time, snapshot.time
+            self._quarantine.see(snapshot)
             managed = [job for job in snapshot.jobs if not self._scope.why_not(job)]
-            known = [job for job in managed if self.observe(job) and job.id in self.jobs]
             self.resurfaced = []
-            for job in known:
-                self._find_forgotten_start(self.jobs[job.id], job)
-                self._note_wishes(self.jobs[job.id], job)
-            lost = self.jobs.keys() - {job.id for job in managed}
-            self.strays = [self.jobs[job.id] for job in snapshot.jobs if job.id in lost]
-            for job_id in lost - {row.id for row in self.strays}:
+            for job in self._quarantine.sound(managed):
+                with self._quarantine.guard("accounting for it", job.id):
+                    self._bring_up(job)
+            self._let_go_of_others({job.id for job in managed}, snapshot)
+        return [job for job in self._quarantine.sound(managed) if job.id in self.jobs]
+
+    def _bring_up(self, job: SlurmJob) -> None:
+        if self.observe(job) and job.id in self.jobs:
+            self._find_forgotten_start(self.jobs[job.id], job)
+            self._note_wishes(self.jobs[job.id], job)
+
+    def _let_go_of_others(self, managed: Collection[str], snapshot: SlurmSnapshot) -> None:
+        """Of rows whose jobs are gone, or not managed any more."""
+        lost = {job_id for job_id in self.jobs.keys() - managed if not self._quarantine.holds(job_id)}
+        self.strays = [self.jobs[job.id] for job in snapshot.jobs if job.id in lost]
+        for job_id in lost - {row.id for row in self.strays}:
+            with self._quarantine.guard("accounting for its end", job_id):
                 self._end(self.jobs[job_id], snapshot.time)
-        return known
 
     def _set_back(self, now: float) -> None:
         """The clock was set back: nobody waits for a moment that it had reached before."""
