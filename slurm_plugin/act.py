@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tiresias.checkpoint.control import JobReport
 from tiresias.scheduler.model import Plan, Preemption
-from tiresias.scheduler.model import Plan, Preemption
 from tiresias.slurm_plugin.admission.refusals import ANSWERED, Refusals
 from tiresias.slurm_plugin.backends.protocol import Backend, JobRefused, SlurmJob
 from tiresias.slurm_plugin.calls.allowance import Allowance, urgent_first
