@@ -96,26 +96,24 @@ class Quarantine:
             return compute(jobs)
         except OF_ALL_JOBS:
             raise
-        except Exception:
-            compute(())  # raises where it fails without any job
-            self._find(work, jobs, compute, self._clock() + SIFT_S)
+        except Exception as error:
+            log.warning("%s failed with %s: looking for the job that makes it fail", work, type(error).__name__)
+        compute(())  # raises where it fails without any job
+        self._find(work, jobs, compute, self._clock() + SIFT_S)
         return compute(self.sound(jobs))
 
     def _find(
         self, work: str, jobs: Sequence[SlurmJob], compute: Callable[[Sequence[SlurmJob]], object], end: float
     ) -> None:
         """By halves: calls of `compute` grow with the logarithm of the number of jobs."""
-        try:
-            compute(jobs)
-        except OF_ALL_JOBS:
-            raise
-        except Exception as error:
-            late = self._clock() >= end
-            if late or len(jobs) == 1:
-                self.add(work, error, *(job.id for job in jobs), seconds=0.0 if late else RETRY_S)
-                return
-            for half in (jobs[: len(jobs) // 2], jobs[len(jobs) // 2 :]):
-                self._find(work, half, compute, end)
+        late = self._clock() >= end
+        if (error := _failure(compute, jobs)) is None:
+            return
+        if late or len(jobs) == 1:
+            self.add(work, error, *(job.id for job in jobs), seconds=0.0 if late else RETRY_S)
+            return
+        for half in (jobs[: len(jobs) // 2], jobs[len(jobs) // 2 :]):
+            self._find(work, half, compute, end)
 
     # alarms
 
@@ -137,6 +135,16 @@ class Quarantine:
             new = [job for job in jobs if job not in known.get(words, {})]
             if new or words not in known:
                 log.warning("%s", _alarm(words, new))
+
+
+def _failure(compute: Callable[[Sequence[SlurmJob]], object], jobs: Sequence[SlurmJob]) -> Exception | None:
+    try:
+        compute(jobs)
+    except OF_ALL_JOBS:
+        raise
+    except Exception as error:
+        return error
+    return None
 
 
 def _alarm(words: str, jobs: Sequence[str]) -> str:
