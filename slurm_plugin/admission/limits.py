@@ -1,0 +1,219 @@
+"""The limits of QOS and associations that a job meets, in the order in which Slurm looks at them (acct_policy.c).
+
+The partition's QOS comes first, then the job's (the other way round with the flag OverPartQOS), then the user's association and the
+accounts above it. What one QOS limits the other does not, and what a QOS limits the associations do not: TRES by TRES.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tiresias.slurm_plugin.admission.words import reason
+from tiresias.slurm_plugin.backends.rules import Association, Qos, SlurmRules, Tres
+
+JOBS = ""  # in place of a TRES
+
+
+class Measure(Enum):
+    AMOUNT = 1  # of a TRES, or jobs
+    MINUTES = 2  # the amount times the time limit
+    PER_NODE = 3
+    AT_LEAST = 4  # the amount may not be less
+    WALL = 5  # the time limit
+
+
+@dataclass(slots=True, eq=False)
+class Limit:
+    """A limit that a job meets.
+
+    Attributes:
+        reason: of a job that it keeps waiting.
+        tres: JOBS for a number of jobs.
+        limit: at most; `counted` of it is used up, by Slurm's own count, before any job of the snapshot.
+        shared: several jobs count against it, `used` being the sum of those that hold resources; else each job alone.
+        scale: factor of the amounts: 0 where the QOS says that its jobs do not count.
+    """
+
+    reason: str
+    measure: Measure
+    tres: str
+    limit: float
+    shared: bool = False
+    counted: float = 0.0
+    used: float = 0.0
+    nodes: set[str] = field(default_factory=set)  # that jobs hold: Slurm counts each once
+    members: list[tuple[float, list[str]]] = field(
+        default_factory=list
+    )  # amount, ids of waiting jobs that take so much
+
+    @property
+    def left(self) -> float:
+        return max(self.limit - max(self.used, self.counted), 0.0)
+
+
+Key = tuple[str, ...]
+
+
+class Limits:
+    """Makes each limit once, however many jobs it counts."""
+
+    def __init__(self, rules: SlurmRules) -> None:
+        self._rules = rules
+        self._known: dict[Key, Limit] = {}
+        self._of: dict[tuple[str, str, str, str], tuple[Limit, ...]] = {}
+        self._applies = bool(rules.enforce & {"limits", "safe"})
+        self._safe = "safe" in rules.enforce
+
+    @property
+    def shared(self) -> list[Limit]:
+        return [limit for limit in self._known.values() if limit.shared]
+
+    def of(self, partition: str, user: str, account: str, qos: str) -> tuple[Limit, ...]:
+        key = (partition, user, account, qos)
+        if key not in self._of:
+            self._of[key] = tuple(self._find(*key)) if self._applies else ()
+        return self._of[key]
+
+    def order(self, partition: str, qos: str) -> list[Qos]:
+        """The QOS that count, the stronger first."""
+        own, place = self._rules.qos.get(qos), self._rules.partitions.get(partition)
+        other = self._rules.qos.get(place.qos) if place and place.qos else None
+        found = [own, other] if own and "OverPartQOS" in own.flags else [other, own]
+        return list({one.name: one for one in found if one}.values())
+
+    def _find(self, partition: str, user: str, account: str, qos: str) -> Iterator[Limit]:
+        taken: set[Key] = set()
+        strong = self.order(partition, qos)
+        own = self._rules.qos.get(qos)
+        free = own is not None and own.usage_factor == 0.0  # its jobs use up no minutes
+        chain = self._rules.chain(account, user, partition)
+        factor = next((one.limit_factor for one in strong if one.limit_factor > 0), 1.0)
+        # Slurm asks for numbers of jobs and wall time before it looks for nodes, and for TRES after it.
+        for one in strong:
+            yield from self._fresh(taken, self._jobs_of_qos(one, user, account))
+        for level, link in enumerate(chain):
+            yield from self._open(taken, self._jobs_of_association(link, level == 0))
+        for one in strong:
+            yield from self._fresh(taken, self._tres_of_qos(one, user, account, free))
+        for level, link in enumerate(chain):
+            yield from self._open(taken, self._tres_of_association(link, level == 0, free, factor))
+
+    @staticmethod
+    def _fresh(taken: set[Key], found: Iterator[tuple[Key, Limit]]) -> Iterator[Limit]:
+        """Of a QOS: what no stronger one limits; from then on nothing weaker does."""
+        mine = [(key, limit) for key, limit in found if key not in taken]
+        taken.update(key for key, _ in mine)
+        taken.update(
+            key[:1] for key, _ in mine if key[0] == "max_jobs"
+        )  # of users or accounts: then associations have none
+        return iter([limit for _, limit in mine])
+
+    @staticmethod
+    def _open(taken: set[Key], found: Iterator[tuple[Key, Limit]]) -> Iterator[Limit]:
+        """Of an association: what no QOS limits, at each level."""
+        return iter([limit for key, limit in found if key not in taken])
+
+    def _jobs_of_qos(self, one: Qos, user: str, account: str) -> Iterator[tuple[Key, Limit]]:
+        name = one.name
+        yield from self._count(("grp_jobs",), ("qos", name), "QOSGrpJobsLimit", one.grp_jobs)
+        yield from self._wall_used(one, "QOSGrpWallLimit", ("qos", name))
+        yield from self._count(
+            ("max_jobs", "account"), ("qos", name, "account", account), "MaxJobsPerAccount", one.max_jobs_account
+        )
+        yield from self._count(
+            ("max_jobs", "user"), ("qos", name, "user", user), "QOSMaxJobsPerUserLimit", one.max_jobs_user
+        )
+        yield from self._wall(one.max_wall, "QOSMaxWallDurationPerJobLimit", ("qos", name))
+
+    def _jobs_of_association(self, one: Association, own: bool) -> Iterator[tuple[Key, Limit]]:
+        where = ("association", one.account, one.user, one.partition)
+        yield from self._count(("grp_jobs",), where, "AssocGrpJobsLimit", one.grp_jobs)
+        yield from self._wall_used(one, "AssocGrpWallLimit", where)
+        if own and one.user:
+            yield from self._count(("max_jobs",), (*where, "own"), "AssocMaxJobsLimit", one.max_jobs)
+        if own:
+            yield from self._wall(one.max_wall, "AssocMaxWallDurationPerJobLimit", where)
+
+    def _tres_of_qos(self, one: Qos, user: str, account: str, free: bool) -> Iterator[tuple[Key, Limit]]:
+        where, by_user, by_account = (
+            ("qos", one.name),
+            ("qos", one.name, "user", user),
+            ("qos", one.name, "account", account),
+        )
+        yield from self._minutes(one, where, "QOSGrpMins", free)
+        yield from self._tres(where, "grp_tres", "QOSGrp", one.grp_tres, shared=True)
+        yield from self._running(
+            where, "grp_run_mins", "QOSGrpRunMins", one.grp_tres_run_mins, free, one.usage.tres_run_mins
+        )
+        yield from self._tres(where, "job_mins", "QOSJobMins", one.max_tres_mins, Measure.MINUTES)
+        yield from self._tres(where, "job", "QOSJob", one.max_tres)
+        yield from self._tres(where, "node", "QOSNode", one.max_tres_node, Measure.PER_NODE)
+        yield from self._tres(where, "min", "QOSMin", one.min_tres, Measure.AT_LEAST)
+        yield from self._tres(by_account, "account", "QOSAccount", one.max_tres_account, shared=True)
+        yield from self._tres(by_user, "user", "QOSUser", one.max_tres_user, shared=True)
+        yield from self._running(by_account, "account_run", "QOSAccountRunMins", one.max_tres_run_mins_account, free)
+        yield from self._running(by_user, "user_run", "QOSUserRunMins", one.max_tres_run_mins_user, free)
+
+    def _tres_of_association(
+        self, one: Association, own: bool, free: bool, factor: float
+    ) -> Iterator[tuple[Key, Limit]]:
+        where = ("association", one.account, one.user, one.partition, str(factor))
+        yield from self._minutes(one, where, "AssocGrpMins", free)
+        yield from self._tres(where, "grp_tres", "AssocGrp", _scaled(one.grp_tres, factor), shared=True)
+        yield from self._running(
+            where, "grp_run_mins", "AssocGrpRunMins", one.grp_tres_run_mins, free, one.usage.tres_run_mins
+        )
+        if own:
+            yield from self._tres(where, "job_mins", "AssocJobMins", one.max_tres_mins, Measure.MINUTES)
+            yield from self._tres(where, "job", "AssocJob", _scaled(one.max_tres, factor))
+            yield from self._tres(where, "node", "AssocNode", one.max_tres_node, Measure.PER_NODE)
+
+    # -- kinds of limits: (what it limits, the limit) ------------------------------------------------------------------
+
+    def _count(self, what: Key, where: Key, word: str, limit: float) -> Iterator[tuple[Key, Limit]]:
+        if limit < math.inf:
+            yield what, self._limit((*where, *what), Limit(word, Measure.AMOUNT, JOBS, limit, shared=True))
+
+    def _wall(self, limit: float, word: str, where: Key) -> Iterator[tuple[Key, Limit]]:
+        if limit < math.inf:
+            yield ("wall",), self._limit((*where, "wall"), Limit(word, Measure.WALL, JOBS, limit))
+
+    def _wall_used(self, one: Qos | Association, word: str, where: Key) -> Iterator[tuple[Key, Limit]]:
+        if one.grp_wall < math.inf:
+            gone = one.usage.wall >= one.grp_wall
+            left = one.grp_wall - one.usage.wall if self._safe else math.inf
+            limit = Limit(word, Measure.WALL, JOBS, -1.0 if gone else left)
+            yield ("grp_wall",), self._limit((*where, "grp_wall"), limit)
+
+    def _minutes(self, one: Qos | Association, where: Key, word: str, free: bool) -> Iterator[tuple[Key, Limit]]:
+        """Decayed by Slurm, so its own count. Only `safe` has what the running jobs will still use left for them."""
+        for tres, limit in one.grp_tres_mins.items():
+            used = 0.0 if free else one.usage.tres_mins.get(tres, 0.0)
+            left = -1.0 if used >= limit else limit - used if self._safe else math.inf
+            made = Limit(reason(word, tres), Measure.MINUTES, tres, left, shared=self._safe and left > 0 and not free)
+            yield ("grp_mins", tres), self._limit((*where, "grp_mins", tres, str(free)), made)
+
+    def _running(
+        self, where: Key, what: str, word: str, limits: Tres, free: bool, counted: Tres | None = None
+    ) -> Iterator[tuple[Key, Limit]]:
+        for tres, limit in limits.items():
+            already = 0.0 if free or counted is None else counted.get(tres, 0.0)
+            made = Limit(reason(word, tres), Measure.MINUTES, tres, limit, shared=not free, counted=already)
+            yield (what, tres), self._limit((*where, what, tres, str(free)), made)
+
+    def _tres(
+        self, where: Key, what: str, word: str, limits: Tres, measure: Measure = Measure.AMOUNT, shared: bool = False
+    ) -> Iterator[tuple[Key, Limit]]:
+        for tres, limit in limits.items():
+            made = Limit(reason(word, tres), measure, tres, limit, shared=shared)
+            yield (what, tres), self._limit((*where, what, tres), made)
+
+    def _limit(self, key: Key, made: Limit) -> Limit:
+        return self._known.setdefault(key, made)
+
+
+def _scaled(limits: Tres, factor: float) -> Tres:
+    return limits if factor == 1.0 else {name: float(int(limit * factor)) for name, limit in limits.items()}

@@ -1,0 +1,31 @@
+"""What a partition itself asks of a job (job_limits_check and part_policy_valid_* of slurmctld)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.rules import Partition
+
+_STATES = {"DOWN": "PartitionDown", "INACTIVE": "PartitionInactive"}  # a DRAIN partition still starts what it has
+
+
+def obstacle(job: SlurmJob, partition: Partition, flags: Collection[str]) -> str:
+    """Slurm's reason for which the job cannot start in this partition; flags: of the job's QOS."""
+    limit = job.time_limit or float("inf")
+    if limit > partition.max_time and "PartitionTimeLimit" not in flags:
+        return "PartitionTimeLimit"
+    if job.min_nodes > partition.max_nodes and "PartitionMaxNodes" not in flags:
+        return "PartitionNodeLimit"
+    if partition.state in _STATES:
+        return _STATES[partition.state]
+    if _refuses(job.qos, partition.allow_qos, partition.deny_qos):
+        return "QOSNotAllowed"
+    return "AccountNotAllowed" if _refuses(job.account, partition.allow_accounts, partition.deny_accounts) else ""
+
+
+def _refuses(name: str, allowed: Collection[str] | None, denied: Collection[str]) -> bool:
+    """Where it names who is allowed it denies nobody else."""
+    if not name:
+        return False
+    return name not in allowed if allowed is not None else name in denied

@@ -1,0 +1,58 @@
+"""Reservations and maintenance windows: on which nodes a job may not start now, because it might run into one."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.rules import YEAR, Partition, Reservation
+
+OPEN: frozenset[str] = frozenset()
+
+
+def duration(job: SlurmJob) -> float:
+    """Seconds that Slurm takes a job to run where it looks at reservations: a year where it has no time limit."""
+    return float(job.time_limit) or YEAR
+
+
+class Windows:
+    """The reservations that have not ended. A reservation of a part of a node counts as all of it."""
+
+    def __init__(self, reservations: Sequence[Reservation], now: float) -> None:
+        ahead = sorted((one for one in reservations if one.end > now and one.nodes), key=lambda one: one.start)
+        self._now, self._reservations = now, ahead
+        self._starts = [one.start for one in ahead]
+        self._closed: dict[int, frozenset[str]] = {0: OPEN}
+
+    def closed(self, seconds: float) -> frozenset[str]:
+        """Nodes that are reserved within so many seconds: the same object for jobs with the same answer."""
+        count = bisect_left(self._starts, self._now + seconds)
+        if count not in self._closed:
+            nodes = (name for one in self._reservations[:count] for name in one.nodes)
+            self._closed[count] = frozenset(nodes)
+        return self._closed[count]
+
+    def next_change(self, seconds: float) -> float:
+        """The next moment at which `closed` answers otherwise for jobs of this duration, or a reservation begins or ends."""
+        later = bisect_right(self._starts, self._now + seconds)
+        reached = self._starts[later] - seconds if later < len(self._starts) else math.inf
+        began = bisect_right(self._starts, self._now)
+        begins = self._starts[began] if began < len(self._starts) else math.inf
+        return min(reached, begins, min((one.end for one in self._reservations), default=math.inf))
+
+    def obstacle(self, job: SlurmJob, partition: Partition) -> str:
+        """Slurm's reason where the reservations leave the job too few nodes of its partition."""
+        closed = self.closed(duration(job))
+        if not closed or not partition.nodes:
+            return ""
+        if not closed.isdisjoint(job.required_nodes):
+            return self._word(closed, job.required_nodes)
+        left = [name for name in partition.nodes if name not in closed and name not in job.excluded_nodes]
+        return self._word(closed, partition.nodes) if len(left) < max(job.min_nodes, 1) else ""
+
+    def _word(self, closed: frozenset[str], nodes: Sequence[str]) -> str:
+        """As select_nodes() in node_scheduler.c: maintenance of a whole partition has a reason of its own."""
+        maintained = any("MAINT" in one.flags and set(nodes).issubset(one.nodes) for one in self._reservations)
+        return "ReqNodeNotAvail" if maintained else "Resources"
