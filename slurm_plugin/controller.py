@@ -181,7 +181,8 @@ class Controller:
         )
         self._carry_out(plan, slurm, snapshot)
         if self._config.mode == "exact":
-            self._leave_in_order(self._observer.waiting(self._quarantine.sound(managed), slurm.time))
+            sound = self._quarantine.sound(managed)
+            self._leave_in_order(self._observer.waiting(sound, slurm.time), sound)
         else:
             self._give_back(managed)
         settled = self._observer.next_settled(managed, slurm.time)
@@ -304,11 +305,12 @@ class Controller:
             for problem in self.release():
                 log.warning("%s", problem)
 
-    def _leave_in_order(self, waiting: list[SlurmJob]) -> None:
+    def _leave_in_order(self, waiting: list[SlurmJob], managed: list[SlurmJob]) -> None:
         """What no start has to wait for."""
         now = self._clock()
         self._actor.hold(waiting, now)
         self._actor.unpin(waiting, now)
+        self._actor.release_unpinnable(managed, now)
 
     def _note_costs(self, managed: list[SlurmJob]) -> None:
         """What a run says of its start, once it trains."""
@@ -397,14 +399,16 @@ class Controller:
             return self._shadow.phases()
         return {one.id: PHASES.get(one.step, "starting") for one in self._actor.intents.values()}
 
+    def _alarms(self) -> list[str]:
+        traffic = self._traffic.alarms(self._allowance.postponed)
+        own = [*self._rules.alarms, *self._actor.alarms, *self._quarantine.alarms()]
+        return [*self._site.alarms, *traffic, *own, *self.more_alarms()]
+
     def _about(self) -> dict[str, object]:
         return {
             "cluster": self._site.cluster, "mode": self._config.mode, "backend": self._backend.name, "slurm": self._version,
             "tiresias": __version__, "pid": os.getpid(), "started": self._started,
-            "alarms": [
-                *self._site.alarms, *self._traffic.alarms(self._allowance.postponed), *self._rules.alarms, *self.more_alarms(),
-                *self._quarantine.alarms(),
-            ],
+            "alarms": self._alarms(),
             "cycle": {
                 "count": self._cycles, "seconds": round(self.seconds, 4), "period": self._config.period,
                 "median": round(statistics.median(self._recent), 4), "p99": round(_p99(self._recent), 4),

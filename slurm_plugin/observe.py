@@ -48,7 +48,7 @@ class _Asked(NamedTuple):
     """What a job asks for, and what that was made from."""
 
     job: SlurmJob
-    wishes: tuple[int, int, str, frozenset[str]]
+    wishes: tuple[int, int, str, str, frozenset[str]]
     request: Request
 
 
@@ -191,7 +191,7 @@ class Observer:
         """Not while its owner or an admin holds it or it depends on others: then it has to wait for them first."""
         if job.completing or job.state in ("RUNNING", "SUSPENDED"):
             return True
-        return self._ledger.free(job)
+        return self._ledger.free(job) and not self._ledger.jobs[job.id].unpinnable
 
     def _avoided(self, job: SlurmJob, now: float, gpus: Mapping[str, int]) -> frozenset[str]:
         """Nodes that the job does not try again yet, where the others would be enough. `gpus`: of each node."""
@@ -277,7 +277,7 @@ class Observer:
         """Of ten thousand jobs few have changed since the last cycle: the back ends give the same records again."""
         last, self._requests = self._requests, {}
         for job, row, nodes in zip(shown, rows, closed, strict=True):
-            wishes = (row.min_nodes, row.max_nodes, row.required, nodes)
+            wishes = (row.min_nodes, row.max_nodes, row.required, row.excluded, nodes)
             known = last.get(job.id)
             if known is None or known.job is not job or known.wishes != wishes:
                 known = _Asked(job, wishes, _request(job, row, nodes))
@@ -348,7 +348,7 @@ def _request(job: SlurmJob, row: JobRow, closed: frozenset[str]) -> Request:
         gpu_type=job.gpu_type,
         features=frozenset(job.features.split("&")) if plain else frozenset(),
         nodes=frozenset(row.required.split(",")) if row.required else frozenset(),
-        excluded=frozenset(job.excluded_nodes),
+        excluded=frozenset(row.excluded.split(",")) if row.excluded else frozenset(),
         closed=closed,
     )
 

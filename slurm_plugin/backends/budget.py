@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
-from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmLoad, SlurmSnapshot
+from tiresias.slurm_plugin.backends.protocol import Backend, RequestChange, SlurmJob, SlurmLoad, SlurmSnapshot
 from tiresias.slurm_plugin.backends.rules import SlurmRules
 
 Prices = Mapping[str, int]
@@ -22,12 +22,12 @@ Prices = Mapping[str, int]
 PRICES: Mapping[str, Prices] = {
     "commands": {
         "version": 2, "topology": 1, "load": 1, "snapshot": 5, "rules": 8, "job": 1,
-        "hold": 1, "lift": 1, "release": 3, "start": 4, "unpin": 3,
+        "hold": 1, "lift": 1, "release": 3, "pin": 3, "unpin": 3,
         "signal": 4, "requeue": 1, "begin_now": 1, "booted": 2, "prioritize": 1,
     },
     "pyslurm": {
         "version": 1, "topology": 1, "load": 1, "snapshot": 4, "rules": 8, "job": 4,
-        "hold": 1, "lift": 1, "release": 6, "start": 4, "unpin": 3,
+        "hold": 1, "lift": 1, "release": 6, "pin": 3, "unpin": 3,
         "signal": 5, "requeue": 1, "begin_now": 1, "booted": 2, "prioritize": 1,
     },
 }  # fmt: skip
@@ -114,14 +114,14 @@ class Budgeted:
     def begin_now(self, job_id: str) -> None:
         self._paid("begin_now").begin_now(job_id)
 
-    def start(self, job_id: str, nodes: Sequence[str]) -> None:
-        self._paid("start").start(job_id, nodes)
+    def pin(self, job_id: str, change: RequestChange) -> None:
+        self._paid("pin").pin(job_id, change)
 
     def prioritize(self, job_id: str) -> None:
         self._paid("prioritize").prioritize(job_id)
 
-    def unpin(self, job_id: str, min_nodes: int, max_nodes: int, required: Sequence[str] = ()) -> None:
-        self._paid("unpin").unpin(job_id, min_nodes, max_nodes, required)
+    def unpin(self, job_id: str, change: RequestChange) -> None:
+        self._paid("unpin").unpin(job_id, change)
 
     def signal(self, job_id: str, signal: str) -> None:
         self._paid("signal").signal(job_id, signal)

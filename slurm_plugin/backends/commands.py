@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from tiresias.slurm_plugin.backends import processes, sdiag, unreadable
+from tiresias.slurm_plugin.backends import hostlist, processes, sdiag, unreadable
 from tiresias.slurm_plugin.backends.cache import JobCache
 from tiresias.slurm_plugin.backends.memory import Memory, mid_second
 from tiresias.slurm_plugin.backends.protocol import (
@@ -23,6 +23,7 @@ from tiresias.slurm_plugin.backends.protocol import (
     JobRefused,
     NoSuchJob,
     NotRequeueable,
+    RequestChange,
     SlurmJob,
     SlurmLoad,
     SlurmNode,
@@ -69,6 +70,7 @@ class CommandsBackend:
         self._exclusive: set[int] = set()  # records that get whole nodes: from 26.05 on no JSON shows it
         self._version = ""
         self._unreadable: list[str] = []  # records of this snapshot, one phrase each
+        self._names: dict[str, None] = {}  # of the last snapshot, in its order
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -129,6 +131,7 @@ class CommandsBackend:
 
     def _assemble(self, now: float, nodes: Sequence[SlurmNode]) -> SlurmSnapshot:
         jobs = [self._memory.fill(job, now) for job in self._cache]
+        self._names = {node.name: None for node in nodes}
         self._memory.keep({job.id for job in jobs})
         largest = max((node.gpus for node in nodes), default=0)
         kept = tuple(_without_guess(job, largest) for job in jobs)
@@ -176,16 +179,35 @@ class CommandsBackend:
         """A requeued job waits 121 s; the begin time of a new one is its user's wish."""
         return job.state == "PENDING" and job.restarts > 0 and job.begin_time > time.time()
 
-    def start(self, job_id: str, nodes: Sequence[str]) -> None:
-        count = len(nodes)
-        self._update(job_id, f"NumNodes={count}-{count}", f"ReqNodeList={','.join(nodes)}", "StartTime=now")
-        self.lift(job_id)
+    def pin(self, job_id: str, change: RequestChange) -> None:
+        self._update(job_id, *self._changes(change), "StartTime=now")
 
     def prioritize(self, job_id: str) -> None:
         self._update(job_id, f"Priority={TOP_PRIORITY}")
 
-    def unpin(self, job_id: str, min_nodes: int, max_nodes: int, required: Sequence[str] = ()) -> None:
-        self._update(job_id, f"NumNodes={min_nodes}-{max_nodes or UNLIMITED}", f"ReqNodeList={','.join(required)}")
+    def unpin(self, job_id: str, change: RequestChange) -> None:
+        if changes := self._changes(change):
+            self._update(job_id, *changes)
+
+    def _changes(self, change: RequestChange) -> list[str]:
+        least, most = change.nodes or (0, 0)
+        excluded = change.excluded if change.only is None else self._all_but(change.only)
+        said = (
+            ("NumTasks", change.tasks), ("NumCPUs", change.cpus),
+            ("NumNodes", change.nodes and f"{least}-{most or UNLIMITED}"),
+            ("ReqNodeList", None if change.required is None else hostlist.compressed(change.required)),
+            ("ExcNodeList", None if excluded is None else hostlist.compressed(excluded)),
+        )  # fmt: skip
+        return [f"{name}={value}" for name, value in said if value is not None]
+
+    def _all_but(self, nodes: Sequence[str]) -> list[str]:
+        """All nodes of the cluster, as the last snapshot had them, without these. Raises JobRefused where one is unknown: the
+        job would be free to run anywhere else."""
+        if not self._names:
+            self.snapshot()
+        if unknown := [node for node in nodes if node not in self._names]:
+            raise JobRefused(f"Invalid node name specified: {', '.join(unknown)}")
+        return [name for name in self._names if name not in nodes]
 
     def signal(self, job_id: str, signal: str) -> None:
         if not _SIGNAL.fullmatch(signal):

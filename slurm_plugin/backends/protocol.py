@@ -6,7 +6,6 @@ so that a task keeps one name through its life. (Grammar: squeue(1), JOBID.)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -91,6 +90,12 @@ class SlurmJob:
     exclusive: bool = False  # --exclusive: it gets whole nodes
     unmanaged: str = ""  # why its record alone shows that it cannot be managed (bounds.py)
     readable: bool = True  # false: its record could not be read, and all that is known is its id (unreadable.py)
+    tasks: int = 0  # all of the request; 0: not stated
+    tasks_per_node: int = 0  # 0: not stated
+    tasks_per_socket: int = 0  # 0: not stated
+    tasks_per_gpu: int = 0  # 0: not stated, or Slurm 22.05, which does not show it
+    cpus_per_task: int = 0  # 0: not stated
+    cpus_each_node: int = 0  # at least so many on each node
 
     @property
     def held_by_admin(self) -> bool:
@@ -122,6 +127,18 @@ class SlurmNode:
         """New jobs may start here."""
         bad = {"DRAIN", "NOT_RESPONDING", "MAINTENANCE", "FAIL", "POWERED_DOWN", "POWERING_DOWN", "REBOOT_ISSUED"}
         return self.state in {"IDLE", "MIXED", "ALLOCATED"} and not (bad & self.flags)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestChange:
+    """Changes to the request of a pending job; None: left as it is."""
+
+    nodes: tuple[int, int] | None = None  # -N: least and most, 0: not limited
+    required: tuple[str, ...] | None = None  # -w
+    excluded: tuple[str, ...] | None = None  # -x
+    only: tuple[str, ...] | None = None  # -x with all nodes of the cluster but these
+    tasks: int | None = None
+    cpus: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,14 +204,14 @@ class Backend(Protocol):
     def begin_now(self, job_id: str) -> None:
         """begin_time=now, of a pending job; held or not it stays. Takes the name of tasks that share a record, too."""
 
-    def start(self, job_id: str, nodes: Sequence[str]) -> None:
-        """Pin a held pending job to exactly these nodes, make it eligible now, release it."""
+    def pin(self, job_id: str, change: RequestChange) -> None:
+        """Change the request of a held pending job, so that it starts where it is to, and make it eligible now."""
 
     def prioritize(self, job_id: str) -> None:
         """Put a released job before all others of its partition tier (TOP_PRIORITY). `lift` takes it back; so does a hold."""
 
-    def unpin(self, job_id: str, min_nodes: int, max_nodes: int, required: Sequence[str] = ()) -> None:
-        """Undo `start`'s pin on a held pending job: its own node counts (max_nodes 0: not limited) and -w again."""
+    def unpin(self, job_id: str, change: RequestChange) -> None:
+        """Change the request of a held pending job back to its own."""
 
     def signal(self, job_id: str, signal: str) -> None:
         """Send e.g. "USR2" to the batch step's shell only (scancel --batch) of a running job."""

@@ -26,6 +26,7 @@ FIELDS = (
     "tres_per_task", "memory_per_node", "memory_per_cpu", "features", "required_nodes", "excluded_nodes",
     "nodes", "requeue", "batch_flag", "resv_name", "dependency", "exit_code", "command",
     "qos", "licenses", "array_max_tasks", "shared",
+    "tasks_per_node", "tasks_per_socket", "tasks_per_tres", "cpus_per_task", "minimum_cpus_per_node",
 )  # fmt: skip
 
 
@@ -35,8 +36,8 @@ def signature(job: Any) -> tuple[Any, ...]:
     return (
         state, job.state_reason, job.priority, job.requeue_count, job.submit_time, job.eligible_time, job.time_limit,
         job.num_nodes, job.max_nodes, job.cpus, job.allocated_nodes, job.required_nodes, job.partition,
-        job.excluded_nodes, job.constraints, job.reservation, job.array_tasks_waiting, state == "PENDING" or job.end_time,
-        job.qos, job.array_tasks_parallel, job.licenses,
+        job.excluded_nodes, job.ntasks, job.constraints, job.reservation, job.array_tasks_waiting,
+        state == "PENDING" or job.end_time, job.qos, job.array_tasks_parallel, job.licenses,
     )  # fmt: skip
 
 
@@ -51,6 +52,7 @@ def row(job: Any) -> list[Any]:
         job.is_batch_job, job.reservation, bool(job.dependencies),
         (job.exit_code or 0) << 8 | (job.exit_code_signal or 0), text(job, "command"),
         job.qos, ",".join(job.licenses or ()), job.array_tasks_parallel, ["none"] if job.resource_sharing == "NO" else [],
+        job.ntasks_per_node, job.ntasks_per_socket, job.ntasks_per_gpu, job.cpus_per_task, job.min_cpus_per_node,
     ]  # fmt: skip
 
 

@@ -107,6 +107,12 @@ def _job(record: Record, now: float) -> SlurmJob:
         licenses=_text(record, "licenses"),
         array_limit=number(record.get("array_max_tasks"), MAX_UINT32),
         exclusive="NONE" in words(record.get("shared") or []),
+        tasks=number(record.get("tasks"), MAX_UINT32),
+        tasks_per_node=_stated(record.get("tasks_per_node")),
+        tasks_per_socket=_stated(record.get("tasks_per_socket")),
+        tasks_per_gpu=_stated(record.get("tasks_per_tres")),
+        cpus_per_task=_stated(record.get("cpus_per_task")),
+        cpus_each_node=number(record.get("minimum_cpus_per_node"), MAX_UINT32),
         unmanaged=_why_unmanaged(record, requested, required[1] or excluded[1]) if waits else "",
     )
 
@@ -126,6 +132,12 @@ def number_of(record: Record) -> int:
     if not 0 < found <= MAX_UINT32:
         raise ValueError(f"job_id: {found} is no job id")
     return found
+
+
+def _stated(value: Any) -> int:
+    """A number of 16 bits, of which the two highest mean that nothing is stated."""
+    found = number(value, MAX_UINT32)
+    return found if found < 0xFFFE else 0
 
 
 def _text(record: Record, field: str) -> str:

@@ -12,14 +12,22 @@ from tiresias.slurm_plugin.state.journal import Intent
 # The verbs of each step of act.py's machines, and the steps that follow, where all goes well.
 _VERBS: Mapping[str, tuple[str, ...]] = {
     "hold": ("hold",), "signal": ("signal",), "wait": (), "requeue": ("job", "requeue"), "drain": ("job",),
-    "unhold": ("release",), "start": ("job", "start"), "confirm": (), "rehold": ("job", "job", "hold"),
+    "unhold": ("release",), "start": ("job", "pin", "job", "lift"), "confirm": (), "rehold": ("job", "job", "hold"),
     "turn": (), "parked": (), "spare": ("release",), "prioritize": ("prioritize",),
 }  # fmt: skip
 _LATER: Mapping[str, tuple[str, ...]] = {
     "hold": ("signal", "requeue", "drain"), "turn": ("signal", "requeue", "drain"), "signal": ("requeue", "drain"),
     "wait": ("requeue", "drain"), "parked": ("requeue", "drain"), "requeue": ("drain",),
 }  # fmt: skip
-_HAND_OVER = ("hold", "job", "start", "prioritize", "lift")  # of the beneficiary, once all its victims have parked
+_HAND_OVER = (
+    "hold",
+    "job",
+    "pin",
+    "job",
+    "lift",
+    "prioritize",
+    "lift",
+)  # of the beneficiary, once all its victims have parked
 _BEFORE_IT = ("hold", "turn", "signal", "wait", "parked")  # steps of its victims
 # What frees GPUs and jobs comes first, what takes them last.
 _ORDER = (

@@ -8,10 +8,10 @@ the answer has changed, a note goes to who leads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmLoad, SlurmSnapshot
+from tiresias.slurm_plugin.backends.protocol import Backend, RequestChange, SlurmJob, SlurmLoad, SlurmSnapshot
 from tiresias.slurm_plugin.backends.rules import SlurmRules
 from tiresias.slurm_plugin.lead.leadership import Leadership, Superseded
 from tiresias.slurm_plugin.state.database import Damaged
@@ -62,17 +62,17 @@ class FencedBackend:
         with self._turn("begin", job_id):
             self._backend.begin_now(job_id)
 
-    def start(self, job_id: str, nodes: Sequence[str]) -> None:
+    def pin(self, job_id: str, change: RequestChange) -> None:
         with self._turn("start", job_id):
-            self._backend.start(job_id, nodes)
+            self._backend.pin(job_id, change)
 
     def prioritize(self, job_id: str) -> None:
         with self._turn("prioritize", job_id):
             self._backend.prioritize(job_id)
 
-    def unpin(self, job_id: str, min_nodes: int, max_nodes: int, required: Sequence[str] = ()) -> None:
+    def unpin(self, job_id: str, change: RequestChange) -> None:
         with self._turn("unpin", job_id):
-            self._backend.unpin(job_id, min_nodes, max_nodes, required)
+            self._backend.unpin(job_id, change)
 
     def signal(self, job_id: str, signal: str) -> None:
         with self._turn("signal", job_id):

@@ -9,6 +9,7 @@ from contextlib import suppress
 from tiresias.slurm_plugin.admission.refusals import MAX_BACKOFF, Refusals
 from tiresias.slurm_plugin.backends.protocol import Backend, JobRefused, NoSuchJob, SlurmJob
 from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
+from tiresias.slurm_plugin.state import pins
 from tiresias.slurm_plugin.state.database import StateError
 from tiresias.slurm_plugin.state.journal import Decision, Intent, JobRow, Journal
 from tiresias.slurm_plugin.state.ledger import Ledger
@@ -130,8 +131,8 @@ class Hands:
         given_up = moves[0].kind != "start"  # that job ran on, and waits after the run that it was in
         if moves[0].restart + given_up < job.restarts:
             return False
-        pins = [{node for node, _ in one.nodes} for one in moves if one.kind == "start"]
-        if row.pinned and set(job.required_nodes) not in pins:
+        starts = [[node for node, _ in one.nodes] for one in moves if one.kind == "start"]
+        if row.pinned and not any(pins.is_on(row, job, nodes) for nodes in starts):
             return False
         return self._backend.booted() >= math.floor(moves[0].began)  # in whole seconds
 
@@ -152,7 +153,7 @@ class Hands:
 
     def _unpin(self, job_id: str) -> None:
         row = self._ledger.jobs[job_id]
-        self._backend.unpin(job_id, row.min_nodes, row.max_nodes, [one for one in row.required.split(",") if one])
+        self._backend.unpin(job_id, pins.unpin(row))
         row.pinned = False
         self._ledger.save(row)
 

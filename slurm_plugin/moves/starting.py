@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
 from tiresias.slurm_plugin.admission.refusals import is_definite
 from tiresias.slurm_plugin.backends.protocol import TOP_PRIORITY, SlurmJob
 from tiresias.slurm_plugin.moves.hands import Hands
-from tiresias.slurm_plugin.state.journal import Intent
+from tiresias.slurm_plugin.state import pins
+from tiresias.slurm_plugin.state.journal import Intent, JobRow
 from tiresias.slurm_plugin.state.ledger import IMPOSSIBLE, Avoided
 
 START = "start"
@@ -24,11 +29,72 @@ class Starting(Hands):
         if job.state == "PENDING" and not self._ledger.free(job):
             return self._finish(intent, HELD_BY_OTHERS, now)
         if job.state == "PENDING" and not job.completing:
-            row.pinned = True
-            self._ledger.save(row)
-            self._backend.start(intent.id, [node for node, _ in intent.nodes])
+            if changed := self._pinned(intent, row, job, now):
+                return self._leave_to_slurm(intent, row, changed, now)
+            self._backend.lift(intent.id)
             self._remember_release(row)
         return self._next(intent, "prioritize" if intent.beneficiary else "confirm", now)
+
+    def _pinned(self, intent: Intent, row: JobRow, job: SlurmJob, now: float) -> str:
+        """Pin the job in a way that changes nothing else of its request; "" or what each way changes."""
+        if row.unpinnable:  # found by a life that ended before it could act on it
+            return row.unpinnable
+        own, kept = self._own_request(intent, row, job)
+        nodes, changed = [node for node, _ in intent.nodes], ""
+        for way in pins.ways(own, len(nodes)):
+            row.pinned, row.pin = True, way
+            self._ledger.save(row)
+            self._backend.pin(intent.id, pins.pin(own, way, nodes))
+            found = self._fresh(intent.id)
+            changed = pins.changes(kept, found, way) if found and found.state == "PENDING" else ""
+            if not changed:
+                return ""
+            self._say(now, intent.id, "pin taken back", f"it changed {changed}")
+            self._unpin(intent.id)
+        return changed
+
+    def _own_request(self, intent: Intent, row: JobRow, job: SlurmJob) -> tuple[SlurmJob, dict[str, Any]]:
+        """The job as it was before any pin, and what a pin must keep of it. A life that goes on with a start of another life finds
+        both in the journal."""
+        kept = pins.noted(row, intent)
+        if kept is None:
+            if row.pinned:
+                self._unpin(intent.id)
+                job = self._fresh(intent.id) or job
+            row.asked = pins.note(job, intent)
+            self._ledger.adopt_wishes(row, job)
+            kept = pins.noted(row, intent) or {}
+        return replace(job, **kept, min_nodes=row.min_nodes, max_nodes=row.max_nodes), kept
+
+    def _leave_to_slurm(self, intent: Intent, row: JobRow, changed: str, now: float) -> bool:
+        row.unpinnable = changed
+        self._ledger.save(row)
+        if row.pinned:
+            self._unpin(intent.id)
+        self._lift(intent.id)
+        return self._finish(intent, f"left to Slurm: every pin to nodes changes its request: {changed}", now)
+
+    def release_unpinnable(self, jobs: Iterable[SlurmJob], now: float) -> None:
+        """Jobs that are left to Slurm, and wait again after a preemption, are released again."""
+        for job in jobs:
+            row = self._ledger.jobs.get(job.id)
+            if (
+                row
+                and row.unpinnable
+                and row.held
+                and job.held_by_admin
+                and job.id not in self.intents
+                and not job.completing
+            ):
+                self._try(self._lift, job.id, now)
+
+    @property
+    def alarms(self) -> list[str]:
+        rows = [row for row in self._ledger.jobs.values() if row.unpinnable]
+        return [
+            f"job {row.id}: left to Slurm, because every pin to nodes changes its request: {row.unpinnable}"
+            for row in rows
+        ]
 
     def _confirm(self, intent: Intent, now: float) -> bool:
         job = self._record(intent.id)

@@ -56,6 +56,12 @@ class JobRow:
     kind: str = ""  # the file of its profile (profiler/summary.py), of a job that tsbatch submitted
     ended: bool = False
     over: float = 0.0  # when it ended; 0 of a live one
+    excluded: str = ""  # the user's own -x, before any pin
+    pin: str = ""  # the way of the newest pin (pins.py)
+    asked: str = ""  # its request as the newest start found it (pins.py), JSON
+    unpinnable: str = (
+        ""  # what every pin changes of its request: it is left to Slurm; cleared when its owner changes the request
+    )
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from tiresias.profiler.summary import Key
 from tiresias.scheduler.history import Completed
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
+from tiresias.slurm_plugin.state import pins
 from tiresias.slurm_plugin.state.journal import JobRow, Journal, RunRow
 from tiresias.slurm_plugin.state.quarantine import Quarantine
 
@@ -193,7 +194,7 @@ class Ledger:
 
     def _meet(self, job: SlurmJob) -> JobRow:
         row = JobRow(key=_key(job), id=job.id, uid=job.uid, submit=float(job.submit_time))
-        row.min_nodes, row.max_nodes, row.required = _wishes(job)
+        row.min_nodes, row.max_nodes, row.required, row.excluded = _wishes(job)
         row.kind = kind(job)
         self.jobs[job.id] = row
         self.runs[row.key] = {}
@@ -204,7 +205,7 @@ class Ledger:
         """The owner may change the request while the job waits; under a pin the record shows ours instead."""
         if job.state != "PENDING" or job.completing or row.pinned:
             return
-        if (row.min_nodes, row.max_nodes, row.required) == _wishes(job):
+        if (row.min_nodes, row.max_nodes, row.required, row.excluded) == _wishes(job):
             return
         if self._is_as_we_last_pinned_it(row, job):
             self.resurfaced.append(job)
@@ -212,18 +213,19 @@ class Ledger:
             self.adopt_wishes(row, job)
 
     def adopt_wishes(self, row: JobRow, job: SlurmJob) -> None:
-        row.min_nodes, row.max_nodes, row.required = _wishes(job)
+        row.min_nodes, row.max_nodes, row.required, row.excluded = _wishes(job)
+        row.unpinnable = ""
         self.save(row)
 
     def _is_as_we_last_pinned_it(self, row: JobRow, job: SlurmJob) -> bool:
-        start = self._journal.last_start(row.key) if job.required_nodes else None
-        return start is not None and {node for node, _ in start.nodes} == set(job.required_nodes)
+        start = self._journal.last_start(row.key) if job.required_nodes or job.excluded_nodes else None
+        return start is not None and pins.is_on(row, job, [node for node, _ in start.nodes])
 
     def _find_forgotten_start(self, row: JobRow, job: SlurmJob) -> None:
         """A slurmctld that was killed may show a job as it was before our start: held, by us, without the pin that nobody has taken
         off. Who holds a job after our start finds it pinned."""
         held = job.state == "PENDING" and not job.completing and job.priority == 0 and not job.held_by_user
-        if held and row.pinned and not row.held and not row.required and not job.required_nodes:
+        if held and row.pinned and not row.held and not pins.shows_any(row, job):
             row.held, row.pinned = True, False
             self.save(row)
 
@@ -298,6 +300,6 @@ def _end_of_requeued(run: RunRow, job: SlurmJob) -> float:
     return max(float(end), run.start)
 
 
-def _wishes(job: SlurmJob) -> tuple[int, int, str]:
-    """min_nodes, max_nodes and required nodes as in JobRow."""
-    return job.min_nodes, job.max_nodes, ",".join(job.required_nodes)
+def _wishes(job: SlurmJob) -> tuple[int, int, str, str]:
+    """min_nodes, max_nodes, required and excluded nodes as in JobRow."""
+    return job.min_nodes, job.max_nodes, ",".join(job.required_nodes), ",".join(job.excluded_nodes)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tiresias.slurm_plugin.state.database import Damaged, Database, StateError, copy, open_database
 
-SCHEMA = 6
+SCHEMA = 7
 KEPT_BACKUPS = 2  # databases as they were before an upgrade
 
 # What mode shadow saw (watched.py). Its views are also for who may not import this: simulator/formats/journal.py.
@@ -53,7 +53,7 @@ TABLES = (
     """create table job (
   key text primary key, id text, uid integer, submit real, reset real, held integer, pinned integer, preemptions integer,
   last_preempted real, failures integer, not_before real, unmovable text, min_nodes integer, max_nodes integer, required text,
-  kind text, ended integer, over real
+  kind text, ended integer, over real, excluded text, pin text, asked text, unpinnable text
 ) without rowid""",
     "create index live on job (ended, id)",
     "create index by_id on job (id)",
@@ -89,6 +89,9 @@ UPGRADES = {  # what leads from a schema to the next one
         "create index moves on intent (key)",
     ),
     5: SHADOW,
+    6: tuple(
+        f"alter table job add column {name} text default ''" for name in ("excluded", "pin", "asked", "unpinnable")
+    ),
 }
 
 

@@ -18,6 +18,7 @@ from tiresias.slurm_plugin.backends.protocol import (
     JobRefused,
     NodeShare,
     NoSuchJob,
+    RequestChange,
     SlurmJob,
     SlurmLoad,
     SlurmNode,
@@ -308,7 +309,7 @@ class SlurmModel:
             min_nodes=len(job.pin) or 1, max_nodes=len(job.pin) or job.max_nodes, cpus=job.gpus, memory_per_node=0,
             memory_per_cpu=100, features="", required_nodes=job.pin, excluded_nodes=(),
             shares=job.shares if running or job.completing else (), requeue=True, batch=True, reservation="",
-            dependency="", exit_code=-1,
+            dependency="", exit_code=-1, tasks=job.gpus,
         )  # fmt: skip
 
     def _node(self, name: str) -> SlurmNode:
@@ -332,14 +333,14 @@ class SlurmModel:
     def begin_now(self, job_id: str) -> None:
         self._verb("begin_now", job_id, self._begin_now)
 
-    def start(self, job_id: str, nodes: Sequence[str]) -> None:
-        self._verb("start", job_id, lambda job: self._start(job, nodes))
+    def pin(self, job_id: str, change: RequestChange) -> None:
+        self._verb("pin", job_id, lambda job: self._pin(job, change.required or change.only or ()))
 
     def prioritize(self, job_id: str) -> None:
         self._verb("prioritize", job_id, self._prioritize)
 
-    def unpin(self, job_id: str, min_nodes: int, max_nodes: int, required: Sequence[str] = ()) -> None:
-        self._verb("unpin", job_id, lambda job: self._unpin(job, max_nodes))
+    def unpin(self, job_id: str, change: RequestChange) -> None:
+        self._verb("unpin", job_id, lambda job: self._unpin(job, change))
 
     def signal(self, job_id: str, signal: str) -> None:
         self._verb("signal", job_id, self._signal)
@@ -373,11 +374,10 @@ class SlurmModel:
         assert job.state == "PENDING", f"job {job.id}: a begin time of one that is {job.state}"
         job.begin_time = self.now
 
-    def _start(self, job: ModelJob, nodes: Sequence[str]) -> None:
+    def _pin(self, job: ModelJob, nodes: Sequence[str]) -> None:
         assert job.state == "PENDING", f"job {job.id}: a pin under a job that is {job.state}"
         assert not job.completing, f"job {job.id}: started while it is cleaned up"
         job.pin = tuple(nodes)
-        self._release(job)
         job.begin_time = self.now
 
     def _prioritize(self, job: ModelJob) -> None:
@@ -385,10 +385,10 @@ class SlurmModel:
         if job.holder:
             raise JobRefused(f"job {job.id}: Job is held")
 
-    def _unpin(self, job: ModelJob, max_nodes: int) -> None:
+    def _unpin(self, job: ModelJob, change: RequestChange) -> None:
         assert job.state == "PENDING", f"job {job.id}: unpinned while it is {job.state}"
         assert job.holder or job.begin_time > self.now, f"job {job.id}: unpinned while it may start"
-        assert max_nodes == job.max_nodes, f"job {job.id}: its own request was forgotten"
+        assert change.nodes is None or change.nodes[1] == job.max_nodes, f"job {job.id}: its own request was forgotten"
         job.pin = ()
 
     def _signal(self, job: ModelJob) -> None:

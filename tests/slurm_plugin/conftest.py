@@ -22,7 +22,7 @@ PENDING = SlurmJob(
     state="PENDING", completing=False, reason="JobHeldAdmin", priority=0, restarts=0, submit_time=1000, begin_time=1000,
     start_time=0, end_time=0, time_limit=3600, gpus=4, gpu_type="", gpus_per_node=0, min_nodes=1, max_nodes=0, cpus=4,
     memory_per_node=0, memory_per_cpu=100, features="", required_nodes=(), excluded_nodes=(), shares=(), requeue=True,
-    batch=True, reservation="", dependency="", exit_code=-1,
+    batch=True, reservation="", dependency="", exit_code=-1, tasks=4,
 )  # fmt: skip
 
 

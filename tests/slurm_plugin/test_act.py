@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -24,6 +24,7 @@ from tiresias.slurm_plugin.backends.protocol import (
     NodeShare,
     NoSuchJob,
     NotRequeueable,
+    RequestChange,
     SlurmJob,
     SlurmSnapshot,
     SlurmUnavailable,
@@ -51,6 +52,8 @@ class Edge:
         self.failing: dict[str, tuple[str, Exception]] = {}  # verb: ("before" | "after" it took effect, error); once
         self.starts = True  # a released job runs at once
         self.boot = 0.0
+        self.changed_by: dict[str, dict[str, object]] = {}  # what else a pin by this change changes
+        self._own: dict[str, object] = {}  # of that, as the owner asked for it
 
     def fail(self, verb: str, error: Exception, when: str = "before") -> None:
         self.failing[verb] = (when, error)
@@ -92,7 +95,14 @@ class Edge:
         self._do("hold", lambda: self.change(job_id, priority=0, reason="JobHeldAdmin"))
 
     def lift(self, job_id: str) -> None:
-        self._do("lift", lambda: self.change(job_id, priority=1, reason="None"))
+        self._do("lift", lambda: self._lift(job_id))
+
+    def _lift(self, job_id: str) -> None:
+        self.change(job_id, priority=1, reason="None")
+        nodes = self.jobs[job_id].required_nodes
+        if self.starts and nodes and self.jobs[job_id].state == "PENDING":
+            shares = tuple(NodeShare(node, 4, 4, 400) for node in nodes)
+            self.change(job_id, state="RUNNING", reason="None", start_time=1500, shares=shares)
 
     def release(self, job_id: str) -> None:
         self._do("release", lambda: self.change(job_id, priority=1, reason="None"))
@@ -100,20 +110,25 @@ class Edge:
     def begin_now(self, job_id: str) -> None:
         self._do("begin_now", lambda: self.change(job_id, begin_time=0))
 
-    def start(self, job_id: str, nodes: Sequence[str]) -> None:
-        self._do("start", lambda: self._start(job_id, nodes))
+    def pin(self, job_id: str, change: RequestChange) -> None:
+        self._do("pin", lambda: self._pin(job_id, change))
 
-    def _start(self, job_id: str, nodes: Sequence[str]) -> None:
-        self.change(job_id, priority=1, required_nodes=tuple(nodes))
-        if self.starts:
-            shares = tuple(NodeShare(node, 4, 4, 400) for node in nodes)
-            self.change(job_id, state="RUNNING", reason="None", start_time=1500, shares=shares)
+    def _pin(self, job_id: str, change: RequestChange) -> None:
+        way = "required" if change.required else "only"
+        for name in self.changed_by.get(way, {}):
+            self._own.setdefault(name, getattr(self.jobs[job_id], name))
+        self.change(job_id, required_nodes=change.required or change.only or (), **self.changed_by.get(way, {}))
 
     def prioritize(self, job_id: str) -> None:
         self._do("prioritize", lambda: self.change(job_id, priority=TOP_PRIORITY))
 
-    def unpin(self, job_id: str, min_nodes: int, max_nodes: int, required: Sequence[str] = ()) -> None:
-        self._do("unpin", lambda: self.change(job_id, min_nodes=min_nodes, required_nodes=tuple(required)))
+    def unpin(self, job_id: str, change: RequestChange) -> None:
+        self._do("unpin", lambda: self._unpin(job_id, change))
+
+    def _unpin(self, job_id: str, change: RequestChange) -> None:
+        if change.nodes:
+            self.change(job_id, min_nodes=change.nodes[0])
+        self.change(job_id, required_nodes=change.required or (), **self._own)
 
     def signal(self, job_id: str, signal: str) -> None:
         self._do("signal", lambda: None)
@@ -210,7 +225,8 @@ def waits(journal: Journal, pending: Make) -> Desk:
         ("hold", "hold"),
         ("signal", "signal"),
         ("job", "parked"),
-        ("start", "parked"),
+        ("pin", "parked"),
+        ("lift", "parked"),
         ("prioritize", "parked"),
         ("requeue", "requeue"),
     ],
@@ -234,7 +250,7 @@ def test_a_preemption_stays_where_it_is_and_the_retry_completes(
 
 @pytest.mark.parametrize("life", ["same life", "next life"])
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("verb", ["job", "start"])
+@pytest.mark.parametrize("verb", ["job", "pin", "lift"])
 def test_a_start_stays_where_it_is_and_the_retry_completes(waits: Desk, verb: str, when: str, life: str) -> None:
     waits.start()
     waits.slurm.fail(verb, SlurmUnavailable("no answer"), when)
@@ -253,7 +269,7 @@ def test_a_start_stays_where_it_is_and_the_retry_completes(waits: Desk, verb: st
 def test_a_life_that_ended_right_after_the_release_leaves_no_hold_in_the_books(waits: Desk) -> None:
     """Else an admin's hold, placed while the job runs, would pass for ours when it is requeued."""
     waits.start()
-    waits.slurm.fail("start", SlurmUnavailable("no answer"), "after")
+    waits.slurm.fail("lift", SlurmUnavailable("no answer"), "after")
     with pytest.raises(SlurmUnavailable):
         waits.actor.advance(1100)
     waits.begin_life()
@@ -465,7 +481,7 @@ def test_a_start_that_is_refused_again_and_again_comes_back_ever_later(waits: De
     now, waited = 1100.0, []
     for _ in range(6):
         waits.start(now)
-        waits.slurm.fail("start", JobRefused("job 1: Requested node configuration is not available"))
+        waits.slurm.fail("pin", JobRefused("job 1: Requested node configuration is not available"))
         waits.actor.advance(now)
         assert waits.journal.open_intents() == []
         waited.append(waits.row.not_before - now)
@@ -515,7 +531,7 @@ def test_a_hold_that_its_owner_places_before_our_start_wins(waits: Desk) -> None
     waits.slurm.change(reason="JobHeldUser")
     waits.actor.advance(1100)
     assert waits.journal.open_intents() == []
-    assert "start" not in waits.slurm.calls
+    assert "pin" not in waits.slurm.calls
     assert waits.actor.release_all(1101) == []
     assert (waits.job.priority, waits.job.reason) == (0, "JobHeldUser")
 
@@ -678,3 +694,50 @@ def test_who_was_set_aside_for_us_may_start_at_once_when_we_leave(waits: Desk, p
     assert waits.actor.release_all(1200.0, lambda job: job.id != "5") == []
     assert [job.begin_time for job in waits.slurm.jobs.values()] == [1290, 0, 0, 1290]
     assert waits.slurm.jobs["3"].priority == 1
+
+
+# -- a pin that changes the job -----------------------------------------------------------------------------------------
+
+
+def test_a_pin_that_changes_the_job_is_taken_back_and_another_is_put_on(waits: Desk) -> None:
+    waits.slurm.changed_by = {"required": {"tasks": 1, "cpus": 1}}
+    waits.start()
+    waits.actor.advance(1100)
+    waits.look(1101)
+    assert (waits.job.state, waits.job.tasks, waits.job.cpus) == ("RUNNING", 4, 4)
+    assert "pin taken back: it changed tasks 4 to 1, cpus 4 to 1" in waits.said()
+
+
+@pytest.mark.parametrize("dies", ["", "pin", "unpin", "release", "job"])
+def test_a_job_that_every_pin_changes_is_left_to_slurm(waits: Desk, dies: str) -> None:
+    waits.slurm.changed_by = {"required": {"tasks": 1}, "only": {"memory_per_cpu": 7}}
+    waits.start()
+    if dies:
+        waits.slurm.fail(dies, SlurmUnavailable("no answer"), "after")
+        with pytest.raises(SlurmUnavailable):
+            waits.actor.advance(1100)
+        waits.begin_life()
+    waits.actor.advance(1101)
+    assert (waits.job.priority, waits.job.required_nodes, waits.job.tasks, waits.job.memory_per_cpu) == (1, (), 4, 100)
+    assert (waits.row.held, waits.row.pinned, waits.journal.open_intents()) == (False, False, [])
+    assert waits.actor.alarms == [
+        "job 1: left to Slurm, because every pin to nodes changes its request: memory per cpu 100 to 7"
+    ]
+
+
+def test_a_job_that_is_left_to_slurm_is_managed_again_when_its_owner_changes_the_request(waits: Desk) -> None:
+    waits.slurm.changed_by = {"required": {"tasks": 1}, "only": {"tasks": 1}}
+    waits.start()
+    waits.actor.advance(1101)
+    assert waits.actor.alarms
+    waits.slurm.change(excluded_nodes=("gpu04",))
+    waits.see()
+    waits.actor.confirm(1102)
+    assert not waits.actor.alarms
+
+
+def test_a_preempted_job_that_is_left_to_slurm_is_released(waits: Desk) -> None:
+    waits.row.unpinnable = "tasks 4 to 1"
+    assert waits.job.held_by_admin
+    waits.actor.release_unpinnable(waits.see(), 1101)
+    assert (waits.job.priority, waits.row.held) == (1, False)

@@ -18,7 +18,7 @@ PRICE = PRICES["commands"]
 # hold, signal, look and requeue, look again
 MOVE = PRICE["hold"] + PRICE["signal"] + 2 * PRICE["job"] + PRICE["requeue"]
 # look at the beneficiary, which may be free, start it, put it first; later take that back
-WHOLE = MOVE + sum(PRICE[verb] for verb in ("hold", "job", "start", "prioritize", "lift"))
+WHOLE = MOVE + sum(PRICE[verb] for verb in ("hold", "job", "pin", "job", "lift", "prioritize", "lift"))
 SIZE = 24
 
 

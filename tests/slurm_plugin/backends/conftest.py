@@ -11,7 +11,7 @@ import pytest
 
 from tiresias.sandbox.cluster import Cluster
 from tiresias.slurm_plugin.backends.commands import CommandsBackend
-from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode
+from tiresias.slurm_plugin.backends.protocol import RequestChange, SlurmJob, SlurmNode
 from tiresias.slurm_plugin.backends.pyslurm import PyslurmBackend
 
 ENVIRONMENT = {"LC_ALL": "C", "SLURM_BITSTR_LEN": "0", "PYSLURM_DISABLE_AUTO_INIT": "1"}
@@ -40,6 +40,10 @@ class Site:
 
     def running(self, *options: str, **more: Any) -> SlurmJob:
         return self.wait(self.submit(*options, **more), lambda job: job.state == "RUNNING" and bool(job.shares))
+
+    def start(self, job_id: str, *nodes: str) -> None:
+        self.backend.pin(job_id, RequestChange(nodes=(len(nodes), len(nodes)), required=nodes))
+        self.backend.lift(job_id)
 
     def job(self, job_id: str) -> SlurmJob:
         """From a snapshot."""

@@ -9,6 +9,7 @@ import pytest
 
 from tiresias.slurm_plugin.backends import sdiag
 from tiresias.slurm_plugin.backends.budget import PRICES
+from tiresias.slurm_plugin.backends.protocol import RequestChange
 
 pytestmark = pytest.mark.sandbox
 Site = Any  # conftest.py
@@ -36,7 +37,8 @@ def test_no_verb_costs_more_than_its_price(site: Site) -> None:
         "version": backend.version, "topology": backend.topology, "load": lambda: backend.load(0), "snapshot": backend.snapshot,
         "job": lambda: backend.job(running), "hold": lambda: backend.hold(waiting), "lift": lambda: backend.lift(blocked),
         "prioritize": lambda: backend.prioritize(blocked),
-        "unpin": lambda: backend.unpin(waiting, 1, 0), "start": lambda: backend.start(waiting, ["gpu02"]),
+        "unpin": lambda: backend.unpin(waiting, RequestChange(nodes=(1, 0), required=(), excluded=())),
+        "pin": lambda: backend.pin(waiting, RequestChange(nodes=(1, 1), required=("gpu02",))),
         "signal": lambda: backend.signal(running, "USR2"), "requeue": lambda: backend.requeue(waiting),
         "release": lambda: backend.release(waiting), "begin_now": lambda: backend.begin_now(blocked),
         "booted": backend.booted, "rules": backend.rules,
@@ -46,6 +48,7 @@ def test_no_verb_costs_more_than_its_price(site: Site) -> None:
     made: dict[str, int] = {}
     for name, verb in verbs.items():
         if name == "requeue":
+            backend.lift(waiting)
             site.wait(waiting, lambda job: job.state == "RUNNING")
         if name == "release":
             site.wait(waiting, lambda job: job.state == "PENDING" and not job.completing)

@@ -90,7 +90,7 @@ def test_tasks_that_were_split_and_wait_are_all_there(site, request_):
     for task in (0, 1, 2, 3):
         site.backend.hold(f"{array}_{task}")
         assert {one.id for one in site.jobs().values() if one.array_id == int(array)} == names
-    site.backend.start(f"{array}_3", ["gpu04"])
+    site.start(f"{array}_3", "gpu04")
     site.wait(f"{array}_3", lambda job: job.state == "RUNNING")
     site.backend.hold(f"{array}_3")
     site.backend.requeue(f"{array}_3")

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tiresias.slurm_plugin.backends.protocol import SlurmUnavailable
+from tiresias.slurm_plugin.backends.protocol import RequestChange, SlurmUnavailable
 from tiresias.slurm_plugin.backends.pyslurm import PyslurmBackend
 
 pytestmark = pytest.mark.sandbox
@@ -19,7 +19,7 @@ CALLS = {
     "job": lambda backend, job: backend.job(job),
     "hold": lambda backend, job: backend.hold(job),
     "release": lambda backend, job: backend.release(job),
-    "start": lambda backend, job: backend.start(job, ["gpu01"]),
+    "pin": lambda backend, job: backend.pin(job, RequestChange(required=("gpu01",))),
     "requeue": lambda backend, job: backend.requeue(job),
     "version": lambda backend, job: backend.version(),
 }

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tiresias.slurm_plugin.backends.protocol import TOP_PRIORITY, JobRefused, NoSuchJob, NotRequeueable
+from tiresias.slurm_plugin.backends.protocol import TOP_PRIORITY, JobRefused, NoSuchJob, NotRequeueable, RequestChange
 
 pytestmark = pytest.mark.sandbox
 
@@ -29,7 +29,7 @@ def test_a_prioritized_job_keeps_others_from_its_nodes_until_it_starts(site):
     before = site.running("--gpus=4", "--nodelist=gpu01")
     earlier = site.submit("--partition=other", "--gpus=1", "--nodelist=gpu01")
     job = site.submit("--hold", "--gpus=4")
-    site.backend.start(job, ["gpu01"])
+    site.start(job, "gpu01")
     site.backend.prioritize(job)
     assert site.job(job).priority == TOP_PRIORITY
     site.backend.requeue(before.id)
@@ -68,7 +68,7 @@ def test_start_takes_exactly_these_nodes(site):
     job_id = site.submit("--hold", "--gpus=4", "--ntasks=4", "--gpus-per-task=1", "--mem-per-cpu=100")
     site.running("--gres=gpu:3", "--nodelist=gpu02", "--mem-per-cpu=100")
     site.backend.hold(job_id)
-    site.backend.start(job_id, ["gpu02", "gpu03"])
+    site.start(job_id, "gpu02", "gpu03")
     job = site.wait(job_id, lambda job: job.state == "RUNNING" and bool(job.shares))
     assert [(share.node, share.gpus) for share in job.shares] == [("gpu02", 1), ("gpu03", 3)]
 
@@ -80,9 +80,11 @@ def test_unpin_gives_the_request_back(site):
     site.cluster.run(["scontrol", "update", f"jobid={job_id}", "numnodes=2-2", "reqnodelist=gpu03,gpu04"])
     pinned = site.backend.job(job_id)
     assert (pinned.min_nodes, pinned.max_nodes, pinned.required_nodes) == (2, 2, ("gpu03", "gpu04"))
-    site.backend.unpin(job_id, before.min_nodes, before.max_nodes, before.required_nodes)
+    site.backend.unpin(
+        job_id, RequestChange(nodes=(before.min_nodes, before.max_nodes), required=before.required_nodes)
+    )
     assert site.backend.job(job_id) == before
-    site.backend.unpin(job_id, 1, 0)
+    site.backend.unpin(job_id, RequestChange(nodes=(1, 0), required=()))
     free = site.backend.job(job_id)
     assert (free.min_nodes, free.required_nodes) == (1, ())
     assert free.max_nodes > 4
@@ -91,7 +93,7 @@ def test_unpin_gives_the_request_back(site):
 def test_start_does_not_shrink_a_running_job(site):
     job = site.running("--gpus=2", "--nodes=2", "--ntasks=2")
     with pytest.raises(JobRefused):
-        site.backend.start(job.id, [job.shares[0].node])
+        site.start(job.id, job.shares[0].node)
     assert site.backend.job(job.id).shares == job.shares
 
 
@@ -99,7 +101,7 @@ def test_start_on_a_node_that_is_not_there_leaves_the_job_held(site):
     job_id = site.submit("--hold")
     site.backend.hold(job_id)
     with pytest.raises(JobRefused, match=f"job {job_id}: Invalid node name"):
-        site.backend.start(job_id, ["gpu99"])
+        site.start(job_id, "gpu99")
     job = site.backend.job(job_id)
     assert (job.held_by_admin, job.min_nodes, job.required_nodes) == (True, 1, ())
 
@@ -157,7 +159,7 @@ def test_a_requeued_job_starts_again_where_it_is_told(site):
     site.backend.hold(job.id)
     site.backend.requeue(job.id)
     site.wait(job.id, _settled)
-    site.backend.start(job.id, ["gpu03"])
+    site.start(job.id, "gpu03")
     again = site.wait(job.id, lambda job: job.state == "RUNNING" and bool(job.shares), seconds=10)
     assert [share.node for share in again.shares] == ["gpu03"]
 
@@ -222,7 +224,15 @@ def test_what_may_never_be_requeued(site):
         srun.wait(30)
 
 
-VERBS = [("hold",), ("release",), ("start", ["gpu01"]), ("unpin", 1, 1), ("signal", "USR2"), ("requeue",), ("job",)]
+VERBS = [
+    ("hold",),
+    ("release",),
+    ("pin", RequestChange(required=("gpu01",))),
+    ("unpin", RequestChange(nodes=(1, 1))),
+    ("signal", "USR2"),
+    ("requeue",),
+    ("job",),
+]
 
 
 UNKNOWN = [
@@ -253,7 +263,7 @@ def test_one_task_of_an_array(site):
     second, third = f"{array}_2", f"{array}_3"
     for task in range(1, 5):
         site.backend.hold(f"{array}_{task}")
-    site.backend.start(third, ["gpu04"])
+    site.start(third, "gpu04")
     running = site.wait(third, lambda job: job.state == "RUNNING" and bool(job.shares))
     assert [share.node for share in running.shares] == ["gpu04"]
     site.backend.hold(third)

@@ -46,6 +46,7 @@ def test_an_operator_can_do_all_that_the_controller_does(office: Any) -> None:
 VERBS = """
 import sys, time
 from tiresias.slurm_plugin.backends.commands import CommandsBackend
+from tiresias.slurm_plugin.backends.protocol import RequestChange
 job, slurm = sys.argv[1], CommandsBackend()
 def until(ready):
     end = time.monotonic() + 40
@@ -57,14 +58,15 @@ slurm.signal(job, "USR2")
 slurm.requeue(job)
 until(lambda one: one.state == "PENDING" and not one.completing and one.priority == 0)
 time.sleep(2)
-slurm.start(job, ["gpu03"])
+slurm.pin(job, RequestChange(nodes=(1, 1), required=("gpu03",)))
+slurm.lift(job)
 until(lambda one: one.state == "RUNNING" and one.shares and one.shares[0].node == "gpu03")
 slurm.hold(job)
 slurm.release(job)
 slurm.requeue(job)
 slurm.hold(job)
 until(lambda one: one.state == "PENDING" and not one.completing)
-slurm.unpin(job, 1, 0)
+slurm.unpin(job, RequestChange(nodes=(1, 0), required=()))
 print(slurm.job(job).required_nodes)
 """
 

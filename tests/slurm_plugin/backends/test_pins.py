@@ -1,0 +1,74 @@
+"""A pin changes nothing of a job's request but its nodes, and goes away without a trace; on three generations of Slurm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tiresias.slurm_plugin.backends.protocol import JobRefused, RequestChange, SlurmJob
+from tiresias.slurm_plugin.state import pins
+from tiresias.slurm_plugin.state.journal import JobRow
+
+pytestmark = pytest.mark.sandbox
+Site = Any  # conftest.py
+# Request, and the nodes that it is pinned to
+REQUESTS = {
+    "plain": (("--gpus=2", "--ntasks=2"), ("gpu03",)),
+    "spread": (("--gpus=5", "--ntasks=5", "--gpus-per-task=1"), ("gpu02", "gpu03")),
+    "tasks of GPUs": (("--gpus=2", "--ntasks-per-gpu=1"), ("gpu03",)),
+    "tasks of GPUs on one node": (("--gpus=4", "--ntasks-per-gpu=1", "-N1", "--mem-per-cpu=300"), ("gpu03",)),
+    "tasks of a node": (("--gpus=4", "-N2", "--ntasks-per-node=2"), ("gpu02", "gpu04")),
+    "excluded": (("--gpus=4", "-N2", "--ntasks-per-node=2", "--exclude=gpu01"), ("gpu02", "gpu04")),
+    "required": (("--gpus=2", "--ntasks=2", "--nodelist=gpu03"), ("gpu03",)),
+}
+LARGE = 1_000_000
+SRUN = "srun true && echo went well > /shared/{name}"
+
+
+def own_row(job: SlurmJob) -> JobRow:
+    row = JobRow("", job.id, 0, 0.0, min_nodes=job.min_nodes, max_nodes=job.max_nodes)
+    row.required, row.excluded = ",".join(job.required_nodes), ",".join(job.excluded_nodes)
+    return row
+
+
+def request(job: SlurmJob) -> SlurmJob:
+    """Without what a hold changes; Slurm shows no limit of nodes as 0, as the number of tasks or as a large number."""
+    return replace(job, begin_time=0, reason="", priority=0, max_nodes=job.max_nodes if job.max_nodes < LARGE else 0)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_pin_changes_the_nodes_alone(site: Site, name: str) -> None:
+    options, nodes = REQUESTS[name]
+    file = f"pin-{site.backend.name}-{site.cluster.spec.suite}-{name.replace(' ', '-')}"
+    (site.cluster.shared / file).unlink(missing_ok=True)
+    site.cluster.shared.chmod(0o1777)
+    job_id = site.submit("--begin=now+1hour", *options, script=SRUN.format(name=file))
+    own = site.backend.job(job_id)
+    site.backend.hold(job_id)
+    held = site.backend.job(job_id)
+    way = pins.ways(held, len(nodes))[0]
+    row = own_row(own)
+    row.pin = way
+    site.backend.pin(job_id, pins.pin(held, way, nodes))
+    pinned = site.backend.job(job_id)
+    assert {one: getattr(pinned, one) for one in pins.KEPT} == {one: getattr(own, one) for one in pins.KEPT}
+    assert pins.is_on(row, pinned, nodes)
+    site.backend.unpin(job_id, pins.unpin(row))
+    back = request(site.backend.job(job_id))
+    assert replace(back, tasks=own.tasks, cpus=own.cpus, max_nodes=own.max_nodes) == request(own)
+    if not own.tasks_per_gpu:
+        assert back == request(own)
+    again = site.backend.job(job_id)
+    site.backend.pin(job_id, pins.pin(again, pins.ways(again, len(nodes))[0], nodes))
+    site.backend.lift(job_id)
+    site.wait(job_id, lambda job: job.state in ("COMPLETED", "FAILED"))
+    assert (site.cluster.shared / file).exists(), "srun failed inside the job"
+
+
+def test_no_node_but_those_known_is_pinned_to(site: Site) -> None:
+    job_id = site.submit("--hold", "--gpus=1")
+    with pytest.raises(JobRefused, match="Invalid node name"):
+        site.backend.pin(job_id, RequestChange(only=("gpu99",)))
+    assert site.backend.job(job_id).excluded_nodes == ()
