@@ -113,6 +113,21 @@ def test_cpus_count(snapshot_of: Any, of: Any) -> None:
         assert must_be_held(snapshot_of([other, mine], [node], NOW), 1) == held
 
 
+def test_a_job_that_may_sit_anywhere_is_kept_out_by_cpus_alone(snapshot_of: Any, of: Any) -> None:
+    """8 CPUs and 4 GPUs a node, 4 CPUs a GPU: each node is worth 2 GPUs to it, so 4 GPUs of others leave it all it needs."""
+    nodes, mine = [snapshot_of.Node(4, cpus=8.0)] * 4, of(gpus=4, request=Request(cpus_per_gpu=4.0))
+    other = of(runs=True, request=Request(cpus_per_gpu=4.0))
+    assert must_be_held(snapshot_of([other, mine], nodes, NOW), 1) == 8 - 4 + 1
+
+
+def test_a_node_without_enough_memory_is_spoiled_already(snapshot_of: Any, of: Any) -> None:
+    """Others whose GPUs take no memory need not hold any there."""
+    small, large = snapshot_of.Node(4, memory=100.0), snapshot_of.Node(4, memory=1000.0)
+    mine, other = of(gpus=4, request=Request(memory_per_node=500.0, max_nodes=1)), of(runs=True)
+    assert must_be_held(snapshot_of([other, mine], [large, small], NOW), 1) == 1
+    assert must_be_held(snapshot_of([other, mine], [small, small], NOW), 1) == 0
+
+
 @dataclass
 class World:
     """Jobs end after `work` more GPU-seconds; a move takes no time. calm: seconds that a job waited while no new run was young."""

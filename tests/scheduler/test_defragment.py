@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide, next_change, reason
-from tiresias.scheduler.defragment import Defragmenter, prices
+from tiresias.scheduler.defragment import Defragmenter, moments, prices
 from tiresias.scheduler.model import Action, Request, Snapshot, State, Style
 from tiresias.scheduler.placement import Placer
 from tiresias.scheduler.room import Holdings
@@ -33,6 +33,20 @@ def cluster(snapshot_of: Any, waited: float = 200.0, **mover: Any) -> Snapshot:
     since = NOW - waited
     large = snapshot_of.Job("large", gpus=4, submit=since, packed_until=since + 300.0, attained=20_000.0)
     return snapshot_of([*small, large], [snapshot_of.Node()] * 2, time=NOW)
+
+
+def test_the_next_moment_is_when_a_waiting_job_has_waited_for_as_long_as_the_moves_cost(snapshot_of):
+    """Neither a running job nor one that sits anywhere waits for a move."""
+    snapshot = cluster(snapshot_of, waited=70.0)
+    since = NOW - 70.0
+    assert moments(snapshot, 0, 60.0) == math.inf
+    assert moments(snapshot, 1, 60.0) == math.inf
+    assert moments(snapshot, 2, 60.0) == since + 120.0
+    assert moments(snapshot, 1, 100.0) == since + 100.0
+    spread = replace(snapshot, jobs=replace(snapshot.jobs, style=np.full(3, Style.SPREAD)))
+    assert moments(spread, 2, 60.0) == math.inf
+    young = replace(snapshot, jobs=replace(snapshot.jobs, submit=np.array([NOW - 1.0, NOW - 1.0, since])))
+    assert moments(young, 2, 60.0) == since + 120.0, "the two that run do not count"
 
 
 def test_one_moves_aside_and_the_large_job_gets_its_node(snapshot_of):

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.stats import fisher_exact
 
+from tiresias.scheduler import packlimit
 from tiresias.scheduler.packlimit import LEAST, MARGIN, learn
 from tiresias.simulator.models import MODELS
 
@@ -181,3 +184,38 @@ def test_all_alike_is_no_reason():
 
 def columns(history):
     return np.array(history, dtype=float).reshape(-1, 3).T
+
+
+def test_the_weights_of_the_line_minimise_the_regularised_loss() -> None:
+    """Against scipy's bounded minimiser, on overlapping classes, with a weight that the bound keeps at 0 among the cases."""
+    dice = np.random.default_rng(5)
+    for jobs in (12, 60):
+        rows = np.stack((np.ones(jobs), dice.random(jobs), dice.random(jobs)), axis=1)
+        slow = rows[:, 1] - 0.5 * rows[:, 2] + 0.3 * dice.standard_normal(jobs) > 0.3
+
+        def loss(weights: np.ndarray, rows: np.ndarray = rows, slow: np.ndarray = slow) -> float:
+            margins = np.where(slow, 1.0, -1.0) * (rows @ weights)
+            return float(np.log1p(np.exp(-margins)).sum() + (weights**2).sum() / (2 * packlimit.WIDTH**2))
+
+        best = minimize(loss, np.zeros(3), method="L-BFGS-B", bounds=[(None, None), (0, None), (0, None)])
+        assert packlimit._fit(rows, slow) == pytest.approx(best.x, abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("both", "slow_only", "yes_only", "neither"), [(8, 2, 1, 9), (3, 3, 3, 3), (5, 0, 0, 5), (1, 6, 2, 4)]
+)
+def test_chance_is_fishers_exact_test(both: int, slow_only: int, yes_only: int, neither: int) -> None:
+    slow = np.repeat([True, True, False, False], [both, slow_only, yes_only, neither])
+    answers = np.repeat([True, False, True, False], [both, slow_only, yes_only, neither])
+    expected = fisher_exact([[both, slow_only], [yes_only, neither]], alternative="greater").pvalue
+    assert packlimit._chance(slow, answers) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("constant", "skew", "limit"),
+    [(-1.0, 0.0, 1.0), (1.0, 0.0, 0.0), (-1.0, 4.0, 0.25), (-5.0, 4.0, 1.0), (1.0, 4.0, 0.0)],
+)
+def test_the_limit_is_where_the_line_crosses_zero(constant: float, skew: float, limit: float) -> None:
+    """Where skew does not matter, all jobs or none suffer."""
+    line = packlimit.Line(constant, skew, 0.0, 0.5, 20, 10, 0.0, True, "")
+    assert packlimit.PackLimit(0.3, line, line).limit == limit
