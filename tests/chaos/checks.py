@@ -9,6 +9,9 @@ ledger_extra     runs in the journal that Slurm's log does not have
 ledger_wrong     runs whose length differs from Slurm's, beyond what the controller could see at that moment
 unfinished       jobs still in the queue when all should have ended
 open_steps       starts and preemptions that the journal still has under way
+redone, in_vain  preemptions.py
+idle             idle.py
+service_wrong    service.py
 
 A slurmctld that is killed with SIGKILL loses its last seconds: jobs that it accepted are gone, jobs that ended or were requeued
 run on in its books until their nodes register again, and it logs such a run twice. And a slurmd that registers takes the script
@@ -27,13 +30,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from idle import idle
+from preemptions import in_vain, redone, requeues, victims
+from samples import Sampler
 from scene import Scene, tasks
+from service import Accounted, promoted, service_wrong
 from troubles import Troubles
+from windows import Window, Windows
 
 INVARIANTS = (
-    "lost", "twice", "wrong_curves", "orphan_holds", "ledger_missing", "ledger_extra", "ledger_wrong", "unfinished", "open_steps"
+    "lost", "twice", "wrong_curves", "orphan_holds", "ledger_missing", "ledger_extra", "ledger_wrong", "unfinished", "open_steps",
+    "redone", "in_vain", "idle", "service_wrong",
 )  # fmt: skip
 PURGED = re.compile(r"\[(?P<time>[-0-9T:]+)[.0-9]*\] .*Purging vestigial job script \S*/job0*(?P<job>[0-9]+)/")
+GPUS = re.compile(r"gres/gpu=(\d+)")
 TIME_TO_ASK = 15.0  # seconds before its time limit in which a job asks for its requeue, again and again
 SHORTEST_SEEN = 3.0  # seconds: a shorter run may begin and end between two looks of the controller
 
@@ -51,6 +61,7 @@ class LoggedRun:
     end: int
     limit: float  # seconds
     managed: bool
+    gpus: int
 
     def lost_its_script(self, purged: Iterable[tuple[int, int]]) -> bool:
         times = [moment for job, moment in purged if job == self.raw]
@@ -86,7 +97,16 @@ def _logged(fields: dict[str, str]) -> LoggedRun:
     limit = float(fields["TimeLimit"]) * 60 if fields.get("TimeLimit", "").isdigit() else 0.0
     start, end, submit = (_epoch(fields[name]) for name in ("StartTime", "EndTime", "SubmitTime"))
     return LoggedRun(
-        number, int(fields["JobId"]), fields["Name"], fields["JobState"], submit, start, end, limit, managed
+        number,
+        int(fields["JobId"]),
+        fields["Name"],
+        fields["JobState"],
+        submit,
+        start,
+        end,
+        limit,
+        managed,
+        int(next(iter(GPUS.findall(fields.get("Tres", ""))), "0")),
     )
 
 
@@ -115,7 +135,10 @@ def open_steps(journal: Path) -> list[str]:
 class Check:
     """unfinished, held: what the queue still had at the end."""
 
-    def __init__(self, scene: Scene, troubles: Troubles, unfinished: Sequence[str], held: Sequence[str]) -> None:
+    def __init__(
+        self, scene: Scene, troubles: Troubles, sampler: Sampler, unfinished: Sequence[str], held: Sequence[str], deadline: float
+    ) -> None:  # fmt: skip
+        self._sampler, self._deadline = sampler, deadline
         self._scene, self._blind = scene, troubles.blind
         self._logged = logged_runs(scene.cluster.log / "jobcomp.log")
         purged = purged_scripts(scene.cluster.log.glob("gpu*.log"))
@@ -131,6 +154,10 @@ class Check:
         self._look_at_jobs()
         self._look_at_runs()
         self._compare_ledger()
+        self._windows = Windows([*troubles.changes.found, *(Window(first, last) for first, last in self._blind)])
+        self.judged: dict[str, float] = {}
+        self._judge_preemptions(journal)
+        self._judge_idle_and_service(journal)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -146,6 +173,29 @@ class Check:
             "finished": sum(one.finished for one in self._results),
             "runs": len(self._logged), "preemptions": sum(len(one.runs) > 1 for one in self._results),
         }  # fmt: skip
+
+    def _judge_preemptions(self, journal: Path) -> None:
+        results, name = {one.id: one for one in self._results}, self._sampler.name
+        found = requeues(self._scene.trouble / "requeues.jsonl")
+        self.evidence["redone"] += redone(found, self._deadline, results, name)
+        starts: dict[tuple[str, str], list[float]] = {}
+        for run in self._logged:
+            starts.setdefault((run.id, run.name), []).append(run.start)
+        owners = {job.name: job.user for job in self._scene.jobs.values()}
+        broken, judged = in_vain(victims(journal), starts, name, self._windows, owners)
+        self.evidence["in_vain"] += broken
+        self.judged |= {"requeues": len(found), "preemptions_judged": judged}
+
+    def _judge_idle_and_service(self, journal: Path) -> None:
+        plain = {job.name: job.plain for job in self._scene.jobs.values() if job.plain}
+        broken, longest = idle(self._sampler.samples, plain, self._windows)
+        self.evidence["idle"] += broken
+        rows = [Accounted(run.id, run.name, run.start, run.end, run.gpus) for run in self._logged]
+        foreign = [job.name for job in self._scene.jobs.values() if job.foreign]  # Slurm may count no GPUs of them
+        leave_out = dict.fromkeys([*self._shaken, *promoted(journal), *foreign])
+        wrong, compared = service_wrong(self._sampler.samples, rows, self._blind, leave_out)
+        self.evidence["service_wrong"] += wrong
+        self.judged |= {"longest_idle": round(longest, 1), "services_compared": compared}
 
     def _look_at_jobs(self) -> None:
         fates = {name: job.fate for job in self._scene.jobs.values() for name in tasks(job)}
@@ -170,15 +220,17 @@ class Check:
         self.evidence["by_slurm" if name in self._shaken else what].append(words)
 
     def _compare_ledger(self) -> None:
+        foreign = {job.name for job in self._scene.jobs.values() if job.foreign}
         ours: dict[str, list[JournaledRun]] = {}
         for one in self._journaled:
             ours.setdefault(one.id, []).append(one)
         for run in self._logged:
-            if run.managed:
+            if run.managed and run.name not in foreign:
                 self._compare(run, ours.get(run.id, []))
         names = {run.id: run.name for run in self._logged}
         for left in (one for each in ours.values() for one in each):
-            if left.end and not self._is_blind(left.start, left.end):
+            known = names.get(left.id, "") not in foreign
+            if known and left.end and not self._is_blind(left.start, left.end):
                 self._note("ledger_extra", names.get(left.id, ""), f"{left}")
 
     def _compare(self, run: LoggedRun, ours: list[JournaledRun]) -> None:

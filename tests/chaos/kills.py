@@ -21,8 +21,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from run import TRAIN, Run, add_options, carry_out
+from run import Run, add_options, carry_out
 from scene import Job, Scene
+from workload import TRAIN
 
 CHANCE = 0.25  # with which a life ends at a point that has not had its share
 POINTS = 36  # about as many as there are
@@ -68,7 +69,7 @@ def jobs(scene: Scene, dice: random.Random, number: int, start: float) -> Iterat
 def _small(scene: Scene, dice: random.Random, name: str, at: float) -> Job:
     gpus, seconds, kind = dice.choice([4, 8, 16]), round(dice.uniform(0.5, 2), 1), dice.random()
     if kind < 0.8:
-        return Job(name, "bob", scene.trainer(name, gpus, seconds), at)
+        return Job(name, "bob", scene.trainer(name, gpus, seconds), at, plain=gpus)
     if kind < 0.9:  # is not started: its licence is taken
         return Job(name, "bob", scene.trainer(name, 1, 4.0, "--licenses=scarce"), at)
     if kind < 0.95:  # cannot save

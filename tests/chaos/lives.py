@@ -9,7 +9,9 @@ A *point* is the moment before or after one write of one step to the journal, e.
     gate     with which it waits at a point until somebody removes FOLDER/gate, which says where it is and of which job: time for
              a deed at that very step. A second at most.
 
-FOLDER/deaths.jsonl gets a line for each life that ended, FOLDER/pid the process id of the one that lives. FOLDER/clock holds
+FOLDER/deaths.jsonl gets a line for each life that ended, FOLDER/requeues.jsonl one for each run that the controller
+requeues, FOLDER/pid
+holds the process id of the one that lives. FOLDER/clock holds
 seconds that this controller's clock is wrong by, FOLDER/slow seconds that each look at a control folder takes. Once there is
 FOLDER/peace nothing happens at points.
 SIGTERM ends the present life in its own way, and then this.
@@ -74,8 +76,18 @@ class Points:
 
         def write(journal: Journal, intent: Intent, *rest: Any) -> None:
             step = rest[0] if name == "step" else name
+            before = intent.step
             self._at(f"{intent.kind} {step} before", intent)
             original(journal, intent, *rest)
+            if step == "requeue":
+                note(
+                    "requeues.jsonl",
+                    time=right_time(),
+                    job=intent.id,
+                    restart=intent.restart,
+                    seconds=rest[1] - intent.began,
+                    before=before,
+                )
             self._at(f"{intent.kind} {step} after", intent)
 
         setattr(Journal, name, write)

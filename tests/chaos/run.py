@@ -19,21 +19,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from checks import Check, story
-from scene import USERS, Job, Scene
-from troubles import Troubles
+from samples import Sampler
+from scene import Job, Scene
+from troubles import Troubles, is_calm
+from workload import ROUND, workload
 
 from tiresias.errors import TiresiasError
 
 EVERY = 4.0  # seconds between troubles that come by themselves, on average
-ARRIVAL = 2.5  # seconds between jobs
-ROUND = 60.0  # seconds of arrivals that are planned at once
 LOOK = 5.0  # seconds until it is looked again whether there is room for a round
 BACKLOG = 30  # jobs in the queue with which no new round begins: on a slow machine fewer jobs come, not ever more
 WIND_DOWN = 60.0  # seconds of --minutes without new jobs and troubles
@@ -54,47 +54,6 @@ CONFIG: dict[str, dict[str, Any]] = {
     },
     "preemption": {"deadline": 6.0, "start_timeout": 3.0, "backoff": 1.0},
 }
-TRAIN = "/opt/tiresias/tests/slurm_plugin/controller/train.py"
-
-
-def workload(scene: Scene, dice: random.Random, number: int, start: float) -> Iterator[Job]:
-    """The arrivals of a round."""
-    moment, place = 0.0, 0
-    while (moment := moment + dice.expovariate(1 / ARRIVAL)) < ROUND:
-        place += 1
-        yield _job(scene, dice, f"chaos-{number}-{place}", start + moment)
-
-
-def _job(scene: Scene, dice: random.Random, name: str, at: float) -> Job:
-    user, gpus = dice.choice(USERS), dice.choice([1, 1, 2, 2, 4, 4, 8, 16])
-    seconds = round(min(max(dice.expovariate(1 / 3), 0.5), 15.0), 1)
-    kind = dice.random()
-    if kind < 0.70:
-        return Job(name, user, scene.trainer(name, gpus, seconds), at)
-    if kind < 0.76:
-        return Job(name, user, scene.trainer(name, 1, seconds, "--array=0-2"), at, tasks=3)
-    if kind < 0.82:
-        return Job(name, user, scene.trainer(name, 1, seconds, "--licenses=scarce"), at)
-    if kind < 0.85:
-        return Job(name, user, scene.trainer(name, 2, 70.0, "--time=1"), at)  # saves before its limit
-    if kind < 0.90:
-        habit = dice.choice(["ignores", "hangs", "slow"])
-        words = ["tsbatch", *scene.options(name, gpus), "--wrap", f"exec python3 {TRAIN} {seconds} {habit}"]
-        return Job(name, user, words, at, trains=False)
-    if kind < 0.95:
-        return Job(name, user, ["sbatch", *scene.options(name, gpus), "--wrap", f"sleep {seconds}"], at, trains=False)
-    parts = ["--gpus=1", "--ntasks=1", ":", "--gpus=1", "--ntasks=1"]
-    het = [
-        "sbatch",
-        "--parsable",
-        f"--job-name={name}",
-        "--chdir=/tmp",
-        "--output=/dev/null",
-        *parts,
-        "--wrap",
-        f"sleep {seconds}",
-    ]
-    return Job(name, user, het, at, trains=False)
 
 
 class Run:
@@ -105,6 +64,7 @@ class Run:
         self._dice, self._round, self._next_round = random.Random(seed), 0, 0.0
         self.scene = Scene(name, {"seed": seed, **plan}, MAX_JOB_ID, **CONFIG)
         self.troubles = Troubles(self.scene, seed, self.say)
+        self.sampler = Sampler(self.scene)
 
     def say(self, words: str) -> None:
         line = f"{time.time() - self._began:7.2f} s  {words}"
@@ -124,7 +84,7 @@ class Run:
             self.submit_a_round(workload)
             while planned and planned[-1][0] <= time.time() - start:
                 self.troubles.strike(planned.pop()[1])
-            self.troubles.look_at_gate()
+            self.troubles.look_at_gate(is_calm(time.time() - start))
             self.troubles.remedy_what_is_due()
             time.sleep(0.02)
 
@@ -181,7 +141,10 @@ class Run:
 
     def check(self) -> dict[str, Any]:
         unfinished = self.wind_down()
-        check = Check(self.scene, self.troubles, unfinished, self.held())
+        self.sampler.stop()
+        check = Check(
+            self.scene, self.troubles, self.sampler, unfinished, self.held(), CONFIG["preemption"]["deadline"]
+        )
         for name in check.broken:
             self.say(f"BROKEN: {name}")
             for what in check.evidence[name][:5]:
@@ -192,7 +155,7 @@ class Run:
             self._keep_what_was_said()
         return {
             "seed": self._seed, "seconds": round(time.time() - self._began, 1), "slurm": self.scene.cluster.slurm_version,
-            **check.volume(), "troubles": dict(sorted(self.troubles.counts.items())),
+            **check.volume(), **check.judged, "troubles": dict(sorted(self.troubles.counts.items())),
             "controller_lives": sum("life" in one for one in self.scene.deaths()), "invariants": check.counts,
             "broken": check.broken, "evidence": {name: check.evidence[name] for name in check.broken},
         }  # fmt: skip
@@ -231,6 +194,7 @@ def carry_out(run: Run, args: argparse.Namespace, more: Callable[[], dict[str, A
     """more: what is to be told besides, asked while the cluster is still up. The exit code: 1 when something is broken."""
     try:
         run.scene.begin_lives()
+        run.sampler.start()
         run.trouble()
         found: dict[str, Any] = {**run.check(), **more()}
     finally:

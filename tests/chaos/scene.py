@@ -58,7 +58,8 @@ Centre: Any = _centre()
 
 @dataclass(slots=True)
 class Job:
-    """What the driver asked for. tasks: how many trainers it is. fate: "" or why it need not finish: cancelled or killed by us."""
+    """What the driver asked for. tasks: how many trainers it is. fate: "" or why it need not finish: cancelled or killed by us.
+    plain: its GPUs, where it asks for nothing else. foreign: the controller need not manage it."""
 
     name: str
     user: str
@@ -66,6 +67,8 @@ class Job:
     at: float
     tasks: int = 1
     trains: bool = True
+    plain: int = 0
+    foreign: bool = False
     fate: str = ""
 
 
@@ -83,7 +86,7 @@ class Scene(Centre):  # type: ignore[misc]  # found at run time
             "SchedulerParameters": f"{SCHEDULER_PARAMETERS},bf_resolution=1", "SlurmctldTimeout": "30",
             "MaxJobCount": "15000",
         }  # fmt: skip
-        super().__init__(Cluster.up(ClusterSpec(name=name, suite="forky", nodes=4, settings=settings)))
+        super().__init__(Cluster.up(ClusterSpec(name=name, suite="forky", nodes=4, accounting=True, settings=settings)))
         self.jobs: dict[str, Job] = {}
         self._plan, self._submitters = plan, []
         try:

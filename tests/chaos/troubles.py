@@ -9,19 +9,24 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import math
 import random
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
 
+from rules import RULES, SEEN_AFTER, Rules
 from scene import Scene
+from windows import Windows
 
 from tiresias.errors import TiresiasError
 
 STATE_RESERVE = "filler"
 # seconds from slurmctld's start until it misses a job that its node does not have: BatchStartTimeout + 10
 MISSED_AFTER = 25.0
+# seconds: of each CALM_EVERY the last CALM have no troubles, so that what is judged in quiet alone (windows.py) is judged
+CALM_EVERY, CALM = 150.0, 60.0
 SAVED_AFTER = 10.0  # seconds in which slurmctld writes down what it was told: every 5, and it takes a while
 Remedy = Callable[[], object]
 
@@ -30,6 +35,7 @@ TROUBLES = {
     "kill_controller": 6, "kill_slurmctld": 2, "restart_slurmctld": 3, "stop_slurmctld": 2, "take_slurmctld_away": 1,
     "kill_slurmd": 3, "kill_supervisor": 2, "kill_rank": 3, "take_node_down": 3, "step_clock": 2, "fill_state_disk": 2,
     "take_control_folder_away": 3, "slow_control_folder": 2, "cancel": 3, "hold": 3, "requeue": 3, "modify": 3, "admin_hold": 2,
+    **RULES,
 }  # fmt: skip
 # at a step of the contract: of or beside its job
 AT_STEPS = {
@@ -39,13 +45,19 @@ AT_STEPS = {
 }  # fmt: skip
 
 
-class Troubles:
+def is_calm(moment: float) -> bool:
+    """moment: seconds since the troubles began."""
+    return moment % CALM_EVERY >= CALM_EVERY - CALM
+
+
+class Troubles(Rules):
     """blind: (from, to) in epoch seconds when the controller could not see Slurm; what ends then is known less exactly.
-    shaken: jobs that were there when slurmctld was killed."""
+    shaken: jobs that were there when slurmctld was killed. changes: what else was done, to whom."""
 
     def __init__(self, scene: Scene, seed: int, say: Callable[[str], None]) -> None:
         self.scene, self.counts, self.blind = scene, Counter[str](), list[tuple[float, float]]()
         self.absent = list[tuple[float, float]]()  # slurmctld, from and to
+        self.changes = Windows()
         self.shaken = set[str]()  # jobs of which Slurm itself lost something
         self._dice, self._say = random.Random(seed), say
         self._remedies: list[tuple[float, int, str, Remedy]] = []
@@ -59,11 +71,15 @@ class Troubles:
         """The troubles that come by themselves, by second."""
         dice, moment, planned = random.Random(self._dice.random()), 0.0, []
         while (moment := moment + dice.expovariate(1 / every)) < seconds:
-            planned.append((moment, dice.choices(list(TROUBLES), list(TROUBLES.values()))[0]))
+            name = dice.choices(list(TROUBLES), list(TROUBLES.values()))[0]
+            if not is_calm(moment):
+                planned.append((moment, name))
         return planned
 
     def strike(self, name: str, job: str = "", where: str = "") -> None:
         """job: a Slurm id, "": any."""
+        if name in RULES and "slurmctld" in self._away:
+            return
         try:
             what = getattr(self, name)(job)
         except (TiresiasError, subprocess.TimeoutExpired, OSError) as error:
@@ -178,6 +194,7 @@ class Troubles:
             return None
         self.scene.cluster.run(["pkill", "-KILL", "-f", f"^slurmd -N {node}"], check=False)
         start = ["sh", "-c", f"pgrep -f '^slurmd -N {node}' || slurmd -N {node}"]
+        self.changes.add(time.time() - 1, time.time() + 20)
         self.later(
             self._dice.uniform(0.5, 5), f"slurmd {node}", lambda: (self._mend(node), self.scene.cluster.run(start))
         )
@@ -188,6 +205,7 @@ class Troubles:
         if not self._breaks(node):
             return None
         self.blind.append((time.time() - 1, time.time() + 10))
+        self.changes.add(time.time() - 1, time.time() + 25)
         resume = ("update", f"NodeName={node}", "State=RESUME")
         self.later(self._dice.uniform(2, 12), f"node {node}", lambda: (self._mend(node), self.scene.scontrol(*resume)))
         # After the remedy: what a stopped slurmctld has not answered in time it may carry out later.
@@ -219,6 +237,7 @@ class Troubles:
         if name not in self.scene.jobs:
             return None
         self.scene.jobs[name].fate = "a process of it was killed"
+        self._befalls(name)
         self.scene.cluster.run(["kill", "-KILL", victim], check=False)
         return f"of {name}"
 
@@ -264,6 +283,7 @@ class Troubles:
     def take_control_folder_away(self, _job: str) -> str | None:
         if not self._breaks("control"):
             return None
+        self.changes.add(time.time() - 1, time.time() + 20)
         here, away = (self.scene.cluster.shared / "tiresias" / name for name in ("control", "control.away"))
         here.rename(away)
 
@@ -283,6 +303,7 @@ class Troubles:
         if not found:
             return None
         self.scene.jobs[found[1]].fate = "cancelled"
+        self._befalls(found[1])
         self.scene.cluster.run(["scancel", found[0]], user=found[2], check=False)
         return f"{found[1]} ({found[0]})"
 
@@ -302,6 +323,7 @@ class Troubles:
         found = self._pick(job)
         if not found:
             return None
+        self._befalls(found[1])
         self.scene.scontrol("hold", found[0], check=False)
         self.later(4.0, f"admin's hold of {found[1]}", lambda: self._lift(found[0], found[1]))
         return f"{found[1]} ({found[0]})"
@@ -328,11 +350,15 @@ class Troubles:
         if not found:
             return None
         number, name, user = found
+        self._befalls(name, math.inf if change else SEEN_AFTER)
         words = ["update", f"JobId={number}", change] if change else [verb, number]
         done = self.scene.cluster.run(["scontrol", *words], user=user, check=False, timeout=15)
         then(user, number)
         refused = f": {(done.stderr.strip().splitlines() or ['refused'])[-1]}" if done.returncode else ""
         return f"{name} ({number}) {change}{refused}"
+
+    def _befalls(self, name: str, seconds: float = SEEN_AFTER) -> None:
+        self.changes.add(time.time() - 1, time.time() + seconds, name)
 
     def _release(self, user: str, number: str) -> None:
         self.scene.cluster.run(["scontrol", "release", number], user=user, check=False, timeout=15)
@@ -382,12 +408,13 @@ class Troubles:
 
     # -- gates ----------------------------------------------------------------------------------------------------------
 
-    def look_at_gate(self) -> None:
-        """Where the controller waits, if it does, something happens; then it goes on."""
+    def look_at_gate(self, calm: bool) -> None:
+        """Where the controller waits, if it does, something happens, unless it is calm; then it goes on."""
         gate = self.scene.trouble / "gate"
         with contextlib.suppress(OSError, ValueError):
             found = json.loads(gate.read_text())
             try:
-                self.at_step(found["point"], found["job"])
+                if not calm:
+                    self.at_step(found["point"], found["job"])
             finally:
                 gate.unlink(missing_ok=True)

@@ -1,0 +1,55 @@
+"""GPUs that idle while a job could start.
+
+A job is startable in a sample when it is pending, by its own request needs no more than the free GPUs of startable nodes, has asked
+for nothing special (licence, QOS, feature, nodes), nothing befell it or its owner, and Slurm gives no reason of its own. What it is
+judged by is Slurm's (squeue, sinfo); in the controller's own outages nothing is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from samples import Sample, Waiting
+from windows import Windows
+
+BOUND = 15.0  # seconds: two deadlines of a preemption, and a refused start
+GAP = 4.0  # seconds without a sample after which nothing is known
+OURS = ("JobHeldAdmin", "Priority", "Resources", "None", "BadConstraints")  # reasons that are the controller's to end
+
+
+@dataclass(slots=True)
+class _Watch:
+    since: float
+    last: float
+
+
+def idle(samples: Sequence[Sample], plain: Mapping[str, int], windows: Windows) -> tuple[list[str], float]:
+    """plain: GPUs of the jobs without special wishes, by name. Returns also the longest time that one waited beside free GPUs."""
+    watched: dict[tuple[str, str], _Watch] = {}
+    worst: dict[tuple[str, str], float] = {}
+    for sample in samples:
+        startable = {(one.id, one.name) for one in sample.waiting if _is_startable(one, sample, plain, windows)}
+        for job in [job for job in watched if job not in startable or sample.time - watched[job].last > GAP]:
+            del watched[job]
+        for job in startable:
+            watch = watched.setdefault(job, _Watch(sample.time, sample.time))
+            watch.last = sample.time
+            worst[job] = max(worst.get(job, 0.0), sample.time - watch.since)
+    broken = [
+        f"{name} ({job}) waited {seconds:.0f} s beside free GPUs"
+        for (job, name), seconds in worst.items()
+        if seconds > BOUND
+    ]
+    return broken, max(worst.values(), default=0.0)
+
+
+def _is_startable(one: Waiting, sample: Sample, plain: Mapping[str, int], windows: Windows) -> bool:
+    gpus = plain.get(one.name, 0)
+    fits = 0 < gpus <= sum(sample.free.values())
+    return (
+        fits
+        and sample.is_complete
+        and one.reason in OURS
+        and not windows.touch(sample.time - 1, sample.time, (one.name, one.user))
+    )
