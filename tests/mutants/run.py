@@ -102,6 +102,7 @@ class Campaign:
         if found in ("survived", "not_covered"):
             self.survivors.append(Survivor(path, mutation.line, mutation.operator, found, _diff(path, before, after)))
             print(f"  {found}: {path}:{mutation.line} {mutation.operator}", flush=True)
+            print("".join(f"      {line}\n" for line in self.survivors[-1].diff.splitlines()), end="", flush=True)
         return found
 
     def result(self) -> dict[str, Any]:
@@ -139,9 +140,9 @@ def main(argv: list[str] | None = None) -> int:
         campaign.named()
         for name in names:
             campaign.folder(name, FOLDERS[name])
-    found = {"seed": args.seed, "seconds": round(time.monotonic() - began, 1), **campaign.result()}
-    if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + "\n")
+            found = {"seed": args.seed, "seconds": round(time.monotonic() - began, 1), **campaign.result()}
+            if args.json:
+                args.json.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps({name: value for name, value in found.items() if name != "survivors"}, indent=1))
     return 1 if campaign.stale or found["folders"]["named"]["survived"] else 0
 
