@@ -20,6 +20,8 @@ from tiresias.slurm_plugin.backends.bounds import (
     MAX_UINT32,
 )
 
+_MAX_RANGES = 8  # in one part of a host list, and
+_MAX_NAME = 255  # characters outside its ranges: a part with more is read as one name
 _MAX_DIGITS = 19  # of a number in a text: one with more is read as MAX_NUMBER
 
 _MARK = re.compile(r"[][(),]")
@@ -129,6 +131,8 @@ def host_list(text: str) -> tuple[tuple[str, ...], bool]:
 
 def _expand(part: str) -> Iterator[str]:
     pieces = re.split(r"\[([^][]*)\]", part)  # text, range, text, range, ..., text
+    if len(pieces) // 2 > _MAX_RANGES or sum(map(len, pieces[::2])) > _MAX_NAME:
+        return iter([part])
     choices, left = [], 2 * MAX_HOSTS  # names of all ranges together: a part with more is cut by host_list
     for at, piece in enumerate(pieces):
         choices.append(list(islice(_padded(piece), max(left, 1))) if at % 2 else [piece])

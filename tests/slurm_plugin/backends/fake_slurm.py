@@ -52,8 +52,14 @@ class Rows(Worker):
     def read(self, verb: str) -> Any:
         if verb == "nodes":
             return json.loads(json.dumps(self._answers.nodes))
-        values = [[row[field] for field in extremes.row_fields()] for row in self._rows]
-        return {"changed": json.loads(json.dumps(values)), "gone": [], "all": True, "unreadable": []}
+        return {"changed": [*map(self._values, self._rows)], "gone": [], "all": True, "unreadable": []}
+
+    def call(self, verb: str, *arguments: object) -> Any:
+        return next(self._values(row) for row in self._rows if row["job_id"] == arguments[0])
+
+    @staticmethod
+    def _values(row: Record) -> Any:
+        return json.loads(json.dumps([row[field] for field in extremes.row_fields()]))
 
     def row(self, values: Sequence[Any]) -> Record:
         return dict(zip(extremes.row_fields(), values, strict=True))

@@ -62,5 +62,5 @@ def test_a_machine_without_slurm(monkeypatch, tmp_path):
 
     backend = open_backend("auto", deadline=5)
     assert backend.name == "commands"
-    with pytest.raises(SlurmUnavailable, match="cannot run squeue"):
+    with pytest.raises(SlurmUnavailable, match="cannot run scontrol"):
         backend.snapshot()
