@@ -6,11 +6,11 @@ import inspect
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tiresias.checkpoint.control import JobReport
 from tiresias.slurm_plugin.act import Actor
 from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
@@ -27,7 +27,7 @@ OPERATIONS = sorted(  # what changes a job: all that name one, but for the read 
     if "job_id" in inspect.signature(method).parameters and name != "job"
 )
 VALUES = {"job_id": "7", "nodes": ("gpu01",), "min_nodes": 1, "max_nodes": 0, "required": (), "signal": "USR2"}
-NOTED_AS = {"lift": "release", "begin_now": "begin"}
+NOTED_AS = {"lift": "release", "begin_now": "begin", "pin": "start"}
 
 
 class Recorder:
@@ -121,19 +121,35 @@ def test_an_operation_that_came_too_late_is_reported_to_the_new_leader(
     assert pair.standby.notes() == [f"{NOTED_AS.get(operation, operation)}-7"]
 
 
-def test_a_late_hold_is_lifted_by_the_new_leader(pair: Pair, pending: Callable[..., SlurmJob], tmp_path: Path) -> None:
-    """Without the note the hold would look like an administrator's, and the job would wait for ever."""
+@pytest.fixture
+def follow(pair: Pair, tmp_path: Path) -> Iterator[Callable[[SlurmJob], tuple[Ledger, Actor]]]:
+    """The standby's ledger and actor once it leads; they have seen the job."""
+    journals: list[Journal] = []
+
+    def begin(job: SlurmJob) -> tuple[Ledger, Actor]:
+        journals.append(Journal(tmp_path, pair.standby.epoch))
+        ledger = Ledger(journals[0], Scope(frozenset({"gpu"})))
+        ledger.apply(SlurmSnapshot(1001.0, (job,), ()))
+        slurm: Any = Recorder()
+        return ledger, Actor(slurm, journals[0], ledger, Preemption(), lambda _: JobReport())
+
+    yield begin
+    for journal in journals:
+        journal.close()
+
+
+@pytest.mark.parametrize("operation", ["hold", "pin"])
+def test_a_late_operation_is_the_new_leaders_to_undo(
+    pair: Pair, pending: Callable[..., SlurmJob], follow: Callable[[SlurmJob], tuple[Ledger, Actor]], operation: str
+) -> None:
+    """Without the note a hold would look like an administrator's, and a pin like the owner's wish: the job would wait for ever."""
     pair.slurm.during = pair.take_the_lease
     with pytest.raises(Superseded):
-        pair.carry_out("hold")
-    journal = Journal(tmp_path, pair.standby.epoch)
-    ledger = Ledger(journal, Scope(frozenset({"gpu"})))
-    slurm = Recorder()
-    allowance: Any = SimpleNamespace(affords_hold=lambda _: True, affords_start=lambda *_: True, postponed=0)
-    actor = Actor(slurm, journal, ledger, Preemption(), lambda job: None, allowance)  # type: ignore[arg-type, return-value]
+        pair.carry_out(operation)
     held = pending(id="7")
-    ledger.apply(SlurmSnapshot(1001.0, (held,), ()))
+    ledger, actor = follow(held)
     assert not ledger.free(held)
     actor.hear(pair.standby.notes())
-    assert ledger.free(held)
-    journal.close()
+    row = ledger.jobs["7"]
+    assert (row.held, row.pinned) == (operation == "hold", operation == "pin")
+    assert ledger.free(held) == (operation == "hold")
