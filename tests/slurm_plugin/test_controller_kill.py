@@ -15,8 +15,8 @@ from tiresias.simulator.trace import TraceJob
 
 KILL_AT = "/opt/tiresias/tests/slurm_plugin/kill_at.py"  # the checkout, as the cluster sees it
 STEPS = [
-    *(("preempt", step) for step in ("begin", "signal", "wait", "requeue", "drain", "finish")),
-    *(("start", step) for step in ("begin", "confirm", "finish")),
+    *(("preempt", step) for step in ("begin", "turn", "signal", "wait", "parked", "requeue", "drain", "finish")),
+    *(("start", step) for step in ("begin", "prioritize", "confirm", "finish")),
 ]
 LIVES = [(kind, step, when) for kind, step in STEPS for when in ("before", "after")]
 
