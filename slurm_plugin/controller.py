@@ -30,7 +30,7 @@ from tiresias.slurm_plugin.backends.budget import Budgeted
 from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.calls.allowance import Allowance
 from tiresias.slurm_plugin.calls.traffic import Traffic, bucket
-from tiresias.slurm_plugin.cluster import topology
+from tiresias.slurm_plugin.cluster import sharing, topology
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.config import Config
@@ -402,7 +402,7 @@ class Controller:
     def _alarms(self) -> list[str]:
         traffic = self._traffic.alarms(self._allowance.postponed)
         own = [*self._rules.alarms, *self._actor.alarms, *self._quarantine.alarms()]
-        return [*self._site.alarms, *traffic, *own, *self.more_alarms()]
+        return [*self._site.alarms, *sharing.alarms(self._observer.unprotected), *traffic, *own, *self.more_alarms()]
 
     def _about(self) -> dict[str, object]:
         return {

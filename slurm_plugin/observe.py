@@ -20,7 +20,7 @@ from tiresias.slurm_plugin.admission.eligibility import Eligibility
 from tiresias.slurm_plugin.admission.refusals import Refusals
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.backends.rules import SlurmRules
-from tiresias.slurm_plugin.cluster import islands, topology
+from tiresias.slurm_plugin.cluster import islands, sharing, topology
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.packlimit import LearnedLimit
 from tiresias.slurm_plugin.state.journal import Intent, JobRow, RunRow
@@ -102,6 +102,7 @@ class Observer:
         self.switches: tuple[topology.Level, ...] = ()  # what Slurm knows of them
         self._requests: dict[str, _Asked] = {}
         self._rules = NO_RULES
+        self.unprotected: Mapping[str, str] = {}  # nodes on which nothing is preempted (sharing.py)
         self.paused = ""  # why nothing at all is to be preempted
 
     def observe(
@@ -110,6 +111,8 @@ class Observer:
     ) -> Snapshot:  # fmt: skip
         """`managed`: the live jobs that the ledger returned for this snapshot. `intents`: open ones by job id. `profiles`: what is
         known of jobs' traffic, by job id. `rules`: of Slurm, as they are now."""
+        if rules is not self._rules:
+            self.unprotected = sharing.unprotected(rules.partitions.values(), self._config.partitions)
         self._rules = rules
         self.reports.begin_cycle(self._ledger.jobs, slurm.time)
         intents = {**_promised(intents), **intents}
@@ -141,6 +144,8 @@ class Observer:
             return row.unmovable
         if now < (until := self._ledger.late_until(row)):
             return f"a job of its kind did not save in time: not preempted for another {until - now:.0f} s"
+        if found := next((share.node for share in job.shares if share.node in self.unprotected), ""):
+            return f"partition {self.unprotected[found]} comes before its own on {found} (PriorityTier)"
         if policy.max_preemptions and row.preemptions >= policy.max_preemptions:
             return f"was preempted {row.preemptions} times already (policy.max_preemptions)"
         if now - row.last_preempted < policy.cooldown:

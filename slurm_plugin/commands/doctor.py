@@ -49,6 +49,7 @@ def _look(config: Config) -> Iterator[Finding]:
     slurm_conf = read_settings()
     yield from settings.findings(slurm_conf)
     yield from hosts.partitions(config.partitions)
+    yield from hosts.sharing(config.partitions)
     backend = open_backend(config.backend)
     try:
         yield hosts.version(backend)

@@ -7,7 +7,9 @@ import socket
 import time
 from collections.abc import Iterator
 
+from tiresias.slurm_plugin.backends import scontrol_records
 from tiresias.slurm_plugin.backends.protocol import Backend
+from tiresias.slurm_plugin.cluster import sharing as shared_nodes
 from tiresias.slurm_plugin.doctor.finding import Finding, Level, fine
 from tiresias.slurm_plugin.doctor.slurm import output
 
@@ -52,6 +54,16 @@ def several() -> bool:
     here = {"localhost", "127.0.0.1", socket.gethostname(), socket.gethostname().partition(".")[0]}
     nodes = _ADDRESS.findall(output("scontrol", "show", "node", "-o"))
     return any(not {address, host} & here for address, host in nodes)
+
+
+def sharing(managed: tuple[str, ...]) -> Iterator[Finding]:
+    """Whether other partitions come before the managed ones on their nodes."""
+    text = output("scontrol", "--all", "show", "partition", "-o")
+    found = shared_nodes.problems(shared_nodes.unprotected(scontrol_records.partitions(text), managed))
+    for problem in found:
+        yield Finding(Level.RISK, "PriorityTier", problem, shared_nodes.REMEDY)
+    if not found:
+        yield fine("PriorityTier", "no other partition comes before the managed ones on their nodes")
 
 
 def partitions(managed: tuple[str, ...]) -> Iterator[Finding]:

@@ -97,7 +97,7 @@ class HandingOver(Hands):
         row, job = self._ledger.jobs.get(beneficiary), self._record(beneficiary)
         if row is None or job is None or job.state != "PENDING" or job.completing:
             return False
-        return self._ledger.free(job) and row.not_before <= now
+        return self._ledger.free(job) and row.not_before <= now and not row.unpinnable
 
     def _runs_again(self, intent: Intent) -> bool:
         """A supervisor runs the script again where no requeue came for long (PARK_TIMEOUT)."""
@@ -112,7 +112,7 @@ class HandingOver(Hands):
         if start is not None and start.step != "confirm":
             return False  # Slurm does not answer, or the calls are used up
         if start is None:
-            return True  # Slurm refused it: `_parked` finds that it is not wanted
+            return False  # Slurm refused it: the next poll finds that it is not wanted
         for one in group:
             self._next(one, "requeue", now)
         for one in group:  # back to back: none is long gone before the last one

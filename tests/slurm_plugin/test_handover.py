@@ -1,0 +1,198 @@
+"""The hand-over, step by step, where a real Slurm cannot be made to fail on cue: two victims and the job that needs both."""
+
+from __future__ import annotations
+
+import pytest
+from test_act import NOTHING, Desk, Make
+
+from tiresias.checkpoint.control import JobReport
+from tiresias.scheduler.model import Plan, Preemption, Start
+from tiresias.slurm_plugin.backends.protocol import (
+    TOP_PRIORITY,
+    JobRefused,
+    NodeShare,
+    NotRequeueable,
+    SlurmUnavailable,
+)
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.ledger import LATE_SECONDS
+
+NODES = (("gpu01", 4), ("gpu02", 4))
+
+
+class Group(Desk):
+    """Jobs 1 and 2 run on a node each, job 3 needs both."""
+
+    def __init__(self, journal: Journal, running: Make, pending: Make) -> None:
+        self.reports: dict[str, JobReport] = {}
+        super().__init__(journal, running(1000))
+        shares = (NodeShare("gpu02", 4, 4, 400),)
+        self.slurm.jobs["2"] = running(1000, id="2", raw_id=2, shares=shares)
+        self.slurm.jobs["3"] = pending(id="3", raw_id=3, gpus=8, priority=1, reason="None")
+        self.slurm.starts = False
+        self.see()
+
+    def begin_life(self) -> None:
+        super().begin_life()
+        self.actor._report = lambda job: self.reports.get(job.id, JobReport())
+
+    def preempt_both(self, now: float = 1100.0) -> None:
+        self.actor.begin(plan((Preemption("1", "3"), Preemption("2", "3")), (Start("3", NODES),)), now)
+
+    def parked(self, *jobs: str) -> None:
+        self.reports |= dict.fromkeys(jobs, JobReport(0, "parked", True, 7))
+
+    def steps(self) -> dict[str, str]:
+        return {one.id: one.step for one in self.journal.open_intents()}
+
+    def why(self, job: str) -> list[str]:
+        return [f"{one.action}: {one.why}" for one in self.actor.news if one.id == job]
+
+
+def plan(preemptions: tuple[Preemption, ...], reserved: tuple[Start, ...]) -> Plan:
+    return Plan(NOTHING, NOTHING, NOTHING, preemptions=preemptions, reserved=reserved)
+
+
+@pytest.fixture
+def group(journal: Journal, running: Make, pending: Make) -> Group:
+    return Group(journal, running, pending)
+
+
+def test_no_victim_is_requeued_before_all_have_parked_and_the_beneficiary_waits_for_the_nodes(group: Group) -> None:
+    group.preempt_both()
+    group.look(1101)
+    group.parked("1")
+    group.look(1102)
+    assert group.steps() == {"1": "parked", "2": "wait"}
+    assert "requeue" not in group.slurm.calls
+    group.parked("2")
+    group.look(1103)
+    calls = group.slurm.calls
+    assert calls.index("start") < calls.index("prioritize") < calls.index("requeue")
+    assert calls[calls.index("requeue") + 1 :][:2] == ["job", "requeue"], "back to back"
+    third = group.slurm.jobs["3"]
+    assert (third.required_nodes, third.priority) == (("gpu01", "gpu02"), TOP_PRIORITY)
+    assert [group.slurm.jobs[job].restarts for job in "12"] == [1, 1]
+
+
+def test_a_beneficiary_that_runs_has_the_usual_priority_again(group: Group) -> None:
+    group.preempt_both()
+    group.look(1100)
+    group.parked("1", "2")
+    group.look(1101)
+    group.slurm.change("3", state="RUNNING", reason="None", start_time=1101)
+    group.look(1102)
+    group.look(1103)
+    assert group.journal.open_intents() == []
+    assert 0 < group.slurm.jobs["3"].priority < TOP_PRIORITY
+
+
+@pytest.mark.parametrize("life", ["same life", "next life"])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("verb", ["job", "start", "prioritize", "requeue"])
+def test_a_hand_over_that_slurm_interrupts_is_completed(group: Group, verb: str, when: str, life: str) -> None:
+    group.preempt_both()
+    group.look(1100)
+    group.parked("1", "2")
+    group.slurm.fail(verb, SlurmUnavailable("no answer"), when)
+    with pytest.raises(SlurmUnavailable):
+        group.look(1101)
+    if life == "next life":
+        group.begin_life()
+    group.look(1102)
+    group.look(1103)
+    assert [group.slurm.jobs[job].restarts for job in "12"] == [1, 1]
+    assert group.steps() == {"3": "confirm"}
+    assert group.slurm.jobs["3"].priority == TOP_PRIORITY
+
+
+@pytest.mark.parametrize("life", ["same life", "next life"])
+def test_where_the_beneficiary_is_gone_those_that_were_signalled_save_and_the_others_are_let_go(
+    group: Group, life: str
+) -> None:
+    prove(group, "2")
+    group.preempt_both()
+    group.look(1100)
+    assert group.steps() == {"1": "wait", "2": "turn"}
+    group.slurm.change("3", state="CANCELLED")
+    if life == "next life":
+        group.begin_life()
+    group.look(1101)
+    assert (group.slurm.jobs["2"].priority > 0, group.ledger.jobs["2"].held) == (True, False)
+    assert group.ledger.jobs["2"].unmovable == ""
+    group.parked("1")
+    group.look(1102)
+    assert group.journal.open_intents() == []
+    assert [group.slurm.jobs[job].restarts for job in "12"] == [1, 0]
+
+
+def test_a_victim_that_does_not_save_spares_those_that_were_not_signalled(group: Group) -> None:
+    prove(group, "2")
+    group.preempt_both()
+    group.look(1100)
+    group.look(1120)
+    assert group.steps() == {"2": "spare"} or group.steps() == {}
+    group.look(1121)
+    assert group.slurm.calls.count("signal") == 1
+    assert group.why("2")[-1] == "left running: job 3 is not to have its GPUs any more"
+    assert group.slurm.jobs["2"].priority > 0
+    assert "did not save" in group.ledger.jobs["1"].unmovable
+
+
+@pytest.mark.parametrize("verb", ["signal", "requeue"])
+def test_a_refusal_ends_the_hand_over_for_all(group: Group, verb: str) -> None:
+    prove(group, "2")
+    group.preempt_both()
+    if verb == "requeue":
+        group.look(1100)
+        group.parked("1", "2")
+    group.slurm.fail(verb, JobRefused("no") if verb == "signal" else NotRequeueable("no"))
+    for now in (1101, 1102, 1103):
+        group.look(now)
+    assert group.slurm.jobs["1"].priority > 0
+    assert group.ledger.jobs["1"].unmovable
+    assert group.slurm.jobs["2"].restarts == (verb == "requeue")
+
+
+def test_a_late_saver_is_remembered_across_lives(group: Group) -> None:
+    group.preempt_both()
+    group.look(1100)
+    group.look(1120)
+    group.look(1121)
+    group.begin_life()
+    row = group.ledger.jobs["1"]
+    assert group.ledger.late_until(row) == 1120 + LATE_SECONDS
+    assert group.ledger.proof(row) == 0
+
+
+def test_a_victim_whose_script_runs_again_is_asked_to_save_again(group: Group) -> None:
+    """Its supervisor waited for a requeue for too long, as another victim took its time."""
+    group.preempt_both()
+    group.look(1100)
+    group.parked("1")
+    group.reports["2"] = JobReport(0, "saving", True, 7)
+    group.look(1101)
+    group.reports["1"] = JobReport(0, "running", True, 7)
+    signals = group.slurm.calls.count("signal")
+    group.look(1110)
+    group.look(1111)
+    assert group.slurm.calls.count("signal") == signals + 1
+    assert group.steps()["1"] == "wait"
+    assert "requeue" not in group.slurm.calls
+
+
+def test_what_the_beneficiary_leaves_is_handed_to_the_next_one(group: Group, pending: Make) -> None:
+    group.slurm.jobs["4"] = pending(id="4", raw_id=4, gpus=2, priority=1, reason="None")
+    group.slurm.jobs["5"] = pending(id="5", raw_id=5, gpus=2, priority=1, reason="None")
+    group.see()
+    reserved = (Start("3", (("gpu01", 2),)), Start("4", (("gpu01", 2),)), Start("5", (("gpu02", 2),)))
+    group.actor.begin(plan((Preemption("1", "3"),), reserved), 1100)
+    group.look(1100)
+    group.parked("1")
+    group.look(1101)
+    assert {job: group.slurm.jobs[job].priority == TOP_PRIORITY for job in "345"} == {"3": True, "4": True, "5": False}
+
+
+def prove(group: Group, job: str) -> None:
+    """It parked before when it was asked to."""
+    group.ledger.note(group.ledger.jobs[job], 0, pause=1.0)
