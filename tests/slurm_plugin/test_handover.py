@@ -68,7 +68,7 @@ def test_no_victim_is_requeued_before_all_have_parked_and_the_beneficiary_waits_
     group.parked("2")
     group.look(1103)
     calls = group.slurm.calls
-    assert calls.index("start") < calls.index("prioritize") < calls.index("requeue")
+    assert calls.index("pin") < calls.index("lift") < calls.index("prioritize") < calls.index("requeue")
     assert calls[calls.index("requeue") + 1 :][:2] == ["job", "requeue"], "back to back"
     third = group.slurm.jobs["3"]
     assert (third.required_nodes, third.priority) == (("gpu01", "gpu02"), TOP_PRIORITY)
@@ -89,7 +89,7 @@ def test_a_beneficiary_that_runs_has_the_usual_priority_again(group: Group) -> N
 
 @pytest.mark.parametrize("life", ["same life", "next life"])
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("verb", ["job", "start", "prioritize", "requeue"])
+@pytest.mark.parametrize("verb", ["job", "pin", "lift", "prioritize", "requeue"])
 def test_a_hand_over_that_slurm_interrupts_is_completed(group: Group, verb: str, when: str, life: str) -> None:
     group.preempt_both()
     group.look(1100)
