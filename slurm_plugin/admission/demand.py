@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
 
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
-from tiresias.slurm_plugin.backends.rules import Partition, Tres
+from tiresias.slurm_plugin.backends.rules import Partition
 
 _LICENSE = re.compile(r"([^:,|;]+)(?::(\d{1,15}))?")
-CHARGED = frozenset({"cpu", "mem", "node"})  # of which each job takes some
 
 
+@lru_cache(10_000)
 def licenses(text: str) -> Mapping[str, float]:
     """ "matlab:2,idl" -> {"matlab": 2, "idl": 1}; nothing for a choice ("a|b"), which Slurm makes at the start."""
     if not text or "|" in text:
@@ -21,21 +22,39 @@ def licenses(text: str) -> Mapping[str, float]:
     return {one[1]: float(one[2] or 1) for one in found if one}
 
 
-def demand(job: SlurmJob) -> Tres:
-    """At least: what an exclusive job gets beyond its request, and untyped GPUs of a type, are not counted."""
-    nodes = max(len(job.shares) or job.min_nodes, 1)
+Amount = Callable[[SlurmJob], float]
+
+
+@cache
+def amount(tres: str) -> Amount:
+    """What a job takes of a TRES; 1 of "", which stands for jobs. At least: what an exclusive job gets beyond its request, and
+    untyped GPUs of a type, are not counted."""
+    if tres.startswith("gres/gpu:"):
+        kind = tres.removeprefix("gres/gpu:")
+        return lambda job: float(job.gpus if job.gpu_type == kind else 0)
+    if tres.startswith("license/"):
+        name = tres.removeprefix("license/")
+        return lambda job: licenses(job.licenses).get(name, 0.0) if job.licenses else 0.0
+    return _PLAIN.get(tres, lambda job: 0.0)
+
+
+def nodes(job: SlurmJob) -> float:
+    return float(max(len(job.shares) or job.min_nodes, 1))
+
+
+def _memory(job: SlurmJob) -> float:
     held = sum(share.memory for share in job.shares)
-    found = {
-        "cpu": float(job.cpus),
-        "mem": float(held or job.memory_per_node * nodes or job.memory_per_cpu * job.cpus),
-        "node": float(nodes),
-        "gres/gpu": float(job.gpus),
-    }
-    if job.gpu_type and "," not in job.gpu_type:
-        found[f"gres/gpu:{job.gpu_type}"] = float(job.gpus)
-    if job.licenses:
-        found.update({f"license/{name}": count for name, count in licenses(job.licenses).items()})
-    return found
+    return held or job.memory_per_node * nodes(job) or float(job.memory_per_cpu * job.cpus)
+
+
+_PLAIN: Mapping[str, Amount] = {
+    "": lambda job: 1.0,
+    "cpu": lambda job: float(job.cpus),
+    "mem": _memory,
+    "node": nodes,
+    "gres/gpu": lambda job: float(job.gpus),
+}
+MODELLED = frozenset(_PLAIN)  # besides typed GPUs and licences
 
 
 def minutes(job: SlurmJob, partition: Partition | None) -> float:

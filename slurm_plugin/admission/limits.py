@@ -8,51 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from enum import Enum
 
+from tiresias.slurm_plugin.admission.limit import JOBS, Limit, Measure
 from tiresias.slurm_plugin.admission.words import reason
 from tiresias.slurm_plugin.backends.rules import Association, Qos, SlurmRules, Tres
-
-JOBS = ""  # in place of a TRES
-
-
-class Measure(Enum):
-    AMOUNT = 1  # of a TRES, or jobs
-    MINUTES = 2  # the amount times the time limit
-    PER_NODE = 3
-    AT_LEAST = 4  # the amount may not be less
-    WALL = 5  # the time limit
-
-
-@dataclass(slots=True, eq=False)
-class Limit:
-    """A limit that a job meets.
-
-    Attributes:
-        reason: of a job that it keeps waiting.
-        tres: JOBS for a number of jobs.
-        limit: at most; `counted` of it is used up, by Slurm's own count, before any job of the snapshot.
-        shared: several jobs count against it, `used` being the sum of those that hold resources; else each job alone.
-        scale: factor of the amounts: 0 where the QOS says that its jobs do not count.
-    """
-
-    reason: str
-    measure: Measure
-    tres: str
-    limit: float
-    shared: bool = False
-    counted: float = 0.0
-    used: float = 0.0
-    nodes: set[str] = field(default_factory=set)  # that jobs hold: Slurm counts each once
-    members: list[tuple[float, list[str]]] = field(
-        default_factory=list
-    )  # amount, ids of waiting jobs that take so much
-
-    @property
-    def left(self) -> float:
-        return max(self.limit - max(self.used, self.counted), 0.0)
-
 
 Key = tuple[str, ...]
 
@@ -60,9 +19,11 @@ Key = tuple[str, ...]
 class Limits:
     """Makes each limit once, however many jobs it counts."""
 
-    def __init__(self, rules: SlurmRules) -> None:
-        self._rules = rules
+    def __init__(self, rules: SlurmRules, counted: bool = True) -> None:
+        """counted: whether what Slurm itself counts of running jobs is used up."""
+        self.rules, self._counted = rules, counted
         self._known: dict[Key, Limit] = {}
+        self._flags: dict[tuple[str, str], frozenset[str]] = {}
         self._of: dict[tuple[str, str, str, str], tuple[Limit, ...]] = {}
         self._applies = bool(rules.enforce & {"limits", "safe"})
         self._safe = "safe" in rules.enforce
@@ -71,25 +32,41 @@ class Limits:
     def shared(self) -> list[Limit]:
         return [limit for limit in self._known.values() if limit.shared]
 
+    def reset(self) -> None:
+        """For another snapshot."""
+        for limit in self._known.values():
+            limit.reset()
+
+    def settle(self) -> None:
+        for limit in self._known.values():
+            limit.settle()
+
     def of(self, partition: str, user: str, account: str, qos: str) -> tuple[Limit, ...]:
         key = (partition, user, account, qos)
         if key not in self._of:
             self._of[key] = tuple(self._find(*key)) if self._applies else ()
         return self._of[key]
 
+    def flags(self, partition: str, qos: str) -> frozenset[str]:
+        """Of all QOS that count."""
+        key = (partition, qos)
+        if key not in self._flags:
+            self._flags[key] = frozenset(flag for one in self.order(*key) for flag in one.flags)
+        return self._flags[key]
+
     def order(self, partition: str, qos: str) -> list[Qos]:
         """The QOS that count, the stronger first."""
-        own, place = self._rules.qos.get(qos), self._rules.partitions.get(partition)
-        other = self._rules.qos.get(place.qos) if place and place.qos else None
+        own, place = self.rules.qos.get(qos), self.rules.partitions.get(partition)
+        other = self.rules.qos.get(place.qos) if place and place.qos else None
         found = [own, other] if own and "OverPartQOS" in own.flags else [other, own]
         return list({one.name: one for one in found if one}.values())
 
     def _find(self, partition: str, user: str, account: str, qos: str) -> Iterator[Limit]:
         taken: set[Key] = set()
         strong = self.order(partition, qos)
-        own = self._rules.qos.get(qos)
+        own = self.rules.qos.get(qos)
         free = own is not None and own.usage_factor == 0.0  # its jobs use up no minutes
-        chain = self._rules.chain(account, user, partition)
+        chain = self.rules.chain(account, user, partition)
         factor = next((one.limit_factor for one in strong if one.limit_factor > 0), 1.0)
         # Slurm asks for numbers of jobs and wall time before it looks for nodes, and for TRES after it.
         for one in strong:
@@ -200,7 +177,7 @@ class Limits:
         self, where: Key, what: str, word: str, limits: Tres, free: bool, counted: Tres | None = None
     ) -> Iterator[tuple[Key, Limit]]:
         for tres, limit in limits.items():
-            already = 0.0 if free or counted is None else counted.get(tres, 0.0)
+            already = 0.0 if free or counted is None or not self._counted else counted.get(tres, 0.0)
             made = Limit(reason(word, tres), Measure.MINUTES, tres, limit, shared=not free, counted=already)
             yield (what, tres), self._limit((*where, what, tres, str(free)), made)
 

@@ -25,6 +25,9 @@ class Windows:
         self._now, self._reservations = now, ahead
         self._starts = [one.start for one in ahead]
         self._closed: dict[int, frozenset[str]] = {0: OPEN}
+        self._left: dict[tuple[int, str], frozenset[str]] = {}
+        self._words: dict[tuple[str, ...], str] = {}
+        self._first_end = min((one.end for one in ahead), default=math.inf)
 
     def closed(self, seconds: float) -> frozenset[str]:
         """Nodes that are reserved within so many seconds: the same object for jobs with the same answer."""
@@ -40,7 +43,7 @@ class Windows:
         reached = self._starts[later] - seconds if later < len(self._starts) else math.inf
         began = bisect_right(self._starts, self._now)
         begins = self._starts[began] if began < len(self._starts) else math.inf
-        return min(reached, begins, min((one.end for one in self._reservations), default=math.inf))
+        return min(reached, begins, self._first_end)
 
     def obstacle(self, job: SlurmJob, partition: Partition) -> str:
         """Slurm's reason where the reservations leave the job too few nodes of its partition."""
@@ -48,11 +51,19 @@ class Windows:
         if not closed or not partition.nodes:
             return ""
         if not closed.isdisjoint(job.required_nodes):
-            return self._word(closed, job.required_nodes)
-        left = [name for name in partition.nodes if name not in closed and name not in job.excluded_nodes]
-        return self._word(closed, partition.nodes) if len(left) < max(job.min_nodes, 1) else ""
+            return self._word(job.required_nodes)
+        left = self._open(closed, partition)
+        if job.excluded_nodes:
+            left = left.difference(job.excluded_nodes)
+        return self._word(partition.nodes) if len(left) < max(job.min_nodes, 1) else ""
 
-    def _word(self, closed: frozenset[str], nodes: Sequence[str]) -> str:
+    def _open(self, closed: frozenset[str], partition: Partition) -> frozenset[str]:
+        key = (len(closed), partition.name)  # the longer the job, the more of them: as many are the same
+        if key not in self._left:
+            self._left[key] = frozenset(partition.nodes) - closed
+        return self._left[key]
+
+    def _word(self, nodes: Sequence[str]) -> str:
         """As select_nodes() in node_scheduler.c: maintenance of a whole partition has a reason of its own."""
         maintained = any("MAINT" in one.flags and set(nodes).issubset(one.nodes) for one in self._reservations)
         return "ReqNodeNotAvail" if maintained else "Resources"

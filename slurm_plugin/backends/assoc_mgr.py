@@ -19,7 +19,7 @@ _PARENT = re.compile(r" ParentAccount=(\S*?)(?:\(\d+\))? (?:Lineage|Lft)=")
 _QOS = re.compile(r"QOS=(.*?)\(\d+\) UsageRaw=")
 _FIRST_LIMIT, _LAST_LIMIT = " GrpJobs=", " MinPrioThresh="
 _NUMBER = re.compile(r"=\d")
-_FIELD = re.compile(r" ([A-Z]\w+)=(\S*)")
+_FIELD = re.compile(r" ([A-Z]\w+)=(\d\S*|\S*=\d\S*)")  # with a limit
 _COUNT = re.compile(r"(\d+)(?:\((\d+(?:\.\d+)?)\))?")
 _TRES = re.compile(r"([^=,]+)=(\d+)(?:\((\d+)\))?")
 Fields = dict[str, str]
@@ -119,5 +119,8 @@ def _clamped(digits: str) -> float:
 
 def _tres(fields: Fields, name: str, group: int = 2) -> Tres:
     """The limits (group 2) or the usage (group 3) of the TRES that have a limit."""
-    found = [one for one in _TRES.finditer(fields.get(name, "")) if _clamped(one[2]) < math.inf]
+    text = fields.get(name, "")
+    if not text:
+        return NO_TRES
+    found = [one for one in _TRES.finditer(text) if _clamped(one[2]) < math.inf]
     return {one[1]: min(float(one[group] or 0), CEILING) for one in found} or NO_TRES

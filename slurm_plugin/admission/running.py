@@ -1,0 +1,77 @@
+"""What jobs that hold resources use up: of limits of QOS and associations, and of the throttles of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from tiresias.slurm_plugin.admission import demand
+from tiresias.slurm_plugin.admission.limit import Limit, Measure
+from tiresias.slurm_plugin.admission.limits import Limits
+from tiresias.slurm_plugin.backends.protocol import SlurmJob
+
+Class = tuple[str, str, str, str]
+
+
+def count_running(holding: Sequence[SlurmJob], met: Collection[Limit], limits: Limits, now: float) -> None:
+    """Jobs of a class meet the same limits: they are summed up first."""
+    plain = {one.tres for one in met if one.measure is not Measure.MINUTES and not one.counts_nodes}
+    timed = {one.tres for one in met if one.measure is Measure.MINUTES}
+    members: dict[Class, list[SlurmJob]] = {}
+    for job in holding if met else ():
+        members.setdefault((job.partition, job.user, job.account, job.qos), []).append(job)
+    for one, jobs in members.items():
+        found = [limit for limit in limits.of(*one) if limit in met]
+        if found:
+            _use(found, jobs, _sums(jobs, plain, timed, limits, now))
+
+
+def _sums(
+    jobs: Sequence[SlurmJob], plain: Collection[str], timed: Collection[str], limits: Limits, now: float
+) -> Mapping[tuple[str, bool], float]:
+    """By TRES: what the jobs hold and, with True, that times the minutes that they may still run."""
+    sums = {(tres, False): sum(map(demand.amount(tres), jobs)) for tres in plain}
+    if timed:
+        minutes = [_left(job, limits, now) for job in jobs]
+        for tres in timed:
+            amounts = map(demand.amount(tres), jobs)
+            sums[tres, True] = sum(amount * left for amount, left in zip(amounts, minutes, strict=True) if amount)
+    return sums
+
+
+def _left(job: SlurmJob, limits: Limits, now: float) -> float:
+    ran = max(now - job.start_time, 0.0) / 60 if job.start_time else 0.0
+    return max(demand.minutes(job, limits.rules.partitions.get(job.partition)) - ran, 0.0)
+
+
+def _use(found: Sequence[Limit], jobs: Sequence[SlurmJob], sums: Mapping[tuple[str, bool], float]) -> None:
+    for limit in found:
+        if limit.counts_nodes:
+            limit.nodes.update(share.node for job in jobs for share in job.shares)
+            limit.used = float(len(limit.nodes))
+        else:
+            limit.used += sums[limit.tres, limit.measure is Measure.MINUTES]
+
+
+def throttles(
+    jobs: Sequence[SlurmJob], holding: Sequence[SlurmJob], waiting: Sequence[SlurmJob], obstacle: dict[str, str]
+) -> Iterator[tuple[str, float, Mapping[str, float]]]:
+    """The throttles (%N) of arrays, as the fields of a quota; tasks of those that are used up get an obstacle. Not each record of
+    an array shows its throttle."""
+    limits: dict[int, int] = {}
+    for job in jobs:
+        if job.array_limit:
+            limits[job.array_id] = max(limits.get(job.array_id, 0), job.array_limit)
+    members: dict[int, list[str]] = {}
+    for job in waiting if limits else ():
+        if job.array_id in limits:
+            members.setdefault(job.array_id, []).append(job.id)
+    running = dict.fromkeys(members, 0)
+    for job in holding if members else ():
+        if job.array_id in running:
+            running[job.array_id] += 1
+    for array, ids in members.items():
+        left = float(max(limits[array] - running[array], 0))
+        if not left:
+            obstacle.update(dict.fromkeys(ids, "JobArrayTaskLimit"))
+        elif len(ids) > left:
+            yield "JobArrayTaskLimit", left, dict.fromkeys(ids, 1.0)
