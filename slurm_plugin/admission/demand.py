@@ -54,7 +54,11 @@ _PLAIN: Mapping[str, Amount] = {
     "node": nodes,
     "gres/gpu": lambda job: float(job.gpus),
 }
-MODELLED = frozenset(_PLAIN)  # besides typed GPUs and licences
+
+
+def is_counted(tres: str) -> bool:
+    """Whether `amount` knows what a job takes of it."""
+    return tres in _PLAIN or tres.startswith(("gres/gpu:", "license/"))
 
 
 def minutes(job: SlurmJob, partition: Partition | None) -> float:

@@ -23,7 +23,7 @@ ANSWERED = "refused: "  # before the words in which Slurm refused a call
 # Reasons that no other job's end changes within seconds: a start that Slurm answers with one of them has failed.
 DEFINITE = (
     "QOS", "Assoc", "AccountingPolicy", "Licenses", "Partition", "InvalidQOS", "InvalidAccount", "AccountNotAllowed",
-    "JobArrayTaskLimit", "MaxMemPerLimit", "BurstBuffer", "BadConstraints", "DependencyNeverSatisfied", "JobHoldMaxRequeue",
+    "JobArrayTaskLimit", "Max", "BurstBuffer", "BadConstraints", "DependencyNeverSatisfied", "JobHoldMaxRequeue",
     ANSWERED,
 )  # fmt: skip
 # Reasons about the nodes, which a job ahead of it in Slurm's queue may cause for a moment.

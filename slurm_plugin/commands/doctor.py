@@ -21,7 +21,7 @@ from tiresias.slurm_plugin.backends.select import open_backend
 from tiresias.slurm_plugin.cluster.site import read_settings
 from tiresias.slurm_plugin.commands.terminal import console, print_json
 from tiresias.slurm_plugin.config import Config, load_config
-from tiresias.slurm_plugin.doctor import folders, hosts, rights, settings
+from tiresias.slurm_plugin.doctor import folders, hosts, known_limits, rights, settings
 from tiresias.slurm_plugin.doctor.finding import Finding, Level
 from tiresias.slurm_plugin.views.text import printable
 
@@ -53,6 +53,7 @@ def _look(config: Config) -> Iterator[Finding]:
     backend = open_backend(config.backend)
     try:
         yield hosts.version(backend)
+        yield from known_limits.read(backend)
     finally:
         backend.close()
     yield rights.finding(slurm_conf)

@@ -1,0 +1,68 @@
+"""Whether Slurm's limits can be read, and whether all of them are known before a start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tiresias.slurm_plugin.admission.demand import is_counted
+from tiresias.slurm_plugin.backends.protocol import Backend, SlurmUnavailable
+from tiresias.slurm_plugin.backends.rules import Limits, Qos, SlurmRules, Tres
+from tiresias.slurm_plugin.doctor.finding import Finding, Level, fine
+
+_SHOWN = 5  # limits that a finding names
+
+
+def read(backend: Backend) -> Iterator[Finding]:
+    try:
+        rules = backend.rules()
+    except SlurmUnavailable as error:
+        rules = SlurmRules(enforce=frozenset({"limits"}), unread=(str(error),))
+    yield from findings(rules)
+
+
+def findings(rules: SlurmRules) -> Iterator[Finding]:
+    if not rules.enforce:
+        yield fine("limits", "Slurm enforces none (AccountingStorageEnforce)")
+        return
+    for words in rules.unread:
+        yield Finding(
+            Level.RISK, "limits", f"not readable: {words}",
+            "AdminLevel=Operator for this user (PrivateData hides associations from others); check slurmdbd",
+        )  # fmt: skip
+    if odd := sorted(set(_unknown(rules))):
+        shown = ", ".join(odd[:_SHOWN]) + (f" and {len(odd) - _SHOWN} more" if len(odd) > _SHOWN else "")
+        yield Finding(
+            Level.ADVICE, "limits", f"found only by refused starts: {shown}",
+            "nothing: each refused start keeps its group of jobs back for a while (docs/admission.md)",
+        )  # fmt: skip
+    elif not rules.unread:
+        yield fine("limits", "all of QOS and associations are known before a start")
+
+
+def _unknown(rules: SlurmRules) -> Iterator[str]:
+    """Limits of TRES of which the model does not know what a job takes."""
+    for name, qos in rules.qos.items():
+        yield from (f"QOS {name}: {tres}" for tres in _tres((*_shared(qos), *_own(qos))))
+    for one in rules.associations.values():
+        who = f"account {one.account}" + (f", user {one.user}" if one.user else "")
+        yield from (f"{who}: {tres}" for tres in _tres(_shared(one)))
+
+
+def _tres(limits: tuple[Tres, ...]) -> Iterator[str]:
+    return (tres for limit in limits for tres in limit if not is_counted(tres))
+
+
+def _shared(one: Limits) -> tuple[Tres, ...]:
+    return (
+        one.grp_tres,
+        one.grp_tres_mins,
+        one.grp_tres_run_mins,
+        one.max_tres,
+        one.max_tres_node,
+        one.max_tres_mins,
+    )
+
+
+def _own(one: Qos) -> tuple[Tres, ...]:
+    users = (one.max_tres_user, one.max_tres_run_mins_user)
+    return (*users, one.max_tres_account, one.max_tres_run_mins_account, one.min_tres)
