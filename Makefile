@@ -4,6 +4,7 @@
 # make manual     the manual as HTML, in build/manual
 # make audit      asks the public database for known weaknesses of the packages in use
 # make test-rdma  of that, the profiler's tests on RDMA
+# make test-records extreme records of jobs and nodes through both back ends: RECORDS=100000 SEED=...; results in build/records.json
 # make test-chaos a real Slurm with everything going wrong: MINUTES=10 SEED=..., and KILLS=60 kills of the controller at its steps
 # make test-mutants whether the fast tests notice wrong code: MUTANTS=300 SEED=1, MUTANTS=0 for all mutations
 #
@@ -26,7 +27,7 @@ SEED ?= 14
 TRACE ?= $(wildcard ../shared/data/testbed480_seed1.csv)
 OUT := demo-out
 
-.PHONY: demo demo-live audit test test-rdma test-chaos test-mutants test-system trees installed lint pages manual deb rpm venv bench clean system
+.PHONY: demo demo-live audit test test-rdma test-chaos test-records test-mutants test-system trees installed lint pages manual deb rpm venv bench clean system
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.runs
@@ -63,6 +64,11 @@ test-chaos: trees
 	$(VENV)/bin/python tests/chaos/run.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 	$(VENV)/bin/python tests/chaos/kills.py --kills $(KILLS) --slurmctld-restarts 5 --minutes 5 $(if $(SEED),--seed $(SEED))
 	$(VENV)/bin/python tests/chaos/flood.py --jobs 400 --tasks 400 --seconds 5
+
+RECORDS ?= 100000
+test-records: $(VENV)/.develops
+	@mkdir -p build
+	$(VENV)/bin/python tests/slurm_plugin/backends/extreme_records.py --records $(RECORDS) --json build/records.json $(if $(SEED),--seed $(SEED))
 
 # Results in build/mutants.json; docs/mutants.md explains them.
 MUTANTS ?= 300
