@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from tiresias.checkpoint.control import JobReport
+from tiresias.slurm_plugin.act import Actor
 from tiresias.slurm_plugin.backends.protocol import JobRefused, SlurmJob, SlurmSnapshot, SlurmUnavailable
 from tiresias.slurm_plugin.cluster.scope import Scope
-from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.config import Preemption
+from tiresias.slurm_plugin.state.journal import Intent, Journal
 from tiresias.slurm_plugin.state.ledger import Ledger
 from tiresias.slurm_plugin.state.quarantine import RETRY_S, SHOWN_ALARMS, SIFT_S, Quarantine
 
@@ -188,3 +191,73 @@ def test_one_job_that_the_state_database_refuses_ends_no_accounting(journal: Jou
     good, bad = pending(id="2"), pending(id="1", uid=2**70)
     assert ledger.apply(snapshot(bad, good)) == [good]
     assert "accounting for it failed with OverflowError" in quarantine.alarms()[0]
+
+
+def test_the_intent_of_a_job_that_is_set_aside_rests(journal: Journal, running: Make) -> None:
+    """Its record is not among the managed ones then: it has not ended."""
+    quarantine = Quarantine()
+    ledger = Ledger(journal, Scope(frozenset({"gpu"})), quarantine)
+    slurm = snapshot(running(1000))
+    managed = ledger.apply(slurm)
+    backend: Any = object()  # without any operation
+    actor = Actor(backend, journal, ledger, Preemption(), lambda job: JobReport(), quarantine=quarantine)
+    actor.see(managed)
+    intent = Intent(ledger.jobs["1"].key, "1", 0, "preempt", "hold", began=1000.0, stepped=1000.0)
+    journal.begin(intent)
+    actor.intents["1"] = intent
+    actor.advance(1001.0)
+    assert "step 'hold' of its preempt failed with AttributeError" in quarantine.alarms()[0]
+    actor.see(ledger.apply(slurm))
+    actor.advance(1002.0)
+    assert (intent.step, intent.outcome) == ("hold", "")
+
+
+def test_a_release_that_fails_is_reported_and_keeps_no_other_job_held(journal: Journal, pending: Make) -> None:
+    ledger = Ledger(journal, Scope(frozenset({"gpu"})))
+    jobs = {name: pending(id=name, raw_id=int(name)) for name in ("1", "2")}
+    ledger.apply(snapshot(*jobs.values()))
+    for row in ledger.jobs.values():
+        row.held = True
+    released = []
+
+    class Backend:
+        def snapshot(self) -> SlurmSnapshot:
+            raise SlurmUnavailable("no answer")
+
+        def job(self, job_id: str) -> SlurmJob:
+            return jobs[job_id]
+
+        def release(self, job_id: str) -> None:
+            if job_id == "1":
+                raise OverflowError("too large")
+            released.append(job_id)
+
+    backend: Any = Backend()
+    problems = Actor(backend, journal, ledger, Preemption(), lambda job: JobReport()).release_all(1001.0)
+    assert released == ["2"]
+    assert problems == ["job 1: OverflowError: too large; scontrol release 1"]
+
+
+def test_a_hold_that_slurm_lifts_and_reports_as_an_error_is_lifted(journal: Journal, pending: Make) -> None:
+    """Slurm updates a job that no partition serves, and then answers "Requested partition configuration not available"."""
+    ledger = Ledger(journal, Scope(frozenset({"gpu"})))
+    job = pending()
+    ledger.apply(snapshot(job))
+    ledger.jobs["1"].held = True
+
+    class Backend:
+        held = True
+
+        def snapshot(self) -> SlurmSnapshot:
+            raise SlurmUnavailable("no answer")
+
+        def job(self, job_id: str) -> SlurmJob:
+            return job if self.held else pending(priority=1, reason="PartitionConfig")
+
+        def release(self, job_id: str) -> None:
+            self.held = False
+            raise JobRefused("Requested partition configuration not available now")
+
+    backend: Any = Backend()
+    assert Actor(backend, journal, ledger, Preemption(), lambda job: JobReport()).release_all(1001.0) == []
+    assert not ledger.jobs["1"].held

@@ -94,5 +94,8 @@ def test_extreme_requests_of_all_kinds_leave_other_jobs_alone(attacked: Any) -> 
     ends_as_if_alone(attacked)
     attacked.restart(backend=attacked.status()["backend"])  # as at its first sight of them
     ends_as_if_alone(attacked)
+    assert not [one for one in attacked.status()["alarms"] if "set aside" in one], (
+        "a job made the controller's work fail"
+    )
     for name, job in jobs.items():
         assert not job or attacked.state(job) in ("PENDING", "RUNNING", "COMPLETED"), name
