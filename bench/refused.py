@@ -3,8 +3,8 @@
     python bench/refused.py [--limit qos|license|memory] [--refused 250] [--honest 40] [--period 30] [--backend auto]
 
 A private cluster of 2 nodes x 4 GPUs with slurmdbd, the controller at its defaults. One user submits `--refused` jobs of one GPU,
-of which Slurm lets one run at a time (qos: MaxTRESPerUser=gres/gpu=1; license: one licence) or none (memory: the partition's
-MaxMemPerNode is lowered after they were submitted, a rule that the admit stage does not know in advance). Then another user
+of which Slurm lets one run at a time (qos: MaxTRESPerUser=gres/gpu=1; license: one licence) or none (memory: the
+partition's MaxMemPerNode, a rule that the admit stage does not know in advance). Then another user
 submits one job of 4 GPUs after the other. 4 GPUs are free all the time.
 
 wait     seconds from the submission of an honest job to the first line of its script: minimum, median, 95th percentile, maximum
@@ -69,11 +69,11 @@ class Site:
 
     def refuse(self, count: int) -> None:
         one = f"sbatch --parsable --gres=gpu:1 {OPTIONS[self._limit]} --output=/dev/null --wrap 'sleep 3600'"
+        if self._limit == "memory":
+            self.cluster.run(["scontrol", "update", "PartitionName=gpu", "MaxMemPerNode=1000"])
         self.cluster.run(
             ["sh", "-c", f"for n in $(seq {count}); do {one} || exit; done"], user="bob", cwd="/tmp", timeout=600
         )
-        if self._limit == "memory":
-            self.cluster.run(["scontrol", "update", "PartitionName=gpu", "MaxMemPerNode=1000"])
 
     def honest(self, number: int) -> float:
         """Seconds until it runs."""
@@ -81,8 +81,14 @@ class Site:
         words = ["sbatch", "--parsable", "--gres=gpu:4", "--mem=500", "--output=/dev/null"]
         began = time.time()
         self.cluster.run([*words, "--wrap", f"date +%s.%N > /shared/tiresias/out/{number}"], user="alice", cwd="/tmp")
+        self.report_arrival()
         until(lambda: out.exists() and out.read_text().endswith("\n"), f"honest job {number} does not run")
         return float(out.read_text()) - began
+
+    def report_arrival(self) -> None:
+        """As job_submit.lua does where the daemon has slurmctld's group (etc/tiresias-controller.service)."""
+        words = ["sh", "-c", "printf . >> /run/tiresias/arrivals"]
+        self.cluster.run(words, user=self.cluster.spec.daemon_user)
 
 
 def until(ready: Callable[[], Any], words: str) -> Any:

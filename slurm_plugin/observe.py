@@ -16,6 +16,7 @@ from tiresias.checkpoint import control
 from tiresias.profiler.summary import Summary
 from tiresias.scheduler.ledger import service
 from tiresias.scheduler.model import Allocations, Floats, Ints, Jobs, Nodes, Request, Snapshot, State, Style
+from tiresias.slurm_plugin.admission.admissible import admission, not_restartable
 from tiresias.slurm_plugin.admission.eligibility import Eligibility
 from tiresias.slurm_plugin.admission.refusals import Refusals
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
@@ -101,8 +102,9 @@ class Observer:
         self.packlimit = LearnedLimit(config.paths.control, config.placement.packlimit)
         self.switches: tuple[topology.Level, ...] = ()  # what Slurm knows of them
         self._requests: dict[str, _Asked] = {}
-        self._rules = NO_RULES
         self.unprotected: Mapping[str, str] = {}  # nodes on which nothing is preempted (sharing.py)
+        self._rules, self._admission_changes = NO_RULES, math.inf
+        self._not_restartable: Mapping[str, str] = {}
         self.paused = ""  # why nothing at all is to be preempted
 
     def observe(
@@ -114,6 +116,8 @@ class Observer:
         if rules is not self._rules:
             self.unprotected = sharing.unprotected(rules.partitions.values(), self._config.partitions)
         self._rules = rules
+        running = [job for job in managed if job.state == "RUNNING" and not job.completing]
+        self._not_restartable = not_restartable(rules, running, slurm.time)
         self.reports.begin_cycle(self._ledger.jobs, slurm.time)
         intents = {**_promised(intents), **intents}
         shown = [job for job in managed if self._competes(job) and not _cleaned_up_soon(job, slurm.time)]
@@ -153,6 +157,8 @@ class Observer:
         report = self.reports.of(job)
         if report.restart != job.restarts or not report.ready:
             return "has not shown that it can checkpoint"
+        if reason := self._not_restartable.get(job.id):
+            return f"could not start again now: {reason}"
         return self.paused
 
     def waiting(self, managed: Sequence[SlurmJob], now: float) -> list[SlurmJob]:
@@ -164,9 +170,11 @@ class Observer:
         ]
 
     def next_settled(self, managed: Sequence[SlurmJob], now: float) -> float:
-        """When the next requeued job may be started again, or the next one that Slurm refused; inf for never."""
+        """When the next requeued job may be started again, or the next one that Slurm refused or that a reservation keeps
+        waiting; inf for never."""
         waiting = [_settled(job, now) for job in managed if job.state == "PENDING" and not job.completing]
-        return min((moment for moment in waiting if moment > now), default=self._refusals.next_change(now))
+        others = (self._refusals.next_change(now), self._admission_changes)
+        return min([moment for moment in (*waiting, *others) if moment > now], default=math.inf)
 
     def _eligibility(
         self, slurm: SlurmSnapshot, shown: Sequence[SlurmJob], intents: Mapping[str, Intent]
@@ -174,8 +182,14 @@ class Observer:
         waiting = [job for job in shown if job.state == "PENDING" and not job.completing]
         waiting.sort(key=lambda job: self._ledger.jobs[job.id].submit)
         starting = {job.id for job in waiting if job.id in intents}
-        trial = self._refusals.sort_out(waiting, starting, slurm.time, lambda job: self._is_due(job, slurm.time))
-        return Eligibility(trial=trial)
+        found = admission(self._rules, slurm.jobs, waiting, slurm.time, starting)
+        self._admission_changes = found.changes_at
+
+        def may_start(job: SlurmJob) -> bool:
+            return job.id not in found.obstacle and self._is_due(job, slurm.time)
+
+        trial = self._refusals.sort_out(waiting, starting, slurm.time, may_start)
+        return Eligibility(found.obstacle, found.closed, found.quotas, trial)
 
     def _is_due(self, job: SlurmJob, now: float) -> bool:
         """Whether neither a begin time nor our own back-off nor the clean-up of its last run keeps the waiting job."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tiresias.scheduler.model import Quota
-from tiresias.slurm_plugin.admission.refusals import Trial
+from tiresias.slurm_plugin.admission.refusals import ANSWERED, Trial
 
 NOWHERE: frozenset[str] = frozenset()
 NONE_REFUSED = Trial({}, {})
@@ -33,7 +33,7 @@ class Eligibility:
 
     def reason(self, job_id: str) -> str:
         """In Slurm's words; "" for a job that nothing keeps waiting."""
-        return self.obstacle.get(job_id) or self.trial.refused.get(job_id, "")
+        return self.obstacle.get(job_id) or self.trial.refused.get(job_id, "").removeprefix(ANSWERED)
 
     def is_refused(self, job_id: str) -> bool:
         return job_id in self.trial.refused
