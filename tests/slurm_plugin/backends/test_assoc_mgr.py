@@ -7,9 +7,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.slurm_plugin.backends import assoc_mgr, scontrol_records
+from tiresias.slurm_plugin.backends import assoc_mgr, qos_table, scontrol_records
 from tiresias.slurm_plugin.backends.rules import Association, Qos, SlurmRules
-from tiresias.slurm_plugin.backends.rules_reader import qos_flags
 
 USED = "cpu=N(0),mem=N(0),energy=N(0),node=N(0),billing=N(0),fs/disk=N(0),vmem=N(0),pages=N(0),gres/gpu=N(0)"
 
@@ -150,9 +149,19 @@ def test_reservations_and_licenses() -> None:
 
 
 def test_flags_of_qos() -> None:
-    first, second = qos_flags("one|DenyOnLimit,OverPartQOS|1.000000|\nzero||0.000000|2.5\nbroken|x")
+    first, second = qos_table.qos("one|DenyOnLimit,OverPartQOS|1.000000|||||||\nzero||0.000000|2.5||||||\nbroken|x")
     assert (first.flags, first.usage_factor, first.limit_factor) == ({"DenyOnLimit", "OverPartQOS"}, 1.0, 0.0)
     assert (second.flags, second.usage_factor, second.limit_factor) == (frozenset(), 0.0, 2.5)
+
+
+def test_limits_of_users_and_accounts_that_have_not_used_a_qos() -> None:
+    (told,) = qos_table.qos("two||1.0||1|5|cpu=8,gres/gpu=1,mem=4G|node=2|gres/gpu=60|")
+    shown = Qos(name="two", grp_jobs=9, max_jobs_user=3)
+    found = qos_table.completed(shown, told)
+    assert (found.grp_jobs, found.max_jobs_user, found.max_jobs_account) == (9, 3, 5)
+    assert (found.max_tres_user, found.max_tres_account) == ({"cpu": 8, "gres/gpu": 1, "mem": 4096}, {"node": 2})
+    assert (found.max_tres_run_mins_user, found.max_tres_run_mins_account) == ({"gres/gpu": 60}, {})
+    assert qos_table.completed(shown, None) == shown
 
 
 LINE = st.text(st.sampled_from("abZN0123456789=(),.:/[]{}- ")) | st.text()
@@ -168,5 +177,5 @@ def test_no_text_is_too_odd(first: str, second: str, name: str) -> None:
     text = f"{odd}\nPartitionName=gpu MaxTime=60:00 State=UP\n{association('good')}"
     assert list(assoc_mgr.associations(text))[-1].account == "good"
     assert list(scontrol_records.partitions(text))[-1].max_time == 3600
-    for read in (assoc_mgr.qos, scontrol_records.reservations, scontrol_records.licenses, qos_flags):
+    for read in (assoc_mgr.qos, scontrol_records.reservations, scontrol_records.licenses, qos_table.qos):
         list(read(text))
