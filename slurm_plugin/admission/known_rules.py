@@ -13,7 +13,7 @@ from tiresias.slurm_plugin.backends.rules import NO_USAGE, SlurmRules
 log = logging.getLogger("tiresias")
 
 RULES_S = 60.0  # seconds between two readings
-RULES_BEFORE_PREEMPTION_S = 10.0  # the age of the rules by which a job may be preempted
+RULES_BEFORE_PREEMPTION_S = 1.0  # the age of the rules by which a job may be preempted
 
 
 class KnownRules:
