@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from tiresias.slurm_plugin.backends.protocol import Backend, RequestChange, SlurmJob, SlurmLoad, SlurmSnapshot
 from tiresias.slurm_plugin.backends.rules import SlurmRules
@@ -128,6 +128,11 @@ class Budgeted:
 
     def requeue(self, job_id: str) -> int:
         return self._paid("requeue").requeue(job_id)
+
+    def requeue_together(self, job_ids: Sequence[str]) -> None:
+        self.bucket.take(self.prices["requeue"] * len(job_ids))
+        self.calls["requeue"] += len(job_ids)
+        self._backend.requeue_together(job_ids)
 
     def close(self) -> None:
         self._backend.close()

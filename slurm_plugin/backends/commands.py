@@ -227,6 +227,17 @@ class CommandsBackend:
             raise
         return second
 
+    def requeue_together(self, job_ids: Sequence[str]) -> None:
+        second = mid_second()
+        for job_id in map(checked, job_ids):
+            self._memory.requeuing(job_id, second)
+        try:
+            self._call("scontrol", "requeue", "incomplete", *job_ids)
+        except JobRefused:
+            for job_id in job_ids:
+                self._memory.refused(job_id)
+            raise
+
     def close(self) -> None:
         """Nothing is kept open."""
 

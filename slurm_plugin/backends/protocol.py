@@ -6,6 +6,7 @@ so that a task keeps one name through its life. (Grammar: squeue(1), JOBID.)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -221,5 +222,8 @@ class Backend(Protocol):
 
         A job that has ended meanwhile stays ended, without an error: read it again.
         """
+
+    def requeue_together(self, job_ids: Sequence[str]) -> None:
+        """Requeue several jobs within milliseconds. Raises where one is refused; the others may be requeued: read them again."""
 
     def close(self) -> None: ...

@@ -8,7 +8,7 @@ the answer has changed, a note goes to who leads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from tiresias.slurm_plugin.backends.protocol import Backend, RequestChange, SlurmJob, SlurmLoad, SlurmSnapshot
@@ -81,6 +81,10 @@ class FencedBackend:
     def requeue(self, job_id: str) -> int:
         with self._turn("requeue", job_id):
             return self._backend.requeue(job_id)
+
+    def requeue_together(self, job_ids: Sequence[str]) -> None:
+        with self._turn("requeue", job_ids[0]):
+            self._backend.requeue_together(job_ids)
 
     def close(self) -> None:
         self._backend.close()

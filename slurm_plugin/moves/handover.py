@@ -115,9 +115,22 @@ class HandingOver(Hands):
             return False  # Slurm refused it: the next poll finds that it is not wanted
         for one in group:
             self._next(one, "requeue", now)
-        for one in group:  # back to back: none is long gone before the last one
-            self._requeue_one(one, now)
+        self._requeue_together(group, now)
         return True
+
+    def _requeue_together(self, group: Sequence[Intent], now: float) -> None:
+        """All within milliseconds. Where some run on while others have gone, Slurm takes the beneficiary's start for far away, and
+        backfills what ends before it."""
+        running = [one for one in group if is_in_run(self._fresh(one.id), one)]
+        try:
+            if running:
+                self._backend.requeue_together([one.id for one in running])
+        except JobRefused:
+            for one in running:
+                self._requeue_one(one, now)
+            return
+        for one in group:
+            self._next(one, "drain", now)
 
     def _started(self, job_id: str, nodes: NodeGpus, now: float) -> Intent | None:
         """The start of a beneficiary, as far as it gets now; None where Slurm refused it."""

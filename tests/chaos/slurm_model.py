@@ -349,6 +349,10 @@ class SlurmModel:
         self._verb("requeue", job_id, self._requeue_for_us)
         return int(self.now)
 
+    def requeue_together(self, job_ids: Sequence[str]) -> None:
+        for job_id in job_ids:
+            self.requeue(job_id)
+
     def close(self) -> None:
         """Nothing is kept open."""
 

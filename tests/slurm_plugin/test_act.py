@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -143,6 +143,10 @@ class Edge:
         self.change(
             job_id, state="PENDING", restarts=job.restarts + 1, shares=(), submit_time=1499, start_time=0, end_time=1499
         )
+
+    def requeue_together(self, job_ids: Sequence[str]) -> None:
+        for job_id in job_ids:
+            self.requeue(job_id)
 
     def close(self) -> None:
         pass

@@ -69,7 +69,7 @@ def test_no_victim_is_requeued_before_all_have_parked_and_the_beneficiary_waits_
     group.look(1103)
     calls = group.slurm.calls
     assert calls.index("pin") < calls.index("lift") < calls.index("prioritize") < calls.index("requeue")
-    assert calls[calls.index("requeue") + 1 :][:2] == ["job", "requeue"], "back to back"
+    assert calls[calls.index("requeue") + 1] == "requeue", "together"
     third = group.slurm.jobs["3"]
     assert (third.required_nodes, third.priority) == (("gpu01", "gpu02"), TOP_PRIORITY)
     assert [group.slurm.jobs[job].restarts for job in "12"] == [1, 1]
@@ -139,19 +139,25 @@ def test_a_victim_that_does_not_save_spares_those_that_were_not_signalled(group:
     assert "did not save" in group.ledger.jobs["1"].unmovable
 
 
-@pytest.mark.parametrize("verb", ["signal", "requeue"])
-def test_a_refusal_ends_the_hand_over_for_all(group: Group, verb: str) -> None:
+def test_a_refused_signal_ends_the_hand_over_for_all(group: Group) -> None:
     prove(group, "2")
     group.preempt_both()
-    if verb == "requeue":
-        group.look(1100)
-        group.parked("1", "2")
-    group.slurm.fail(verb, JobRefused("no") if verb == "signal" else NotRequeueable("no"))
+    group.slurm.fail("signal", JobRefused("no"))
     for now in (1101, 1102, 1103):
         group.look(now)
-    assert group.slurm.jobs["1"].priority > 0
-    assert group.ledger.jobs["1"].unmovable
-    assert group.slurm.jobs["2"].restarts == (verb == "requeue")
+    assert group.journal.open_intents() == []
+    assert [group.slurm.jobs[job].priority > 0 for job in "12"] == [True, True]
+    assert [bool(group.ledger.jobs[job].unmovable) for job in "12"] == [True, False]
+
+
+def test_a_refused_requeue_of_all_is_followed_by_one_for_each(group: Group) -> None:
+    group.preempt_both()
+    group.look(1100)
+    group.parked("1", "2")
+    group.slurm.fail("requeue", NotRequeueable("no"))
+    for now in (1101, 1102, 1103):
+        group.look(now)
+    assert [group.slurm.jobs[job].restarts for job in "12"] == [1, 1]
 
 
 def test_a_late_saver_is_remembered_across_lives(group: Group) -> None:
