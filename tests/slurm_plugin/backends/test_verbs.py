@@ -154,6 +154,16 @@ def test_requeue(site):
     assert (third.restarts, third.start_time >= end) == (1, True)
 
 
+def test_several_jobs_are_requeued_together(site):
+    jobs = [site.running("--gpus=1").id for _ in range(3)]
+    site.backend.requeue_together(jobs)
+    assert [site.backend.job(job).restarts for job in jobs] == [1, 1, 1]
+    unwilling, another = site.running("--gpus=1", "--no-requeue").id, site.running("--gpus=1").id
+    with pytest.raises(JobRefused):
+        site.backend.requeue_together([unwilling, another])
+    assert site.backend.job(another).restarts == 1
+
+
 def test_a_requeued_job_starts_again_where_it_is_told(site):
     job = site.running("--gpus=1", "--nodelist=gpu01")
     site.backend.hold(job.id)
