@@ -119,7 +119,7 @@ class Starting(Hands):
         row = self._ledger.jobs[intent.id]
         row.failures, row.not_before = 0, 0.0
         self._refusals.started(job)
-        if job.priority == TOP_PRIORITY:
+        if job.state == "RUNNING" and job.priority == TOP_PRIORITY:
             self._try(self._backend.lift, row.id, now)
         # A life that ended right after the release did not come to write that down.
         row.held = row.held and job.priority == 0
