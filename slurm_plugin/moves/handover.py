@@ -121,12 +121,15 @@ class HandingOver(Hands):
     def _requeue_together(self, group: Sequence[Intent], now: float) -> None:
         """All within milliseconds. Where some run on while others have gone, Slurm takes the beneficiary's start for far away, and
         backfills what ends before it."""
+        if len(group) == 1:
+            self._requeue_one(group[0], now)
+            return
         running = [one for one in group if is_in_run(self._fresh(one.id), one)]
         try:
             if running:
                 self._backend.requeue_together([one.id for one in running])
         except JobRefused:
-            for one in running:
+            for one in group:
                 self._requeue_one(one, now)
             return
         for one in group:
