@@ -54,8 +54,8 @@ class Request:
     min_nodes, max_nodes: Slurm's -N (0: no limit). gpus_per_node: exactly so many on each node (0: uneven counts allowed).
     cpus, memory: per GPU, counted on each node (CPU-only jobs have no GPUs and are none of ours); memory_per_node: Slurm's --mem,
     the same on each node, in place of memory_per_gpu.
-    features: node features that must all be there. nodes: only these (-w). excluded: never these (-x). closed: nodes on which it
-    cannot start now, such as those of a reservation that begins before its time limit ends; later it can.
+    features: node features that must all be there. nodes: these (-w), others where they are too few. excluded: never these (-x).
+    closed: nodes on which it cannot start now, such as those of a reservation that begins before its time limit ends; later it can.
     """
 
     min_nodes: int = 0

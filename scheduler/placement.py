@@ -18,6 +18,8 @@ from tiresias.scheduler.model import Bools, Floats, Nodes, Request, Style
 from tiresias.scheduler.offer import Offer, Placement
 from tiresias.scheduler.space import Demand, Kind, Space
 
+_Offered = Callable[[Kind], Offer]
+_Place = Callable[[Kind, int], Placement | None]
 _Uneven = Callable[[Request, int, Offer], Placement | None]
 _UNEVEN: Mapping[Style, _Uneven] = {
     Style.CONSOLIDATE: consolidate.uneven, Style.SPREAD: spread.uneven, Style.FIRST_FIT: baselines.first_fit,
@@ -70,6 +72,8 @@ class Placer:
     def place(self, kind: Kind, gpus: int, space: Space) -> Placement | None:
         """Nodes in `space` for a job, or None: not now."""
         found = self._place(kind, gpus, space.offer(kind))
+        if found is None and kind.request.nodes:
+            found = self._beyond(kind, gpus, space.offer, lambda rest, left: self.place(rest, left, space))
         if found and kind.packed and len(found) > self.fewest(kind, gpus):
             return None
         return found
@@ -83,6 +87,29 @@ class Placer:
             if on_one and (node := offer.tightest(gpus)) is not None:
                 return ((node, gpus),)
         return _several(request, kind.style, gpus, offer)
+
+    def _beyond(self, kind: Kind, gpus: int, offered: _Offered, place: _Place) -> Placement | None:
+        """On all required nodes (-w) and on others: where these are fewer than the request needs, Slurm adds some."""
+        request, fit = kind.request, offered(kind).fit
+        rows = [row for row, name in enumerate(self._nodes.name) if name in request.nodes]
+        if len(rows) > max(request.min_nodes, 1):  # then Slurm takes some of these (from 23.02 on)
+            return None
+        parts, left = [], gpus - max(request.min_nodes - len(rows), 1)
+        for after, row in zip(range(len(rows) - 1, -1, -1), rows, strict=True):
+            share = request.gpus_per_node or min(int(fit[row]), left - after)
+            if share < 1 or share > fit[row] or (request.max_nodes and len(rows) >= request.max_nodes):
+                return None
+            parts.append((row, share))
+            left -= share
+        rest = self._without(request, len(rows))
+        found = place(self.kind(rest, kind.style), gpus - sum(share for _, share in parts)) if parts else None
+        return tuple(sorted([*parts, *found])) if found else None
+
+    def _without(self, request: Request, count: int) -> Request:
+        """What is left to place when the `count` required nodes have their share."""
+        least, most = max(request.min_nodes - count, 0), max(request.max_nodes - count, 0)
+        nodes: frozenset[str] = frozenset()
+        return replace(request, min_nodes=least, max_nodes=most, nodes=nodes, excluded=request.excluded | request.nodes)
 
     def possible(self, kind: Kind, gpus: int) -> bool:
         """Whether such a job could run on the empty cluster with every node up. CPUs and memory are left out: how much of
@@ -100,14 +127,20 @@ class Placer:
 
     def _on_empty(self, kind: Kind, gpus: int) -> Placement | None:
         if (kind, gpus) not in self._empty:
-            demand = kind.demand
-            if demand not in self._all:
-                fit = np.where(demand.described, self._nodes.gpus, 0)
-                for node in demand.islands:
-                    fit[node] //= finest(self._nodes.divisions[node])
-                self._all[demand] = Offer(fit, demand.groups)
-            self._empty[kind, gpus] = _several(kind.request, Style.CONSOLIDATE, gpus, self._all[demand])
+            found = _several(kind.request, Style.CONSOLIDATE, gpus, self._offer_on_empty(kind))
+            if found is None and kind.request.nodes:
+                found = self._beyond(kind, gpus, self._offer_on_empty, self._on_empty)
+            self._empty[kind, gpus] = found
         return self._empty[kind, gpus]
+
+    def _offer_on_empty(self, kind: Kind) -> Offer:
+        demand = kind.demand
+        if demand not in self._all:
+            fit = np.where(demand.described, self._nodes.gpus, 0)
+            for node in demand.islands:
+                fit[node] //= finest(self._nodes.divisions[node])
+            self._all[demand] = Offer(fit, demand.groups)
+        return self._all[demand]
 
     def _of_type(self, gpu_type: str) -> dict[int, int]:
         """The nodes of which one island is of that type and the others are not, and which it is."""

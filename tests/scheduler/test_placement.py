@@ -67,6 +67,10 @@ def test_where(placed, free, leaves, gpus, expected):
         (Request(max_nodes=1), 8, ((0, 8),)),
         (Request(max_nodes=1), 9, None),
         (Request(nodes=frozenset({"n1", "n2"})), 1, ((2, 1),)),
+        (Request(nodes=frozenset({"n2"})), 4, ((1, 2), (2, 2))),  # too few: all of these, and others
+        (Request(nodes=frozenset({"n1"}), max_nodes=1), 4, None),
+        (Request(nodes=frozenset({"n1"}), min_nodes=2, gpus_per_node=2), 4, ((1, 2), (2, 2))),
+        (Request(nodes=frozenset({"n1", "n2"})), 8, None),
         (Request(excluded=frozenset({"n2"})), 1, ((1, 1),)),
         (Request(features=frozenset({"ib"})), 1, None),
         (Request(gpu_type="h100"), 1, None),

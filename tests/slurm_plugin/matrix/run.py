@@ -1,0 +1,192 @@
+"""Every spelling of a request, to plain Slurm and under Tiresias: does the program get the same?
+
+    python tests/slurm_plugin/matrix/run.py --suite forky --json FILE [--part few] [--backend commands]
+
+Starts a private cluster, submits all requests while no controller runs, then all again under one in mode exact, with `srun` in each
+job, and compares (outcome.py). What Slurm gives to some requests (--gpus-per-socket, a total of GPUs) depends on what else runs:
+those that differ run again both ways, each alone, and count as different where they still are. Exit code 1 where something differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import shlex
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from outcome import Outcome, differences  # noqa: E402
+from requests_matrix import Request, everything, few  # noqa: E402
+
+from tiresias.sandbox.cluster import Cluster  # noqa: E402
+from tiresias.sandbox.slurm_conf import ClusterSpec  # noqa: E402
+
+OPTIONS: dict[str, Any] = {
+    "nodes": 16, "gpus_per_node": 4, "gpu_type": "v100", "cpus_per_node": 16, "sockets_per_node": 2, "settings": {"KillWait": "5"},
+}  # fmt: skip
+QUIET_S = 8.0  # jobs that still wait so long after the last end of another never start
+LIMIT_S = 900.0
+PERIOD_S = 200.0  # so that new jobs wait for it on a busy machine: Slurm starts alone what has waited three periods
+JOB = """#!/bin/bash
+exec > "$OUT" 2>&1
+env
+scontrol -d show job -o $SLURM_JOB_ID
+srun /shared/matrix/task.sh
+echo SRUN $?
+"""
+TASK = """#!/bin/bash
+devices=${CUDA_VISIBLE_DEVICES//[^,]/}
+echo TASK $SLURM_PROCID $(( ${#CUDA_VISIBLE_DEVICES} ? ${#devices} + 1 : 0 ))
+"""
+ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
+
+
+def submit(cluster: Cluster, requests: list[Request], phase: str) -> list[tuple[str, str]]:
+    """(job id, "") or ("", sbatch's words) of each."""
+    folder = cluster.shared / "matrix"
+    (folder / phase).mkdir(parents=True)
+    for path in (folder, folder / phase):
+        path.chmod(0o777)
+    for name, text in (("job.sh", JOB), ("task.sh", TASK)):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    lines = [
+        f"OUT=/shared/matrix/{phase}/{number} sbatch --parsable --chdir=/tmp --output=/dev/null --time=5 {shlex.join(one.options)}"
+        f" /shared/matrix/job.sh 2>&1 | tr '\\n' ' '; echo"
+        for number, one in enumerate(requests)
+    ]
+    (folder / f"{phase}.sh").write_text("\n".join(lines))
+    answers = cluster.run(["bash", f"/shared/matrix/{phase}.sh"], user="alice", timeout=600).stdout.splitlines()
+    last = [one.split()[-1] if one.split() else "" for one in answers]
+    return [(word, "") if word.isdigit() else ("", line.strip()) for word, line in zip(last, answers, strict=True)]
+
+
+def states(cluster: Cluster) -> dict[str, tuple[str, str]]:
+    lines = cluster.run(["squeue", "-h", "-t", "all", "-o", "%A|%T|%r"]).stdout.splitlines()
+    return {job: (state, reason) for job, state, reason in (line.split("|", 2) for line in lines)}
+
+
+def settle(cluster: Cluster, jobs: set[str]) -> dict[str, tuple[str, str]]:
+    """Until all have ended, or nothing has changed for long."""
+    last, moved, end = -1, time.monotonic(), time.monotonic() + LIMIT_S
+    while time.monotonic() < end:
+        found = {job: one for job, one in states(cluster).items() if job in jobs}
+        ended = sum(state in ENDED for state, _ in found.values())
+        if ended != last or any(state in ("RUNNING", "COMPLETING", "CONFIGURING") for state, _ in found.values()):
+            last, moved = ended, time.monotonic()
+        if ended == len(jobs) or time.monotonic() - moved > QUIET_S:
+            return found
+        time.sleep(0.5)
+    return found
+
+
+def alone(cluster: Cluster, requests: list[Request], name: str) -> list[Outcome]:
+    """One after the other: each on an idle cluster."""
+    return [phase(cluster, [one], f"{name}-{number}")[0] for number, one in enumerate(requests)]
+
+
+def phase(cluster: Cluster, requests: list[Request], name: str) -> list[Outcome]:
+    answers = submit(cluster, requests, name)
+    found = settle(cluster, {job for job, _ in answers if job})
+    outcomes = []
+    for number, (job, words) in enumerate(answers):
+        outcome = Outcome(rejected=words, job=job)
+        outcome.state, outcome.reason = found.get(job, ("", ""))
+        file = cluster.shared / "matrix" / name / str(number)
+        if file.exists():
+            outcome.read(file.read_text(errors="replace"))
+        outcomes.append(outcome)
+    left = [job for job, (state, _) in found.items() if state not in ENDED]
+    for first in range(0, len(left), 100):
+        cluster.run(["scancel", "--quiet", *left[first : first + 100]], check=False)
+    return outcomes
+
+
+def centre(cluster: Cluster) -> Any:
+    """As the tests of the controller have it."""
+    file = HERE.parent / "controller" / "conftest.py"
+    spec = importlib.util.spec_from_file_location("controller_conftest", file)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Centre(cluster)
+
+
+def _decisions(controller: Any, action: str) -> list[str]:
+    return [line[line.index("job ") :] for line in controller.log() if f": {action}: " in line and "job " in line]
+
+
+def compare(cluster: Cluster, requests: list[Request], backend: str = "auto") -> dict[str, Any]:
+    plain = phase(cluster, requests, "plain")
+    controller = centre(cluster)
+    config = controller.configure(backend=backend, period=PERIOD_S, preemption={"start_timeout": 30.0})[0]
+    controller.start(config)
+    try:
+        ours = phase(cluster, requests, "tiresias")
+        controller.stop()
+        again = [number for number, one in enumerate(requests) if differences(one, plain[number], ours[number])]
+        for number, outcome in zip(again, alone(cluster, [requests[one] for one in again], "plain-alone"), strict=True):
+            plain[number] = outcome
+        controller.start(config)
+        for number, outcome in zip(
+            again, alone(cluster, [requests[one] for one in again], "tiresias-alone"), strict=True
+        ):
+            ours[number] = outcome
+        begun = {line.split()[1].rstrip(":") for line in _decisions(controller, "start")}
+        alarms = controller.status().get("alarms", [])
+    finally:
+        controller.stop()
+    found = [
+        (one, two, three, differences(one, two, three)) for one, two, three in zip(requests, plain, ours, strict=True)
+    ]
+    return {
+        "slurm": cluster.slurm_version, "combinations": len(requests), "rejected": sum(bool(one.rejected) for one in plain),
+        "never start": sum(one.state == "PENDING" for one in plain), "srun fails": sum(one.state == "FAILED" for one in plain),
+        "ran": sum(one.state == "COMPLETED" for one in plain),
+        "other number of nodes": sum(len(one.nodes) != len(two.nodes) for _, one, two, _ in found),
+        "run again alone": len(again), "GPUs": [sum(one.totals()[0] for one in outcomes) for outcomes in (plain, ours)],
+        "tasks": [sum(len(one.tasks) for one in outcomes) for outcomes in (plain, ours)],
+        "alarms": alarms,
+        "started by the controller": sum(one.job in begun for one in ours),
+        "differences": sum(bool(differ) for *_, differ in found),
+        "different": [
+            {"request": one.words, "differs": differ, "plain": asdict(two), "tiresias": asdict(three)}
+            for one, two, three, differ in found
+            if differ
+        ],
+    }  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--suite", default="forky", choices=("forky", "trixie", "bookworm"))
+    parser.add_argument("--backend", default="auto", choices=("auto", "pyslurm", "commands"))
+    parser.add_argument("--part", default="all", choices=("all", "few"))
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    spec = ClusterSpec(**{"name": f"matrix-{args.suite}-{os.getpid()}", "suite": args.suite, **OPTIONS})
+    cluster = Cluster.up(spec, say=print)
+    try:
+        result = compare(cluster, everything() if args.part == "all" else few(), args.backend)
+    finally:
+        cluster.down()
+    text = json.dumps(result, indent=1)
+    if args.json:
+        args.json.write_text(text)
+    print(json.dumps({key: value for key, value in result.items() if key != "different"}, indent=1))
+    for one in result["different"]:
+        print(one["request"], one["differs"])
+    return int(bool(result["differences"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
