@@ -47,6 +47,7 @@ class Actor(Preempting, Starting, HandingOver, Releasing):
         super().__init__(backend, journal, ledger, config, refusals or Refusals(config.backoff), quarantine)
         self._report = report
         self.allowance = allowance or Allowance()
+        self._unpin_from: dict[str, float] = {}  # of jobs of which Slurm refused it
         self._steps: dict[str, Callable[[Intent, float], bool]] = {
             "hold": self._hold, "signal": self._signal, "wait": self._wait, "requeue": self._requeue, "drain": self._drain,
             "unhold": self._unhold, "start": self._start, "confirm": self._confirm, "rehold": self._rehold,
@@ -80,11 +81,16 @@ class Actor(Preempting, Starting, HandingOver, Releasing):
                     self._hold_waiting(name, several, now)
 
     def unpin(self, jobs: Iterable[SlurmJob], now: float) -> None:
-        """Jobs that wait again get their own request back: their owners may read and change it."""
+        """Jobs that wait again get their own request back: their owners may read and change it. Where Slurm refuses it, the unpin
+        is retried after the back-off."""
         for row in [self._ledger.jobs[job.id] for job in jobs if job.id not in self.intents]:
-            if row.pinned and row.held:  # not where the hold waits for calls: a job that may start keeps its pin
-                with self._quarantine.guard("its unpin", row.id):
-                    self._try(self._unpin, row.id, now)
+            # not where the hold waits for calls: a job that may start keeps its pin
+            if not (row.pinned and row.held) or now < self._unpin_from.get(row.id, now):
+                continue
+            self._unpin_from.pop(row.id, None)
+            with self._quarantine.guard("its unpin", row.id):
+                if not self._try(self._unpin, row.id, now):
+                    self._unpin_from[row.id] = now + self._config.backoff
 
     def collect(self, jobs: Iterable[SlurmJob], now: float) -> None:
         """Jobs that wait for nothing but the requeue: they took too long and have saved by now, or saved before their limit."""

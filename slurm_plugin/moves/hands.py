@@ -169,13 +169,15 @@ class Hands:
         if not job.held_by_user:
             self._lift(job_id)
 
-    def _try(self, verb: Callable[[str], None], job_id: str, now: float) -> None:
-        """A verb whose refusal changes nothing: the next snapshot tells."""
+    def _try(self, verb: Callable[[str], None], job_id: str, now: float) -> bool:
+        """A verb whose refusal changes nothing: the next snapshot tells. False: it was refused."""
         self.progress()
         try:
             verb(job_id)
         except JobRefused as error:
             self._say(now, job_id, "refused", str(error))
+            return False
+        return True
 
 
 def is_in_run(job: SlurmJob | None, intent: Intent) -> bool:
