@@ -8,7 +8,7 @@ partition's MaxMemPerNode, a rule that the admit stage does not know in advance)
 submits one job of 4 GPUs after the other. 4 GPUs are free all the time.
 
 wait     seconds from the submission of an honest job to the first line of its script: minimum, median, 95th percentile, maximum
-starts   of refused jobs that were tried; refused: those that Slurm did not start
+tries    starts of refused jobs; not_started: those that Slurm did not carry out
 calls    RPCs to slurmctld a minute, on average
 """
 
@@ -114,7 +114,7 @@ def measure(site: Site, args: argparse.Namespace) -> dict[str, Any]:
             "min": round(waits[0], 3), "median": round(statistics.median(waits), 3),
             "p95": round(waits[max(len(waits) * 95 // 100 - 1, 0)], 3), "max": round(waits[-1], 3),
         },
-        "starts": status["actions"].get("start", 0) - args.honest, "refused": status["actions"].get("not started", 0),
+        "tries": status["actions"].get("start", 0) - args.honest, "not_started": status["actions"].get("not started", 0),
         "calls_per_minute": round((status["rpc"]["spent"] - before) / minutes, 1), "minutes": round(minutes, 2),
     }  # fmt: skip
 
