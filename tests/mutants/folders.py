@@ -49,7 +49,7 @@ FOLDERS = {
     ),
     "slurm_plugin/lead": Folder(
         ("slurm_plugin/lead/*.py",),
-        tuple(f"tests/slurm_plugin/test_{name}.py" for name in ("fail_open", "fence", "leadership", "systemd")),
+        tuple(f"tests/slurm_plugin/test_{name}.py" for name in ("fail_open", "fence", "leadership", "standby", "systemd")),
     ),
     "checkpoint": Folder(
         ("checkpoint/*.py", "wrappers/saved.py"), ("tests/checkpoint/test_*.py", "tests/wrappers/test_saved.py")

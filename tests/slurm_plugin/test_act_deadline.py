@@ -66,3 +66,18 @@ def test_a_signal_that_got_lost_is_sent_again(runs: Desk, report: JobReport, sec
     runs.report = report
     runs.look(BEGAN + seconds)
     assert runs.slurm.calls.count("signal") == signals
+
+
+def test_a_hold_that_an_admin_placed_for_after_the_run_stays_the_admins(
+    journal: Journal, running: Make, pending: Make
+) -> None:
+    """It has priority 0 while it runs, and not by us: the preemption neither holds it nor takes the hold for its own."""
+    desk = Desk(journal, running(1000, priority=0, reason="JobHeldAdmin"))
+    desk.slurm.jobs["2"] = pending(id="2", raw_id=2, priority=1, reason="None")
+    desk.see()
+    desk.parks()
+    desk.preempt(BEGAN)
+    desk.actor.advance(BEGAN)
+    desk.look(BEGAN + 1)
+    assert (desk.job.state, desk.job.restarts, desk.job.priority) == ("PENDING", 1, 0)
+    assert not desk.row.held
