@@ -177,7 +177,9 @@ class Check:
     def _judge_preemptions(self, journal: Path) -> None:
         results, name = {one.id: one for one in self._results}, self._sampler.name
         found = requeues(self._scene.trouble / "requeues.jsonl")
-        self.evidence["redone"] += redone(found, self._deadline, results, name)
+        twins = self._submitted_twice()
+        once = {one: result for one, result in results.items() if one.partition("_")[0] not in twins}
+        self.evidence["redone"] += redone(found, self._deadline, once, name)
         starts: dict[tuple[str, str], list[float]] = {}
         for run in self._logged:
             starts.setdefault((run.id, run.name), []).append(run.start)
@@ -185,6 +187,14 @@ class Check:
         broken, judged = in_vain(victims(journal), starts, name, self._windows, owners)
         self.evidence["in_vain"] += broken
         self.judged |= {"requeues": len(found), "preemptions_judged": judged}
+
+    def _submitted_twice(self) -> set[str]:
+        """Names: slurmctld went away when it had accepted the job, its owner got no answer and submitted it again. Both write into
+        one file of results."""
+        ids: dict[str, set[str]] = {}
+        for run in self._logged:
+            ids.setdefault(run.name, set()).add(run.id.partition("_")[0])
+        return {name for name, found in ids.items() if len(found) > 1}
 
     def _judge_idle_and_service(self, journal: Path) -> None:
         plain = {job.name: job.plain for job in self._scene.jobs.values() if job.plain}

@@ -60,7 +60,10 @@ class Mutation:
 
     def of(self, source: str) -> str | None:
         """The mutated source; None: it is no Python, or the same."""
-        mutated = mutate_code(source, _operator(self.operator), self.occurrence)
+        try:
+            mutated = mutate_code(source, _operator(self.operator), self.occurrence)
+        except AttributeError:  # cosmic-ray replaces plain names of exceptions alone
+            return None
         if mutated is None or mutated == source:
             return None
         try:

@@ -213,7 +213,7 @@ def test_chance_is_fishers_exact_test(both: int, slow_only: int, yes_only: int, 
 
 @pytest.mark.parametrize(
     ("constant", "skew", "limit"),
-    [(-1.0, 0.0, 1.0), (1.0, 0.0, 0.0), (-1.0, 4.0, 0.25), (-5.0, 4.0, 1.0), (1.0, 4.0, 0.0)],
+    [(-1.0, 0.0, 1.0), (1.0, 0.0, 0.0), (-0.25, 0.5, 0.5), (-1.0, 4.0, 0.25), (-5.0, 4.0, 1.0), (1.0, 4.0, 0.0)],
 )
 def test_the_limit_is_where_the_line_crosses_zero(constant: float, skew: float, limit: float) -> None:
     """Where skew does not matter, all jobs or none suffer."""
