@@ -141,11 +141,16 @@ def _stated(value: Any) -> int:
 
 
 def _text(record: Record, field: str) -> str:
-    """ "" where there is none. What UTF-8 cannot encode is replaced: it goes to files, sockets and the state database."""
+    """ "" where there is none."""
     found = record.get(field) or ""
     if not isinstance(found, str):
         raise TypeError(f"{field}: {found!s:.40} is no text")
-    return found if found.isascii() else found.encode(errors="replace").decode()
+    return _encodable(found)
+
+
+def _encodable(text: str) -> str:
+    """What UTF-8 cannot encode is replaced: texts go to files, sockets and the state database."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def _moment(record: Record, field: str) -> int:
@@ -154,7 +159,7 @@ def _moment(record: Record, field: str) -> int:
 
 def words(value: Any) -> list[str]:
     """States: a list, or one word (22.05)."""
-    return [str(one).upper() for one in (value if isinstance(value, list) else [value])]
+    return [_encodable(str(one)).upper() for one in (value if isinstance(value, list) else [value])]
 
 
 def id_of(record: Record) -> str:
@@ -218,10 +223,14 @@ def _allocated(resources: Record) -> Iterator[tuple[str, int, int]]:
     """(node, CPUs, MB) of every node of the allocation."""
     for one in resources.get("allocated_nodes") or []:  # 22.05
         cores = [core for socket in one["sockets"].values() for core in socket["cores"].values()]
-        yield one["nodename"], sum(core.startswith("allocated") for core in cores), _memory(one["memory_allocated"])
+        yield (
+            _text(one, "nodename"),
+            sum(core.startswith("allocated") for core in cores),
+            _memory(one["memory_allocated"]),
+        )
     nodes = resources.get("nodes")
     for one in nodes.get("allocation") or [] if isinstance(nodes, dict) else []:
-        yield one["name"], number(one["cpus"]["count"], MAX_CPUS), _memory(one["memory"]["allocated"])
+        yield _text(one, "name"), number(one["cpus"]["count"], MAX_CPUS), _memory(one["memory"]["allocated"])
 
 
 def _memory(value: Any) -> int:

@@ -158,7 +158,7 @@ def _bounded(value: object) -> bool:
         return all(map(_bounded, value))
     if isinstance(value, int):
         return -1 <= value < MAX_NUMBER // 2
-    return not isinstance(value, str) or value.isascii() or bool(value.encode())
+    return not isinstance(value, str) or value == value.encode(errors="replace").decode()
 
 
 def main() -> int:

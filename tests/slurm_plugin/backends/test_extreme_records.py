@@ -160,3 +160,13 @@ def test_reports_name_no_more_than_a_line() -> None:
     assert unreadable.jobs([None, [], {"job_id": "x" * 10_000}], 0.0, reports.append) == []
     assert len(reports) == 3
     assert max(map(len, reports)) < 300
+
+
+def test_what_utf8_cannot_encode_is_replaced() -> None:
+    node = records.node({**extremes.captured("22.05.8")["nodes"][0], "state": "\ud800", "name": "x\ud800"})
+    assert (node.name, node.flags) == ("x?", {"?"})
+    record = base("22.05.8", "uneven", 900)
+    extremes.put(record, ("job_resources", "allocated_nodes", 0, "nodename"), "\ud800")
+    record["nodes"] = "?,gpu02"
+    (job,) = records.jobs({**record, "name": "a\ud800"}, 0.0)
+    assert (job.name, [share.node for share in job.shares]) == ("a?", ["?", "gpu02"])
