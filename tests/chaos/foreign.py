@@ -36,7 +36,11 @@ START_SECONDS = 60.0  # for which a round waits for its urgent jobs
 FIND = """select intent.id, intent.beneficiary, run.gpus, run.nodes, run.end from intent
 join run on run.key = intent.key and run.restart = intent.restart
 where kind = 'preempt' and beneficiary != '' and outcome like 'parked%' order by seq"""
-RUNS = "select job.id, run.start, run.nodes from run join job using (key)"
+# A job that ended before the controller saw it run ran where its last start had pinned it.
+RUNS = """select job.id, run.start, case when run.nodes != '' then run.nodes else (
+  select group_concat(json_extract(one.value, '$[0]'))
+  from json_each((select nodes from intent where intent.key = job.key and kind = 'start' order by seq desc limit 1)) as one
+) end from run join job using (key)"""
 
 
 @dataclass
@@ -166,7 +170,7 @@ class Campaign:
             reached = any(
                 one == beneficiary and end - 1 <= start <= end + REACH_SECONDS
                 for one, start, there in runs
-                if mine & {each.split(":")[0] for each in there.split(",")}
+                if mine & {each.split(":")[0] for each in (there or "").split(",")}
             )
             report.gpus += gpus
             report.reached += gpus * reached
