@@ -102,7 +102,7 @@ class Scene(Centre):  # type: ignore[misc]  # found at run time
             (self.folder / part).chmod(0o1777)
         for number, script in enumerate(SCRIPTS):
             (self.folder / f"job{number}.sh").write_text(script)
-        # A slurmctld with associations does not start again ("No Assoc usage file") where it was killed before it ever wrote theirs.
+        # A slurmctld with associations does not start again ("No Assoc usage file") if it was killed before it wrote theirs.
         self.cluster.restart_slurmctld()
         self._config, self.state_inside = self.configure(**config)
         self._mount_state()

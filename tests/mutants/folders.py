@@ -38,7 +38,7 @@ FOLDERS = {
         tuple(
             f"tests/slurm_plugin/test_{name}.py"
             for name in (
-                "accounting", "act", "audit", "journal", "ledger", "observe", "own_folder", "owner", "past", "rebuild", "schema",
+                "accounting", "act", "audit", "journal", "ledger", "observe", "own_folder", "owner", "past", "quarantine", "rebuild", "schema",
                 "switches", "usage",
             )
         ),
