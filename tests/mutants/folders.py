@@ -38,8 +38,8 @@ FOLDERS = {
         tuple(
             f"tests/slurm_plugin/test_{name}.py"
             for name in (
-                "accounting", "act", "audit", "journal", "ledger", "observe", "own_folder", "owner", "past", "quarantine", "rebuild", "schema",
-                "switches", "usage",
+                "accounting", "act", "audit", "journal", "ledger", "observe", "own_folder", "owner", "past", "quarantine",
+                "rebuild", "schema", "switches", "usage",
             )
         ),
     ),
