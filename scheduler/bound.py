@@ -111,8 +111,13 @@ class _Wait:
         for _ in range(_ROUNDS):
             if wait == last or wait == math.inf:
                 return wait
-            last, wait = wait, begin + (lack + limit * self._promotions(wait)) / self._held
+            promotions = self._promotions(wait)
+            last, wait = wait, begin + (lack + limit * promotions) / self._held + self._drains(promotions)
         return math.inf
+
+    def _drains(self, promotions: float) -> float:
+        """Seconds for which GPUs may be kept free for promoted jobs."""
+        return self._config.drain_limit * promotions if self._config.starve_limit < math.inf else 0.0
 
     def _promotions(self, seconds: float) -> float:
         """How many promotions others can have by then, counted as if each did nothing but wait."""

@@ -73,7 +73,13 @@ class PolicyConfig:
         _positive,
     )
     starve_limit: float = _knob(
-        math.inf, "promote a job that has waited so many seconds", "seconds above 0, or inf", _positive
+        345600.0, "promote a job that has waited so many seconds", "seconds above 0, or inf", _positive
+    )
+    drain_limit: float = _knob(
+        3600.0,
+        "seconds at most for which GPUs are kept free for a job that starve_limit promoted",
+        "seconds, 0 or more",
+        _not_negative,
     )
     min_run: float = _knob(
         60.0,
@@ -118,7 +124,10 @@ class PolicyConfig:
     @classmethod
     def paper(cls, name: str = "las", cluster: str = "testbed") -> PolicyConfig:
         """Sections 5.2 and 5.3: two queues, their threshold that of PAPER_THRESHOLD, and nothing that the paper does not have."""
-        return cls(name=name, thresholds=(PAPER_THRESHOLD[cluster],), min_run=0.0, min_run_cost_factor=0.0)
+        return cls(
+            name=name, thresholds=(PAPER_THRESHOLD[cluster],), starve_limit=math.inf, drain_limit=0.0, min_run=0.0,
+            min_run_cost_factor=0.0,
+        )  # fmt: skip
 
     def scaled(self, factor: float) -> PolicyConfig:
         """The same policy for jobs that run `factor` times faster: every threshold and time is divided by it."""
@@ -126,6 +135,7 @@ class PolicyConfig:
             self,
             thresholds=tuple(threshold / factor for threshold in self.thresholds),
             starve_limit=self.starve_limit / factor,
+            drain_limit=self.drain_limit / factor,
             min_run=self.min_run / factor,
             protection_limit=self.protection_limit / factor,
             cooldown=self.cooldown / factor,

@@ -24,6 +24,7 @@ import numpy as np
 from tiresias.scheduler.admission import Admission, free_only, obstacle
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.defragment import Defragmenter, moments, prices
+from tiresias.scheduler.drain import Drain
 from tiresias.scheduler.model import (
     Action,
     Bools,
@@ -43,7 +44,7 @@ from tiresias.scheduler.placement import Placer
 from tiresias.scheduler.policies import POLICIES
 from tiresias.scheduler.policy import Policy
 from tiresias.scheduler.protection import is_protected, protected_until
-from tiresias.scheduler.reasons import BLOCKED, NEVER, NO_NODES, blocked, moves, packed, refused
+from tiresias.scheduler.reasons import BLOCKED, DRAINS, NEVER, NO_NODES, blocked, moves, packed, refused
 from tiresias.scheduler.reasons import reason as reason
 from tiresias.scheduler.room import Holdings, Room, free
 from tiresias.scheduler.seating import Seating
@@ -61,11 +62,23 @@ def decide(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None = Non
     """
     policy = policy or POLICIES[config.name]
     nobody = np.zeros(len(snapshot.jobs), np.bool_)
-    plan = _Decision(snapshot, config, policy, nobody).plan()
+    plan = _decided(snapshot, config, policy, nobody)
     on_trial = free_only(snapshot.jobs)
     if plan.preemptions and (on_trial & (plan.action == Action.START)).any():
-        return _Decision(snapshot, config, policy, on_trial).plan()
+        return _decided(snapshot, config, policy, on_trial)
     return plan
+
+
+def _decided(snapshot: Snapshot, config: PolicyConfig, policy: Policy, left_out: Bools) -> Plan:
+    """left_out: waiting jobs that are not to start now, shape (jobs,). Where a starving job does not fit, the decision is made
+    again: for the jobs ahead of it as before, and jobs behind it start only on free GPUs that are not kept free for it."""
+    decision = _Decision(snapshot, config, policy, left_out)
+    seating = decision.seating()
+    for row in decision.starving(seating):
+        drained = _Decision(snapshot, config, policy, left_out, row)
+        if (kept := drained.keeping_free(row)) is not None:
+            return drained.answer(kept)
+    return decision.answer(seating)
 
 
 def next_change(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None = None) -> float:
@@ -93,8 +106,10 @@ def relaxes(snapshot: Snapshot, config: PolicyConfig) -> float:
 
 
 class _Decision:
-    def __init__(self, snapshot: Snapshot, config: PolicyConfig, policy: Policy, left_out: Bools) -> None:
-        """left_out: waiting jobs that are not to start now, shape (jobs,)."""
+    def __init__(
+        self, snapshot: Snapshot, config: PolicyConfig, policy: Policy, left_out: Bools, up_to: int | None = None
+    ) -> None:
+        """left_out: waiting jobs that are not to start now, shape (jobs,). up_to: only waiting jobs ahead of this one apply."""
         self._snapshot, self._config, self._policy = snapshot, config, policy
         self._ranking = policy.rank(snapshot, config)
         self._placer, self._holdings = Placer(snapshot.nodes), Holdings(snapshot)
@@ -104,7 +119,12 @@ class _Decision:
         running, waiting = jobs.state == State.RUNNING, jobs.state == State.WAITING
         self._competes = running & jobs.movable & ~is_protected(snapshot, config) & policy.preempts
         self._applies = waiting & jobs.eligible & (jobs.gpus <= snapshot.nodes.gpus.sum()) & ~left_out
+        self._behind = self._applies & (self._rank >= (len(jobs) if up_to is None else self._rank[up_to]))
+        self._applies &= np.logical_not(self._behind)
         self._free_only = free_only(jobs)
+        drains = np.broadcast_to(np.asarray(policy.drains(jobs, snapshot.time, config), np.bool_), (len(jobs),))
+        self._drains = drains & self._applies & np.logical_not(self._free_only)
+        self._walked = np.zeros(len(jobs), np.bool_)
         self._admission = Admission(snapshot.quotas)
         self._cost = np.where(self._competes, self._holdings.gpus(), jobs.gpus)
         patient = policy.patient(jobs, snapshot.time, config)
@@ -117,10 +137,34 @@ class _Decision:
         self._why: dict[int, str] = {}
         self._scattered: list[int] = []  # for whom GPUs would be enough, but not where they are
 
-    def plan(self) -> Plan:
+    def seating(self) -> Seating:
         while (seating := self._attempt()) is None:
             pass
-        return self._answer(seating)
+        return seating
+
+    def starving(self, seating: Seating) -> list[int]:
+        """Rows of starving jobs that do not fit, in order."""
+        order = self._ranking.order
+        placed = seating.starts.keys() | seating.reserved.keys() | self._admission.refused.keys()
+        rows = [row for row in order[self._drains[order]].tolist() if row not in placed and self._possible(row)]
+        return [row for row in rows if not self._walked[row] or row in self._scattered]
+
+    def keeping_free(self, row: int) -> Seating | None:
+        """Jobs ahead of `row` as usual, then what is kept free for it, then jobs behind it on what is free besides."""
+        seating = self.seating()
+        drain = Drain(self._snapshot, self._config, self._placer, self._holdings, self._rank, seating.keeps)
+        jobs = self._snapshot.jobs
+        kind = self._placer.kind(jobs.request[row], self._styles[row])
+        ahead = int(self._cost[self._walked & (self._rank < self._rank[row])].sum())
+        whole = self._everything()[1]
+        if not self._admission.admit(row) or not drain.keep_free(seating.room, row, kind, whole, ahead):
+            return None
+        self._why[row] = DRAINS
+        order = self._ranking.order
+        for other in order[self._behind[order]].tolist():
+            if other != row and self._admission.admit(other) and not seating.seat_on_free(other):
+                self._admission.give_back(other)
+        return seating
 
     def _attempt(self) -> Seating | None:
         """One walk with its placements. None: somebody found no nodes and stands aside now, so it has to be made again."""
@@ -152,6 +196,7 @@ class _Decision:
         """Who of those that compete or apply, in this order, is to hold GPUs."""
         cost, waits, admission = self._cost[order], self._applies[order], self._admission
         selected = admission.walk(order, cost, waits, capacity, self._policy.blocks)
+        self._walked[order] = selected
         if not self._policy.spares:
             return selected
 
@@ -246,7 +291,7 @@ class _Decision:
         jobs = self._snapshot.jobs
         return self._placer.possible(self._placer.kind(jobs.request[row]), int(jobs.gpus[row]))
 
-    def _answer(self, seating: Seating) -> Plan:
+    def answer(self, seating: Seating) -> Plan:
         jobs = self._snapshot.jobs
         order = self._ranking.order
         preemptions = seating.victims(order[(self._competes & ~seating.keeps)[order]].tolist())

@@ -113,15 +113,19 @@ class Line:
         it comes to them."""
         self._running = _Drifting(count, keys, self._kept) if count else self._kept
 
-    def choose(self, free: int, patient: Callable[[int], bool] | None = None) -> Choice:
+    def choose(
+        self, free: int, patient: Callable[[int], bool] | None = None, drains: Callable[[int], int | None] | None = None
+    ) -> Choice:
         """`free`: GPUs that nobody holds. `patient`: whether preemptions are worth it for a row, if that is weighed at all
-        (`selection.weigh`). Those who start are taken out of the line, victims are not.
+        (`selection.weigh`). `drains`: GPUs that other jobs than those of the line will free while GPUs are kept free for a row,
+        None if none are (`drain`). Those who start are taken out of the line, victims are not.
 
         O(sizes x log(sizes) + GPUs of the jobs that start).
         """
         starts: list[Key] = []
         victims: list[Key] = []
         heads = sorted(self._heads.values())
+        stop = _END
         slack = free  # what is left when all running jobs that are not victims stay
         for head in heads:  # which grows
             gpus = self._gpus[head[-1]]
@@ -130,14 +134,24 @@ class Line:
             if gpus <= slack or self._fits(head, gpus - slack):
                 slack -= gpus
                 self._take(head, starts, heads)
-            elif self._blocks:
+            elif self._blocks or (drains and self._drains(head, slack, drains(head[-1]))):
+                stop = head
                 break
         slack = self._skip(_END, slack, victims)
         if patient and victims:
-            self._spare(patient, starts, victims, slack)
+            self._spare(patient, starts, victims, slack, stop)
         return Choice([key[-1] for key in starts], [key[-1] for key in victims])
 
-    def _spare(self, patient: Callable[[int], bool], starts: list[Key], victims: list[Key], free: int) -> None:
+    def _drains(self, head: Key, slack: int, freed: int | None) -> bool:
+        """Whether the job would fit once jobs behind it were preempted and `freed` GPUs are free, too."""
+        if freed is None:
+            return False
+        behind = sum(self._gpus[key[-1]] for key in self._running if key > head)
+        return self._gpus[head[-1]] <= slack + behind + freed
+
+    def _spare(
+        self, patient: Callable[[int], bool], starts: list[Key], victims: list[Key], free: int, stop: Key
+    ) -> None:
         """Takes those out of `victims` who are not worth it, and those out of `starts` who would get their GPUs."""
         starters = [Starter(self._gpus[key[-1]], patient(key[-1])) for key in starts]
         verdict = weigh(free, starters, [Victim(self._gpus[key[-1]], bisect_left(starts, key)) for key in victims])
@@ -147,12 +161,14 @@ class Line:
             self.wait(key[-1], key)
         del starts[verdict.starts :]
         if verdict.spared:
-            self._fill(verdict.free, starts)
+            self._fill(verdict.free, starts, stop)
 
-    def _fill(self, free: int, starts: list[Key]) -> None:
-        """What is free goes to those who fit, in order."""
+    def _fill(self, free: int, starts: list[Key], stop: Key) -> None:
+        """What is free goes to those before `stop` who fit, in order."""
         heads = sorted(self._heads.values())
         for head in heads:  # which grows
+            if head >= stop:
+                break
             gpus = self._gpus[head[-1]]
             if gpus <= free:
                 free -= gpus

@@ -95,6 +95,10 @@ class Policy(ABC):
         """Whether a waiting job has waited long enough for running ones to be preempted for it, if the policy `spares` any."""
         return True
 
+    def drains(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
+        """Whether GPUs are kept free for a waiting job that does not fit (`drain`)."""
+        return False
+
     def turn(self, now: float, config: PolicyConfig) -> float:
         """The next moment at which the order is another one although no job's own change is due; inf for never."""
         return math.inf

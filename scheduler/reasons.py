@@ -10,6 +10,7 @@ from tiresias.scheduler.admission import obstacle
 from tiresias.scheduler.model import Action, Plan, Snapshot, Start, State
 
 NEVER = "can never run here: no nodes of the managed partitions fit what it asks for"
+DRAINS = "waits: GPUs are kept free for it until it fits, as it has waited for policy.starve_limit"
 NO_NODES = "waits: GPUs would be enough, but on no nodes that fit what it asks for"
 BLOCKED = "waits in line: strict FIFO, and a job ahead of it does not fit"
 

@@ -40,6 +40,10 @@ class Seating:
         kind, gpus = self.placer.kind(*self.wishes(row)), int(self.jobs.gpus[row])
         return self._start(row, kind, gpus) or (not self.free_only[row] and self._reserve(row, kind, gpus))
 
+    def seat_on_free(self, row: int) -> bool:
+        """Find free nodes for a waiting job. False: there are none."""
+        return self._start(row, self.placer.kind(*self.wishes(row)), int(self.jobs.gpus[row]))
+
     def _start(self, row: int, kind: Kind, gpus: int) -> bool:
         if (kind, gpus) in self._not_now:
             return False

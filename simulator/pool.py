@@ -70,7 +70,8 @@ class Pool:
         self._line_up(now)
         self._line.drift(len(self._drifting), partial(self._keys, now))
         patient = partial(self._patient, now) if self._policy.spares else None
-        return self._line.choose(self.free + self._leaving, patient)
+        drains = partial(self._drains, now) if self._config.starve_limit < math.inf else None
+        return self._line.choose(self.free + self._leaving, patient, drains)
 
     def _line_up(self, now: float) -> None:
         """Every running job that may be preempted takes its place."""
@@ -98,6 +99,18 @@ class Pool:
 
     def _patient(self, now: float, row: int) -> bool:
         return bool(self._policy.patient(self._jobs[row], now, self._config))
+
+    def _drains(self, now: float, row: int) -> int | None:
+        """As `drain.Drain`: GPUs of the jobs that may not be preempted and have not run for long."""
+        waits = self._jobs[row]
+        waits.at(now)
+        if not self._policy.drains(waits, now, self._config):
+            return None
+        return sum(
+            job.gpus
+            for job in self._jobs.values()
+            if job.state == State.RUNNING and now < job.movable_from and now - job.last_start < self._config.drain_limit
+        )
 
     def slowdown(self, job: Job) -> float:
         return 1.0

@@ -8,12 +8,14 @@ Service is cut into K queues. Inside a queue the option `in_queue_order` rules:
   last_start     by the last start, never-started ones last (the paper's pseudocode 2, line 23)
 
 Then the submit time, then the id. A starving job is promoted to queue 0 as if it had just come (pseudocode 2, lines 6 to 8).
+With `starve_limit`, which the paper does not have, it goes before all others there until it starts.
 """
 
 from __future__ import annotations
 
 import math
 
+from tiresias.scheduler import starvation
 from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
 from tiresias.scheduler.elementwise import Columns, Values, either, known, larger, pick, rounded, smaller, where
 from tiresias.scheduler.model import State
@@ -30,7 +32,10 @@ class Las(Policy):
         queue = config.queue_of(jobs.attained)
         if promoted is not False:
             queue = where(promoted, 0, queue)
-        return queue, *self.inside(jobs, now, config, queue, promoted)
+        inside = self.inside(jobs, now, config, queue, promoted)
+        if config.starve_limit == math.inf:
+            return queue, *inside
+        return queue, where(_starves(jobs, now, config) | promoted, 0, 1), *inside
 
     def inside(
         self, jobs: Rows, now: float, config: PolicyConfig, queue: Values, promoted: Values
@@ -42,12 +47,20 @@ class Las(Policy):
         return (known(start, math.inf),)
 
     def promoted(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
-        """Waiting jobs below queue 0 whose patience is at its end (section 3.2.3)."""
+        """Waiting jobs below queue 0 whose wait limit has passed (section 3.2.3). `starve_limit` holds for jobs in queue 0, too."""
         if not config.promotes:
             return False
         low = config.queue_of(jobs.attained) > 0
         late = jobs.waited + SERVICE_TOLERANCE >= _patience(jobs, config)
-        return (jobs.state == _WAITING) & low & late
+        if config.starve_limit == math.inf:
+            return (jobs.state == _WAITING) & low & late
+        starves = where(_starves(jobs, now, config), False, jobs.waited + SERVICE_TOLERANCE >= config.starve_limit)
+        return (jobs.state == _WAITING) & ((low & late) | starves)
+
+    def drains(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
+        if config.starve_limit == math.inf:
+            return False
+        return _starves(jobs, now, config) & starvation.may_drain(jobs.waited, config)
 
     def settled(self, keys: tuple[Values, ...], config: PolicyConfig) -> Values:
         """A job that sank at this moment stands last now and first as soon as it goes on."""
@@ -70,7 +83,19 @@ def _rises(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
     if not config.promotes:
         return (math.inf,)
     low = config.queue_of(jobs.attained) > 0
-    return (where(low, now + _patience(jobs, config) - jobs.waited, math.inf),)
+    promoted = where(low, now + _patience(jobs, config) - jobs.waited, math.inf)
+    if config.starve_limit == math.inf:
+        return (promoted,)
+    promoted = smaller(promoted, now + config.starve_limit - jobs.waited)
+    drains = now + starvation.until_change(jobs.waited, config)
+    return (where(_starves(jobs, now, config), drains, promoted),)
+
+
+def _starves(jobs: Rows, now: float, config: PolicyConfig) -> Values:
+    """Whether a waiting job was promoted and has not run since. It goes before all other jobs of the first queue, running ones
+    too: behind those it could wait for ever, as small jobs that come later fit into the GPUs that become free."""
+    promoted = now - jobs.ran - jobs.waited
+    return (jobs.state == _WAITING) & (jobs.ran <= SERVICE_TOLERANCE) & (promoted > jobs.submit + 1.0)
 
 
 def _patience(jobs: Rows, config: PolicyConfig) -> Values:

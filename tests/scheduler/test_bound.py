@@ -19,7 +19,7 @@ from tiresias.scheduler.model import Plan, Request, Snapshot, State
 from tiresias.scheduler.protection import minimum
 
 NOW = 1000.0
-LAS = PolicyConfig(thresholds=(400.0,), min_run=0.0, min_run_cost_factor=0.0, starve_limit=math.inf)
+LAS = PolicyConfig(thresholds=(400.0,), min_run=0.0, min_run_cost_factor=0.0, starve_limit=math.inf, drain_limit=0.0)
 Bounding = Callable[..., tuple[float, str]]
 
 
@@ -209,6 +209,7 @@ configs = st.builds(
     preemption_cost=st.just(40.0),
     starve_limit=st.sampled_from([math.inf, math.inf, 300.0]),
     promote_knob=st.sampled_from([math.inf, math.inf, 2.0]),
+    drain_limit=st.sampled_from([0.0, 10.0]),
 )
 # Few nodes, few sizes, jobs that mostly never end: then others often keep a job out for as long as they can.
 some_nodes = st.lists(

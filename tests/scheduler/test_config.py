@@ -71,6 +71,6 @@ def test_scaled_divides_thresholds_and_times_only():
     )
     assert scaled == PolicyConfig(
         thresholds=(3200 / 30,), min_run=2.0, cooldown=1.0, starve_limit=20.0, promote_knob=2.0, max_preemptions=3,
-        protection_limit=60.0, preemption_cost=2.0, quantum=10.0,
+        protection_limit=60.0, drain_limit=120.0, preemption_cost=2.0, quantum=10.0,
     )  # fmt: skip
     assert PolicyConfig().scaled(30).promote_knob == math.inf

@@ -43,6 +43,7 @@ configs = st.builds(
     in_queue_order=st.sampled_from(ORDERS),
     promote_knob=st.sampled_from([1.0, 3.0, float("inf")]),
     starve_limit=st.sampled_from([30.0, float("inf"), float("inf")]),
+    drain_limit=st.sampled_from([0.0, 8.0, 3600.0]),
     min_run=st.sampled_from([0.0, 0.0, 7.0]),
     min_run_cost_factor=st.sampled_from([0.0, 0.0, 2.0]),
     cooldown=st.sampled_from([0.0, 0.0, 11.0]),

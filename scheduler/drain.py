@@ -1,0 +1,92 @@
+"""Keeps GPUs free for a starving job that does not fit: on which nodes, and what jobs behind it may still have.
+
+The nodes are those where the job fits the soonest: once runs have reached their minimum run time, and once jobs end that cannot
+be preempted. Of the latter only those count that have run for less than `drain_limit`; one that has run longer is taken to run on.
+Nothing that the choice depends on gets later as time goes on, and nothing starts on the chosen GPUs. So the job starts when
+the last of these runs has reached its minimum run time or has ended.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+import numpy as np
+
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.model import Bools, Floats, Ints, Snapshot, State
+from tiresias.scheduler.placement import Placer
+from tiresias.scheduler.protection import is_protected, protected_until
+from tiresias.scheduler.room import Holdings, Room
+from tiresias.scheduler.space import GPUS, Kind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drain:
+    """rank: place of each job in the order, shape (jobs,). keeps: running jobs that may be preempted and go on, shape (jobs,)."""
+
+    snapshot: Snapshot
+    config: PolicyConfig
+    placer: Placer
+    holdings: Holdings
+    rank: Ints
+    keeps: Bools
+
+    def keep_free(self, room: Room, row: int, kind: Kind, whole: Floats, ahead: int) -> bool:
+        """Take from `room` what is kept free for the waiting job `row`. False: it would not help the job, nothing is taken.
+
+        whole: what is free or may become free by preemptions on each node, shape (nodes, columns). ahead: GPUs of jobs before `row`.
+        """
+        gpus, later = int(self.snapshot.jobs.gpus[row]), room.later
+        held = self._held(row)
+        free = later.amount
+
+        def fits(count: int) -> bool:
+            amount = free + self.holdings.on_nodes(held[:count])
+            return self.placer.place(kind, gpus, self.placer.space(amount)) is not None
+
+        whole = whole + self.holdings.on_nodes(self._fresh())
+        usable = kind.demand.allowed
+        if whole[:, GPUS].sum() - ahead < gpus or self.placer.place(kind, gpus, self.placer.space(whole)) is None:
+            return False
+        preemptable = self.holdings.on_nodes(np.flatnonzero(self.keeps & (self.rank > self.rank[row])))
+        if (free + preemptable)[usable, GPUS].sum() < gpus:
+            later.add(_gpus(np.where(usable, -free[:, GPUS], 0.0), free))
+        elif not fits(len(held)):
+            return False
+        else:
+            count = bisect_left(range(len(held)), True, key=fits)
+            space = self.placer.space(free + self.holdings.on_nodes(held[:count]))
+            placement = self.placer.place(kind, gpus, space)
+            assert placement is not None, "as `fits` says"
+            later.take(kind, placement)
+            later.add(np.maximum(-later.amount, 0.0))
+        room.now.limit(later, list(range(len(free))))
+        return True
+
+    def _fresh(self) -> Ints:
+        """Jobs that cannot be preempted and have not run for long, and those that Slurm starts."""
+        jobs, limit = self.snapshot.jobs, self.config.drain_limit
+        fixed = (jobs.state == State.RUNNING) & np.logical_not(self.keeps) & (self.snapshot.time - jobs.last_start < limit)
+        protected = is_protected(self.snapshot, self.config) & jobs.movable
+        return np.flatnonzero((fixed & np.logical_not(jobs.movable)) | protected | (jobs.state == State.STARTING))
+
+    def _held(self, row: int) -> Ints:
+        """Running jobs whose GPUs the job `row` can have at some time, the soonest first."""
+        jobs, now, limit = self.snapshot.jobs, self.snapshot.time, self.config.drain_limit
+        behind = self.rank > self.rank[row]
+        running = (jobs.state == State.RUNNING) & behind & jobs.movable
+        fresh = (jobs.state == State.RUNNING) & np.logical_not(jobs.movable) & (now - jobs.last_start < limit)
+        starting = jobs.state == State.STARTING
+        at: Floats = np.where(running, np.maximum(protected_until(jobs, self.config), now), jobs.last_start + limit)
+        at = np.where(starting, now + limit, at)
+        at = np.where(self.keeps, now, at)
+        rows = np.flatnonzero((self.keeps & behind) | (running & np.logical_not(self.keeps) & (at > now)) | fresh | starting)
+        return rows[np.argsort(at[rows], kind="stable")]
+
+
+def _gpus(count: Floats, like: Floats) -> Floats:
+    """So many GPUs of each node and nothing else, as `like`, of shape (nodes, columns)."""
+    amount = np.zeros_like(like)
+    amount[:, GPUS] = count
+    return amount
