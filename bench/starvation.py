@@ -1,4 +1,4 @@
-"""What `starve_limit` and `min_run_cost_factor` cost: the product's defaults with several values of each. Prints JSON, a line a run.
+"""What `starve_limit` and `min_run_cost_factor` cost: the product's defaults with several values of each, a JSON line a run.
 
     python bench/starvation.py [--traces DIR] [--policy las,adaptive] [--factors] [TRACE ...]
 
@@ -24,7 +24,7 @@ from tiresias.simulator.rules import Cost
 from tiresias.simulator.trace import read_trace
 
 HOUR = 3600.0
-LIMITS = tuple(hours * HOUR for hours in (6, 12, 24, 48, 96, 168)) + (math.inf,)
+LIMITS = (*(hours * HOUR for hours in (6, 12, 24, 48, 96, 168)), math.inf)
 FACTORS = (0.0, 1.0, 2.0, 5.0, 10.0)
 COST = Cost(resume=62.0)  # 13,724 s for 221 preemptions, section 5.2
 GPUS = {  # of the clusters that each trace is simulated on
@@ -37,7 +37,9 @@ GPUS = {  # of the clusters that each trace is simulated on
 def runs(factors: bool) -> Iterator[tuple[str, PolicyConfig]]:
     usual = PolicyConfig()
     if factors:
-        yield from ((f"min_run_cost_factor {factor:g}", replace(usual, min_run_cost_factor=factor)) for factor in FACTORS)
+        yield from (
+            (f"min_run_cost_factor {factor:g}", replace(usual, min_run_cost_factor=factor)) for factor in FACTORS
+        )
     else:
         yield from ((f"starve_limit {limit / HOUR:g} h", replace(usual, starve_limit=limit)) for limit in LIMITS)
 
@@ -64,7 +66,9 @@ def main() -> None:
             for policy in args.policy.split(","):
                 for label, config in runs(args.factors):
                     found = measured(args.traces / name, gpus, policy, config)
-                    print(json.dumps({"trace": name, "gpus": gpus, "policy": policy, "with": label, **found}), flush=True)
+                    print(
+                        json.dumps({"trace": name, "gpus": gpus, "policy": policy, "with": label, **found}), flush=True
+                    )
 
 
 if __name__ == "__main__":

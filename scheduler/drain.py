@@ -35,7 +35,7 @@ class Drain:
     def keep_free(self, room: Room, row: int, kind: Kind, whole: Floats, ahead: int) -> bool:
         """Take from `room` what is kept free for the waiting job `row`. False: it would not help the job, nothing is taken.
 
-        whole: what is free or may become free by preemptions on each node, shape (nodes, columns). ahead: GPUs of jobs before `row`.
+        whole: what is free or may become free by preemptions on each node, shape (nodes, columns). ahead: GPUs of jobs before it.
         """
         gpus, later = int(self.snapshot.jobs.gpus[row]), room.later
         held = self._held(row)
@@ -67,7 +67,9 @@ class Drain:
     def _fresh(self) -> Ints:
         """Jobs that cannot be preempted and have not run for long, and those that Slurm starts."""
         jobs, limit = self.snapshot.jobs, self.config.drain_limit
-        fixed = (jobs.state == State.RUNNING) & np.logical_not(self.keeps) & (self.snapshot.time - jobs.last_start < limit)
+        fixed = (
+            (jobs.state == State.RUNNING) & np.logical_not(self.keeps) & (self.snapshot.time - jobs.last_start < limit)
+        )
         protected = is_protected(self.snapshot, self.config) & jobs.movable
         return np.flatnonzero((fixed & np.logical_not(jobs.movable)) | protected | (jobs.state == State.STARTING))
 
@@ -81,7 +83,9 @@ class Drain:
         at: Floats = np.where(running, np.maximum(protected_until(jobs, self.config), now), jobs.last_start + limit)
         at = np.where(starting, now + limit, at)
         at = np.where(self.keeps, now, at)
-        rows = np.flatnonzero((self.keeps & behind) | (running & np.logical_not(self.keeps) & (at > now)) | fresh | starting)
+        rows = np.flatnonzero(
+            (self.keeps & behind) | (running & np.logical_not(self.keeps) & (at > now)) | fresh | starting
+        )
         return rows[np.argsort(at[rows], kind="stable")]
 
 

@@ -106,11 +106,12 @@ class Pool:
         waits.at(now)
         if not self._policy.drains(waits, now, self._config):
             return None
-        return sum(
+        freed: int = sum(
             job.gpus
             for job in self._jobs.values()
             if job.state == State.RUNNING and now < job.movable_from and now - job.last_start < self._config.drain_limit
         )
+        return freed
 
     def slowdown(self, job: Job) -> float:
         return 1.0
