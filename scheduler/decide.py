@@ -18,6 +18,7 @@ which its victims are leaving, so no others are chosen while a preemption is und
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -142,22 +143,30 @@ class _Decision:
             pass
         return seating
 
-    def starving(self, seating: Seating) -> list[int]:
-        """Rows of starving jobs that do not fit, in order."""
-        order = self._ranking.order
+    def starving(self, seating: Seating) -> Iterator[int]:
+        """Rows of starving jobs that do not fit, in order; of a kind only those smaller than all before. O(nodes) each."""
+        if not self._drains.any():
+            return
+        drain, whole, least = self._drain(seating), self._everything()[1], dict[Kind, int]()
         placed = seating.starts.keys() | seating.reserved.keys() | self._admission.refused.keys()
-        rows = [row for row in order[self._drains[order]].tolist() if row not in placed and self._possible(row)]
-        return [row for row in rows if not self._walked[row] or row in self._scattered]
+        order = self._ranking.order
+        for row in order[self._drains[order]].tolist():
+            kind, gpus = self._kind_of(row), int(self._snapshot.jobs.gpus[row])
+            fits = self._walked[row] and row not in self._scattered
+            if row in placed or fits or gpus >= least.get(kind, gpus + 1):
+                continue
+            least[kind] = gpus
+            if drain.could_fit(kind, gpus, whole):
+                yield row
 
     def keeping_free(self, row: int) -> Seating | None:
         """Jobs ahead of `row` as usual, then what is kept free for it, then jobs behind it on what is free besides."""
         seating = self.seating()
-        drain = Drain(self._snapshot, self._config, self._placer, self._holdings, self._rank, seating.keeps)
-        jobs = self._snapshot.jobs
-        kind = self._placer.kind(jobs.request[row], self._styles[row])
         ahead = int(self._cost[self._walked & (self._rank < self._rank[row])].sum())
-        whole = self._everything()[1]
-        if not self._admission.admit(row) or not drain.keep_free(seating.room, row, kind, whole, ahead):
+        enough = self._everything()[1][:, GPUS].sum() - ahead
+        if not self._admission.admit(row):
+            return None
+        if not self._drain(seating).keep_free(seating.room, row, self._kind_of(row), enough):
             return None
         self._why[row] = DRAINS
         order = self._ranking.order
@@ -165,6 +174,13 @@ class _Decision:
             if other != row and self._admission.admit(other) and not seating.seat_on_free(other):
                 self._admission.give_back(other)
         return seating
+
+    def _drain(self, seating: Seating) -> Drain:
+        return Drain(self._snapshot, self._config, self._placer, self._holdings, self._rank, seating.keeps)
+
+    def _kind_of(self, row: int) -> Kind:
+        """On any number of nodes."""
+        return self._placer.kind(self._snapshot.jobs.request[row], self._styles[row])
 
     def _attempt(self) -> Seating | None:
         """One walk with its placements. None: somebody found no nodes and stands aside now, so it has to be made again."""

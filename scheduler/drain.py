@@ -32,10 +32,18 @@ class Drain:
     rank: Ints
     keeps: Bools
 
-    def keep_free(self, room: Room, row: int, kind: Kind, whole: Floats, ahead: int) -> bool:
+    def could_fit(self, kind: Kind, gpus: int, whole: Floats) -> bool:
+        """Whether runs that are not to be preempted yet and runs that may end soon hold what the job lacks.
+
+        whole: what is free or may become free by preemptions on each node, shape (nodes, columns).
+        """
+        space = self.placer.space(whole + self.holdings.on_nodes(self._fresh()))
+        return self.placer.place(kind, gpus, space) is not None
+
+    def keep_free(self, room: Room, row: int, kind: Kind, whole: float) -> bool:
         """Take from `room` what is kept free for the waiting job `row`. False: it would not help the job, nothing is taken.
 
-        whole: what is free or may become free by preemptions on each node, shape (nodes, columns). ahead: GPUs of jobs before it.
+        whole: GPUs that are free or may become free by preemptions, less those of jobs before it.
         """
         gpus, later = int(self.snapshot.jobs.gpus[row]), room.later
         held = self._held(row)
@@ -45,10 +53,9 @@ class Drain:
             amount = free + self.holdings.on_nodes(held[:count])
             return self.placer.place(kind, gpus, self.placer.space(amount)) is not None
 
-        whole = whole + self.holdings.on_nodes(self._fresh())
-        usable = kind.demand.allowed
-        if whole[:, GPUS].sum() - ahead < gpus or self.placer.place(kind, gpus, self.placer.space(whole)) is None:
+        if whole + self.holdings.gpus()[self._fresh()].sum() < gpus:
             return False
+        usable = kind.demand.allowed
         preemptable = self.holdings.on_nodes(np.flatnonzero(self.keeps & (self.rank > self.rank[row])))
         if (free + preemptable)[usable, GPUS].sum() < gpus:
             later.add(_gpus(np.where(usable, -free[:, GPUS], 0.0), free))
@@ -65,27 +72,26 @@ class Drain:
         return True
 
     def _fresh(self) -> Ints:
-        """Jobs that cannot be preempted and have not run for long, and those that Slurm starts."""
-        jobs, limit = self.snapshot.jobs, self.config.drain_limit
-        fixed = (
-            (jobs.state == State.RUNNING) & np.logical_not(self.keeps) & (self.snapshot.time - jobs.last_start < limit)
-        )
-        protected = is_protected(self.snapshot, self.config) & jobs.movable
-        return np.flatnonzero((fixed & np.logical_not(jobs.movable)) | protected | (jobs.state == State.STARTING))
+        """Runs that are not to be preempted now and may end, or be preempted, soon."""
+        return np.flatnonzero(self._fixed() | (is_protected(self.snapshot, self.config) & self.snapshot.jobs.movable))
+
+    def _fixed(self) -> Bools:
+        """Runs that cannot be preempted and have not run for long, and jobs that Slurm starts; shape (jobs,)."""
+        jobs = self.snapshot.jobs
+        has_run = self.snapshot.time - jobs.last_start
+        runs = (jobs.state == State.RUNNING) & np.logical_not(jobs.movable) & (has_run < self.config.drain_limit)
+        fixed: Bools = runs | (jobs.state == State.STARTING)
+        return fixed
 
     def _held(self, row: int) -> Ints:
         """Running jobs whose GPUs the job `row` can have at some time, the soonest first."""
         jobs, now, limit = self.snapshot.jobs, self.snapshot.time, self.config.drain_limit
         behind = self.rank > self.rank[row]
-        running = (jobs.state == State.RUNNING) & behind & jobs.movable
-        fresh = (jobs.state == State.RUNNING) & np.logical_not(jobs.movable) & (now - jobs.last_start < limit)
-        starting = jobs.state == State.STARTING
-        at: Floats = np.where(running, np.maximum(protected_until(jobs, self.config), now), jobs.last_start + limit)
-        at = np.where(starting, now + limit, at)
-        at = np.where(self.keeps, now, at)
-        rows = np.flatnonzero(
-            (self.keeps & behind) | (running & np.logical_not(self.keeps) & (at > now)) | fresh | starting
-        )
+        preemptable = self.keeps & behind
+        protected = is_protected(self.snapshot, self.config) & jobs.movable & behind
+        ends: Floats = np.where(jobs.state == State.STARTING, now, jobs.last_start) + limit
+        at = np.where(protected, protected_until(jobs, self.config), np.where(preemptable, now, ends))
+        rows = np.flatnonzero(preemptable | protected | self._fixed())
         return rows[np.argsort(at[rows], kind="stable")]
 
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import math
 
-from tiresias.scheduler import starvation
 from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
 from tiresias.scheduler.elementwise import Columns, Values, either, known, larger, pick, rounded, smaller, where
 from tiresias.scheduler.model import State
 from tiresias.scheduler.policy import Policy, Rows
+from tiresias.scheduler.starvation import may_drain, starves, until_change
 
 # Moments that are worked out from service are compared in milliseconds: below that they are rounding errors.
 _DIGITS = 3
@@ -35,7 +35,7 @@ class Las(Policy):
         inside = self.inside(jobs, now, config, queue, promoted)
         if config.starve_limit == math.inf:
             return queue, *inside
-        return queue, where(_starves(jobs, now, config) | promoted, 0, 1), *inside
+        return queue, where(starves(jobs, now) | promoted, 0, 1), *inside
 
     def inside(
         self, jobs: Rows, now: float, config: PolicyConfig, queue: Values, promoted: Values
@@ -54,13 +54,13 @@ class Las(Policy):
         late = jobs.waited + SERVICE_TOLERANCE >= _patience(jobs, config)
         if config.starve_limit == math.inf:
             return (jobs.state == _WAITING) & low & late
-        starves = where(_starves(jobs, now, config), False, jobs.waited + SERVICE_TOLERANCE >= config.starve_limit)
-        return (jobs.state == _WAITING) & ((low & late) | starves)
+        late_too = where(starves(jobs, now), False, jobs.waited + SERVICE_TOLERANCE >= config.starve_limit)
+        return (jobs.state == _WAITING) & ((low & late) | late_too)
 
     def drains(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         if config.starve_limit == math.inf:
             return False
-        return _starves(jobs, now, config) & starvation.may_drain(jobs.waited, config)
+        return starves(jobs, now) & may_drain(jobs.waited, config)
 
     def settled(self, keys: tuple[Values, ...], config: PolicyConfig) -> Values:
         """A job that sank at this moment stands last now and first as soon as it goes on."""
@@ -87,15 +87,8 @@ def _rises(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
     if config.starve_limit == math.inf:
         return (promoted,)
     promoted = smaller(promoted, now + config.starve_limit - jobs.waited)
-    drains = now + starvation.until_change(jobs.waited, config)
-    return (where(_starves(jobs, now, config), drains, promoted),)
-
-
-def _starves(jobs: Rows, now: float, config: PolicyConfig) -> Values:
-    """Whether a waiting job was promoted and has not run since. It goes before all other jobs of the first queue, running ones
-    too: behind those it could wait for ever, as small jobs that come later fit into the GPUs that become free."""
-    promoted = now - jobs.ran - jobs.waited
-    return (jobs.state == _WAITING) & (jobs.ran <= SERVICE_TOLERANCE) & (promoted > jobs.submit + 1.0)
+    drains = now + until_change(jobs.waited, config)
+    return (where(starves(jobs, now), drains, promoted),)
 
 
 def _patience(jobs: Rows, config: PolicyConfig) -> Values:

@@ -24,6 +24,7 @@ from tiresias.scheduler.bound import Bound
 from tiresias.scheduler.decide import reason
 from tiresias.scheduler.model import Action, Plan, Snapshot, State, Style
 from tiresias.scheduler.outlook import Step, outlook
+from tiresias.scheduler.protection import remaining
 from tiresias.scheduler.reasons import blocked
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
@@ -208,6 +209,7 @@ def _jobs(newest: Publication, whole: int | None) -> list[dict[str, Any]]:
         jobs.ran[order].round(3), jobs.waited[order].round(3), jobs.submit[order], jobs.movable[order],
         np.full(len(jobs), np.nan) if jobs.preemption_cost is None else jobs.preemption_cost[order],
         np.zeros(len(jobs), np.int64) if jobs.style is None else jobs.style[order],
+        remaining(newest.snapshot, newest.config.policy)[order],
     )  # fmt: skip
     return [
         _job(newest, record_of[jobs.id[row[0]]], *row) for row in zip(*(one.tolist() for one in columns), strict=True)
@@ -226,9 +228,11 @@ def _of_the_rest(job: SlurmJob, submit: float) -> dict[str, Any]:
 
 def _job(
     newest: Publication, job: SlurmJob, row: int, state: int, queue: int, rank: int, attained: float, ran: float,
-    waited: float, submit: float, movable: bool, cost: float, style: int,
+    waited: float, submit: float, movable: bool, cost: float, style: int, protected: float,
 ) -> dict[str, Any]:  # fmt: skip
+    """protected: seconds until its minimum run time is reached."""
     known, unmovable = newest.rows.get(job.id), newest.unmovable.get(job.id, "")
+    unmovable = unmovable or _protected(newest.slurm.time + protected if protected else 0.0)
     why, report = reason(newest.plan, newest.snapshot, row), newest.reports.get(job.id, SILENT)
     return {
         "id": job.id, "name": job.name, "user": job.user, "partition": job.partition, "gpus": job.gpus,
@@ -240,6 +244,12 @@ def _job(
         "phase": newest.phases.get(job.id, ""), "preemption_cost": None if cost != cost else round(cost, 3),
         "why": f"{why}; {unmovable}" if unmovable else why, "profile": _profile(newest.profiles.get(job.id)),
     }  # fmt: skip
+
+
+def _protected(until: float) -> str:
+    if not until:
+        return ""
+    return f"not preempted before {time.strftime('%H:%M:%S', time.localtime(until))}: minimum run time not reached"
 
 
 def _profile(summary: Summary | None) -> dict[str, Any] | None:

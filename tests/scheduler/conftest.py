@@ -22,7 +22,7 @@ class Job:
     state: State = State.WAITING
     attained: float = 0.0
     ran: float = 0.0
-    waited: float = 0.0
+    waited: float = NAN  # all the time since `submit` that it did not run
     submit: float = 0.0
     first_start: float = NAN
     last_start: float = NAN
@@ -63,7 +63,8 @@ class Builder:
             for node, gpus in seats:
                 free[node] -= amounts(job.request, gpus)
                 rows.append((row, node, *amounts(job.request, gpus), *_on_islands(islands, node, gpus)))
-            shown.append(job if seats else replace(job, state=State.WAITING))
+            waited = max(time - job.submit - job.ran, 0.0) if math.isnan(job.waited) else job.waited
+            shown.append(replace(job, waited=waited, state=job.state if seats else State.WAITING))
         held = np.array(rows, dtype=float).reshape(-1, 5 + islands.shape[1])
         job, node, gpus, cpus, memory = held[:, :5].T
         allocations = Allocations(job.astype(int), node.astype(int), gpus.astype(int), cpus, memory)

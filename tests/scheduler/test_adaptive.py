@@ -147,6 +147,7 @@ configs = st.builds(
 )
 resumes = st.sampled_from([0.0, 7.0])
 many = settings(max_examples=60, deadline=None)
+few = settings(max_examples=20, deadline=None)  # simulated node by node
 
 
 def trace(jobs: list[tuple[float, int, float]]) -> Trace:
@@ -158,14 +159,14 @@ def results(jobs, cluster: Cluster, rules: Rules) -> list[tuple[float, float, in
     return list(zip(*(each.tolist() for each in (outcome.start, outcome.finish, outcome.preemptions)), strict=True))
 
 
-@many
+@few
 @given(some_jobs, configs, resumes)
 def test_node_by_node_is_as_in_one_pool(jobs, config, resume):
     cluster, rules = Cluster(2, 3), Rules(ADAPTIVE, config, Cost(resume=resume))
     assert results(jobs, cluster, replace(rules, by_node=True)) == results(jobs, cluster, rules)
 
 
-@many
+@few
 @given(some_jobs, configs, st.sampled_from([3.0, 40.0]))
 def test_node_by_node_is_as_in_one_pool_when_leaving_takes_time(jobs, config, pause):
     """On one node: on several a reservation keeps what a pool gives away."""
