@@ -287,8 +287,10 @@ class Observer:
             return math.nan
         if run.restore is not None:
             return run.start + run.restore
-        report = self.reports.of(job)
-        return run.start if report.ready and report.restart == job.restarts else now
+        report = self.reports.of(job)  # read for the first time perhaps: the ledger has it from the next cycle on
+        if not report.ready or report.restart != job.restarts:
+            return now
+        return run.start + (report.restore or 0.0)
 
     def _asked(
         self, shown: Sequence[SlurmJob], rows: Sequence[JobRow], closed: Sequence[frozenset[str]]

@@ -161,8 +161,9 @@ def test_what_a_preemption_costs_is_shown_to_the_policy(ledger: Ledger, running:
         ({"ready": True, "ready_at": 1050.0}, 1050.0),
     ],
 )
+@pytest.mark.parametrize("noted", [False, True])  # the ledger has the report from the cycle after the first read on
 def test_progress_counts_from_the_first_step(
-    tmp_path: Path, journal: Journal, running: Make, told: dict[str, object], progress_from: float
+    tmp_path: Path, journal: Journal, running: Make, told: dict[str, object], progress_from: float, noted: bool
 ) -> None:
     ledger, uid = Ledger(journal, Scope(frozenset({"gpu"}))), os.getuid()
     slurm = SlurmSnapshot(1100.0, (running(1000, uid=uid),), NODES)
@@ -171,7 +172,8 @@ def test_progress_counts_from_the_first_step(
     control.write(folder, control.SUPERVISOR, {"restart": 0, "state": "running", "began": 1000.0})
     control.write(folder, control.PROGRAM, {"restart": 0, **told})
     managed = ledger.apply(slurm)
-    ledger.note(ledger.jobs["1"], 0, restore=control.report(tmp_path, uid, "1").restore)
+    if noted:
+        ledger.note(ledger.jobs["1"], 0, restore=control.report(tmp_path, uid, "1").restore)
     config = replace(Config(), paths=replace(Config().paths, control=tmp_path))
     seen = Observer(config, ledger).observe(slurm, managed, {}).jobs.progress_from
     assert seen is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -61,6 +62,7 @@ def test_a_job_younger_than_min_run_is_not_preempted(centre: Centre) -> None:
     centre.until(lambda: centre.published(whale)["queue"] == 1 and centre.published(small), "not demoted", whale)
     centre.cycles(3)
     assert centre.said(whale, "preempt") == []
+    assert re.search(r"not preempted before \d\d:\d\d:\d\d: minimum run time not reached", centre.why(whale))
     assert centre.published(small)["state"] == "WAITING"
     outlook = centre.explain(small)["outlook"]
     assert (outlook["behind"], outlook["ahead"], outlook["free"]) == (16, 0, 0)
