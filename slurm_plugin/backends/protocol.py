@@ -97,6 +97,8 @@ class SlurmJob:
     tasks_per_gpu: int = 0  # 0: not stated, or Slurm 22.05, which does not show it
     cpus_per_task: int = 0  # 0: not stated
     cpus_each_node: int = 0  # at least so many on each node
+    gpus_per_socket: int = 0  # 0: not stated this way
+    cpus_per_gpu: int = 0  # 0: not stated
 
     @property
     def held_by_admin(self) -> bool:

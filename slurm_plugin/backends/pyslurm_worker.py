@@ -26,7 +26,7 @@ FIELDS = (
     "tres_per_task", "memory_per_node", "memory_per_cpu", "features", "required_nodes", "excluded_nodes",
     "nodes", "requeue", "batch_flag", "resv_name", "dependency", "exit_code", "command",
     "qos", "licenses", "array_max_tasks", "shared",
-    "tasks_per_node", "tasks_per_socket", "tasks_per_tres", "cpus_per_task", "minimum_cpus_per_node",
+    "tasks_per_node", "tasks_per_socket", "tasks_per_tres", "cpus_per_task", "minimum_cpus_per_node", "cpus_per_tres",
 )  # fmt: skip
 
 
@@ -53,6 +53,7 @@ def row(job: Any) -> list[Any]:
         (job.exit_code or 0) << 8 | (job.exit_code_signal or 0), text(job, "command"),
         job.qos, ",".join(job.licenses or ()), job.array_tasks_parallel, ["none"] if job.resource_sharing == "NO" else [],
         job.ntasks_per_node, job.ntasks_per_socket, job.ntasks_per_gpu, job.cpus_per_task, job.min_cpus_per_node,
+        f"gres/gpu:{job.cpus_per_gpu}" if job.cpus_per_gpu else "",
     ]  # fmt: skip
 
 

@@ -113,6 +113,8 @@ def _job(record: Record, now: float) -> SlurmJob:
         tasks_per_gpu=_stated(record.get("tasks_per_tres")),
         cpus_per_task=_stated(record.get("cpus_per_task")),
         cpus_each_node=number(record.get("minimum_cpus_per_node"), MAX_UINT32),
+        gpus_per_socket=min(parse.gpus(_text(record, "tres_per_socket"))[0], MAX_GPUS),
+        cpus_per_gpu=min(parse.gpus(_text(record, "cpus_per_tres"))[0], MAX_CPUS),
         unmanaged=_why_unmanaged(record, requested, required[1] or excluded[1]) if waits else "",
     )
 

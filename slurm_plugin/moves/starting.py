@@ -9,13 +9,14 @@ from typing import Any
 from tiresias.slurm_plugin.admission.refusals import is_definite
 from tiresias.slurm_plugin.backends.protocol import TOP_PRIORITY, SlurmJob
 from tiresias.slurm_plugin.moves.hands import Hands
-from tiresias.slurm_plugin.state import pins
+from tiresias.slurm_plugin.state import own_tasks, pins
 from tiresias.slurm_plugin.state.journal import Intent, JobRow
 from tiresias.slurm_plugin.state.ledger import IMPOSSIBLE, Avoided
 
 START = "start"
 # reasons for which another node may do. Priority: as where Slurm keeps that node for a job of others
 NODES_AT_FAULT = ("ReqNodeNotAvail", "Reservation", "Resources", "Priority", "NodeDown", IMPOSSIBLE)
+IMPOSSIBLE_STARTS = 3  # refused in a row as impossible: then the job is left to Slurm, which may find nodes for it
 HELD_BY_OTHERS = "not started: it is held by others, or depends on others, by now"
 
 
@@ -36,22 +37,22 @@ class Starting(Hands):
         return self._next(intent, "prioritize" if intent.beneficiary else "confirm", now)
 
     def _pinned(self, intent: Intent, row: JobRow, job: SlurmJob, now: float) -> str:
-        """Pin the job in a way that changes nothing else of its request; "" or what each way changes."""
+        """Pin the job in a way that changes nothing else of its request; "" or why it cannot be pinned."""
         if row.unpinnable:  # found by a life that ended before it could act on it
             return row.unpinnable
         own, kept = self._own_request(intent, row, job)
         nodes, changed = [node for node, _ in intent.nodes], ""
-        for way in pins.ways(own, len(nodes)):
+        for way in pins.ways(own, len(nodes), job.tasks):
             row.pinned, row.pin = True, way
             self._ledger.save(row)
             self._backend.pin(intent.id, pins.pin(own, way, nodes))
             found = self._fresh(intent.id)
-            changed = pins.changes(kept, found, way) if found and found.state == "PENDING" else ""
+            changed = pins.changes(kept, found) if found and found.state == "PENDING" else ""
             if not changed:
                 return ""
             self._say(now, intent.id, "pin taken back", f"it changed {changed}")
             self._unpin(intent.id)
-        return changed
+        return f"every pin to nodes changes its request: {changed}"
 
     def _own_request(self, intent: Intent, row: JobRow, job: SlurmJob) -> tuple[SlurmJob, dict[str, Any]]:
         """The job as it was before any pin, and what a pin must keep of it. A life that goes on with a start of another life finds
@@ -61,18 +62,19 @@ class Starting(Hands):
             if row.pinned:
                 self._unpin(intent.id)
                 job = self._fresh(intent.id) or job
+            job = own_tasks.restored(row, job)
             row.asked = pins.note(job, intent)
             self._ledger.adopt_wishes(row, job)
             kept = pins.noted(row, intent) or {}
         return replace(job, **kept, min_nodes=row.min_nodes, max_nodes=row.max_nodes), kept
 
-    def _leave_to_slurm(self, intent: Intent, row: JobRow, changed: str, now: float) -> bool:
-        row.unpinnable = changed
+    def _leave_to_slurm(self, intent: Intent, row: JobRow, why: str, now: float) -> bool:
+        row.unpinnable = why
         self._ledger.save(row)
         if row.pinned:
             self._unpin(intent.id)
         self._lift(intent.id)
-        return self._finish(intent, f"left to Slurm: every pin to nodes changes its request: {changed}", now)
+        return self._finish(intent, f"left to Slurm: {why}", now)
 
     def release_unpinnable(self, jobs: Iterable[SlurmJob], now: float) -> None:
         """Jobs that are left to Slurm, and wait again after a preemption, are released again."""
@@ -91,10 +93,7 @@ class Starting(Hands):
     @property
     def alarms(self) -> list[str]:
         rows = [row for row in self._ledger.jobs.values() if row.unpinnable]
-        return [
-            f"job {row.id}: left to Slurm, because every pin to nodes changes its request: {row.unpinnable}"
-            for row in rows
-        ]
+        return [f"job {row.id}: left to Slurm, because {row.unpinnable}" for row in rows]
 
     def _confirm(self, intent: Intent, now: float) -> bool:
         job = self._record(intent.id)
@@ -146,6 +145,8 @@ class Starting(Hands):
         refused = self._record(intent.id) or job
         reason = refused.reason
         self._refusals.note(refused, reason, now)
+        if reason.startswith(IMPOSSIBLE) and row.failures >= IMPOSSIBLE_STARTS:
+            return self._leave_to_slurm(intent, row, f"Slurm refused {row.failures} starts: {reason}", now)
         if reason.startswith(NODES_AT_FAULT):
             nodes = frozenset(node for node, _ in intent.nodes)
             self._ledger.avoids[row.id] = Avoided(nodes, 2 * row.not_before - now)

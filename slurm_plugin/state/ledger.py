@@ -17,7 +17,7 @@ from tiresias.profiler.summary import Key
 from tiresias.scheduler.history import Completed
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
-from tiresias.slurm_plugin.state import pins
+from tiresias.slurm_plugin.state import own_tasks, pins
 from tiresias.slurm_plugin.state.journal import JobRow, Journal, RunRow
 from tiresias.slurm_plugin.state.quarantine import Quarantine
 
@@ -76,12 +76,14 @@ class Ledger:
                 with self._quarantine.guard("accounting for it", job.id):
                     self._bring_up(job)
             self._let_go_of_others({job.id for job in managed}, snapshot)
-        return [job for job in self._quarantine.sound(managed) if job.id in self.jobs]
+        found = (job for job in self._quarantine.sound(managed) if job.id in self.jobs)
+        return [own_tasks.restored(self.jobs[job.id], job) for job in found]
 
     def _bring_up(self, job: SlurmJob) -> None:
         if self.observe(job) and job.id in self.jobs:
-            self._find_forgotten_start(self.jobs[job.id], job)
-            self._note_wishes(self.jobs[job.id], job)
+            row = self.jobs[job.id]
+            self._find_forgotten_start(row, job)
+            self._note_wishes(row, own_tasks.restored(row, job))
 
     def _let_go_of_others(self, managed: Collection[str], snapshot: SlurmSnapshot) -> None:
         """Of rows whose jobs are gone, or not managed any more."""
@@ -195,7 +197,7 @@ class Ledger:
     def _meet(self, job: SlurmJob) -> JobRow:
         row = JobRow(key=_key(job), id=job.id, uid=job.uid, submit=float(job.submit_time))
         row.min_nodes, row.max_nodes, row.required, row.excluded = _wishes(job)
-        row.kind = kind(job)
+        row.kind, row.asked = kind(job), own_tasks.write(job) if own_tasks.is_at_risk(job) else ""
         self.jobs[job.id] = row
         self.runs[row.key] = {}
         self.save(row)
@@ -205,6 +207,9 @@ class Ledger:
         """The owner may change the request while the job waits; under a pin the record shows ours instead."""
         if job.state != "PENDING" or job.completing or row.pinned:
             return
+        if own_tasks.is_at_risk(job) and not own_tasks.is_noted(row, job):
+            row.asked = own_tasks.write(job)
+            self.save(row)
         if (row.min_nodes, row.max_nodes, row.required, row.excluded) == _wishes(job):
             return
         if self._is_as_we_last_pinned_it(row, job):

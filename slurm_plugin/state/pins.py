@@ -2,35 +2,31 @@
 
 Slurm's own update changes more than it is asked to (slurmctld/job_mgr.c). A number of nodes sets the number of tasks of a job with
 --ntasks-per-gpu or --ntasks-per-node anew; required nodes make a total of GPUs with --ntasks-per-node impossible (24.11, 26.05).
-From 23.02 to 24.11 any update, a hold or a release too, sets the tasks of a job with --ntasks-per-gpu to those of one GPU on each
-node, unless its least and most nodes differ. So there are three ways, and after each the job is read again before it is released:
+From 23.02 to 24.11 any update, a hold or a release too, sets the tasks of such a job to those of its least number of nodes, unless
+its least and most nodes differ (own_tasks.py). So there are three ways, and after each the job is read again before it is released:
 
     number    -N k-k and -w: exactly these nodes. Only for requests of which it changes nothing
     only      -x with all other nodes: as many of these as Slurm needs, all where the request's own least number says so
-    tasks     as `only`, and the tasks and CPUs that an update has taken are given back
+    tasks     as `only`, with the tasks and CPUs of the request, and least and most nodes that differ
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from tiresias.slurm_plugin.backends.protocol import RequestChange, SlurmJob
+from tiresias.slurm_plugin.state import own_tasks
 from tiresias.slurm_plugin.state.journal import Intent, JobRow
+from tiresias.slurm_plugin.state.own_tasks import KEPT
 
 NUMBER, ONLY, TASKS = "number", "only", "tasks"
-# Fields of SlurmJob that a pin must not change. Not the nodes, which it is there to change.
-KEPT = (
-    "tasks", "cpus", "gpus", "gpu_type", "gpus_per_node", "memory_per_node", "memory_per_cpu", "time_limit", "tasks_per_node",
-    "tasks_per_socket", "tasks_per_gpu", "cpus_per_task", "partition", "features", "reservation",
-)  # fmt: skip
 
 
-def ways(job: SlurmJob, count: int) -> tuple[str, ...]:
-    """Those to try for so many nodes, the first one first."""
-    if job.tasks_per_gpu and job.tasks != _tasks(job):
-        return (TASKS,)
+def ways(job: SlurmJob, count: int, tasks: int) -> tuple[str, ...]:
+    """Those to try for so many nodes, the first one first. `job`: as it was before any pin; tasks: that its record shows now."""
+    if own_tasks.is_at_risk(job):
+        return (ONLY, TASKS) if tasks == job.tasks else (TASKS,)
     return (NUMBER, ONLY) if _is_plain(job, count) else (ONLY,)
 
 
@@ -40,9 +36,7 @@ def pin(job: SlurmJob, way: str, nodes: Sequence[str]) -> RequestChange:
         return RequestChange(nodes=(len(nodes), len(nodes)), required=tuple(nodes))
     if way == ONLY:
         return RequestChange(only=tuple(nodes))
-    tasks = _tasks(job)
-    cpus = max(tasks * max(job.cpus_per_task, 1), job.cpus)
-    return RequestChange(nodes=_unequal(job, len(nodes)), only=tuple(nodes), tasks=tasks, cpus=cpus)
+    return RequestChange(nodes=_unequal(job, len(nodes)), only=tuple(nodes), tasks=job.tasks, cpus=job.cpus)
 
 
 def unpin(row: JobRow) -> RequestChange:
@@ -74,40 +68,33 @@ def shows_any(row: JobRow, job: SlurmJob) -> bool:
 
 def note(job: SlurmJob, intent: Intent) -> str:
     """What a start of this job must keep: JobRow.asked."""
-    return json.dumps({"start": intent.seq, **{name: getattr(job, name) for name in KEPT}})
+    return own_tasks.write(job, intent.seq)
 
 
 def noted(row: JobRow, intent: Intent) -> dict[str, Any] | None:
     """As `note` wrote it for this very start: it is gone on with."""
-    kept: dict[str, Any] = json.loads(row.asked) if row.asked else {}
+    kept = own_tasks.read(row)
     return kept if kept.pop("start", None) == intent.seq else None
 
 
-def changes(kept: dict[str, Any], job: SlurmJob, way: str) -> str:
+def changes(kept: dict[str, Any], job: SlurmJob) -> str:
     """What a pin has changed, in words; "" for nothing."""
-    expected = dict(kept)
-    if way == TASKS:
-        expected["tasks"] = _tasks(job)
-        expected["cpus"] = max(expected["tasks"] * max(job.cpus_per_task, 1), kept["cpus"])
     found = {name: getattr(job, name) for name in KEPT}
     return ", ".join(
-        f"{name.replace('_', ' ')} {expected[name]} to {value}"
+        f"{name.replace('_', ' ')} {kept[name]} to {value}"
         for name, value in found.items()
-        if name in expected and expected[name] != value
+        if name in kept and kept[name] != value
     )
 
 
 def _is_plain(job: SlurmJob, count: int) -> bool:
     """Whether a number of nodes changes neither tasks nor CPUs: slurmctld computes both anew from tasks on each node, socket or
-    GPU, and raises them to one task and the CPUs of a node on each node."""
-    stated = job.tasks_per_node or job.tasks_per_socket or job.tasks_per_gpu
+    GPU, and raises them to one task and the CPUs of a node on each node. With --gpus-per-socket it also selects other sockets, and
+    required nodes get other CPUs with --cpus-per-gpu."""
+    stated = job.tasks_per_node or job.tasks_per_socket or job.tasks_per_gpu or job.gpus_per_socket
+    stated = stated or (job.cpus_per_gpu and count > 1)
     cpus = max(max(job.tasks, count) * max(job.cpus_per_task, 1), count * job.cpus_each_node)
     return not stated and count <= job.tasks and cpus <= job.cpus
-
-
-def _tasks(job: SlurmJob) -> int:
-    """Of a job with --ntasks-per-gpu."""
-    return job.tasks_per_gpu * job.gpus
 
 
 def _unequal(job: SlurmJob, count: int) -> tuple[int, int]:

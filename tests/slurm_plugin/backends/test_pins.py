@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tiresias.slurm_plugin.backends.protocol import JobRefused, RequestChange, SlurmJob
-from tiresias.slurm_plugin.state import pins
+from tiresias.slurm_plugin.state import own_tasks, pins
 from tiresias.slurm_plugin.state.journal import JobRow
 
 pytestmark = pytest.mark.sandbox
@@ -22,6 +22,11 @@ REQUESTS = {
     "tasks of a node": (("--gpus=4", "-N2", "--ntasks-per-node=2"), ("gpu02", "gpu04")),
     "excluded": (("--gpus=4", "-N2", "--ntasks-per-node=2", "--exclude=gpu01"), ("gpu02", "gpu04")),
     "required": (("--gpus=2", "--ntasks=2", "--nodelist=gpu03"), ("gpu03",)),
+    "tasks of a node, of which one is required": (
+        ("--gres=gpu:1", "-n4", "--ntasks-per-node=2", "--nodelist=gpu03"),
+        ("gpu02", "gpu03"),
+    ),
+    "tasks and CPUs of GPUs": (("--gres=gpu:2", "--ntasks-per-gpu=1", "--cpus-per-gpu=2"), ("gpu03",)),
 }
 LARGE = 1_000_000
 SRUN = "srun true && echo went well > /shared/{name}"
@@ -30,12 +35,24 @@ SRUN = "srun true && echo went well > /shared/{name}"
 def own_row(job: SlurmJob) -> JobRow:
     row = JobRow("", job.id, 0, 0.0, min_nodes=job.min_nodes, max_nodes=job.max_nodes)
     row.required, row.excluded = ",".join(job.required_nodes), ",".join(job.excluded_nodes)
+    row.held, row.asked = True, own_tasks.write(job)
     return row
 
 
 def request(job: SlurmJob) -> SlurmJob:
     """Without what a hold changes; Slurm shows no limit of nodes as 0, as the number of tasks or as a large number."""
     return replace(job, begin_time=0, reason="", priority=0, max_nodes=job.max_nodes if job.max_nodes < LARGE else 0)
+
+
+def pin(site: Site, row: JobRow, own: SlurmJob, nodes: tuple[str, ...]) -> None:
+    """As a start does: the first way that changes nothing else."""
+    found, kept = site.backend.job(own.id), own_tasks.read(row)
+    for way in pins.ways(own, len(nodes), found.tasks):
+        row.pin = way
+        site.backend.pin(own.id, pins.pin(own, way, nodes))
+        if not pins.changes(kept, site.backend.job(own.id)):
+            return
+        site.backend.unpin(own.id, pins.unpin(row))
 
 
 @pytest.mark.parametrize("name", REQUESTS)
@@ -46,22 +63,20 @@ def test_a_pin_changes_the_nodes_alone(site: Site, name: str) -> None:
     site.cluster.shared.chmod(0o1777)
     job_id = site.submit("--begin=now+1hour", *options, script=SRUN.format(name=file))
     own = site.backend.job(job_id)
-    site.backend.hold(job_id)
-    held = site.backend.job(job_id)
-    way = pins.ways(held, len(nodes))[0]
     row = own_row(own)
-    row.pin = way
-    site.backend.pin(job_id, pins.pin(held, way, nodes))
+    site.backend.hold(job_id)
+    held = own_tasks.restored(row, site.backend.job(job_id))
+    assert (held.tasks, held.cpus, held.gpus, held.min_nodes) == (own.tasks, own.cpus, own.gpus, own.min_nodes)
+    pin(site, row, own, nodes)
     pinned = site.backend.job(job_id)
     assert {one: getattr(pinned, one) for one in pins.KEPT} == {one: getattr(own, one) for one in pins.KEPT}
     assert pins.is_on(row, pinned, nodes)
     site.backend.unpin(job_id, pins.unpin(row))
-    back = request(site.backend.job(job_id))
-    assert replace(back, tasks=own.tasks, cpus=own.cpus, max_nodes=own.max_nodes) == request(own)
-    if not own.tasks_per_gpu:
+    back = request(own_tasks.restored(row, site.backend.job(job_id)))
+    assert replace(back, max_nodes=own.max_nodes) == request(own)
+    if not own_tasks.is_at_risk(own):
         assert back == request(own)
-    again = site.backend.job(job_id)
-    site.backend.pin(job_id, pins.pin(again, pins.ways(again, len(nodes))[0], nodes))
+    pin(site, row, own, nodes)
     site.backend.lift(job_id)
     site.wait(job_id, lambda job: job.state in ("COMPLETED", "FAILED"))
     assert (site.cluster.shared / file).exists(), "srun failed inside the job"

@@ -1,10 +1,12 @@
 """Every spelling of a request, to plain Slurm and under Tiresias: does the program get the same?
 
-    python tests/slurm_plugin/matrix/run.py --suite forky --json FILE [--part few] [--backend commands]
+    python tests/slurm_plugin/matrix/run.py --suite forky --json FILE [--part few] [--only TEXT] [--backend commands]
 
-Starts a private cluster, submits all requests while no controller runs, then all again under one in mode exact, with `srun` in each
-job, and compares (outcome.py). What Slurm gives to some requests (--gpus-per-socket, a total of GPUs) depends on what else runs:
-those that differ run again both ways, each alone, and count as different where they still are. Exit code 1 where something differs.
+Starts a private cluster, submits the requests while no controller runs, then again under one in mode exact, AT_ONCE at a time, with
+`srun` in each job, and compares (outcome.py). What Slurm gives to some requests (--gpus-per-socket, a total of GPUs) depends on
+what else runs: those that differ run again both ways, each alone, and count as different where they still are. So do those that
+Slurm has started alone under the controller, so that their start is the controller's. "srun fails" counts the jobs of which srun
+fails in plain Slurm, too. Exit code 1 where something differs.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ OPTIONS: dict[str, Any] = {
 }  # fmt: skip
 QUIET_S = 8.0  # jobs that still wait so long after the last end of another never start
 LIMIT_S = 900.0
+AT_ONCE = 60  # requests
 PERIOD_S = 200.0  # so that new jobs wait for it on a busy machine: Slurm starts alone what has waited three periods
 JOB = """#!/bin/bash
 exec > "$OUT" 2>&1
@@ -77,8 +80,9 @@ def states(cluster: Cluster) -> dict[str, tuple[str, str]]:
 def settle(cluster: Cluster, jobs: set[str]) -> dict[str, tuple[str, str]]:
     """Until all have ended, or nothing has changed for long."""
     last, moved, end = -1, time.monotonic(), time.monotonic() + LIMIT_S
+    found: dict[str, tuple[str, str]] = {}
     while time.monotonic() < end:
-        found = {job: one for job, one in states(cluster).items() if job in jobs}
+        found |= {job: one for job, one in states(cluster).items() if job in jobs}  # Slurm forgets ended ones
         ended = sum(state in ENDED for state, _ in found.values())
         if ended != last or any(state in ("RUNNING", "COMPLETING", "CONFIGURING") for state, _ in found.values()):
             last, moved = ended, time.monotonic()
@@ -91,6 +95,11 @@ def settle(cluster: Cluster, jobs: set[str]) -> dict[str, tuple[str, str]]:
 def alone(cluster: Cluster, requests: list[Request], name: str) -> list[Outcome]:
     """One after the other: each on an idle cluster."""
     return [phase(cluster, [one], f"{name}-{number}")[0] for number, one in enumerate(requests)]
+
+
+def in_parts(cluster: Cluster, requests: list[Request], name: str) -> list[Outcome]:
+    parts = [requests[first : first + AT_ONCE] for first in range(0, len(requests), AT_ONCE)]
+    return [outcome for number, part in enumerate(parts) for outcome in phase(cluster, part, f"{name}-{number}")]
 
 
 def phase(cluster: Cluster, requests: list[Request], name: str) -> list[Outcome]:
@@ -125,15 +134,25 @@ def _decisions(controller: Any, action: str) -> list[str]:
     return [line[line.index("job ") :] for line in controller.log() if f": {action}: " in line and "job " in line]
 
 
+def _begun(controller: Any) -> set[str]:
+    """Jobs of which the controller has begun a start."""
+    return {line.split()[1].rstrip(":") for line in _decisions(controller, "start")}
+
+
 def compare(cluster: Cluster, requests: list[Request], backend: str = "auto") -> dict[str, Any]:
-    plain = phase(cluster, requests, "plain")
+    plain = in_parts(cluster, requests, "plain")
     controller = centre(cluster)
     config = controller.configure(backend=backend, period=PERIOD_S, preemption={"start_timeout": 30.0})[0]
     controller.start(config)
     try:
-        ours = phase(cluster, requests, "tiresias")
+        ours = in_parts(cluster, requests, "tiresias")
         controller.stop()
-        again = [number for number, one in enumerate(requests) if differences(one, plain[number], ours[number])]
+        begun = _begun(controller)
+        again = [
+            number
+            for number, one in enumerate(requests)
+            if differences(one, plain[number], ours[number]) or (ours[number].code and ours[number].job not in begun)
+        ]
         for number, outcome in zip(again, alone(cluster, [requests[one] for one in again], "plain-alone"), strict=True):
             plain[number] = outcome
         controller.start(config)
@@ -141,8 +160,8 @@ def compare(cluster: Cluster, requests: list[Request], backend: str = "auto") ->
             again, alone(cluster, [requests[one] for one in again], "tiresias-alone"), strict=True
         ):
             ours[number] = outcome
-        begun = {line.split()[1].rstrip(":") for line in _decisions(controller, "start")}
-        alarms = controller.status().get("alarms", [])
+        begun = _begun(controller)
+        left = {line.split()[1].rstrip(":"): line for line in _decisions(controller, "left to Slurm")}
     finally:
         controller.stop()
     found = [
@@ -150,13 +169,13 @@ def compare(cluster: Cluster, requests: list[Request], backend: str = "auto") ->
     ]
     return {
         "slurm": cluster.slurm_version, "combinations": len(requests), "rejected": sum(bool(one.rejected) for one in plain),
-        "never start": sum(one.state == "PENDING" for one in plain), "srun fails": sum(one.state == "FAILED" for one in plain),
-        "ran": sum(one.state == "COMPLETED" for one in plain),
+        "never start": sum(one.state == "PENDING" for one in plain), "ran": sum(one.state == "COMPLETED" for one in plain),
+        "srun fails in plain Slurm": [one.words for one, two in zip(requests, plain, strict=True) if two.code not in ("", "0")],
+        "left to Slurm": [f"{one.words}: {left[two.job]}" for one, two in zip(requests, ours, strict=True) if two.job in left],
         "other number of nodes": sum(len(one.nodes) != len(two.nodes) for _, one, two, _ in found),
         "run again alone": len(again), "GPUs": [sum(one.totals()[0] for one in outcomes) for outcomes in (plain, ours)],
         "tasks": [sum(len(one.tasks) for one in outcomes) for outcomes in (plain, ours)],
-        "alarms": alarms,
-        "started by the controller": sum(one.job in begun for one in ours),
+        "started by the controller": sum(one.state == "COMPLETED" and one.job in begun - left.keys() for one in ours),
         "differences": sum(bool(differ) for *_, differ in found),
         "different": [
             {"request": one.words, "differs": differ, "plain": asdict(two), "tiresias": asdict(three)}
@@ -171,12 +190,14 @@ def main() -> int:
     parser.add_argument("--suite", default="forky", choices=("forky", "trixie", "bookworm"))
     parser.add_argument("--backend", default="auto", choices=("auto", "pyslurm", "commands"))
     parser.add_argument("--part", default="all", choices=("all", "few"))
+    parser.add_argument("--only", default="", help="requests that contain this text")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     spec = ClusterSpec(**{"name": f"matrix-{args.suite}-{os.getpid()}", "suite": args.suite, **OPTIONS})
     cluster = Cluster.up(spec, say=print)
     try:
-        result = compare(cluster, everything() if args.part == "all" else few(), args.backend)
+        requests = everything() if args.part == "all" else few()
+        result = compare(cluster, [one for one in requests if args.only in one.words], args.backend)
     finally:
         cluster.down()
     text = json.dumps(result, indent=1)

@@ -1,0 +1,54 @@
+"""The tasks of a waiting job as its owner requested them, where an update has taken some of them.
+
+Slurm 23.02 to 24.11 set the tasks of a job with --ntasks-per-node or --ntasks-per-gpu anew in every update, a hold too, to those of
+its least number of nodes (slurmctld/job_mgr.c). So the request is stored in JobRow.asked as long as the controller has not held the
+job, and read from there while the record shows fewer tasks.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.state.journal import JobRow
+
+# Fields of SlurmJob that a pin must not change. Not the nodes, which it is there to change.
+KEPT = (
+    "tasks", "cpus", "gpus", "gpu_type", "gpus_per_node", "memory_per_node", "memory_per_cpu", "time_limit", "tasks_per_node",
+    "tasks_per_socket", "tasks_per_gpu", "cpus_per_task", "partition", "features", "reservation",
+)  # fmt: skip
+
+
+def write(job: SlurmJob, start: int = 0) -> str:
+    """JobRow.asked. start: number of the start (Intent.seq) that must keep it, 0 for none."""
+    return json.dumps({"start": start, **{name: getattr(job, name) for name in KEPT}})
+
+
+def read(row: JobRow) -> dict[str, Any]:
+    """As `write` stored it; {} for a row of an earlier release."""
+    found: dict[str, Any] = json.loads(row.asked) if row.asked else {}
+    return found
+
+
+def is_at_risk(job: SlurmJob) -> bool:
+    """Whether an update may take tasks of this request."""
+    return bool(job.tasks_per_node or job.tasks_per_gpu)
+
+
+def restored(row: JobRow, job: SlurmJob) -> SlurmJob:
+    """The job with the tasks, CPUs, GPUs and nodes that it was submitted with, where a hold has taken tasks."""
+    if not (row.held and job.state == "PENDING" and is_at_risk(job)):
+        return job
+    kept, per_node = read(row), job.tasks_per_node or job.tasks_per_gpu
+    is_taken = job.tasks == job.min_nodes * per_node < kept.get("tasks", 0)
+    if not is_taken or any(kept[name] != getattr(job, name) for name in ("tasks_per_node", "tasks_per_gpu")):
+        return job
+    return replace(job, tasks=kept["tasks"], cpus=kept["cpus"], gpus=kept["gpus"], min_nodes=row.min_nodes)
+
+
+def is_noted(row: JobRow, job: SlurmJob) -> bool:
+    """Whether the stored request is the one that the record shows."""
+    kept = read(row)
+    return all(kept.get(name) == getattr(job, name) for name in KEPT)
