@@ -1,8 +1,9 @@
-"""Runs the controller until the journal is about to write, or has just written, one given step; then SIGKILL.
+"""Runs the controller until it is about to do, or has just done, one given step; then SIGKILL.
 
     python3 kill_at.py KIND STEP before|after CONFIG
 
-STEP is a journaled step of a start or a preemption, "begin" for its first line, or "finish" for its last.
+STEP is a journaled step of a start or a preemption, "begin" for its first line, "finish" for its last, or "pinned" of a start: the
+pin and its read-back, before the release.
 """
 
 from __future__ import annotations
@@ -13,25 +14,28 @@ import sys
 from typing import Any
 
 from tiresias.__main__ import main
+from tiresias.slurm_plugin.moves.starting import Starting
 from tiresias.slurm_plugin.state.journal import Intent, Journal
 
 KIND, STEP, WHEN, CONFIG = sys.argv[1:]
 
 
-def _deadly(name: str) -> None:
-    original = getattr(Journal, name)
+def _deadly(owner: type, name: str) -> None:
+    original = getattr(owner, name)
 
-    def wrapper(journal: Journal, intent: Intent, *rest: Any) -> None:
-        here = intent.kind == KIND and (name == STEP or (name == "step" and rest[0] == STEP))
+    def wrapper(self: Any, intent: Intent, *rest: Any) -> Any:
+        here = intent.kind == KIND and (name.strip("_") == STEP or (name == "step" and rest[0] == STEP))
         if here and WHEN == "before":
             os.kill(os.getpid(), signal.SIGKILL)
-        original(journal, intent, *rest)
+        outcome = original(self, intent, *rest)
         if here:
             os.kill(os.getpid(), signal.SIGKILL)
+        return outcome
 
-    setattr(Journal, name, wrapper)
+    setattr(owner, name, wrapper)
 
 
 for method in ("begin", "step", "finish"):
-    _deadly(method)
+    _deadly(Journal, method)
+_deadly(Starting, "_pinned")
 sys.exit(main(["controller", "--config", CONFIG]))

@@ -1,4 +1,4 @@
-"""Kill -9 of the controller right before and right after every journaled step, on a real Slurm with real jobs."""
+"""Kill -9 of the controller right before and after every journaled step and the pin of a start, on a real Slurm with real jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tiresias.simulator.trace import TraceJob
 KILL_AT = "/opt/tiresias/tests/slurm_plugin/kill_at.py"  # the checkout, as the cluster sees it
 STEPS = [
     *(("preempt", step) for step in ("begin", "turn", "signal", "wait", "parked", "requeue", "drain", "finish")),
-    *(("start", step) for step in ("begin", "prioritize", "confirm", "finish")),
+    *(("start", step) for step in ("begin", "pinned", "prioritize", "confirm", "finish")),
 ]
 LIVES = [(kind, step, when) for kind, step in STEPS for when in ("before", "after")]
 
