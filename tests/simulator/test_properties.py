@@ -34,6 +34,7 @@ EVERY_POLICY: dict[str, Policy] = {
 }  # fmt: skip
 
 many = settings(max_examples=100, deadline=None)
+few = settings(max_examples=40, deadline=None)  # node by node
 names = st.sampled_from(list(EVERY_POLICY))
 
 jobs = st.tuples(st.integers(0, 50).map(float), st.sampled_from([1, 1, 2, 4, 6]), st.integers(0, 60).map(float))
@@ -105,7 +106,7 @@ def assert_same(one: Outcome, other: Outcome) -> None:
     assert one.overhead == pytest.approx(other.overhead)
 
 
-@many
+@few
 @given(names, traces, configs, costs.filter(lambda cost: not cost.pause))
 def test_one_pool_is_as_good_as_all_nodes(name, jobs, config, cost):
     """Jobs that may run anywhere: the order kept from event to event, against `decide` on a snapshot of everything."""
@@ -113,7 +114,7 @@ def test_one_pool_is_as_good_as_all_nodes(name, jobs, config, cost):
     assert_same(simulate(jobs, CLUSTER, rules), simulate(jobs, CLUSTER, replace(rules, by_node=True)))
 
 
-@many
+@few
 @given(names, traces, configs, costs)
 def test_one_pool_is_as_good_as_one_node(name, jobs, config, cost):
     """Also while preempted jobs still hold their GPUs. On several nodes other GPUs may be waited for than the first that come."""
