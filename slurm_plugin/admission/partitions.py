@@ -25,7 +25,7 @@ def obstacle(job: SlurmJob, partition: Partition, flags: Collection[str]) -> str
 
 
 def _refuses(name: str, allowed: Collection[str] | None, denied: Collection[str]) -> bool:
-    """Where it names who is allowed it denies nobody else."""
+    """Whether a partition refuses an account or a QOS. A list of those that are allowed replaces the list of denied ones."""
     if not name:
         return False
     return name not in allowed if allowed is not None else name in denied

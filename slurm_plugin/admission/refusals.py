@@ -44,8 +44,8 @@ def group_of(job: SlurmJob, reason: str) -> Key:
     """What the jobs have in common that Slurm refuses for this reason alike; for a reason that is not definite the job's id."""
     size = (str(job.gpus), str(job.cpus), str(job.time_limit), str(job.min_nodes)) if "PerJob" in reason else ()
     if reason.startswith("QOS"):
-        whom = job.user if "User" in reason else job.account if "Account" in reason else ""
-        return (reason, job.qos, whom, *size)
+        owner = job.user if "User" in reason else job.account if "Account" in reason else ""
+        return (reason, job.qos, owner, *size)
     if reason.startswith(("Assoc", "InvalidAccount", "AccountNotAllowed", "InvalidQOS")):
         return (reason, job.account, "" if reason.startswith("AssocGrp") else job.user, *size)
     if reason.startswith("Licenses"):
@@ -60,7 +60,7 @@ def group_of(job: SlurmJob, reason: str) -> Key:
 
 
 def _shape(job: SlurmJob) -> Key:
-    """All that a job asks for, and of whom."""
+    """All that a job asks for, and its user, account, partition and QOS."""
     asked = (
         job.user, job.account, job.partition, job.qos, job.gpus, job.gpu_type, job.gpus_per_node, job.min_nodes, job.max_nodes,
         job.cpus, job.memory_per_node, job.memory_per_cpu, job.time_limit, job.features, job.required_nodes, job.excluded_nodes,
