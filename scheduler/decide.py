@@ -62,8 +62,8 @@ def decide(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None = Non
     O(jobs log jobs + started jobs x nodes); each job that is skipped for want of nodes costs up to one more walk.
     """
     policy = policy or POLICIES[config.name]
-    nobody = np.zeros(len(snapshot.jobs), np.bool_)
-    plan = _decided(snapshot, config, policy, nobody)
+    none = np.zeros(len(snapshot.jobs), np.bool_)
+    plan = _decided(snapshot, config, policy, none)
     on_trial = free_only(snapshot.jobs)
     if plan.preemptions and (on_trial & (plan.action == Action.START)).any():
         return _decided(snapshot, config, policy, on_trial)

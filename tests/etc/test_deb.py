@@ -24,7 +24,7 @@ TRAIN = "exec python3 /opt/tiresias/tests/slurm_plugin/controller/train.py"
 PACKAGED = {"PYTHONPATH": ""}  # not the checkout's
 EXACT = {
     **PACKAGED, "TIRESIAS_MODE": "exact", "TIRESIAS_PERIOD": "1",
-    "TIRESIAS_POLICY_MIN_RUN": "1", "TIRESIAS_POLICY_THRESHOLDS": "6",
+    "TIRESIAS_POLICY_MIN_RUN": "1", "TIRESIAS_POLICY_MIN_RUN_COST_FACTOR": "0", "TIRESIAS_POLICY_THRESHOLDS": "6",
 }  # fmt: skip
 pytestmark = [
     pytest.mark.sandbox,
