@@ -729,6 +729,33 @@ def test_a_job_that_every_pin_changes_is_left_to_slurm(waits: Desk, dies: str) -
     ]
 
 
+def test_a_job_that_slurm_calls_impossible_on_every_plan_is_left_to_slurm(waits: Desk) -> None:
+    waits.slurm.starts = False
+    for now in (1100.0, 2100.0, 3100.0):
+        assert not waits.actor.alarms
+        waits.see()
+        waits.start(now)
+        waits.actor.advance(now)
+        waits.slurm.change(reason="BadConstraints", priority=0)
+        waits.look(now + 31)
+        if now < 3100.0:
+            assert waits.job.held_by_admin
+            waits.slurm.change(reason="JobHeldAdmin")
+    assert waits.actor.alarms == ["job 1: left to Slurm, because Slurm refused 3 starts: BadConstraints"]
+    assert (waits.job.priority, waits.job.required_nodes, waits.job.excluded_nodes) == (1, (), ())
+    assert (waits.row.held, waits.row.pinned, waits.moves()) == (False, False, [])
+
+
+def test_a_start_that_slurm_cannot_serve_for_another_reason_is_tried_again(waits: Desk) -> None:
+    waits.slurm.starts = False
+    for now in (1100.0, 2100.0, 3100.0, 4100.0):
+        waits.start(now)
+        waits.actor.advance(now)
+        waits.slurm.change(reason="Resources")
+        waits.look(now + 31)
+    assert (waits.actor.alarms, waits.row.held) == ([], True)
+
+
 def test_a_job_that_is_left_to_slurm_is_managed_again_when_its_owner_changes_the_request(waits: Desk) -> None:
     waits.slurm.changed_by = {"required": {"tasks": 1}, "only": {"tasks": 1}}
     waits.start()
