@@ -77,9 +77,12 @@ class Starting(Hands):
         return self._finish(intent, f"left to Slurm: {why}", now)
 
     def release_unpinnable(self, jobs: Iterable[SlurmJob], now: float) -> None:
-        """Jobs that are left to Slurm, and wait again after a preemption, are released again."""
+        """Jobs that are left to Slurm, and wait again after a preemption, are released again. So are those without any plan."""
         for job in jobs:
             row = self._ledger.jobs.get(job.id)
+            waits = job.state == "PENDING" and not job.completing
+            if row and row.held and waits and 0 < job.gpus < job.min_nodes and not row.unpinnable:
+                self._leave_unplanned(row, job, now)
             if (
                 row
                 and row.unpinnable
@@ -89,6 +92,14 @@ class Starting(Hands):
                 and not job.completing
             ):
                 self._try(self._lift, job.id, now)
+
+    def _leave_unplanned(self, row: JobRow, job: SlurmJob, now: float) -> None:
+        """The hold may be newer than the record; a held job's begin time is the hook's."""
+        row.unpinnable = f"it requests fewer GPUs ({job.gpus}) than nodes ({job.min_nodes})"
+        self._ledger.save(row)
+        self._try(self._backend.begin_now, job.id, now)
+        self._try(self._lift, job.id, now)
+        self._say(now, job.id, "left to Slurm", row.unpinnable)
 
     @property
     def alarms(self) -> list[str]:

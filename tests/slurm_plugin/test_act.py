@@ -767,6 +767,13 @@ def test_a_job_that_is_left_to_slurm_is_managed_again_when_its_owner_changes_the
     assert not waits.actor.alarms
 
 
+def test_a_job_with_fewer_gpus_than_nodes_is_left_to_slurm(waits: Desk) -> None:
+    waits.slurm.change(gpus=1, min_nodes=2)
+    waits.actor.release_unpinnable(waits.see(), 1101)
+    assert waits.actor.alarms == ["job 1: left to Slurm, because it requests fewer GPUs (1) than nodes (2)"]
+    assert (waits.job.priority, waits.row.held) == (1, False)
+
+
 def test_a_preempted_job_that_is_left_to_slurm_is_released(waits: Desk) -> None:
     waits.row.unpinnable = "tasks 4 to 1"
     assert waits.job.held_by_admin

@@ -29,4 +29,4 @@ def test_a_program_gets_the_same_as_from_plain_slurm(cluster_of: Callable[..., A
     result = run.compare(cluster_of("forky", **run.OPTIONS), run.few())
     assert not result["different"], result
     assert result["combinations"] >= 30
-    assert result["started by the controller"] >= 20, "the others were started by Slurm alone"
+    assert result["started by the controller"] >= 0.9 * result["ran"], "Slurm started the others alone"
