@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,11 +74,17 @@ def test_every_verb_of_a_back_end_has_its_price_and_is_counted() -> None:
         def snapshot(self) -> SlurmSnapshot:
             return SlurmSnapshot(0.0, (), ())
 
+        def requeue_together(self, job_ids: Sequence[str]) -> None:
+            pass
+
     bucket = Bucket(100, 1.0, Clock())
     backend = Budgeted(Edge(), bucket)  # type: ignore[arg-type]
     backend.snapshot()
     backend.snapshot()
     assert backend.calls == {"snapshot": 2}
     assert backend.spent == 2 * PRICES["commands"]["snapshot"] == 100 - bucket.tokens
-    verbs = {name for name in vars(Budgeted) if not name.startswith("_")} - {"spent", "close"}
+    backend.requeue_together(["1", "2", "3"])
+    assert backend.calls == {"snapshot": 2, "requeue": 3}
+    together = {"requeue_together"}  # as many requeues
+    verbs = {name for name in vars(Budgeted) if not name.startswith("_")} - {"spent", "close"} - together
     assert all(verbs == prices.keys() for prices in PRICES.values())
