@@ -117,7 +117,7 @@ class _Wait:
 
     def _drains(self, promotions: float) -> float:
         """Seconds for which GPUs may be kept free for promoted jobs."""
-        return self._config.drain_limit * promotions if self._config.starve_limit < math.inf else 0.0
+        return self._config.drain_limit * promotions if self._config.starving_first else 0.0
 
     def _promotions(self, seconds: float) -> float:
         """How many promotions others can have by then, counted as if each did nothing but wait."""

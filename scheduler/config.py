@@ -147,6 +147,12 @@ class PolicyConfig:
     def promotes(self) -> bool:
         return self.promote_knob < math.inf or self.starve_limit < math.inf
 
+    @property
+    def starving_first(self) -> bool:
+        """Whether jobs that `starve_limit` promoted go before all others. Not where `promote_knob` promotes as well: then the order
+        is the paper's."""
+        return self.starve_limit < math.inf and self.promote_knob == math.inf
+
     def queue_of(self, attained: Values) -> Values:
         """Index of the queue for each service, shape as given: queue i holds thresholds[i-1] <= service < thresholds[i]."""
         return interval(self.thresholds, attained + SERVICE_TOLERANCE)

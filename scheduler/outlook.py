@@ -76,7 +76,7 @@ def _steps(snapshot: Snapshot, plan: Plan, config: PolicyConfig, row: int, movab
 def _change(snapshot: Snapshot, config: PolicyConfig, row: int) -> str:
     """What the next change of a waiting job's rank is."""
     job, now = Row(snapshot.jobs, row), snapshot.time
-    if not starves(job, now):
+    if not (config.starving_first and starves(job, now)):
         return "it is promoted"
     kept = POLICIES[config.name].drains(job, now, config)
     return "GPUs are no longer kept free for it" if kept else "GPUs are kept free for it again"

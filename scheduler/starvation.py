@@ -10,17 +10,15 @@ from __future__ import annotations
 
 from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
 from tiresias.scheduler.elementwise import Values, smaller, where
-from tiresias.scheduler.model import State
 from tiresias.scheduler.policy import Rows
-
-_WAITING = int(State.WAITING)  # a plain number compares faster
 
 
 def starves(jobs: Rows, now: float) -> Values:
-    """Whether a waiting job was promoted and has not run since. It goes before all other jobs of the first queue, running ones
-    too: behind those it could wait for ever, as small jobs that come later fit into the GPUs that become free."""
+    """Whether a job was promoted and has not run since. It goes before all other jobs of the first queue, running ones too: behind
+    those it could wait for ever, as small jobs that come later fit into the GPUs that become free. One that starts at this very
+    moment still counts, or two of them would preempt each other without end."""
     promoted = now - jobs.ran - jobs.waited
-    return (jobs.state == _WAITING) & (jobs.ran <= SERVICE_TOLERANCE) & (promoted > jobs.submit + 1.0)
+    return (jobs.ran <= SERVICE_TOLERANCE) & (promoted > jobs.submit + 1.0)
 
 
 def may_drain(since: Values, config: PolicyConfig) -> Values:

@@ -70,7 +70,7 @@ class Pool:
         self._line_up(now)
         self._line.drift(len(self._drifting), partial(self._keys, now))
         patient = partial(self._patient, now) if self._policy.spares else None
-        drains = partial(self._drains, now) if self._config.starve_limit < math.inf else None
+        drains = partial(self._drains, now) if self._config.starving_first else None
         return self._line.choose(self.free + self._leaving, patient, drains)
 
     def _line_up(self, now: float) -> None:

@@ -33,7 +33,7 @@ class Las(Policy):
         if promoted is not False:
             queue = where(promoted, 0, queue)
         inside = self.inside(jobs, now, config, queue, promoted)
-        if config.starve_limit == math.inf:
+        if not config.starving_first:
             return queue, *inside
         return queue, where(starves(jobs, now) | promoted, 0, 1), *inside
 
@@ -52,19 +52,21 @@ class Las(Policy):
             return False
         low = config.queue_of(jobs.attained) > 0
         late = jobs.waited + SERVICE_TOLERANCE >= _patience(jobs, config)
-        if config.starve_limit == math.inf:
+        if not config.starving_first:
             return (jobs.state == _WAITING) & low & late
         late_too = where(starves(jobs, now), False, jobs.waited + SERVICE_TOLERANCE >= config.starve_limit)
         return (jobs.state == _WAITING) & ((low & late) | late_too)
 
     def drains(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
-        if config.starve_limit == math.inf:
+        if not config.starving_first:
             return False
         return starves(jobs, now) & may_drain(jobs.waited, config)
 
     def settled(self, keys: tuple[Values, ...], config: PolicyConfig) -> Values:
-        """A job that sank at this moment stands last now and first as soon as it goes on."""
-        return config.in_queue_order != "running_first" or keys[-4] == _RUNS
+        """A job that sank at this moment stands last now and first as soon as it goes on; one that starved and starts at this
+        moment stands first now and in its usual place as soon as it goes on."""
+        stays = config.in_queue_order != "running_first" or keys[-4] == _RUNS
+        return stays & (keys[1] == 1) if config.starving_first else stays
 
     def change(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """When the job sinks, or is promoted."""
@@ -84,7 +86,7 @@ def _rises(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
         return (math.inf,)
     low = config.queue_of(jobs.attained) > 0
     promoted = where(low, now + _patience(jobs, config) - jobs.waited, math.inf)
-    if config.starve_limit == math.inf:
+    if not config.starving_first:
         return (promoted,)
     promoted = smaller(promoted, now + config.starve_limit - jobs.waited)
     drains = now + until_change(jobs.waited, config)

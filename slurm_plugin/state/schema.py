@@ -89,8 +89,11 @@ UPGRADES = {  # what leads from a schema to the next one
         "create index moves on intent (key)",
     ),
     5: SHADOW,
-    6: tuple(
-        f"alter table job add column {name} text default ''" for name in ("excluded", "pin", "asked", "unpinnable")
+    6: (
+        "alter table job add column excluded text default ''",
+        "alter table job add column pin text default ''",
+        "alter table job add column asked text default ''",
+        "alter table job add column unpinnable text default ''",
     ),
 }
 

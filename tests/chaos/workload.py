@@ -65,7 +65,7 @@ def misbehaving(one: Draft) -> Job:
 def liar(one: Draft) -> Job:
     """Reports that it can save and that it has, and does not."""
     lies = " ".join(f"'{lie}'" for lie in LIES)
-    command = f"exec timeout {one.seconds:.0f} python3 {LIAR} {lies}"
+    command = f"exec timeout {one.seconds} python3 {LIAR} {lies}"
     return one.other("sbatch", *one.scene.options(one.name, one.gpus), "--wrap", command)
 
 

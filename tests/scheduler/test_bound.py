@@ -93,8 +93,9 @@ def test_a_promotion_bounds_the_wait_in_the_last_queue(of: Any, bound: Bounding)
 
 def test_who_may_be_promoted_first_counts(of: Any, bound: Bounding) -> None:
     config = replace(LAS, starve_limit=1000.0)
-    assert bound([of(4, runs=True), of()], config)[0] == 100.0
-    assert bound([of(4, runs=True), of(4, 500.0, waited=950.0), of()], config)[0] == 200.0
+    first = of(4, runs=True, waited=0.0)
+    assert bound([first, of(waited=0.0)], config)[0] == 100.0
+    assert bound([first, of(4, 500.0, waited=950.0), of(waited=0.0)], config)[0] == 200.0
 
 
 def test_the_youth_of_those_behind_counts(of: Any, bound: Bounding) -> None:

@@ -133,7 +133,8 @@ def test_an_update_of_a_waiting_job_counts(centre: Centre) -> None:
     centre.trains(twice)
     stone = centre.submit(gpus=16, user="bob")
     centre.reaches(stone, "RUNNING")
-    assert "ReqNodeList=(null)" in centre.scontrol("show", "job", "-o", twice), "a parked job has its own request again"
+    own = {"ReqNodeList": "(null)", "ExcNodeList": "(null)"}
+    centre.until(lambda: own.items() <= centre.show(twice).items(), "a parked job has its own request again", twice)
     centre.scontrol("update", f"JobId={twice}", "NumNodes=2", user="bob")
     centre.cancel(whale, user="alice")
     centre.cancel(stone, user="bob")
