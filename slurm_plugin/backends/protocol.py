@@ -67,7 +67,9 @@ class SlurmJob:
     start_time: int  # of the run that goes on or has ended; 0 while PENDING (COMPLETING or not)
     end_time: int  # 0 while RUNNING; PENDING after a requeue: when the last run ended, 0 where that is not known
     time_limit: int  # seconds, 0: unlimited
-    gpus: int  # all GPUs asked for (pending) or held (running); 0: CPU only
+    gpus: (
+        int  # all GPUs asked for (pending) or held (running); 0: it asks for none, though --exclusive may give it some
+    )
     gpu_type: str
     gpus_per_node: int  # 0 unless the request fixes it
     min_nodes: int  # the request's while PENDING; while it runs the nodes it has, while COMPLETING those left

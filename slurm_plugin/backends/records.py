@@ -85,7 +85,7 @@ def _job(record: Record, now: float) -> SlurmJob:
         start_time=0 if waits else _moment(record, "start_time"),
         end_time=_moment(record, "end_time") if ended else 0,
         time_limit=min(60 * number(record.get("time_limit")), MAX_TIME_S),
-        gpus=held or gpus,
+        gpus=(held or gpus) if gpus else 0,  # --exclusive without --gres holds GPUs that it did not ask for
         gpu_type=gpu_type,
         gpus_per_node=min(per_node, MAX_GPUS),
         min_nodes=max(1, number(record.get("node_count"), MAX_NODES)),

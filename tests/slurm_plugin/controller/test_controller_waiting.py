@@ -206,6 +206,14 @@ def test_jobs_that_are_not_ours_are_never_touched(centre: Centre) -> None:
     assert centre.state(cpus) == "RUNNING"
 
 
+def test_an_exclusive_job_without_gres_stays_slurms_while_it_holds_gpus(centre: Centre) -> None:
+    job = centre.submit("--exclusive", "--nodes=1", gpus=0)
+    centre.reaches(job, "RUNNING")
+    centre.cycles(3)
+    assert not centre.published(job)
+    assert "it asks for no GPU" in centre.explain(job)["error"]
+
+
 def test_a_job_that_moves_out_of_our_partitions_is_let_go(centre: Centre) -> None:
     centre.reaches(centre.submit("--nodelist=gpu01", gpus=4), "RUNNING")
     job = centre.submit("--nodelist=gpu01", gpus=4)
