@@ -61,11 +61,6 @@ def admission(
     return _Model(_limits_of(rules), now).judge(list(jobs), list(waiting), frozenset(starting))
 
 
-def restartable(rules: SlurmRules, job: SlurmJob, now: float) -> str:
-    """ "" if the running job could start again once it is preempted, else Slurm's reason why not."""
-    return not_restartable(rules, [job], now).get(job.id, "")
-
-
 def not_restartable(rules: SlurmRules, jobs: Iterable[SlurmJob], now: float) -> Mapping[str, str]:
     """Of running jobs: those that could not start again, and Slurm's reason. Their node lists may be pins, and do not count."""
     again = [replace(job, shares=(), required_nodes=()) for job in jobs]

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.slurm_plugin.admission.admissible import Admission, admission, not_restartable, restartable
+from tiresias.slurm_plugin.admission.admissible import Admission, admission, not_restartable
 from tiresias.slurm_plugin.backends.protocol import NodeShare, SlurmJob
 from tiresias.slurm_plugin.backends.rules import Association, License, Partition, Qos, Reservation, SlurmRules, Usage
 
@@ -129,9 +129,9 @@ def test_groups_count_at_each_level_of_accounts() -> None:
 def test_a_running_job_frees_what_it_counts_when_it_starts_again() -> None:
     used = Usage(jobs=1, tres_run_mins={"cpu": 120})
     rules = site(Qos(name="normal", grp_jobs=1, grp_tres_run_mins={"cpu": 130}, usage=used))
-    assert restartable(rules, runs(1), NOW) == ""
+    assert not_restartable(rules, [runs(1)], NOW) == {}
     rules = replace(rules, reservations=(Reservation("m", NOW + 60, NOW + 99, NODES, frozenset({"MAINT"})),))
-    assert restartable(rules, runs(1), NOW) == "ReqNodeNotAvail"
+    assert not_restartable(rules, [runs(1)], NOW) == {"1": "ReqNodeNotAvail"}
     assert not_restartable(rules, [runs(1), runs(2, time_limit=30)], NOW) == {"1": "ReqNodeNotAvail"}
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from tiresias.sandbox.cluster import Cluster
-from tiresias.slurm_plugin.admission.admissible import Admission, admission, restartable
+from tiresias.slurm_plugin.admission.admissible import Admission, admission, not_restartable
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 
 from .conftest import ACCOUNTED, Site, connect
@@ -177,6 +177,6 @@ def test_the_model_agrees_with_slurm(judged: Site, case: str) -> None:
 
 def test_a_running_job_in_front_of_maintenance_cannot_start_again(judged: Site) -> None:
     job = judged.running(*ONE_GPU)
-    assert restartable(judged.backend.rules(), job, time.time()) == ""
+    assert not_restartable(judged.backend.rules(), [job], time.time()) == {}
     admin(judged, maintenance("ALL", "maint,ignore_jobs"))
-    assert restartable(judged.backend.rules(), job, time.time()) == "ReqNodeNotAvail"
+    assert not_restartable(judged.backend.rules(), [job], time.time()) == {job.id: "ReqNodeNotAvail"}
