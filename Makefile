@@ -2,6 +2,7 @@
 # make demo-live  two users compete: the live view, recorded in demo-out; FILM=docs for the manual's own
 # make test       everything that CI runs
 # make manual     the manual as HTML, in build/manual
+# make wheels     both wheels, in dist: slurm-tiresias, and slurm-tiresias-checkpoint for the environments that jobs run in
 # make audit      asks the public database for known weaknesses of the packages in use
 # make test-rdma  of that, the profiler's tests on RDMA
 # make test-records extreme records of jobs and nodes through both back ends: RECORDS=100000 SEED=...; results in build/records.json
@@ -27,7 +28,7 @@ SEED ?= 14
 TRACE ?= $(wildcard ../shared/data/testbed480_seed1.csv)
 OUT := demo-out
 
-.PHONY: demo demo-live audit test test-rdma test-chaos test-records test-mutants test-system trees installed lint pages manual deb rpm venv bench clean system
+.PHONY: demo demo-live audit test test-rdma test-chaos test-records test-mutants test-system trees installed lint pages manual deb rpm wheels venv bench clean system
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.runs
@@ -97,6 +98,11 @@ deb: $(VENV)/.develops
 # dist/slurm-tiresias-VERSION-1.ARCHITECTURE.rpm
 rpm: $(VENV)/.develops
 	$(VENV)/bin/python etc/packages/build.py dist rpm
+
+# dist/slurm_tiresias-VERSION-*.whl and dist/slurm_tiresias_checkpoint-VERSION-*.whl
+wheels: $(VENV)/.develops
+	$(VENV)/bin/python -m hatchling build -t wheel -d $(CURDIR)/dist
+	cd etc/packages/checkpoint && $(abspath $(VENV))/bin/python -m hatchling build -t wheel -d $(CURDIR)/dist
 
 lint: $(VENV)/.develops
 	$(VENV)/bin/ruff check .
