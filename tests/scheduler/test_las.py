@@ -34,7 +34,7 @@ def crowd(snapshot_of):
             job("back", attained=50, ran=50, submit=0, waited=950, first_start=10, last_start=10, preempted=60),
             job("back later", attained=50, ran=50, submit=0, waited=950, first_start=20, last_start=20, preempted=70),
             job("runs", state=State.RUNNING, attained=200, ran=200, submit=800, first_start=800, last_start=800),
-            job("runs longer", state=State.RUNNING, attained=300, ran=300, submit=0, first_start=30, last_start=700),
+            job("runs longer", state=State.RUNNING, attained=300, ran=300, submit=0, first_start=15, last_start=700),
             job("low runs", state=State.RUNNING, first_start=-8000, last_start=-3000, **low),
             job("low waits", first_start=-9000, last_start=-9000, preempted=-5000, **low),
         ],
@@ -50,7 +50,7 @@ def test_running_first(crowd):
 
 def test_first_start(crowd):
     assert ranked(crowd, replace(PAPER, in_queue_order="first_start")) == [
-        "back", "back later", "runs longer", "runs", "new", "newer", "low waits", "low runs",
+        "back", "runs longer", "back later", "runs", "new", "newer", "low waits", "low runs",
     ]  # fmt: skip
 
 

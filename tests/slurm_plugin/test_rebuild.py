@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
@@ -168,6 +169,12 @@ def test_not_from_accounting_that_counts_no_gpus(tmp_path: Path, running: Make) 
     ):
         anew(tmp_path, [], running(1500))
     assert not (tmp_path / FILE).exists()
+
+
+@pytest.mark.parametrize("other", [{"completing": True}, {"partition": "elsewhere"}])
+def test_jobs_that_end_or_are_not_managed_need_no_accounting(tmp_path: Path, running: Make, other: dict[str, Any]) -> None:
+    anew(tmp_path, [], replace(running(1500), **other))
+    assert (tmp_path / FILE).exists()
 
 
 def test_not_over_a_database_of_a_newer_version(tmp_path: Path) -> None:
