@@ -172,7 +172,9 @@ def test_not_from_accounting_that_counts_no_gpus(tmp_path: Path, running: Make) 
 
 
 @pytest.mark.parametrize("other", [{"completing": True}, {"partition": "elsewhere"}])
-def test_jobs_that_end_or_are_not_managed_need_no_accounting(tmp_path: Path, running: Make, other: dict[str, Any]) -> None:
+def test_jobs_that_end_or_are_not_managed_need_no_accounting(
+    tmp_path: Path, running: Make, other: dict[str, Any]
+) -> None:
     anew(tmp_path, [], replace(running(1500), **other))
     assert (tmp_path / FILE).exists()
 
