@@ -13,6 +13,7 @@ LEAST, MOST = 30.0, 300.0  # seconds before the end, where no save of this progr
 MARGIN = 60.0  # seconds before the end besides three times what a save took
 OUT_OF_SIGHT = 365 * 86400 - 3600.0  # Slurm writes "in a year" for a job without a limit
 REQUEUE_TIMEOUT = 30.0
+SAVE_DEADLINE = 120.0  # seconds; TIRESIAS_SAVE_DEADLINE, the site's preemption.deadline
 
 
 def end_time(env: Mapping[str, str]) -> float:
@@ -34,6 +35,19 @@ def lead(limit: float, save: float | None) -> float:
     if save is not None:
         return min(MARGIN + 3 * save, max(limit / 2, LEAST))
     return min(max(limit / 10, LEAST), MOST)
+
+
+def save_deadline(env: Mapping[str, str]) -> float:
+    """Seconds from a preemption request until the controller stops waiting for the checkpoint."""
+    try:
+        return max(0.0, float(env.get("TIRESIAS_SAVE_DEADLINE") or SAVE_DEADLINE))
+    except ValueError:
+        return SAVE_DEADLINE
+
+
+def is_refused(problem: str) -> bool:
+    """Whether scontrol's message about a requeue is final: the job has Requeue=0 (ESLURM_DISABLED)."""
+    return "presently disabled" in problem
 
 
 def requeue(job: str) -> str:

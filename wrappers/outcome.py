@@ -10,14 +10,41 @@ CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUP = Path("/proc/self/cgroup")
 
 
-def words(code: int, terminated: bool) -> str:
-    """code: of the script, as a shell gives it; terminated: Slurm sent SIGTERM before."""
+def words(code: int, terminated: bool, final: bool = False) -> str:
+    """code: the script's exit code, or minus the signal that ended it; terminated: Slurm sent SIGTERM before;
+    final: the code is one of TIRESIAS_FINAL_EXIT_CODES."""
+    how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+    if final:
+        return f"{how}, which TIRESIAS_FINAL_EXIT_CODES lists: the job is neither requeued nor resumed"
     killed = out_of_memory()
     if killed:
-        return f"exit code {code}; the kernel killed {killed} of its processes on this node: out of memory"
+        return f"{how}; the kernel killed {killed} of its processes on this node: out of memory"
     if terminated:
-        return f"exit code {code}; Slurm sent SIGTERM: cancelled, requeued by somebody or out of time"
-    return f"exit code {code}{_signal_words(code)}"
+        return f"{how}; Slurm sent SIGTERM: cancelled, requeued by somebody or out of time"
+    return f"{how}{_signal_words(code if code >= 0 else 128 - code)}"
+
+
+def late_words(here: int, elsewhere: int, step: int, limit_in: float | None) -> str:
+    """Of a program that did not save in time. here, elsewhere: its processes on this node and on others; step: of its newest
+    checkpoint, -1: none; limit_in: seconds to the time limit where that is why it was to save, None: a preemption."""
+    still = f"the program has not saved in time ({here} processes here and {elsewhere} on other nodes still run)"
+    if limit_in is not None:
+        follows = f"the time limit ends this job in {max(limit_in, 0.0):.0f} s"
+        lost = f"and what it did after step {step} is lost" if step >= 0 else "and all its work is lost"
+    elif step >= 0:
+        follows, lost = f"the controller requeues the job to its checkpoint of step {step}", "and later steps are lost"
+    else:
+        follows, lost = "the job keeps its GPUs", "and is not asked to save again in this run"
+    advice = "call should_stop() at every step and save faster; tiresias rehearse SCRIPT shows how long it takes"
+    return f"{still}: {follows}, {lost}. To do: {advice}"
+
+
+def saved_without_requeue(step: int, folder: Path) -> str:
+    return f"saved step {step} before its time limit. {ends_here(folder)} It was submitted with --no-requeue."
+
+
+def ends_here(folder: Path) -> str:
+    return f"The job ends here and releases its GPUs; its checkpoints are in {folder}."
 
 
 def _signal_words(code: int) -> str:

@@ -29,7 +29,15 @@ WITH_VALUE = frozenset(_WITH_VALUE.split())
 WITHOUT_VALUE = frozenset(_WITHOUT_VALUE.split())  # or with one that must be attached: --nice=5
 SHORT_WITH_VALUE = frozenset("abcdeimnopqtwxABCDFGJLMNS")
 SHORT_WITHOUT_VALUE = frozenset("hksvHOQVW")
-LONG = {"A": "account", "D": "chdir", "G": "gpus", "J": "job-name", "p": "partition", "Q": "quiet"}  # that we look at
+LONG = {
+    "A": "account",
+    "D": "chdir",
+    "G": "gpus",
+    "J": "job-name",
+    "p": "partition",
+    "Q": "quiet",
+    "t": "time",
+}  # that we look at
 ANSWERS = frozenset({"help", "usage", "version", "autocomplete"})  # sbatch prints something and submits nothing
 
 

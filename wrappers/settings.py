@@ -17,6 +17,8 @@ _FROM_FILE: dict[
     "TIRESIAS_CONTROL_ROOT": ("paths", "control", str),
     "TIRESIAS_CHECKPOINT_ROOT": ("paths", "checkpoints", str),
     "TIRESIAS_SIGNAL": ("preemption", "signal", str),
+    "TIRESIAS_SAVE_DEADLINE": ("preemption", "deadline", (int, float)),
+    "TIRESIAS_FINAL_EXIT_CODES": ("preemption", "final_exit_codes", list),
     "TIRESIAS_PLACEMENT_BANDWIDTH": ("placement", "bandwidth", (int, float)),
     "TIRESIAS_PLACEMENT_PACKLIMIT": ("placement", "packlimit", (int, float)),
 }
@@ -31,7 +33,9 @@ def of_job(env: Mapping[str, str], configuration: Path = CONFIGURATION) -> dict[
     for name, (table, key, kind) in _FROM_FILE.items():
         section = document.get(table)
         value = section.get(key) if isinstance(section, dict) else None
-        if isinstance(value, kind) and value:
+        if isinstance(value, list) and kind is list:
+            settings[name] = ",".join(map(str, value)) or "none"
+        elif isinstance(value, kind) and value:
             settings[name] = str(value)
     given = {name: env[name] for name in (*_FROM_FILE, *_ENVIRONMENT_ONLY) if env.get(name)}
     return settings | given

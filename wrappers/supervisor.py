@@ -1,16 +1,18 @@
 """The in-job supervisor: the batch script that tsbatch makes ends in it, and it runs the user's script.
 
 It has the program save and leave when the checkpoint signal comes or the time limit is near, verifies what was saved, and waits for
-the requeue. Any other signal goes to the user's script, whose exit code becomes the job's. Nothing here may cost the user a job:
-without control folder or checkpoint folder the script simply runs. There is one supervisor a job, on its first node.
+the requeue. Any other signal goes to the user's script; how that ends, by exit code or signal, is how the job ends. Nothing here
+may cost the user a job: without control folder or checkpoint folder the script simply runs. There is one supervisor a job, on its
+first node.
 
 A state at a time, all in supervisor.json (checkpoint/control.py):
 
     running --checkpoint signal, or the time limit, and the program can save--> saving --it left with a checkpoint--> parked
     parked --SIGTERM (requeue)--> exit 99             parked --PARK_TIMEOUT: no requeue came--> running, the script from its top
-    running, saving --the script ended--> ended, with its exit code
+    running, saving --the script ended, or ended with a final exit code--> ended, with its exit code or signal
 
-A job that parked for its time limit, or shortly before it, asks Slurm itself for the requeue when nobody else does.
+A job that parked for its time limit, or shortly before it, asks Slurm itself for the requeue when nobody else does. One that was
+submitted with --no-requeue ends once it has saved for its time limit: it would hold its GPUs for nothing.
 It starts at every job's start, perhaps sixty at once: it imports little, and what it needs for the verification only then.
 """
 
@@ -24,8 +26,8 @@ from pathlib import Path
 
 from tiresias.checkpoint import control
 from tiresias.checkpoint.notes import say
+from tiresias.wrappers import ending, limit, outcome, processes, saved
 from tiresias.wrappers import job as jobs
-from tiresias.wrappers import limit, outcome, processes, saved
 from tiresias.wrappers.exchange import Exchange
 from tiresias.wrappers.user_script import UserScript, extract
 
@@ -61,9 +63,11 @@ class Supervisor:
         self._leaving: set[str] = set()  # who was registered then
         self._began = time.time()
         self._end = limit.end_time(os.environ)
+        self._late_at = float("inf")  # when a save that is not over is reported
+        self._final = ending.final_exit_codes(os.environ)
 
     def run(self) -> int:
-        """The job's exit code."""
+        """The job's status (ending.py)."""
         self._tell_of_the_run_before()
         while True:
             self._start()
@@ -77,7 +81,11 @@ class Supervisor:
     def _tell_of_the_run_before(self) -> None:
         before = self._exchange.run_before()
         restart = control.integer(before.get("restart"))
-        if 0 <= restart < self.job.restart and before.get("state") in ("running", "saving"):
+        if not 0 <= restart < self.job.restart:
+            return
+        if before.get("state") == "parked" and before.get("why") == "limit":
+            say(f"run {self.job.restart} begins with a new time limit; run {restart} saved before its own was over")
+        if before.get("state") in ("running", "saving"):
             say(
                 f"run {self.job.restart} begins; run {restart} was cut off before it could save (node failure, requeue)"
             )
@@ -85,7 +93,7 @@ class Supervisor:
     def _ended(self, code: int) -> int:
         capable = self._exchange.is_capable()
         if code and capable:
-            words = outcome.words(code, self._terminated)
+            words = outcome.words(code, self._terminated, code in self._final)
             say(f"run {self.job.restart} ended with {words}; {saved.listed(self._checkpoints())}")
         if code == 0 or capable:
             self._note(capable, control.integer(self._exchange.program().get("step")))
@@ -112,12 +120,12 @@ class Supervisor:
         )  # fmt: skip
 
     def _attend(self) -> int:
-        """Look after the script until it ends; its exit code as a shell gives it. A zombie then: its group keeps its number."""
+        """Look after the script until it ends; its status (ending.py). A zombie then: its group keeps its number."""
         while True:
             if received := signal.sigtimedwait(WATCHED, self._pause()):
                 self._received(received.si_signo)
             if ended := os.waitid(os.P_PID, self._child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                return ended.si_status if ended.si_code == os.CLD_EXITED else 128 + ended.si_status
+                return ending.status(ended)
             if self._saving:
                 self._hurry()
             elif self._limit_is_near():
@@ -178,6 +186,7 @@ class Supervisor:
         self._saving, self._terminated, self._why = True, False, why
         self._before = control.integer(self._exchange.program().get("step"))
         self._exchange.tell("saving", why=why)
+        self._late_at = time.monotonic() + (self._lead() / 2 if why else limit.save_deadline(os.environ))
         told = self._exchange.tell_to_save(self._signal)
         reason = "the time limit is near" if why else "asked to make room"
         say(f"{reason}: told the program to save ({told} processes here)")
@@ -202,6 +211,14 @@ class Supervisor:
         self._exchange.tell_again(self._signal)
         if self._exchange.program().get("requeue"):
             self._left, self._leaving = now, self._exchange.registered()
+        elif now > self._late_at:
+            self._late_at = float("inf")
+            say(self._late_words())
+
+    def _late_words(self) -> str:
+        here, elsewhere = self._exchange.staying(self._exchange.registered())
+        step = control.integer(self._exchange.program().get("step"))
+        return outcome.late_words(here, elsewhere, step, self._end - time.time() if self._why else None)
 
     def _others_are_saving(self, waited: float) -> bool:
         """Programs that were there when the first one left; not the workers that a launcher starts in the place of those."""
@@ -215,7 +232,7 @@ class Supervisor:
         code: then a checkpoint that was not there before says it. So it does where the control folder is away, and with it what
         the program said: the script may have gone on after a program that saved and left.
         """
-        if not self._saving or self._terminated:
+        if not self._saving or self._terminated or code in self._final:
             return None
         left = code == control.EXIT_REQUEUE or bool(self._exchange.program().get("requeue"))
         step = saved.newest(self._checkpoints()) if left or code or self._exchange.is_away() else None
@@ -232,8 +249,12 @@ class Supervisor:
         """Wait for the requeue. False: it came. True: it did not, so the script is to run again."""
         self._kill_all()
         os.waitpid(self._child, 0)
-        self._exchange.tell("parked", step, self._why)
         self._note(True, step)
+        if self._why and os.environ.get("TIRESIAS_NO_REQUEUE"):
+            self._exchange.tell("ended", step, self._why)
+            say(f"run {self.job.restart} {outcome.saved_without_requeue(step, self._checkpoints())}")
+            return False
+        self._exchange.tell("parked", step, self._why)
         limit_words = " before its time limit" if self._why else ""
         say(f"run {self.job.restart} saved step {step}{limit_words} and waits for the requeue")
         timeout = _seconds(os.environ.get("TIRESIAS_PARK_TIMEOUT"))
@@ -262,6 +283,9 @@ class Supervisor:
         """
         told, end = "", time.monotonic() + max(0.0, self._end - time.time()) + IDLE
         while problem := limit.requeue(os.environ.get("SLURM_JOB_ID", "")):
+            if limit.is_refused(problem):
+                say(f"{outcome.ends_here(self._checkpoints())} Slurm does not requeue it: {problem}")
+                return True
             if problem != told:
                 say(f"nobody requeued this job, and it cannot do so itself: {problem}; trying again")
             told = problem
@@ -301,7 +325,7 @@ def main() -> None:
         say(f"the user's script cannot be started: {error}")
         code = 126 if error.errno else 1
     script.remove()
-    os._exit(code)  # nothing is buffered, and the interpreter's own end takes its time
+    ending.exit_as(code)
 
 
 if __name__ == "__main__":

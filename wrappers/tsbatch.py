@@ -10,6 +10,7 @@ is placed; with --test-only, without submitting; with --parsable or --quiet, nev
 To see whether a script can be preempted and resumed, and what is missing:  tiresias rehearse script
 
 TIRESIAS_CHECKPOINT=none       the program cannot save: plain sbatch, never preempted
+TIRESIAS_FINAL_EXIT_CODES=93,3 exit codes of the script after which the job is neither requeued nor resumed (default: 93)
 TIRESIAS_CONTROL_ROOT, TIRESIAS_CHECKPOINT_ROOT, TIRESIAS_SIGNAL, TIRESIAS_PARK_TIMEOUT       override the site's configuration
 """
 
@@ -99,6 +100,8 @@ def _submission(
 ) -> Submission:
     kind = script_hash(script)
     job = settings.of_job(os.environ) | {"TIRESIAS_SCRIPT": kind, "TIRESIAS_SUBMISSION": os.urandom(16).hex()}
+    if wishes.of(options, script if own_options else b"", os.environ).get("requeue") == "no":
+        job["TIRESIAS_NO_REQUEUE"] = "1"
     text = batch_script.compose(script, sys.executable, str(isolated.LIBRARY), job, own_options)
     return Submission(options, name, text, arguments, script, kind)
 

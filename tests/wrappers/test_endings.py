@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tiresias.checkpoint import control
-from tiresias.wrappers import limit, outcome, ranks
+from tiresias.wrappers import ending, limit, outcome, ranks
 
 Site = Any  # conftest.py
 PYTHON = shlex.quote(sys.executable)
@@ -114,8 +114,8 @@ def test_a_rank_that_is_killed_ends_the_job_with_a_line(site: Site) -> None:
     """As the kernel does when memory runs out."""
     job = site.start(f"exec {site.train}").until(lambda report: report.ready)
     os.kill(int(ranks.names(site.control() / control.RANKS)[0].split("-")[-2]), signal.SIGKILL)
-    assert job.end() == 137
-    line = "run 0 ended with exit code 137: a process was killed, as the kernel does when memory runs out; there is no checkpoint"
+    assert job.end() == -9
+    line = "run 0 ended with signal 9: a process was killed, as the kernel does when memory runs out; there is no checkpoint"
     assert line in job.log.read_text()
     assert job.report().state == "ended"
 
@@ -127,7 +127,7 @@ def test_what_the_next_run_does_again(site: Site) -> None:
         "c.should_stop(f.step if f else 0)\nif not f: c.save(20, {}); os.kill(os.getpid(), 9)"
     )
     script = f"exec {PYTHON} -c {shlex.quote(program)}"
-    assert site.start(script).end() == 137
+    assert site.start(script).end() == -9
     said = control.read(site.control() / control.PROGRAM, os.getuid())
     control.write(site.control(), control.PROGRAM, said | {"at": 49})
     job = site.start(script, restart=1)
@@ -145,10 +145,92 @@ def test_what_the_next_run_does_again(site: Site) -> None:
         (139, False, "SIGSEGV"),
         (143, True, "Slurm sent SIGTERM"),
         (255, False, "exit code 255"),
+        (-11, False, "signal 11: a process died of SIGSEGV"),
     ],
 )
 def test_the_words_of_an_end(code: int, terminated: bool, words: str) -> None:
     assert words in outcome.words(code, terminated)
+
+
+# a job that does not come back
+
+
+def test_a_job_without_requeue_releases_its_gpus_once_it_saved_for_its_limit(site: Site) -> None:
+    words = {"TIRESIAS_NO_REQUEUE": "1"} | limited(limit.LEAST + 2)
+    job = site.start(site.train.replace("300", "100000"), **words)
+    assert job.end() == control.EXIT_REQUEUE
+    assert time.time() < float(words["SLURM_JOB_END_TIME"]) - 10, "it held its GPUs"
+    assert job.report().state == "ended"
+    assert "The job ends here and releases its GPUs; its checkpoints are in" in job.log.read_text()
+    assert "waits for the requeue" not in job.log.read_text()
+
+
+def test_a_job_whose_requeue_slurm_refuses_for_good_ends(site: Site) -> None:
+    scontrol = site.folder / "scontrol"
+    scontrol.write_text("#!/bin/sh\necho 'Requested operation is presently disabled for job 7' >&2; exit 1\n")
+    scontrol.chmod(0o755)
+    words = {"TIRESIAS_PARK_TIMEOUT": "0.2", "PATH": f"{site.folder}:{os.environ['PATH']}"} | limited(limit.LEAST + 2)
+    job = site.start(site.train.replace("300", "100000"), **words)
+    assert job.end() == control.EXIT_REQUEUE
+    assert time.time() < float(words["SLURM_JOB_END_TIME"]) - 10, "it held its GPUs"
+    assert "Slurm does not requeue it: Requested operation is presently disabled" in job.log.read_text()
+
+
+@pytest.mark.parametrize(("codes", "state"), [({}, "ended"), ({"TIRESIAS_FINAL_EXIT_CODES": "3"}, "parked")])
+def test_an_exit_code_that_says_not_to_requeue(site: Site, codes: dict[str, str], state: str) -> None:
+    """The script saved when it was told to, and ends with 93 all the same."""
+    job = site.start(f"{site.train}; exit 93", **codes).until(lambda report: report.ready)
+    job.send(signal.SIGUSR2).until(lambda report: report.state == state)
+    if state == "ended":
+        assert job.end() == 93
+        assert "exit code 93, which TIRESIAS_FINAL_EXIT_CODES lists" in job.log.read_text()
+    else:
+        assert job.send(signal.SIGTERM).end() == control.EXIT_REQUEUE
+
+
+@pytest.mark.parametrize(
+    ("given", "codes"),
+    [(None, {93}), ("93, 3", {93, 3}), ("none", set()), ("0,99,7", {7}), ("x,5", {5}), ("\u0663", set())],
+)
+def test_which_exit_codes_say_so(given: str | None, codes: set[int], capfd: pytest.CaptureFixture[str]) -> None:
+    assert ending.final_exit_codes({"TIRESIAS_FINAL_EXIT_CODES": given} if given else {}) == codes
+    assert ("is not an exit code" in capfd.readouterr().err) == (given in ("x,5", "\u0663"))
+
+
+# a save that hangs
+
+
+def test_a_save_that_is_late_is_told_of_in_the_log(site: Site) -> None:
+    job = site.start(site.train, TIRESIAS_SAVE_DEADLINE="0.3").until(lambda report: report.ready)
+    program = int(ranks.names(site.control() / control.RANKS)[0].split("-")[-2])
+    os.kill(program, signal.SIGSTOP)
+    job.send(signal.SIGUSR2).until_logged("the program has not saved in time (1 processes here and 0 on other nodes")
+    assert "the job keeps its GPUs, and is not asked to save again in this run" in job.log.read_text()
+    os.kill(program, signal.SIGCONT)
+    job.until(lambda report: report.state == "parked")
+    assert job.log.read_text().count("has not saved in time") == 1
+    assert job.send(signal.SIGTERM).end() == control.EXIT_REQUEUE
+
+
+@pytest.mark.parametrize(
+    ("step", "limit_in", "said"),
+    [
+        (-1, None, "the job keeps its GPUs, and is not asked"),
+        (20, None, "requeues the job to its checkpoint of step 20, and later steps are lost"),
+        (20, 14.6, "the time limit ends this job in 15 s, and what it did after step 20 is lost"),
+        (-1, -3.0, "the time limit ends this job in 0 s, and all its work is lost"),
+    ],
+)
+def test_what_follows_from_a_late_save(step: int, limit_in: float | None, said: str) -> None:
+    assert said in outcome.late_words(8, 24, step, limit_in)
+
+
+def test_a_run_after_its_time_limit_says_so(site: Site) -> None:
+    job = site.start(site.train.replace("300", "100000"), **limited(limit.LEAST + 1))
+    job.until(lambda report: report.state == "parked").send(signal.SIGTERM).end()
+    last = site.start("true", restart=1)
+    assert last.end() == 0
+    assert "run 1 begins with a new time limit; run 0 saved before its own was over" in last.log.read_text()
 
 
 def test_out_of_memory_is_read_where_slurm_keeps_jobs_in_cgroups(tmp_path: Path) -> None:

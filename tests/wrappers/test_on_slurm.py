@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -67,6 +68,27 @@ def test_standard_output_and_exit_code_are_sbatchs(alice: User) -> None:
         assert (other.returncode, plain(other.stdout)) == (one.returncode, plain(one.stdout)), (words, one, other)
         if one.returncode:
             assert plain(other.stderr) == plain(one.stderr), words
+
+
+ENDS = [f"exit {code}" for code in (0, 1, 77, 99, 255)] + [f"kill -{number} $$" for number in (9, 15, 11, 2)]
+
+
+def test_a_job_ends_as_under_sbatch(alice: User) -> None:
+    """What --wait returns, and the exit code, signal and state that Slurm records."""
+
+    def ended(command: str, number: int) -> tuple[int, list[str]]:
+        done = alice.run(command, "--wait", "--parsable", f"end{number}.sh")
+        shown = alice.run("scontrol", "show", "job", done.stdout.strip()).stdout
+        return done.returncode, re.findall(r"(?:JobState|ExitCode)=\S+", shown)
+
+    for number, end in enumerate(ENDS):
+        alice.write(f"end{number}.sh", f"#!/bin/bash\n#SBATCH -o /dev/null\n{end}\n")
+    calls = [(command, number) for number in range(len(ENDS)) for command in ("sbatch", "tsbatch")]
+    with ThreadPoolExecutor(len(calls)) as pool:
+        found = list(pool.map(lambda call: ended(*call), calls))
+    assert [len(one[1]) for one in found] == [2] * len(found)
+    assert dict(zip(ENDS, found[1::2], strict=True)) == dict(zip(ENDS, found[::2], strict=True))
+    assert "ExitCode=0:9" in found[2 * ENDS.index("kill -9 $$") + 1][1]
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,17 @@ from tiresias.wrappers import job as jobs
 
 
 @pytest.mark.parametrize(
-    ("script", "code"), [("exit 0", 0), ("exit 3", 3), ("exit 99", 99), ("kill -9 $$", 137), ("kill $$", 143)]
+    ("script", "code"),
+    [
+        ("exit 0", 0),
+        ("exit 3", 3),
+        ("exit 99", 99),
+        ("exit 137", 137),
+        *((f"kill -{n} $$", -n) for n in (1, 2, 9, 11, 15, 34, 64)),
+    ],
 )
-def test_the_exit_code_is_the_scripts(site: Any, script: str, code: int) -> None:
+def test_the_job_ends_as_the_script_does(site: Any, script: str, code: int) -> None:
+    """By the same exit code or the same signal."""
     job = site.start(script)
     assert job.end() == code
     assert job.report() == control.JobReport(0, "ended", False, -1)

@@ -209,6 +209,26 @@ def test_settings_come_from_the_environment_then_the_file_then_home(tmp_path: Pa
     assert settings.of_job({"HOME": "/home/u", **given}, file) == from_file | given
 
 
+@pytest.mark.parametrize(("written", "passed"), [("[93, 3]", "93,3"), ("[]", "none")])
+def test_final_exit_codes_go_with_the_job(tmp_path: Path, written: str, passed: str) -> None:
+    (tmp_path / "tiresias.toml").write_text(f"[preemption]\nfinal_exit_codes = {written}\ndeadline = 30\n")
+    found = settings.of_job({"HOME": "/h"}, tmp_path / "tiresias.toml")
+    assert (found["TIRESIAS_FINAL_EXIT_CODES"], found["TIRESIAS_SAVE_DEADLINE"]) == (passed, "30")
+
+
+@pytest.mark.parametrize(
+    ("words", "script", "expected"),
+    [
+        (["--no-requeue"], "", True),
+        ([], "#SBATCH --no-requeue\n", True),
+        (["--requeue"], "#SBATCH --no-requeue\n", False),
+    ],
+)
+def test_the_supervisor_knows_of_no_requeue(folder: Path, words: list[str], script: str, expected: bool) -> None:
+    (folder / "job.sh").write_text(f"#!/bin/sh\n{script}true\n")
+    assert ("export TIRESIAS_NO_REQUEUE=1\n" in run(folder, *words, "job.sh").stdout) == expected
+
+
 def test_drop_ins_win_over_the_file(tmp_path: Path) -> None:
     file = tmp_path / "tiresias.toml"
     file.write_text('mode = "shadow"\n[paths]\ncontrol = "/c"\ncheckpoints = "/k"\n')

@@ -28,11 +28,12 @@ def line(name: str, options: Sequence[str], arguments: Sequence[str], script: by
     asked, kind = wishes.of(options, script, os.environ), script_hash(script)
     root = Path(settings.of_job(os.environ)["TIRESIAS_CONTROL_ROOT"])
     scheduling = treatment.scheduling(asked, _user(), site.of_host(settings.read(), time.time()))
-    seen_in = program.seen_in(name, script, arguments)
+    seen_in, before = program.seen_in(name, script, arguments), earlier.of_script(root, kind)
     parts = [
         "nothing is submitted, but it would be under Tiresias' supervisor" if "test-only" in asked else "",
         scheduling.words,
-        treatment.saving(asked, scheduling.ours, seen_in, earlier.of_script(root, kind)),
+        treatment.saving(asked, scheduling.ours, seen_in, before),
+        treatment.renewal(asked, seen_in, before),
         placing(root, kind, asked.get("job-name") or name),
     ]
     return one_line("; ".join(filter(None, parts)))

@@ -36,9 +36,23 @@ def saving(wishes: Wishes, ours: bool, seen_in: str, earlier: Earlier | None) ->
     if wishes.get("requeue") == "no":
         return "never preempted, as --no-requeue keeps it from coming back"
     why = _why(seen_in, earlier)
-    if seen_in or (earlier and earlier.registered):
+    if _saves(seen_in, earlier):
         return f"{'may be preempted' if ours else 'saves before its time limit'}: {why}"
     return f"not preempted unless its program says that it can save: {why} (tiresias rehearse tells)" if ours else why
+
+
+def renewal(wishes: Wishes, seen_in: str, earlier: Earlier | None) -> str:
+    """What the time limit means for a job that can save; "" where it asks for none or cannot. 22.05 tells jobs no end."""
+    limit = wishes.get("time")
+    if not limit or not _saves(seen_in, earlier):
+        return ""
+    if wishes.get("requeue") == "no":
+        return f"it saves before its time limit ({limit}) and ends there"
+    return f"--time={limit} limits each run and not the job, which is requeued at the limit and goes on (from Slurm 23.02 on)"
+
+
+def _saves(seen_in: str, earlier: Earlier | None) -> bool:
+    return bool(seen_in) or (earlier is not None and earlier.registered)
 
 
 def _why(seen_in: str, earlier: Earlier | None) -> str:

@@ -14,7 +14,7 @@ from tiresias.wrappers.sbatch_options import NotUnderstood
 _VARIABLES = {
     f"SBATCH_{name.upper().replace('-', '_')}": name
     for name in ("account", "gpus", "gpus-per-node", "gpus-per-task", "gres", "job-name", "partition", "reservation")
-}
+} | {"SBATCH_TIMELIMIT": "time"}
 SILENT = frozenset({"parsable", "quiet"})  # programs read what sbatch prints then
 Wishes = Mapping[str, str]
 

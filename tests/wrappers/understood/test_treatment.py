@@ -69,6 +69,27 @@ def test_whether_it_may_be_preempted(
     assert treatment.saving(asked, ours, seen_in, earlier) == said
 
 
+@pytest.mark.parametrize(
+    ("asked", "seen_in", "earlier", "said"),
+    [
+        (
+            {"time": "60"},
+            "x.py",
+            None,
+            "--time=60 limits each run and not the job, which is requeued at the limit and goes on",
+        ),
+        ({"time": "1-0"}, "", COULD, "--time=1-0 limits each run and not the job"),
+        ({"time": "60", "requeue": "no"}, "x.py", None, "it saves before its time limit (60) and ends there"),
+        ({"time": "60"}, "", NOT, ""),
+        ({}, "x.py", COULD, ""),
+    ],
+)
+def test_what_a_time_limit_means(asked: dict[str, str], seen_in: str, earlier: Earlier | None, said: str) -> None:
+    found = treatment.renewal(asked, seen_in, earlier)
+    assert found.startswith(said)
+    assert bool(found) == bool(said)
+
+
 # the site
 
 

@@ -1,0 +1,52 @@
+"""How the supervisor ends: as the user's script did, so that Slurm records the same exit code or signal (`0:9` in sacct).
+
+A status is the script's exit code, or minus the number of the signal that ended it.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import NoReturn
+
+from tiresias.checkpoint import control
+from tiresias.checkpoint.notes import say
+
+FINAL_EXIT_CODES = "93"  # where TIRESIAS_FINAL_EXIT_CODES is unset
+
+
+def status(ended: os.waitid_result) -> int:
+    return int(ended.si_status) if ended.si_code == os.CLD_EXITED else -int(ended.si_status)
+
+
+def exit_as(status: int) -> NoReturn:
+    """End this process by the signal -`status`, without a core file, else with the exit code `status`."""
+    if status < 0:
+        _die_of(-status)
+    os._exit(
+        status if status >= 0 else 128 - status
+    )  # nothing is buffered, and the interpreter's own end takes its time
+
+
+def _die_of(number: int) -> None:
+    """Returns where the signal does not end a process."""
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the script wrote its own
+    with suppress(OSError, ValueError):  # of SIGKILL there is no handler
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+
+
+def final_exit_codes(env: Mapping[str, str]) -> frozenset[int]:
+    """The exit codes after which a job is neither requeued nor resumed: TIRESIAS_FINAL_EXIT_CODES, such as 93,3, or none."""
+    words = (env.get("TIRESIAS_FINAL_EXIT_CODES") or FINAL_EXIT_CODES).split(",")
+    codes = {int(word) for word in words if word.strip().isascii() and word.strip().isdigit()}
+    if wrong := [word for word in words if not word.strip().isdigit() and word.strip() != "none"]:
+        say(
+            f"TIRESIAS_FINAL_EXIT_CODES: {wrong[0]!r:.40} is not an exit code and is ignored; use numbers such as 93,3, or none"
+        )
+    return frozenset(codes - {0, control.EXIT_REQUEUE})
