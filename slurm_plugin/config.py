@@ -87,9 +87,9 @@ class Preemption:
     deadline: float = _seconds(
         120.0, "seconds from the signal to a committed checkpoint; a job that takes longer stays"
     )
-    final_exit_codes: tuple[int, ...] = _option(
+    final_codes: tuple[int, ...] = _option(
         (93,),
-        "exit codes of a job's script after which the job is neither requeued nor resumed; a job's TIRESIAS_FINAL_EXIT_CODES "
+        "exit codes of a job's script after which the job is neither requeued nor resumed; a job's TIRESIAS_FINAL_CODES "
         "replaces them",
         "a list of exit codes from 1 to 255, without 99",
         lambda codes: all(0 < code < 256 and code != 99 for code in codes),

@@ -6,6 +6,7 @@ A status is the script's exit code, or minus the number of the signal that ended
 from __future__ import annotations
 
 import os
+import re
 import resource
 import signal
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from typing import NoReturn
 from tiresias.checkpoint import control
 from tiresias.checkpoint.notes import say
 
-FINAL_EXIT_CODES = "93"  # where TIRESIAS_FINAL_EXIT_CODES is unset
+FINAL_CODES = "93"  # where TIRESIAS_FINAL_CODES is unset
 
 
 def status(ended: os.waitid_result) -> int:
@@ -41,12 +42,10 @@ def _die_of(number: int) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
 
 
-def final_exit_codes(env: Mapping[str, str]) -> frozenset[int]:
-    """The exit codes after which a job is neither requeued nor resumed: TIRESIAS_FINAL_EXIT_CODES, such as 93,3, or none."""
-    words = (env.get("TIRESIAS_FINAL_EXIT_CODES") or FINAL_EXIT_CODES).split(",")
-    codes = {int(word) for word in words if word.strip().isascii() and word.strip().isdigit()}
-    if wrong := [word for word in words if not word.strip().isdigit() and word.strip() != "none"]:
-        say(
-            f"TIRESIAS_FINAL_EXIT_CODES: {wrong[0]!r:.40} is not an exit code and is ignored; use numbers such as 93,3, or none"
-        )
-    return frozenset(codes - {0, control.EXIT_REQUEUE})
+def final_codes(env: Mapping[str, str]) -> frozenset[int]:
+    """The exit codes after which a job is neither requeued nor resumed: TIRESIAS_FINAL_CODES, such as 93,3, or none."""
+    words = [word.strip() for word in (env.get("TIRESIAS_FINAL_CODES") or FINAL_CODES).split(",")]
+    numbers = [word for word in words if re.fullmatch("[0-9]{1,3}", word, re.ASCII)]
+    if wrong := [word for word in words if word not in numbers and word != "none"]:
+        say(f"TIRESIAS_FINAL_CODES: {wrong[0]!r:.40} is not an exit code and is ignored; use 93,3 or none")
+    return frozenset(map(int, numbers)) - {0, control.EXIT_REQUEUE}

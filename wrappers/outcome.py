@@ -12,10 +12,10 @@ OWN_CGROUP = Path("/proc/self/cgroup")
 
 def words(code: int, terminated: bool, final: bool = False) -> str:
     """code: the script's exit code, or minus the signal that ended it; terminated: Slurm sent SIGTERM before;
-    final: the code is one of TIRESIAS_FINAL_EXIT_CODES."""
+    final: the code is one of TIRESIAS_FINAL_CODES."""
     how = f"exit code {code}" if code >= 0 else f"signal {-code}"
     if final:
-        return f"{how}, which TIRESIAS_FINAL_EXIT_CODES lists: the job is neither requeued nor resumed"
+        return f"{how}, which TIRESIAS_FINAL_CODES lists: the job is neither requeued nor resumed"
     killed = out_of_memory()
     if killed:
         return f"{how}; the kernel killed {killed} of its processes on this node: out of memory"

@@ -18,7 +18,7 @@ _FROM_FILE: dict[
     "TIRESIAS_CHECKPOINT_ROOT": ("paths", "checkpoints", str),
     "TIRESIAS_SIGNAL": ("preemption", "signal", str),
     "TIRESIAS_SAVE_DEADLINE": ("preemption", "deadline", (int, float)),
-    "TIRESIAS_FINAL_EXIT_CODES": ("preemption", "final_exit_codes", list),
+    "TIRESIAS_FINAL_CODES": ("preemption", "final_codes", list),
     "TIRESIAS_PLACEMENT_BANDWIDTH": ("placement", "bandwidth", (int, float)),
     "TIRESIAS_PLACEMENT_PACKLIMIT": ("placement", "packlimit", (int, float)),
 }

@@ -64,7 +64,7 @@ class Supervisor:
         self._began = time.time()
         self._end = limit.end_time(os.environ)
         self._late_at = float("inf")  # when a save that is not over is reported
-        self._final = ending.final_exit_codes(os.environ)
+        self._final = ending.final_codes(os.environ)
 
     def run(self) -> int:
         """The job's status (ending.py)."""

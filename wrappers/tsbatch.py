@@ -10,7 +10,7 @@ is placed; with --test-only, without submitting; with --parsable or --quiet, nev
 To see whether a script can be preempted and resumed, and what is missing:  tiresias rehearse script
 
 TIRESIAS_CHECKPOINT=none       the program cannot save: plain sbatch, never preempted
-TIRESIAS_FINAL_EXIT_CODES=93,3 exit codes of the script after which the job is neither requeued nor resumed (default: 93)
+TIRESIAS_FINAL_CODES=93,3 exit codes of the script after which the job is neither requeued nor resumed (default: 93)
 TIRESIAS_CONTROL_ROOT, TIRESIAS_CHECKPOINT_ROOT, TIRESIAS_SIGNAL, TIRESIAS_PARK_TIMEOUT       override the site's configuration
 """
 

@@ -176,14 +176,14 @@ def test_a_job_whose_requeue_slurm_refuses_for_good_ends(site: Site) -> None:
     assert "Slurm does not requeue it: Requested operation is presently disabled" in job.log.read_text()
 
 
-@pytest.mark.parametrize(("codes", "state"), [({}, "ended"), ({"TIRESIAS_FINAL_EXIT_CODES": "3"}, "parked")])
+@pytest.mark.parametrize(("codes", "state"), [({}, "ended"), ({"TIRESIAS_FINAL_CODES": "3"}, "parked")])
 def test_an_exit_code_that_says_not_to_requeue(site: Site, codes: dict[str, str], state: str) -> None:
     """The script saved when it was told to, and ends with 93 all the same."""
     job = site.start(f"{site.train}; exit 93", **codes).until(lambda report: report.ready)
     job.send(signal.SIGUSR2).until(lambda report: report.state == state)
     if state == "ended":
         assert job.end() == 93
-        assert "exit code 93, which TIRESIAS_FINAL_EXIT_CODES lists" in job.log.read_text()
+        assert "exit code 93, which TIRESIAS_FINAL_CODES lists" in job.log.read_text()
     else:
         assert job.send(signal.SIGTERM).end() == control.EXIT_REQUEUE
 
@@ -193,7 +193,7 @@ def test_an_exit_code_that_says_not_to_requeue(site: Site, codes: dict[str, str]
     [(None, {93}), ("93, 3", {93, 3}), ("none", set()), ("0,99,7", {7}), ("x,5", {5}), ("\u0663", set())],
 )
 def test_which_exit_codes_say_so(given: str | None, codes: set[int], capfd: pytest.CaptureFixture[str]) -> None:
-    assert ending.final_exit_codes({"TIRESIAS_FINAL_EXIT_CODES": given} if given else {}) == codes
+    assert ending.final_codes({"TIRESIAS_FINAL_CODES": given} if given else {}) == codes
     assert ("is not an exit code" in capfd.readouterr().err) == (given in ("x,5", "\u0663"))
 
 

@@ -17,7 +17,7 @@ import pytest
 from tiresias.checkpoint import control
 from tiresias.profiler.summary import Key, Summary, as_object, script_hash
 from tiresias.slurm_plugin.config import Paths
-from tiresias.wrappers import earlier, settings, tsbatch, tsrun, user_script
+from tiresias.wrappers import earlier, isolated, settings, tsbatch, tsrun, user_script
 
 STAND_IN = f"""#!{sys.executable}
 import os, sys
@@ -47,9 +47,10 @@ def run(
     folder: Path, *words: str, command: str = "tsbatch", stdin: str = "", **env: str
 ) -> subprocess.CompletedProcess[str]:
     path = f"{folder}/bin:{os.environ['PATH']}"
+    library = {"PYTHONPATH": str(isolated.LIBRARY)}  # the tree under test, whichever is installed
     return subprocess.run(
         [sys.executable, "-m", f"tiresias.wrappers.{command}", *words], input=stdin, capture_output=True, text=True, check=False,
-        cwd=folder, env={"PATH": path, "HOME": str(folder), "TMPDIR": str(folder / "tmp"), **env}, timeout=60,
+        cwd=folder, env={"PATH": path, "HOME": str(folder), "TMPDIR": str(folder / "tmp"), **library, **env}, timeout=60,
     )  # fmt: skip
 
 
@@ -210,10 +211,10 @@ def test_settings_come_from_the_environment_then_the_file_then_home(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("written", "passed"), [("[93, 3]", "93,3"), ("[]", "none")])
-def test_final_exit_codes_go_with_the_job(tmp_path: Path, written: str, passed: str) -> None:
-    (tmp_path / "tiresias.toml").write_text(f"[preemption]\nfinal_exit_codes = {written}\ndeadline = 30\n")
+def test_final_codes_go_with_the_job(tmp_path: Path, written: str, passed: str) -> None:
+    (tmp_path / "tiresias.toml").write_text(f"[preemption]\nfinal_codes = {written}\ndeadline = 30\n")
     found = settings.of_job({"HOME": "/h"}, tmp_path / "tiresias.toml")
-    assert (found["TIRESIAS_FINAL_EXIT_CODES"], found["TIRESIAS_SAVE_DEADLINE"]) == (passed, "30")
+    assert (found["TIRESIAS_FINAL_CODES"], found["TIRESIAS_SAVE_DEADLINE"]) == (passed, "30")
 
 
 @pytest.mark.parametrize(
