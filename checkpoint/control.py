@@ -9,12 +9,14 @@
         profile/          what was recorded of the job's trial run (profiler), trial: that this run has made one
     <control root>/<uid>/profiles/         what was learned from such recordings, a file a kind of job (profiler/summary.py)
     <control root>/<uid>/scripts/          what the last job of a script showed, for its owner alone (wrappers/earlier.py)
+    <control root>/controller/protocol.json   the versions that the controller speaks (versions.py), which no job has to read
 
 Every file is one JSON object, at most MAX_BYTES, put there by an atomic rename. The daemon reads only files that are
 regular, small and owned by the job's user, in folders that are that user's own and no links, and believes them only about that
 job: a lie hurts only the liar. (In a root that anybody may write to, somebody else could make the user's folder first, and lead
 the daemon from there to a file that the user wrote about another job.)
 
+Each file states the versions of this protocol that its writer speaks ("protocol", versions.py).
 supervisor.json: restart, state, step, run_id, why, began (epoch seconds), reached (the step at which the run before was last seen).
 program.json: restart, ready, step, requeue, folder ("requeue": the program has saved and exits to be requeued; "folder": where its
 checkpoints are), and what it measured: save (seconds of the newest save), saved_at (epoch seconds of the newest commit), resumed
@@ -30,6 +32,7 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tiresias.checkpoint import versions
 from tiresias.checkpoint.files import open_folder, own_folder, read_small
 from tiresias.checkpoint.manifest import CorruptCheckpoint
 
@@ -39,6 +42,7 @@ LONGEST = 1e6  # seconds that a save or a restore may claim to have taken
 EXIT_REQUEUE = 99  # a program's exit code: "checkpointed, requeue me"
 SUPERVISOR, PROGRAM, RANKS, SUBMISSION = "supervisor.json", "program.json", "ranks", "submission.json"
 PROFILE, TRIAL = "profile", "trial"
+CONTROLLER, PROTOCOL = "controller", "protocol.json"
 KEPT = (SUPERVISOR, RANKS, PROFILE, SUBMISSION)  # from run to run
 
 
@@ -53,7 +57,8 @@ class JobReport(NamedTuple):
     save: seconds of the newest save. restore: seconds from the run's start to its first step. redone: steps of the run before that
     this one does again. at: the newest step it was seen at. resumed: the step it resumed from, 0: it began from the beginning.
     pace: seconds a step. saved_at: epoch seconds of the commit of `step`. start: epoch second at which Slurm says that the run
-    began, 0 where it does not say.
+    began, 0 where it does not say. protocol: the version that program, supervisor and this reader use, 0: they have none in common.
+    refused: why there is none; such a job is never ready.
     """
 
     restart: int = -1
@@ -69,6 +74,8 @@ class JobReport(NamedTuple):
     pace: float | None = None
     saved_at: float | None = None
     start: int = 0
+    protocol: int = 1
+    refused: str = ""
 
 
 def job_folder(root: Path, uid: int, job_id: str) -> Path:
@@ -155,10 +162,11 @@ def report(root: Path, uid: int, job_id: str) -> JobReport:
     restart = integer(supervisor.get("restart"))
     if integer(program.get("restart")) != restart:
         program = {}
+    refused = _refusal(supervisor, program)
     return JobReport(
         restart=restart,
         state=state if isinstance(state := supervisor.get("state"), str) else "",
-        ready=program.get("ready") is True,
+        ready=program.get("ready") is True and not refused,
         step=max(integer(supervisor.get("step")), integer(program.get("step"))),
         why=why if isinstance(why := supervisor.get("why"), str) else "",
         save=_seconds(program.get("save"), 0.0),
@@ -169,7 +177,33 @@ def report(root: Path, uid: int, job_id: str) -> JobReport:
         pace=_seconds(program.get("pace"), 0.0) or None,
         saved_at=_moment(program.get("saved_at")),
         start=max(integer(supervisor.get("start")), 0),
+        protocol=0
+        if refused
+        else min(versions.common(versions.OWN, versions.stated(one)) for one in (supervisor, program)),
+        refused=refused,
     )
+
+
+def _refusal(supervisor: dict[str, Any], program: dict[str, Any], reader: str = "this controller") -> str:
+    """Why the two files cannot be used; "" where they can. A file that is not there yet refuses nothing."""
+    sides = (
+        ("slurm-tiresias-checkpoint in the job's environment", program),
+        ("slurm-tiresias where the job was submitted", supervisor),
+    )
+    return next(
+        (found for name, one in sides if one and (found := versions.refusal(name, versions.stated(one), reader))), ""
+    )
+
+
+def state_controller(root: Path) -> None:
+    """Leave the versions that this controller speaks for the supervisors. Raises OSError."""
+    own_folder(root / CONTROLLER, 0o755)
+    write(root / CONTROLLER, PROTOCOL, {versions.KEY: versions.OWN})
+
+
+def of_controller(root: Path) -> versions.Versions:
+    """The versions that the controller speaks."""
+    return versions.stated(_parse(versions.read_trusted(root, CONTROLLER, PROTOCOL, MAX_BYTES)))
 
 
 def _seconds(end: object, begin: object) -> float | None:

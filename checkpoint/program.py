@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-from tiresias.checkpoint import control
+from tiresias.checkpoint import control, versions
 from tiresias.checkpoint.notes import say
 from tiresias.checkpoint.world import World, start_ticks
 from tiresias.errors import TiresiasError
@@ -67,7 +67,7 @@ class Program:
             self._told_at = time.monotonic()
             self._measure_pace()
             content = {
-                "restart": self._restart, "ready": self._ready, "step": self.step, "requeue": requeue,
+                "restart": self._restart, versions.KEY: versions.OWN, "ready": self._ready, "step": self.step, "requeue": requeue,
                 "folder": str(self._checkpoints.absolute()), "at": self.at, **self.measured,
             }  # fmt: skip
             try:
@@ -97,6 +97,9 @@ class Program:
     def _register(self) -> None:
         if self.folder is None:
             return
+        if self._refuses_its_supervisor(self.folder):
+            self.folder = None
+            return
         self._leave_a_run_that_is_over(self.folder)
         try:
             self._come(self.folder)
@@ -105,6 +108,17 @@ class Program:
             say(f"{self.folder}: {error.strerror or error}: this program cannot be told to save")
             self.folder = None
         self.tell()
+
+    def _refuses_its_supervisor(self, folder: Path) -> bool:
+        """Whether the two have no version in common. Then it is not told to save, and its file tells the controller so."""
+        supervisor = versions.stated(control.read(folder / control.SUPERVISOR, os.getuid()))
+        name = "slurm-tiresias where the job was submitted"
+        words = versions.refusal(name, supervisor, "slurm-tiresias-checkpoint in this program's environment")
+        if words and not self._world.rank:
+            say(f"{words}. This job will not be preempted")
+            with contextlib.suppress(OSError):
+                control.write(folder, control.PROGRAM, {"restart": self._restart, versions.KEY: versions.OWN})
+        return bool(words)
 
     def _come(self, folder: Path) -> None:
         control.make(folder, "" if self.is_displaced() else self._submission)

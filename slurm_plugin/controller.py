@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tiresias import __version__
-from tiresias.checkpoint.control import JobReport
+from tiresias.checkpoint.control import JobReport, state_controller
 from tiresias.errors import Unavailable
 from tiresias.profiler.summary import Summary
 from tiresias.scheduler.decide import decide, next_change
@@ -108,6 +108,7 @@ class Controller:
         try:
             if not though_stopped:
                 refuse_if_stopped(journal)
+                _state_versions(config)
             return cls(config, backend, journal, leadership, site)
         except BaseException:
             journal.close()
@@ -419,6 +420,18 @@ class Controller:
             "packlimit": self._observer.packlimit.published(), "leader": self._leadership.published(),
             "paused": self._pause and self._pause.published(), "shadow": self._shadow and self._shadow.published(),
         }  # fmt: skip
+
+
+def _state_versions(config: Config) -> None:
+    """Leave the versions of the control protocol that this controller speaks where supervisors read them."""
+    if config.mode == "shadow":
+        return
+    try:
+        state_controller(config.paths.control)
+    except OSError as error:
+        log.warning(
+            "%s: %s; jobs assume version 1 of the control protocol", config.paths.control, error.strerror or error
+        )
 
 
 def _p99(seconds: Collection[float]) -> float:

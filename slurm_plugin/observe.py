@@ -155,6 +155,8 @@ class Observer:
         if now - row.last_preempted < policy.cooldown:
             return "was preempted a short while ago (policy.cooldown)"
         report = self.reports.of(job)
+        if report.restart == job.restarts and report.refused:
+            return report.refused
         if report.restart != job.restarts or not report.ready:
             return "has not shown that it can checkpoint"
         if reason := self._not_restartable.get(job.id):

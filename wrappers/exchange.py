@@ -6,7 +6,7 @@ import os
 import time
 from contextlib import suppress
 
-from tiresias.checkpoint import control
+from tiresias.checkpoint import control, versions
 from tiresias.checkpoint.files import remove_flat
 from tiresias.checkpoint.notes import say
 from tiresias.wrappers import limit, ranks
@@ -19,6 +19,7 @@ class Exchange:
     def __init__(self, job: Job) -> None:
         self._job, self._folder = job, job.control
         self._capable = False  # its program registered once, in this run or an earlier one
+        self._refused = False  # for its version of the protocol; the log has it
         self._began, self._reached = time.time(), -1
 
     def is_away(self) -> bool:
@@ -47,15 +48,28 @@ class Exchange:
         """A script whose program never did gets the signal as from sbatch; one still on its way there finds the stop file."""
         if self._folder is None:
             return False
-        said = self._capable or control.read(self._folder / control.PROGRAM, os.getuid())
-        return bool(said or ranks.names(self._folder / control.RANKS))
+        said = control.read(self._folder / control.PROGRAM, os.getuid())
+        if self._refuses(said):
+            return False
+        return bool(self._capable or said or ranks.names(self._folder / control.RANKS))
 
     def program(self) -> dict[str, object]:
         """What the program said in this run."""
         if self._folder is None or self.is_away():
             return {}
         said = control.read(self._folder / control.PROGRAM, os.getuid())
-        return said if said.get("restart") == self._job.restart else {}
+        return said if said.get("restart") == self._job.restart and not self._refuses(said) else {}
+
+    def _refuses(self, said: dict[str, object]) -> bool:
+        """Whether the program, in this run, speaks no version of the protocol that the supervisor speaks. Logged once."""
+        if not said or said.get("restart") != self._job.restart:
+            return False
+        name = "slurm-tiresias-checkpoint in the job's environment"
+        words = versions.refusal(name, versions.stated(said), "slurm-tiresias where the job was submitted")
+        if words and not self._refused:
+            say(f"{words}. This job is not told to save")
+        self._refused = self._refused or bool(words)
+        return bool(words)
 
     def registered(self) -> set[str]:
         return set(ranks.names(self._folder / control.RANKS)) if self._folder else set()
@@ -70,8 +84,9 @@ class Exchange:
         if self._folder is None:
             return
         content = {
-            "restart": self._job.restart, "state": state, "step": step, "run_id": self._job.run_id, "why": why,
-            "began": self._began, "reached": self._reached, "start": limit.start_time(os.environ),
+            "restart": self._job.restart, versions.KEY: versions.OWN, "state": state, "step": step,
+            "run_id": self._job.run_id, "why": why, "began": self._began, "reached": self._reached,
+            "start": limit.start_time(os.environ),
         }  # fmt: skip
         try:
             control.write(self._folder, control.SUPERVISOR, content)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tiresias.checkpoint import control
+from tiresias.checkpoint import control, versions
+from tiresias.checkpoint.notes import say
 from tiresias.wrappers import folders
 
 
@@ -49,7 +51,7 @@ def from_env(env: Mapping[str, str]) -> Job:
     """Find or make the job's folders; what cannot be had is None, with a line in the log that says what follows."""
     name, restart = job_id(env), _count(env.get("SLURM_RESTART_COUNT", "0"))
     owner = folders.Owner(name, env.get("TIRESIAS_SUBMISSION", ""), restart)
-    folder = folders.control_folder(env.get("TIRESIAS_CONTROL_ROOT", ""), owner)
+    folder = _unless_refused(folders.control_folder(env.get("TIRESIAS_CONTROL_ROOT", ""), owner), restart)
     return Job(
         id=name,
         restart=restart,
@@ -59,6 +61,18 @@ def from_env(env: Mapping[str, str]) -> Job:
         signal_name=env.get("TIRESIAS_SIGNAL") or "USR2",
         submission=owner.submission,
     )
+
+
+def _unless_refused(folder: Path | None, restart: int) -> Path | None:
+    """`folder`; None where the controller speaks no version of the protocol that this supervisor speaks: then its file says so."""
+    spoken = control.of_controller(folder.parent.parent) if folder else versions.OWN
+    words = versions.refusal("the controller", spoken, "slurm-tiresias where the job was submitted")
+    if folder is None or not words:
+        return folder
+    say(f"{words}. This job will not be preempted")
+    with suppress(OSError):
+        control.write(folder, control.SUPERVISOR, {"restart": restart, versions.KEY: versions.OWN})
+    return None
 
 
 def _run_id(folder: Path | None, name: str, restart: int, env: Mapping[str, str]) -> str:

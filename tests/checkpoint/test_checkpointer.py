@@ -115,7 +115,8 @@ def test_leaving(env: dict[str, str]) -> None:
     assert 0 <= said.pop("save") < 60
     assert 0 <= time.time() - said.pop("saved_at") < 60
     assert said == {
-        "restart": 2, "ready": False, "step": 5, "requeue": True, "folder": env["TIRESIAS_CHECKPOINT_DIR"], "at": 5
+        "restart": 2, "protocol": [1, 2], "ready": False, "step": 5, "requeue": True,
+        "folder": env["TIRESIAS_CHECKPOINT_DIR"], "at": 5,
     }  # fmt: skip
     assert not list(Path(env["TIRESIAS_CONTROL"], control.RANKS).iterdir()), "a program that left is not waited for"
 
