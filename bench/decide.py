@@ -29,7 +29,7 @@ GPUS_PER_NODE = 8
 SIZES = np.repeat([1, 2, 4, 8, 16, 32], [50, 8, 17, 19, 5, 1])  # percent of the jobs, section 5.1
 LOAD = 0.995  # of the GPUs are held
 NOW = 1e6
-CONFIG = PolicyConfig(min_run=0.0, min_run_cost_factor=0.0)
+CONFIG = PolicyConfig("las", min_run=0.0, min_run_cost_factor=0.0)
 
 
 def requests(count: int, gpus: np.ndarray, rng: np.random.Generator) -> tuple[Request, ...]:

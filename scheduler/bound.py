@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tiresias.scheduler.admission import free_only, obstacle
-from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.config import WITH_QUEUES, PolicyConfig
 from tiresias.scheduler.model import Floats, Request, Snapshot, State
 from tiresias.scheduler.placement import Placer
 from tiresias.scheduler.protection import remaining
@@ -28,7 +28,6 @@ from tiresias.scheduler.reasons import blocked, refused
 from tiresias.scheduler.room import Holdings, free
 from tiresias.scheduler.space import CPUS, GPUS, MEMORY
 
-WITH_QUEUES = ("las", "gittins")  # policies with queues that jobs only sink in
 _ROUNDS = 1000  # of promotions that make room for more promotions
 
 
@@ -41,15 +40,25 @@ class Bound(NamedTuple):
 
 def latest_start(snapshot: Snapshot, config: PolicyConfig, row: int) -> Bound:
     """Of the waiting job `row`."""
-    if config.name not in WITH_QUEUES:
-        return Bound(math.inf, f"under the policy {config.name} jobs ahead of it run for as long as they need")
     if why := _why_slurm_decides(snapshot, row):
         return Bound(math.inf, why)
+    if config.name not in WITH_QUEUES:
+        return Bound(math.inf, _without_queues(snapshot, config, row))
     held = must_be_held(snapshot, row)
     if not held:
         return Bound(math.inf, "what it needs is held by jobs that are not to be preempted now, or is not there")
     wait = _Wait(snapshot, config, row, held)
     return min(wait.bounds(), key=lambda bound: bound.at)
+
+
+def _without_queues(snapshot: Snapshot, config: PolicyConfig, row: int) -> str:
+    """Why there is no bound, and when the job goes before all others."""
+    why = f"under the policy {config.name} jobs ahead of it run for as long as they need"
+    if config.name != "adaptive" or config.starve_limit == math.inf:
+        return why
+    seconds = config.starve_limit - float(snapshot.jobs.waited[row])
+    when = f"in {seconds:.0f} s" if seconds > 0 else "now"
+    return f"{why}; it goes before all others {when} (policy.starve_limit)"
 
 
 def _why_slurm_decides(snapshot: Snapshot, row: int) -> str:

@@ -17,6 +17,7 @@ from tiresias.scheduler.elementwise import Values, interval
 NAMES = (
     "las", "fifo", "best_effort", "sf", "time_sharing", "gittins", "adaptive", "continuous_las", "continuous_gittins",
 )  # fmt: skip
+WITH_QUEUES = ("las", "gittins")  # policies that cut service into queues
 ORDERS = ("running_first", "first_start", "last_start")
 
 PAPER_THRESHOLD = {"testbed": 3200.0, "production": 3600.0}  # GPU-seconds
@@ -59,7 +60,7 @@ def _count(value: object) -> bool:
 class PolicyConfig:
     """Raises UsageError for a value that cannot be meant."""
 
-    name: str = _knob("las", "how jobs are ranked", ", ".join(NAMES), lambda value: value in NAMES)
+    name: str = _knob("adaptive", "how jobs are ranked", ", ".join(NAMES), lambda value: value in NAMES)
     thresholds: tuple[float, ...] = _knob(
         (3200.0,), "GPU-seconds at which a job sinks one queue", "positive numbers, each above the one before", _rising
     )
@@ -142,6 +143,11 @@ class PolicyConfig:
             preemption_cost=self.preemption_cost / factor,
             quantum=self.quantum / factor,
         )
+
+    @property
+    def limits(self) -> tuple[float, ...]:
+        """Where queues end, GPU-seconds: `thresholds`, none where the policy has no queues."""
+        return self.thresholds if self.name in WITH_QUEUES else ()
 
     @property
     def promotes(self) -> bool:

@@ -128,8 +128,8 @@ class _Decision:
         self._walked = np.zeros(len(jobs), np.bool_)
         self._admission = Admission(snapshot.quotas)
         self._cost = np.where(self._competes, self._holdings.gpus(), jobs.gpus)
-        patient = policy.patient(jobs, snapshot.time, config)
-        self._patient = np.broadcast_to(np.asarray(patient, np.bool_), (len(jobs),))
+        worth = policy.worth(jobs, snapshot.time, config)
+        self._worth = np.broadcast_to(np.asarray(worth, np.float64), (len(jobs),))
         self._style = np.zeros(len(jobs), np.int64) if jobs.style is None else jobs.style
         self._packed_until = np.full(len(jobs), -math.inf) if jobs.packed_until is None else jobs.packed_until
         packed_now = (self._style == Style.CONSOLIDATE) & (snapshot.time < self._packed_until)
@@ -221,7 +221,7 @@ class _Decision:
                 admission.give_back(int(order[place]))
             return admission.walk(order[places], cost[places], waits[places], free, False)
 
-        return spare(cost, selected, self._competes[order], self._patient[order], capacity, fill)
+        return spare(cost, selected, self._competes[order], self._worth[order], capacity, fill)
 
     def _everything(self) -> tuple[Floats, Floats]:
         """All that is free now, and all that could be made free; shape (nodes, columns)."""

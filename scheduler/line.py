@@ -114,11 +114,11 @@ class Line:
         self._running = _Drifting(count, keys, self._kept) if count else self._kept
 
     def choose(
-        self, free: int, patient: Callable[[int], bool] | None = None, drains: Callable[[int], int | None] | None = None
+        self, free: int, worth: Callable[[int], float] | None = None, drains: Callable[[int], int | None] | None = None
     ) -> Choice:
-        """`free`: GPUs that nobody holds. `patient`: whether preemptions are worth it for a row, if that is weighed at all
-        (`selection.weigh`). `drains`: GPUs that other jobs than those of the line will free while GPUs are kept free for a row,
-        None if none are (`drain`). Those who start are taken out of the line, victims are not.
+        """`free`: GPUs that nobody holds. `worth`: of a row, as of `selection.Starter`, if preemptions are weighed at all.
+        `drains`: GPUs that other jobs than those of the line will free while GPUs are kept free for a row, None if none are
+        (`drain`). Those who start are taken out of the line, victims are not.
 
         O(sizes x log(sizes) + GPUs of the jobs that start).
         """
@@ -138,8 +138,8 @@ class Line:
                 stop = head
                 break
         slack = self._skip(_END, slack, victims)
-        if patient and victims:
-            self._spare(patient, starts, victims, slack, stop)
+        if worth and victims:
+            self._spare(worth, starts, victims, slack, stop)
         return Choice([key[-1] for key in starts], [key[-1] for key in victims])
 
     def _drains(self, head: Key, slack: int, freed: int | None) -> bool:
@@ -150,10 +150,10 @@ class Line:
         return self._gpus[head[-1]] <= slack + behind + freed
 
     def _spare(
-        self, patient: Callable[[int], bool], starts: list[Key], victims: list[Key], free: int, stop: Key
+        self, worth: Callable[[int], float], starts: list[Key], victims: list[Key], free: int, stop: Key
     ) -> None:
         """Takes those out of `victims` who are not worth it, and those out of `starts` who would get their GPUs."""
-        starters = [Starter(self._gpus[key[-1]], patient(key[-1])) for key in starts]
+        starters = [Starter(self._gpus[key[-1]], worth(key[-1])) for key in starts]
         verdict = weigh(free, starters, [Victim(self._gpus[key[-1]], bisect_left(starts, key)) for key in victims])
         for place in reversed(verdict.spared):
             del victims[place]

@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tiresias.scheduler.bound import WITH_QUEUES, Bound, latest_start
-from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.bound import Bound, latest_start
+from tiresias.scheduler.config import WITH_QUEUES, PolicyConfig
 from tiresias.scheduler.model import Bools, Plan, Row, Snapshot, State
 from tiresias.scheduler.policies import POLICIES
 from tiresias.scheduler.protection import protected_until
 from tiresias.scheduler.room import Holdings
-from tiresias.scheduler.starvation import starves
 
 STEPS = 3  # that are told
 
@@ -68,18 +67,9 @@ def _steps(snapshot: Snapshot, plan: Plan, config: PolicyConfig, row: int, movab
         yield Step(float(until[other]), words, jobs.id[other])
     promoted = float(POLICIES[config.name].changes(snapshot, config)[row])
     if now < promoted < math.inf:
-        yield Step(promoted, _change(snapshot, config, row))
+        yield Step(promoted, POLICIES[config.name].next_change(Row(snapshot.jobs, row), now, config))
     if jobs.packed_until is not None and now < jobs.packed_until[row] < math.inf:
         yield Step(float(jobs.packed_until[row]), "it takes more nodes than the fewest, too")
-
-
-def _change(snapshot: Snapshot, config: PolicyConfig, row: int) -> str:
-    """What the next change of a waiting job's rank is."""
-    job, now = Row(snapshot.jobs, row), snapshot.time
-    if not (config.starving_first and starves(job, now)):
-        return "it is promoted"
-    kept = POLICIES[config.name].drains(job, now, config)
-    return "GPUs are no longer kept free for it" if kept else "GPUs are kept free for it again"
 
 
 def _named(snapshot: Snapshot, row: int) -> str:

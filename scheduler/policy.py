@@ -81,6 +81,10 @@ class Policy(ABC):
         """The next moment at which the job's keys change or it is promoted although nothing happens; inf for never."""
         return math.inf
 
+    def next_change(self, job: Rows, now: float, config: PolicyConfig) -> str:
+        """What happens to a waiting job at the moment that `change` returns, in words."""
+        return "it is promoted"
+
     def drifts(self, jobs: Rows, config: PolicyConfig) -> Values:
         """Whether the keys of a running job change all the time, not only at the moments that `change` tells. Jobs that drift
         go before all others."""
@@ -91,9 +95,10 @@ class Policy(ABC):
         decision on."""
         return True
 
-    def patient(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
-        """Whether a waiting job has waited long enough for running ones to be preempted for it, if the policy `spares` any."""
-        return True
+    def worth(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
+        """GPUs that running jobs may lose for a waiting one, if the policy `spares` any: 0 while it has not waited long enough, inf
+        where it starves."""
+        return jobs.gpus
 
     def drains(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """Whether GPUs are kept free for a waiting job that does not fit (`drain`)."""

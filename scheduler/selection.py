@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, Ints
+from tiresias.scheduler.model import Bools, Floats, Ints
 
 
 def walk(cost: Ints, capacity: int, blocks: bool) -> Bools:
@@ -32,10 +32,10 @@ def walk(cost: Ints, capacity: int, blocks: bool) -> Bools:
 
 
 class Starter(NamedTuple):
-    """patient: has waited long enough to be worth a preemption."""
+    """worth: GPUs that victims may lose for it; 0 where it has not waited long enough, inf where it starves."""
 
     gpus: int
-    patient: bool
+    worth: float
 
 
 class Victim(NamedTuple):
@@ -54,10 +54,10 @@ class Verdict(NamedTuple):
 
 
 def weigh(free: int, starters: Sequence[Starter], victims: Sequence[Victim]) -> Verdict:
-    """Who of the walk's victims has to go: those whose GPUs patient jobs get that rank before them.
+    """Who of the walk's victims has to go: those for whose GPUs jobs that rank before them have waited long enough.
 
-    A victim that stays takes its GPUs from the last starters. It does where those of them that are patient and rank before it
-    get fewer GPUs than it holds. Both in the order of the walk. free: GPUs that nobody has when all starters start and all
+    A victim that stays takes its GPUs from the last starters. It does where those of them that rank before it are together worth
+    fewer GPUs than it holds. Both in the order of the walk. free: GPUs that nobody has when all starters start and all
     victims go; no victim holds more than that and what the starters take. O(GPUs of the victims) for each that stays.
     """
     starts, going, at = len(starters), list(range(len(victims))), 0
@@ -73,30 +73,31 @@ def weigh(free: int, starters: Sequence[Starter], victims: Sequence[Victim]) -> 
     return Verdict(starts, [place for place in range(len(victims)) if place not in going], free)
 
 
-def _weighed(free: int, starters: Sequence[Starter], victim: Victim) -> tuple[int, int, int]:
-    """If the victim stays: how many starters are left, how many GPUs that leaves for it, and how many of those are of jobs that
-    are worth its preemption."""
-    cut, room, worth = len(starters), free, 0
+def _weighed(free: int, starters: Sequence[Starter], victim: Victim) -> tuple[int, int, float]:
+    """If the victim stays: how many starters are left, how many GPUs that leaves for it, and what the other starters are worth of
+    those that rank before it."""
+    cut, room, worth = len(starters), free, 0.0
     while room < victim.gpus:
         cut -= 1
         room += starters[cut].gpus
-        worth += starters[cut].gpus if starters[cut].patient and cut < victim.ahead else 0
+        worth += starters[cut].worth if cut < victim.ahead else 0.0
     return cut, room, worth
 
 
 Fill: TypeAlias = Callable[[Bools, Ints, int], Bools]
 
 
-def spare(cost: Ints, selected: Bools, runs: Bools, patient: Bools, capacity: int, fill: Fill | None = None) -> Bools:
+def spare(cost: Ints, selected: Bools, runs: Bools, worth: Floats, capacity: int, fill: Fill | None = None) -> Bools:
     """The selection without the preemptions that are not worth it (`weigh`); what that leaves free goes to waiting jobs in order.
 
-    All of shape (jobs,) in the order of the walk. selected: by `walk`; runs: holds its GPUs now. fill: of a selection, the places
-    of the waiting jobs outside of it and the free GPUs, which of those jobs get some; by default those that `walk` takes.
+    All of shape (jobs,) in the order of the walk. selected: by `walk`; runs: holds its GPUs now; worth: as of `Starter`.
+    fill: of a selection, the places of the waiting jobs outside of it and the free GPUs, which of those jobs get some; by default
+    those that `walk` takes.
     """
     starters, victims = np.flatnonzero(selected & ~runs), np.flatnonzero(~selected & runs)
     verdict = weigh(
         capacity - int(cost[selected].sum()),
-        list(map(Starter, cost[starters].tolist(), patient[starters].tolist())),
+        list(map(Starter, cost[starters].tolist(), worth[starters].tolist())),
         list(map(Victim, cost[victims].tolist(), np.searchsorted(starters, victims).tolist())),
     )
     if not verdict.spared:

@@ -33,5 +33,10 @@ def until_change(since: Values, config: PolicyConfig) -> Values:
     return where(turn < config.drain_limit, ends, begins) + SERVICE_TOLERANCE
 
 
+def next_change(kept: bool) -> str:
+    """What `until_change` counts to, in words. kept: whether GPUs may be kept free for the job now."""
+    return "GPUs are no longer kept free for it" if kept else "GPUs are kept free for it again"
+
+
 def _turn(since: Values, config: PolicyConfig) -> Values:
     return (since + 2 * SERVICE_TOLERANCE) % config.starve_limit

@@ -69,9 +69,9 @@ class Pool:
             self._line.wait(job.row, self._key(job))
         self._line_up(now)
         self._line.drift(len(self._drifting), partial(self._keys, now))
-        patient = partial(self._patient, now) if self._policy.spares else None
+        worth = partial(self._worth, now) if self._policy.spares else None
         drains = partial(self._drains, now) if self._config.starving_first else None
-        return self._line.choose(self.free + self._leaving, patient, drains)
+        return self._line.choose(self.free + self._leaving, worth, drains)
 
     def _line_up(self, now: float) -> None:
         """Every running job that may be preempted takes its place."""
@@ -97,8 +97,10 @@ class Pool:
                 self._unsettled.append(job)
         self._line.compete(job.row, key)
 
-    def _patient(self, now: float, row: int) -> bool:
-        return bool(self._policy.patient(self._jobs[row], now, self._config))
+    def _worth(self, now: float, row: int) -> float:
+        waits = self._jobs[row]
+        waits.at(now)
+        return float(self._policy.worth(waits, now, self._config))
 
     def _drains(self, now: float, row: int) -> int | None:
         """As `drain.Drain`: GPUs of the jobs that may not be preempted and have not run for long."""

@@ -1,6 +1,6 @@
 """Run a trace as real jobs on private clusters, one per policy, and compare their job completion times.
 
-Policies: las, fifo, best_effort are this product's, in exact mode; slurm-fifo and slurm-backfill are stock Slurm with
+Policies: las, adaptive, fifo, best_effort are this product's, in exact mode; slurm-fifo and slurm-backfill are stock Slurm with
 sched/builtin and sched/backfill, where every job has twice its true duration as its time limit. All clusters run side by
 side unless --sequential.
 Times in the table are seconds of the trace: what was measured, multiplied by the time scale.

@@ -1,7 +1,7 @@
 """What a policy of a replay runs on, and what it is asked to run. Pure: options in, specifications and texts out.
 
-Our policies (las, fifo, best_effort) run in the controller's exact mode; their jobs are submitted with tsbatch, and what they
-send is known (profiles.py). las+random and its like put all jobs on nodes in one style, for comparison. slurm-
+Our policies (las, adaptive, fifo, best_effort) run in the controller's exact mode; their jobs are submitted with tsbatch, and what
+they send is known (profiles.py). las+random and its like put all jobs on nodes in one style, for comparison. slurm-
 fifo and slurm-backfill are stock Slurm, sched/builtin and sched/backfill, with the same jobs submitted with plain
 sbatch: no supervisor, no hooks.
 
@@ -23,7 +23,12 @@ from tiresias.simulator.models import DEFAULT, MODELS
 from tiresias.simulator.placing import BY_SKEW, PATIENCE, STYLES
 from tiresias.simulator.trace import TraceJob
 
-_POLICIES = {"las": "Tiresias-L", "fifo": "Tiresias, FIFO", "best_effort": "Tiresias, best effort"}
+_POLICIES = {
+    "las": "Tiresias-L",
+    "adaptive": "Tiresias, adaptive",
+    "fifo": "Tiresias, FIFO",
+    "best_effort": "Tiresias, best effort",
+}
 OURS = _POLICIES | {
     f"{name}+{style}": f"{label}, {style.replace('_', ' ')}"
     for name, label in _POLICIES.items()
@@ -38,6 +43,7 @@ SCRIPT = '#!/bin/bash\nexec python3 -m tiresias.sandbox.trainer "$@"\n'
 FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}", re.ASCII)
 THRESHOLD = 3200.0  # GPU-seconds: the paper's testbed, section 5.2
 MIN_RUN = 60.0  # seconds
+PREEMPTION_COST = 60.0  # seconds, for adaptive
 LIMIT_FACTOR = 2.0  # time limit over true duration
 CHECKPOINT_EVERY = 600.0  # seconds
 
@@ -111,6 +117,7 @@ thresholds = {[threshold / scale for threshold in options.thresholds]}
 min_run = {MIN_RUN / scale}
 min_run_cost_factor = 0.0
 starve_limit = inf
+preemption_cost = {PREEMPTION_COST / scale}
 
 [placement]
 style = "{style or BY_SKEW}"

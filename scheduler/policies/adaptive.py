@@ -12,7 +12,8 @@ sizes tell it nothing. What a preemption costs is weighed three times, by the kn
 
 Jobs of the same rank: running ones by their last start, then preempted ones, the newest first, then the others, first come first
 served. A job that has waited for `starve_limit` seconds in all goes before all others, and stays there when it runs; among these
-the first to come is first.
+the first to come is first. Jobs behind it are preempted for it however many GPUs they hold. Where it does not fit even so, GPUs are
+kept free for it (`drain`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tiresias.scheduler.hazard import NOTHING_KNOWN, Hazards, bucket_of, end_of
 from tiresias.scheduler.history import Completed, next_fit
 from tiresias.scheduler.model import State
 from tiresias.scheduler.policy import Policy, Rows
+from tiresias.scheduler.starvation import may_drain, next_change, until_change
 
 _WAITING = int(State.WAITING)
 _HOLD = 1.5  # how many times more promising a running job is than it looks
@@ -63,18 +65,34 @@ class Adaptive(Policy):
             self._waiting[cost] = _prices(self._hazards, cost, 1.0)
         return self._waiting[cost]
 
-    def patient(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
-        return _patient_from(jobs, config) <= now
+    def worth(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
+        patient = where(_patient_from(jobs, config) <= now, jobs.gpus, 0.0)
+        return where(_starves(jobs, config), math.inf, patient)
+
+    def drains(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
+        if not config.starving_first:
+            return False
+        since = jobs.waited - config.starve_limit
+        return (jobs.state == _WAITING) & _starves(jobs, config) & may_drain(since, config)
 
     def change(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
-        """When a running job comes into the next bucket, when a waiting one's patience ends or it goes before all others."""
+        """When a running job comes into the next bucket; when a waiting one's patience ends, it goes before all others, or GPUs are
+        kept free for it no longer or again."""
         grows = now + end_of(bucket_of(jobs.ran)) - jobs.ran
         patient = _patient_from(jobs, config)
         rises = where(patient > now, patient, math.inf)
         if config.starve_limit < math.inf:
-            starves = where(_starves(jobs, config), math.inf, now + config.starve_limit - jobs.waited)
-            rises = smaller(rises, starves)
+            until = config.starve_limit - jobs.waited
+            drains = until_change(-until, config) if config.starving_first else math.inf
+            rises = smaller(rises, now + where(_starves(jobs, config), drains, until))
         return where(jobs.state == _WAITING, rises, grows)
+
+    def next_change(self, job: Rows, now: float, config: PolicyConfig) -> str:
+        if config.starving_first and _starves(job, config):
+            return next_change(bool(self.drains(job, now, config)))
+        if _patient_from(job, config) > now:
+            return "running jobs behind it may be preempted for it (policy.preemption_cost)"
+        return "it goes before all others (policy.starve_limit)"
 
     def standing(self, job: Rows, queue: int, now: float, config: PolicyConfig) -> str:
         price = self.keys(job, now, config, False)[1]

@@ -19,7 +19,7 @@ from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
 from tiresias.scheduler.elementwise import Columns, Values, either, known, larger, pick, rounded, smaller, where
 from tiresias.scheduler.model import State
 from tiresias.scheduler.policy import Policy, Rows
-from tiresias.scheduler.starvation import may_drain, starves, until_change
+from tiresias.scheduler.starvation import may_drain, next_change, starves, until_change
 
 # Moments that are worked out from service are compared in milliseconds: below that they are rounding errors.
 _DIGITS = 3
@@ -71,6 +71,11 @@ class Las(Policy):
     def change(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """When the job sinks, or is promoted."""
         return either(jobs.state == _WAITING, _rises, _sinks, jobs, now, config)[0]
+
+    def next_change(self, job: Rows, now: float, config: PolicyConfig) -> str:
+        if not (config.starving_first and starves(job, now)):
+            return "it is promoted"
+        return next_change(bool(self.drains(job, now, config)))
 
 
 def _sinks(jobs: Rows, now: float, config: PolicyConfig) -> Columns:

@@ -74,8 +74,8 @@ def configure_threshold(parser: argparse.ArgumentParser, present: PolicyConfig) 
 
 def configure_ours(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--policy", type=_policies, default=("las", "adaptive"), metavar="P[,P...]",
-        help="instead of the present one (default: las,adaptive)",
+        "--policy", type=_policies, default=("adaptive", "las"), metavar="P[,P...]",
+        help="instead of the present one (default: adaptive,las)",
     )  # fmt: skip
 
 

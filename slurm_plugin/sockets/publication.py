@@ -188,7 +188,7 @@ def status(newest: Publication, whole: int | None = None) -> dict[str, Any]:
         **newest.about,
         "policy": {
             "name": newest.config.policy.name,
-            "thresholds": list(newest.config.policy.thresholds),
+            "thresholds": list(newest.config.policy.limits),
             "in_queue_order": newest.config.policy.in_queue_order,
         },
         "queues": _queues(newest),
@@ -261,7 +261,7 @@ def _profile(summary: Summary | None) -> dict[str, Any] | None:
 
 
 def _queues(newest: Publication) -> list[dict[str, Any]]:
-    edges = [0.0, *newest.config.policy.thresholds]
+    edges = [0.0, *newest.config.policy.limits]
     jobs, plan = newest.snapshot.jobs, newest.plan
     states = {"waiting": jobs.state == State.WAITING, "starting": jobs.state == State.STARTING}
     states["running"] = ~states["waiting"] & ~states["starting"]

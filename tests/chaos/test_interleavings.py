@@ -73,7 +73,7 @@ class Centre(RuleBasedStateMachine):
         self.slurm.before_call, self.slurm.after_call = self._before_call, self._at_call
         self.config = Config(
             mode="exact", period=1.0, poll=0.1, paths=Paths(state=self.folder, run=self.folder, control=self.folder / "control"),
-            policy=PolicyConfig(thresholds=(30.0,), min_run=1.0, min_run_cost_factor=0.0),
+            policy=PolicyConfig("las", thresholds=(30.0,), min_run=1.0, min_run_cost_factor=0.0),
             preemption=Preemption("USR2", 20.0, 5.0, 3.0),
             rpc=Rpc(rate=0.0),
         )  # fmt: skip

@@ -15,6 +15,7 @@ from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide, next_change, reason
 from tiresias.scheduler.history import Completed
 from tiresias.scheduler.model import Row, State
+from tiresias.scheduler.outlook import outlook
 from tiresias.scheduler.policies import POLICIES
 from tiresias.scheduler.policies.adaptive import Adaptive
 from tiresias.scheduler.policy import Policy
@@ -108,6 +109,45 @@ def test_who_has_waited_too_long_goes_first_and_stays_there(snapshot_of):
     assert ranked(snapshot_of([*others, runs], [node()]), config) == ["1", "2", "3"]
     assert next_change(snapshot_of(others[:1], [node()]), config) == 1020.0  # first its patience ends
     assert next_change(snapshot_of([job("2", waited=450.0, submit=0)], [node()]), config) == pytest.approx(1050.0)
+
+
+def test_a_starving_job_preempts_jobs_of_more_gpus(snapshot_of):
+    """Any other takes the GPUs of several that it displaces only together with jobs that need as many."""
+    job, node = snapshot_of.Job, snapshot_of.Node
+    runs = job("1", 4, State.RUNNING, attained=40_000, ran=10_000, waited=0.0, submit=-9000, last_start=-9000)
+    snapshot = snapshot_of([runs, job("2", 1, waited=600.0, submit=400)], [node()])
+    assert not decide(snapshot, CONFIG).preemptions
+    plan = decide(snapshot, replace(CONFIG, starve_limit=500.0))
+    assert [(each.job, each.beneficiary) for each in plan.preemptions] == [("1", "2")]
+
+
+@pytest.mark.parametrize(("waited", "kept"), [(600.0, True), (900.0, False), (1050.0, True), (499.0, False)])
+def test_gpus_are_kept_free_for_a_starving_job_that_does_not_fit(snapshot_of, waited, kept):
+    """The job that runs started just now; a small one has just come. Kept free for 300 s, and again after each further 500 s."""
+    job, node = snapshot_of.Job, snapshot_of.Node
+    config = replace(CONFIG, starve_limit=500.0, drain_limit=300.0, min_run=60.0)
+    runs = job("1", 3, State.RUNNING, ran=5.0, submit=980, last_start=995.0)
+    large = job("2", 4, waited=waited, submit=1000.0 - waited)
+    snapshot = snapshot_of([runs, large, job("3", 1, waited=1.0, submit=999)], [node()])
+    plan = decide(snapshot, config)
+    assert [each.job for each in plan.starts] == ([] if kept else ["3"])
+    assert ("kept free for it" in reason(plan, snapshot, 1)) == kept
+    words = outlook(snapshot, plan, config, 1).steps[-1].what
+    assert words.startswith(
+        "GPUs are no longer" if kept else "GPUs are kept free" if waited > 500 else "it goes before"
+    )
+
+
+def test_what_a_waiting_job_is_told(snapshot_of):
+    job, node = snapshot_of.Job, snapshot_of.Node
+    config = replace(CONFIG, starve_limit=500.0)
+    runs = job("1", 4, State.RUNNING, ran=900.0, last_start=100.0)
+    snapshot = snapshot_of([runs, job("2", 4, waited=40.0, submit=960)], [node()])
+    told = outlook(snapshot, decide(snapshot, config), config, 1)
+    assert [(step.at, step.what) for step in told.steps] == [
+        (1080.0, "running jobs behind it may be preempted for it (policy.preemption_cost)")
+    ]
+    assert told.bound.why.endswith("as long as they need; it goes before all others in 460 s (policy.starve_limit)")
 
 
 def test_next_change_is_the_next_bucket_where_somebody_waits(snapshot_of):

@@ -19,7 +19,9 @@ from tiresias.scheduler.model import Plan, Request, Snapshot, State
 from tiresias.scheduler.protection import minimum
 
 NOW = 1000.0
-LAS = PolicyConfig(thresholds=(400.0,), min_run=0.0, min_run_cost_factor=0.0, starve_limit=math.inf, drain_limit=0.0)
+LAS = PolicyConfig(
+    "las", thresholds=(400.0,), min_run=0.0, min_run_cost_factor=0.0, starve_limit=math.inf, drain_limit=0.0
+)
 Bounding = Callable[..., tuple[float, str]]
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -63,6 +64,15 @@ def test_paper_presets():
     for each in (testbed, production):
         assert (each.min_run, each.cooldown, each.max_preemptions) == (0.0, 0.0, 0)
         assert not each.promotes
+
+
+def test_only_policies_with_queues_have_limits_of_queues():
+    assert PolicyConfig().name == "adaptive"
+    assert [replace(PolicyConfig(), name=name).limits for name in ("adaptive", "las", "gittins")] == [
+        (),
+        (3200.0,),
+        (3200.0,),
+    ]
 
 
 def test_scaled_divides_thresholds_and_times_only():

@@ -349,7 +349,7 @@ def test_a_job_that_fits_nowhere_is_told_apart_from_one_that_waits(snapshot_of):
         ],
         [node(), node(usable=False)],
     )
-    plan = decide(snapshot, PolicyConfig())
+    plan = decide(snapshot, PolicyConfig("las"))
     words = [reason(plan, snapshot, row) for row in range(4)]
     assert words[0] == "can never run here: it asks for 9 GPUs, the managed nodes have 8"
     assert words[1].startswith("can never run here: no nodes")
@@ -374,7 +374,7 @@ def test_a_reservation_is_not_given_to_those_behind(snapshot_of):
     snapshot = snapshot_of(
         [job("1", gpus=2, state=State.LEAVING), job("2", gpus=4), job("3", gpus=2, submit=1)], [node()]
     )
-    plan = decide(snapshot, PolicyConfig())
+    plan = decide(snapshot, PolicyConfig("las"))
     assert plan.starts == ()
     assert [seat.job for seat in plan.reserved] == ["2"]
     assert reason(plan, snapshot, 1) == "waits for job 1 to leave n0 (4 GPUs)"
@@ -394,7 +394,7 @@ def test_victims_are_the_furthest_behind_on_nodes_that_help(snapshot_of):
         ],
         [node(), node()],
     )
-    plan = decide(snapshot, PolicyConfig(in_queue_order="first_start"))
+    plan = decide(snapshot, PolicyConfig("las", in_queue_order="first_start"))
     assert sorted(one.job for one in plan.preemptions) == ["1", "2"]
     assert {one.beneficiary for one in plan.preemptions} == {"9"}
 
@@ -410,7 +410,7 @@ def test_free_gpus_of_a_reservation_start_nobody(snapshot_of):
         ],
         [node(gpus=2), node()],
     )
-    plan = decide(snapshot, PolicyConfig())
+    plan = decide(snapshot, PolicyConfig("las"))
     assert plan.starts == ()
     assert plan.reserved == (Start("2", (("n0", 1), ("n1", 3))), Start("3", (("n0", 1), ("n1", 1))))
 
@@ -424,7 +424,7 @@ def test_those_ahead_are_not_preempted_for_want_of_nodes(snapshot_of):
         ],
         [node(), node()],
     )
-    plan = decide(snapshot, PolicyConfig())
+    plan = decide(snapshot, PolicyConfig("las"))
     assert plan.preemptions == ()
     assert reason(plan, snapshot, 1) == "waits: GPUs would be enough, but on no nodes that fit what it asks for"
 
@@ -441,7 +441,7 @@ def test_a_victim_that_is_not_needed_is_spared(snapshot_of):
         ],
         [node(gpus=5), node()],
     )
-    plan = decide(snapshot, PolicyConfig(in_queue_order="first_start"))
+    plan = decide(snapshot, PolicyConfig("las", in_queue_order="first_start"))
     assert plan.preemptions == (Preemption("1", "3"),)
 
 
@@ -458,7 +458,7 @@ def test_a_small_job_goes_on_beside_what_replaces_a_large_one(snapshot_of):
         ],
         [node(gpus=3), node(gpus=1)],
     )
-    plan = decide(snapshot, PolicyConfig(in_queue_order="first_start"))
+    plan = decide(snapshot, PolicyConfig("las", in_queue_order="first_start"))
     assert plan.preemptions == (Preemption("1", "3"),)
     assert [seat.job for seat in plan.reserved] == ["3", "4"]
 

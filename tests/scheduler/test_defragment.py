@@ -20,7 +20,7 @@ from tiresias.scheduler.placement import Placer
 from tiresias.scheduler.room import Holdings
 
 NOW = 10_000.0
-SITE = PolicyConfig(defragment=2)  # a move costs 60 s
+SITE = PolicyConfig("las", defragment=2)  # a move costs 60 s
 
 
 def cluster(snapshot_of: Any, waited: float = 200.0, **mover: Any) -> Snapshot:

@@ -21,7 +21,9 @@ from tiresias.simulator.trace import Trace, TraceJob
 
 NOW = 10_000.0
 LIMIT, DRAIN = 1000.0, 300.0
-LAS = PolicyConfig(thresholds=(400.0,), starve_limit=LIMIT, drain_limit=DRAIN, min_run=60.0, min_run_cost_factor=0.0)
+LAS = PolicyConfig(
+    "las", thresholds=(400.0,), starve_limit=LIMIT, drain_limit=DRAIN, min_run=60.0, min_run_cost_factor=0.0
+)
 
 
 def cluster(snapshot_of: Any, since: float = 10.0, gpus: int = 8, nodes: int = 2, **runs: Any) -> Snapshot:
@@ -82,7 +84,7 @@ smalls = st.lists(st.tuples(st.sampled_from([1, 1, 2, 3]), st.sampled_from([5.0,
 
 
 @settings(max_examples=6, deadline=None)
-@given(smalls, st.sampled_from(["las", "gittins"]), st.sampled_from([0, 1]), st.booleans())
+@given(smalls, st.sampled_from(["las", "gittins", "adaptive"]), st.sampled_from([0, 1]), st.booleans())
 def test_a_large_job_starts_soon_after_the_limit_under_any_stream(
     kinds: list[tuple[int, float]], name: str, preemptions: int, by_node: bool
 ) -> None:

@@ -109,9 +109,9 @@ def test_a_running_job_is_looked_at_anew_at_every_decision(snapshot_of):
     """It becomes more promising as it runs; without knowledge its place changes at thresholds only."""
     runs = snapshot_of.Job("1", state=State.RUNNING, attained=900, ran=900, submit=0, first_start=100, last_start=100)
     waits = snapshot_of.Job("2", attained=800, ran=800, submit=-900, first_start=-900, last_start=-900, preempted=-100)
-    policy, config = Gittins(Distribution(SERVICES).within), PolicyConfig(thresholds=(1000.0,))
+    policy, config = Gittins(Distribution(SERVICES).within), PolicyConfig("las", thresholds=(1000.0,))
     snapshot = snapshot_of([runs, waits], [snapshot_of.Node()])
     assert ranked(policy, snapshot) == ["1", "2"]
     assert policy.drifts(snapshot.jobs, config).all()
-    assert not policy.drifts(snapshot.jobs, PolicyConfig(thresholds=(800.0,))).any()
+    assert not policy.drifts(snapshot.jobs, PolicyConfig("las", thresholds=(800.0,))).any()
     assert not POLICIES["gittins"].drifts(snapshot.jobs, config)

@@ -135,7 +135,7 @@ def test_a_decision_knows_what_its_starts_take(snapshot_of):
     """Four jobs of two GPUs on two nodes of two islands: none lies across."""
     job, node = snapshot_of.Job, snapshot_of.Node
     snapshot = snapshot_of([job(str(row), gpus=2) for row in range(4)], [node(gpus=4, islands=2)] * 2)
-    starts = decide(snapshot, PolicyConfig()).starts
+    starts = decide(snapshot, PolicyConfig("las")).starts
     assert [start.nodes for start in starts] == [(("n0", 2),), (("n0", 2),), (("n1", 2),), (("n1", 2),)]
 
 
@@ -147,7 +147,7 @@ def test_a_type_is_an_island_of_its_own(snapshot_of):
         [job("1", gpus=3, request=first), job("2", gpus=2, request=first), job("3", gpus=2, request=second)],
         [node(gpus=4, islands=2, type="s0,s1")] * 2,
     )
-    plan = decide(snapshot, PolicyConfig())
+    plan = decide(snapshot, PolicyConfig("las"))
     assert [(start.job, start.nodes) for start in plan.starts] == [("1", (("n0", 2), ("n1", 1))), ("3", (("n0", 2),))]
     placer = Placer(snapshot.nodes)
     assert [placer.possible(placer.kind(first), gpus) for gpus in (4, 5)] == [True, False]
@@ -158,7 +158,7 @@ def test_types_that_are_no_islands_count_as_the_node(snapshot_of):
     snapshot = snapshot_of(
         [snapshot_of.Job("1", gpus=2, request=Request(gpu_type="b"))], [snapshot_of.Node(gpus=5, type="a,b")]
     )
-    assert len(decide(snapshot, PolicyConfig()).starts) == 1
+    assert len(decide(snapshot, PolicyConfig("las")).starts) == 1
 
 
 @pytest.mark.parametrize("sizes", list(product((1, 2, 3), repeat=3)))
@@ -169,6 +169,6 @@ def test_one_island_changes_nothing(snapshot_of, sizes):
     silent = [node(gpus=4), node(gpus=2), node(gpus=3)]
     told = [*silent, node(gpus=0, islands=2)]
     assert (
-        decide(snapshot_of(jobs, told), PolicyConfig()).starts
-        == decide(snapshot_of(jobs, silent), PolicyConfig()).starts
+        decide(snapshot_of(jobs, told), PolicyConfig("las")).starts
+        == decide(snapshot_of(jobs, silent), PolicyConfig("las")).starts
     )

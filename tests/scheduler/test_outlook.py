@@ -12,7 +12,7 @@ from tiresias.scheduler.model import State
 from tiresias.scheduler.outlook import Outlook, outlook
 
 NOW = 1000.0
-LAS = PolicyConfig(thresholds=(400.0,), min_run_cost_factor=0.0, starve_limit=math.inf, drain_limit=0.0)
+LAS = PolicyConfig("las", thresholds=(400.0,), min_run_cost_factor=0.0, starve_limit=math.inf, drain_limit=0.0)
 
 
 def seen(snapshot_of: Any, config: PolicyConfig = LAS, **waiting: Any) -> Outlook:

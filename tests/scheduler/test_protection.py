@@ -16,7 +16,7 @@ from tiresias.scheduler.model import Snapshot, State
 from tiresias.scheduler.protection import protected_until, remaining
 
 START = 900.0
-LAS = PolicyConfig(thresholds=(400.0,), min_run=60.0, min_run_cost_factor=0.0, protection_limit=500.0)
+LAS = PolicyConfig("las", thresholds=(400.0,), min_run=60.0, min_run_cost_factor=0.0, protection_limit=500.0)
 seconds = st.sampled_from([0.0, 1.0, 30.0, 499.0, 1e6])
 reported = st.sampled_from([math.nan, -1e9, 0.0, START, START + 30.0, START + 1e6, 1e300])
 

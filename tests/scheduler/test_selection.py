@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,31 +10,36 @@ from hypothesis import strategies as st
 from tiresias.scheduler.line import Line
 from tiresias.scheduler.selection import Starter, Verdict, Victim, spare, walk, weigh
 
-PATIENT, HASTY = True, False
+STARVES = math.inf
 
 
 @pytest.mark.parametrize(
     ("starters", "victim", "verdict"),
     [
-        ([(4, PATIENT)], (4, 1), Verdict(1, [], 0)),
-        ([(4, HASTY)], (4, 1), Verdict(0, [0], 0)),
-        ([(4, PATIENT)], (4, 0), Verdict(0, [0], 0)),  # it ranks behind the victim
-        ([(1, PATIENT), (3, HASTY)], (4, 2), Verdict(0, [0], 0)),  # fewer GPUs than the victim gives
-        ([(4, PATIENT), (2, HASTY), (2, PATIENT)], (4, 3), Verdict(1, [0], 0)),  # the first keeps what it gets
-        ([(2, PATIENT), (2, PATIENT)], (4, 2), Verdict(2, [], 0)),
+        ([(4, 4)], (4, 1), Verdict(1, [], 0)),
+        ([(4, 0)], (4, 1), Verdict(0, [0], 0)),
+        ([(4, 4)], (4, 0), Verdict(0, [0], 0)),  # it ranks behind the victim
+        ([(1, 1), (3, 0)], (4, 2), Verdict(0, [0], 0)),  # fewer GPUs than the victim gives
+        ([(4, 4), (2, 0), (2, 2)], (4, 3), Verdict(1, [0], 0)),  # the first keeps what it gets
+        ([(2, 2), (2, 2)], (4, 2), Verdict(2, [], 0)),
     ],
 )
 def test_one_victim(starters, victim, verdict):
     assert weigh(0, [Starter(*each) for each in starters], [Victim(*victim)]) == verdict
 
 
+@pytest.mark.parametrize(("ahead", "verdict"), [(1, Verdict(1, [], 3)), (0, Verdict(0, [0], 0))])
+def test_a_starving_job_takes_a_victim_of_any_size_behind_it(ahead, verdict):
+    assert weigh(3, [Starter(1, STARVES)], [Victim(4, ahead)]) == verdict
+
+
 def test_a_victim_whose_gpus_nobody_needs_stays():
-    assert weigh(4, [Starter(1, PATIENT)], [Victim(4, 1)]) == Verdict(1, [0], 0)
+    assert weigh(4, [Starter(1, 1)], [Victim(4, 1)]) == Verdict(1, [0], 0)
 
 
 def test_what_a_large_job_leaves_helps_the_next_victim():
     """The first victim stays, so the 4 GPUs for the last starter are not needed, of which 2 spare the second one too."""
-    starters = [Starter(2, PATIENT), Starter(4, HASTY)]
+    starters = [Starter(2, 2), Starter(4, 0)]
     assert weigh(0, starters, [Victim(2, 2), Victim(2, 2), Victim(2, 2)]) == Verdict(1, [0, 1], 0)
 
 
@@ -46,7 +53,7 @@ def test_spare(some, free):
     runs, patient = runs.astype(bool), patient.astype(bool)
     capacity = free + int(cost[runs].sum())
     walked = walk(cost, capacity, False)
-    kept = spare(cost, walked, runs, patient, capacity)
+    kept = spare(cost, walked, runs, cost * patient, capacity)
     victims, starters = ~kept & runs, kept & ~runs
     assert cost[kept].sum() <= capacity
     assert not (victims & walked).any()  # nobody has to go who could stay
@@ -64,21 +71,23 @@ def test_patient_jobs_of_one_size_have_the_walk_as_it_is(some, free):
     cost, patient = np.ones(len(some), np.int64), np.ones(len(some), bool)
     capacity = free + int(runs.sum())
     walked = walk(cost, capacity, False)
-    assert spare(cost, walked, runs, patient, capacity).tolist() == walked.tolist()
+    assert spare(cost, walked, runs, cost * patient, capacity).tolist() == walked.tolist()
 
 
-@given(jobs, st.integers(0, 20))
-def test_the_line_spares_whom_the_walk_spares(some, free):
+@given(jobs, st.integers(0, 20), st.sets(st.integers(0, 29), max_size=3))
+def test_the_line_spares_whom_the_walk_spares(some, free, starving):
     """Twice, as those who do not start after all have to stand in the line again."""
     cost, runs, patient = np.array(some, dtype=np.int64).reshape(-1, 3).T
     runs, patient = runs.astype(bool), patient.astype(bool)
+    starves = np.isin(np.arange(len(some)), list(starving))
     line = Line(cost.tolist(), blocks=False)
     for row in range(len(some)):
         (line.compete if runs[row] else line.wait)(row, (row,))
     for _ in range(2):
         capacity = free + int(cost[runs].sum())
-        kept = spare(cost, walk(cost, capacity, False), runs, patient, capacity)
-        choice = line.choose(free, patient.tolist().__getitem__)
+        worth = np.where(starves, math.inf, cost * patient)
+        kept = spare(cost, walk(cost, capacity, False), runs, worth, capacity)
+        choice = line.choose(free, worth.tolist().__getitem__)
         assert choice.starts == np.flatnonzero(kept & ~runs).tolist()
         assert choice.victims == np.flatnonzero(~kept & runs).tolist()
         for row in choice.victims:

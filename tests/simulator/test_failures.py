@@ -54,7 +54,7 @@ def test_a_large_job_waits_until_the_node_is_back():
 def test_a_job_that_is_leaving_has_saved():
     """It is preempted at 15 s and would have left at 25 s; its node fails at 18 s."""
     jobs = trace((0, 6, 100), (15, 6, 3))
-    config = PolicyConfig(thresholds=(20.0,), min_run=0.0, min_run_cost_factor=0.0)
+    config = PolicyConfig("las", thresholds=(20.0,), min_run=0.0, min_run_cost_factor=0.0)
     rules = Rules(
         ALL["las"], config, Cost(pause=10.0), by_node=True, failures=Listed((Failure(18.0, 0, 2.0),)),
         checkpoint_interval=7.0,

@@ -93,7 +93,7 @@ def test_a_preemption_does_not_make_a_job_young(ledger: Ledger, pending: Make, r
     slurm = SlurmSnapshot(2020, (again, second, pending(id="3", priority=1)), NODES)
     snapshot = Observer(Config(), ledger).observe(slurm, ledger.apply(slurm), {})
     ready = replace(snapshot, jobs=replace(snapshot.jobs, movable=np.array([True, True, False])))
-    plan = decide(ready, PolicyConfig(thresholds=(3000.0,), min_run=0.0, min_run_cost_factor=0.0))
+    plan = decide(ready, PolicyConfig("las", thresholds=(3000.0,), min_run=0.0, min_run_cost_factor=0.0))
     assert [(one.job, one.beneficiary) for one in plan.preemptions] == [("1", "3")]
 
 

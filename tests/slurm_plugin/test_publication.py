@@ -100,6 +100,6 @@ def test_who_waits_is_told_for_what(answer: Callable[..., Any]) -> None:
         "free": 1, "ahead": 0, "behind": 0, "fixed": 23, "others": 0,
     }  # fmt: skip
     assert outlook["latest"] is None
-    assert [step["what"] for step in outlook["steps"]] == ["it is promoted"]  # policy.starve_limit
-    assert "not to be preempted now" in outlook["why"]
+    assert [step["what"] for step in outlook["steps"]] == ["it goes before all others (policy.starve_limit)"]
+    assert "as long as they need; it goes before all others in " in outlook["why"]
     assert answer(op="explain", job="1")["outlook"] is None
