@@ -3,6 +3,7 @@
     libraries().net      to be preloaded; records TCP connections
     libraries().nccl     a profiler plugin of NCCL, named to it by NCCL_PROFILER_PLUGIN
     libraries().verbs    to be found beside it, or named to NCCL; None where rdma-core's headers were missing
+    problem()            why this host cannot have them, in one line
 
 Where TIRESIAS_PROFILE_LIBRARIES names a folder they are taken from there: a site builds them once for all its nodes, by
 `make -C profiler/native OUT=DIR`. Else a build lands in the user's cache, in a folder whose name carries a hash of the source
@@ -18,6 +19,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -38,18 +40,36 @@ class Libraries(NamedTuple):
 
 def libraries() -> Libraries:
     """Where they are, built if need be. Raises TiresiasError where that is not possible."""
-    if place := os.environ.get(PLACE):
-        return _in(Path(place).absolute())
-    folder = SOURCE if (SOURCE / NET).exists() else _cache() / _fingerprint()
+    folder = _folder()
     if not (folder / NET).exists():
         _build(folder)
-    return _in(folder)
+    return Libraries(folder / NET, folder / NCCL, folder / VERBS if (folder / VERBS).exists() else None)
 
 
-def _in(folder: Path) -> Libraries:
+def problem() -> str:
+    """Why `libraries` would fail on this host, in one line; "" where they are built or can be. Builds nothing."""
+    try:
+        if not (_folder() / NET).exists():
+            _require_tools()
+    except TiresiasError as error:
+        return str(error)
+    return ""
+
+
+def records_rdma() -> bool:
+    """Whether the libraries record RDMA verbs; of those that are not built yet, whether they will. Raises TiresiasError."""
+    folder = _folder()
+    return (folder / VERBS).exists() if (folder / NET).exists() else _has_verbs()
+
+
+def _folder() -> Path:
+    """Where they are, or where they are to be built."""
+    if not (place := os.environ.get(PLACE)):
+        return SOURCE if (SOURCE / NET).exists() else _cache() / _fingerprint()
+    folder = Path(place).absolute()
     if not (folder / NET).exists():
         raise TiresiasError(f"{folder}: holds no {NET}; build it there, or unset {PLACE}")
-    return Libraries(folder / NET, folder / NCCL, folder / VERBS if (folder / VERBS).exists() else None)
+    return folder
 
 
 def _cache() -> Path:
@@ -68,11 +88,37 @@ def _has_verbs() -> bool:
     return Path("/usr/include/infiniband/verbs.h").exists()
 
 
-def _build(folder: Path) -> None:
-    if missing := [tool for tool in ("make", os.environ.get("CC", "cc")) if not shutil.which(tool)]:
+def _require_tools() -> None:
+    if missing := [*_missing_tools()]:
         raise TiresiasError(
-            f"the profiler's libraries are not built, and {' and '.join(missing)} is missing: install it"
+            f"the profiler's libraries are not built, and this host lacks {' and '.join(missing)}: install what is missing, "
+            f"or name a folder with built libraries in {PLACE}"
         )
+
+
+def _missing_tools() -> Iterator[str]:
+    compiler = os.environ.get("CC", "cc")
+    if not shutil.which("make"):
+        yield "make"
+    if not shutil.which(compiler.partition(" ")[0]):
+        yield f"a C compiler ({compiler})"
+    elif not _has_header("stdio.h"):
+        yield "the C library's headers (Debian: libc6-dev)"
+
+
+def _has_header(name: str) -> bool:
+    words = [*os.environ.get("CC", "cc").split(), "-E", "-"]
+    try:
+        done = subprocess.run(
+            words, input=f"#include <{name}>\n".encode(), capture_output=True, timeout=TIMEOUT, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def _build(folder: Path) -> None:
+    _require_tools()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".build-") as scratch:
         made = Path(scratch) / "made"
@@ -86,7 +132,6 @@ def _make(folder: Path) -> None:
     command = ["make", "-s", "-B", "-C", str(SOURCE), f"OUT={folder}"]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT)
     if done.returncode:
-        words = (done.stderr.strip() or done.stdout.strip()).splitlines() or ["no message"]
-        raise TiresiasError(
-            f"building the profiler's libraries failed: {words[0]} (run it by hand: {' '.join(command)})"
-        )
+        lines = (done.stderr.strip() or done.stdout.strip()).splitlines() or ["no message"]
+        first = next((line for line in lines if "error" in line.lower()), lines[0])
+        raise TiresiasError(f"building the profiler's libraries failed: {first} (run it by hand: {' '.join(command)})")

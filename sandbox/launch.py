@@ -49,10 +49,10 @@ def _bwrap(spec: ClusterSpec, rootfs: Rootfs, folder: Path, pyslurm: Path | None
         "bwrap", "--die-with-parent", "--unshare-pid", "--unshare-uts", "--unshare-ipc", "--hostname", HOST_NAME,
         "--cap-add", "ALL", "--info-fd", str(info_fd), "--clearenv", *_setenv(),
         "--ro-bind", str(rootfs.path), "/", "--proc", "/proc", "--dev", "/dev", *_devices(spec.gpus_per_node),
-        "--tmpfs", "/run", "--perms", "1777", "--tmpfs", "/tmp",
+        "--tmpfs", "/run", "--perms", "1777", "--tmpfs", "/tmp", "--perms", "1777", "--tmpfs", "/dev/shm",
         *(word for name, place in WRITABLE.items() for word in ("--bind", str(folder / name), place)),
         "--ro-bind", str(folder / "etc/hosts"), "/etc/hosts",
-        *(word for source, place in paths.source_binds() for word in ("--ro-bind", str(source), place)),
+        *_project(),
         *(("--ro-bind", str(pyslurm), "/opt/pyslurm") if pyslurm else ()),
         *(("--bind", str(folder / "db"), "/var/lib/mysql") if spec.accounting else ()),
     ]  # fmt: skip
@@ -60,6 +60,16 @@ def _bwrap(spec: ClusterSpec, rootfs: Rootfs, folder: Path, pyslurm: Path | None
 
 def _setenv() -> Sequence[str]:
     return [word for key, value in environment("root", "/root").items() for word in ("--setenv", key, value)]
+
+
+def _project() -> Sequence[str]:
+    """The checkout read-only; or an installed package's parts, in a small file system that has room for their mount points."""
+    binds = paths.source_binds()
+    words = [word for source, place in binds for word in ("--ro-bind", str(source), place)]
+    if binds[0][1] == paths.PLACE:
+        return words
+    open_to_all = ["--dir", f"{paths.PLACE}/src"]  # bwrap makes what it is not told of for root alone
+    return ["--tmpfs", paths.PLACE, *open_to_all, *words, "--remount-ro", paths.PLACE]
 
 
 def _devices(count: int) -> Sequence[str]:

@@ -41,13 +41,31 @@ def cluster_folder(name: str) -> Path:
     return clusters_folder() / name
 
 
-def source_binds() -> list[tuple[Path, str]]:
-    """(host folder, place inside) pairs that make `tiresias` importable from /opt/tiresias/src inside a cluster.
+PLACE = "/opt/tiresias"  # of the project, inside a cluster
+INSTALLED = ("etc", "docs")  # what an installed package carries of the checkout, in its folder share/
 
-    A checkout is bound whole, because src/ holds links to the folders beside it; an installed package is bound alone.
+
+def source_binds() -> list[tuple[Path, str]]:
+    """(host folder, place inside) pairs that lay the project out below PLACE as in a checkout: src/tiresias, etc, docs/examples.
+
+    A checkout is bound whole, because src/ holds links to the folders beside it. Of an installed package the parts are bound;
+    the tree has no mount points for them, so that PLACE needs a file system of its own.
     """
-    package = Path(tiresias.__file__).resolve().parent
-    checkout = package.parent.parent
-    if package.parent.name == "src" and (checkout / "pyproject.toml").exists():
-        return [(checkout, "/opt/tiresias")]
-    return [(package, "/opt/tiresias/src/tiresias")]
+    if checkout := _checkout():
+        return [(checkout, PLACE)]
+    shared = [(_package() / "share" / name, f"{PLACE}/{name}") for name in INSTALLED]
+    return [(_package(), f"{PLACE}/src/tiresias"), *(bind for bind in shared if bind[0].is_dir())]
+
+
+def project_etc() -> Path:
+    """The folder of the files that admins copy, such as job_submit.lua."""
+    return (_checkout() or _package() / "share") / "etc"
+
+
+def _package() -> Path:
+    return Path(tiresias.__file__).resolve().parent
+
+
+def _checkout() -> Path | None:
+    folder = _package().parent.parent
+    return folder if _package().parent.name == "src" and (folder / "pyproject.toml").exists() else None

@@ -28,7 +28,7 @@ def provision(spec: ClusterSpec, folder: Path) -> None:
 
 
 def _configuration(spec: ClusterSpec, etc: Path) -> None:
-    source = _etc_of_the_project()
+    source = paths.project_etc()
     job_submit = source / "job_submit.lua"
     hooks = spec.hooks and (source / "poke.sh").exists()
     wired = hooks and job_submit.exists()
@@ -45,9 +45,3 @@ def _configuration(spec: ClusterSpec, etc: Path) -> None:
         (etc / "slurmdbd.conf").write_text(slurm_conf.slurmdbd_conf())
     for script in SCRIPTS:
         shutil.copy(Path(__file__).with_name(script), etc)
-
-
-def _etc_of_the_project() -> Path:
-    """etc/ is there in a checkout; an installed package brings no hooks, and the daemon then polls only."""
-    host, place = paths.source_binds()[0]
-    return host / "etc" if place == "/opt/tiresias" else Path("/nonexistent")

@@ -1,7 +1,7 @@
 """What the best placement would be: a reference for tests and benchmarks, which `decide` never asks.
 
 Both are mixed-integer programs for scipy's HiGHS, exact and too slow for a scheduler (bench/placement.py).
-scipy is imported where it is called, as nothing else here needs it.
+scipy, the extra `optimum`, is imported where it is called, as nothing else here needs it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tiresias.errors import TiresiasError
 from tiresias.scheduler.model import Floats, Ints
 
 
@@ -107,7 +108,10 @@ def pack(fit: Ints, leaf: Ints, gpus: int, seconds: float = np.inf) -> Packed | 
 
 def _solve(cost: Floats, upper: Floats, rows: Floats, low: Floats, high: Floats, seconds: float) -> Floats | None:
     """The cheapest x >= 0 with low <= rows x <= high, whole numbers where `upper` is finite; None: there is none."""
-    from scipy.optimize import Bounds, LinearConstraint, milp  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    try:
+        from scipy.optimize import Bounds, LinearConstraint, milp  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    except ImportError:
+        raise TiresiasError("the exact placement needs scipy: pip install 'slurm-tiresias[optimum]'") from None
 
     options = {"mip_rel_gap": 0.0} | ({"time_limit": seconds} if seconds < np.inf else {})
     answer = milp(

@@ -10,18 +10,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from installed import build
 
 ROOT = Path(__file__).resolve().parents[1]
+# what admins copy, and what the private cluster of an installed wheel needs
+SHARED = ("etc", "docs/examples")
+NOT_SHARED = ("etc/deb/", "etc/rpm/", "etc/packages/", "etc/modulefiles/")
 FOLDERS = ("checkpoint", "profiler", "sandbox", "scheduler", "simulator", "slurm_plugin", "wrappers")
-BUILD = "import sys; from hatchling.build import build_{kind}; print(build_{kind}(sys.argv[1]))"
-
-
-def build(kind: str, source: Path, out: Path) -> Path:
-    out.mkdir(exist_ok=True)
-    command = [sys.executable, "-c", BUILD.format(kind=kind), str(out)]
-    done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return out / done.stdout.split()[-1]
 
 
 def names(wheel: Path) -> set[str]:
@@ -30,12 +25,17 @@ def names(wheel: Path) -> set[str]:
 
 def expected() -> set[str]:
     """The namespace's own files, and what git knows of the folders, or would know."""
+    own = {path.name for path in (ROOT / "src/tiresias").iterdir() if path.is_file() and not path.is_symlink()}
+    shared = {f"share/{name}" for name in known_to_git(SHARED) if not name.startswith(NOT_SHARED)}
+    return {f"tiresias/{name}" for name in own | known_to_git(FOLDERS) | shared}
+
+
+def known_to_git(folders: tuple[str, ...]) -> set[str]:
     listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "--", *FOLDERS],
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "--", *folders],
         cwd=ROOT, capture_output=True, text=True, check=True,
     ).stdout.split("\n")  # fmt: skip
-    own = {path.name for path in (ROOT / "src/tiresias").iterdir() if path.is_file() and not path.is_symlink()}
-    return {f"tiresias/{name}" for name in (*own, *(name for name in listed if name and (ROOT / name).exists()))}
+    return {name for name in listed if name and (ROOT / name).exists()}
 
 
 @pytest.fixture(scope="module")

@@ -45,12 +45,19 @@ def make(scratch: Path) -> None:
     build = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
     subprocess.run([sys.executable, "-c", build, str(scratch)], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     (wheel,) = scratch.glob("*.whl")
-    zipfile.ZipFile(wheel).extractall(scratch / "library")
+    _unpack(wheel, scratch / "library")
     native = scratch / "library/tiresias/profiler/native"
     words = ["make", "-s", "-C", str(native), "OUT=.", "CFLAGS=-O2"]  # no -g: it would tell of this folder
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["strip", "--strip-unneeded", *map(str, native.glob("*.so"))], check=True)
     subprocess.run([sys.executable, str(ROOT / "docs/pages.py"), str(scratch / "pages")], check=True)
+
+
+def _unpack(wheel: Path, folder: Path) -> None:
+    """With the files' modes, which extractall leaves out: what is a program stays one."""
+    with zipfile.ZipFile(wheel) as archive:
+        for each in archive.infolist():
+            Path(archive.extract(each, folder)).chmod(each.external_attr >> 16 & 0o777)
 
 
 def lay(stage: Path, places: Places, scratch: Path) -> None:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.live import Live
 
 from tiresias.errors import TiresiasError
+from tiresias.profiler import build
 from tiresias.sandbox import host, pyslurm_layer, rootfs
 from tiresias.sandbox.replay import fragmentation, invariants, latency, report, view
 from tiresias.sandbox.replay.chaos import Chaos, Trouble
@@ -32,7 +33,8 @@ Outcome = dict[str, Any]
 
 
 def available_suite(wanted: str, console: Console) -> str:
-    """Builds what is missing of the suite that is wanted; "": of the first that can be had, a line for each that cannot.
+    """Builds what is missing of the suite that is wanted; "": of the first that can be had, a line for each that cannot. One line
+    more where the profiler could not record on this host.
 
     Raises what `rootfs.ensure` raises, when there is none.
     """
@@ -41,6 +43,8 @@ def available_suite(wanted: str, console: Console) -> str:
         console.print(line, highlight=False, soft_wrap=True)
 
     host.require_tools()
+    if reason := build.problem():
+        say(f"the profiler does not record on this host: {reason}")
     for suite in [] if wanted else list(SUITES)[:-1]:
         try:
             pyslurm_layer.ensure(rootfs.ensure(suite, say=say), say=say)

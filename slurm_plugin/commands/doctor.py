@@ -21,7 +21,7 @@ from tiresias.slurm_plugin.backends.select import open_backend
 from tiresias.slurm_plugin.cluster.site import read_settings
 from tiresias.slurm_plugin.commands.terminal import console, print_json
 from tiresias.slurm_plugin.config import Config, load_config
-from tiresias.slurm_plugin.doctor import folders, hosts, known_limits, rights, settings
+from tiresias.slurm_plugin.doctor import folders, hosts, known_limits, recorder, rights, settings
 from tiresias.slurm_plugin.doctor.finding import Finding, Level
 from tiresias.slurm_plugin.views.text import printable
 
@@ -59,6 +59,7 @@ def _look(config: Config) -> Iterator[Finding]:
     yield rights.finding(slurm_conf)
     yield hosts.clock()
     yield from folders.findings(config.paths, hosts.several())
+    yield recorder.finding()
 
 
 def _table(found: list[Finding]) -> Table:

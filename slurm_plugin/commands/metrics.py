@@ -1,9 +1,9 @@
-"""The controller's state as OpenMetrics, for Prometheus. A process of its own that asks the controller's socket: no scrape delays
+"""The controller's state as metrics for Prometheus. A process of its own that asks the controller's socket: no scrape delays
 a cycle, and the controller listens on no port.
 
 examples:
-  tiresias metrics                              print them once, for node_exporter's textfile collector
-  tiresias metrics --listen 127.0.0.1:9817      serve them at http://127.0.0.1:9817/metrics
+  tiresias metrics                              print them once, in Prometheus's text format, for node_exporter's textfile collector
+  tiresias metrics --listen 127.0.0.1:9817      serve them at http://127.0.0.1:9817/metrics; OpenMetrics where Accept names it
 
 etc/tiresias-metrics.service runs it, etc/tiresias-alerts.yml has alerts, etc/tiresias-dashboard.json a dashboard for Grafana.
 """
@@ -12,21 +12,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
-from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
-from socketserver import ThreadingMixIn
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
-
-from prometheus_client import CollectorRegistry, make_wsgi_app
-from prometheus_client.core import Metric
-from prometheus_client.openmetrics.exposition import generate_latest
-from prometheus_client.registry import Collector
+from types import ModuleType
 
 from tiresias.errors import TiresiasError, UsageError
-from tiresias.slurm_plugin.commands.status import ask_status
 from tiresias.slurm_plugin.commands.terminal import add_socket_option, socket_path
-from tiresias.slurm_plugin.views.metrics import metrics
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -35,45 +26,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    registry = CollectorRegistry()
-    registry.register(_Controller(socket_path(args)))
+    exposition = _exposition()
     if args.listen:
-        return _serve(args.listen, registry)
-    sys.stdout.write(generate_latest(registry).decode())  # type: ignore[no-untyped-call]
+        return _serve(exposition, args.listen, socket_path(args))
+    sys.stdout.write(exposition.text(socket_path(args)))
     return 0
 
 
-class _Controller(Collector):
-    def __init__(self, socket: Path) -> None:
-        self._socket = socket
-
-    def collect(self) -> Iterator[Metric]:
-        try:
-            status = ask_status(self._socket)
-        except TiresiasError:
-            status = None
-        return metrics(status, time.time())
-
-    def describe(self) -> Iterator[Metric]:
-        """Nothing is asked before the first scrape."""
-        return iter(())
+def _exposition() -> ModuleType:
+    """Imported here, so that a missing library is one line and --help works without it."""
+    try:
+        return import_module("tiresias.slurm_plugin.commands.exposition")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "prometheus_client":
+            raise
+        remedy = "pip install prometheus-client (Debian: apt-get install python3-prometheus-client)"
+        raise TiresiasError(f"tiresias metrics needs the Python package prometheus_client: {remedy}") from None
 
 
-class _Server(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-
-
-class _Quiet(WSGIRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        """A line a scrape helps nobody."""
-
-
-def _serve(listen: str, registry: CollectorRegistry) -> int:
+def _serve(exposition: ModuleType, listen: str, socket: Path) -> int:
     address, _, port = listen.rpartition(":")
     if not (address and port.isdecimal() and int(port) < 65536):
         raise UsageError(f"--listen {listen[:60]!r}: give an address and a port, such as 127.0.0.1:9817")
     try:
-        server = make_server(address, int(port), make_wsgi_app(registry), _Server, handler_class=_Quiet)
+        server = exposition.server(socket, address, int(port))
     except OSError as error:
         raise TiresiasError(f"--listen {listen}: {error.strerror}; choose another port or address") from None
     with server:

@@ -213,6 +213,13 @@ def test_the_tree_is_read_only_and_shared_is_everyones(cluster: Cluster) -> None
     assert (cluster.shared / "by-alice").stat().st_uid == cluster.rootfs.uid("alice")
 
 
+def test_a_users_processes_share_locks(cluster: Cluster) -> None:
+    """multiprocessing keeps its locks in /dev/shm, where data loaders have their memory, too."""
+    code = "import multiprocessing as mp; lock = mp.get_context('fork').Lock(); lock.acquire(); print('locked')"
+    assert cluster.run(["python3", "-c", code], user="alice").stdout == "locked\n"
+    assert cluster.run(["stat", "-c", "%a", "/dev/shm"]).stdout == "1777\n"
+
+
 # -- hooks ------------------------------------------------------------------------------------------------------------
 
 LISTEN = """

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tiresias.checkpoint import control
+from tiresias.profiler import build
 from tiresias.profiler.summary import Summary, as_object
 from tiresias.wrappers import tsrun
 from tiresias.wrappers.trial import begin
@@ -56,6 +57,46 @@ def test_the_first_run_of_a_kind_is_recorded_once(env: dict[str, str], watched: 
     assert found["TIRESIAS_PROFILE_DIR"] == str(trial.local) == f"/tmp/tiresias-profile-{os.getuid()}-7-0"
     assert begin.begin(env) == {}, "another tsrun of the same run"
     assert len(watched) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"LD_PRELOAD": "/a,b.so"}, "this run is not profiled: srun --export cannot pass LD_PRELOAD="),
+        ({"TIRESIAS_PROFILE_LIBRARIES": "/nowhere"}, "this run is not profiled: /nowhere: holds no"),
+        (
+            {"PATH": "/nowhere"},
+            "this run is not profiled: the profiler's libraries are not built, and this host lacks make",
+        ),
+    ],
+)
+def test_one_line_reports_what_is_missing(
+    env: dict[str, str], watched: list[begin.Trial], change: dict[str, str], line: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    for name, value in {"XDG_CACHE_HOME": str(tmp_path), **change}.items():
+        monkeypatch.setenv(name, value)
+    assert begin.begin(env | change) == {}
+    [said] = capfd.readouterr().err.splitlines()
+    assert said.startswith(f"tiresias: {line}")
+
+
+@pytest.mark.parametrize(("devices", "verbs", "is_said"), [(1, False, True), (0, False, False), (1, True, False)])
+def test_rdma_that_is_not_recorded_is_reported(
+    devices: int, verbs: bool, is_said: bool, env: dict[str, str], watched: list[begin.Trial], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    place = tmp_path / "libraries"
+    for name in (build.NET, build.NCCL, *([build.VERBS] if verbs else [])):
+        place.mkdir(exist_ok=True)
+        (place / name).touch()
+    (tmp_path / "devices").mkdir()
+    for each in range(devices):
+        (tmp_path / "devices" / f"mlx5_{each}").mkdir()
+    monkeypatch.setattr(begin, "INFINIBAND", tmp_path / "devices")
+    monkeypatch.setenv(build.PLACE, str(place))
+    assert begin.begin(env)["LD_PRELOAD"] == str(place / build.NET)
+    assert ("RDMA is not recorded" in capfd.readouterr().err) is is_said
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tiresias.checkpoint import control
 from tiresias.checkpoint.notes import say
@@ -20,8 +20,12 @@ from tiresias.errors import TiresiasError
 from tiresias.profiler.summary import SCRIPT, Key, Summary, from_object
 from tiresias.wrappers import isolated
 
+if TYPE_CHECKING:
+    from tiresias.profiler.build import Libraries
+
 LOCAL = "/tmp/tiresias-profile-{uid}-{job}"  # on every node; the recorder makes it
 BYTES = 4 << 20  # of a process' recording: 130,000 messages
+INFINIBAND = Path("/sys/class/infiniband")  # a folder a device
 _PLAIN = re.compile(r"[\w/.+@:-]+")  # srun's --export cannot quote
 
 
@@ -63,10 +67,13 @@ def begin(env: Mapping[str, str]) -> dict[str, str]:
     if trial is None or env.get("TIRESIAS_PROFILE") == "0" or _is_needless(trial):
         return {}
     try:
-        variables = _variables(trial, env)
-        if not all(map(_PLAIN.fullmatch, variables.values())) or not _is_first(trial):
+        found = _libraries()
+        variables = _variables(found, trial, env)
+        _require_plain(variables)
+        if not _is_first(trial):
             return {}
         _start_watcher(trial, env)
+        _report_limits(found)
     except (TiresiasError, OSError) as error:
         say(f"this run is not profiled: {error}")
         return {}
@@ -78,6 +85,17 @@ def _is_needless(trial: Trial) -> bool:
     return known is not None and known.is_final
 
 
+def _require_plain(variables: Mapping[str, str]) -> None:
+    for name, value in variables.items():
+        if not _PLAIN.fullmatch(value):
+            raise TiresiasError(f"srun --export cannot pass {name}={value}")
+
+
+def _report_limits(found: Libraries) -> None:
+    if found.verbs is None and INFINIBAND.is_dir() and any(INFINIBAND.iterdir()):
+        say("RDMA is not recorded: the profiler's libraries were built without rdma-core's headers")
+
+
 def _is_first(trial: Trial) -> bool:
     """The first tsrun of this run of the job: the supervisor removes the mark when it starts the script."""
     with suppress(FileExistsError):
@@ -86,10 +104,13 @@ def _is_first(trial: Trial) -> bool:
     return False
 
 
-def _variables(trial: Trial, env: Mapping[str, str]) -> dict[str, str]:
+def _libraries() -> Libraries:
     from tiresias.profiler.build import libraries  # only where it is to be
 
-    found = libraries()
+    return libraries()
+
+
+def _variables(found: Libraries, trial: Trial, env: Mapping[str, str]) -> dict[str, str]:
     preloaded = [str(found.net), *filter(None, [env.get("LD_PRELOAD", "")])]
     variables = {
         "LD_PRELOAD": ":".join(preloaded).replace(" ", ":"),

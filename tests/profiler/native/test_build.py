@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,8 @@ import pytest
 
 from tiresias.errors import TiresiasError
 from tiresias.profiler import build
+
+VERBS = Path("/usr/include/infiniband")
 
 
 @pytest.fixture
@@ -33,10 +36,53 @@ def test_what_is_built_is_not_built_again(net) -> None:
     assert build.libraries().net.stat() == before
 
 
-def test_without_a_compiler(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+LACKS = {
+    "make and a compiler": (("make", "cc"), r"lacks make and a C compiler \(cc\): install"),
+    "make": (("make",), "lacks make: install"),
+    "a compiler": (("cc",), r"lacks a C compiler \(cc\): install"),
+}
+
+
+@pytest.mark.parametrize("case", LACKS)
+def test_without_the_tools(case: str, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing, words = LACKS[case]
+    for tool in {"make", "cc"} - {*missing}:
+        (tmp_path / tool).symlink_to(shutil.which(tool) or "/bin/true")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(TiresiasError, match="make and cc is missing: install it"):
+    assert re.search(words, build.problem())
+    with pytest.raises(TiresiasError, match=words):
         build.libraries()
+    assert not cache.exists(), "looking builds nothing"
+
+
+def test_a_compiler_without_the_c_librarys_headers(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "cc -nostdinc")
+    assert "lacks the C library's headers (Debian: libc6-dev)" in build.problem()
+
+
+def test_what_can_be_built_is_no_problem(net: Path, cache: Path) -> None:
+    assert build.problem() == ""
+    assert not cache.exists()
+
+
+def test_a_named_folder_without_libraries_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(build.PLACE, str(tmp_path))
+    assert build.problem().startswith(f"{tmp_path}: holds no {build.NET}")
+
+
+@pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap hides the headers")
+def test_without_the_headers_of_rdma_core(net: Path, tmp_path: Path) -> None:
+    hidden = ["--tmpfs", str(VERBS)] if VERBS.exists() else []
+    words = ["bwrap", "--dev-bind", "/", "/", *hidden, "make", "-B", "-C", str(build.SOURCE), f"OUT={tmp_path}"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert {file.name for file in tmp_path.iterdir()} == {build.NET, build.NCCL}
+
+
+@pytest.mark.skipif(not VERBS.exists(), reason="rdma-core's headers are not here (Debian: libibverbs-dev)")
+def test_with_the_headers_of_rdma_core(net: Path) -> None:
+    assert build.libraries().verbs is not None
+    assert build.records_rdma()
 
 
 def test_source_that_does_not_compile(net, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

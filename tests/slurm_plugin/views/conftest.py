@@ -7,7 +7,24 @@ from typing import Any
 import pytest
 from example_status import example_status
 
+MORE = {
+    "leader": {"host": "ctl1", "pid": 1, "epoch": 3, "since": 0.0, "standby": True}, "tiresias": "0.1",
+    "cycle": {"count": 1843, "seconds": 0.041, "period": 30.0, "median": 0.04, "p99": 0.2, "snapshot": 0.03},
+    "actions": {"start": 7, "preempt": 2}, "paused": None,
+    "packlimit": {"limit": 0.4, "learned": False, "jobs": 0, "error": None, "why": "too few"},
+    "rpc": {"burst": 30.0, "rate": 2.0, "spent": 9, "calls": {"hold": 4}, "per_minute": 6.0, "postponed": 1,
+            "slurmctld": {"threads": 2, "queue": 0, "database_queue": 0, "calls": 9, "mean_ms": 0.4}},
+}  # fmt: skip
+
 
 @pytest.fixture
 def status() -> dict[str, Any]:
     return example_status()
+
+
+@pytest.fixture
+def whole(status: dict[str, Any]) -> dict[str, Any]:
+    """With all that a controller publishes."""
+    for job in status["jobs"]:
+        job["state"] = "RUNNING" if job["nodes"] else "WAITING"
+    return status | MORE

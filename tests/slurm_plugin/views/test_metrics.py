@@ -3,39 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-import signal
 import subprocess
-import sys
-import urllib.request
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.core import Metric
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
+from prometheus_client.parser import text_string_to_metric_families as text_format
+from scrapes import TIRESIAS, fetch, once, served
 
 from tiresias.slurm_plugin.sockets.control_socket import ControlServer
 from tiresias.slurm_plugin.views.metrics import metrics
 
 ETC = Path(__file__).parents[3] / "etc"
-TIRESIAS = [sys.executable, "-m", "tiresias", "metrics"]
-MORE = {
-    "leader": {"host": "ctl1", "pid": 1, "epoch": 3, "since": 0.0, "standby": True}, "tiresias": "0.1",
-    "cycle": {"count": 1843, "seconds": 0.041, "period": 30.0, "median": 0.04, "p99": 0.2, "snapshot": 0.03},
-    "actions": {"start": 7, "preempt": 2}, "paused": None,
-    "packlimit": {"limit": 0.4, "learned": False, "jobs": 0, "error": None, "why": "too few"},
-    "rpc": {"burst": 30.0, "rate": 2.0, "spent": 9, "calls": {"hold": 4}, "per_minute": 6.0, "postponed": 1,
-            "slurmctld": {"threads": 2, "queue": 0, "database_queue": 0, "calls": 9, "mean_ms": 0.4}},
-}  # fmt: skip
-
-
-@pytest.fixture
-def whole(status: dict[str, Any]) -> dict[str, Any]:
-    for job in status["jobs"]:
-        job["state"] = "RUNNING" if job["nodes"] else "WAITING"
-    return status | MORE
 
 
 def values(families: Iterable[Metric]) -> dict[tuple[str, ...], float]:
@@ -70,23 +54,41 @@ def test_without_a_controller_it_is_down_and_says_so(tmp_path: Path) -> None:
         [*TIRESIAS, "--socket", str(tmp_path / "none")], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert values(text_string_to_metric_families(done.stdout)) == {("tiresias_up",): 0.0}
+    assert values(text_format(done.stdout)) == {("tiresias_up",): 0.0}
 
 
-def test_it_is_served(whole: dict[str, Any], tmp_path: Path) -> None:
-    words = [*TIRESIAS, "--socket", str(tmp_path / "control.sock"), "--listen", "127.0.0.1:0"]
-    with ControlServer(tmp_path / "control.sock", lambda request, peer: whole), subprocess.Popen(
-        words, stderr=subprocess.PIPE, text=True
-    ) as serving:  # fmt: skip
-        try:
-            assert serving.stderr is not None
-            address = serving.stderr.readline().split()[-1]
-            with urllib.request.urlopen(address, timeout=20) as answer:
-                text = answer.read().decode()
-        finally:
-            serving.send_signal(signal.SIGINT)
-        assert serving.wait(20) == 130
-    assert "tiresias_up 1.0" in text
+def test_the_client_chooses_the_format(whole: dict[str, Any], tmp_path: Path) -> None:
+    with served(whole, tmp_path) as address:
+        kind, plain = fetch(address, "text/plain;version=0.0.4")
+        assert kind.startswith("text/plain")
+        assert fetch(address, "*/*")[0].startswith("text/plain")
+        kind, rich = fetch(address, "application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
+        assert kind.startswith("application/openmetrics-text")
+    changing = {("tiresias_status_age_seconds",)}
+    found = [values(text_format(plain)), values(openmetrics(rich))]
+    plain_values, rich_values = ({name: one for name, one in each.items() if name not in changing} for each in found)
+    assert plain_values == rich_values
+    assert plain_values["tiresias_up",] == 1.0
+
+
+def test_the_printed_format_has_no_type_of_openmetrics(whole: dict[str, Any], tmp_path: Path) -> None:
+    """node_exporter's textfile collector and promtool refuse a file with one, such as info."""
+    with ControlServer(tmp_path / "control.sock", lambda request, peer: whole):
+        text = once(tmp_path)
+    types = {line.split()[3] for line in text.splitlines() if line.startswith("# TYPE ")}
+    assert types <= {"counter", "gauge", "histogram", "summary", "untyped"}
+    assert "# EOF" not in text
+
+
+def test_without_the_library_it_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "prometheus_client.py").write_text("raise ModuleNotFoundError('hidden', name='prometheus_client')\n")
+    hidden = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+    done = subprocess.run(TIRESIAS, capture_output=True, text=True, timeout=60, check=False, env=hidden)
+    assert done.returncode == 1
+    assert done.stderr.startswith("tiresias: tiresias metrics needs the Python package prometheus_client: pip install")
+    assert len(done.stderr.splitlines()) == 1
+    helped = subprocess.run([*TIRESIAS, "--help"], capture_output=True, timeout=60, check=False, env=hidden)
+    assert helped.returncode == 0
 
 
 def test_a_bad_address_is_one_line(tmp_path: Path) -> None:

@@ -1,0 +1,30 @@
+"""Whether traffic of jobs can be recorded: the profiler's libraries on this host, or what they are built with."""
+
+from __future__ import annotations
+
+from tiresias.errors import TiresiasError
+from tiresias.profiler import build
+from tiresias.slurm_plugin.doctor.finding import Finding, Level, fine
+
+_ABOUT = "profiler"
+_REMEDY = (
+    "the wheel or package with built libraries on all nodes; or make -C profiler/native OUT=DIR once, "
+    f"and {build.PLACE}=DIR in jobs' environment"
+)
+_RDMA = "RDMA is not recorded"
+
+
+def finding() -> Finding:
+    """Nothing is built. Compute nodes may differ from this host: tsrun reports there what is missing."""
+    if problem := build.problem():
+        return Finding(Level.ADVICE, _ABOUT, f"traffic is not recorded: {problem}", _REMEDY)
+    if not _records_rdma():
+        return Finding(Level.ADVICE, _ABOUT, f"{_RDMA}: {build.VERBS} is built where rdma-core's headers are", _REMEDY)
+    return fine(_ABOUT, "its libraries are here, or are built at first use")
+
+
+def _records_rdma() -> bool:
+    try:
+        return build.records_rdma()
+    except TiresiasError:
+        return False

@@ -1,0 +1,60 @@
+"""Every module can be imported with the declared dependencies alone; an adapter needs its own framework and nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import installed
+import pytest
+
+# run by the environment's own interpreter: module -> the package that its import did not find, or "" where it worked
+PROGRAM = """
+import importlib, json, pkgutil, tiresias
+found = {}
+for module in pkgutil.walk_packages(tiresias.__path__, "tiresias."):
+    try:
+        importlib.import_module(module.name)
+        found[module.name] = ""
+    except ModuleNotFoundError as error:
+        found[module.name] = error.name
+print(json.dumps(found))
+"""
+ADAPTERS = "tiresias.checkpoint.adapters."
+FRAMEWORKS = {  # of the modules that are for programs which have the framework
+    f"{ADAPTERS}encoding": "torch", f"{ADAPTERS}torch": "torch", f"{ADAPTERS}ddp": "torch", f"{ADAPTERS}fsdp": "torch",
+    f"{ADAPTERS}hf": "torch", f"{ADAPTERS}lightning": "lightning",
+    "tiresias.slurm_plugin.backends.pyslurm_worker": "pyslurm",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("imports")
+    return installed.make(base / "venv", installed.build("wheel", installed.ROOT, base / "dist")) / "bin/python"
+
+
+def run(python: Path, code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([python, "-I", "-c", code], cwd="/", capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("package", ["scipy", "torch", "matplotlib", "pytest"])
+def test_the_environment_lacks_what_is_no_dependency(python: Path, package: str) -> None:
+    assert "ModuleNotFoundError" in run(python, f"import {package}").stderr
+
+
+def test_every_module_can_be_imported(python: Path) -> None:
+    done = run(python, PROGRAM)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert len(found) > 250, "walking found too little"
+    assert {name: missing for name, missing in found.items() if missing} == FRAMEWORKS
+
+
+def test_the_exact_placement_without_scipy_is_one_line(python: Path) -> None:
+    code = (
+        "import numpy as np\nfrom tiresias.scheduler import optimum\noptimum.pack(np.ones(2, int), np.zeros(2, int), 1)"
+    )
+    error = run(python, code).stderr.splitlines()[-1]
+    assert error.endswith("the exact placement needs scipy: pip install 'slurm-tiresias[optimum]'")
