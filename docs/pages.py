@@ -23,7 +23,7 @@ from tiresias.slurm_plugin.commands.check_config import toml
 from tiresias.slurm_plugin.config import options
 
 # section 8
-ADMINS = ("controller", "check-config", "deadman", "doctor", "ledger", "metrics", "pause", "resume", "stop")
+ADMINS = ("controller", "check-config", "deadman", "doctor", "ledger", "metrics", "pause", "reload", "resume", "stop")
 WRAPPERS = {"tsbatch": "sbatch for jobs that can be preempted", "tsrun": "srun inside such a job"}
 ORDER = "flags, then TIRESIAS_* in the environment, then conf.d/*.toml beside the file, then the file, then the default"
 COMPLETIONS = {"bash": "tiresias.bash", "zsh": "_tiresias", "fish": "tiresias.fish"}

@@ -76,12 +76,13 @@ class Controller:
         self._config, self._journal, self._leadership = config, journal, leadership
         self._site, self._clock = site, clock
         budgeted = Budgeted(backend, bucket(config.rpc, site.rate_limit))
-        self._traffic = Traffic(budgeted)
+        self._bucket, self._traffic = budgeted.bucket, Traffic(budgeted)
         self._backend = FencedBackend(budgeted, leadership, journal)
         self._allowance = Allowance(budgeted.bucket, budgeted.prices)
         self._progress: Callable[[], None] = lambda: None
         self._rules = KnownRules(self._backend.rules, lambda: self._refusals.forget())
         self._quarantine = Quarantine()
+        self._admission_waits = frozenset({config.admission_wait})  # that job_submit.lua may have given to a job
         self._recall()
         self._profiles = Profiles(config.paths.control)
         self._policy = POLICIES[config.policy.name]
@@ -128,6 +129,7 @@ class Controller:
             if row.failures:
                 refusals.recall(row.id, row.failures, row.not_before)
         observer = Observer(self._config, ledger, refusals)
+        observer.admission_waits = self._admission_waits
         actor = Actor(
             self._backend, self._journal, ledger, self._config.preemption, observer.reports.fresh, self._allowance, refusals,
             self._quarantine,
@@ -263,6 +265,20 @@ class Controller:
     def forbid(self, by: str, reason: str) -> None:
         """No controller leads from now on, neither this one nor another."""
         stop(self._journal, self._clock(), by, reason)
+
+    def reconfigure(self, config: Config, site: Site, changes: Sequence[str]) -> None:
+        """From the next cycle on, which begins with what the journal has, as a new controller does: no job is held or released for
+        it. Raises StateError when the changes cannot be journaled: then the old configuration stays."""
+        self._log_news()
+        reload = Decision(self._clock(), "", "reload", "; ".join(changes))
+        self._journal.record([reload])
+        self._decisions = [*self._decisions, reload][-SHOWN_DECISIONS:]
+        limit = bucket(config.rpc, site.rate_limit)
+        self._bucket.resize(limit.size, limit.rate)
+        if config.policy != self._config.policy:
+            self._policy = POLICIES[config.policy.name]
+        self._admission_waits |= {config.admission_wait}
+        self._config, self._site, self._is_ahead = config, site, True
 
     def _heed_pause(self) -> None:
         self._pause = switched(self._journal, PAUSED)

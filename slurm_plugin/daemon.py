@@ -2,7 +2,8 @@
 
 Of several with the same state folder one leads (leadership.py); another takes over when that one is gone, and goes on from the
 journal. Fail open: at a normal end, and on `tiresias controller --release`, every hold that it placed is lifted and Slurm carries
-on alone, unless another controller stands by. A controller that is killed leaves its holds.
+on alone, unless another controller stands by. A controller that is killed leaves its holds. With `keeps_holds` so does SIGTERM: the
+next controller is expected soon, and `tiresias deadman` lifts the holds when none comes.
 """
 
 from __future__ import annotations
@@ -18,15 +19,14 @@ from types import FrameType
 
 from tiresias.errors import TiresiasError, Unavailable
 from tiresias.slurm_plugin.calls.pace import Pace
-from tiresias.slurm_plugin.cluster.site import Site
-from tiresias.slurm_plugin.config import Config
+from tiresias.slurm_plugin.configured import Configured
 from tiresias.slurm_plugin.controller import Controller
 from tiresias.slurm_plugin.lead.leadership import HUNG_SECONDS, Leadership, Superseded
 from tiresias.slurm_plugin.lead.standby import Standby
 from tiresias.slurm_plugin.sockets.bell import Bell
 from tiresias.slurm_plugin.sockets.control_socket import Answer, ControlServer, PokeSocket, poke
 from tiresias.slurm_plugin.sockets.hook_lease import HookLease
-from tiresias.slurm_plugin.sockets.orders import PAUSE, RESUME, STOP, Order, Orders
+from tiresias.slurm_plugin.sockets.orders import PAUSE, RELOAD, RESUME, STOP, Order, Orders
 from tiresias.slurm_plugin.sockets.systemd import Watchdog, notify
 from tiresias.slurm_plugin.state.own_folder import refuse_shared
 
@@ -39,25 +39,34 @@ class Daemon:
     `lead` makes a controller that goes on from the journal, once the lead is ours.
     """
 
-    def __init__(self, config: Config, site: Site, leadership: Leadership, lead: Callable[[], Controller]) -> None:
-        self._config, self._leadership, self._lead = config, leadership, lead
-        self._run = Path(config.paths.run)
+    def __init__(
+        self, configured: Configured, leadership: Leadership, lead: Callable[[Configured, Leadership], Controller],
+        keeps_holds: bool = False,
+    ) -> None:  # fmt: skip
+        self._leadership, self._lead = leadership, lead
+        self._adopt(configured)
+        self._keeps_holds, self._kept = keeps_holds, False
+        self._run = Path(self._config.paths.run)
         self._make_run_folder()
         self._primary = Bell(self._run / "primary")
-        self._hook_lease = HookLease(config, site.default_partition)
-        self._standby = Standby(leadership, Path(config.paths.state), self._primary.rang)
+        self._standby = Standby(leadership, Path(self._config.paths.state), self._primary.rang)
         self._views: Answer = self._standby.answer
         self._controller: Controller  # while we lead
         self._stopping = False
         self._at_once = False  # without waiting for what is under way
-        self._pace = Pace(config.period, config.poll)
         self._orders = Orders(lambda request, peer: self._views(request, peer), self._wake)
         self._watchdog = Watchdog()
+
+    def _adopt(self, configured: Configured) -> None:
+        self._configured, self._config = configured, configured.config
+        self._hook_lease = HookLease(configured.config, configured.site.default_partition)
+        self._pace = Pace(configured.config.period, configured.config.poll)
 
     def serve(self) -> None:
         pokes = PokeSocket(self._run / "poke.sock")
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
+        signal.signal(signal.SIGHUP, lambda *_: self._orders.give(RELOAD, "SIGHUP"))
         try:
             with ControlServer(self._run / "control.sock", self._orders.answer):
                 notify("READY=1")
@@ -79,7 +88,7 @@ class Daemon:
     def _lead_once(self, pokes: PokeSocket) -> None:
         """Until we are to stop, or somebody else leads."""
         try:
-            self._controller = self._lead()
+            self._controller = self._lead(self._configured, self._leadership)
         except (Superseded, Unavailable) as error:  # a stopped leader keeps the journal locked, Slurm fails over
             self._pace.failed()
             log.warning("%s; trying again", error)
@@ -108,7 +117,8 @@ class Daemon:
                 self._rest(pokes)
                 self._obey()
         finally:
-            self._hook_lease.end()  # first: nothing new is to be held
+            if not self._kept:
+                self._hook_lease.end()  # first: nothing new is to be held
             self._leave()
 
     def _hands_over(self) -> bool:
@@ -119,6 +129,9 @@ class Daemon:
         self._leadership.check()
         if self._leadership.has_standby() and not self._at_once:
             log.info("another controller stands by and goes on")
+            return
+        if self._kept:
+            log.info("the holds stay for the next controller; `tiresias deadman` lifts them when none comes")
             return
         notify("STOPPING=1", "STATUS=lifts its holds")
         for problem in self._controller.release() if self._at_once else self._controller.stop():
@@ -132,9 +145,12 @@ class Daemon:
             except Superseded:
                 raise
             except TiresiasError as error:
+                log.warning("%s: %s", order.op, error)
                 self._orders.fail(order, error)
 
     def _outcome(self, order: Order) -> str:
+        if order.op == RELOAD:
+            return self._reload()
         if not self._leadership.epoch:
             if order.op != STOP:
                 raise TiresiasError(f"{self._standby.words}; order it there")
@@ -144,10 +160,21 @@ class Daemon:
             return self._controller.pause(order.by, order.reason)
         if order.op == RESUME:
             return self._controller.resume()
-        self._stopping, self._at_once = True, order.release
+        self._stopping, self._at_once, self._kept = True, order.release, False
         if order.release:
             self._controller.forbid(order.by, order.reason)
         return "the controller ends"
+
+    def _reload(self) -> str:
+        """What changed, in words. Raises TiresiasError: then the old configuration stays in force."""
+        configured, changes = self._configured.again()
+        if changes and self._leadership.epoch:
+            self._controller.reconfigure(configured.config, configured.site, changes)
+        self._adopt(configured)
+        self._leadership.retime(self._config.leader_seconds)
+        for change in changes:
+            log.info("%s", change)
+        return "reloaded: " + ("; ".join(changes) or "nothing changed")
 
     def _cycle(self) -> None:
         try:
@@ -204,7 +231,8 @@ class Daemon:
             log.warning("%s; trying again", error)
             return True
 
-    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        self._kept = self._keeps_holds and number == signal.SIGTERM and not self._stopping
         self._stopping = True
         self._wake()
 

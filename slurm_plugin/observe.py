@@ -105,6 +105,7 @@ class Observer:
         self.unprotected: Mapping[str, str] = {}  # nodes on which nothing is preempted (sharing.py)
         self._rules, self._admission_changes = NO_RULES, math.inf
         self._not_restartable: Mapping[str, str] = {}
+        self.admission_waits = frozenset({config.admission_wait})  # seconds
         self.paused = ""  # why nothing at all is to be preempted
 
     def observe(
@@ -206,7 +207,7 @@ class Observer:
 
     def is_set_aside(self, job: SlurmJob) -> bool:
         """By job_submit.lua, for us: nobody asks for a wait of that very length."""
-        return abs(job.begin_time - job.submit_time - self._config.admission_wait) <= 1
+        return any(abs(job.begin_time - job.submit_time - wait) <= 1 for wait in self.admission_waits)
 
     def _competes(self, job: SlurmJob) -> bool:
         """Not while its owner or an admin holds it or it depends on others: then it has to wait for them first."""

@@ -44,6 +44,12 @@ class Bucket:
         self.size, self.rate, self._clock = size, rate, clock
         self._tokens, self._at = size, clock()
 
+    def resize(self, size: float, rate: float) -> None:
+        """From now on; what was taken stays taken."""
+        tokens = self.tokens
+        self.size, self.rate = size, rate
+        self._tokens = size if math.isinf(size) else min(tokens, size)
+
     @property
     def tokens(self) -> float:
         now = self._clock()

@@ -4,9 +4,11 @@ examples:
   tiresias controller                               serve until SIGTERM, with /etc/tiresias/tiresias.toml
   tiresias controller --mode shadow                 read only: log what would be done
   tiresias controller --once --config my.toml       one cycle, then exit; holds stay
+  tiresias controller --keep-holds                  SIGTERM ends it for a restart: the holds stay for the next controller
   tiresias controller --release                     lift the holds that a killed controller left, then exit
 
-A second one on the same state folder stands by, and takes over within two periods when the first is gone.
+SIGHUP and `tiresias reload` make it read its configuration again. A second one on the same state folder stands by, and takes over
+within two periods when the first is gone.
 """
 
 from __future__ import annotations
@@ -14,16 +16,14 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import logging
-import os
 import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.backends.select import CALL_DEADLINE, open_backend
-from tiresias.slurm_plugin.cluster.site import Site, read_site
-from tiresias.slurm_plugin.config import Config, load_config
+from tiresias.slurm_plugin.config import Config
+from tiresias.slurm_plugin.configured import Configured
 from tiresias.slurm_plugin.controller import Controller
 from tiresias.slurm_plugin.daemon import Daemon
 from tiresias.slurm_plugin.lead.leadership import Leadership
@@ -34,24 +34,26 @@ from tiresias.slurm_plugin.state.owner import as_owner
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help="default: /etc/tiresias/tiresias.toml")
     parser.add_argument("--mode", choices=["shadow", "exact"], help="instead of the configured one")
+    parser.add_argument(
+        "--keep-holds", action="store_true",
+        help="SIGTERM leaves the holds to the next controller; where none comes, `tiresias deadman` lifts them: have it run",
+    )  # fmt: skip
     parser.add_argument("--once", action="store_true", help="one cycle, then exit")
     parser.add_argument("--release", action="store_true", help="lift our holds and exit")
 
 
 def run(args: argparse.Namespace) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    config = load_config(args.config, {"mode": args.mode} if args.mode else {})
-    site = _site(config, acts=not args.release)
+    configured = Configured.read(args.config, {"mode": args.mode} if args.mode else {}, acts=not args.release)
 
-    def lead(leadership: Leadership) -> Controller:
-        return Controller.leading(config, backend, leadership, site, though_stopped=args.release)
+    def lead(configured: Configured, leadership: Leadership) -> Controller:
+        return Controller.leading(configured.config, backend, leadership, configured.site, though_stopped=args.release)
 
-    with closing(open_backend(config.backend, CALL_DEADLINE)) as backend:
+    with closing(open_backend(configured.config.backend, CALL_DEADLINE)) as backend:
         if args.once or args.release:
-            return _act_once(args, config, lead)
+            return _act_once(args, configured.config, lambda leadership: lead(configured, leadership))
         faulthandler.enable()  # systemd's watchdog ends what hangs by SIGABRT: the log then says where it hung
-        leadership = leadership_of(config)
-        Daemon(config, site, leadership, lambda: lead(leadership)).serve()
+        Daemon(configured, leadership_of(configured.config), lead, args.keep_holds).serve()
     return 0
 
 
@@ -78,17 +80,3 @@ def _release(controller: Controller) -> int:
 def _cycle(controller: Controller) -> int:
     controller.cycle()
     return 0
-
-
-def _site(config: Config, acts: bool) -> Site:
-    """`acts`: it is going to hold and start jobs; to lift holds is always tried."""
-    site = read_site()
-    if unknown := set(config.partitions) - site.partitions:
-        raise TiresiasError(
-            f"partition {min(unknown)} is not in slurm.conf: set partitions to some of {', '.join(sorted(site.partitions))}"
-        )
-    if acts and config.mode == "exact" and (problem := site.rights.why_powerless(os.geteuid())):
-        raise TiresiasError(problem)
-    for alarm in site.alarms:
-        logging.getLogger("tiresias").warning("%s", alarm)
-    return site

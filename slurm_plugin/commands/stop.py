@@ -1,5 +1,6 @@
 """Stop the controller. Its preemptions under way come to their end, its holds are lifted, and Slurm carries on alone; where another
-controller stands by, that one goes on instead. It is what `systemctl stop` does. For root and the controller's own user.
+controller stands by, that one goes on instead. `systemctl stop` and `restart` keep the holds for the next controller instead, until
+`tiresias deadman` or this command lifts them. For root and the controller's own user.
 
 --release is the kill switch. No controller leads any more on any host, also none that systemd starts again, until `tiresias
 resume`. The holds are lifted at once: by the controller, or, where it is dead, hung or elsewhere, by this command in its place.
@@ -59,7 +60,18 @@ def run(args: argparse.Namespace) -> int:
     if leads:
         print(f"{leader} goes on in its place")
         return 0
-    return _tell(held(config), [])
+    return _tell(*_release_kept(config))
+
+
+def _release_kept(config: Config) -> tuple[int | None, list[str]]:
+    """The holds that a controller kept when it ended for a restart. Returns the jobs that are still held, and why."""
+    problems = list[str]()
+    if held(config):
+        with seized(config) as leadership:
+            if leadership is None:
+                raise Unavailable("another controller took the lead just now: retry the command")
+            problems = release(config, leadership)
+    return held(config), problems
 
 
 def _order(config: Config, socket: Path, request: dict[str, object]) -> bool:
@@ -94,7 +106,7 @@ def _leave_slurm_alone(config: Config, reason: str) -> int:
     if not is_alone:
         with seized(config) as ours:
             if ours is None:
-                raise Unavailable("another controller took the lead at this very moment: say it again")
+                raise Unavailable("another controller took the lead just now: retry the command")
             with closing(Journal(config.paths.state, ours.epoch)) as journal:
                 stop(journal, time.time(), "root", reason)  # first: it holds even if Slurm does not answer now
             problems = release(config, ours)

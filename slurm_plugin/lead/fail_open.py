@@ -17,7 +17,7 @@ from tiresias.slurm_plugin.backends.select import CALL_DEADLINE, open_backend
 from tiresias.slurm_plugin.cluster.site import read_site
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.controller import Controller
-from tiresias.slurm_plugin.lead.leadership import Leadership
+from tiresias.slurm_plugin.lead.leadership import BEATS, Leadership
 from tiresias.slurm_plugin.lead.standby import leadership_of, leading
 from tiresias.slurm_plugin.state.database import StateError
 from tiresias.slurm_plugin.state.journal import FILE, History, Journal
@@ -48,12 +48,23 @@ def _told(config: Config, question: Callable[[History], T], nothing: T) -> T | N
 
 
 def is_silent(leadership: Leadership, seconds: float) -> bool:
-    """Whether the lease does not change for so long, by our own steady clock. False at the first change."""
-    first, end = leadership.lease(), time.monotonic() + seconds
-    while time.monotonic() < end:
+    """Whether no controller leads for so long, by our own steady clock. False as soon as one renews its lease.
+
+    A new leader has to renew its first lease, too: a controller that ends soon after each start leads nothing. Its starts prolong
+    the watch by one lease at most.
+    """
+    last, end = leadership.lease(), time.monotonic() + seconds
+    latest = end + leadership.seconds
+    while (now := time.monotonic()) < end:
         time.sleep(min(leadership.pause, seconds))
-        if leadership.lease() != first:
+        lease = leadership.lease()
+        if lease.epoch != last.epoch:
+            end = min(max(end, now + 2 * leadership.seconds / BEATS), latest)
+        elif lease.released and not last.released:
+            end, latest = now + seconds, now + seconds + leadership.seconds
+        elif lease != last:
             return False
+        last = lease
     return True
 
 

@@ -98,6 +98,7 @@ class Leadership:
         self._beating = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self._every = seconds / BEATS  # between two beats
 
     @property
     def pause(self) -> float:
@@ -114,6 +115,16 @@ class Leadership:
         return {
             "host": self._host, "pid": os.getpid(), "epoch": self.epoch, "since": self._led, "standby": self.has_standby()
         }  # fmt: skip
+
+    def retime(self, seconds: float) -> None:
+        """From now on so many seconds of silence mean death. A leader beats at least as often as before: a standby that
+        still expects the old interval must not take over."""
+        self.seconds = seconds
+        if self.epoch and seconds / BEATS < self._every:
+            self._stop.set()
+            if self._thread:
+                self._thread.join()
+            self._start_beating()
 
     # taking it
 
@@ -220,13 +231,16 @@ class Leadership:
             self._claim(epoch).unlink(missing_ok=True)
             raise
         self._tidy()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._beat_on, args=(self._stop,), name="leader", daemon=True)
-        self._thread.start()
+        self._start_beating()
         return True
 
+    def _start_beating(self) -> None:
+        self._every, self._stop = self.seconds / BEATS, threading.Event()
+        self._thread = threading.Thread(target=self._beat_on, args=(self._stop,), name="leader", daemon=True)
+        self._thread.start()
+
     def _beat_on(self, stop: threading.Event) -> None:
-        while not stop.wait(self.seconds / BEATS):
+        while not stop.wait(self._every):
             if self._clock() > self._expected:
                 continue  # the caller hangs: let somebody else lead
             try:

@@ -2,6 +2,7 @@
 
     {"op": "pause", "reason": "..."}     no new preemptions until resume
     {"op": "resume"}
+    {"op": "reload"}                     read the configuration again
     {"op": "stop", "release": false}     end; release: at once, without waiting for the preemptions under way
 
 An order is taken in the socket's thread and carried out by the daemon's own, between two cycles. The answer gives its number,
@@ -26,7 +27,7 @@ from tiresias.slurm_plugin.views.text import printable
 
 log = logging.getLogger("tiresias")
 
-OUTCOME, PAUSE, RESUME, STOP = "outcome", "pause", "resume", "stop"
+OUTCOME, PAUSE, RELOAD, RESUME, STOP = "outcome", "pause", "reload", "resume", "stop"
 REASON = 200  # characters
 _REFUSALS_LOGGED_EVERY = 60.0  # seconds, for each user and order
 
@@ -53,19 +54,21 @@ class Orders:
 
     def answer(self, request: dict[str, Any], peer: Peer) -> Mapping[str, Any]:
         op = request.get("op")
-        if op not in (PAUSE, RESUME, STOP, OUTCOME):
+        if op not in (PAUSE, RELOAD, RESUME, STOP, OUTCOME):
             return self._views(request, peer)
         if not peer.may_order:
             self._log_refusal(op, peer)
             raise TiresiasError(f"{op} is refused: only root and the controller's own user may order it")
         if op == OUTCOME:
             return self._outcome(request.get("order", 0))
-        order = Order(
-            next(self._given), op, peer.name, clean(request.get("reason", "")), request.get("release") is True
-        )
+        return {"order": self.give(op, peer.name, request.get("reason", ""), request.get("release") is True)}
+
+    def give(self, op: str, by: str, reason: object = "", release: bool = False) -> int:
+        """The order's number. A signal handler may call this."""
+        order = Order(next(self._given), op, by, clean(reason), release)
         self._taken.put(order)
         self._wake()
-        return {"order": order.number}
+        return order.number
 
     def take(self) -> list[Order]:
         """Those that came since the last call, oldest first."""

@@ -17,6 +17,7 @@ from tiresias.errors import TiresiasError, one_line
 
 COMMANDS = {
     "controller": ("tiresias.slurm_plugin.commands.controller", "the daemon that ranks, starts and preempts jobs"),
+    "reload": ("tiresias.slurm_plugin.commands.reload", "have the controller read its configuration again"),
     "pause": ("tiresias.slurm_plugin.commands.pause", "preempt no more jobs until resume"),
     "resume": ("tiresias.slurm_plugin.commands.resume", "end a pause; let stopped controllers start again"),
     "stop": ("tiresias.slurm_plugin.commands.stop", "end the controller; --release: for good, on all hosts"),

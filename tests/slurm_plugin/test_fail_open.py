@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,12 +36,41 @@ def test_a_leader_that_beats_is_not_silent(config: Config) -> None:
 
 def test_who_takes_over_while_one_watches_is_not_silent(config: Config) -> None:
     leadership(config).folder.mkdir(parents=True)
-    heir = leadership(config, 3600.0)  # it will not beat again for twelve minutes
+    heir = leadership(config)
     taking = threading.Timer(0.3, heir.take)
     taking.start()
     assert not is_silent(leadership(config), 30.0)
     taking.join()
     heir.step_down()
+
+
+def test_a_controller_that_ends_soon_after_each_start_is_silent(config: Config) -> None:
+    """It takes the lead, and is gone before it renews its lease: the jobs that it holds wait for nothing."""
+    over = threading.Event()
+
+    def start_again() -> None:
+        while not over.wait(0.1):
+            leader = leadership(config)
+            assert leader.take()
+            leader.step_down()
+
+    starts = threading.Thread(target=start_again)
+    starts.start()
+    assert is_silent(leadership(config, 5.0), 1.0)
+    over.set()
+    starts.join()
+    assert leadership(config).lease().epoch > 3
+
+
+def test_the_watch_begins_anew_where_a_leader_steps_down(config: Config) -> None:
+    leader = leadership(config, 3600.0)  # it will not beat again for twelve minutes
+    assert leader.take()
+    leaving = threading.Timer(0.5, leader.step_down)
+    leaving.start()
+    began = time.monotonic()
+    assert is_silent(leadership(config), 1.0)
+    assert time.monotonic() - began > 1.4
+    leaving.join()
 
 
 def test_a_folder_in_which_nobody_ever_led(config: Config) -> None:

@@ -327,3 +327,24 @@ def test_a_full_disk_changes_no_leader(
             assert leads(first)
     assert leads(first)
     assert not second.take(), "there is room, and the leader has beaten"
+
+
+def beats(folder: Path, seconds: float) -> int:
+    """In so many seconds."""
+    watcher = Leadership(folder, 1.0)
+    before = watcher.lease().beat
+    time.sleep(seconds)
+    return watcher.lease().beat - before
+
+
+def test_a_leader_that_is_retimed_never_beats_less_often(tmp_path: Path) -> None:
+    leader = Leadership(tmp_path / "leader", 3600.0)
+    assert leader.take()
+    leader.retime(0.5)
+    assert beats(leader.folder, 1.0) >= 5
+    leader.retime(3600.0)
+    assert leader.seconds == 3600.0
+    assert beats(leader.folder, 1.0) >= 5, (
+        "a standby that waits for half a second of silence may not have been retimed yet"
+    )
+    leader.step_down()

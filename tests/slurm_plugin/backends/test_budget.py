@@ -88,3 +88,18 @@ def test_every_verb_of_a_back_end_has_its_price_and_is_counted() -> None:
     together = {"requeue_together"}  # as many requeues
     verbs = {name for name in vars(Budgeted) if not name.startswith("_")} - {"spent", "close"} - together
     assert all(verbs == prices.keys() for prices in PRICES.values())
+
+
+def test_a_resized_bucket_forgets_nothing_that_was_taken() -> None:
+    now = [0.0]
+    bucket = Bucket(100.0, 10.0, lambda: now[0])
+    bucket.take(90)
+    bucket.resize(50.0, 1.0)
+    assert bucket.tokens == 10.0
+    now[0] = 5.0
+    assert bucket.tokens == 15.0
+    bucket.resize(5.0, 1.0)
+    assert bucket.tokens == 5.0
+    bucket.resize(math.inf, 0.0)
+    bucket.take(1000)
+    assert bucket.tokens == math.inf

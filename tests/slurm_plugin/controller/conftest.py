@@ -111,6 +111,10 @@ class Centre:
         assert self._process
         _signal(self._process, "STOP")
 
+    def hang_up(self) -> None:
+        assert self._process
+        _signal(self._process, "HUP")
+
     def thaw(self) -> None:
         assert self._process
         _signal(self._process, "CONT")

@@ -1,0 +1,31 @@
+"""Have the running controller read its configuration again: the file that it was started with, and conf.d beside it. No job is held
+or released for it, but those of partitions that became managed, or are managed no more. A wrong configuration, and one that changes
+paths or the back end, is refused in one line, and the old one stays in force. What changed is printed, logged and journaled. SIGHUP
+does the same. For root and the controller's own user.
+
+examples:
+  tiresias check-config
+  tiresias reload
+  systemctl reload tiresias-controller
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from tiresias.errors import Unavailable
+from tiresias.slurm_plugin.commands.ordering import add_config_option, configured, give
+from tiresias.slurm_plugin.sockets.orders import RELOAD
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_config_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    _, socket = configured(args)
+    try:
+        print(give(socket, {"op": RELOAD}))
+    except Unavailable as error:
+        raise Unavailable(f"{error}; where paths.run was changed, restart the controller") from None
+    return 0

@@ -1,0 +1,75 @@
+"""The configuration of a running controller with what it relies on in Slurm, and how a new one replaces it.
+
+A new one is checked as a whole before anything changes, by the rules of `tiresias check-config` and against slurm.conf. It is
+refused where it changes what a running controller cannot: the old one stays in force then.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tiresias.errors import TiresiasError, UsageError
+from tiresias.slurm_plugin.cluster.site import Site, read_site
+from tiresias.slurm_plugin.config import Config, Loaded, load
+
+FIXED = (
+    "backend",
+    "paths.",
+)  # beginnings of keys: the connection to Slurm, open files and sockets, paths that running jobs know
+
+log = logging.getLogger("tiresias")
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """`file` and `overrides` as for `load`."""
+
+    file: Path | None
+    overrides: Mapping[str, object]
+    loaded: Loaded
+    site: Site
+
+    @property
+    def config(self) -> Config:
+        return self.loaded.config
+
+    @classmethod
+    def read(cls, file: Path | None, overrides: Mapping[str, object], acts: bool = True) -> Configured:
+        """`acts`: the controller is to hold and start jobs; holds may be lifted whatever Slurm says. Raises TiresiasError."""
+        loaded = load(file, overrides)
+        return cls(file, overrides, loaded, _checked_site(loaded.config, acts))
+
+    def again(self) -> tuple[Configured, list[str]]:
+        """What is configured now, and what changed, one line each. Raises TiresiasError where that is not to replace this."""
+        new = Configured.read(self.file, self.overrides)
+        changed = [key for key in new.loaded.sources if new.loaded.value(key) != self.loaded.value(key)]
+        changes = [f"{key}: {_shown(self.loaded.value(key))} -> {_shown(new.loaded.value(key))}" for key in changed]
+        if fixed := [line for key, line in zip(changed, changes, strict=True) if key.startswith(FIXED)]:
+            raise UsageError(f"{fixed[0]}: this cannot change while the controller runs; restart it, or change it back")
+        if new.site.cluster != self.site.cluster:
+            raise UsageError(
+                f"slurm.conf: ClusterName is {new.site.cluster}, was {self.site.cluster}: restart the controller"
+            )
+        return new, changes
+
+
+def _checked_site(config: Config, acts: bool) -> Site:
+    site = read_site()
+    if acts and (unknown := set(config.partitions) - site.partitions):
+        raise TiresiasError(
+            f"partition {min(unknown)} is not in slurm.conf: set partitions to some of {', '.join(sorted(site.partitions))}"
+        )
+    if acts and config.mode == "exact" and (problem := site.rights.why_powerless(os.geteuid())):
+        raise TiresiasError(problem)
+    for alarm in site.alarms:
+        log.warning("%s", alarm)
+    return site
+
+
+def _shown(value: Any) -> str:
+    return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)

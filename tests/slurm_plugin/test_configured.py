@@ -1,0 +1,96 @@
+"""What a running controller takes over from a changed configuration, and what it refuses as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tiresias.errors import TiresiasError, UsageError
+from tiresias.slurm_plugin import configured
+from tiresias.slurm_plugin.cluster.site import Site
+from tiresias.slurm_plugin.configured import Configured
+
+SITE = Site("centre", "gpu", frozenset({"gpu", "debug"}), ())
+
+
+class Slurm:
+    """slurm.conf as scontrol shows it."""
+
+    site = SITE
+
+    def read(self) -> Site:
+        return self.site
+
+
+@pytest.fixture
+def slurm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slurm]:
+    slurm = Slurm()
+    monkeypatch.setattr(configured, "read_site", slurm.read)
+    return slurm  # type: ignore[return-value]
+
+
+@pytest.fixture
+def file(tmp_path: Path, slurm: Slurm) -> Path:
+    return tmp_path / "tiresias.toml"
+
+
+def read(file: Path, text: str) -> Configured:
+    file.write_text(text)
+    return Configured.read(file, {})
+
+
+def test_nothing_changed(file: Path) -> None:
+    assert read(file, "period = 7.0").again()[1] == []
+
+
+def test_changes_are_named(file: Path) -> None:
+    old = read(file, "[policy]\nthresholds = [10.0]")
+    file.write_text('partitions = ["gpu", "debug"]\n[policy]\nthresholds = [10.0, 20.0]\n[exempt]\nusers = ["ada"]')
+    new, changes = old.again()
+    assert changes == [
+        "partitions: gpu -> gpu, debug",
+        "policy.thresholds: 10.0 -> 10.0, 20.0",
+        "exempt.users: none -> ada",
+    ]
+    assert new.config.partitions == ("gpu", "debug")
+    assert new.again()[1] == []
+
+
+def test_a_flag_wins_as_at_the_start(file: Path) -> None:
+    file.write_text("")
+    old = Configured.read(file, {"mode": "shadow"})
+    file.write_text('mode = "exact"')
+    assert old.again()[1] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('backend = "commands"', "backend: auto -> commands: this cannot change while the controller runs"),
+        ('[paths]\nstate = "/elsewhere"', "paths.state: /var/lib/tiresias -> /elsewhere: this cannot change"),
+        ('period = 9.0\n[paths]\ncontrol = "/elsewhere"', "paths.control: "),
+        ("period = 0.0", "period = 0.0: allowed: "),
+        ("perod = 9.0", "unknown key perod: did you mean period?"),
+    ],
+)
+def test_refused_in_one_line(file: Path, text: str, words: str) -> None:
+    old = read(file, "")
+    file.write_text(text)
+    with pytest.raises(UsageError) as error:
+        old.again()
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_what_slurm_has_not(file: Path, slurm: Slurm) -> None:
+    old = read(file, "")
+    file.write_text('partitions = ["gpu", "gone"]')
+    with pytest.raises(TiresiasError, match=r"partition gone is not in slurm\.conf"):
+        old.again()
+    file.write_text("")
+    slurm.site = replace(SITE, cluster="other")
+    with pytest.raises(UsageError, match="ClusterName is other, was centre"):
+        old.again()
