@@ -1,9 +1,11 @@
 """Why a job waits, runs or was preempted: its place in the order, its runs, and what was decided about it.
 
-JOBID is what squeue prints (%i): 123, 123_4 for an array task, 123+1 for a part of a heterogeneous job.
+JOBID is what squeue prints (%i): 123, 123_4 for an array task, 123_[1-3] for some tasks, 123+1 for a part of a heterogeneous
+job. The number of an array stands for all its tasks. Into a file or a pipe lines are as long as their text.
 
 examples:
   tiresias explain 123
+  tiresias explain '123_[1-3]'         quoted, as shells have a meaning for brackets
   tiresias explain 123_4 --json
 """
 
@@ -11,25 +13,45 @@ from __future__ import annotations
 
 import argparse
 import time
-from typing import cast
+from typing import Any, cast
 
-from tiresias.slurm_plugin.commands.terminal import add_socket_option, console, job_id, print_json, socket_path
+from tiresias.slurm_plugin.commands.terminal import (
+    add_socket_option,
+    console,
+    job_or_tasks,
+    print_json,
+    socket_path,
+    user_name,
+)
 from tiresias.slurm_plugin.sockets.control_socket import ask
 from tiresias.slurm_plugin.views.explain import render_explanation
-from tiresias.slurm_plugin.views.published import Explanation
+from tiresias.slurm_plugin.views.explain_array import render_array
+from tiresias.slurm_plugin.views.published import ArrayExplanation, Explanation
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", metavar="JOBID", help="as squeue prints it, such as 123 or 123_4")
+    parser.add_argument("job", metavar="JOBID", help="as squeue prints it, such as 123, 123_4 or 123_[1-3]")
     parser.add_argument("--json", action="store_true", help="the controller's answer as it is")
     add_socket_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    answer = cast(Explanation, ask(socket_path(args), {"op": "explain", "job": job_id(args.job)}))
+    answer = ask(socket_path(args), {"op": "explain", "job": job_or_tasks(args.job)})
+    for found in answer.get("groups", [answer]):
+        _name_owner(found["job"])
     if args.json:
         print_json(answer)
+        return 0
+    screen = console()
+    width, now = screen.width, time.time()
+    if "groups" in answer:
+        screen.print(render_array(cast(ArrayExplanation, answer), width, now))
     else:
-        screen = console()
-        screen.print(render_explanation(answer, screen.width, time.time()))
+        screen.print(render_explanation(cast(Explanation, answer), width, now))
     return 0
+
+
+def _name_owner(job: dict[str, Any]) -> None:
+    """Of a job that slurmctld has forgotten the controller knows the uid alone."""
+    if not job.get("user") and "uid" in job:
+        job["user"] = user_name(job["uid"])

@@ -31,6 +31,7 @@ from tiresias.slurm_plugin.commands.terminal import (
     moment,
     print_json,
     socket_path,
+    user_name,
 )
 from tiresias.slurm_plugin.sockets.control_socket import ask
 from tiresias.slurm_plugin.views.history import (
@@ -109,14 +110,7 @@ def _answers(path: Path, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]
 def _named(jobs: Iterable[Mapping[str, Any]]) -> list[Past]:
     """The user database is asked here, not in the controller: it may hang."""
     jobs = list(jobs)
-    return with_names(jobs, {uid: _name(uid) for uid in {job["uid"] for job in jobs}})
-
-
-def _name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except (KeyError, OverflowError):
-        return str(uid)
+    return with_names(jobs, {uid: user_name(uid) for uid in {job["uid"] for job in jobs}})
 
 
 def _uid(name: str) -> int:

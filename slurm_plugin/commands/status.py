@@ -1,7 +1,11 @@
 """Queues, jobs, nodes and the last decisions, as the running controller sees them. Anyone may look.
 
+Into a file or a pipe it writes every job, with lines as long as their text.
+
 examples:
   tiresias status                    one page
+  tiresias status --me               only your jobs; also those that wait for a dependency or are held
+  tiresias status --user ada --watch
   tiresias status --watch            live; ? shows its keys, q or ctrl-C ends it
   tiresias status --watch --admin    with keys that pause, resume and stop; each asks first
   tiresias status --json | jq '.jobs[] | select(.user == "ada")'
@@ -11,9 +15,12 @@ examples:
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from pathlib import Path
 from typing import cast
+
+from rich.console import RenderableType
 
 from tiresias.errors import TiresiasError, UsageError
 from tiresias.slurm_plugin.commands.terminal import (
@@ -22,8 +29,10 @@ from tiresias.slurm_plugin.commands.terminal import (
     height_of,
     print_json,
     socket_path,
+    user_name,
 )
 from tiresias.slurm_plugin.sockets.control_socket import ask
+from tiresias.slurm_plugin.views.owners import listing_of, of_user, with_decisions_of
 from tiresias.slurm_plugin.views.picture import as_svg
 from tiresias.slurm_plugin.views.published import Status
 from tiresias.slurm_plugin.views.status import render_status
@@ -33,6 +42,11 @@ PICTURE = (160, 44)  # cells and lines of --svg
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_socket_option(parser)
+    whose = parser.add_mutually_exclusive_group()
+    whose.add_argument(
+        "--user", metavar="NAME", help="only jobs of this user, a name or a number, and decisions on them"
+    )
+    whose.add_argument("--me", action="store_true", help="only your own jobs")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--watch", action="store_true", help="live view (on a terminal)")
     parser.add_argument(
@@ -45,19 +59,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.admin and not args.watch:
         raise UsageError("--admin is for --watch; without it use tiresias pause, resume and stop")
-    path, screen = socket_path(args), console()
+    path, screen, user = socket_path(args), console(), _user(args)
     if args.watch and screen.is_terminal and not screen.is_dumb_terminal:
         from tiresias.slurm_plugin.commands.watch import watch  # only here: it needs a terminal and its modules
 
-        return watch(path, screen, args.admin)
-    status = ask_status(path, brief=not args.json)
+        return watch(path, screen, args.admin, user)
+    page = screen.is_terminal and not args.json and not user
+    status = ask_status(path, brief=page)
     if args.json:
-        print_json(status)
+        print_json(of_user(status, user) if user else status)
     elif args.svg:
-        _write_picture(status, args.svg)
+        _write_picture(status, args.svg, user)
     else:
-        screen.print(render_status(status, screen.width, height_of(screen), time.time()))
+        screen.print(_rendered(status, user, screen.width, height_of(screen)))
     return 0
+
+
+def _user(args: argparse.Namespace) -> str:
+    """Whose jobs are shown; "" for all."""
+    if args.me:
+        return user_name(os.getuid())
+    return user_name(int(args.user)) if args.user and args.user.isdecimal() else args.user or ""
+
+
+def _rendered(status: Status, user: str, width: int, height: int) -> RenderableType:
+    listing = listing_of(status, user)
+    return render_status(with_decisions_of(status, user), width, height, time.time(), listing)
 
 
 def ask_status(path: Path, timeout: float = 5.0, brief: bool = False) -> Status:
@@ -65,9 +92,9 @@ def ask_status(path: Path, timeout: float = 5.0, brief: bool = False) -> Status:
     return cast(Status, ask(path, {"op": "status", "brief": brief}, timeout))
 
 
-def _write_picture(status: Status, file: Path) -> None:
+def _write_picture(status: Status, file: Path, user: str) -> None:
     width, height = PICTURE
-    picture = as_svg(render_status(status, width, height, time.time()), width, "tiresias status")
+    picture = as_svg(_rendered(status, user, width, height), width, "tiresias status")
     try:
         file.write_text(picture, encoding="utf-8")
     except OSError as error:

@@ -7,6 +7,8 @@ import codecs
 import contextlib
 import io
 import json
+import os
+import pwd
 import re
 import sys
 from datetime import datetime
@@ -18,12 +20,14 @@ from rich.console import Console
 
 from tiresias.errors import UsageError
 from tiresias.slurm_plugin.config import load_option
+from tiresias.slurm_plugin.views.columns import UNLIMITED
 from tiresias.slurm_plugin.views.text import printable
 
 JOB_ID = re.compile(r"[0-9]{1,10}([_+][0-9]{1,10})?")  # squeue(1), JOBID
+TASKS = re.compile(r"[0-9]{1,10}_\[[0-9,:-]{1,400}(%[0-9]{1,10})?\]")  # as squeue prints waiting tasks: 123_[1-3,7%2]
 ALIKE = "tiresias.alike"  # how characters are replaced that a terminal does not have
 _ALIKE = dict(zip("─━│╭╮╰╯·…", "-=|++++.~", strict=True))
-_PIPE_LINES = 60  # into a file or a pipe there is no height; enough for a page, whatever the number of jobs
+_PIPE_LINES = 60  # in a file or a pipe with a width there is no height; enough for a page, whatever the number of jobs
 
 
 def add_socket_option(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +45,19 @@ def job_id(text: str) -> str:
     return text
 
 
+def job_or_tasks(text: str) -> str:
+    """A job, or some tasks of an array. Raises UsageError."""
+    return text if TASKS.fullmatch(text) else job_id(text)
+
+
+def user_name(uid: int) -> str:
+    """The number itself where the user database does not know it. The commands look names up, as that may block."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except (KeyError, OverflowError):
+        return str(uid)
+
+
 def moment(text: str) -> float:
     """Of an option's date, in epoch seconds."""
     try:
@@ -54,7 +71,12 @@ def console() -> Console:
     if isinstance(sys.stdout, io.TextIOWrapper):
         with contextlib.suppress(ValueError):
             sys.stdout.reconfigure(errors=ALIKE)
-    return Console(markup=False, highlight=False, emoji=False, soft_wrap=False)
+    return Console(markup=False, highlight=False, emoji=False, soft_wrap=False, width=_asked_width())
+
+
+def _asked_width() -> int | None:
+    """None: the terminal's. Into a file or a pipe lines are as long as their text, unless COLUMNS says otherwise."""
+    return None if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal() else UNLIMITED
 
 
 def _alike(error: UnicodeError) -> tuple[str, int]:

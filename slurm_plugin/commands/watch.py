@@ -20,7 +20,9 @@ from tiresias.errors import TiresiasError, Unavailable
 from tiresias.slurm_plugin.commands.status import ask_status
 from tiresias.slurm_plugin.sockets.control_socket import ask
 from tiresias.slurm_plugin.sockets.orders import OUTCOME, STOP
+from tiresias.slurm_plugin.views.jobs import listed_jobs
 from tiresias.slurm_plugin.views.marks import Marks
+from tiresias.slurm_plugin.views.owners import jobs_of
 from tiresias.slurm_plugin.views.published import Explanation, Status
 from tiresias.slurm_plugin.watch.frame import Frame, Scene
 from tiresias.slurm_plugin.watch.keys import Decoder
@@ -37,9 +39,12 @@ SILENCE = 0.05  # seconds after which an ESC was the key
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def watch(path: Path, console: Console, admin: bool) -> int:
-    """The exit code. Raises TiresiasError when no controller answers at the start."""
-    live = _Live(path, console, admin)
+def watch(path: Path, console: Console, admin: bool, user: str = "") -> int:
+    """The exit code. `user`: only this user's jobs are listed, "" for all.
+
+    Raises TiresiasError when no controller answers at the start.
+    """
+    live = _Live(path, console, admin, user)
     keyboard = sys.stdin.fileno() if sys.stdin.isatty() else None
     screen = Screen(keyboard, sys.stdout.fileno(), sys.stdout.encoding, sys.stdout.errors or "replace")
     with signals(*_ENDS, signal.SIGWINCH, signal.SIGTSTP) as told, screen:
@@ -47,8 +52,8 @@ def watch(path: Path, console: Console, admin: bool) -> int:
 
 
 class _Live:
-    def __init__(self, path: Path, console: Console, admin: bool) -> None:
-        self._path, self._console = path, console
+    def __init__(self, path: Path, console: Console, admin: bool, user: str) -> None:
+        self._path, self._console, self._user = path, console, user
         self._state, self._keys, self._marks = ViewState(admin=admin), Decoder(), Marks()
         self._problem = ""
         self._take(ask_status(path))
@@ -173,7 +178,7 @@ class _Live:
         self._relist()
 
     def _relist(self) -> None:
-        state, jobs = self._state, self._status.get("jobs", [])
+        state, jobs = self._state, jobs_of(listed_jobs(self._status), self._user)
         self._jobs = listed(jobs, state.sort, state.reverse, state.filter)
         self._ids = [job["id"] for job in self._jobs]
 
@@ -185,7 +190,7 @@ class _Live:
         return Sight(self._ids, frame.rows, len(frame.text()))
 
     def _frame(self, screen: Screen) -> Frame:
-        scene = Scene(self._status, self._jobs, self._known, self._explanation, self._problem)
+        scene = Scene(self._status, self._jobs, self._known, self._explanation, self._problem, self._user)
         return Frame(scene, self._state, *screen.size(), time.time(), self._console)
 
 

@@ -40,6 +40,7 @@ class Privacy:
         seen = dict(status)
         if self.hides_jobs_from(uid):
             seen["jobs"] = [job for job in status["jobs"] if job["id"] in own]
+            seen["blocked"] = [job for job in status.get("blocked", ()) if job["id"] in own]
             seen["alarms"] = [one for one in status.get("alarms", ()) if not one.startswith("job ")]
             seen["decisions"] = [one for one in status["decisions"] if one["job"] in own]
             seen["nodes"] = [_without_others(node, own) for node in status["nodes"]]

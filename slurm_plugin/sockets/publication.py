@@ -6,8 +6,6 @@ somebody asks, so that a cycle costs the same whether or not anybody watches.
 
 from __future__ import annotations
 
-import math
-import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Mapping
@@ -20,20 +18,16 @@ import numpy as np
 from tiresias.checkpoint.control import JobReport
 from tiresias.errors import TiresiasError
 from tiresias.profiler.summary import Summary
-from tiresias.scheduler.bound import Bound
 from tiresias.scheduler.decide import reason
-from tiresias.scheduler.model import Action, Plan, Snapshot, State, Style
-from tiresias.scheduler.outlook import Step, outlook
+from tiresias.scheduler.model import Plan, Snapshot, State, Style
 from tiresias.scheduler.protection import remaining
-from tiresias.scheduler.reasons import blocked
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
-from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.sockets.past import EVER, Past, rounded, run_of, unreadable
+from tiresias.slurm_plugin.sockets.explanation import Explanations, Request, decision, set_aside
+from tiresias.slurm_plugin.sockets.past import Past
 from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.sockets.privacy import OPEN, Privacy
 from tiresias.slurm_plugin.state.journal import Decision, JobRow
-from tiresias.slurm_plugin.state.usage import usage
 
 PHASES = {
     "hold": "signalled",
@@ -77,6 +71,7 @@ class Publisher:
     def __init__(self, journal: Path, privacy: Privacy = OPEN) -> None:
         self._journal, self._privacy = journal, privacy
         self._past = Past(journal, privacy)
+        self._explanations = Explanations(journal, self._past, privacy)
         self._newest: Publication | None = None
         self._rendered: tuple[Publication | None, dict[str, Any]] = (None, {})
         self._brief: tuple[Publication | None, dict[str, Any]] = (None, {})
@@ -89,12 +84,16 @@ class Publisher:
         if request.get("op") == "status":
             return self._page(peer.uid) if request.get("brief") is True else self._view(peer.uid)
         if request.get("op") == "explain" and isinstance(request.get("job"), str):
-            return self._explain(request["job"], peer.uid)
+            return self._explained(request["job"], peer.uid)
         if request.get("op") == "history":
             return self._past.answer(request, peer.uid)
         raise TiresiasError(
             'the controller answers {"op": "status"}, {"op": "explain", "job": "ID"} and {"op": "history"}'
         )
+
+    def _explained(self, wanted: str, uid: int) -> dict[str, Any]:
+        shown = {job["id"]: job for job in self._view(uid)["jobs"]}
+        return self._explanations.answer(Request(wanted, uid, self._published(), shown))
 
     def _published(self) -> Publication:
         if self._newest is None:
@@ -126,58 +125,6 @@ class Publisher:
             self._views[uid] = self._privacy.view(whole, uid, own)
         return self._views[uid]
 
-    def _explain(self, job_id: str, uid: int) -> dict[str, Any]:
-        shown = [job for job in self._view(uid)["jobs"] if job["id"] == job_id]
-        assert self._newest is not None  # else it had no status
-        record = next((job for job in self._newest.slurm.jobs if job.id == job_id), None)
-        aside = Scope.of(self._newest.config).why_not(record) if record else ""
-        try:
-            history = self._past.history
-            row = history.job(job_id)
-            runs = history.runs(row.key) if row else []
-            left_for = history.beneficiaries(row.key) if row else {}
-            decisions = history.decisions(job_id)
-        except sqlite3.Error as error:
-            raise unreadable(self._journal, error) from None
-        owners = {one.uid for one in (record, row) if one}
-        if not owners or (self._privacy.hides_jobs_from(uid) and owners != {uid}):
-            raise _unknown(job_id)
-        if aside and (row is None or row.ended):
-            raise TiresiasError(f"job {job_id}: {aside}: Slurm alone schedules it")
-        if row is None:
-            raise _unknown(job_id)
-        return {
-            "job": shown[0] if shown else _aside(row, record.reason if record else "nothing"),
-            "runs": [run_of(run, left_for) for run in runs],
-            "decisions": [_decision(one) for one in decisions],
-            "had": rounded(usage(row, runs, EVER, time.time())),
-            "outlook": _outlook(self._newest, job_id, self._privacy.hides_jobs_from(uid)),
-            "paused": self._newest.about.get("paused"),
-        }
-
-
-def _unknown(job_id: str) -> TiresiasError:
-    return TiresiasError(f"job {job_id}: not known here; jobs outside the managed partitions are Slurm's alone")
-
-
-def _outlook(newest: Publication, job_id: str, alone: bool) -> dict[str, Any] | None:
-    """What a job that waits for GPUs waits for; None for any other. alone: others' jobs are not to be told of."""
-    jobs, plan = newest.snapshot.jobs, newest.plan
-    row = jobs.id.index(job_id) if job_id in jobs.id else -1
-    if row < 0 or plan.action[row] != Action.WAIT:
-        return None
-    found = outlook(newest.snapshot, plan, newest.config.policy, row)
-    steps, bound = found.steps, found.bound
-    if any(seat.job == job_id for seat in plan.reserved):
-        due = newest.due.get(job_id)
-        steps = (Step(due, "those that make room for it have saved by then, or run on"),) if due else ()
-        bound = Bound(math.inf, "it starts as soon as they have left")
-    return {
-        **{name: getattr(found, name) for name in ("free", "ahead", "behind", "fixed", "others")},
-        "steps": [{"time": round(step.at, 3), "what": step.what} for step in steps if not (alone and step.other)],
-        "latest": round(bound.at, 3) if bound.at < math.inf else None, "why": bound.why,
-    }  # fmt: skip
-
 
 def status(newest: Publication, whole: int | None = None) -> dict[str, Any]:
     """`whole`: so many jobs are told of as a whole, of the others what a page draws of them; None: all."""
@@ -193,8 +140,9 @@ def status(newest: Publication, whole: int | None = None) -> dict[str, Any]:
         },
         "queues": _queues(newest),
         "jobs": jobs,
+        "blocked": _blocked(newest, whole),
         "nodes": _nodes(newest),
-        "decisions": [_decision(one) for one in newest.decisions],
+        "decisions": [decision(one) for one in newest.decisions],
     }
 
 
@@ -217,6 +165,17 @@ def _jobs(newest: Publication, whole: int | None) -> list[dict[str, Any]]:
         _of_the_rest(record_of[jobs.id[row]], submit)
         for row, submit in zip(rest.tolist(), jobs.submit[rest].tolist(), strict=True)
     ]
+
+
+def _blocked(newest: Publication, most: int | None) -> list[dict[str, Any]]:
+    """The waiting jobs that do not compete, by submit time."""
+    competing = set(newest.snapshot.jobs.id)
+    found = [
+        set_aside(newest.rows[job.id], job, newest.slurm.time) | {"state": "BLOCKED"}
+        for job in newest.slurm.jobs
+        if job.state == "PENDING" and not job.completing and job.id in newest.rows and job.id not in competing
+    ]
+    return sorted(found, key=lambda job: float(job["submit_time"]))[:most]
 
 
 def _of_the_rest(job: SlurmJob, submit: float) -> dict[str, Any]:
@@ -295,18 +254,3 @@ def _node(node: SlurmNode, allocations: list[list[Any]], other_gpus: int) -> dic
         "name": node.name, "state": "+".join([node.state, *sorted(node.flags)]), "gpus": node.gpus,
         "allocations": allocations, "other_gpus": other_gpus, "features": list(node.features),
     }  # fmt: skip
-
-
-def _decision(one: Decision) -> dict[str, Any]:
-    return {"time": one.time, "job": one.id, "action": one.action, "why": one.why}
-
-
-def _aside(row: JobRow, slurm_says: str) -> dict[str, Any]:
-    """A job that does not compete: ended, held by its owner or an admin, or waiting for a dependency."""
-    return {
-        "id": row.id,
-        "state": "ENDED" if row.ended else "NOT COMPETING",
-        "submit_time": row.submit,
-        "preemptions": row.preemptions,
-        "why": row.unmovable if row.ended else blocked(slurm_says),
-    }

@@ -148,6 +148,11 @@ class History:
         query = f"select {_columns(JobRow)} from job where id = ? order by ended, submit desc limit ?"
         return [_job(row) for row in self._db.execute(query, (job_id, limit))]
 
+    def ids_of(self, job_id: str) -> list[str]:
+        """Of the job, and of the tasks of the array with that number."""
+        query = "select distinct id from job where id = ?1 or (id > ?1 || '_' and id < ?1 || '`')"  # ` follows _
+        return [row[0] for row in self._db.execute(query, (job_id,))]
+
     def jobs_after(self, place: Place, since: float, limit: int) -> list[JobRow]:
         """At most `limit` of the jobs that live or ended then or later: first those that live, then by their ends. `place`: behind
         which they are to be. However many jobs there are, this takes as long as `limit` rows do."""

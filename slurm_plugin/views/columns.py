@@ -1,23 +1,25 @@
-"""Tables of exactly as many lines and cells as there is room for: rows that would not be seen are never built."""
+"""Tables of exactly as many cells as there is room for. Output into a file or a pipe has no width limit: every cell is whole."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.text import Text
 
 from tiresias.slurm_plugin.views.text import printable
 
 HEADING, FAINT = "bold", "bright_black"
 Cell = tuple[str, str]  # text, style
+UNLIMITED = 10_000  # cells of a line in a file or a pipe
+CELL_LIMIT = 1000  # cells of one cell's text where it wraps, or where the width is unlimited
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """`width`: cells at least. `share`: its part of what is left over. `limit`: cells at most. `needs`: only shown in tables of
-    at least so many cells."""
+    at least so many cells. `wraps`: a longer text takes more lines, else it is cut."""
 
     title: str
     width: int
@@ -25,10 +27,14 @@ class Column:
     limit: int = 1000
     right: bool = False
     needs: int = 0
+    wraps: bool = False
 
 
-def fitted(columns: Sequence[Column], width: int) -> dict[str, int]:
-    """The cells that each shown column gets, by title; one blank stands between two."""
+def fitted(columns: Sequence[Column], width: int, rows: Sequence[Mapping[str, Cell]] = ()) -> dict[str, int]:
+    """The cells that each shown column gets, by title; one blank stands between two. Where the width is unlimited, those that
+    its longest text in `rows` takes."""
+    if width >= UNLIMITED:
+        return {column.title: _longest(column, rows) for column in columns}
     shown = [column for column in columns if width >= column.needs]
     left = width - sum(column.width for column in shown) - len(shown) + 1
     shares = sum(column.share for column in shown)
@@ -38,6 +44,11 @@ def fitted(columns: Sequence[Column], width: int) -> dict[str, int]:
         )
         for column in shown
     }
+
+
+def _longest(column: Column, rows: Sequence[Mapping[str, Cell]]) -> int:
+    texts = (printable(row.get(column.title, ("", ""))[0], CELL_LIMIT) for row in rows)
+    return max(len(column.title), *(cell_len(text) for text in texts), 1)
 
 
 def heading(columns: Sequence[Column], widths: dict[str, int]) -> Text:
@@ -56,6 +67,36 @@ def line(columns: Sequence[Column], widths: dict[str, int], cells: dict[str, Cel
         row.append(text, style)
         row.append("" if column.right else padding)
     return row
+
+
+def lines(columns: Sequence[Column], widths: dict[str, int], cells: Mapping[str, Cell]) -> list[Text]:
+    """One row over as many lines as its wrapping cells take; every cell passes through `printable`."""
+    wrapping = [column.title for column in columns if column.wraps and column.title in widths]
+    texts = {title: folded(cells.get(title, ("", ""))[0], widths[title]) for title in wrapping}
+    height = max((len(each) for each in texts.values()), default=1)
+    plain = {title: cell for title, cell in cells.items() if title not in texts}
+    rows = [
+        {title: (each[at], cells.get(title, ("", ""))[1]) for title, each in texts.items() if at < len(each)}
+        for at in range(height)
+    ]
+    found = [line(columns, widths, {**({} if at else plain), **row}) for at, row in enumerate(rows)]
+    for one in found:
+        one.rstrip()
+    return found
+
+
+def folded(text: str, width: int, limit: int = CELL_LIMIT) -> list[str]:
+    """`text` in lines of at most `width` cells, broken at blanks where there are any; at most `limit` cells in all."""
+    done, current = list[str](), ""
+    for word in printable(text, limit).split():
+        joined = f"{current} {word}" if current else word
+        if cell_len(joined) <= width:
+            current = joined
+            continue
+        *full, rest = chop_cells(word, max(width, 2))
+        done += [*([current] if current else []), *full]
+        current = rest
+    return [*done, current]
 
 
 def words(*parts: Cell) -> Text:

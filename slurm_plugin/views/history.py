@@ -8,16 +8,16 @@ from typing import Any, TypedDict
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tiresias.slurm_plugin.views.columns import FAINT, HEADING, Cell, Column, fitted, heading, line, words
-from tiresias.slurm_plugin.views.explain import run_table
+from tiresias.slurm_plugin.views.columns import FAINT, HEADING, UNLIMITED, Cell, Column, fitted, heading, line, words
 from tiresias.slurm_plugin.views.published import PublishedRun
+from tiresias.slurm_plugin.views.runs import run_table
 from tiresias.slurm_plugin.views.text import clock, duration, gpu_time, printable, service
 
 COUNTS = ("runs", "preemptions")
 GPU_SECONDS = ("served", "saving", "restoring", "redone")
 SECONDS = ("queued", "parked")
 SORTS = ("served", "lost", "preemptions", "waited", "runs", "submit")
-SHOWN = 50  # rows of a table; --json has all
+SHOWN = 50  # rows of a table on a terminal
 NOTE = (
     "lost: of the GPU time, without progress because of preemptions, as far as measured: saving, starting again, steps redone.",
     "What they won is in no record: `tiresias whatif` replays the same jobs under another policy.",
@@ -126,9 +126,12 @@ def _with_runs(job: Past, width: int, now: float) -> list[RenderableType]:
 def _table(columns: Sequence[Column], rows: Sequence[Past], width: int, now: float, none: str) -> RenderableType:
     if not rows:
         return words((none, FAINT))
-    widths = fitted(columns, width)
-    lines = [line(columns, widths, _cells(row, now)) for row in rows[:SHOWN]]
-    more = [words((f"… and {len(rows) - SHOWN} more; --json has all", FAINT))] if len(rows) > SHOWN else []
+    shown = rows if width >= UNLIMITED else rows[:SHOWN]
+    cells = [_cells(row, now) for row in shown]
+    widths = fitted(columns, width, cells)
+    lines = [line(columns, widths, row) for row in cells]
+    left = len(rows) - len(shown)
+    more = [words((f"… and {left} more; a file, a pipe and --json get all", FAINT))] if left else []
     return Group(heading(columns, widths), *lines, *more, *(Text(one, FAINT) for one in NOTE))
 
 

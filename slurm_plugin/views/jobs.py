@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.text import Text
 
-from tiresias.slurm_plugin.views.columns import FAINT, Cell, Column, fitted, heading, line, words
+from tiresias.slurm_plugin.views.columns import (
+    CELL_LIMIT,
+    FAINT,
+    UNLIMITED,
+    Cell,
+    Column,
+    fitted,
+    folded,
+    heading,
+    line,
+    words,
+)
 from tiresias.slurm_plugin.views.marks import NO_MARK, Mark
 from tiresias.slurm_plugin.views.published import PublishedJob, Status
 from tiresias.slurm_plugin.views.text import duration, gpu_time, place
 
 POINTER = Column("  ", 1)
+_WHY = "why"
 _BEFORE = 3  # cells of the pointer and the mark, which keeps its colour
+_INDENT = 4  # cells before a reason that stands below its job
+_WHY_CELLS = 30  # of the column of the reasons, at least: a narrower one is not shown
+_WHY_LIMIT = 400  # cells of a reason on a terminal
 COLUMNS = (
     Column(" ", 1),
     Column("job", 6, right=True),
@@ -33,7 +49,7 @@ COLUMNS = (
     Column("skew", 5, right=True, needs=126),
     Column("preempted", 9, right=True, needs=150),
     Column("where", 8, share=5, needs=150),
-    Column("why", 10, share=20),
+    Column(_WHY, 10, share=20),
 )
 LEGEND = (
     ("time", "for which it has run, or has waited"),
@@ -46,7 +62,7 @@ LEGEND = (
 )
 STATE_STYLES = {
     "running": "green", "waiting": "yellow", "saving": "magenta", "parked": "magenta", "leaving": "magenta",
-    "completing": "magenta", "starting": "cyan", "to start": "cyan", "to stop": "magenta",
+    "completing": "magenta", "starting": "cyan", "to start": "cyan", "to stop": "magenta", "blocked": "red",
 }  # fmt: skip
 NO_JOBS = "no jobs in the managed partitions"
 _WANTS = {"consolidate": "few", "spread": "any", "apart": "two"}
@@ -76,28 +92,45 @@ class JobTable:
 
     def lines(self, width: int, lines: int) -> list[Text]:
         """At most `lines` lines: a heading, the jobs around the pointer, and how many more there are."""
-        jobs, pointer = self._listing.jobs, self._listing.pointer
+        jobs = self._listing.jobs
         if lines < 2:
             return []
         if not jobs:
             return [words((self._listing.empty, FAINT))]
-        room = lines - 1 if len(jobs) <= lines - 1 else lines - 2
-        shown = jobs[self._first(room) :][:room]
-        columns = COLUMNS if pointer is None else (POINTER, *COLUMNS)
-        widths = fitted(columns, width)
-        table = [heading(columns, widths), *(self._line(job, columns, widths) for job in shown)]
+        columns, widths = self._columns(width)
+        blocks = _Blocks(jobs, lambda job: self._block(job, columns, widths, width))
+        shown = blocks.around(self._pointed(), lines - 1)
+        if len(shown) < len(jobs):
+            shown = blocks.around(self._pointed(), lines - 2)
+        table = [heading(columns, widths), *(part for job in shown for part in blocks.of(job))][: lines - 1]
         return table + ([_rest(jobs, shown)] if len(shown) < len(jobs) else [])
 
-    def _first(self, room: int) -> int:
-        """The pointer is in the middle, but for the ends."""
+    def _pointed(self) -> int:
+        """The row of the pointer, 0 where there is none."""
         ids = (row for row, job in enumerate(self._listing.jobs) if job["id"] == self._listing.pointer)
-        return max(min(next(ids, 0) - room // 2, len(self._listing.jobs) - room), 0)
+        return next(ids, 0) if self._listing.pointer else 0
 
-    def _line(self, job: PublishedJob, columns: Sequence[Column], widths: dict[str, int]) -> Text:
-        row = line(columns, widths, self.cells(job))
+    def _columns(self, width: int) -> tuple[Sequence[Column], dict[str, int]]:
+        """The columns and their cells; without that of the reasons where it would be too narrow to read."""
+        columns = COLUMNS if self._listing.pointer is None else (POINTER, *COLUMNS)
+        rows = [self.cells(job) for job in self._listing.jobs] if width >= UNLIMITED else []
+        widths = fitted(columns, width, rows)
+        if width >= UNLIMITED or widths[_WHY] >= _WHY_CELLS:
+            return columns, widths
+        return columns[:-1], fitted(columns[:-1], width)
+
+    def _block(self, job: PublishedJob, columns: Sequence[Column], widths: dict[str, int], width: int) -> list[Text]:
+        """The row of a job; the rest of its reason stands below it, in its column or else across."""
+        cells = self.cells(job)
+        room = widths.get(_WHY, 0)
+        indent = sum(widths.values()) + len(widths) - 1 - room if room else _INDENT
+        limit = _WHY_LIMIT if width < UNLIMITED else CELL_LIMIT
+        reason = folded(cells[_WHY][0], room or max(width - indent, 10), limit)
+        below = reason[1:] if room else [] if _only_runs(job) else [one for one in reason if one]
+        row = line(columns, widths, {**cells, _WHY: (reason[0], "")})
         if job["id"] == self._listing.pointer:
             row.stylize("reverse", _BEFORE)
-        return row
+        return [row, *(words((" " * indent, ""), (one, "" if room else FAINT)) for one in below)]
 
     def cells(self, job: PublishedJob) -> dict[str, Cell]:
         mark, state = self._listing.marks.get(job["id"], NO_MARK), state_word(job)
@@ -111,17 +144,17 @@ class JobTable:
             "GPUs": (str(job.get("gpus", 0)), ""),
             "state": (state, STATE_STYLES.get(state, "")),
             "time": (duration(job.get("ran", 0.0) if job.get("nodes") else job.get("waited", 0.0)), ""),
-            "Q": (f"Q{job.get('queue', 0) + 1}", ""),
-            "GPU time": (gpu_time(job.get("attained", 0.0)), ""),
+            "Q": (f"Q{job['queue'] + 1}" if "queue" in job else "", ""),
+            "GPU time": (gpu_time(job["attained"]) if "attained" in job else "", ""),
             "demotion": (demotion(job, self._limits), ""),
             "saved": (self._age(job), ""),
-            "runs": (str(job.get("restarts", 0) + bool(job.get("start_time"))), ""),
+            "runs": (str(job["restarts"] + bool(job.get("start_time"))) if "restarts" in job else "", ""),
             "nodes": self._nodes(job),
             "wants": (_WANTS.get(job.get("placement", ""), job.get("placement", "")), ""),
             "skew": (_skew(job), ""),
             "preempted": (f"{preemptions}x" if preemptions else "", "magenta"),
             "where": (place(job.get("nodes", [])), ""),
-            "why": (job.get("why", ""), ""),
+            _WHY: (job.get("why", ""), ""),
         }
 
     def _age(self, job: PublishedJob) -> str:
@@ -137,23 +170,64 @@ class JobTable:
         return str(held or ""), ""
 
 
+class _Blocks:
+    """The lines of each job, made when they are needed: of ten thousand jobs few are shown."""
+
+    def __init__(self, jobs: Sequence[PublishedJob], make: Callable[[PublishedJob], list[Text]]) -> None:
+        self._jobs, self._make = jobs, make
+        self._made: dict[str, list[Text]] = {}
+
+    def of(self, job: PublishedJob) -> list[Text]:
+        if job["id"] not in self._made:
+            self._made[job["id"]] = self._make(job)
+        return self._made[job["id"]]
+
+    def around(self, row: int, room: int) -> list[PublishedJob]:
+        """The job at `row`, and as many before and after it as have room: about as many lines on both sides."""
+        found = deque([self._jobs[row]])
+        first = last = row
+        above, below = 0, len(self.of(self._jobs[row]))
+        while True:
+            up = len(self.of(self._jobs[first - 1])) if first else room + 1
+            down = len(self.of(self._jobs[last + 1])) if last + 1 < len(self._jobs) else room + 1
+            fits_up, fits_down = above + below + up <= room, above + below + down <= room
+            if fits_up and (above <= below or not fits_down):
+                first, above = first - 1, above + up
+                found.appendleft(self._jobs[first])
+            elif fits_down:
+                last, below = last + 1, below + down
+                found.append(self._jobs[last])
+            else:
+                return list(found)
+
+
 def state_word(job: PublishedJob) -> str:
     """What is being done to the job, or else Slurm's state in lower case; `waiting` for PENDING, as the policy calls it."""
     state = job.get("phase") or job.get("state", "").lower()
     return "waiting" if state == "pending" else state
 
 
+def _only_runs(job: PublishedJob) -> bool:
+    """Its reason says no more than its place in the order."""
+    return bool(job.get("nodes") and job.get("preemptable") and not job.get("phase"))
+
+
 def demotion(job: PublishedJob, limits: Mapping[int, float | None]) -> str:
     """How much longer the job may run before it falls to the next queue."""
     limit, gpus = limits.get(job.get("queue", 0)), job.get("gpus", 0)
-    if limit is None or gpus < 1:
+    if limit is None or gpus < 1 or "attained" not in job:
         return ""
-    return duration((limit - job.get("attained", 0.0)) / gpus)
+    return duration((limit - job["attained"]) / gpus)
 
 
 def _skew(job: PublishedJob) -> str:
     skew = (job.get("profile") or {}).get("skew")
     return "" if skew is None else f"{skew:.2f}"
+
+
+def listed_jobs(status: Status) -> list[PublishedJob]:
+    """Those that compete, then those that a rule of Slurm's, their owner or an admin keeps from competing."""
+    return [*status.get("jobs", []), *status.get("blocked", [])]
 
 
 def _rest(jobs: Sequence[PublishedJob], shown: Sequence[PublishedJob]) -> Text:

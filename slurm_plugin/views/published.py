@@ -58,6 +58,7 @@ class PublishedJob(TypedDict, total=False):
     id: str
     name: str
     user: str
+    uid: int  # of a job that has ended
     partition: str
     gpus: int
     state: str
@@ -194,7 +195,8 @@ class PublishedLeader(TypedDict):
 
 
 class Status(TypedDict, total=False):
-    """actions: how often each was taken since the controller leads; as in the decisions."""
+    """actions: how often each was taken since the controller leads; as in the decisions. blocked: jobs of the managed partitions
+    that do not compete: they wait for a dependency or a begin time, are held by their owner or an admin, or are left to Slurm."""
 
     version: int
     time: float
@@ -216,6 +218,7 @@ class Status(TypedDict, total=False):
     rpc: PublishedRpc
     queues: list[PublishedQueue]
     jobs: list[PublishedJob]
+    blocked: list[PublishedJob]
     nodes: list[PublishedNode]
     decisions: list[PublishedDecision]
 
@@ -252,10 +255,53 @@ class PublishedOutlook(TypedDict):
     why: str
 
 
+class PublishedDependency(TypedDict):
+    """A job that `--dependency` names. job: 12, 13_2, or 13_* for a whole array. failed: it can never be satisfied. state: in
+    Slurm's words, "" where the job is not known. exit_code: as a shell would see it."""
+
+    kind: str
+    job: str
+    failed: bool
+    state: str
+    exit_code: int | None
+
+
+class PublishedSlurm(TypedDict, total=False):
+    """What Slurm itself says of a job; sockets/slurm_facts.py has the meanings."""
+
+    state: str
+    reason: str
+    shown: str
+    exit_code: int | None
+    batch: bool
+    tsbatch: bool
+    ready: bool
+    depends_on: list[PublishedDependency]
+
+
+class PublishedTasks(TypedDict):
+    """Tasks of an array in the same state for the same reason: their numbers as 0-2,7, and the facts of the first."""
+
+    tasks: str
+    count: int
+    job: PublishedJob
+    slurm: PublishedSlurm | None
+
+
+class ArrayExplanation(TypedDict, total=False):
+    """count: tasks that were asked for; the groups hold at most array_tasks.MAX_TASKS of them."""
+
+    array: str
+    count: int
+    groups: list[PublishedTasks]
+    paused: PublishedPause | None
+
+
 class Explanation(TypedDict, total=False):
-    """outlook: None where the job does not wait for GPUs."""
+    """slurm: None where slurmctld has forgotten the job. outlook: None where the job does not wait for GPUs."""
 
     job: PublishedJob
+    slurm: PublishedSlurm | None
     had: PublishedHad
     outlook: PublishedOutlook | None
     runs: list[PublishedRun]

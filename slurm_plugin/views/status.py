@@ -1,4 +1,5 @@
-"""`tiresias status`, as one renderable of a given size. Narrow or low: one column; wide: map and queues beside the jobs.
+"""`tiresias status`, as one renderable of a given size. Narrow or low: one column; wide: map and queues beside the jobs; into a
+file or a pipe: one column, of everything.
 
 What is short of room gives way in this order: jobs (their count is told), decisions, nodes (likewise), never the header.
 """
@@ -11,8 +12,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from tiresias.slurm_plugin.views.columns import FAINT, HEADING, words
-from tiresias.slurm_plugin.views.jobs import JobTable, Listing
+from tiresias.slurm_plugin.views.columns import FAINT, HEADING, UNLIMITED, words
+from tiresias.slurm_plugin.views.jobs import JobTable, Listing, listed_jobs
 from tiresias.slurm_plugin.views.marks import marks
 from tiresias.slurm_plugin.views.nodes import LEGEND, node_map
 from tiresias.slurm_plugin.views.published import Status, check_version
@@ -20,6 +21,7 @@ from tiresias.slurm_plugin.views.summary import (
     alarms,
     brief_load,
     decision_list,
+    decision_page,
     engine,
     load,
     queue_table,
@@ -30,6 +32,7 @@ from tiresias.slurm_plugin.views.summary import (
 
 _WIDE, _HIGH = 150, 30
 _SIDE = 52  # cells of the left column, with its frame
+_PIPE_WIDTH, _EVERY = 100, 10**9  # cells of the map in a file or a pipe; lines
 _FRAME, _BORDERS = 4, 2  # cells and lines that a panel's frame and padding take
 
 
@@ -39,9 +42,29 @@ def render_status(
     """The view, at most `height` lines of `width` cells. `now`: epoch seconds. `listing`: the jobs to show, None: all that there
     are. Raises TiresiasError on another version."""
     check_version(status)
-    jobs = status.get("jobs", [])
+    listing = listing or Listing(listed_jobs(status), marks(status.get("jobs", [])))
+    if width >= UNLIMITED:
+        return _whole(status, listing, now)
     form = _wide if width >= _WIDE and height >= _HIGH else _narrow
-    return form(status, listing or Listing(jobs, marks(jobs)), width, height, now)
+    return form(status, listing, width, height, now)
+
+
+def _whole(status: Status, listing: Listing, now: float) -> RenderableType:
+    """Nothing is cut or left out, and only the map and the rules have a width."""
+    decisions = decision_page(status.get("decisions", []), now, UNLIMITED)
+    parts = [
+        words((f"{title(status)}  {engine(status, now, UNLIMITED)}", "")),
+        usage(status, _PIPE_WIDTH, brief_load(status)),
+        *alarms(status, now, UNLIMITED),
+        *shadow_lines(status, UNLIMITED),
+        *queue_table(status.get("queues", []), 60),
+        *titled("nodes", node_map(status.get("nodes", []), listing.marks, _PIPE_WIDTH, _EVERY), _PIPE_WIDTH, LEGEND),
+        *titled(listing.title, JobTable(status, listing, now).lines(UNLIMITED, _EVERY), _PIPE_WIDTH),
+        *titled("last decisions", decisions, _PIPE_WIDTH),
+    ]
+    for part in parts:
+        part.rstrip()
+    return Group(*parts)
 
 
 def _narrow(status: Status, listing: Listing, width: int, height: int, now: float) -> RenderableType:

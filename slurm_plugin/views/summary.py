@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from tiresias.slurm_plugin.views.columns import FAINT, Cell, Column, fitted, heading, line, words
+from tiresias.slurm_plugin.views.columns import (
+    CELL_LIMIT,
+    FAINT,
+    UNLIMITED,
+    Cell,
+    Column,
+    fitted,
+    folded,
+    heading,
+    line,
+    lines,
+    words,
+)
 from tiresias.slurm_plugin.views.published import (
     PublishedDecision,
     PublishedLoad,
@@ -26,8 +36,7 @@ ACTION_STYLES = {
     "shadow": "yellow",
 }  # fmt: skip
 _MODE_STYLES = {"exact": "bold green", "shadow": "bold yellow"}
-_ALARMS = 3
-_REASON = 1000  # cells of a reason where there is room for the whole
+_ALARM_LINES = 4
 _QUEUES = (
     Column("queue", 5),
     Column("attained service", 16, share=1, limit=26),
@@ -40,7 +49,7 @@ _DECISIONS = (
     Column("time", 12, limit=12),
     Column("action", 12),
     Column("job", 7),
-    Column("why", 10, share=1),
+    Column("why", 10, share=1, wraps=True),
 )
 
 
@@ -124,15 +133,22 @@ def usage(status: Status, width: int, more: str = "") -> Text:
 
 
 def alarms(status: Status, now: float, width: int) -> list[Text]:
-    """What an administrator must see: at most four lines."""
+    """What an administrator must see, in at most _ALARM_LINES lines where the width is limited."""
     found = list(status.get("alarms", []))
     if (age := now - status.get("time", now)) > _stale_after(status):
         found.insert(0, f"no cycle for {duration(age)}: the controller may be stuck; see its log")
     if pause := status.get("paused"):
         found.insert(0, pause_words(pause, now))
-    lines = [words((printable(f"! {alarm}", width), "bold red")) for alarm in found[:_ALARMS]]
-    more = len(found) - len(lines)
-    return lines + ([words((f"! … and {more} more alarms", "bold red"))] if more else [])
+    room = _ALARM_LINES if width < UNLIMITED else len(found)
+    shown, lines = 0, list[str]()
+    for alarm in found:
+        left = room - len(lines) - (shown + 1 < len(found))  # one line says how many more there are
+        if left < 1:
+            break
+        lines += folded(f"! {alarm}", width, min(left * (width - 1), 5 * CELL_LIMIT))[:left]
+        shown += 1
+    more = [f"! … and {len(found) - shown} more alarms"] if shown < len(found) else []
+    return [words((one, "bold red")) for one in (*lines, *more)]
 
 
 def pause_words(pause: PublishedPause, now: float) -> str:
@@ -141,12 +157,13 @@ def pause_words(pause: PublishedPause, now: float) -> str:
 
 
 def shadow_lines(status: Status, width: int) -> list[Text]:
-    """Mode shadow: what would be done now, and what would have been otherwise so far; in fewer words where `width` is short."""
+    """Mode shadow: what would be done now, and what would have been otherwise so far."""
     found = status.get("shadow")
     if not found:
         return []
     now = f"would start {_moves(found['start'])}, preempt {_moves(found['preempt'])}"
-    return [words((printable(line, width), "yellow")) for line in (now, *_so_far(found, width))]
+    lines = [one for line in (now, *_so_far(found, width)) for one in folded(line, width)]
+    return [words((line, "yellow")) for line in lines]
 
 
 def _moves(moves: PublishedMoves) -> str:
@@ -177,15 +194,11 @@ def decision_list(decisions: Sequence[PublishedDecision], now: float, width: int
     return [line(_DECISIONS, widths, _decision_cells(each, now)) for each in newest] or [words(("none yet", FAINT))]
 
 
-def decision_page(decisions: Sequence[PublishedDecision], now: float) -> RenderableType:
+def decision_page(decisions: Sequence[PublishedDecision], now: float, width: int) -> list[Text]:
     """All of them, the newest first, each with its whole reason, over as many lines as that takes."""
-    page = Table.grid(padding=(0, 1))
-    for column in _DECISIONS:
-        page.add_column(overflow="fold", min_width=column.width, ratio=column.share or None)
-    for decision in sorted(decisions, key=lambda decision: -decision["time"]):
-        cells = _decision_cells(decision, now)
-        page.add_row(*(Text(printable(text, _REASON), style) for text, style in cells.values()))
-    return page if decisions else words(("none yet", FAINT))
+    rows = [_decision_cells(each, now) for each in sorted(decisions, key=lambda decision: -decision["time"])]
+    widths = fitted(_DECISIONS, width, rows)
+    return [line for row in rows for line in lines(_DECISIONS, widths, row)] or [words(("none yet", FAINT))]
 
 
 def _decision_cells(decision: PublishedDecision, now: float) -> dict[str, Cell]:

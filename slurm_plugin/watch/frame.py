@@ -13,8 +13,9 @@ from rich.text import Text
 from tiresias.slurm_plugin.sockets.orders import PAUSE, RESUME, STOP
 from tiresias.slurm_plugin.views.columns import FAINT, HEADING, words
 from tiresias.slurm_plugin.views.explain import render_explanation
-from tiresias.slurm_plugin.views.jobs import LEGEND, NO_JOBS, Listing
+from tiresias.slurm_plugin.views.jobs import LEGEND, Listing, listed_jobs
 from tiresias.slurm_plugin.views.marks import Mark
+from tiresias.slurm_plugin.views.owners import decisions_of, jobs_of, none_of, title_of, with_decisions_of
 from tiresias.slurm_plugin.views.published import Explanation, PublishedJob, Status
 from tiresias.slurm_plugin.views.status import opening, render_status, titled
 from tiresias.slurm_plugin.views.summary import decision_page
@@ -47,13 +48,14 @@ _LABEL = 14
 @dataclass(frozen=True, slots=True)
 class Scene:
     """What there is to show. jobs: filtered and sorted. explanation: of the job that was asked for, or why there is none.
-    problem: why nothing newer is known."""
+    problem: why nothing newer is known. user: whose jobs and decisions are shown, "" for all."""
 
     status: Status
     jobs: Sequence[PublishedJob]
     marks: Mapping[str, Mark]
     explanation: Explanation | str = ""
     problem: str = ""
+    user: str = ""
 
 
 class Frame:
@@ -83,16 +85,18 @@ class Frame:
     def _jobs(self) -> list[str]:
         listing = Listing(
             self._scene.jobs, self._scene.marks, self._title(), self._state.selected,
-            "no job has all these words" if self._state.filter else NO_JOBS,
+            "no job has all these words" if self._state.filter else none_of(self._scene.user),
         )  # fmt: skip
-        view = render_status(self._scene.status, self._width, self._height, self._now, listing)
+        status = with_decisions_of(self._scene.status, self._scene.user)
+        view = render_status(status, self._width, self._height, self._now, listing)
         return ansi_lines(view, self._width, self._like)
 
     def _title(self) -> str:
-        state, all_jobs = self._state, len(self._scene.status.get("jobs", []))
+        state, user = self._state, self._scene.user
+        all_jobs = len(jobs_of(listed_jobs(self._scene.status), user))
         order = "" if (state.sort, state.reverse) == ("rank", False) else f" by {state.sort}"
         found = f" with {printable(state.filter, 30)}: {len(self._scene.jobs)} of {all_jobs}" if state.filter else ""
-        return f"jobs{order}{', reversed' if state.reverse else ''}{found}"
+        return f"{title_of(user)}{order}{', reversed' if state.reverse else ''}{found}"
 
     def _turned(self) -> list[str]:
         name = f"explain {self._state.subject}" if self._state.page is Page.EXPLAIN else self._state.page.value
@@ -104,7 +108,7 @@ class Frame:
 
     def _page(self) -> RenderableType:
         if self._state.page is Page.LOG:
-            return decision_page(self._scene.status.get("decisions", []), self._now)
+            return Group(*decision_page(decisions_of(self._scene.status, self._scene.user), self._now, self._width))
         if self._state.page is Page.HELP:
             return self._help()
         found = self._scene.explanation
@@ -134,7 +138,7 @@ class Frame:
         if self._state.page is not Page.JOBS:
             return "Esc back   j k scroll   q back"
         if self._state.admin:
-            return "Enter explain  s sort  / filter  p pause  u resume  x stop  ? keys  q quit"
+            return "Enter explain  s sort  / filter  p pause  u resume  x stop  ? keys  q"
         return "j k select  Enter explain  s sort  / filter  d decisions  ? keys  q quit"
 
 

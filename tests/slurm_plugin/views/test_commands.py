@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +59,58 @@ def test_status_into_a_pipe(server: ControlServer, tmp_path: Path) -> None:
     assert "\x1b" not in done.stdout
 
 
+def test_a_pipe_gets_every_job_with_its_whole_reason(
+    server: ControlServer, tmp_path: Path, status: dict[str, Any]
+) -> None:
+    why = " ".join(f"word{number}" for number in range(60))
+    status["jobs"] += [dict(status["jobs"][-1], id=str(2000 + more), name=f"{'n' * 60}-{more}") for more in range(300)]
+    status["jobs"][-1]["why"] = why
+    status["alarms"] = [f"alarm {number}: {why}" for number in range(9)]
+    text = tiresias(tmp_path, "status").stdout
+    assert all(f" {job['id']} " in text and job["name"] in text for job in status["jobs"])
+    assert why in text
+    assert all(f"! alarm {number}: {why}\n" in text for number in range(9))
+    assert "…" not in text
+    assert not any(line.endswith(" ") for line in text.splitlines())
+
+
 def test_watch_into_a_pipe_prints_once(server: ControlServer, tmp_path: Path) -> None:
     assert tiresias(tmp_path, "status", "--watch").stdout.count("Tiresias testbed") == 1
+
+
+@pytest.mark.parametrize(("words", "width"), [((), ""), (("--watch",), "80")])
+def test_the_jobs_of_one_user(
+    server: ControlServer, tmp_path: Path, status: dict[str, Any], words: tuple[str, ...], width: str
+) -> None:
+    status["blocked"] = [
+        {"id": "1170", "user": user, "gpus": 4, "state": "BLOCKED", "submit_time": 1.0, "preemptions": 0, "why": "x"}
+        for user in ("grace", "hana")
+    ]
+    columns = {"COLUMNS": width} if width else {}
+    done = tiresias(tmp_path, "status", *words, "--user", "grace", **columns)
+    assert done.returncode == 0, done.stderr
+    assert "jobs of grace" in done.stdout
+    others = {job["id"] for job in status["jobs"] if job["user"] != "grace"}
+    assert not others & set(re.findall(r"\b[0-9]{4}\b", done.stdout))
+    assert [done.stdout.count(f" {job} ") for job in ("1218", "1120", "1170")] == [2, 1, 1], "1218 has a decision, too"
+    assert "53/60 GPUs" in done.stdout, "sums are the cluster's"
+    found = json.loads(tiresias(tmp_path, "status", "--json", "--user", "grace").stdout)
+    assert [job["id"] for job in found["jobs"]] == ["1218", "1120"]
+    assert [job["user"] for job in found["blocked"]] == ["grace"]
+    assert [one["job"] for one in found["decisions"]] == ["1218"]
+    assert found["nodes"] == json.loads(json.dumps(status["nodes"]))
+
+
+def test_ones_own_jobs(server: ControlServer, tmp_path: Path, status: dict[str, Any]) -> None:
+    assert f"{getpass.getuser()} has no jobs in the managed partitions" in tiresias(tmp_path, "status", "--me").stdout
+    status["jobs"][4]["user"] = getpass.getuser()
+    found = json.loads(tiresias(tmp_path, "status", "--me", "--json").stdout)
+    assert [job["id"] for job in found["jobs"]] == ["1210"]
+    assert (
+        tiresias(tmp_path, "status", "--user", str(os.getuid()), "--json").stdout == json.dumps(found, indent=2) + "\n"
+    )
+    refused = tiresias(tmp_path, "status", "--me", "--user", "ada")
+    assert (refused.returncode, "not allowed with" in refused.stderr) == (2, True)
 
 
 def test_json_is_what_the_controller_publishes(server: ControlServer, tmp_path: Path, status: dict[str, Any]) -> None:
@@ -114,7 +166,9 @@ def test_explain_what_a_preemption_costs(tmp_path: Path) -> None:
         narrow = tiresias(tmp_path, "explain", "7", COLUMNS="80").stdout
     assert "costs 14.2 s on its GPUs" in text
     assert [word in text for word in ("ready", "12.5s", "0.8s", "1.8s", "redone")] == [True] * 5
-    assert "ready" not in narrow
+    assert "     ready 12.5s, save 0.8s, pause 1.8s, redone 3\n" in narrow, (
+        "what the table has no room for stands below the run"
+    )
 
 
 def test_explain_what_is_known_of_its_traffic(tmp_path: Path) -> None:
@@ -171,11 +225,11 @@ def test_explain_what_a_job_waits_for_and_how_long_at_most(tmp_path: Path) -> No
 
 
 def test_explain_a_hostile_job(server: ControlServer, tmp_path: Path, status: dict[str, Any]) -> None:
-    calm = tiresias(tmp_path, "explain", "1102").stdout
+    calm = tiresias(tmp_path, "explain", "1102", COLUMNS="80").stdout
     hostile = "\x1b[2J\n[bold]\u202e" + "x" * 1_000_000
     status["jobs"][10] |= {"name": hostile, "why": hostile, "user": hostile, "partition": hostile}
-    text = tiresias(tmp_path, "explain", "1102").stdout
-    assert calm.count("\n") <= text.count("\n") <= calm.count("\n") + 3  # a reason may have four lines
+    text = tiresias(tmp_path, "explain", "1102", COLUMNS="80").stdout
+    assert calm.count("\n") <= text.count("\n") <= calm.count("\n") + 60  # a text takes 1,000 cells at most
     assert all(line.isprintable() for line in text.splitlines())
     assert max(map(len, text.splitlines())) <= 80
 
@@ -184,7 +238,7 @@ def test_explain_an_ended_job_of_which_little_is_known(tmp_path: Path) -> None:
     ended = {"id": "7", "state": "ENDED", "submit_time": 1.0, "preemptions": 2, "why": ""}
     with ControlServer(tmp_path / "control.sock", lambda request, peer: {"job": ended, "runs": [], "decisions": []}):
         text = tiresias(tmp_path, "explain", "7").stdout
-    assert "job 7 is ended" in text
+    assert "job 7 has ended" in text
     assert "2 times" in text
 
 
@@ -193,11 +247,139 @@ def test_explain_a_job_that_does_not_exist(server: ControlServer, tmp_path: Path
     assert (done.returncode, done.stderr) == (1, "tiresias: job 99: not known here\n")
 
 
-@pytest.mark.parametrize("word", ["x", "12a", "1_", "1__2", "１２", "12\n", "", "1" * 50, "../12"])
+@pytest.mark.parametrize(
+    "word", ["x", "12a", "1_", "1_[", "1_[]", "1_[a]", "[1-2]", "1__2", "１２", "12\n", "", "1" * 50, "../12"]
+)
 def test_explain_what_is_no_job_id(tmp_path: Path, word: str) -> None:
     done = tiresias(tmp_path, "explain", word)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "is no job id" in done.stderr
+
+
+EXPLAINED: dict[str, Any] = {"runs": [], "decisions": []}
+SLURM: dict[str, Any] = {
+    "state": "PENDING", "reason": "Dependency", "shown": "Dependency", "exit_code": None, "batch": True, "tsbatch": True,
+    "ready": False, "depends_on": [],
+}  # fmt: skip
+WAITS: dict[str, Any] = {"id": "7", "state": "WAITING", "submit_time": 1.0, "preemptions": 0, "why": "waits"}
+
+
+def explained(tmp_path: Path, answer: dict[str, Any], job: str = "7", **more: str) -> list[str]:
+    with ControlServer(tmp_path / "control.sock", lambda request, peer: dict(answer)):
+        return tiresias(tmp_path, "explain", job, **more).stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("state", "slurm", "line"),
+    [
+        ("NOT COMPETING", {}, "Slurm: PENDING (Dependency)"),
+        ("NOT COMPETING", {"reason": "JobHeldAdmin", "shown": "JobHeldAdmin"}, "Slurm: PENDING (JobHeldAdmin)"),
+        (
+            "WAITING",
+            {"reason": "JobHeldAdmin", "shown": "JobHeldAdmin"},
+            "Slurm: PENDING (JobHeldAdmin): Tiresias holds the job until it may start",
+        ),
+        (
+            "WAITING",
+            {"reason": "AssocGrpGRES", "shown": "JobHeldAdmin"},
+            "Slurm: PENDING (AssocGrpGRES); squeue shows JobHeldAdmin: Tiresias holds the job until it may start",
+        ),
+        ("RUNNING", {"state": "RUNNING", "reason": "None", "shown": "None"}, "Slurm: RUNNING"),
+        (
+            "ENDED",
+            {"state": "FAILED", "reason": "NonZeroExitCode", "shown": "NonZeroExitCode", "exit_code": 3},
+            "Slurm: FAILED (NonZeroExitCode), exit code 3",
+        ),
+        (
+            "ENDED",
+            {"state": "CANCELLED", "reason": "None", "shown": "None", "exit_code": 143},
+            "Slurm: CANCELLED, exit code 143 (signal 15)",
+        ),
+    ],
+)
+def test_the_reason_of_slurm_comes_first(tmp_path: Path, state: str, slurm: dict[str, Any], line: str) -> None:
+    lines = explained(tmp_path, EXPLAINED | {"job": WAITS | {"state": state}, "slurm": SLURM | slurm})
+    assert lines[1:3] == [line, "waits"]
+
+
+def test_an_ended_job_that_slurmctld_has_forgotten(tmp_path: Path) -> None:
+    ended = {"id": "7", "uid": 0, "gpus": 2, "state": "ENDED", "submit_time": 1.0, "preemptions": 0, "why": ""}
+    text = "\n".join(explained(tmp_path, EXPLAINED | {"job": ended, "slurm": None}))
+    assert "Slurm: no longer known to slurmctld; sacct -j 7 -o JobID,State,ExitCode shows how it ended" in text
+    assert re.search(r"^user +root$", text, re.MULTILINE)
+    assert re.search(r"^GPUs +2$", text, re.MULTILINE)
+
+
+def test_a_job_of_plain_sbatch_names_tsbatch(tmp_path: Path) -> None:
+    hint = "submitted with sbatch: use tsbatch to make it preemptible"
+    shown = {}
+    for by, ready in product((True, False), repeat=2):
+        answer = EXPLAINED | {"job": WAITS, "slurm": SLURM | {"tsbatch": by, "ready": ready}}
+        shown[by, ready] = hint in "\n".join(explained(tmp_path, answer))
+    assert shown == {(True, True): False, (True, False): False, (False, True): False, (False, False): True}
+
+
+def test_each_job_that_it_depends_on_with_its_state(tmp_path: Path) -> None:
+    others = [
+        {"kind": "afterok", "job": "5", "failed": False, "state": "RUNNING", "exit_code": None},
+        {"kind": "afterok", "job": "6", "failed": True, "state": "FAILED", "exit_code": 3},
+        {"kind": "afterany", "job": "4_*", "failed": False, "state": "2 RUNNING, 1 PENDING", "exit_code": None},
+        {"kind": "afterany", "job": "3", "failed": False, "state": "", "exit_code": None},
+    ]
+    answer = EXPLAINED | {"job": WAITS, "slurm": SLURM | {"depends_on": others}}
+    found = [line.split(maxsplit=2)[2] for line in explained(tmp_path, answer) if line.startswith("depends on")]
+    assert found == [
+        "job 5 (afterok): RUNNING",
+        "job 6 (afterok): FAILED, exit code 3: cannot be satisfied any more",
+        "job 4_* (afterany): 2 RUNNING, 1 PENDING",
+        "job 3 (afterany): not known to slurmctld",
+    ]
+
+
+@pytest.mark.parametrize("columns", ["80", "120", ""])
+def test_no_word_of_an_explanation_is_cut(tmp_path: Path, columns: str) -> None:
+    words = " ".join(f"word{number}" for number in range(90))
+    nodes = [f"gpu{number:02}:4" for number in range(40)]
+    job = WAITS | {"why": words, "user": "ada", "partition": "a-partition-" + "p" * 60, "name": "n" * 90}
+    run = {"restart": 0, "start": 1.0, "end": 9.0, "gpus": 4, "nodes": nodes, "beneficiary": "123456_789"}
+    decisions = [{"time": 1.0, "job": "7", "action": "start", "why": words}]
+    answer = EXPLAINED | {"job": job, "slurm": SLURM, "runs": [run], "decisions": decisions}
+    lines = explained(tmp_path, answer, **({"COLUMNS": columns} if columns else {}))
+    text = " ".join(lines)
+    assert "…" not in text
+    assert [text.count(f"word{number}") for number in range(10, 90)] == [2] * 80
+    assert all(node in text for node in nodes)
+    assert "123456_789" in text or columns == "120"  # there it wraps in its column
+    assert "".join(lines).count("n") >= 90
+    if columns:
+        assert max(map(len, lines)) <= int(columns)
+    else:
+        assert words in lines
+
+
+ARRAY: dict[str, Any] = {
+    "array": "7", "count": 1003, "paused": None,
+    "groups": [
+        {"tasks": "0-1", "count": 2, "slurm": SLURM | {"state": "RUNNING", "reason": "None"},
+         "job": WAITS | {"id": "7_0", "state": "RUNNING", "gpus": 4, "user": "ada", "partition": "gpu", "name": "sweep"}},
+        {"tasks": "2-40,99", "count": 1000, "slurm": SLURM | {"reason": "JobHeldAdmin"}, "job": WAITS | {"id": "7_2", "gpus": 4}},
+        {"tasks": "41", "count": 1, "slurm": None, "job": {"id": "7_41", "state": "ENDED", "submit_time": 1.0, "preemptions": 0}},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", ["7", "7_[0-99]", "7_[0-99%2]"])
+def test_an_array_is_told_in_groups_of_its_tasks(tmp_path: Path, asked: str) -> None:
+    lines = explained(tmp_path, ARRAY, asked, COLUMNS="80")
+    assert lines[0] == "array 7 sweep: 1003 tasks"
+    assert lines[1].split() == ["user", "ada,", "partition", "gpu"]
+    rows = [line.split()[:3] for line in lines if re.match(r"[0-9]+[-, ]", line)]
+    assert rows == [["0-1", "2", "running"], ["2-40,", "99", "1000"], ["41", "1", "ended"]]
+    assert "PENDING (JobHeldAdmin)" in "\n".join(lines)
+    assert lines[-1] == "tiresias explain 7_0 shows one task, its runs and decisions"
+    assert max(map(len, lines)) <= 80
+    json_lines = explained(tmp_path, ARRAY, asked)
+    assert not any("…" in line for line in json_lines)
 
 
 def test_check_config(tmp_path: Path) -> None:

@@ -1,0 +1,56 @@
+"""Which jobs the id of an `explain` request names: one job, an array ("217"), or some of its tasks ("217_[1-3]")."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tiresias.slurm_plugin.backends import parse
+
+MAX_TASKS = 1000  # of one answer
+_TASKS = re.compile(r"([0-9]{1,10})_\[([0-9,:-]{1,400})(?:%[0-9]+)?\]")
+
+
+def chosen(wanted: str) -> tuple[str, frozenset[int] | None]:
+    """("217", {1, 2, 3}) of "217_[1-3]" and of "217_[1-3%2]"; any other id as it is, with None."""
+    found = _TASKS.fullmatch(wanted)
+    return (found[1], frozenset(parse.integers(found[2]))) if found else (wanted, None)
+
+
+def matching(wanted: str, ids: Iterable[str]) -> list[str]:
+    """The ids that `wanted` names, tasks in ascending order: the job itself, or else the tasks of the array."""
+    array, tasks = chosen(wanted)
+    known = set(ids)
+    if tasks is None and wanted in known:
+        return [wanted]
+    numbers = [int(one.removeprefix(f"{array}_")) for one in known if _is_task(one, array)]
+    return [f"{array}_{task}" for task in sorted(numbers) if tasks is None or task in tasks]
+
+
+def grouped(found: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Tasks in the same state for the same reason, in the order of their first task, whose facts stand for all.
+
+    Args:
+        found: `job` and `slurm` of each task, by id, in ascending order.
+    """
+    groups: dict[tuple[Any, ...], list[str]] = {}
+    for job_id, facts in found.items():
+        groups.setdefault(_likeness(facts), []).append(job_id)
+    return [
+        {"tasks": parse.ranges([int(one.rpartition("_")[2]) for one in ids]), "count": len(ids), **found[ids[0]]}
+        for ids in groups.values()
+    ]
+
+
+def _likeness(found: Mapping[str, Any]) -> tuple[Any, ...]:
+    job, slurm = found["job"], found["slurm"] or {}
+    return (
+        job.get("state"), job.get("phase"), job.get("queue"), slurm.get("state"), slurm.get("reason"),
+        slurm.get("exit_code"), job.get("gpus"), job.get("restarts"),
+    )  # fmt: skip
+
+
+def _is_task(job_id: str, array: str) -> bool:
+    head, _, task = job_id.partition("_")
+    return head == array and task.isdecimal()

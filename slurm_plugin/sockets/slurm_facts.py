@@ -1,0 +1,83 @@
+"""Slurm's own facts about one job, as `explain` publishes them: state, reason, exit code and the jobs that it depends on."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tiresias.checkpoint.control import JobReport
+from tiresias.scheduler.admission import obstacle
+from tiresias.scheduler.model import Snapshot
+from tiresias.slurm_plugin.backends.protocol import SlurmJob
+
+if TYPE_CHECKING:
+    from tiresias.slurm_plugin.sockets.publication import Publication
+
+MAX_DEPENDENCIES = 20  # of one job that are published
+# afterok:12(unfulfilled), afterany:13_*(failed), after:14+10(unfulfilled)
+_DEPENDENCY = re.compile(r"(after\w*):([0-9]{1,10}(?:_(?:[0-9]{1,10}|\*))?)(?:\+[0-9]+)?(?:\((\w+)\))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """What `slurm_facts` looks up, by job id: Slurm's record, the row in the snapshot, and whether the run can save."""
+
+    records: Mapping[str, SlurmJob]
+    rows: Mapping[str, int]
+    snapshot: Snapshot
+    reports: Mapping[str, JobReport]
+
+    @classmethod
+    def of(cls, newest: Publication) -> Index:
+        rows = {job_id: row for row, job_id in enumerate(newest.snapshot.jobs.id)}
+        return cls({job.id: job for job in newest.slurm.jobs}, rows, newest.snapshot, newest.reports)
+
+
+def slurm_facts(job: SlurmJob, index: Index) -> dict[str, Any]:
+    """`reason`: why Slurm would not start the job now; `shown`: the reason in squeue, which is that of the hold while Tiresias
+    holds the job. `tsbatch`: it was submitted with tsbatch. `ready`: its run has shown that it can save."""
+    report = index.reports.get(job.id)
+    return {
+        "state": job.state, "reason": _obstacle(job, index) or job.reason, "shown": job.reason,
+        "exit_code": job.exit_code if job.exit_code >= 0 else None, "batch": job.batch, "tsbatch": bool(job.script),
+        "ready": bool(report and report.ready), "depends_on": [],
+    }  # fmt: skip
+
+
+def _obstacle(job: SlurmJob, index: Index) -> str:
+    """The rule of Slurm's that keeps a waiting job from starting; "" for none."""
+    row = index.rows.get(job.id, -1)
+    return obstacle(index.snapshot.jobs, row) if job.state == "PENDING" and row >= 0 else ""
+
+
+def dependencies(job: SlurmJob, jobs: Sequence[SlurmJob], sees_others: bool) -> Iterator[dict[str, Any]]:
+    """The jobs named in `--dependency`, at most MAX_DEPENDENCIES; `exit_code` is the highest. O(dependencies x jobs)."""
+    if job.state != "PENDING":
+        return
+    for kind, other, mark in _DEPENDENCY.findall(job.dependency)[:MAX_DEPENDENCIES]:
+        found = [one for one in named(other.removesuffix("_*"), jobs) if sees_others or one.uid == job.uid]
+        code = max((one.exit_code for one in found if one.exit_code >= 0), default=None)
+        yield {"kind": kind, "job": other, "failed": mark == "failed", "state": _states(found), "exit_code": code}
+
+
+def named(job_id: str, jobs: Sequence[SlurmJob]) -> list[SlurmJob]:
+    """The jobs with that id: one, the tasks of the array with that number, or none."""
+    if exact := [job for job in jobs if job.id == job_id]:
+        return exact
+    if not job_id.isdecimal():
+        return []
+    number = int(job_id)
+    return [job for job in jobs if job.array_id == number] or [
+        job for job in jobs if job.array_id and job.raw_id == number
+    ]
+
+
+def _states(found: Sequence[SlurmJob]) -> str:
+    """RUNNING; of an array 2 RUNNING, 1 PENDING; "" where no such job is known."""
+    counts = Counter(job.state for job in found)
+    if len(found) == 1:
+        return found[0].state
+    return ", ".join(f"{count} {state}" for state, count in counts.most_common())

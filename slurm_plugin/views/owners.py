@@ -1,0 +1,45 @@
+"""The jobs of one user in the status: `tiresias status --user` and `--me`. Sums and the map of nodes stay those of the cluster."""
+
+from __future__ import annotations
+
+from tiresias.slurm_plugin.views.jobs import NO_JOBS, Listing, listed_jobs
+from tiresias.slurm_plugin.views.marks import marks
+from tiresias.slurm_plugin.views.published import PublishedDecision, PublishedJob, Status
+from tiresias.slurm_plugin.views.text import printable
+
+
+def jobs_of(jobs: list[PublishedJob], user: str) -> list[PublishedJob]:
+    """All of them where `user` is ""."""
+    return [job for job in jobs if job.get("user") == user] if user else jobs
+
+
+def decisions_of(status: Status, user: str) -> list[PublishedDecision]:
+    """Those on the jobs of the user that are still published."""
+    ids = {job["id"] for job in jobs_of(listed_jobs(status), user)}
+    decisions = status.get("decisions", [])
+    return [one for one in decisions if one["job"] in ids] if user else decisions
+
+
+def of_user(status: Status, user: str) -> Status:
+    """The status with the jobs and decisions of that user only."""
+    jobs, blocked = (jobs_of(status.get(name, []), user) for name in ("jobs", "blocked"))
+    return {**with_decisions_of(status, user), "jobs": jobs, "blocked": blocked}
+
+
+def with_decisions_of(status: Status, user: str) -> Status:
+    return {**status, "decisions": decisions_of(status, user)}
+
+
+def listing_of(status: Status, user: str) -> Listing:
+    """The table of the jobs of that user, in the marks that they have on the map."""
+    return Listing(
+        jobs_of(listed_jobs(status), user), marks(status.get("jobs", [])), title_of(user), empty=none_of(user)
+    )
+
+
+def title_of(user: str) -> str:
+    return f"jobs of {printable(user, 30)}" if user else "jobs"
+
+
+def none_of(user: str) -> str:
+    return f"{printable(user, 30)} has no jobs in the managed partitions" if user else NO_JOBS

@@ -1,0 +1,66 @@
+"""The runs of one job: when, where, what each cost, and for which job it was preempted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from tiresias.slurm_plugin.views.columns import FAINT, Cell, Column, fitted, folded, heading, lines, words
+from tiresias.slurm_plugin.views.published import PublishedRun
+from tiresias.slurm_plugin.views.text import clock, duration, service
+
+_RUNS = (
+    Column("run", 4, right=True),
+    Column("start", 13),
+    Column("end", 13),
+    Column("ran", 7, right=True),
+    Column("GPUs", 4, right=True),
+    Column("service", 12, right=True),
+    Column("ready", 7, right=True, needs=100),  # from the start to the first step
+    Column("save", 7, right=True, needs=100),
+    Column("pause", 7, right=True, needs=100),  # from the signal to free GPUs
+    Column("redone", 6, right=True, needs=100),
+    Column("left for", 8, needs=110, wraps=True),
+    Column("where", 10, share=1, wraps=True),
+)
+_INDENT = 5  # cells before what stands below a run where columns are not shown
+
+
+def run_table(runs: Sequence[PublishedRun], width: int, now: float) -> list[Text]:
+    """One row a run. Where the table is too narrow for a column, its values stand below the row."""
+    if not runs:
+        return []
+    rows = [_cells(run, now) for run in runs]
+    widths = fitted(_RUNS, width, rows)
+    return [Text(), heading(_RUNS, widths), *(part for row in rows for part in _row(row, widths, width))]
+
+
+def _row(row: dict[str, Cell], widths: dict[str, int], width: int) -> list[Text]:
+    left_out = ", ".join(f"{title} {text}" for title, (text, _) in row.items() if title not in widths and text)
+    below = folded(left_out, max(width - _INDENT, 20)) if left_out else []
+    return [*lines(_RUNS, widths, row), *(words((" " * _INDENT, ""), (one, FAINT)) for one in below)]
+
+
+def _cells(run: PublishedRun, now: float) -> dict[str, Cell]:
+    end = run["end"]
+    ran = (end or now) - run["start"]
+    cells = {
+        "run": str(run["restart"] + 1),
+        "start": clock(run["start"], now),
+        "end": clock(end, now) if end else "still runs",
+        "ran": duration(ran),
+        "GPUs": str(run["gpus"]),
+        "service": service(max(ran, 0.0) * run["gpus"]),
+        "ready": _seconds(run.get("restore")),
+        "save": _seconds(run.get("save")),
+        "pause": _seconds(run.get("pause")),
+        "redone": "" if (redone := run.get("redone")) is None else str(redone),
+        "left for": run.get("beneficiary", ""),
+        "where": " ".join(run["nodes"]),
+    }
+    return {title: (text, "") for title, text in cells.items()}
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}s"
