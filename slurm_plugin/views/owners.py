@@ -22,7 +22,7 @@ def decisions_of(status: Status, user: str) -> list[PublishedDecision]:
 
 def of_user(status: Status, user: str) -> Status:
     """The status with the jobs and decisions of that user only."""
-    jobs, blocked = (jobs_of(status.get(name, []), user) for name in ("jobs", "blocked"))
+    jobs, blocked = jobs_of(status.get("jobs", []), user), jobs_of(status.get("blocked", []), user)
     return {**with_decisions_of(status, user), "jobs": jobs, "blocked": blocked}
 
 
