@@ -176,6 +176,20 @@ class Rpc:
 
 
 @dataclass(frozen=True, slots=True)
+class Comment:
+    field: str = _choice(
+        "auto",
+        "where squeue shows why a job waits: AdminComment where the controller's user is an Administrator, else Comment where "
+        "the job's owner gave none",
+        "auto", "AdminComment", "Comment", "none",
+    )  # fmt: skip
+    interval: float = _seconds(300.0, "seconds between two texts of one job at least")
+    per_minute: int = _option(
+        120, "calls to slurmctld a minute for comments, at most", "a whole number, 1 or more", lambda value: value >= 1
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     mode: str = _choice("shadow", "shadow only watches and tells; exact admits, pins and preempts", "shadow", "exact")
     partitions: tuple[str, ...] = _option(
@@ -190,6 +204,7 @@ class Config:
     placement: Placement = field(default_factory=Placement)
     exempt: Exempt = field(default_factory=Exempt)
     rpc: Rpc = field(default_factory=Rpc)
+    comment: Comment = field(default_factory=Comment)
     state: State = field(default_factory=State)
 
     @property
@@ -217,6 +232,7 @@ _SECTIONS: dict[str, Callable[[], Any]] = {
     "placement": lambda: Placement,
     "exempt": lambda: Exempt,
     "rpc": lambda: Rpc,
+    "comment": lambda: Comment,
     "state": lambda: State,
 }
 

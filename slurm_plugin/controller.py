@@ -33,6 +33,9 @@ from tiresias.slurm_plugin.calls.traffic import Traffic, bucket
 from tiresias.slurm_plugin.cluster import sharing, topology
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.cluster.site import Site
+from tiresias.slurm_plugin.comments.forecast import starts_of
+from tiresias.slurm_plugin.comments.text import wanted
+from tiresias.slurm_plugin.comments.writer import CommentWriter
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.lead.fence import FencedBackend
 from tiresias.slurm_plugin.lead.leadership import Leadership
@@ -80,6 +83,10 @@ class Controller:
         self._backend = FencedBackend(budgeted, leadership, journal)
         self._allowance = Allowance(budgeted.bucket, budgeted.prices)
         self._progress: Callable[[], None] = lambda: None
+        self._comments = CommentWriter(
+            config.comment, self._backend, site.rights.may_administer(os.geteuid()),
+            lambda: self._allowance.spare(self._actor.intents.values()),
+        )  # fmt: skip
         self._rules = KnownRules(self._backend.rules, lambda: self._refusals.forget())
         self._quarantine = Quarantine()
         self._admission_waits = frozenset({config.admission_wait})  # that job_submit.lua may have given to a job
@@ -135,6 +142,7 @@ class Controller:
             self._quarantine,
         )  # fmt: skip
         actor.progress = self._progress
+        actor.comment_field = self._comments.field
         self._ledger, self._observer, self._actor, self._is_ahead = ledger, observer, actor, False
         self._refusals = refusals
         self._shadow = Shadow(self._journal, self._config.lease_seconds) if self._config.mode == "shadow" else None
@@ -197,6 +205,16 @@ class Controller:
         self._cycles, self.seconds = self._cycles + 1, self._clock() - began
         self._recent.append(self.seconds)
         self._publish(slurm, snapshot, plan, managed, profiles)
+        if self._config.mode == "exact" and not self._allowance.postponed:
+            self._comment(slurm, snapshot, plan, managed)
+
+    def _comment(self, slurm: SlurmSnapshot, snapshot: Snapshot, plan: Plan, managed: Sequence[SlurmJob]) -> None:
+        starting = {one.id for one in self._actor.intents.values() if one.kind == "start"}
+        promised = starting | {snapshot.jobs.id[row] for row in np.flatnonzero(snapshot.jobs.state == State.STARTING)}
+        self._comments.write(
+            lambda: wanted(snapshot, plan, managed, starts_of(slurm, snapshot, plan, self._config.policy)),
+            managed, starting, promised,
+        )  # fmt: skip
 
     def _decided(self, slurm: SlurmSnapshot, jobs: Sequence[SlurmJob], managed: Sequence[SlurmJob]) -> _Decided:
         """What follows from these of the snapshot's jobs. It acts on none, so it may be asked again for some of them alone."""
@@ -303,7 +321,16 @@ class Controller:
         problems = self._actor.release_all(self._clock(), lambda job: exact and self._observer.is_set_aside(job))
         with contextlib.suppress(StateError):
             self._log_news()
+        if exact:
+            self._uncomment()
         return problems
+
+    def _uncomment(self) -> None:
+        """After the holds: a comment that stays is harmless."""
+        with contextlib.suppress(Unavailable):
+            jobs = [job for job in self._backend.snapshot().jobs if job.id in self._ledger.jobs]
+            if not self._comments.remove_all(jobs):
+                log.warning("comments of waiting jobs may be left: the next controller removes them")
 
     def _take_note(self, managed: list[SlurmJob], seen_at: float) -> None:
         now = self._clock()

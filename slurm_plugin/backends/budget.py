@@ -11,7 +11,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from tiresias.slurm_plugin.backends.protocol import Backend, RequestChange, SlurmJob, SlurmLoad, SlurmSnapshot
+from tiresias.slurm_plugin.backends.protocol import (
+    Backend,
+    CommentField,
+    Comments,
+    RequestChange,
+    SlurmJob,
+    SlurmLoad,
+    SlurmSnapshot,
+)
 from tiresias.slurm_plugin.backends.rules import SlurmRules
 
 Prices = Mapping[str, int]
@@ -24,11 +32,13 @@ PRICES: Mapping[str, Prices] = {
         "version": 2, "topology": 1, "load": 1, "snapshot": 5, "rules": 8, "job": 1,
         "hold": 1, "lift": 1, "release": 3, "pin": 3, "unpin": 3,
         "signal": 4, "requeue": 1, "begin_now": 1, "booted": 2, "prioritize": 1,
+        "comments": 1, "set_comment": 1,
     },
     "pyslurm": {
         "version": 1, "topology": 1, "load": 1, "snapshot": 4, "rules": 8, "job": 4,
         "hold": 1, "lift": 1, "release": 6, "pin": 3, "unpin": 3,
         "signal": 5, "requeue": 1, "begin_now": 1, "booted": 2, "prioritize": 1,
+        "comments": 1, "set_comment": 1,
     },
 }  # fmt: skip
 
@@ -139,6 +149,14 @@ class Budgeted:
         self.bucket.take(self.prices["requeue"] * len(job_ids))
         self.calls["requeue"] += len(job_ids)
         self._backend.requeue_together(job_ids)
+
+    def comments(self, records: Sequence[int]) -> Mapping[int, Comments]:
+        return self._paid("comments").comments(records)
+
+    def set_comment(self, names: Sequence[str], field: CommentField, text: str) -> None:
+        self.bucket.take(self.prices["set_comment"] * len(names))
+        self.calls["set_comment"] += len(names)
+        self._backend.set_comment(names, field, text)
 
     def close(self) -> None:
         self._backend.close()

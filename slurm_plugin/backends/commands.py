@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -20,6 +20,8 @@ from tiresias.slurm_plugin.backends.cache import JobCache
 from tiresias.slurm_plugin.backends.memory import Memory, mid_second
 from tiresias.slurm_plugin.backends.protocol import (
     TOP_PRIORITY,
+    CommentField,
+    Comments,
     JobRefused,
     NoSuchJob,
     NotRequeueable,
@@ -198,7 +200,8 @@ class CommandsBackend:
             ("ReqNodeList", None if change.required is None else hostlist.compressed(change.required)),
             ("ExcNodeList", None if excluded is None else hostlist.compressed(excluded)),
         )  # fmt: skip
-        return [f"{name}={value}" for name, value in said if value is not None]
+        removed = [f"{field}=" for field in change.uncommented]
+        return [*(f"{name}={value}" for name, value in said if value is not None), *removed]
 
     def _all_but(self, nodes: Sequence[str]) -> list[str]:
         """All nodes of the cluster, as the last snapshot had them, without these. Raises JobRefused where one is unknown: the
@@ -237,6 +240,14 @@ class CommandsBackend:
             for job_id in job_ids:
                 self._memory.refused(job_id)
             raise
+
+    def comments(self, records: Sequence[int]) -> Mapping[int, Comments]:
+        asked = set(records)
+        found = self.records([str(one) for one in records])
+        return {job.raw_id: job.comments for job in found if job.raw_id in asked and job.readable}
+
+    def set_comment(self, names: Sequence[str], field: CommentField, text: str) -> None:
+        self._verb(names[0], "scontrol", "update", f"JobId={','.join(map(checked, names))}", f"{field}={text}")
 
     def close(self) -> None:
         """Nothing is kept open."""

@@ -6,9 +6,9 @@ so that a task keeps one name through its life. (Grammar: squeue(1), JOBID.)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from tiresias.errors import TiresiasError, Unavailable
 from tiresias.slurm_plugin.backends.rules import SlurmRules
@@ -31,6 +31,22 @@ class NoSuchJob(JobRefused):
 
 class NotRequeueable(JobRefused):
     """srun or salloc allocation, or submitted with --no-requeue: never to be preempted."""
+
+
+CommentField = Literal["AdminComment", "Comment"]  # scontrol's names of them
+
+
+class Comments(NamedTuple):
+    """The comments of one record of Slurm's. admin: only an Administrator may set it. user: of its owner, from --comment."""
+
+    admin: str
+    user: str
+
+    def of(self, field: CommentField) -> str:
+        return self.admin if field == "AdminComment" else self.user
+
+
+NO_COMMENTS = Comments("", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +117,8 @@ class SlurmJob:
     cpus_each_node: int = 0  # at least so many on each node
     gpus_per_socket: int = 0  # 0: not stated this way
     cpus_per_gpu: int = 0  # 0: not stated
+    # As of the newest change of the record that the back end detects; a change of a comment alone is none (Backend.comments).
+    comments: Comments = NO_COMMENTS
 
     @property
     def held_by_admin(self) -> bool:
@@ -144,6 +162,7 @@ class RequestChange:
     only: tuple[str, ...] | None = None  # -x with all nodes of the cluster but these
     tasks: int | None = None
     cpus: int | None = None
+    uncommented: tuple[CommentField, ...] = ()  # comments that are removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,5 +248,12 @@ class Backend(Protocol):
 
     def requeue_together(self, job_ids: Sequence[str]) -> None:
         """Requeue several jobs within milliseconds. Raises where one is refused; the others may be requeued: read them again."""
+
+    def comments(self, records: Sequence[int]) -> Mapping[int, Comments]:
+        """The comments of these records as they are now, as far as Slurm knows them: one call."""
+
+    def set_comment(self, names: Sequence[str], field: CommentField, text: str) -> None:
+        """Set a comment of several jobs; a name may be one of tasks that share a record, too. A call for each name. Raises where
+        one is refused; the others are set all the same."""
 
     def close(self) -> None: ...

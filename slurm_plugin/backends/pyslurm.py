@@ -126,9 +126,11 @@ class PyslurmBackend(CommandsBackend):
             return
         self._rows[number] = row
         (self._exclusive.add if row["shared"] else self._exclusive.discard)(number)
-        if old and row["priority"] and old["priority"] and {**old, "priority": row["priority"]} == row:
+        alike = ("priority", "admin_comment", "comment")  # what may differ although the rest of the record is the same
+        if old and row["priority"] and old["priority"] and {**old, **{name: row[name] for name in alike}} == row:
             if self._cache.signature(number) is old:
-                self._cache.put(number, [replace(job, priority=row["priority"]) for job in self._cache.of(number)], row)
+                told = {"priority": row["priority"], "comments": records.comments(row)}
+                self._cache.put(number, [replace(job, **told) for job in self._cache.of(number)], row)
         elif _tells_all(row):
             jobs = unreadable.jobs([row], now, self._unreadable.append)
             if all(job.readable for job in jobs):

@@ -27,7 +27,7 @@ from tiresias.slurm_plugin.backends.bounds import (
     why_unmanaged,
 )
 from tiresias.slurm_plugin.backends.parse import number
-from tiresias.slurm_plugin.backends.protocol import NodeShare, SlurmJob, SlurmNode
+from tiresias.slurm_plugin.backends.protocol import Comments, NodeShare, SlurmJob, SlurmNode
 
 Record = Mapping[str, Any]
 
@@ -39,6 +39,7 @@ JOB_STATES = frozenset(
 )  # fmt: skip
 NODE_STATES = frozenset({"IDLE", "MIXED", "ALLOCATED", "DOWN", "UNKNOWN", "FUTURE", "ERROR"})
 ACTIVE = frozenset({"RUNNING", "SUSPENDED"})
+MAX_COMMENT = 200  # characters of a comment that are kept
 
 
 def jobs(record: Record, now: float) -> Iterator[SlurmJob]:
@@ -115,8 +116,13 @@ def _job(record: Record, now: float) -> SlurmJob:
         cpus_each_node=number(record.get("minimum_cpus_per_node"), MAX_UINT32),
         gpus_per_socket=min(parse.gpus(_text(record, "tres_per_socket"))[0], MAX_GPUS),
         cpus_per_gpu=min(parse.gpus(_text(record, "cpus_per_tres"))[0], MAX_CPUS),
+        comments=comments(record),
         unmanaged=_why_unmanaged(record, requested, required[1] or excluded[1]) if waits else "",
     )
+
+
+def comments(record: Record) -> Comments:
+    return Comments(_text(record, "admin_comment")[:MAX_COMMENT], _text(record, "comment")[:MAX_COMMENT])
 
 
 def _why_unmanaged(record: Record, gpus: int, is_cut: bool) -> str:

@@ -71,6 +71,11 @@ class Allowance:
         several = self._bucket.size / 2 if self.postponed else self._rest["start"]
         return self._bucket.wait(self._prices["snapshot"] + self.promised(intents) + several)
 
+    def spare(self, intents: Iterable[Intent]) -> float:
+        """Calls for work that can wait: what is there beyond half of the bucket, and beyond what the moves under way need."""
+        size = self._bucket.size
+        return math.inf if math.isinf(size) else self._bucket.tokens - size / 2 - self.promised(intents)
+
     def promised(self, intents: Iterable[Intent]) -> int:
         """The calls that these moves still need."""
         moves = list(intents)

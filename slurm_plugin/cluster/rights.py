@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import pwd
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tiresias.slurm_plugin.backends import processes
@@ -17,11 +17,12 @@ _USERS = ("sacctmgr", "--noheader", "--parsable2", "show", "user", "format=user,
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """uids of root and SlurmUser, and of all who have an AdminLevel. known: the names of accounting's users. unknown: why these
+    """uids of root and SlurmUser, and of all users with an AdminLevel. known: the names of accounting's users. unknown: why these
     could not be learned, or ""."""
 
     masters: frozenset[int] = frozenset({0})
     operators: frozenset[int] = frozenset()
+    administrators: frozenset[int] = frozenset()  # of the operators, those with AdminLevel=Administrator
     known: frozenset[str] = frozenset()
     unknown: str = ""
 
@@ -29,6 +30,10 @@ class Rights:
     def overseers(self) -> frozenset[int]:
         """Who may act on others' jobs, and see them."""
         return self.masters | self.operators
+
+    def may_administer(self, uid: int) -> bool:
+        """Whether Slurm lets this user change what only an Administrator may."""
+        return uid in self.masters | self.administrators
 
     def why_powerless(self, uid: int) -> str:
         """Why Slurm would refuse what the controller does as this user; "" where it would not, or nobody can say."""
@@ -66,12 +71,13 @@ def read_rights(config: Mapping[str, str], deadline: float = 10.0) -> Rights:
         problem = answer.stderr.decode(errors="replace").strip().partition("\n")[0]
         return Rights(always, unknown=f"who is an Operator is not known: sacctmgr: {problem}")
     levels = dict(line.split("|")[:2] for line in answer.stdout.decode(errors="replace").splitlines() if "|" in line)
-    return Rights(always, frozenset(_operators(levels)), frozenset(levels))
+    operators, administrators = (frozenset(_with_level(levels, one)) for one in (ADMIN_LEVELS, ADMIN_LEVELS[1:]))
+    return Rights(always, operators, administrators, frozenset(levels))
 
 
-def _operators(levels: Mapping[str, str]) -> Iterator[int]:
+def _with_level(levels: Mapping[str, str], wanted: Sequence[str]) -> Iterator[int]:
     for name, level in levels.items():
-        if level in ADMIN_LEVELS:
+        if level in wanted:
             with contextlib.suppress(KeyError):  # a user of accounting who has no account on this host
                 yield pwd.getpwnam(name).pw_uid
 

@@ -8,10 +8,18 @@ the answer has changed, a note goes to who leads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
-from tiresias.slurm_plugin.backends.protocol import Backend, RequestChange, SlurmJob, SlurmLoad, SlurmSnapshot
+from tiresias.slurm_plugin.backends.protocol import (
+    Backend,
+    CommentField,
+    Comments,
+    RequestChange,
+    SlurmJob,
+    SlurmLoad,
+    SlurmSnapshot,
+)
 from tiresias.slurm_plugin.backends.rules import SlurmRules
 from tiresias.slurm_plugin.lead.leadership import Leadership, Superseded
 from tiresias.slurm_plugin.state.database import Damaged
@@ -85,6 +93,13 @@ class FencedBackend:
     def requeue_together(self, job_ids: Sequence[str]) -> None:
         with self._turn("requeue", job_ids[0]):
             self._backend.requeue_together(job_ids)
+
+    def comments(self, records: Sequence[int]) -> Mapping[int, Comments]:
+        return self._backend.comments(records)
+
+    def set_comment(self, names: Sequence[str], field: CommentField, text: str) -> None:
+        with self._turn("comment", names[0]):
+            self._backend.set_comment(names, field, text)
 
     def close(self) -> None:
         self._backend.close()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from tiresias.slurm_plugin.admission.refusals import MAX_BACKOFF, Refusals
-from tiresias.slurm_plugin.backends.protocol import Backend, JobRefused, NoSuchJob, SlurmJob
+from tiresias.slurm_plugin.backends.protocol import Backend, CommentField, JobRefused, NoSuchJob, SlurmJob
 from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
 from tiresias.slurm_plugin.state import pins
 from tiresias.slurm_plugin.state.database import StateError
@@ -34,6 +34,7 @@ class Hands:
         self.news: list[Decision] = []
         # Called before each job that is acted on: no call hangs for ever.
         self.progress: Callable[[], None] = lambda: None
+        self.comment_field: CommentField | None = None  # in which waiting jobs have a comment of ours
 
     def see(self, jobs: Sequence[SlurmJob], at: float = math.inf) -> None:
         """The newest records, for the steps that need no fresher ones. at: when Slurm was asked for them."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from tiresias.slurm_plugin.admission.refusals import is_definite
-from tiresias.slurm_plugin.backends.protocol import TOP_PRIORITY, SlurmJob
+from tiresias.slurm_plugin.backends.protocol import TOP_PRIORITY, JobRefused, RequestChange, SlurmJob
+from tiresias.slurm_plugin.comments.text import is_ours
 from tiresias.slurm_plugin.moves.hands import Hands
 from tiresias.slurm_plugin.state import own_tasks, pins
 from tiresias.slurm_plugin.state.journal import Intent, JobRow
@@ -45,7 +47,7 @@ class Starting(Hands):
         for way in pins.ways(own, len(nodes), job.tasks):
             row.pinned, row.pin = True, way
             self._ledger.save(row)
-            self._backend.pin(intent.id, pins.pin(own, way, nodes))
+            self._pin(job, pins.pin(own, way, nodes))
             found = self._fresh(intent.id)
             changed = pins.changes(kept, found) if found and found.state == "PENDING" else ""
             if not changed:
@@ -53,6 +55,14 @@ class Starting(Hands):
             self._say(now, intent.id, "pin taken back", f"it changed {changed}")
             self._unpin(intent.id)
         return f"every pin to nodes changes its request: {changed}"
+
+    def _pin(self, job: SlurmJob, change: RequestChange) -> None:
+        """Removes our comment in the same call. job: as it was read just before."""
+        field = self.comment_field
+        if field and is_ours(job.comments.of(field)):
+            with suppress(JobRefused):  # the comment must not keep the job from starting
+                return self._backend.pin(job.id, replace(change, uncommented=(field,)))
+        return self._backend.pin(job.id, change)
 
     def _own_request(self, intent: Intent, row: JobRow, job: SlurmJob) -> tuple[SlurmJob, dict[str, Any]]:
         """The job as it was before any pin, and what a pin must keep of it. A life that goes on with a start of another life finds

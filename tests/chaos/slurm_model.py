@@ -8,13 +8,15 @@ what a real Slurm would only suffer from: a pin under a running job, GPUs given 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tiresias.checkpoint import control
 from tiresias.slurm_plugin.backends.memory import Memory
 from tiresias.slurm_plugin.backends.protocol import (
+    CommentField,
+    Comments,
     JobRefused,
     NodeShare,
     NoSuchJob,
@@ -352,6 +354,12 @@ class SlurmModel:
     def requeue_together(self, job_ids: Sequence[str]) -> None:
         for job_id in job_ids:
             self.requeue(job_id)
+
+    def comments(self, records: Sequence[int]) -> Mapping[int, Comments]:
+        return {}
+
+    def set_comment(self, names: Sequence[str], field: CommentField, text: str) -> None:
+        raise AssertionError(f"a comment of {names} though the model shows none")
 
     def close(self) -> None:
         """Nothing is kept open."""

@@ -1,0 +1,47 @@
+"""Estimated starts from Slurm's records: the time limits and run times of the jobs that hold GPUs of the managed nodes."""
+
+from __future__ import annotations
+
+import math
+
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.model import Plan, Snapshot, State
+from tiresias.scheduler.protection import remaining
+from tiresias.scheduler.start_estimate import Holder, Waiter, estimated_starts
+from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.comments.text import waiting_rows
+
+
+def starts_of(slurm: SlurmSnapshot, snapshot: Snapshot, plan: Plan, config: PolicyConfig) -> dict[str, float]:
+    """Seconds until each waiting job is estimated to start, by job id; inf where nothing is known. Jobs that Slurm keeps from
+    starting, or that ask for more GPUs than there are, have no estimate."""
+    jobs, total = snapshot.jobs, int(snapshot.nodes.gpus.sum())
+    limits = {job.id: job.time_limit or math.inf for job in slurm.jobs}
+    rows = [row for row in waiting_rows(snapshot, plan) if jobs.eligible[row] and jobs.gpus[row] <= total]
+    queue = [Waiter(int(jobs.gpus[row]), int(plan.rank[row]), limits.get(jobs.id[row], math.inf)) for row in rows]
+    free = max(int(snapshot.nodes.free[snapshot.nodes.usable].sum()), 0)
+    starts = estimated_starts(free, _holders(slurm, snapshot, plan, config), queue)
+    return {jobs.id[row]: start for row, start in zip(rows, starts, strict=True)}
+
+
+def _holders(slurm: SlurmSnapshot, snapshot: Snapshot, plan: Plan, config: PolicyConfig) -> list[Holder]:
+    jobs, protected = snapshot.jobs, remaining(snapshot, config)
+    row_of = {job_id: row for row, job_id in enumerate(jobs.id)}
+    usable = {name for name, is_usable in zip(snapshot.nodes.name, snapshot.nodes.usable, strict=True) if is_usable}
+    found = []
+    for job in slurm.jobs:
+        gpus = sum(share.gpus for share in job.shares if share.node in usable)
+        row = row_of.get(job.id)
+        if gpus and row is None:
+            found.append(Holder(gpus, _ends(job, slurm.time)))
+        elif gpus and jobs.state[row] == State.LEAVING:
+            found.append(Holder(gpus, 0.0))
+        elif gpus:
+            preemptable = float(protected[row]) if jobs.movable[row] else math.inf
+            found.append(Holder(gpus, _ends(job, slurm.time), int(plan.rank[row]), preemptable))
+    return found
+
+
+def _ends(job: SlurmJob, now: float) -> float:
+    """Seconds until its time limit; a run beyond it is about to end."""
+    return max(job.start_time + job.time_limit - now, 0.0) if job.time_limit and job.start_time else math.inf

@@ -1,0 +1,43 @@
+"""Coarse numbers: a text made of them changes seldom, and each change is a call to slurmctld."""
+
+from __future__ import annotations
+
+import math
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+# what an estimate is rounded up to, in seconds
+_STEPS = (
+    *(_MINUTE * count for count in (1, 2, 5, 10, 15, 20, 25, 30, 40, 50)),
+    *(_HOUR * count for count in (1, 2, 3, 4, 6, 8, 12, 18)),
+    *(_DAY * count for count in (1, 2, 3, 5, 7, 10, 14, 20, 30)),
+)
+
+
+def count(number: int) -> int:
+    """`number`, exact up to 20, then to the nearest multiple of 10, 100, 1000 and so on, so that two digits are left."""
+    if number <= 20:
+        return number
+    step = int(10 ** max(len(str(number)) - 2, 1))
+    return (number + step // 2) // step * step
+
+
+def ordinal(number: int) -> str:
+    """Such as "12th", or "about 120th" where it is rounded."""
+    rounded = count(number)
+    ending = "th" if 10 <= rounded % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(rounded % 10, "th")
+    about = "about " if number > 20 else ""
+    return f"{about}{rounded}{ending}"
+
+
+def estimate(seconds: float) -> str:
+    """Such as "25 min", "2 h" or "3 days"; "" for no estimate."""
+    if not 0 <= seconds < math.inf:
+        return ""
+    step = next((one for one in _STEPS if seconds <= one), 0)
+    if not step:
+        return ""
+    for unit, word in ((_DAY, "day"), (_HOUR, "h"), (_MINUTE, "min")):
+        if step >= unit:
+            number = step // unit
+            return f"{number} {word}{'s' if word == 'day' and number > 1 else ''}"
+    return ""
