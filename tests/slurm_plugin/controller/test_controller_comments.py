@@ -57,7 +57,7 @@ def test_from_the_wait_to_the_start_and_to_the_end_of_the_controller(any_centre:
     centre.reaches(first, "RUNNING")
     assert comments(centre)[first] == "", "a start removes it"
     more = centre.submit("--time=10", gpus=GPUS)
-    shows(centre, more, "^Tiresias: 1st of ")
+    shows(centre, more, "^Tiresias: 2nd of 2; needs 16 GPUs")
     assert centre.stop() == 0
     assert not [text for text in comments(centre).values() if text.startswith("Tiresias")]
     assert centre.exit_code == 0
