@@ -142,6 +142,7 @@ class Controller:
             self._quarantine,
         )  # fmt: skip
         actor.progress = self._progress
+        actor.has_begun = observer.has_begun
         actor.comment_field = self._comments.field
         self._ledger, self._observer, self._actor, self._is_ahead = ledger, observer, actor, False
         self._refusals = refusals

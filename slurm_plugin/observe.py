@@ -21,7 +21,7 @@ from tiresias.slurm_plugin.admission.eligibility import Eligibility
 from tiresias.slurm_plugin.admission.refusals import Refusals
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.backends.rules import SlurmRules
-from tiresias.slurm_plugin.cluster import islands, sharing, topology
+from tiresias.slurm_plugin.cluster import begin_time, islands, sharing, topology
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.packlimit import LearnedLimit
 from tiresias.slurm_plugin.state.journal import Intent, JobRow, RunRow
@@ -169,7 +169,7 @@ class Observer:
         return [
             job
             for job in managed
-            if job.state == "PENDING" and self._competes(job) and not job.completing and self._has_begun(job, now)
+            if job.state == "PENDING" and self._competes(job) and not job.completing and self.has_begun(job, now)
         ]
 
     def next_settled(self, managed: Sequence[SlurmJob], now: float) -> float:
@@ -197,17 +197,21 @@ class Observer:
     def _is_due(self, job: SlurmJob, now: float) -> bool:
         """Whether neither a begin time nor our own back-off nor the clean-up of its last run keeps the waiting job."""
         not_before = max(self._ledger.jobs[job.id].not_before, _settled(job, now))
-        return not_before <= now and self._has_begun(job, now)
+        return not_before <= now and self.has_begun(job, now)
 
-    def _has_begun(self, job: SlurmJob, now: float) -> bool:
-        """The begin time of a requeued job is Slurm's 121 s, that of a new one may be job_submit.lua's: a start lifts both.
-        Any other is the user's --begin, unless it is the moment of the submission: the clock was set back since."""
-        ours = job.restarts > 0 or self.is_set_aside(job) or job.begin_time <= job.submit_time
-        return ours or job.begin_time <= now
+    def has_begun(self, job: SlurmJob, now: float) -> bool:
+        return begin_time.has_begun(job, now, self.admission_waits)
 
     def is_set_aside(self, job: SlurmJob) -> bool:
-        """By job_submit.lua, for us: nobody asks for a wait of that very length."""
-        return any(abs(job.begin_time - job.submit_time - wait) <= 1 for wait in self.admission_waits)
+        return begin_time.is_set_aside(job, self.admission_waits)
+
+    def _obstacle(self, job: SlurmJob, allowed: Eligibility, now: float) -> str:
+        """In Slurm's words; "" for none."""
+        if reason := allowed.reason(job.id):
+            return reason
+        if job.state != "PENDING" or self.has_begun(job, now):
+            return ""
+        return f"BeginTime, not before {time.strftime('%Y-%m-%dT%H:%M:%S', time.localtime(job.begin_time))}"
 
     def _competes(self, job: SlurmJob) -> bool:
         """Not while its owner or an admin holds it or it depends on others: then it has to wait for them first."""
@@ -263,7 +267,7 @@ class Observer:
                 dtype=bool,
             ),
             eligible=np.array([self._is_due(job, now) and allowed.allows(job.id) for job in shown], dtype=bool),
-            obstacle=tuple(allowed.reason(job.id) for job in shown),
+            obstacle=tuple(self._obstacle(job, allowed, now) for job in shown),
             free_only=np.array([allowed.is_refused(job.id) for job in shown], dtype=bool),
             request=self._asked(
                 shown, rows, [self._avoided(job, now, gpus) | allowed.closed_to(job.id) for job in shown]

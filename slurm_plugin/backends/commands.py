@@ -37,13 +37,15 @@ from tiresias.slurm_plugin.backends.rules_reader import RulesReader
 
 # 123, 123_4 (array task), 123+1 (het component), 123_[0-4,9] (some tasks): squeue(1), JOBID
 _JOB_ID = re.compile(r"[1-9]\d*([_+]\d+|_\[\d+([-,]\d+)*\])?", re.ASCII)
-# record, array tasks, state, reason, priority, submit, limit, nodes, CPUs, node list, partition, -w, -x, memory,
-# --gpus-per-node, reservation, features, QOS, licences, --exclusive
-_SIGNATURE = "%A|%K|%T|%r|%Q|%V|%l|%D|%C|%N|%P|%n|%x|%m|%b|%v|%f|%q|%W|%h"
+# record, start, priority, reason, array tasks, state, submit, limit, nodes, CPUs, node list, partition, -w, -x, memory,
+# --gpus-per-node, reservation, features, QOS, licences, --exclusive. The start of a job that waits is its begin time; the long
+# format, which has that by name, has no -x on 22.05.
+_SIGNATURE = "%A|%S|%Q|%r|%K|%T|%V|%l|%D|%C|%N|%P|%n|%x|%m|%b|%v|%f|%q|%W|%h"
 _LONG_SIGNATURE = ",".join(
     f"{field}:|"
     for field in (
-        "jobid", "arraytaskid", "state", "reason", "prioritylong", "submittime", "timelimit", "numnodes", "numcpus", "nodelist",
+        "jobid", "eligibletime", "prioritylong", "reason", "arraytaskid", "state", "submittime", "timelimit", "numnodes",
+        "numcpus", "nodelist",
         "partition", "reqnodes", "excnodes", "minmemory", "tres-per-node", "reservation", "feature", "qos", "licenses", "exclusive",
     )
 )  # fmt: skip
@@ -147,7 +149,7 @@ class CommandsBackend:
         for line in self._read("squeue", *options).decode(errors="replace").splitlines():
             record, _, rest = line.partition("|")
             if _NUMBER.fullmatch(record):
-                found.setdefault(int(record), []).append(rest)
+                found.setdefault(int(record), []).append(_without_forecast(rest))
         self._exclusive = {record for record, rest in found.items() if rest[0].endswith("|NODE|")}
         return found
 
@@ -178,8 +180,8 @@ class CommandsBackend:
 
     @staticmethod
     def _sits_out(job: SlurmJob) -> bool:
-        """A requeued job waits 121 s; the begin time of a new one is its user's wish."""
-        return job.state == "PENDING" and job.restarts > 0 and job.begin_time > time.time()
+        """A requeued job waits 121 s; any other begin time is its owner's wish."""
+        return job.state == "PENDING" and job.begins_after_requeue and job.begin_time > time.time()
 
     def pin(self, job_id: str, change: RequestChange) -> None:
         self._update(job_id, *self._changes(change), "StartTime=now")
@@ -305,6 +307,12 @@ def checked(job_id: str) -> str:
     if not _JOB_ID.fullmatch(job_id):
         raise NoSuchJob(f"job {job_id!r}: not a job id: write 123, 123_4 or 123+1")
     return job_id
+
+
+def _without_forecast(line: str) -> str:
+    """Without the start of a job that has a priority, unless it waits for it: Slurm's forecast of it moves with the clock."""
+    _, priority, reason, *_ = (*line.split("|", 3), "", "")
+    return line if priority == "0" or reason == "BeginTime" else line.partition("|")[2]
 
 
 def _without_guess(job: SlurmJob, largest: int) -> SlurmJob:

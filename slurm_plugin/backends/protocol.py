@@ -15,6 +15,9 @@ from tiresias.slurm_plugin.backends.rules import SlurmRules
 
 # The highest numbers have meanings of their own in Slurm. This one is the controller's: no admin is likely to choose it.
 TOP_PRIORITY = 4_294_967_290
+# A requeued job waits for 121 s, or SchedulerParameters=requeue_delay. A begin time that is further from the requeue is the wish of
+# the job's owner.
+REQUEUE_WAIT_S = 600
 
 
 class SlurmUnavailable(Unavailable):
@@ -119,6 +122,11 @@ class SlurmJob:
     cpus_per_gpu: int = 0  # 0: not stated
     # As of the newest change of the record that the back end detects; a change of a comment alone is none (Backend.comments).
     comments: Comments = NO_COMMENTS
+
+    @property
+    def begins_after_requeue(self) -> bool:
+        """Its begin time is the one that Slurm gives a requeued job. The submit time of such a job is the end of its last run."""
+        return self.restarts > 0 and self.begin_time - self.submit_time <= REQUEUE_WAIT_S
 
     @property
     def held_by_admin(self) -> bool:

@@ -34,6 +34,8 @@ class Hands:
         self.news: list[Decision] = []
         # Called before each job that is acted on: no call hangs for ever.
         self.progress: Callable[[], None] = lambda: None
+        # whether no begin time of its owner's keeps a job waiting
+        self.has_begun: Callable[[SlurmJob, float], bool] = lambda job, now: True
         self.comment_field: CommentField | None = None  # in which waiting jobs have a comment of ours
 
     def see(self, jobs: Sequence[SlurmJob], at: float = math.inf) -> None:

@@ -19,6 +19,7 @@ START = "start"
 # reasons for which another node may do. Priority: as where Slurm keeps that node for a job of others
 NODES_AT_FAULT = ("ReqNodeNotAvail", "Reservation", "Resources", "Priority", "NodeDown", IMPOSSIBLE)
 IMPOSSIBLE_STARTS = 3  # refused in a row as impossible: then the job is left to Slurm, which may find nodes for it
+LATER = "not started: its owner set a later begin time"
 HELD_BY_OTHERS = "not started: it is held by others, or depends on others, by now"
 
 
@@ -31,6 +32,8 @@ class Starting(Hands):
             return self._finish(intent, "ended: before it was started", now)
         if job.state == "PENDING" and not self._ledger.free(job):
             return self._finish(intent, HELD_BY_OTHERS, now)
+        if job.state == "PENDING" and not self.has_begun(job, now):  # changed since the snapshot
+            return self._finish(intent, LATER, now)
         if job.state == "PENDING" and not job.completing:
             if changed := self._pinned(intent, row, job, now):
                 return self._leave_to_slurm(intent, row, changed, now)

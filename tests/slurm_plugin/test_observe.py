@@ -252,3 +252,19 @@ def test_a_clock_that_was_set_back_keeps_nobody_waiting(ledger: Ledger, pending:
     slurm = SlurmSnapshot(1001, tuple(jobs), NODES)
     shown = Observer(Config(), ledger).observe(slurm, ledger.apply(slurm), {}).jobs
     assert shown.eligible.tolist() == [True, True, False]
+
+
+def test_a_begin_time_that_the_owner_sets_counts_after_a_requeue_too(ledger: Ledger, pending: Make) -> None:
+    """Slurm's own wait after a requeue does not."""
+    jobs = [
+        pending(id="1", restarts=1, submit_time=900, begin_time=1021),
+        pending(id="2", restarts=1, submit_time=900, begin_time=900 + 7200),
+        pending(id="3", submit_time=900, begin_time=900 + 7200),
+    ]
+    slurm = SlurmSnapshot(1001, tuple(jobs), NODES)
+    for row in ledger.apply(slurm):
+        ledger.jobs[row.id].held = True
+    shown = Observer(Config(), ledger).observe(slurm, ledger.apply(slurm), {}).jobs
+    assert shown.eligible.tolist() == [True, False, False]
+    assert shown.obstacle is not None
+    assert [one.partition(",")[0] for one in shown.obstacle] == ["", "BeginTime", "BeginTime"]

@@ -42,6 +42,8 @@ def test_no_verb_costs_more_than_its_price(site: Site) -> None:
         "signal": lambda: backend.signal(running, "USR2"), "requeue": lambda: backend.requeue(waiting),
         "release": lambda: backend.release(waiting), "begin_now": lambda: backend.begin_now(blocked),
         "booted": backend.booted, "rules": backend.rules,
+        "comments": lambda: backend.comments([int(running), int(blocked)]),
+        "set_comment": lambda: backend.set_comment([blocked], "AdminComment", "Tiresias: 2nd of 3"),
     }  # fmt: skip
     prices = PRICES[backend.name]
     assert verbs.keys() == prices.keys()

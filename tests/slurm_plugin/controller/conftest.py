@@ -281,3 +281,13 @@ def centre(centre_of: Callable[..., Centre]) -> Iterator[Centre]:
     centre.ready()
     yield centre
     centre.clean()
+
+
+@pytest.fixture(params=["pyslurm@forky", "commands@forky", "commands@trixie", "commands@bookworm"])
+def any_centre(request: pytest.FixtureRequest, centre_of: Callable[..., Centre]) -> Iterator[Centre]:
+    """With each back end, and on each generation of Slurm."""
+    backend, suite = request.param.split("@")
+    centre = centre_of(suite)
+    centre.restart(backend=backend, comment={"interval": 1.0})
+    yield centre
+    centre.clean()
