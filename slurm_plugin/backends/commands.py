@@ -311,8 +311,8 @@ def checked(job_id: str) -> str:
 
 def _without_forecast(line: str) -> str:
     """Without the start of a job that has a priority, unless it waits for it: Slurm's forecast of it moves with the clock."""
-    _, priority, reason, *_ = (*line.split("|", 3), "", "")
-    return line if priority == "0" or reason == "BeginTime" else line.partition("|")[2]
+    _, _, rest = line.partition("|")
+    return line if not rest or rest.startswith("0|") or rest.split("|", 2)[1] == "BeginTime" else rest
 
 
 def _without_guess(job: SlurmJob, largest: int) -> SlurmJob:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tiresias.slurm_plugin.backends import cache
+from tiresias.slurm_plugin.backends import cache, commands
 from tiresias.slurm_plugin.backends.cache import JobCache
 from tiresias.slurm_plugin.backends.protocol import SlurmUnavailable
 
@@ -71,3 +71,15 @@ def test_what_was_read_before_an_error_is_kept(pending, monkeypatch):
     with pytest.raises(SlurmUnavailable):
         jobs.refresh(slurm.records)
     assert [job.raw_id for job in jobs] == [1]
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("N/A|0|JobHeldAdmin|x", "N/A|0|JobHeldAdmin|x"), ("12:00|0|JobHeldUser|x", "12:00|0|JobHeldUser|x"),
+        ("12:00|17|BeginTime|x", "12:00|17|BeginTime|x"), ("12:00|17|Resources|x", "17|Resources|x"), ("4", "4"),
+    ],
+)  # fmt: skip
+def test_a_forecast_of_slurms_is_no_change(line: str, kept: str) -> None:
+    """A begin time is one."""
+    assert commands._without_forecast(line) == kept
