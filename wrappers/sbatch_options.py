@@ -36,6 +36,7 @@ LONG = {
     "J": "job-name",
     "p": "partition",
     "Q": "quiet",
+    "b": "begin",
     "t": "time",
 }  # that we look at
 ANSWERS = frozenset({"help", "usage", "version", "autocomplete"})  # sbatch prints something and submits nothing

@@ -120,6 +120,7 @@ class SlurmJob:
     cpus_each_node: int = 0  # at least so many on each node
     gpus_per_socket: int = 0  # 0: not stated this way
     cpus_per_gpu: int = 0  # 0: not stated
+    nice: int = 0  # --nice, as of the newest change of the record that the back end detects
     # As of the newest change of the record that the back end detects; a change of a comment alone is none (Backend.comments).
     comments: Comments = NO_COMMENTS
 

@@ -27,7 +27,7 @@ FIELDS = (
     "nodes", "requeue", "batch_flag", "resv_name", "dependency", "exit_code", "command",
     "qos", "licenses", "array_max_tasks", "shared",
     "tasks_per_node", "tasks_per_socket", "tasks_per_tres", "cpus_per_task", "minimum_cpus_per_node", "cpus_per_tres",
-    "admin_comment", "comment",
+    "admin_comment", "comment", "nice",
 )  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def row(job: Any) -> list[Any]:
         job.qos, ",".join(job.licenses or ()), job.array_tasks_parallel, ["none"] if job.resource_sharing == "NO" else [],
         job.ntasks_per_node, job.ntasks_per_socket, job.ntasks_per_gpu, job.cpus_per_task, job.min_cpus_per_node,
         f"gres/gpu:{job.cpus_per_gpu}" if job.cpus_per_gpu else "",
-        text(job, "admin_comment"), text(job, "comment"),
+        text(job, "admin_comment"), text(job, "comment"), job.nice,
     ]  # fmt: skip
 
 

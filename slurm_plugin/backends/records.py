@@ -116,9 +116,16 @@ def _job(record: Record, now: float) -> SlurmJob:
         cpus_each_node=number(record.get("minimum_cpus_per_node"), MAX_UINT32),
         gpus_per_socket=min(parse.gpus(_text(record, "tres_per_socket"))[0], MAX_GPUS),
         cpus_per_gpu=min(parse.gpus(_text(record, "cpus_per_tres"))[0], MAX_CPUS),
+        nice=_nice(record),
         comments=comments(record),
         unmanaged=_why_unmanaged(record, requested, required[1] or excluded[1]) if waits else "",
     )
+
+
+def _nice(record: Record) -> int:
+    """0 where there is none."""
+    value = record.get("nice")
+    return min(max(value, -MAX_UINT32), MAX_UINT32) if isinstance(value, int) else 0
 
 
 def comments(record: Record) -> Comments:

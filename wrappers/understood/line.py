@@ -34,6 +34,7 @@ def line(name: str, options: Sequence[str], arguments: Sequence[str], script: by
         scheduling.words,
         treatment.saving(asked, scheduling.ours, seen_in, before),
         treatment.renewal(asked, seen_in, before),
+        treatment.order(asked, scheduling.ours),
         placing(root, kind, asked.get("job-name") or name),
     ]
     return one_line("; ".join(filter(None, parts)))

@@ -51,6 +51,19 @@ def renewal(wishes: Wishes, seen_in: str, earlier: Earlier | None) -> str:
     return f"--time={limit} limits each run and not the job, which is requeued at the limit and goes on (from Slurm 23.02 on)"
 
 
+def order(wishes: Wishes, ours: bool) -> str:
+    """What becomes of the options that order jobs or delay them; "" where there are none."""
+    if not ours:
+        return ""
+    ignored = [f"--{name}" for name in ("nice", "priority") if name in wishes and wishes[name] != "0"]
+    verb = "has" if len(ignored) == 1 else "have"
+    without = (
+        f"{' and '.join(ignored)} {verb} no effect on the order of jobs that Tiresias schedules" if ignored else ""
+    )
+    begin = f"not started before --begin={wishes['begin']}" if wishes.get("begin", "now") != "now" else ""
+    return "; ".join(filter(None, [without, begin]))
+
+
 def _saves(seen_in: str, earlier: Earlier | None) -> bool:
     return bool(seen_in) or (earlier is not None and earlier.registered)
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.sandbox
 REQUESTS = [
     ["--gpus=3"], ["--gpus=v100:3"], ["--gres=gpu:v100:2", "--nodes=2"], ["--gpus-per-task=2", "--ntasks=3"],
     ["--gpus-per-socket=2", "--sockets-per-node=1"], ["--ntasks=2"], ["--array=1-4%2", "--gpus=1"],
-    ["--gpus=1", "--exclusive"], ["--begin=now+1hour"],
+    ["--gpus=1", "--exclusive"], ["--begin=now+1hour"], ["--nice=50", "--comment=my own"],
     ["--constraint=rack1", "--gres=gpu:1", "--nodelist=gpu02", "--exclude=gpu03", "--no-requeue", "--time=10", "--mem=100"],
 ]  # fmt: skip
 

@@ -90,6 +90,25 @@ def test_what_a_time_limit_means(asked: dict[str, str], seen_in: str, earlier: E
     assert bool(found) == bool(said)
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"nice": "100"}, "--nice has no effect on the order of jobs that Tiresias schedules"),
+        ({"nice": ""}, "--nice has no effect on the order of jobs that Tiresias schedules"),
+        (
+            {"priority": "7", "nice": "-5", "begin": "now+2hours"},
+            "--nice and --priority have no effect on the order of jobs that Tiresias schedules; "
+            "not started before --begin=now+2hours",
+        ),
+        ({"priority": "0", "nice": "0", "begin": "now"}, ""),
+        ({}, ""),
+    ],
+)
+def test_what_orders_and_delays(asked: dict[str, str], said: str) -> None:
+    assert treatment.order(asked, True) == said
+    assert treatment.order(asked, False) == ""
+
+
 # the site
 
 
