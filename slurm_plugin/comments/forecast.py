@@ -45,3 +45,8 @@ def _holders(slurm: SlurmSnapshot, snapshot: Snapshot, plan: Plan, config: Polic
 def _ends(job: SlurmJob, now: float) -> float:
     """Seconds until its time limit; a run beyond it is about to end."""
     return max(job.start_time + job.time_limit - now, 0.0) if job.time_limit and job.start_time else math.inf
+
+
+def notes(job: SlurmJob) -> list[str]:
+    """Options of the job's owner that have no effect, in words."""
+    return [f"--nice={job.nice} has no effect on the order of jobs that Tiresias schedules"] if job.nice else []

@@ -17,6 +17,7 @@ from tiresias.scheduler.outlook import Step, outlook
 from tiresias.scheduler.reasons import blocked
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 from tiresias.slurm_plugin.cluster.scope import Scope
+from tiresias.slurm_plugin.comments.forecast import notes, starts_of
 from tiresias.slurm_plugin.sockets.array_tasks import MAX_TASKS, chosen, grouped, matching
 from tiresias.slurm_plugin.sockets.past import EVER, Past, rounded, run_of, unreadable
 from tiresias.slurm_plugin.sockets.privacy import Privacy
@@ -153,8 +154,16 @@ def _outlook(newest: Publication, job_id: str, alone: bool) -> dict[str, Any] | 
     return {
         **{name: getattr(found, name) for name in ("free", "ahead", "behind", "fixed", "others")},
         "steps": [{"time": round(step.at, 3), "what": step.what} for step in steps if not (alone and step.other)],
-        "latest": round(bound.at, 3) if bound.at < math.inf else None, "why": bound.why,
+        "latest": round(bound.at, 3) if bound.at < math.inf else None, "why": bound.why, **_forecast(newest, job_id),
     }  # fmt: skip
+
+
+def _forecast(newest: Publication, job_id: str) -> dict[str, Any]:
+    """When the job is estimated to start, from time limits, and what of its options has no effect."""
+    starts = starts_of(newest.slurm, newest.snapshot, newest.plan, newest.config.policy)
+    start = starts.get(job_id, math.inf)
+    record = next(job for job in newest.slurm.jobs if job.id == job_id)
+    return {"estimate": round(newest.slurm.time + start, 3) if start < math.inf else None, "notes": notes(record)}
 
 
 def set_aside(row: JobRow, record: SlurmJob | None, now: float) -> dict[str, Any]:

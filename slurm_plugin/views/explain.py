@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from tiresias.slurm_plugin.comments import rounding
 from tiresias.slurm_plugin.views.columns import FAINT, HEADING, folded, words
 from tiresias.slurm_plugin.views.jobs import STATE_STYLES, state_word
 from tiresias.slurm_plugin.views.published import (
@@ -114,6 +115,7 @@ def _outlook(outlook: PublishedOutlook | None, now: float) -> list[tuple[str, st
         ("next" if not at else "", f"{_until(one['time'], now)}: {one['what']}")
         for at, one in enumerate(outlook["steps"])
     ]
+    steps += _estimate(outlook, now)
     if outlook["latest"] is None:
         return [("all GPUs", held), *steps, ("no bound", outlook["why"])]
     unless = (
@@ -124,6 +126,14 @@ def _outlook(outlook: PublishedOutlook | None, now: float) -> list[tuple[str, st
         *steps,
         ("at the latest", f"{_until(outlook['latest'], now)}, {unless}: {outlook['why']}"),
     ]
+
+
+def _estimate(outlook: PublishedOutlook, now: float) -> list[tuple[str, str]]:
+    """As in the comment that squeue shows."""
+    start = outlook.get("estimate")
+    about = "" if start is None else rounding.estimate(max(start - now, 0.0))
+    found = [("estimate", f"starts in about {about} (estimate from time limits)")] if about else []
+    return found + [("note", one) for one in outlook.get("notes", [])]
 
 
 def _until(moment: float, now: float) -> str:

@@ -241,7 +241,14 @@ class PublishedStep(TypedDict):
     what: str
 
 
-class PublishedOutlook(TypedDict):
+class PublishedForecast(TypedDict, total=False):
+    """estimate: when a waiting job starts by time limits, None: not known. notes: its options that have no effect."""
+
+    estimate: float | None
+    notes: list[str]
+
+
+class PublishedOutlook(PublishedForecast):
     """Of a waiting job: the GPUs of the managed nodes by who has them, what may make room by itself, and when it starts at the
     latest; None: nothing bounds that, and `why` not."""
 

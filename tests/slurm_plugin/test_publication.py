@@ -19,6 +19,7 @@ from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.sockets import publication
 from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.views.explain import render_explanation
 from tiresias.slurm_plugin.views.status import render_status
 
 NOW = 50_000.0
@@ -41,7 +42,8 @@ class Sight:
             running(40_000 + number, id=str(number), gpus=gpus, cpus=gpus, shares=(NodeShare(node, gpus, gpus, 100),))
             for number, (node, gpus) in enumerate(zip(nodes, sizes, strict=True), 1)
         ) + tuple(
-            pending(id=str(number), gpus=4, cpus=4, submit_time=49_000 + number, priority=1) for number in range(7, 11)
+            pending(id=str(number), gpus=4, cpus=4, submit_time=49_000 + number, priority=1, nice=100 * (number == 8))
+            for number in range(7, 11)
         )
         self.nodes = tuple(replace(NODE, name=node) for node in nodes)
 
@@ -92,6 +94,20 @@ def test_a_page_shows_what_the_whole_shows(answer: Callable[..., Any], monkeypat
 def test_answers_are_made_once_a_cycle(answer: Callable[..., Any]) -> None:
     assert answer(op="status", brief=True) is answer(op="status", brief=True)
     assert answer(op="status") is answer(op="status")
+
+
+def test_the_estimate_is_from_time_limits(answer: Callable[..., Any]) -> None:
+    """The runs have been beyond their limit of an hour: they end any moment. Those that wait take an hour each."""
+    found = [answer(op="explain", job=str(number)) for number in range(7, 11)]
+    assert [one["outlook"]["estimate"] for one in found] == [NOW, NOW, NOW, NOW]
+    assert [one["outlook"]["notes"] for one in found] == [
+        [], ["--nice=100 has no effect on the order of jobs that Tiresias schedules"], [], []
+    ]  # fmt: skip
+    out = Console(file=io.StringIO(), width=120, record=True)
+    out.print(render_explanation(found[1], 120, NOW - 1400.0))
+    text = out.export_text()
+    assert "starts in about 25 min (estimate from time limits)" in text
+    assert "--nice=100 has no effect" in text
 
 
 def test_who_waits_is_told_for_what(answer: Callable[..., Any]) -> None:
