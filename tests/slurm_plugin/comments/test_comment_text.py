@@ -19,7 +19,7 @@ from tiresias.slurm_plugin.backends.protocol import SlurmJob
 from tiresias.slurm_plugin.comments import rounding
 from tiresias.slurm_plugin.comments.text import LONGEST, is_ours, wanted
 
-CONFIG = PolicyConfig(min_run_cost_factor=0.0)
+CONFIG = PolicyConfig(name="las", min_run_cost_factor=0.0)
 _SPEC = spec_from_file_location("snapshots", Path(__file__).parents[2] / "scheduler" / "conftest.py")
 assert _SPEC
 assert _SPEC.loader
