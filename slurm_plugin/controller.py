@@ -83,10 +83,7 @@ class Controller:
         self._backend = FencedBackend(budgeted, leadership, journal)
         self._allowance = Allowance(budgeted.bucket, budgeted.prices)
         self._progress: Callable[[], None] = lambda: None
-        self._comments = CommentWriter(
-            config.comment, self._backend, site.rights.may_administer(os.geteuid()),
-            lambda: self._allowance.spare(self._actor.intents.values()),
-        )  # fmt: skip
+        self._comments = self._comment_writer(config, site)
         self._rules = KnownRules(self._backend.rules, lambda: self._refusals.forget())
         self._quarantine = Quarantine()
         self._admission_waits = frozenset({config.admission_wait})  # that job_submit.lua may have given to a job
@@ -209,6 +206,12 @@ class Controller:
         if self._config.mode == "exact" and not self._allowance.postponed:
             self._comment(slurm, snapshot, plan, managed)
 
+    def _comment_writer(self, config: Config, site: Site) -> CommentWriter:
+        return CommentWriter(
+            config.comment, self._backend, site.rights.may_administer(os.geteuid()),
+            lambda: self._allowance.spare(self._actor.intents.values()),
+        )  # fmt: skip
+
     def _comment(self, slurm: SlurmSnapshot, snapshot: Snapshot, plan: Plan, managed: Sequence[SlurmJob]) -> None:
         starting = {one.id for one in self._actor.intents.values() if one.kind == "start"}
         promised = starting | {snapshot.jobs.id[row] for row in np.flatnonzero(snapshot.jobs.state == State.STARTING)}
@@ -297,6 +300,9 @@ class Controller:
         if config.policy != self._config.policy:
             self._policy = POLICIES[config.policy.name]
         self._admission_waits |= {config.admission_wait}
+        if (config.mode, config.comment.field) != (self._config.mode, self._config.comment.field):
+            self._uncomment()
+        self._comments = self._comment_writer(config, site)
         self._config, self._site, self._is_ahead = config, site, True
 
     def _heed_pause(self) -> None:
@@ -349,6 +355,7 @@ class Controller:
         if self._actor.intents or any(row.held or (row.pinned and waits) for row, waits in rows):
             for problem in self.release():
                 log.warning("%s", problem)
+            self._uncomment()
 
     def _leave_in_order(self, waiting: list[SlurmJob], managed: list[SlurmJob]) -> None:
         """What no start has to wait for."""
