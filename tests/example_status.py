@@ -38,7 +38,7 @@ def example_status() -> dict[str, Any]:
     running = [_job(rank, row[:7], row[7]) for rank, row in enumerate(RUNNING)]
     waiting = [_job(rank, row, []) for rank, row in enumerate(WAITING, len(running))]
     jobs = running + waiting
-    running[14] |= {"phase": "saving", "why": "makes room for 1219 (16 GPUs, Q1)"}
+    running[14] |= {"phase": "saving", "why": "gives way to job 1219: Q2, place 15 in the order"}
     return {
         "version": 1, "time": NOW - 1.2, "cluster": "testbed", "mode": "exact", "backend": "pyslurm", "slurm": "26.05.5",
         "pid": 4711, "started": NOW - 86400,
@@ -73,6 +73,7 @@ DECISIONS = [
 def _job(rank: int, row: tuple[int, str, str, int, int, int, int], nodes: Placement) -> dict[str, Any]:
     number, name, user, gpus, attained, ran, preemptions = row
     queue = int(attained >= 3200)
+    place = f"Q{queue + 1}, place {rank + 1} in the order"
     return {
         "id": str(number), "name": name, "user": user, "partition": "gpu", "gpus": gpus,
         "state": "RUNNING" if nodes else "PENDING", "queue": queue, "rank": rank, "attained": float(attained),
@@ -81,7 +82,8 @@ def _job(rank: int, row: tuple[int, str, str, int, int, int, int], nodes: Placem
         "checkpoint_time": NOW - ran % 900 if nodes and ran > 60 else None,
         "placement": "spread" if user in ("chiara", "grace") else "consolidate",
         "profile": {"decision": "consolidate", "reasons": [], "skew": 0.61, "job": "1002"} if "vgg" in name else None,
-        "phase": "", "why": f"number {rank + 1}, fits" if nodes else f"{gpus} GPUs do not fit behind Q{queue + 1}'s first",
+        "phase": "",
+        "why": f"runs: {place}" if nodes else f"waits: {gpus} GPUs beside those ahead of it are not to be had; {place}",
     }  # fmt: skip
 
 

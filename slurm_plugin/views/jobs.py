@@ -29,7 +29,7 @@ POINTER = Column("  ", 1)
 _WHY = "why"
 _BEFORE = 3  # cells of the pointer and the mark, which keeps its colour
 _INDENT = 4  # cells before a reason that stands below its job
-_WHY_CELLS = 30  # of the column of the reasons, at least: a narrower one is not shown
+_WHY_CELLS = 60  # of the column of the reasons, at least: a narrower one is not shown
 _WHY_LIMIT = 400  # cells of a reason on a terminal
 COLUMNS = (
     Column(" ", 1),

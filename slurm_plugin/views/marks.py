@@ -1,15 +1,19 @@
 """One letter and one colour a running job, the same in the map of nodes and in the table of jobs.
 
 The letter alone already tells jobs apart, for eyes and terminals without colours, up to as many jobs as there are letters;
-letter and colour together up to 572. Who keeps a `Marks` from frame to frame never sees a job change its mark while it holds nodes.
+letter and colour together up to 572. Jobs on one node, on nodes that follow one another in the map, or in rows that follow one
+another, get different colours, and where there are enough colours no two that look alike. A `Marks` that is kept from frame to
+frame never changes the mark of a job while the job holds nodes.
 """
 
 from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tiresias.slurm_plugin.views.published import PublishedJob
 
@@ -19,6 +23,7 @@ COLOURS = (
     "#5aa9e6", "#f4a259", "#6bc46d", "#ef6f6c", "#b58fe0", "#e9d758", "#4fc9c4", "#f08cc0", "#a3c94a", "#8fa3f7", "#d9a77a",
 )  # fmt: skip
 _SLOTS = len(LETTERS) * len(COLOURS)
+_ALIKE = 70.0  # distance of red, green and blue below which two colours look alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,7 @@ NO_MARK = Mark(" ", "")
 
 class Marks:
     """Gives a job the slot of its number, or the next one whose letter is free; by submit time, so that one frame alone shows what
-    a hundred do. A job that comes back gets what it had, if nobody has it now."""
+    a hundred do. A job that comes back gets what it had, unless another job or the colour of a neighbour has it now."""
 
     def __init__(self) -> None:
         self._slots: dict[str, int] = {}  # of all that had one and are still published
@@ -46,12 +51,15 @@ class Marks:
         stay = [job_id for job_id in holding if job_id in self._shown]
         come = [job_id for job_id in holding if job_id not in self._shown]
         come.sort(key=lambda job_id: (job_id not in self._slots, alive[job_id].get("submit_time", 0.0), job_id))
+        near = _neighbours([alive[job_id] for job_id in holding]) if come else {}
         taken = {self._slots[job_id] for job_id in stay}
-        letters = {slot % len(LETTERS) for slot in taken}
+        marked = set(stay)
         for job_id in come:
-            slot = self._slots[job_id] = _free(self._slots.get(job_id, _number(job_id)) % _SLOTS, taken, letters)
+            colours = {self._slots[other] % len(COLOURS) for other in near[job_id] & marked}
+            slot = _free(self._slots.get(job_id, _number(job_id)) % _SLOTS, taken, colours)
+            self._slots[job_id] = slot
             taken.add(slot)
-            letters.add(slot % len(LETTERS))
+            marked.add(job_id)
         self._shown = {job_id: _MARKS[self._slots[job_id]] for job_id in holding}
         return self._shown
 
@@ -61,14 +69,52 @@ def marks(jobs: Iterable[PublishedJob]) -> Mapping[str, Mark]:
     return Marks().of(jobs)
 
 
-def _free(slot: int, taken: set[int], letters: set[int]) -> int:
-    """`slot` or the next one, its letter unused while there is such a letter. `slot` itself where nothing is free."""
+def _free(slot: int, taken: Collection[int], colours: set[int]) -> int:
+    """`slot` or the next one, its letter unused while there is such a letter, its colour none of `colours` and like none of them
+    while there is such a colour. `slot` itself where nothing is free."""
     if len(taken) == _SLOTS:
         return slot
-    full = len(letters) == len(LETTERS)
-    while slot in taken or (not full and slot % len(LETTERS) in letters):
-        slot = (slot + 1) % _SLOTS
+    letters = {one % len(LETTERS) for one in taken}
+    letters = letters if len(letters) < len(LETTERS) else set()
+    alike = {near for colour in colours for near in _LOOKS_LIKE[colour]}
+    for avoided in (alike, colours, set[int]()):
+        for step in range(_SLOTS):
+            found = (slot + step) % _SLOTS
+            if found not in taken and found % len(LETTERS) not in letters and found % len(COLOURS) not in avoided:
+                return found
     return slot
+
+
+def _neighbours(jobs: Sequence[PublishedJob]) -> dict[str, set[str]]:
+    """By job, those on its nodes and on the nodes before and after these, in the order of the names, and the jobs before and after
+    it in the list."""
+    on: dict[str, set[str]] = defaultdict(set)
+    for job in jobs:
+        for node, _ in job.get("nodes", []):
+            on[node].add(job["id"])
+    order = sorted(on, key=_counted)
+    near: dict[str, set[str]] = defaultdict(set)
+    for one, other in [*((node, node) for node in order), *pairwise(order)]:
+        for job_id in on[one]:
+            near[job_id] |= on[other] - {job_id}
+        for job_id in on[other]:
+            near[job_id] |= on[one] - {job_id}
+    for before, after in pairwise(jobs):
+        near[before["id"]].add(after["id"])
+        near[after["id"]].add(before["id"])
+    return near
+
+
+def _counted(name: str) -> list[str | int]:
+    """gpu9 comes before gpu10: texts and numbers by turns."""
+    return [int(part) if at % 2 else part for at, part in enumerate(re.split(r"([0-9]{1,9})", name))]
+
+
+def _looks_like(colour: str) -> set[int]:
+    """The indexes of the colours that look like this one, its own among them."""
+    parts = [bytes.fromhex(one[1:]) for one in COLOURS]
+    own = bytes.fromhex(colour[1:])
+    return {at for at, one in enumerate(parts) if sum((a - b) ** 2 for a, b in zip(one, own, strict=True)) < _ALIKE**2}
 
 
 def _number(job_id: str) -> int:
@@ -80,3 +126,4 @@ def _number(job_id: str) -> int:
 _MARKS = [
     Mark(LETTERS[slot % len(LETTERS)], f"bold #14141c on {COLOURS[slot % len(COLOURS)]}") for slot in range(_SLOTS)
 ]
+_LOOKS_LIKE = [_looks_like(colour) for colour in COLOURS]

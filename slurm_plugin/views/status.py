@@ -12,7 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from tiresias.slurm_plugin.views.columns import FAINT, HEADING, UNLIMITED, words
+from tiresias.slurm_plugin.views.columns import FAINT, HEADING, UNLIMITED, folded, words
 from tiresias.slurm_plugin.views.jobs import JobTable, Listing, listed_jobs
 from tiresias.slurm_plugin.views.marks import marks
 from tiresias.slurm_plugin.views.nodes import LEGEND, node_map
@@ -23,7 +23,9 @@ from tiresias.slurm_plugin.views.summary import (
     decision_list,
     decision_page,
     engine,
+    engine_words,
     load,
+    pulse,
     queue_table,
     shadow_lines,
     title,
@@ -69,7 +71,7 @@ def _whole(status: Status, listing: Listing, now: float) -> RenderableType:
 
 def _narrow(status: Status, listing: Listing, width: int, height: int, now: float) -> RenderableType:
     known, nodes = listing.marks, status.get("nodes", [])
-    head = [opening(status, width, now), usage(status, width, brief_load(status))]
+    head = [*_header(status, width, height, now), usage(status, width, brief_load(status))]
     head += [*alarms(status, now, width), *shadow_lines(status, width)]
     head += queue_table(status.get("queues", []), min(width, 60))
     left = height - len(head)
@@ -137,6 +139,16 @@ def titled(name: str, lines: list[Text], width: int, note: str = "") -> list[Tex
         return []
     rule = "─" * max(width - len(name) - len(note) - 6, 0)
     return [words(("─ ", FAINT), (name, HEADING), (f" {rule}", FAINT), (f" {note} ─" if note else "──", FAINT)), *lines]
+
+
+def _header(status: Status, width: int, height: int, now: float) -> list[Text]:
+    """On one line where all of it fits, on more where the view is high; else the first line with less on it."""
+    left, right = title(status), words(*pulse(status, now))
+    engine_line = engine_words(status)
+    fits = left.cell_len + len(engine_line) + 3 + right.cell_len + 2 <= width
+    if fits or height < _HIGH:
+        return [opening(status, width, now)]
+    return [_spaced(left, right, width), *(words((one, "")) for one in folded(engine_line, width))]
 
 
 def opening(status: Status, width: int, now: float) -> Text:

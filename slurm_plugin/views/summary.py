@@ -74,15 +74,25 @@ def _leader(status: Status) -> str:
 
 def engine(status: Status, now: float, width: int) -> Text:
     """Policy, PACKLIMIT, back end with Slurm's version, and how fresh the view is; in fewer words where `width` is short."""
+    short, long, slurm = _policy(status)
+    forms = [f"{engine_words(status)}   ", f"{long}   {slurm}   ", f"{short}  {slurm}  ", f"{short}  ", ""]
+    shown = [words((form, ""), *pulse(status, now)) for form in forms]
+    return next((one for one in shown if one.cell_len <= width), shown[-1])
+
+
+def engine_words(status: Status) -> str:
+    """Policy, PACKLIMIT and back end."""
+    _, long, slurm = _policy(status)
+    return f"{long}{_packlimit(status)}   {slurm}"
+
+
+def _policy(status: Status) -> tuple[str, str, str]:
+    """Name and thresholds; these and the order within a queue; back end and Slurm's version."""
     policy = status.get("policy", {})
     thresholds = " ".join(service(each) for each in policy.get("thresholds", []))
     short = printable(f"{policy.get('name', '?')} {thresholds}".strip(), 40)
     long = f"{short} {printable(policy.get('in_queue_order', ''), 20)}".strip()
-    slurm = f"{printable(status.get('backend', '?'), 10)} {printable(status.get('slurm', '?'), 12)}"
-    full = f"{long}{_packlimit(status)}   {slurm}"
-    forms = [f"{full}   ", f"{long}   {slurm}   ", f"{short}  {slurm}  ", f"{short}  ", ""]
-    shown = [words((form, ""), *_pulse(status, now)) for form in forms]
-    return next((one for one in shown if one.cell_len <= width), shown[-1])
+    return short, long, f"{printable(status.get('backend', '?'), 10)} {printable(status.get('slurm', '?'), 12)}"
 
 
 def _packlimit(status: Status) -> str:
@@ -223,7 +233,8 @@ def _queue_cells(queue: PublishedQueue) -> dict[str, Cell]:
     }
 
 
-def _pulse(status: Status, now: float) -> list[Cell]:
+def pulse(status: Status, now: float) -> list[Cell]:
+    """How long the newest cycle took, and how long ago it was."""
     cycle = status.get("cycle", {})
     age = now - status.get("time", now)
     return [

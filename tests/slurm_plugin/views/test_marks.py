@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations, pairwise
 from typing import Any
 
 from hypothesis import given, settings
@@ -27,6 +28,32 @@ def test_a_mark_stays_while_the_job_holds_nodes(frames: list[dict[int, bool]]) -
         assert all(now[each] == before[each] for each in now if each in before)
         assert len(set(now.values())) == len(now)
         before = now
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.integers(1, 9), max_size=3, unique=True), min_size=1, max_size=9), st.randoms())
+def test_neighbours_on_the_map_differ_in_colour(nodes: list[list[int]], random: Any) -> None:
+    """Also those that come one after the other. On each node up to three jobs, some of them on more nodes than one."""
+    jobs: dict[int, Any] = {}
+    for number, members in enumerate(nodes):
+        for member in members:
+            jobs.setdefault(member, job(member * 52, runs=False))["nodes"].append((f"gpu{number}", 1))
+    known, order = Marks(), random.sample(sorted(jobs), len(jobs))
+    for count in range(len(order)):
+        colours = {
+            int(one) // 52: mark.style for one, mark in known.of([jobs[each] for each in order[: count + 1]]).items()
+        }
+    places = {number: {node for node, _ in one["nodes"]} for number, one in jobs.items()}
+    for one, other in combinations(jobs, 2):
+        if places[one] & places[other]:
+            assert colours[one] != colours[other]
+
+
+def test_jobs_of_three_nodes_in_a_row() -> None:
+    """With the same number modulo the colours they would all look alike."""
+    rows = [{"id": str(number * 11), "submit_time": 0.0, "nodes": [(f"gpu{number}", 4)]} for number in range(8, 12)]
+    shown = [mark.style for mark in Marks().of(rows).values()]
+    assert all(one != other for one, other in pairwise(shown)), "gpu9 and gpu10 follow one another"
 
 
 def test_letters_alone_tell_as_many_jobs_apart_as_there_are() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import re
 import time
@@ -23,6 +24,7 @@ from tiresias.slurm_plugin.views.picture import as_svg
 from tiresias.slurm_plugin.views.status import render_status
 
 GOLDEN = Path(__file__).parent / "golden"
+DOCS = Path(__file__).parents[3] / "docs"
 NOW = 1_780_000_000.0
 HOSTILE = st.text(st.characters(exclude_categories=[]), max_size=60) | st.sampled_from(
     [
@@ -226,3 +228,18 @@ def test_the_picture_is_xml_without_anything_remote(status: dict[str, Any]) -> N
     assert "@font-face" not in picture
     assert "<script" not in picture
     assert "resnet152" in picture
+
+
+def test_the_picture_of_the_readme_is_the_view_of_today(status: dict[str, Any]) -> None:
+    status["alarms"] = []
+    picture = as_svg(render_status(status, 160, 44, NOW), 160, "tiresias status")  # type: ignore[arg-type]
+    compare(picture.splitlines(), DOCS / "status.svg")
+
+
+@pytest.mark.parametrize("picture", sorted(DOCS.glob("*.svg")), ids=lambda picture: picture.name)
+def test_a_picture_has_room_for_its_texts_and_no_more(picture: Path) -> None:
+    """Else a viewer draws the letters of a text apart from each other, or over each other."""
+    found = re.findall(r'<text class="tiresias-r[^>]* textLength="([0-9.]+)"[^>]*>([^<]*)</text>', picture.read_text())
+    assert found
+    for length, text in found:
+        assert float(length) == pytest.approx(12.2 * len(html.unescape(text)), abs=1), html.unescape(text)

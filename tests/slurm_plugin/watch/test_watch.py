@@ -252,7 +252,7 @@ def test_little_is_sent_when_little_changes(centre: Centre, watch: Watch) -> Non
     live.sent_in(0.5)
     assert len(live.sent_in(3.0)) < 3 * 600
     centre.status = centre.fresh(centre.status)
-    centre.status["jobs"][5]["why"] = "something new"
+    centre.status["jobs"][15]["why"] = "something new"
     live.shows("something new")
     live.press(b"\x0c")
     assert len(live.read_until(HINTS.encode())) > 8000
