@@ -44,6 +44,10 @@ class Exchange:
         """What the supervisor of the run before said last."""
         return control.read(self._folder / control.SUPERVISOR, os.getuid()) if self._folder else {}
 
+    def last_program(self) -> dict[str, object]:
+        """What the program of this run, or of the run before, reported last."""
+        return control.read(self._folder / control.PROGRAM, os.getuid()) if self._folder else {}
+
     def is_capable(self) -> bool:
         """A script whose program never did gets the signal as from sbatch; one still on its way there finds the stop file."""
         if self._folder is None:

@@ -22,7 +22,7 @@ _FROM_FILE: dict[
     "TIRESIAS_PLACEMENT_BANDWIDTH": ("placement", "bandwidth", (int, float)),
     "TIRESIAS_PLACEMENT_PACKLIMIT": ("placement", "packlimit", (int, float)),
 }
-_ENVIRONMENT_ONLY = ("TIRESIAS_PARK_TIMEOUT", "TIRESIAS_PROFILE", "TIRESIAS_PROFILE_LIBRARIES")
+_ENVIRONMENT_ONLY = ("TIRESIAS_CHECKPOINT", "TIRESIAS_PARK_TIMEOUT", "TIRESIAS_PROFILE", "TIRESIAS_PROFILE_LIBRARIES")
 
 
 def of_job(env: Mapping[str, str], configuration: Path = CONFIGURATION) -> dict[str, str]:

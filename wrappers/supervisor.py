@@ -23,6 +23,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tiresias.checkpoint import control
 from tiresias.checkpoint.notes import say
@@ -30,6 +31,9 @@ from tiresias.wrappers import ending, limit, outcome, processes, saved
 from tiresias.wrappers import job as jobs
 from tiresias.wrappers.exchange import Exchange
 from tiresias.wrappers.user_script import UserScript, extract
+
+if TYPE_CHECKING:
+    from tiresias.wrappers.self_saver import SelfSaver
 
 LOOK = 0.1  # seconds between looks at a program that is saving
 GRACE = 1.0  # seconds for the script to end once the program has said that it saved and leaves
@@ -65,6 +69,7 @@ class Supervisor:
         self._end = limit.end_time(os.environ)
         self._late_at = float("inf")  # when a save that is not over is reported
         self._final = ending.final_codes(os.environ)
+        self._self_saver = _self_saver(job, self._exchange)
 
     def run(self) -> int:
         """The job's status (ending.py)."""
@@ -94,7 +99,7 @@ class Supervisor:
         capable = self._exchange.is_capable()
         if code and capable:
             words = outcome.words(code, self._terminated, code in self._final)
-            say(f"run {self.job.restart} ended with {words}; {saved.listed(self._checkpoints())}")
+            say(f"run {self.job.restart} ended with {words}; {self._listed()}")
         if code == 0 or capable:
             self._note(capable, control.integer(self._exchange.program().get("step")))
         self._exchange.tell("ended", why=self._why)
@@ -113,9 +118,13 @@ class Supervisor:
     def _start(self) -> None:
         self._saving, self._why, self._left, self._ending = False, "", 0.0, 0.0
         self._exchange.begin()
+        env = self.job.child_env(os.environ)
+        if self._self_saver:
+            self._self_saver.begin()
+            env = self._self_saver.child_env(env)
         self._exchange.tell("running")
         self._child = os.posix_spawn(
-            self._command[0], self._command, self.job.child_env(os.environ), setpgroup=0, setsigmask=self._mask,
+            self._command[0], self._command, env, setpgroup=0, setsigmask=self._mask,
             setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores them
         )  # fmt: skip
 
@@ -179,7 +188,7 @@ class Supervisor:
     def _save(self, why: str = "") -> None:
         if self._saving:
             return
-        if self._exchange.program() and not self._exchange.registered():
+        if not self._self_saver and self._exchange.program() and not self._exchange.registered():
             self._end = float("inf") if why else self._end  # once is enough
             say("told to save, but the program has ended: the script goes on")
             return
@@ -187,8 +196,11 @@ class Supervisor:
         self._before = control.integer(self._exchange.program().get("step"))
         self._exchange.tell("saving", why=why)
         self._late_at = time.monotonic() + (self._lead() / 2 if why else limit.save_deadline(os.environ))
-        told = self._exchange.tell_to_save(self._signal)
         reason = "the time limit is near" if why else "asked to make room"
+        if self._self_saver:
+            say(f"{reason}: {self._self_saver.ask()}")
+            return
+        told = self._exchange.tell_to_save(self._signal)
         say(f"{reason}: told the program to save ({told} processes here)")
 
     def _hurry(self) -> None:
@@ -208,14 +220,21 @@ class Supervisor:
             os.killpg(self._child, signal.SIGTERM)
 
     def _see_it_leave(self, now: float) -> None:
-        self._exchange.tell_again(self._signal)
-        if self._exchange.program().get("requeue"):
+        if self._has_left():
             self._left, self._leaving = now, self._exchange.registered()
         elif now > self._late_at:
             self._late_at = float("inf")
             say(self._late_words())
 
+    def _has_left(self) -> bool:
+        if self._self_saver:
+            return self._self_saver.has_left()
+        self._exchange.tell_again(self._signal)
+        return bool(self._exchange.program().get("requeue"))
+
     def _late_words(self) -> str:
+        if self._self_saver:
+            return self._self_saver.late_words()
         here, elsewhere = self._exchange.staying(self._exchange.registered())
         step = control.integer(self._exchange.program().get("step"))
         return outcome.late_words(here, elsewhere, step, self._end - time.time() if self._why else None)
@@ -234,11 +253,16 @@ class Supervisor:
         """
         if not self._saving or self._terminated or code in self._final:
             return None
+        if self._self_saver:
+            return self._self_saver.step_after(code)
         left = code == control.EXIT_REQUEUE or bool(self._exchange.program().get("requeue"))
         step = saved.newest(self._checkpoints()) if left or code or self._exchange.is_away() else None
         if left and step is None:
             say("the program left, but no checkpoint verifies: the job ends here")
         return step if left or (step is not None and step > self._before) else None
+
+    def _listed(self) -> str:
+        return self._self_saver.listed() if self._self_saver else saved.listed(self._checkpoints())
 
     def _checkpoints(self) -> Path:
         return Path(str(self._exchange.program().get("folder") or self.job.checkpoints))
@@ -252,11 +276,13 @@ class Supervisor:
         self._note(True, step)
         if self._why and os.environ.get("TIRESIAS_NO_REQUEUE"):
             self._exchange.tell("ended", step, self._why)
-            say(f"run {self.job.restart} {outcome.saved_without_requeue(step, self._checkpoints())}")
+            words = self._self_saver.ended_words() if self._self_saver else ""
+            say(f"run {self.job.restart} {words or outcome.saved_without_requeue(step, self._checkpoints())}")
             return False
         self._exchange.tell("parked", step, self._why)
         limit_words = " before its time limit" if self._why else ""
-        say(f"run {self.job.restart} saved step {step}{limit_words} and waits for the requeue")
+        what = self._self_saver.said if self._self_saver else f"saved step {step}{limit_words}"
+        say(f"run {self.job.restart} {what} and waits for the requeue")
         timeout = _seconds(os.environ.get("TIRESIAS_PARK_TIMEOUT"))
         ends = bool(self._why) or time.time() + timeout >= self._end  # by its time limit, while it waits
         if ends:
@@ -265,7 +291,8 @@ class Supervisor:
             return False
         if ends:
             return not self._requeue_it()
-        say(f"no requeue came in {timeout:g} s: the script runs again, from step {step}")
+        where = "what its program saved" if self._self_saver else f"step {step}"
+        say(f"no requeue came in {timeout:g} s: the script runs again, from {where}")
         return True
 
     def _requeue_comes(self, timeout: float) -> bool:
@@ -302,6 +329,14 @@ class Supervisor:
         marks = {"TIRESIAS_CONTROL": str(self.job.control), "SLURM_JOB_ID": os.environ.get("SLURM_JOB_ID", "")}
         if left := processes.kill_all(marks):
             say(f"killed what was left of the run: {left} processes here")
+
+
+def _self_saver(job: jobs.Job, exchange: Exchange) -> SelfSaver | None:
+    if not os.environ.get("TIRESIAS_CHECKPOINT"):
+        return None
+    from tiresias.wrappers import self_saver  # here: few jobs have the option
+
+    return self_saver.make(job, exchange.run_before(), exchange.last_program())
 
 
 def _seconds(text: str | None) -> float:

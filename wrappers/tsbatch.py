@@ -10,6 +10,7 @@ is placed; with --test-only, without submitting; with --parsable or --quiet, nev
 To see whether a script can be preempted and resumed, and what is missing:  tiresias rehearse script
 
 TIRESIAS_CHECKPOINT=none       the program cannot save: plain sbatch, never preempted
+TIRESIAS_CHECKPOINT=signal:TERM:outputs    at SIGTERM the program saves to the folder `outputs` and ends; it resumes by itself
 TIRESIAS_FINAL_CODES=93,3 exit codes of the script after which the job is neither requeued nor resumed (default: 93)
 TIRESIAS_CONTROL_ROOT, TIRESIAS_CHECKPOINT_ROOT, TIRESIAS_SIGNAL, TIRESIAS_PARK_TIMEOUT       override the site's configuration
 """
@@ -27,8 +28,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tiresias.checkpoint.notes import say
+from tiresias.errors import UsageError
 from tiresias.profiler.summary import script_hash
-from tiresias.wrappers import batch_script, isolated, sbatch_options, settings
+from tiresias.wrappers import batch_script, isolated, sbatch_options, self_saving, settings
 from tiresias.wrappers.sbatch_options import NotUnderstood
 from tiresias.wrappers.understood import wishes
 
@@ -57,6 +59,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     if os.environ.get("TIRESIAS_CHECKPOINT") == "none":
         return _exec(words)
+    try:
+        self_saving.from_env(os.environ)
+    except UsageError as error:
+        say(str(error))
+        return error.exit_code
     try:
         submission = understand(words)
     except NotUnderstood as reason:

@@ -17,7 +17,7 @@ from tiresias.checkpoint import control
 from tiresias.checkpoint.notes import say
 from tiresias.errors import one_line
 from tiresias.profiler.summary import Key, Summary, from_object, script_hash
-from tiresias.wrappers import earlier, settings
+from tiresias.wrappers import earlier, self_saving, settings
 from tiresias.wrappers.understood import program, site, treatment, wishes
 
 PROFILES = 32  # looked at, of one script
@@ -32,8 +32,9 @@ def line(name: str, options: Sequence[str], arguments: Sequence[str], script: by
     parts = [
         "nothing is submitted, but it would be under Tiresias' supervisor" if "test-only" in asked else "",
         scheduling.words,
-        treatment.saving(asked, scheduling.ours, seen_in, before),
-        treatment.renewal(asked, seen_in, before),
+        treatment.self_saving(asked, scheduling.ours, os.environ.get(self_saving.VARIABLE, ""))
+        or treatment.saving(asked, scheduling.ours, seen_in, before),
+        treatment.renewal(asked, seen_in or os.environ.get(self_saving.VARIABLE, ""), before),
         treatment.order(asked, scheduling.ours),
         placing(root, kind, asked.get("job-name") or name),
     ]

@@ -68,6 +68,13 @@ def _saves(seen_in: str, earlier: Earlier | None) -> bool:
     return bool(seen_in) or (earlier is not None and earlier.registered)
 
 
+def self_saving(wishes: Wishes, ours: bool, option: str) -> str:
+    """option: TIRESIAS_CHECKPOINT; "" where it is not set, or the job is not requeued anyway."""
+    if not option or wishes.get("requeue") == "no":
+        return ""
+    return f"{'may be preempted' if ours else 'saves before its time limit'}: its program saves by itself ({option})"
+
+
 def _why(seen_in: str, earlier: Earlier | None) -> str:
     if earlier and earlier.registered:
         step = f", and saved step {earlier.step}" if earlier.step >= 0 else ""

@@ -9,8 +9,11 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import shutil
 import signal
 import subprocess
+import sys
+import sysconfig
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,6 +23,7 @@ from typing import Any
 import pytest
 
 from tiresias.errors import TiresiasError, Unavailable
+from tiresias.sandbox import rootfs
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.slurm_conf import ClusterSpec
 from tiresias.slurm_plugin.sockets.control_socket import ask
@@ -273,6 +277,31 @@ def centre_of() -> Iterator[Callable[..., Centre]]:
     for centre in centres.values():
         centre.stop("KILL")
         centre.cluster.down()
+
+
+@pytest.fixture
+def centre_of_this_python(centre_of: Callable[..., Centre]) -> Callable[[], Centre]:
+    """The centre whose Python is this one's version, with this environment's packages in /shared/packages."""
+
+    def get() -> Centre:
+        ours = f"{sys.version_info[0]}.{sys.version_info[1]}."
+        suite = next((suite for suite in rootfs.SUITES if rootfs.ensure(suite).python_version.startswith(ours)), None)
+        if suite is None:
+            pytest.skip(f"no suite has Python {ours[:-1]}, which PyTorch is installed for")
+        centre = centre_of(suite)
+        if not (packages := centre.cluster.shared / "packages").exists():
+            shutil.copytree(sysconfig.get_path("purelib"), packages, copy_function=_link)
+        return centre
+
+    return get
+
+
+def _link(source: str, target: str) -> None:
+    """Hundreds of megabytes: a second name where the file system allows one."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 @pytest.fixture

@@ -10,16 +10,12 @@ import os
 import random
 import re
 import shutil
-import sys
-import sysconfig
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from tiresias.sandbox import rootfs
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (make test installs it)")
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -44,31 +40,13 @@ ENV = {
 
 
 @pytest.fixture
-def centre(centre_of: Callable[[str], Centre]) -> Iterator[Centre]:
-    suite = _suite_of_this_python()
-    if suite is None:
-        pytest.skip(f"no suite has Python {sys.version_info[0]}.{sys.version_info[1]}, which PyTorch is installed for")
-    centre = centre_of(suite)
-    if not (packages := centre.cluster.shared / "packages").exists():
-        shutil.copytree(sysconfig.get_path("purelib"), packages, copy_function=_link)
+def centre(centre_of_this_python: Callable[[], Centre]) -> Iterator[Centre]:
+    centre = centre_of_this_python()
     # A whale is past the threshold after its first second; a save may wait for ranks that get no processor.
     centre.restart(policy={"thresholds": [8.0], "min_run": 0.1}, preemption={"deadline": 120.0, "start_timeout": 20.0})
     yield centre
     centre.clean()
     centre.stop()
-
-
-def _suite_of_this_python() -> str | None:
-    ours = f"{sys.version_info[0]}.{sys.version_info[1]}."
-    return next((suite for suite in rootfs.SUITES if rootfs.ensure(suite).python_version.startswith(ours)), None)
-
-
-def _link(source: str, target: str) -> None:
-    """Hundreds of megabytes: a second name where the file system allows one."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
 
 
 def submit(centre: Centre, name: str, command: str, by: str) -> str:

@@ -1,0 +1,107 @@
+"""Programs that save by themselves, without our API, preempted three times by the running controller."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (make test installs it)")
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(600)]
+Centre = Any  # conftest.py
+
+PREEMPTIONS = 3
+START_S = 300.0  # two cores that import PyTorch beside other tests
+ENV = {"PYTHONPATH": "/shared/packages:/opt/tiresias/src", "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+PACED = "python3 /opt/tiresias/tests/checkpoint/adapters/paced.py 0.05"
+TRANSFORMERS = "/opt/tiresias/docs/examples/self_saving_transformers.py"
+HERE = "/opt/tiresias/tests/slurm_plugin/controller"
+TORCHRUN = f"python3 -m torch.distributed.run --standalone --nproc-per-node=2 {HERE}/elastic_train.py"
+
+
+@pytest.fixture
+def centre(centre_of_this_python: Callable[[], Centre]) -> Iterator[Centre]:
+    centre = centre_of_this_python()
+    centre.restart(policy={"thresholds": [8.0], "min_run": 0.1}, preemption={"deadline": 120.0, "start_timeout": 20.0})
+    yield centre
+    centre.clean()
+    centre.stop()
+
+
+def folder(centre: Centre, name: str) -> Path:
+    found: Path = centre.cluster.shared / "out" / name
+    found.mkdir()
+    found.chmod(0o777)
+    return found
+
+
+def submit(centre: Centre, where: Path, command: str, by: str, **env: str) -> str:
+    """All GPUs of the cluster, so that any other job needs some of this one's."""
+    size = ["--nodes=4", "--ntasks-per-node=1", "--gpus-per-node=4"] if by == "tsbatch" else ["--nodes=1"]
+    return centre.submit(  # type: ignore[no-any-return]
+        *size, f"--chdir=/shared/out/{where.name}", gpus=0, by=by, command=command, env=ENV | env
+    )
+
+
+def lines(where: Path) -> int:
+    path = where / "losses"
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def preempt(centre: Centre, job: str, where: Path, after: float) -> None:
+    """A job that needs the job's GPUs comes so many seconds after the run's first step, and is gone soon."""
+    before = lines(where)
+    centre.until(
+        lambda: lines(where) > before or centre.state(job) in ("COMPLETED", "FAILED"), "no step", job, seconds=START_S
+    )
+    assert centre.published(job).get("preemptable"), centre.output(job)
+    time.sleep(after)
+    small = centre.submit(command="sleep 0.2", user="bob")
+    centre.reaches(small, "COMPLETED", seconds=START_S)
+
+
+def curve(where: Path) -> dict[int, str]:
+    """step -> loss. A step that was trained twice has the same loss in both runs."""
+    found: dict[int, str] = {}
+    for line in (where / "losses").read_text().splitlines():
+        step, loss = line.split()
+        assert found.setdefault(int(step), loss) == loss, f"step {step} has two losses"
+    return found
+
+
+def weights(where: Path) -> dict[str, bytes]:
+    found = torch.load(where / "weights.pt", weights_only=True)
+    return {name: tensor.numpy().tobytes() for name, tensor in found.items()}
+
+
+def same_curve(centre: Centre, name: str, plain: str, slow: str, steps: int, option: str) -> str:
+    """Preempt three times; the job's log."""
+    whole, interrupted = folder(centre, f"{name}-whole"), folder(centre, name)
+    centre.reaches(submit(centre, whole, plain, "sbatch"), "COMPLETED", seconds=START_S)
+    job = submit(centre, interrupted, slow, "tsbatch", TIRESIAS_CHECKPOINT=option)
+    moments = random.Random(PREEMPTIONS)
+    for _ in range(PREEMPTIONS):
+        preempt(centre, job, interrupted, moments.uniform(0, 0.5))
+    assert centre.reaches(job, "COMPLETED", seconds=START_S)["Restarts"] == str(PREEMPTIONS), centre.output(job)
+    assert curve(interrupted) == curve(whole), centre.output(job)
+    assert sorted(curve(whole)) == list(range(1, steps + 1))
+    assert weights(interrupted) == weights(whole)
+    log = str(centre.output(job))
+    assert log.count("saved by itself") == PREEMPTIONS, log
+    return log
+
+
+def test_the_trainer_of_transformers_saves_on_sigterm(centre: Centre) -> None:
+    pytest.importorskip("transformers", reason="transformers is not installed (make test installs it)")
+    plain, slow = f"python3 {TRANSFORMERS} 240", f"{PACED} {TRANSFORMERS} 240"
+    log = same_curve(centre, "jit", plain, slow, 240, "signal:TERM:output")
+    assert log.count("sent SIGTERM to 1 processes here") == PREEMPTIONS
+
+
+def test_ranks_of_torchrun_save_on_sigterm(centre: Centre) -> None:
+    log = same_curve(centre, "elastic", f"{TORCHRUN} 200 0", f"{TORCHRUN} 200 0.05", 200, "signal:TERM:out")
+    assert "sent SIGTERM to 2 processes here" in log, "the ranks, and not torchrun"

@@ -1,0 +1,74 @@
+"""What a program has written to its own folder since a moment: its files are compared before and after, no clock is read."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+MOST_FILES = 200_000  # looked at
+STABLE_S, STABLE_TIMEOUT_S = 0.5, 30.0  # what other nodes write arrives late
+HF_SENTINEL = "checkpoint-is-incomplete.txt"  # transformers removes it once its checkpoint is whole
+DCP_DATA, DCP_METADATA = ".distcp", ".metadata"  # torch.distributed.checkpoint writes the metadata last
+
+Marks = Mapping[str, tuple[int, int, int]]  # path relative to the folder -> inode, size, modification time
+
+
+class Changes(NamedTuple):
+    """files: new or changed, their paths. size: their bytes. incomplete: why they are seen to be no whole checkpoint, or ""."""
+
+    files: tuple[str, ...] = ()
+    size: int = 0
+    incomplete: str = ""
+
+    @property
+    def is_save(self) -> bool:
+        return self.size > 0 and not self.incomplete
+
+
+def marks(folder: Path) -> Marks:
+    """Of the regular files below `folder`; none where it does not exist. Links are not followed."""
+    found: dict[str, tuple[int, int, int]] = {}
+    for path in _files(folder):
+        if len(found) == MOST_FILES:
+            break
+        with suppress(OSError):
+            status = path.lstat()
+            found[str(path.relative_to(folder))] = status.st_ino, status.st_size, status.st_mtime_ns
+    return found
+
+
+def since(before: Marks, folder: Path) -> Changes:
+    """Returns once two looks at the folder find the same, or after STABLE_TIMEOUT_S."""
+    deadline, now = time.monotonic() + STABLE_TIMEOUT_S, marks(folder)
+    while True:
+        time.sleep(STABLE_S)
+        last, now = now, marks(folder)
+        if last == now:
+            return compare(before, now)
+        if time.monotonic() > deadline:
+            return compare(before, now)._replace(incomplete="files are still being written")
+
+
+def compare(before: Marks, now: Marks) -> Changes:
+    """Pure."""
+    changed = tuple(sorted(path for path, mark in now.items() if before.get(path) != mark))
+    return Changes(changed, sum(now[path][1] for path in changed), _incomplete(changed, now))
+
+
+def _incomplete(changed: tuple[str, ...], now: Marks) -> str:
+    for path in changed:
+        if Path(path).name == HF_SENTINEL:
+            return f"{path} is there"
+        metadata = str(Path(path).with_name(DCP_METADATA))
+        if path.endswith(DCP_DATA) and metadata not in now:
+            return f"{metadata} is missing"
+    return ""
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for parent, _, names in os.walk(folder):
+        yield from (Path(parent, name) for name in names)

@@ -1,0 +1,95 @@
+"""The processes of this job on this node that the signal of a self-saving program (self_saving.py) is for.
+
+A process that does not handle the signal would die of it, and so would a launcher: torchrun kills its workers 30 s after a SIGTERM,
+srun at once. A forked worker of a data loader inherits its parent's handler, but saves nothing. The signal is therefore sent to the
+topmost processes that handle it, below the launchers.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from tiresias.checkpoint.world import start_ticks
+
+# A launcher gives each process that it starts one of these; it has none of them itself.
+RANK_VARIABLES = frozenset({b"LOCAL_RANK", b"OMPI_COMM_WORLD_RANK", b"PMI_RANK"})
+SRUN = "srun"
+
+
+class Process(NamedTuple):
+    """ticks: its start time (proc(5)). name: of its executable. handles: it has a handler for the signal. is_rank: a launcher
+    started it. in_step: srun started it."""
+
+    pid: int
+    ticks: int
+    parent: int
+    name: str
+    handles: bool
+    is_rank: bool = False
+    in_step: bool = False
+
+
+def of_job(marks: Mapping[str, str], number: int) -> list[Process]:
+    """This user's processes on this node that have all `marks` in their first environment, but this one."""
+    wanted = {os.fsencode(f"{name}={value}") for name, value in marks.items()}
+    pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit() and path.name != str(os.getpid()))
+    return [found for pid in pids if (found := _read(pid, wanted, number))]
+
+
+def choose(processes: Collection[Process]) -> list[Process]:
+    """The ones that the signal is sent to. Pure."""
+    by_pid = {process.pid: process for process in processes}
+    launchers = {pid for process in processes if process.is_rank for pid in _ranks_above(process, by_pid)}
+    able = {
+        process.pid for process in processes
+        if process.handles and process.name != SRUN and process.pid not in launchers
+    }  # fmt: skip
+    return [by_pid[pid] for pid in sorted(able) if able.isdisjoint(_above(by_pid[pid], by_pid))]
+
+
+def is_alive(process: Process) -> bool:
+    return start_ticks(process.pid) == process.ticks
+
+
+def _ranks_above(process: Process, by_pid: Mapping[int, Process]) -> Iterator[int]:
+    return (pid for pid in _above(process, by_pid) if not by_pid[pid].is_rank)
+
+
+def _above(process: Process, by_pid: Mapping[int, Process]) -> Iterator[int]:
+    """Its ancestors, nearest first, as far as they are of the job."""
+    seen = {process.pid}
+    while (parent := process.parent) in by_pid and parent not in seen:
+        seen.add(parent)
+        process = by_pid[parent]
+        yield parent
+
+
+def _read(pid: int, wanted: set[bytes], number: int) -> Process | None:
+    """None: it is not one of the job's, or has ended meanwhile."""
+    with suppress(OSError, ValueError, IndexError):
+        folder = Path(f"/proc/{pid}")
+        variables = set((folder / "environ").read_bytes().split(b"\0"))
+        if wanted <= variables:
+            names = {variable.partition(b"=")[0] for variable in variables}
+            status = (folder / "status").read_text(encoding="utf-8", errors="replace")
+            return Process(
+                pid, start_ticks(pid), int(_field(status, "PPid")), _field(status, "Name"), _handles(status, number),
+                bool(names & RANK_VARIABLES), b"SLURM_STEP_ID" in names,
+            )  # fmt: skip
+    return None
+
+
+def _handles(status: str, number: int) -> bool:
+    return bool(int(_field(status, "SigCgt"), 16) >> (number - 1) & 1)
+
+
+def _field(status: str, name: str) -> str:
+    found = re.search(rf"^{name}:\s*(\S+)", status, re.MULTILINE)
+    if not found:
+        raise ValueError(name)
+    return found[1]

@@ -1,0 +1,50 @@
+"""TIRESIAS_CHECKPOINT=signal:NAME:FOLDER: the job's program saves by itself when it gets a signal, and resumes by itself.
+
+NAME: the signal, such as TERM. FOLDER: where the program saves; what changes there is the evidence that it did.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from tiresias.errors import UsageError
+
+VARIABLE = "TIRESIAS_CHECKPOINT"
+FORM = f"{VARIABLE}=signal:NAME:FOLDER"
+UNSUITABLE = {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGCONT}
+
+
+class SelfSaving(NamedTuple):
+    """number: of the signal. folder: relative to the job's working directory, as the user wrote it."""
+
+    number: signal.Signals
+    folder: str
+
+    @property
+    def path(self) -> Path:
+        """The folder, with `~` and the variables of this process's environment expanded."""
+        return Path(os.path.expandvars(self.folder)).expanduser()
+
+
+def parse(text: str) -> SelfSaving:
+    """Raises UsageError."""
+    kind, _, rest = text.partition(":")
+    name, _, folder = rest.partition(":")
+    if kind != "signal" or not folder.strip():
+        raise UsageError(f"{VARIABLE}={text!r:.60}: use none, or signal:NAME:FOLDER such as signal:TERM:outputs")
+    number = getattr(signal, f"SIG{name.upper().removeprefix('SIG')}", None)
+    if not isinstance(number, signal.Signals) or number in UNSUITABLE:
+        raise UsageError(
+            f"{FORM}: {name!r:.20} is not a signal that a program can handle; use a name such as TERM or USR1"
+        )
+    return SelfSaving(number, folder.strip())
+
+
+def from_env(env: Mapping[str, str]) -> SelfSaving | None:
+    """None where the variable is unset, empty or `none`. Raises UsageError."""
+    text = env.get(VARIABLE, "")
+    return parse(text) if text not in ("", "none") else None
