@@ -42,6 +42,30 @@ def report(env: dict[str, str], **supervisor: object) -> control.JobReport:
     return control.report(folder.parent.parent, os.getuid(), "12_3")
 
 
+def test_seconds_a_step_are_told_once_the_run_has_gone_on(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps 5 to 9 take two seconds each; nothing is told of the first seconds."""
+    now = 1000.0
+    monkeypatch.setattr(program.time, "monotonic", lambda: now)
+    teller = program.Program(Path(env["TIRESIAS_CONTROL"]), 2, World(0, 1, "x"), Path(env["TIRESIAS_CHECKPOINT_DIR"]))
+    teller.at = 5
+    teller.started()
+    told = []
+    for teller.at in (6, 7, 8, 9):
+        now += 2.0
+        teller.tell()
+        told.append(report(env).pace)
+    assert told == [None, None, 2.0, 2.0]
+
+
+def test_a_run_says_where_it_begins(env: dict[str, str], capfd: pytest.CaptureFixture[str]) -> None:
+    checkpointer = Checkpointer.from_env(env=env)
+    assert checkpointer.restore() is None
+    assert capfd.readouterr().err.endswith("run 2 starts from the beginning\n")
+    checkpointer.save(5, {"x": 1})
+    assert Checkpointer.from_env(env=env).restore() is not None
+    assert capfd.readouterr().err.endswith("run 2 resumes from step 5\n")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR2])
 def test_a_signal_stops_at_the_next_step(tmp_path: Path, number: signal.Signals) -> None:
     checkpointer = Checkpointer.from_env(tmp_path, env={})
