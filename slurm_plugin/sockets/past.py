@@ -1,11 +1,11 @@
 """What the journal remembers of jobs, for who asks on the control socket: `{"op": "history"}`, page by page.
 
-    {"op": "history", "since": t, "until": t, "uid": n, "after": place}    one page: "jobs", and "next": where the next one begins
+    {"op": "history", "since": t, "until": t, "uid": n, "after": cursor}   one page: "jobs", and "next": where the next one begins
     {"op": "history", "job": "12"}                                         all jobs that ever had this id, with their runs
 
-All but "op" and "job" may be left out. A page looks at PAGE jobs, those that are not asked for too, which takes some 10 ms, so that
-other viewers need not wait; each is read by itself, so that the controller's writes, which wait for readers, never do. Who sees
-what: privacy.py.
+All but "op" and "job" may be left out. A page has PAGE jobs at most, of those only that are asked for and that the user may see, so
+neither a page nor its cursor (cursor.py) depends on others' jobs. It takes some 10 ms, so that other viewers need not wait; each is
+read by itself, so that the controller's writes, which wait for readers, never do. Who sees what: privacy.py.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiresias.errors import TiresiasError
+from tiresias.slurm_plugin.sockets.cursor import Cursors
 from tiresias.slurm_plugin.sockets.privacy import Privacy
 from tiresias.slurm_plugin.state.journal import START, History, JobRow, Place, RunRow
 from tiresias.slurm_plugin.state.usage import Usage, Window, usage
@@ -28,10 +29,10 @@ EVER = Window(0.0, math.inf)
 
 
 class Ask(NamedTuple):
-    """uid: whose jobs; None: everybody's."""
+    """after: a cursor, None for the first page. uid: whose jobs; None: everybody's."""
 
     window: Window
-    after: Place
+    after: object
     uid: int | None
 
 
@@ -41,6 +42,7 @@ class Past:
     def __init__(self, journal: Path, privacy: Privacy) -> None:
         self._journal, self._privacy = journal, privacy
         self._history: History | None = None
+        self._cursors = Cursors()
 
     def answer(self, request: Mapping[str, Any], uid: int) -> dict[str, Any]:
         """Raises TiresiasError."""
@@ -57,12 +59,13 @@ class Past:
         return self._history
 
     def _page(self, ask: Ask, uid: int, now: float) -> dict[str, Any]:
-        rows = self.history.jobs_after(ask.after, ask.window.since, PAGE)
-        shown = [row for row in rows if ask.uid in (None, row.uid) and self._shows(row, uid)]
-        jobs = [
-            _job(row, self.history.runs(row.key), ask.window, now) for row in shown if row.submit < ask.window.until
-        ]
-        last = Place(rows[-1].over, rows[-1].key) if len(rows) == PAGE else None
+        place = self._cursors.place(ask.after, uid) if ask.after else START
+        hidden = self._privacy.hides_jobs_from(uid)
+        if hidden and ask.uid not in (None, uid):
+            return {"time": now, "jobs": [], "next": None}
+        rows = self.history.jobs_after(place, ask.window.since, PAGE, uid if hidden else ask.uid)
+        jobs = [_job(row, self.history.runs(row.key), ask.window, now) for row in rows if row.submit < ask.window.until]
+        last = self._cursors.seal(Place(rows[-1].over, rows[-1].key), uid) if len(rows) == PAGE else None
         return {"time": now, "jobs": jobs, "next": last}
 
     def _job(self, job_id: str, uid: int, now: float) -> dict[str, Any]:
@@ -106,9 +109,8 @@ def _asked(request: Mapping[str, Any]) -> Ask:
     """What comes from a client, checked."""
     try:
         window = Window(_moment(request.get("since", 0.0)), _moment(request.get("until", math.inf)))
-        over, key = request.get("after") or START
         uid = request.get("uid")
-        return Ask(window, Place(_moment(over), str(key)), uid if uid is None else int(uid))
+        return Ask(window, request.get("after"), uid if uid is None else int(uid))
     except (TypeError, ValueError, OverflowError):
         raise TiresiasError('a question about the past is {"op": "history", "since": 0, "until": 1e10}') from None
 

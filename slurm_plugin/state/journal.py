@@ -153,15 +153,15 @@ class History:
         query = "select distinct id from job where id = ?1 or (id > ?1 || '_' and id < ?1 || '`')"  # ` follows _
         return [row[0] for row in self._db.execute(query, (job_id,))]
 
-    def jobs_after(self, place: Place, since: float, limit: int) -> list[JobRow]:
+    def jobs_after(self, place: Place, since: float, limit: int, uid: int | None = None) -> list[JobRow]:
         """At most `limit` of the jobs that live or ended then or later: first those that live, then by their ends. `place`: behind
-        which they are to be. However many jobs there are, this takes as long as `limit` rows do."""
-        query = (
-            f"select {_columns(JobRow)} from job where (over, key) > (?, ?) and over <= ? order by over, key limit ?"
-        )
-        found = self._db.execute(query, (*place, 0.0, limit)).fetchall()
+        which they are to be. uid: of this user only. However many jobs there are, this takes as long as `limit` rows do."""
+        whose, of = ("", ()) if uid is None else ("uid = ? and ", (uid,))
+        where = f"{whose}(over, key) > (?, ?) and over <= ?"
+        query = f"select {_columns(JobRow)} from job where {where} order by over, key limit ?"
+        found = self._db.execute(query, (*of, *place, 0.0, limit)).fetchall()
         ended = max(place, Place(max(since, 1.0), ""))
-        found += self._db.execute(query, (*ended, math.inf, limit - len(found))).fetchall()
+        found += self._db.execute(query, (*of, *ended, math.inf, limit - len(found))).fetchall()
         return [_job(row) for row in found]
 
     def jobs(self) -> Iterator[JobRow]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tiresias.slurm_plugin.state.database import Damaged, Database, StateError, copy, open_database
 
-SCHEMA = 7
+SCHEMA = 8
 KEPT_BACKUPS = 2  # databases as they were before an upgrade
 
 # What mode shadow saw (watched.py). Its views are also for who may not import this: simulator/formats/journal.py.
@@ -58,6 +58,7 @@ TABLES = (
     "create index live on job (ended, id)",
     "create index by_id on job (id)",
     "create index by_end on job (over, key)",
+    "create index by_owner on job (uid, over, key)",
     """create table run (
   key text, restart integer, start real, end real, gpus integer, nodes text, restore real, save real, pause real, redone integer,
   pace real, primary key (key, restart)
@@ -95,6 +96,7 @@ UPGRADES = {  # what leads from a schema to the next one
         "alter table job add column asked text default ''",
         "alter table job add column unpinnable text default ''",
     ),
+    7: ("create index by_owner on job (uid, over, key)",),
 }
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.sockets import past
+from tiresias.slurm_plugin.sockets.cursor import Cursors
 from tiresias.slurm_plugin.sockets.past import Past
 from tiresias.slurm_plugin.sockets.privacy import OPEN, Privacy
 from tiresias.slurm_plugin.state.journal import START, Intent, JobRow, Journal, RunRow
@@ -98,6 +100,74 @@ def test_private_data_holds(journal: Journal, uid: int, seen: list[str]) -> None
                 Past(journal.path, privacy).answer({"job": job}, uid)
 
 
+def attack(past_of: Past, uid: int) -> set[str]:
+    """Ids, submit and end times of others' jobs that a user reads out of cursors, whatever the times at which the window begins."""
+    found: set[str] = set()
+    for since in range(0, 3000, 2):
+        page = json.loads(json.dumps(past_of.answer({"op": "history", "since": float(since)}, uid)))
+        found |= {job["id"] for job in page["jobs"] if job["uid"] != uid}
+        if page["next"]:
+            found |= set(re.findall(r"[0-9]+@[0-9]+", json.dumps(page["next"]))) | {f"ends at {page['next'][0]}"}
+    return found
+
+
+def test_cursors_tell_nothing_of_others_jobs(journal: Journal) -> None:
+    for number in range(1000):
+        add(journal, number, BOB, submit=1000.0 + number, over=2000.0 + number)
+    add(journal, 5000, ALICE, submit=1.0, over=1500.0)
+    privacy = Privacy(frozenset({"jobs"}), frozenset({ROOT}))
+    assert attack(Past(journal.path, privacy), ALICE) == set()
+
+
+def test_pages_depend_on_the_jobs_that_a_user_may_see_alone(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(past, "PAGE", 3)
+    privacy = Privacy(frozenset({"jobs"}), frozenset({ROOT}))
+    for number in range(7):
+        add(journal, number, ALICE, over=2000.0 + 100 * number)
+    before = pages(journal, ALICE, privacy)
+    for number in range(50):
+        add(journal, 100 + number, BOB, over=2000.0 + 13 * number)
+    assert pages(journal, ALICE, privacy) == before == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
+    assert len(pages(journal, ROOT, privacy)) == 57 // 3 + 1
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda cursor: cursor[:-8],
+        lambda cursor: ("B" if cursor[0] == "A" else "A") + cursor[1:],
+        lambda cursor: [0.0, ""],
+        lambda cursor: 5,
+        lambda cursor: "\u00e9",
+        lambda cursor: "A" * 5000,
+    ],
+)
+def test_a_cursor_of_ones_own_making_is_refused(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[str], object]
+) -> None:
+    monkeypatch.setattr(past, "PAGE", 1)
+    add(journal, 1, over=2000.0)
+    add(journal, 2, over=3000.0)
+    asks = Past(journal.path, OPEN)
+    cursor = asks.answer({"op": "history"}, ALICE)["next"]
+    assert asks.answer({"op": "history", "after": cursor}, ALICE)["jobs"][0]["id"] == "2"
+    for after, uid, one in (
+        (spoil(cursor), ALICE, asks),
+        (cursor, BOB, asks),
+        (cursor, ALICE, Past(journal.path, OPEN)),
+    ):
+        with pytest.raises(TiresiasError, match="ask again from the first page"):
+            one.answer({"op": "history", "after": after}, uid)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=100), st.integers(0, 2**31))
+def test_a_cursor_leads_back_to_its_place(over: float, key: str, uid: int) -> None:
+    cursors = Cursors()
+    cursor = cursors.seal(past.Place(over, key), uid)
+    assert cursors.place(cursor, uid) == (over, key)
+    assert cursor != cursors.seal(past.Place(over, key), uid), "equal places are not told by equal cursors"
+
+
 def test_one_job_with_its_runs_and_for_whom_it_left(journal: Journal) -> None:
     row = add(journal, 7, over=2000.0)
     add(journal, 7, BOB, submit=10.0, over=20.0)  # who had the id before
@@ -122,9 +192,6 @@ def test_one_job_with_its_runs_and_for_whom_it_left(journal: Journal) -> None:
     [
         {"since": "x"},
         {"until": math.nan},
-        {"after": [1]},
-        {"after": 5},
-        {"after": ["x", "y"]},
         {"uid": "bob"},
         {"uid": []},
     ],
@@ -142,7 +209,10 @@ def test_one_job_is_found_by_an_index(journal: Journal, query: str) -> None:
 
 def test_a_page_reads_no_more_rows_than_it_shows(journal: Journal) -> None:
     query = "select key from job where (over, key) > (?, ?) and over <= ? order by over, key limit ?"
-    plan = " ".join(row[-1] for row in journal._db.execute(f"explain query plan {query}", (1.0, "", math.inf, 5)))
-    assert "SEARCH job USING" in plan
-    assert "by_end" in plan
-    assert "TEMP B-TREE" not in plan
+    of_one = query.replace("where", "where uid = ? and")
+    for words, values, index in ((query, (), "by_end"), (of_one, (ALICE,), "by_owner")):
+        asked = journal._db.execute(f"explain query plan {words}", (*values, 1.0, "", math.inf, 5))
+        plan = " ".join(row[-1] for row in asked)
+        assert "SEARCH job USING" in plan
+        assert index in plan
+        assert "TEMP B-TREE" not in plan
