@@ -9,8 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from socketserver import ThreadingMixIn
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, generate_latest, make_wsgi_app
 from prometheus_client.core import Metric
@@ -18,6 +17,7 @@ from prometheus_client.registry import Collector
 
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.commands.status import ask_status
+from tiresias.slurm_plugin.sockets.metrics_server import MetricsServer
 from tiresias.slurm_plugin.views.metrics import metrics
 
 
@@ -34,7 +34,7 @@ def text(socket: Path) -> str:
 
 def server(socket: Path, address: str, port: int) -> WSGIServer:
     """OpenMetrics for clients whose Accept header names it, the text format for others. Raises OSError."""
-    return make_server(address, port, make_wsgi_app(registry(socket)), _Server, handler_class=_Quiet)
+    return MetricsServer((address, port), make_wsgi_app(registry(socket)))
 
 
 class _Controller(Collector):
@@ -51,12 +51,3 @@ class _Controller(Collector):
     def describe(self) -> Iterator[Metric]:
         """Nothing is asked before the first scrape."""
         return iter(())
-
-
-class _Server(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-
-
-class _Quiet(WSGIRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        """A line a scrape helps nobody."""
