@@ -1,5 +1,5 @@
-"""The HTTP server of `tiresias metrics --listen`. Clients are limited: a request has REQUEST_S seconds from its connection to the end of
-its answer, and of more than MOST_CONNECTIONS connections the oldest is closed. So neither half a request nor many of them last.
+"""The HTTP server of `tiresias metrics --listen`. Clients are limited: a request has REQUEST_S seconds until the end of its answer,
+and of more than MOST_CONNECTIONS connections the oldest is closed. So neither half a request nor many of them last.
 """
 
 from __future__ import annotations
