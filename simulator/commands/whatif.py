@@ -37,6 +37,7 @@ from tiresias.simulator.experiments.experiment import Setup
 from tiresias.simulator.formats import journal
 from tiresias.simulator.trace import replayed
 from tiresias.simulator.views import forecast, output, report
+from tiresias.simulator.views.verdict import verdict
 
 OURS = PolicyConfig.paper(cluster="production")
 
@@ -69,10 +70,12 @@ def run(args: argparse.Namespace) -> int:
     output.write(files)
     console = Console(highlight=False, markup=False)
     for part in (
+        verdict(found).text,
         report.headline(setup),
         *report.dropped_lines(setup.trace),
         *forecast.tables(found),
         *forecast.words(found),
+        *([forecast.NO_PLOTS] if args.html and not forecast.has_plots() else []),
     ):
         console.print(part)
     return 0

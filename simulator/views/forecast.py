@@ -20,10 +20,16 @@ from tiresias.simulator.experiments.whatif import RECORDED, WORSE, Forecast, gro
 from tiresias.simulator.formats.journal import Watched
 from tiresias.simulator.metrics import Summary
 from tiresias.simulator.views import plots, report, shadow
+from tiresias.simulator.views.verdict import terms, verdict
 
+NO_PLOTS = (
+    "There are no plots in this report: matplotlib is not installed where it was made. "
+    "pip install 'slurm-tiresias[plot]' installs it; then run the command again."
+)
 _STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#222;background:#fff}
 table{border-collapse:collapse;margin:1em 0}th,td{padding:.2em .8em;text-align:right;border-bottom:1px solid #ddd}
-th:first-child,td:first-child{text-align:left}img{max-width:100%}h2{margin-top:2em}.better{color:#176b2c}.worse{color:#a11}"""
+th:first-child,td:first-child{text-align:left}img{max-width:100%}h2{margin-top:2em}.better{color:#176b2c}.worse{color:#a11}
+dt{font-weight:bold}dd{margin:0 0 .4em 1.5em}.verdict{font-size:1.4em;line-height:1.35;margin-top:0}"""
 
 
 def tables(found: Forecast) -> Iterator[Table]:
@@ -84,9 +90,12 @@ def as_json(found: Forecast) -> dict[str, object]:
 
 
 def as_html(found: Forecast) -> Iterator[str]:
-    """One file that needs no other: no script, no address, plots within."""
+    """One file that needs no other: no script, no address, plots within. Its first line is the verdict."""
+    judged = verdict(found)
+    style = {True: "better", False: "worse", None: "even"}[judged.is_better]
     yield f'<!doctype html><html lang="en"><meta charset="utf-8"><title>What if: {html.escape(found.setup.name)}</title>'
-    yield f"<style>{_STYLE}</style><h1>What if</h1><p>{html.escape(report.headline(found.setup))}</p><ul>"
+    yield f'<style>{_STYLE}</style><h1 class="verdict {style}">{html.escape(judged.text)}</h1>'
+    yield f"<p>{html.escape(report.headline(found.setup))}</p><ul>"
     yield from (f"<li>{html.escape(line)}</li>" for line in (*report.dropped_lines(found.setup.trace), *words(found)))
     yield "</ul>"
     yield from _summary_rows(found)
@@ -96,8 +105,15 @@ def as_html(found: Forecast) -> Iterator[str]:
     if found.seen:
         yield "<h2>Beside what Slurm did</h2><p>Seen in mode shadow.</p>"
         yield from _table(shadow.HEADER, list(shadow.rows(found.seen)))
+    yield "<h2>Plots</h2>"
     yield from _pictures(found)
-    yield "</html>\n"
+    yield "<h2>What the words mean</h2><dl>"
+    yield from (f"<dt>{html.escape(word)}</dt><dd>{html.escape(meaning)}</dd>" for word, meaning in terms(found))
+    yield "</dl></html>\n"
+
+
+def has_plots() -> bool:
+    return find_spec("matplotlib") is not None
 
 
 def _summaries(found: Forecast) -> dict[str, Summary]:
@@ -150,8 +166,8 @@ def _table(header: list[str], rows: list[tuple[str, list[str]]]) -> Iterator[str
 
 
 def _pictures(found: Forecast) -> Iterator[str]:
-    if find_spec("matplotlib") is None:
-        yield "<p>Plots need matplotlib: pip install 'slurm-tiresias[plot]'.</p>"
+    if not has_plots():
+        yield f"<p>{html.escape(NO_PLOTS)}</p>"
         return
     outcomes = {name: run.outcome for name, run in found.runs.items()}
     for file, picture in plots.comparison(Path(), found.setup, outcomes).items():

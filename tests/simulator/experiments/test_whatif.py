@@ -18,7 +18,8 @@ from tiresias.simulator.experiments import whatif
 from tiresias.simulator.experiments.experiment import Setup
 from tiresias.simulator.rules import Cost
 from tiresias.simulator.trace import Trace, TraceJob
-from tiresias.simulator.views import forecast
+from tiresias.simulator.views import forecast, report
+from tiresias.simulator.views.verdict import verdict
 
 HOSTILE = "</td><script>alert(1)</script>[red]\x1b[31m\n"
 
@@ -92,3 +93,70 @@ def test_a_name_is_text_whatever_is_in_it(found):
     shown = terminal.file.getvalue()
     assert "[red]?[31m" in shown
     assert "\x1b" not in shown
+
+
+def page_of(found: whatif.Forecast) -> list[str]:
+    """What a reader sees, line by line."""
+    page = "".join(forecast.as_html(found))
+    body = re.sub(r"<style>.*?</style>|<title>.*?</title>", "", page, flags=re.DOTALL)
+    return [html.unescape(one).strip() for one in re.split(r"<[^>]*>", body) if one.strip()]
+
+
+def with_las(found: whatif.Forecast, factor: float) -> whatif.Forecast:
+    return replace(found, jct=found.jct | {"las": found.jct["fifo"] * factor})
+
+
+@pytest.mark.parametrize(
+    ("factor", "is_better", "text"),
+    [
+        (
+            0.5,
+            True,
+            "On these jobs las is better than fifo: mean job completion time 2.00 times shorter (4,275 s instead of 8,550 s).",
+        ),
+        (1.0, None, "On these jobs las and fifo are even: mean job completion time 8,550 s instead of 8,550 s."),
+        (
+            1.15,
+            False,
+            "On these jobs las is worse than fifo: mean job completion time 1.15 times longer with las (9,832 s "
+            "instead of 8,550 s). "
+            "`tiresias tune` looks for settings that are better. 100.0% of the jobs would end more than 10% later.",
+        ),
+    ],
+)
+def test_the_verdict_is_the_first_line(found, factor, is_better, text):
+    judged = verdict(with_las(found, factor))
+    assert judged == (text, is_better)
+    assert page_of(with_las(found, factor))[0] == text
+
+
+def test_the_best_policy_is_judged(found):
+    both = replace(
+        found, runs=found.runs | {"gittins": found.runs["las"]}, jct=found.jct | {"gittins": found.jct["fifo"] * 1.5}
+    )
+    assert "las is better than fifo" in verdict(both).text
+    worse = replace(both, jct=both.jct | {"las": both.jct["fifo"] * 1.2})
+    assert (
+        "none of the policies replayed is better than fifo: mean job completion time 1.20 times longer with las"
+        in verdict(worse).text
+    )
+
+
+def test_a_replay_unlike_the_record_is_not_to_be_trusted(found):
+    assert "trust" not in verdict(found).text
+    off = replace(found, jct=found.jct | {"recorded": found.jct["fifo"] / 2})
+    assert "gives 2.00 times the recorded mean JCT: trust these numbers little" in verdict(off).text
+
+
+def test_each_heading_is_explained(found):
+    lines = page_of(found)
+    explained = " ".join(lines[lines.index("What the words mean") :])
+    for word in (*report.JCT.values(), *(heading for heading, _ in report.REST.values()), *found.jct):
+        assert re.search(rf"\b{word}\b", explained), word
+
+
+def test_a_report_without_matplotlib_says_so(found, monkeypatch):
+    monkeypatch.setattr(forecast, "find_spec", lambda name: None)
+    lines = page_of(found)
+    assert lines[lines.index("Plots") + 1].startswith("There are no plots in this report: matplotlib is not installed")
+    assert "<img" not in "".join(forecast.as_html(found))
