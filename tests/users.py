@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 ALICE, MALLORY, DAEMON = 20001, 20002, 20003
 
 
-def as_user(uid: int, action: Callable[[], object]) -> str:
+def as_user(
+    uid: int, action: Callable[[], object], gid: int | None = None, groups: Sequence[int] = (), umask: int = 0o077
+) -> str:
     """What `action` returns, as text, or its error's class and message. Run in a process of that user's."""
     reading, writing = os.pipe()
     pid = os.fork()
     if not pid:
-        os.setgroups([])
-        os.setgid(uid)
+        os.setgroups(groups)
+        os.setgid(uid if gid is None else gid)
         os.setuid(uid)
-        os.umask(0o077)
+        os.umask(umask)
         try:
             said = str(action())
         except BaseException as error:

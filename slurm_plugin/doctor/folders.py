@@ -6,7 +6,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tiresias.slurm_plugin.config import Paths
@@ -14,14 +14,17 @@ from tiresias.slurm_plugin.doctor.finding import Finding, Level, fine
 
 _OF_ONE_HOST = ("tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "overlay", "zfs")
 _CLOCKS_APART = 5.0  # seconds
+_SHOWN = 5  # names in a finding
 
 
 def findings(paths: Paths, several_hosts: bool) -> Iterator[Finding]:
     """several_hosts: the nodes are other machines than this one."""
     yield _own(paths.state, "the journal")
     yield _own(paths.run, "sockets and lease")
-    for folder, what in ((paths.control, "control folders"), (paths.checkpoints, "checkpoints")):
-        found = list(_of_users(folder, what, several_hosts))
+    for folder, what, closed in (
+        (paths.control, "control folders", _made_for_users), (paths.checkpoints, "checkpoints", _own_roots)
+    ):  # fmt: skip
+        found = list(_of_users(folder, what, several_hosts, closed))
         yield from found or [fine(what, f"{folder}: for all users, and renames are whole")]
 
 
@@ -36,19 +39,20 @@ def _own(folder: Path, what: str) -> Finding:
     return fine(what, f"{folder}")
 
 
-def _of_users(folder: Path, what: str, several_hosts: bool) -> Iterator[Finding]:
+def _of_users(
+    folder: Path, what: str, several_hosts: bool, closed: Callable[[Path, str], Iterator[Finding]]
+) -> Iterator[Finding]:
+    """closed: of a root in which users make no folders."""
     if not folder.is_dir():
         yield Finding(
             Level.BLOCKS, what, f"{folder}: is no folder", f"install -d -m 1777 {folder} on the shared file system"
         )
         return
-    if folder.stat().st_mode & 0o1777 != 0o1777:
-        yield Finding(
-            Level.BLOCKS,
-            what,
-            f"{folder}: not every user may make a folder of his own, or may remove others'",
-            f"chmod 1777 {folder}",
-        )
+    mode = folder.stat().st_mode
+    if not mode & stat.S_IWOTH:
+        yield from closed(folder, what)
+    elif not mode & stat.S_ISVTX:
+        yield Finding(Level.BLOCKS, what, f"{folder}: users may remove one another's folders", f"chmod 1777 {folder}")
     kind = file_system(folder)
     if several_hosts and kind in _OF_ONE_HOST:
         yield Finding(
@@ -59,6 +63,42 @@ def _of_users(folder: Path, what: str, several_hosts: bool) -> Iterator[Finding]
         )
     if os.access(folder, os.W_OK):
         yield from _semantics(folder, what)
+
+
+def _made_for_users(folder: Path, what: str) -> Iterator[Finding]:
+    """Of a control root in which the site makes the folders (docs/security.md), named by uid."""
+    users = [each for each in folder.iterdir() if each.name.isdecimal()]
+    foreign = [each.name for each in users if each.stat().st_uid != int(each.name)]
+    closed = [each.name for each in users if not os.access(each, os.R_OK | os.X_OK)]
+    if not users:
+        yield Finding(
+            Level.BLOCKS, what, f"{folder}: users cannot make folders there, and none was made for them",
+            f"chmod 1777 {folder}, or a folder for each user (docs/security.md)",
+        )  # fmt: skip
+    if foreign:
+        yield Finding(
+            Level.BLOCKS, what, f"{folder}: not owned by the user that they are named by: {_some(foreign)}",
+            "chown each to its user: jobs with a folder of another owner are not preempted",
+        )  # fmt: skip
+    if closed:
+        yield Finding(
+            Level.BLOCKS, what, f"{folder}: not readable for {_name()} with its groups: {_some(closed)}",
+            "chgrp them to a group of SupplementaryGroups= in the unit, mode 750",
+        )  # fmt: skip
+    if users and not foreign and not closed:
+        yield fine(what, f"{folder}: {len(users)} users' folders, made by the site")
+
+
+def _own_roots(folder: Path, what: str) -> Iterator[Finding]:
+    yield Finding(
+        Level.RISK, what, f"{folder}: users cannot make folders there; right only where each has a root of its own",
+        f"TIRESIAS_CHECKPOINT_ROOT for each user, or chmod 1777 {folder}",
+    )  # fmt: skip
+
+
+def _some(names: list[str]) -> str:
+    names = sorted(names)
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def file_system(folder: Path) -> str:

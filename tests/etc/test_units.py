@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -42,6 +43,13 @@ def test_every_line_is_understood(unit: Path, tmp_path: Path) -> None:
 def not_understood(file: Path, text: str) -> list[str]:
     file.write_text(text)
     return [line for line in run("verify", "--man=no", str(file)).stderr.splitlines() if "ignoring" in line]
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+@pytest.mark.parametrize("limit", ["MemoryMax", "TasksMax", "LimitNOFILE"])
+def test_what_a_unit_may_use_is_limited(unit: Path, limit: str) -> None:
+    (value,) = re.findall(rf"^{limit}=(\d+)[MG]?$", unit.read_text(), re.MULTILINE)
+    assert int(value) > 0
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,11 +37,25 @@ def test_a_folder_that_is_not_there(paths):
     assert found.remedy.startswith("install -d -m 1777 /nowhere/control")
 
 
-@pytest.mark.parametrize("mode", [0o0755, 0o0777])
-def test_users_could_not_write_or_could_remove_each_others(paths, mode):
+@pytest.mark.parametrize(("mode", "level"), [(0o0755, Level.RISK), (0o0777, Level.BLOCKS)])
+def test_users_could_not_write_or_could_remove_each_others(paths, mode, level):
+    """A root of its own for each user is one way to keep checkpoints apart (docs/security.md)."""
     paths.checkpoints.chmod(mode)
     (found,) = bad(paths)
-    assert found.remedy == f"chmod 1777 {paths.checkpoints}"
+    assert found.level is level
+    assert found.remedy.endswith(f"chmod 1777 {paths.checkpoints}")
+
+
+def test_folders_that_the_site_makes_for_its_users(paths):
+    paths.control.chmod(0o755)
+    (found,) = bad(paths)
+    assert (found.level, found.about) == (Level.BLOCKS, "control folders")
+    assert "none was made for them" in found.words
+    (paths.control / str(os.getuid())).mkdir(mode=0o750)
+    assert not bad(paths)
+    (paths.control / "424242").mkdir()
+    (found,) = bad(paths)
+    assert found.words.endswith("not owned by the user that they are named by: 424242")
 
 
 def test_anyone_could_forge_the_journal(paths):
