@@ -99,9 +99,9 @@ deb: $(VENV)/.develops
 rpm: $(VENV)/.develops
 	$(VENV)/bin/python etc/packages/build.py dist rpm
 
-# dist/slurm_tiresias-VERSION-*.whl and dist/slurm_tiresias_checkpoint-VERSION-*.whl
+# dist/slurm_tiresias-VERSION-py3-none-manylinux_*.whl, whose libraries are compiled in a Debian 11 (etc/packages/wheel.py), and dist/slurm_tiresias_checkpoint-VERSION-*.whl
 wheels: $(VENV)/.develops
-	$(VENV)/bin/python -m hatchling build -t wheel -d $(CURDIR)/dist
+	$(VENV)/bin/python etc/packages/wheel.py dist
 	cd etc/packages/checkpoint && $(abspath $(VENV))/bin/python -m hatchling build -t wheel -d $(CURDIR)/dist
 
 lint: $(VENV)/.develops

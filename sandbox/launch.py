@@ -30,7 +30,8 @@ WRITABLE = {
 
 def command(spec: ClusterSpec, rootfs: Rootfs, folder: Path, pyslurm: Path | None, info_fd: int) -> list[str]:
     return [
-        "unshare", *host.user_namespace(), "--net", "--pid", "--fork", "--kill-child", "sh", "-ec", f'{NETWORK}; exec "$@"', "sh",
+        "unshare", *host.user_namespace(), "--net", "--pid", "--fork", "--kill-child", "--mount-proc",
+        "sh", "-ec", f'{NETWORK}; exec "$@"', "sh",
         *_bwrap(spec, rootfs, folder, pyslurm, info_fd), "/bin/sh", "/etc/slurm/init.sh", spec.daemon_user, *spec.node_names,
     ]  # fmt: skip
 

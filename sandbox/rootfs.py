@@ -127,13 +127,14 @@ def _key(suite: str, packages: tuple[str, ...]) -> str:
 def _build(suite: str, packages: tuple[str, ...], target: Path, log: Path) -> None:
     host.require_room(target.parent, NEED_MB)
     with log.open("wb") as output:
-        done = subprocess.run(_mmdebstrap(suite, packages, target), stdout=output, stderr=output, check=False)
+        done = subprocess.run(mmdebstrap(suite, packages, target), stdout=output, stderr=output, check=False)
     if done.returncode != 0:
         raise _explain(suite, log)
     _finish(target)
 
 
-def _mmdebstrap(suite: str, packages: tuple[str, ...], target: Path) -> list[str]:
+def mmdebstrap(suite: str, packages: tuple[str, ...], target: Path) -> list[str]:
+    """The command that builds a tree of Debian with these packages and what they need."""
     # In PID and mount namespaces of its own that die with us: a killed build leaves no process and no mount.
     exclusions = "\n".join(f"path-exclude={pattern}" for pattern in UNWANTED)
     return [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -42,9 +43,12 @@ def known_to_git(folders: tuple[str, ...]) -> set[str]:
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """(built from the checkout, built from its sdist)"""
     base = tmp_path_factory.mktemp("dist")
+    source_only = {"TIRESIAS_NATIVE": "0"}
     shutil.unpack_archive(build("sdist", ROOT, base / "sdist"), base / "unpacked")
     (unpacked,) = (base / "unpacked").iterdir()
-    return build("wheel", ROOT, base / "direct"), build("wheel", unpacked, base / "through-sdist")
+    return build("wheel", ROOT, base / "direct", **source_only), build(
+        "wheel", unpacked, base / "through", **source_only
+    )
 
 
 def test_sdist_and_checkout_give_the_same_wheel(wheels: tuple[Path, Path]) -> None:
@@ -63,3 +67,39 @@ def test_the_wheel_runs_without_the_checkout(wheels: tuple[Path, Path], tmp_path
     command = [sys.executable, "-S", "-c", "import tiresias; print(tiresias.__file__, tiresias.__version__)"]
     done = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, timeout=60)
     assert done.stdout.startswith(str(tmp_path)), done.stderr
+
+
+NATIVE = "tiresias/profiler/native"
+
+
+def test_the_libraries_are_built_in_where_there_is_a_compiler(tmp_path: Path) -> None:
+    if not (shutil.which("make") and shutil.which("cc")):
+        pytest.skip("no make, or no C compiler")
+    wheel = build("wheel", ROOT, tmp_path)
+    built = {name for name in names(wheel) if name.endswith(".so")}
+    assert {f"{NATIVE}/libtiresias_net.so", f"{NATIVE}/libtiresias_nccl.so"} <= built
+    needed = max(newest_glibc(wheel, name, tmp_path) for name in built)
+    assert f"-py3-none-manylinux_2_{max(needed, 17)}_" in wheel.name
+
+
+def newest_glibc(wheel: Path, library: str, folder: Path) -> int:
+    """The minor version of glibc 2 that the library needs, as objdump reads it."""
+    file = zipfile.ZipFile(wheel).extract(library, folder)
+    said = subprocess.run(["objdump", "-T", file], capture_output=True, text=True, timeout=60, check=True).stdout
+    return max(int(minor) for minor in re.findall(r"GLIBC_2\.(\d+)", said))
+
+
+@pytest.mark.parametrize("there", ["make", "cc"])
+def test_a_wheel_that_is_built_without_tools_has_the_source(there: str, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    for name in ("sh", there):
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name) or "/bin/false")
+    wheel = build("wheel", ROOT, tmp_path / "dist", PATH=str(tmp_path / "bin"))
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert f"{NATIVE}/Makefile" in names(wheel)
+    assert not [name for name in names(wheel) if name.endswith(".so")]
+
+
+def test_a_folder_without_libraries_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"holds no libtiresias_\*\.so"):
+        build("wheel", ROOT, tmp_path / "dist", TIRESIAS_NATIVE=str(tmp_path))

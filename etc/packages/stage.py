@@ -1,4 +1,4 @@
-"""What the packages install, and where: the wheel's files, commands, units, man pages, completions and what admins copy.
+"""What the packages install, and where: the wheel's files, commands, units, manual, examples, completions and what admins copy.
 
 deb.py and rpm.py have it laid into a folder each and wrap that up. Needs hatchling, argparse-manpage and shtab (the group
 dev), make, strip and a C compiler. The same checkout gives the same files.
@@ -28,6 +28,8 @@ EXAMPLES = (
     "tiresias-dashboard.json",
     "modulefiles/tiresias",
 )
+MANUAL = ("*.md", "*.svg", "how-to/*.md", "generated/*.md", "examples/*", "examples/tutorial/*")  # of docs/, as text
+REFERENCE = "import sys; from pathlib import Path; import reference; reference.write(Path(sys.argv[1]))"
 PAPERS = ("LICENSE", "CHANGELOG.md", "README.md")
 
 
@@ -43,7 +45,10 @@ def make(scratch: Path) -> None:
     """What is built, in an empty folder: the library and the pages."""
     os.umask(0o022)  # whatever the caller's: what is made here is for everybody
     build = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
-    subprocess.run([sys.executable, "-c", build, str(scratch)], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    plain = {**os.environ, "TIRESIAS_NATIVE": "0"}  # the libraries follow
+    subprocess.run(
+        [sys.executable, "-c", build, str(scratch)], cwd=ROOT, check=True, stdout=subprocess.DEVNULL, env=plain
+    )
     (wheel,) = scratch.glob("*.whl")
     _unpack(wheel, scratch / "library")
     native = scratch / "library/tiresias/profiler/native"
@@ -51,6 +56,9 @@ def make(scratch: Path) -> None:
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["strip", "--strip-unneeded", *map(str, native.glob("*.so"))], check=True)
     subprocess.run([sys.executable, str(ROOT / "docs/pages.py"), str(scratch / "pages")], check=True)
+    shutil.copytree(ROOT / "docs", scratch / "docs", ignore=shutil.ignore_patterns("generated", "__pycache__"))
+    words = [sys.executable, "-c", REFERENCE, str(scratch / "docs/generated")]
+    subprocess.run(words, cwd=ROOT / "docs", check=True)
 
 
 def _unpack(wheel: Path, folder: Path) -> None:
@@ -66,6 +74,7 @@ def lay(stage: Path, places: Places, scratch: Path) -> None:
     for name, module in SCRIPTS.items():
         write(stage / "usr/bin" / name, SCRIPT.format(python=places.python, module=module), 0o755)
     _configuration(stage)
+    _manual(stage / "usr/share/doc/slurm-tiresias", scratch / "docs")
     _pages(stage, places, scratch / "pages")
 
 
@@ -91,6 +100,12 @@ def _configuration(stage: Path) -> None:
     write(stage / "usr/lib/sysusers.d/tiresias.conf", (HERE / "sysusers.conf").read_text())
     for name in PAPERS:
         write(stage / "usr/share/doc/slurm-tiresias" / name, (ROOT / name).read_text())
+
+
+def _manual(place: Path, made: Path) -> None:
+    """The manual's pages, and the examples beside them as the pages name them."""
+    for file in sorted(file for pattern in MANUAL for file in made.glob(pattern) if file.is_file()):
+        write(place / file.relative_to(made), file.read_text(), 0o755 if os.access(file, os.X_OK) else 0o644)
 
 
 def _pages(stage: Path, places: Places, made: Path) -> None:

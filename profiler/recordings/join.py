@@ -129,7 +129,7 @@ def _mismatches(recordings: Sequence[Recording], ports: dict[tuple[End, End], li
 
 def _is_partial(recording: Recording, channel: int) -> bool:
     """Whether not all bytes that the channel carried are in records."""
-    return bool(recording.dropped or recording.channels["flags"][channel] & layout.GRPC)
+    return bool(recording.dropped or int(recording.channels["flags"][channel]) & layout.GRPC)
 
 
 def _sums(recording: Recording) -> tuple[layout.Ints, layout.Ints]:

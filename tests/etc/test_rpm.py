@@ -92,3 +92,22 @@ def test_installed_and_removed(rpm: Path, tmp_path: Path) -> None:
     subprocess.run([*words, "-e", "slurm-tiresias"], check=True, timeout=60)
     left = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and "db" not in path.parts}
     assert left == {"etc/tiresias/tiresias.toml.rpmsave"}
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_manual_and_examples_are_in_both(rpm: Path, deb: Path, tmp_path: Path) -> None:
+    """What both hold is the same (above)."""
+    subprocess.run(["dpkg-deb", "-x", str(deb), str(tmp_path)], check=True, timeout=60)
+    place = tmp_path / "usr/share/doc/slurm-tiresias"
+    pages = [
+        *DOCS.glob("*.md"),
+        *DOCS.glob("how-to/*.md"),
+        *DOCS.glob("examples/*.*"),
+        *DOCS.glob("examples/tutorial/*"),
+    ]
+    wanted = {str(page.relative_to(DOCS)) for page in pages} | {"generated/commands.md", "generated/configuration.md"}
+    assert len(wanted) > 35
+    assert wanted <= {str(file.relative_to(place)) for file in place.rglob("*")}
+    assert (place / "examples/ddp.sh").stat().st_mode & 0o111

@@ -1,0 +1,74 @@
+"""Builds the profiler's libraries into the wheel of slurm-tiresias, and names the platforms that they run on.
+
+TIRESIAS_NATIVE=     the default: built here, by make and the C compiler; without them the wheel holds their source alone
+TIRESIAS_NATIVE=0    the source alone; the libraries are built at first use
+TIRESIAS_NATIVE=DIR  those of that folder (etc/packages/wheel.py builds them for old systems)
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+PLACE = "tiresias/profiler/native"
+OLDEST_GLIBC = (2, 17)  # below it tags have other names
+GLIBC = re.compile(rb"GLIBC_(\d+)\.(\d+)")
+
+
+class NativeLibraries(BuildHookInterface[Any]):
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """A wheel with libraries is for one kind of machine, and for any Python."""
+        wanted = os.environ.get("TIRESIAS_NATIVE", "")
+        if version == "editable" or wanted == "0":
+            return
+        libraries = sorted((Path(wanted) if wanted else self._built()).glob("libtiresias_*.so"))
+        if wanted and not libraries:
+            raise FileNotFoundError(f"TIRESIAS_NATIVE={wanted}: holds no libtiresias_*.so")
+        if libraries:
+            build_data["force_include"].update({str(file): f"{PLACE}/{file.name}" for file in libraries})
+            build_data.update(pure_python=False, tag=f"py3-none-{platform_tag(libraries)}")
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        shutil.rmtree(getattr(self, "_scratch", ""), ignore_errors=True)
+
+    def _built(self) -> Path:
+        """A folder with the libraries, empty where they cannot be built."""
+        self._scratch = tempfile.mkdtemp(prefix="tiresias-native-")
+        source = Path(self.root, "profiler/native")
+        words = ["make", "-s", "-B", "-C", str(source), f"OUT={self._scratch}", "CFLAGS=-O2"]  # no -g: it names folders
+        try:
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            problem = "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["make failed"])[0]
+        except OSError as error:
+            problem = f"make: {error.strerror}"
+        if problem:
+            self.app.display_warning(f"the wheel has no profiler libraries, they are built at first use: {problem}")
+            return Path(self._scratch, "none")
+        _strip(Path(self._scratch))
+        return Path(self._scratch)
+
+
+def platform_tag(libraries: list[Path]) -> str:
+    """Of the C library that they need: manylinux_2_17_x86_64 and its like; where that is another one, this machine's own.
+
+    libtiresias_verbs.so needs libibverbs too, but is loaded by programs alone that have loaded it.
+    """
+    needed = [(int(one), int(two)) for file in libraries for one, two in GLIBC.findall(file.read_bytes())]
+    if not needed:
+        return re.sub(r"[^A-Za-z0-9]", "_", sysconfig.get_platform())
+    major, minor = max(OLDEST_GLIBC, *needed)
+    return f"manylinux_{major}_{minor}_{platform.machine()}"
+
+
+def _strip(folder: Path) -> None:
+    if shutil.which("strip"):
+        subprocess.run(["strip", "--strip-unneeded", *map(str, folder.glob("*.so"))], check=True)
