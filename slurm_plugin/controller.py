@@ -467,7 +467,7 @@ class Controller:
                 "snapshot": round(self.latency, 4),
             },
             "rpc": self._traffic.published(self._allowance.postponed),
-            "actions": dict(self._actions),
+            "actions": dict(self._actions), "totals": self._ledger.totals.published(),
             "packlimit": self._observer.packlimit.published(), "leader": self._leadership.published(),
             "paused": self._pause and self._pause.published(), "shadow": self._shadow and self._shadow.published(),
         }  # fmt: skip

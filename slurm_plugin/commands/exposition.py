@@ -21,32 +21,32 @@ from tiresias.slurm_plugin.sockets.metrics_server import MetricsServer
 from tiresias.slurm_plugin.views.metrics import metrics
 
 
-def registry(socket: Path) -> CollectorRegistry:
+def registry(socket: Path, by_account: bool) -> CollectorRegistry:
     found = CollectorRegistry()
-    found.register(_Controller(socket))
+    found.register(_Controller(socket, by_account))
     return found
 
 
-def text(socket: Path) -> str:
+def text(socket: Path, by_account: bool = False) -> str:
     """Prometheus's text format, version 0.0.4. OpenMetrics has types such as info that node_exporter and promtool refuse."""
-    return generate_latest(registry(socket)).decode()
+    return generate_latest(registry(socket, by_account)).decode()
 
 
-def server(socket: Path, address: str, port: int) -> WSGIServer:
+def server(socket: Path, address: str, port: int, by_account: bool = False) -> WSGIServer:
     """OpenMetrics for clients whose Accept header names it, the text format for others. Raises OSError."""
-    return MetricsServer((address, port), make_wsgi_app(registry(socket)))
+    return MetricsServer((address, port), make_wsgi_app(registry(socket, by_account)))
 
 
 class _Controller(Collector):
-    def __init__(self, socket: Path) -> None:
-        self._socket = socket
+    def __init__(self, socket: Path, by_account: bool) -> None:
+        self._socket, self._by_account = socket, by_account
 
     def collect(self) -> Iterator[Metric]:
         try:
             status = ask_status(self._socket)
         except TiresiasError:
             status = None
-        return metrics(status, time.time())
+        return metrics(status, time.time(), self._by_account)
 
     def describe(self) -> Iterator[Metric]:
         """Nothing is asked before the first scrape."""

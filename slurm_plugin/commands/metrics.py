@@ -23,13 +23,14 @@ from tiresias.slurm_plugin.commands.terminal import add_socket_option, socket_pa
 def configure(parser: argparse.ArgumentParser) -> None:
     add_socket_option(parser)
     parser.add_argument("--listen", metavar="ADDRESS:PORT", help="serve until stopped; anyone who reaches it may read")
+    parser.add_argument("--by-account", action="store_true", help="waits, preemptions and losses by account, too")
 
 
 def run(args: argparse.Namespace) -> int:
     exposition = _exposition()
     if args.listen:
-        return _serve(exposition, args.listen, socket_path(args))
-    sys.stdout.write(exposition.text(socket_path(args)))
+        return _serve(exposition, args.listen, socket_path(args), args.by_account)
+    sys.stdout.write(exposition.text(socket_path(args), args.by_account))
     return 0
 
 
@@ -44,12 +45,12 @@ def _exposition() -> ModuleType:
         raise TiresiasError(f"tiresias metrics needs the Python package prometheus_client: {remedy}") from None
 
 
-def _serve(exposition: ModuleType, listen: str, socket: Path) -> int:
+def _serve(exposition: ModuleType, listen: str, socket: Path, by_account: bool) -> int:
     address, _, port = listen.rpartition(":")
     if not (address and port.isdecimal() and int(port) < 65536):
         raise UsageError(f"--listen {listen[:60]!r}: give an address and a port, such as 127.0.0.1:9817")
     try:
-        server = exposition.server(socket, address, int(port))
+        server = exposition.server(socket, address, int(port), by_account)
     except OSError as error:
         raise TiresiasError(f"--listen {listen}: {error.strerror}; choose another port or address") from None
     with server:

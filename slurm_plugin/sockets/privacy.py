@@ -2,7 +2,7 @@
 
 jobs, usage    others' jobs do not exist for a user: not in the list, the decisions and the alarms, and not for `explain`. On the
                nodes their GPUs are in use by somebody. What stays are sums, and in a reason the number of a job that one's own
-               waits for.
+               waits for. Totals are by partition, without accounts.
 nodes          no node is listed.
 
 root, SlurmUser, the controller's own user, Operators and Administrators see everything. (Slurm shows coordinators the jobs of their
@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from tiresias.slurm_plugin.state.totals import by_partition
 
 HIDES_JOBS = frozenset({"jobs", "usage"})
 
@@ -44,6 +46,7 @@ class Privacy:
             seen["alarms"] = [one for one in status.get("alarms", ()) if not one.startswith("job ")]
             seen["decisions"] = [one for one in status["decisions"] if one["job"] in own]
             seen["nodes"] = [_without_others(node, own) for node in status["nodes"]]
+            seen["totals"] = by_partition(status.get("totals", ()))
         if self.hides_nodes_from(uid):
             seen["nodes"] = []
         return seen

@@ -20,6 +20,8 @@ from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.state import own_tasks, pins
 from tiresias.slurm_plugin.state.journal import JobRow, Journal, RunRow
 from tiresias.slurm_plugin.state.quarantine import Quarantine
+from tiresias.slurm_plugin.state.totals import Place, Totals
+from tiresias.slurm_plugin.state.usage import Window, usage
 
 ACTIVE = {"PENDING", "RUNNING", "SUSPENDED"}
 # perhaps: a job that ends while it waits starts when it ends, for Slurm
@@ -27,6 +29,7 @@ NEVER_RAN = {"CANCELLED", "DEADLINE", "REVOKED"}
 IMPOSSIBLE = "BadConstraints"  # Slurm holds what can run nowhere, as on nodes of ours that the owner has just excluded
 
 
+EVER = Window(0.0, math.inf)
 LATE_SECONDS = 3600.0  # for which jobs of a kind are not preempted after one of them missed its deadline
 
 
@@ -53,6 +56,8 @@ class Ledger:
         self.kinds = journal.kinds()  # that ever ran
         self._proven = journal.proven()  # uid and kind of jobs that parked when they were asked to
         self._late = journal.late()
+        self.totals = Totals()
+        self._places: dict[str, Place] = {}  # by job id
         # seconds a preemption costs; nan: not known
         self.costs = {row.id: self._cost(row) for row in self.jobs.values()}
 
@@ -68,6 +73,8 @@ class Ledger:
         with self._journal.batch():
             if snapshot.time < self._time:
                 self._set_back(snapshot.time)
+            if self._time == -math.inf:
+                self._skip_the_past(snapshot.time)
             self._before, self._time = self._time, snapshot.time
             self._quarantine.see(snapshot)
             managed = [job for job in snapshot.jobs if not self._scope.why_not(job)]
@@ -78,6 +85,18 @@ class Ledger:
             self._let_go_of_others({job.id for job in managed}, snapshot)
         found = (job for job in self._quarantine.sound(managed) if job.id in self.jobs)
         return [own_tasks.restored(self.jobs[job.id], job) for job in found]
+
+    def _skip_the_past(self, now: float) -> None:
+        """The totals are of what this controller sees."""
+        for row in self.jobs.values():
+            self.totals.skip(row.key, usage(row, self._in_order(row), EVER, now))
+
+    def _count(self, row: JobRow) -> None:
+        if place := self._places.get(row.id):
+            self.totals.count(row.key, place, usage(row, self._in_order(row), EVER, self._time))
+
+    def _in_order(self, row: JobRow) -> list[RunRow]:
+        return [run for _, run in sorted(self.runs[row.key].items())]
 
     def _bring_up(self, job: SlurmJob) -> None:
         if self.observe(job) and job.id in self.jobs:
@@ -116,6 +135,7 @@ class Ledger:
         if row is None and job.state not in ACTIVE and not self._ran_unseen(job):
             return None
         row = row or self._meet(job)
+        self._places[row.id] = Place(job.partition, job.account)
         self._account(row, job)
         if over:
             self._end(row, float(job.end_time))
@@ -156,6 +176,7 @@ class Ledger:
         for name, value in news.items():
             setattr(run, name, value)
         self._journal.save_run(run)
+        self._count(row)
         self.costs[row.id] = self._cost(row)
         if pause is not None:
             self._proven.add((row.uid, _kind_or_key(row)))
@@ -260,6 +281,7 @@ class Ledger:
                 self._close(earlier, run.start)
         self.runs[row.key][job.restarts] = run
         self._journal.save_run(run)
+        self._count(row)
         self.kinds.add((row.uid, row.kind))
         if row.unmovable:
             row.unmovable = ""
@@ -280,6 +302,8 @@ class Ledger:
         del self.jobs[row.id], self.runs[row.key]
         self.avoids.pop(row.id, None)
         self.costs.pop(row.id, None)
+        self._places.pop(row.id, None)
+        self.totals.forget(row.key)
 
 
 def _key(job: SlurmJob) -> str:

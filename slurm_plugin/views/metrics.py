@@ -1,4 +1,5 @@
-"""What the controller published as metrics: names begin with tiresias_, and no label names a user or a job. Pure.
+"""What the controller published as metrics: names begin with tiresias_, and no label names a user or a job; accounts are named
+only where it is asked for. Pure.
 
 Units are in the names: seconds, GPUs. What is not known has no sample.
 """
@@ -6,24 +7,32 @@ Units are in the names: seconds, GPUs. What is not known has no sample.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 
+from tiresias.slurm_plugin.state.totals import by_partition
 from tiresias.slurm_plugin.views.published import PublishedNode, Status
 
+_SUMS = {
+    "runs": ("runs", "Runs that began."),
+    "preemptions": ("preemptions", "Runs that were preempted."),
+    "waited_seconds": ("waited", "That jobs waited until their runs began, for whatever reason."),
+}
 GONE = ("DOWN", "DRAIN", "FAIL", "NOT_RESPONDING")  # in a node's state: its free GPUs are nobody's
 
 
-def metrics(status: Status | None, now: float) -> Iterator[Metric]:
-    """status: None when no controller answers. now: epoch seconds."""
+def metrics(status: Status | None, now: float, by_account: bool = False) -> Iterator[Metric]:
+    """status: None when no controller answers. now: epoch seconds. by_account: the partitions' sums by account, too."""
     yield _gauge("up", "Whether a controller that leads answers.", 0.0 if status is None else 1.0)
     if status is not None:
         yield from _daemon(status, now)
         yield from _slurm(status)
         yield from _jobs(status)
         yield _gpus(status)
+        yield from _waits(status)
+        yield from _totals(status.get("totals", []), by_account)
 
 
 def _daemon(status: Status, now: float) -> Iterator[Metric]:
@@ -76,6 +85,36 @@ def _jobs(status: Status) -> Iterator[Metric]:
         "unpreemptable_jobs", "That run and may not be preempted now.",
         sum(job["state"] == "RUNNING" and not job["preemptable"] for job in status["jobs"]),
     )  # fmt: skip
+
+
+def _waits(status: Status) -> Iterator[Metric]:
+    waits: dict[str, list[float]] = {}
+    for job in status["jobs"]:
+        if job["state"] == "WAITING":
+            waits.setdefault(job["partition"], []).append(job["waited"])
+    count, longest = ({name: one(each) for name, each in waits.items()} for one in (len, max))
+    yield _labelled("partition_waiting_jobs", "That wait, by partition.", "partition", count)
+    yield _labelled(
+        "partition_longest_wait_seconds", "Of the jobs that wait, since they last ran.", "partition", longest
+    )
+
+
+def _totals(rows: Sequence[Mapping[str, Any]], by_account: bool) -> Iterator[Metric]:
+    """Counters since the controller leads."""
+    labels = ("partition", "account") if by_account else ("partition",)
+    rows = rows if by_account else by_partition(rows)
+    for name, (key, what) in _SUMS.items():
+        family = CounterMetricFamily(f"tiresias_{name}", what, labels=labels)
+        for row in rows:
+            family.add_metric([row[label] for label in labels], row[key])
+        yield family
+    lost = CounterMetricFamily(
+        "tiresias_lost_gpu_seconds", "Without progress because of preemptions.", labels=(*labels, "by")
+    )
+    for row in rows:
+        for kind in ("saving", "restoring", "redone"):
+            lost.add_metric([*(row[label] for label in labels), kind], row[kind])
+    yield lost
 
 
 def _gpus(status: Status) -> Metric:

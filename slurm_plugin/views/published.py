@@ -194,6 +194,20 @@ class PublishedLeader(TypedDict):
     standby: bool
 
 
+class PublishedTotals(TypedDict):
+    """Of the jobs of a partition and account since the controller leads, as slurm_plugin/state/totals.py says. account: "" where
+    it is hidden."""
+
+    partition: str
+    account: str
+    runs: float
+    preemptions: float
+    waited: float
+    saving: float
+    restoring: float
+    redone: float
+
+
 class Status(TypedDict, total=False):
     """actions: how often each was taken since the controller leads; as in the decisions. blocked: jobs of the managed partitions
     that do not compete: they wait for a dependency or a begin time, are held by their owner or an admin, or are left to Slurm."""
@@ -207,6 +221,7 @@ class Status(TypedDict, total=False):
     tiresias: str
     leader: PublishedLeader
     actions: dict[str, int]
+    totals: list[PublishedTotals]
     pid: int
     started: float
     policy: PublishedPolicy

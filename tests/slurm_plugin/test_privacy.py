@@ -30,6 +30,13 @@ def test_jobs_of_others_are_gone_and_their_gpus_are_somebodys(private: str) -> N
     assert seen["queues"] == STATUS["queues"]
 
 
+def test_accounts_of_others_are_hidden_in_totals() -> None:
+    sums = {"runs": 1.0, "preemptions": 0.0, "waited": 2.0, "saving": 0.0, "restoring": 0.0, "redone": 0.0}
+    rows = [{"partition": "gpu", "account": name, **sums} for name in ("bio", "chem")]
+    seen = Privacy(frozenset({"usage"}), frozenset({0})).view(STATUS | {"totals": rows}, ALICE, {"1"})
+    assert seen["totals"] == [{"partition": "gpu", "account": "", **{name: 2 * value for name, value in sums.items()}}]
+
+
 def test_nodes_are_hidden_apart() -> None:
     privacy = Privacy(frozenset({"nodes"}), frozenset({0}))
     assert privacy.view(STATUS, ALICE, {"1"}) == STATUS | {"nodes": []}

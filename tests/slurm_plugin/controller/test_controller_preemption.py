@@ -13,6 +13,7 @@ Centre = Any  # conftest.py
 
 
 def test_a_preempted_job_resumes_at_once_and_ends_as_if_nothing_had_been(centre: Centre) -> None:
+    before = totals(centre)
     whale = centre.train(gpus=16, seconds=4)
     centre.trains(whale)
     small = centre.submit(command="sleep 1", user="bob")
@@ -25,11 +26,24 @@ def test_a_preempted_job_resumes_at_once_and_ends_as_if_nothing_had_been(centre:
     assert [run["beneficiary"] for run in centre.explain(whale)["runs"]] == [small, ""]
     (had,) = centre.ask(op="history", job=whale)["jobs"]
     assert (had["runs"], had["preemptions"], had["saving"] > 0, had["parked"] > 0) == (2, 1, True, True)
+    counted = {name: value - before[name] for name, value in totals(centre).items()}
+    assert (counted["runs"], counted["preemptions"]) == (3, 1)
+    assert {name: counted[name] for name in LOST} == pytest.approx({name: had[name] for name in LOST}, abs=0.01)
+    assert counted["waited"] >= had["queued"] + had["parked"]
     output = centre.output(whale)
     assert "done at step 80" in output
     resumed = [int(line.split()[-1]) for line in output.splitlines() if line.startswith("from step")]
     assert len(resumed) == 2
     assert resumed[0] == 0 < resumed[1]
+
+
+LOST = ("saving", "restoring", "redone")
+
+
+def totals(centre: Centre) -> dict[str, float]:
+    """Sums for metrics, of the partition."""
+    rows = [row for row in centre.status()["totals"] if row["partition"] == "gpu"]
+    return {name: sum(row[name] for row in rows) for name in ("runs", "preemptions", "waited", *LOST)}
 
 
 def test_jobs_that_cannot_come_back_are_never_preempted(centre: Centre) -> None:

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from example_status import example_status
 
+SUMS = {"runs": 7.0, "preemptions": 2.0, "waited": 60.5, "saving": 4.0, "restoring": 8.0, "redone": 1.5}
 MORE = {
     "leader": {"host": "ctl1", "pid": 1, "epoch": 3, "since": 0.0, "standby": True}, "tiresias": "0.1",
     "cycle": {"count": 1843, "seconds": 0.041, "period": 30.0, "median": 0.04, "p99": 0.2, "snapshot": 0.03},
     "actions": {"start": 7, "preempt": 2}, "paused": None,
+    "totals": [{"partition": "gpu", "account": name} | SUMS for name in ("bio", "chem")],
     "packlimit": {"limit": 0.4, "learned": False, "jobs": 0, "error": None, "why": "too few"},
     "rpc": {"burst": 30.0, "rate": 2.0, "spent": 9, "calls": {"hold": 4}, "per_minute": 6.0, "postponed": 1,
             "slurmctld": {"threads": 2, "queue": 0, "database_queue": 0, "calls": 9, "mean_ms": 0.4}},

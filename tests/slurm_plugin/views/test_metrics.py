@@ -43,6 +43,32 @@ def test_jobs_and_gpus_are_counted(whole: dict[str, Any]) -> None:
     assert found["tiresias_actions_total", "preempt"] == 2
 
 
+def test_waits_and_losses_are_by_partition(whole: dict[str, Any]) -> None:
+    found = values(metrics(whole, 0.0))
+    assert found["tiresias_preemptions_total", "gpu"] == 4
+    assert found["tiresias_waited_seconds_total", "gpu"] == 121
+    lost = {
+        kind: found[("tiresias_lost_gpu_seconds_total", *sorted(("gpu", kind)))]
+        for kind in ("saving", "restoring", "redone")
+    }
+    assert lost == {"saving": 8, "restoring": 16, "redone": 3}
+    waiting = [job for job in whole["jobs"] if job["state"] == "WAITING"]
+    for partition in {job["partition"] for job in waiting}:
+        waits = [job["waited"] for job in waiting if job["partition"] == partition]
+        assert found["tiresias_partition_waiting_jobs", partition] == len(waits)
+        assert found["tiresias_partition_longest_wait_seconds", partition] == max(waits)
+
+
+def test_accounts_are_named_where_it_is_asked_for(whole: dict[str, Any]) -> None:
+    names = {"bio", "chem"}
+    for by_account in (False, True):
+        labels = {
+            word for family in metrics(whole, 0.0, by_account) for one in family.samples for word in one.labels.values()
+        }
+        assert names & labels == (names if by_account else set())
+    assert values(metrics(whole, 0.0, True))["tiresias_runs_total", "bio", "gpu"] == 7
+
+
 def test_no_name_of_a_user_or_a_job_gets_out(whole: dict[str, Any]) -> None:
     names = {str(job[key]) for job in whole["jobs"] for key in ("user", "name", "id")}
     labels = {label for family in metrics(whole, 0.0) for one in family.samples for label in one.labels.values()}
