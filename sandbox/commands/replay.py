@@ -32,7 +32,7 @@ from tiresias.sandbox.rootfs import SUITES
 from tiresias.simulator.trace import read_trace
 
 SHOWN = [name for name in LABELS if "+" not in name]
-TABLE_WIDTH = 120  # a table that is broken by the terminal is read more easily than one that is squeezed
+MAX_WIDTH = 1000  # cells: a table that is broken by the terminal is read more easily than one whose texts are cut
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -136,7 +136,8 @@ def run(args: argparse.Namespace) -> int:
         args.json.write_text(json.dumps(_document(outcomes, baseline, args), indent=2) + "\n")
     print(f"{len(jobs)} jobs of {args.trace.name} on {options.nodes} nodes x {options.gpus_per_node} GPUs.", end=" ")
     print(f"Times are seconds of the trace: measured x {options.time_scale:g}.")
-    Console(width=max(Console().width, TABLE_WIDTH)).print(report.table(outcomes, baseline, LABELS))
+    table = report.table(outcomes, baseline, LABELS)
+    Console(width=max(Console().width, Console(width=MAX_WIDTH).measure(table).maximum)).print(table)
     for line in (broken := report.broken(outcomes)):
         console.print(f"BROKEN: {line}", style="bold red", highlight=False)
     return 1 if broken else 0

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from tiresias.sandbox.replay import report
 from tiresias.sandbox.replay.results import NEVER, JobResult, Run
+from tiresias.sandbox.replay.setup import LABELS
 from tiresias.simulator.trace import TraceJob
 
 
@@ -54,7 +55,19 @@ def test_table_shows_each_policy_and_its_ratio() -> None:
     text = console.export_text()
     assert "Tiresias-L" in text
     assert "105 s" in text
-    assert "5.50x" in text
+    assert "578 s (5.50x)" in text
+    assert "in parentheses: times that of Tiresias-L" in text
+
+
+def test_the_table_of_four_policies_is_whole_at_110_columns() -> None:
+    ours = {key: 1000 * value for key, value in report.summary(TWO, 4, 10.0).items()} | {"gpu_utilization": 0.7}
+    names = ("slurm-backfill", "slurm-fifo", "las", "adaptive")
+    console = Console(width=110, record=True, file=io.StringIO())
+    console.print(report.table({name: dict(ours) for name in names}, "las", LABELS))
+    lines = console.export_text().splitlines()
+    assert all(any(f" {LABELS[name]} " in line for line in lines) for name in names)
+    assert not any("…" in line for line in lines)
+    assert max(map(len, lines)) <= 110
 
 
 def test_broken_invariants_are_named() -> None:

@@ -63,7 +63,8 @@ def test_how_a_job_ended(centre: Centre) -> None:
         assert any(re.fullmatch(r"GPUs +[12]", one) for one in rest), rest
 
 
-def test_a_job_that_waits_for_others_shows_their_states(centre: Centre) -> None:
+def test_a_job_that_waits_for_others_shows_their_states(any_centre: Centre) -> None:
+    centre = any_centre
     runs, fails = centre.submit(command="sleep 300"), centre.submit(command="exit 3")
     centre.reaches(runs, "RUNNING")
     array = centre.submit("--array=0-1", "--output=/dev/null", command="sleep 300")
