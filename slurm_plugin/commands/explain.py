@@ -52,6 +52,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _name_owner(job: dict[str, Any]) -> None:
-    """Of a job that slurmctld has forgotten the controller knows the uid alone."""
+    """The answer has only the uid of a job that slurmctld has forgotten."""
     if not job.get("user") and "uid" in job:
         job["user"] = user_name(job["uid"])

@@ -42,11 +42,11 @@ PICTURE = (160, 44)  # cells and lines of --svg
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_socket_option(parser)
-    whose = parser.add_mutually_exclusive_group()
-    whose.add_argument(
+    users = parser.add_mutually_exclusive_group()
+    users.add_argument(
         "--user", metavar="NAME", help="only jobs of this user, a name or a number, and decisions on them"
     )
-    whose.add_argument("--me", action="store_true", help="only your own jobs")
+    users.add_argument("--me", action="store_true", help="only your own jobs")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--watch", action="store_true", help="live view (on a terminal)")
     parser.add_argument(
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _user(args: argparse.Namespace) -> str:
-    """Whose jobs are shown; "" for all."""
+    """The name of the user to show; "" for all users."""
     if args.me:
         return user_name(os.getuid())
     return user_name(int(args.user)) if args.user and args.user.isdecimal() else args.user or ""

@@ -29,7 +29,7 @@ def matching(wanted: str, ids: Iterable[str]) -> list[str]:
 
 
 def grouped(found: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Tasks in the same state for the same reason, in the order of their first task, whose facts stand for all.
+    """Tasks in the same state for the same reason, in the order of their first task; the facts of that task stand for all.
 
     Args:
         found: `job` and `slurm` of each task, by id, in ascending order.

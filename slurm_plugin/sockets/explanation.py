@@ -60,7 +60,7 @@ class Explanations:
             raise unreadable(self._journal, error) from None
 
     def _ids(self, request: Request) -> list[str]:
-        """Of the jobs that slurmctld knows, and of the tasks that ended before."""
+        """Of the jobs in the newest snapshot, and of the tasks that ended before."""
         name, tasks = chosen(request.wanted)
         live = [job.id for job in named(name, request.jobs)]
         if len(live) == 1 and tasks is None:

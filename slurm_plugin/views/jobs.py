@@ -122,15 +122,15 @@ class JobTable:
     def _block(self, job: PublishedJob, columns: Sequence[Column], widths: dict[str, int], width: int) -> list[Text]:
         """The row of a job; the rest of its reason stands below it, in its column or else across."""
         cells = self.cells(job)
-        room = widths.get(_WHY, 0)
-        indent = sum(widths.values()) + len(widths) - 1 - room if room else _INDENT
+        why_cells = widths.get(_WHY, 0)
+        indent = sum(widths.values()) + len(widths) - 1 - why_cells if why_cells else _INDENT
         limit = _WHY_LIMIT if width < UNLIMITED else CELL_LIMIT
-        reason = folded(cells[_WHY][0], room or max(width - indent, 10), limit)
-        below = reason[1:] if room else [] if _only_runs(job) else [one for one in reason if one]
+        reason = folded(cells[_WHY][0], why_cells or max(width - indent, 10), limit)
+        below = reason[1:] if why_cells else [] if _only_runs(job) else [one for one in reason if one]
         row = line(columns, widths, {**cells, _WHY: (reason[0], "")})
         if job["id"] == self._listing.pointer:
             row.stylize("reverse", _BEFORE)
-        return [row, *(words((" " * indent, ""), (one, "" if room else FAINT)) for one in below)]
+        return [row, *(words((" " * indent, ""), (one, "" if why_cells else FAINT)) for one in below)]
 
     def cells(self, job: PublishedJob) -> dict[str, Cell]:
         mark, state = self._listing.marks.get(job["id"], NO_MARK), state_word(job)
@@ -182,15 +182,15 @@ class _Blocks:
             self._made[job["id"]] = self._make(job)
         return self._made[job["id"]]
 
-    def around(self, row: int, room: int) -> list[PublishedJob]:
-        """The job at `row`, and as many before and after it as have room: about as many lines on both sides."""
+    def around(self, row: int, limit: int) -> list[PublishedJob]:
+        """The job at `row`, and as many before and after it as fit into `limit` lines: about as many lines on both sides."""
         found = deque([self._jobs[row]])
         first = last = row
         above, below = 0, len(self.of(self._jobs[row]))
         while True:
-            up = len(self.of(self._jobs[first - 1])) if first else room + 1
-            down = len(self.of(self._jobs[last + 1])) if last + 1 < len(self._jobs) else room + 1
-            fits_up, fits_down = above + below + up <= room, above + below + down <= room
+            up = len(self.of(self._jobs[first - 1])) if first else limit + 1
+            down = len(self.of(self._jobs[last + 1])) if last + 1 < len(self._jobs) else limit + 1
+            fits_up, fits_down = above + below + up <= limit, above + below + down <= limit
             if fits_up and (above <= below or not fits_down):
                 first, above = first - 1, above + up
                 found.appendleft(self._jobs[first])
@@ -208,7 +208,7 @@ def state_word(job: PublishedJob) -> str:
 
 
 def _only_runs(job: PublishedJob) -> bool:
-    """Its reason says no more than its place in the order."""
+    """Its reason contains no more than its place in the order."""
     return bool(job.get("nodes") and job.get("preemptable") and not job.get("phase"))
 
 

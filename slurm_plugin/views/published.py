@@ -289,7 +289,7 @@ class PublishedDependency(TypedDict):
 
 
 class PublishedSlurm(TypedDict, total=False):
-    """What Slurm itself says of a job; sockets/slurm_facts.py has the meanings."""
+    """Slurm's own facts about a job; sockets/slurm_facts.py documents them."""
 
     state: str
     reason: str

@@ -1,4 +1,4 @@
-"""What Slurm says of a job, in lines for people: its state and reason, exit code and dependencies."""
+"""Slurm's facts about a job as lines for people: state and reason, exit code and dependencies."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def slurm_line(job: PublishedJob, slurm: PublishedSlurm | None) -> str:
     if slurm["state"] != "PENDING":
         return text
     if slurm["reason"] != slurm["shown"]:
-        return f"{text}; squeue shows {slurm['shown']}{_whose_hold(job, slurm)}"
-    return f"{text}{_whose_hold(job, slurm)}"
+        return f"{text}; squeue shows {slurm['shown']}{_hold(job, slurm)}"
+    return f"{text}{_hold(job, slurm)}"
 
 
 def state_and_reason(slurm: PublishedSlurm) -> str:
@@ -51,6 +51,6 @@ def preemptable(job: PublishedJob, slurm: PublishedSlurm | None) -> str:
     return ""
 
 
-def _whose_hold(job: PublishedJob, slurm: PublishedSlurm) -> str:
+def _hold(job: PublishedJob, slurm: PublishedSlurm) -> str:
     held = slurm["shown"] in _HOLDS and job.get("state") == "WAITING"
     return ": Tiresias holds the job until it may start" if held else ""

@@ -149,10 +149,10 @@ def alarms(status: Status, now: float, width: int) -> list[Text]:
         found.insert(0, f"no cycle for {duration(age)}: the controller may be stuck; see its log")
     if pause := status.get("paused"):
         found.insert(0, pause_words(pause, now))
-    room = _ALARM_LINES if width < UNLIMITED else len(found)
+    limit = _ALARM_LINES if width < UNLIMITED else len(found)
     shown, lines = 0, list[str]()
     for alarm in found:
-        left = room - len(lines) - (shown + 1 < len(found))  # one line says how many more there are
+        left = limit - len(lines) - (shown + 1 < len(found))  # one line counts the others
         if left < 1:
             break
         lines += folded(f"! {alarm}", width, min(left * (width - 1), 5 * CELL_LIMIT))[:left]

@@ -155,7 +155,7 @@ def test_each_heading_is_explained(found):
         assert re.search(rf"\b{word}\b", explained), word
 
 
-def test_a_report_without_matplotlib_says_so(found, monkeypatch):
+def test_a_report_without_matplotlib_contains_the_reason(found, monkeypatch):
     monkeypatch.setattr(forecast, "find_spec", lambda name: None)
     lines = page_of(found)
     assert lines[lines.index("Plots") + 1].startswith("There are no plots in this report: matplotlib is not installed")

@@ -167,7 +167,7 @@ def test_explain_what_a_preemption_costs(tmp_path: Path) -> None:
     assert "costs 14.2 s on its GPUs" in text
     assert [word in text for word in ("ready", "12.5s", "0.8s", "1.8s", "redone")] == [True] * 5
     assert "     ready 12.5s, save 0.8s, pause 1.8s, redone 3\n" in narrow, (
-        "what the table has no room for stands below the run"
+        "columns that do not fit into the table stand below the run"
     )
 
 
@@ -369,7 +369,7 @@ ARRAY: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("asked", ["7", "7_[0-99]", "7_[0-99%2]"])
-def test_an_array_is_told_in_groups_of_its_tasks(tmp_path: Path, asked: str) -> None:
+def test_an_array_is_shown_in_groups_of_its_tasks(tmp_path: Path, asked: str) -> None:
     lines = explained(tmp_path, ARRAY, asked, COLUMNS="80")
     assert lines[0] == "array 7 sweep: 1003 tasks"
     assert lines[1].split() == ["user", "ada,", "partition", "gpu"]
