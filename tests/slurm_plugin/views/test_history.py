@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pwd
@@ -22,6 +23,7 @@ from tiresias.slurm_plugin.sockets.control_socket import ControlServer
 from tiresias.slurm_plugin.sockets.past import Past
 from tiresias.slurm_plugin.sockets.privacy import OPEN
 from tiresias.slurm_plugin.state.journal import Intent, JobRow, Journal, RunRow
+from tiresias.slurm_plugin.views.columns import UNLIMITED
 from tiresias.slurm_plugin.views.history import SHOWN, by_user, lost, ordered, render_jobs, with_names
 
 NOW = float(int(time.time()))
@@ -154,3 +156,16 @@ def test_any_width_holds_and_names_are_harmless(width: int) -> None:
     assert max(map(cell_len, lines)) <= width
     assert "… and 9 more" in "\n".join(lines)
     assert all(line.isprintable() for line in lines)
+
+
+def test_a_file_or_a_pipe_gets_every_row_whole() -> None:
+    jobs: Any = with_names(
+        [job(number, id=f"{number}_1234567") for number in range(2 * SHOWN)], dict.fromkeys(range(3), "u" * 60)
+    )
+    screen = Console(width=UNLIMITED, record=True, file=io.StringIO())
+    screen.print(render_jobs(jobs, UNLIMITED, NOW))
+    lines = screen.export_text().splitlines()
+    assert len([line for line in lines if f" {'u' * 60} " in line]) == 2 * SHOWN
+    assert all(any(f"{number}_1234567 " in line for line in lines) for number in range(2 * SHOWN))
+    assert not any("…" in line for line in lines)
+    assert max(map(len, lines)) < 250
