@@ -8,6 +8,7 @@
         ranks/<host>-<pid>-<start ticks>   one file a rank that handles the checkpoint signal by itself
         profile/          what was recorded of the job's trial run (profiler), trial: that this run has made one
     <control root>/<uid>/profiles/         what was learned from such recordings, a file a kind of job (profiler/summary.py)
+    <control root>/<uid>/submitted/        which script was submitted from which path, and when (wrappers/submitted.py)
     <control root>/<uid>/scripts/          what the last job of a script showed, for its owner alone (wrappers/earlier.py)
     <control root>/controller/protocol.json   the versions that the controller speaks (versions.py), which no job has to read
 
@@ -88,6 +89,10 @@ def profiles_folder(root: Path, uid: int) -> Path:
 
 def scripts_folder(root: Path, uid: int) -> Path:
     return root / str(uid) / "scripts"
+
+
+def submitted_folder(root: Path, uid: int) -> Path:
+    return root / str(uid) / "submitted"
 
 
 def stop_file(folder: Path, restart: int) -> Path:

@@ -35,7 +35,7 @@ class Key(NamedTuple):
     @property
     def file(self) -> str:
         """Names are any bytes that a user likes, so that only their hash makes a file's name."""
-        return f"{self.script}-{self.gpus}-{_digest(self.name.encode(errors='replace'))}.json"
+        return f"{self.script}-{self.gpus}-{digest(self.name.encode(errors='replace'))}.json"
 
 
 class Summary(NamedTuple):
@@ -65,7 +65,7 @@ class Summary(NamedTuple):
 
 
 def script_hash(script: bytes) -> str:
-    return _digest(script)
+    return digest(script)
 
 
 def summarize(profile: Profile, job: str, made: float, trials: int) -> Summary:
@@ -106,7 +106,7 @@ def from_object(key: Key, content: Mapping[str, Any]) -> Summary | None:
     )
 
 
-def _digest(text: bytes) -> str:
+def digest(text: bytes) -> str:
     return hashlib.sha256(text).hexdigest()[:16]
 
 

@@ -42,6 +42,7 @@ from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.lead.standby import WANTED
 from tiresias.slurm_plugin.observe import Observer
 from tiresias.slurm_plugin.profiles import Profiles
+from tiresias.slurm_plugin.scripts import with_scripts
 from tiresias.slurm_plugin.shadow import Gpus, Shadow
 from tiresias.slurm_plugin.sockets.privacy import Privacy
 from tiresias.slurm_plugin.sockets.publication import PHASES, SHOWN_DECISIONS, Publication, Publisher
@@ -78,7 +79,7 @@ class Controller:
     ) -> None:  # fmt: skip
         self._config, self._journal, self._leadership = config, journal, leadership
         self._site, self._clock = site, clock
-        budgeted = Budgeted(backend, bucket(config.rpc, site.rate_limit))
+        budgeted = Budgeted(with_scripts(backend, config.paths.control), bucket(config.rpc, site.rate_limit))
         self._bucket, self._traffic = budgeted.bucket, Traffic(budgeted)
         self._backend = FencedBackend(budgeted, leadership, journal)
         self._allowance = Allowance(budgeted.bucket, budgeted.prices)

@@ -1,4 +1,5 @@
-"""The batch script that tsbatch submits in the place of the user's. Pure: text in, text out.
+"""The batch script that tsbatch submits in the place of the user's where nothing can be inserted into that (inserted.py): a script
+on standard input, or of another interpreter than a POSIX shell. Pure: text in, text out.
 
 our defaults          #SBATCH lines that come first, so that the user's own win
 the user's header     every comment line up to the first command, as sbatch would read it
@@ -12,7 +13,8 @@ import re
 import shlex
 from collections.abc import Mapping
 
-from tiresias.wrappers.user_script import MARKER
+from tiresias.wrappers.inserted import START
+from tiresias.wrappers.user_script import INSERTED, MARKER
 
 DEFAULTS = ("--requeue", "--open-mode=append")  # come back after a preemption, into the same log
 WRAPPED = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{}\n"  # what sbatch itself makes of --wrap
@@ -23,8 +25,7 @@ _BODY = """\
 {exports}python={python}
 library={library}
 if [ -x "$python" ] && [ -r "$library/tiresias/wrappers/supervisor.py" ]; then
-    start='import sys; sys.path.insert(0, sys.argv.pop(1)); from tiresias.wrappers.supervisor import main; main()'
-    exec "$python" -I -S -c "$start" "$library" "$0" "$@"
+    exec "$python" -I -S -c {start} "$library" "$0" "$@"
 fi
 echo "tiresias: no $python or no $library on this node: the script runs alone and will not be preempted" >&2
 script=$(mktemp) && sed '1,/^#---- tiresias: /d' "$0" > "$script" && chmod 700 "$script" && exec "$script" "$@"
@@ -46,7 +47,7 @@ def why_not(script: bytes) -> str:
     """Why this script is not for us; "" when it is."""
     if not script.startswith(b"#!"):
         return "it does not begin with #!"
-    if MARKER in script:
+    if MARKER in script or INSERTED in script:
         return "it comes from tsbatch already"
     if any(_HETEROGENEOUS.match(line) for line in header(script).split(b"\n")):
         return "a heterogeneous job"
@@ -56,7 +57,9 @@ def why_not(script: bytes) -> str:
 def compose(script: bytes, python: str, library: str, settings: Mapping[str, str], own_options: bool = True) -> bytes:
     """The batch script. settings: TIRESIAS_* variables for the job; own_options: whether `script` may hold #SBATCH lines."""
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(settings.items()))
-    body = _BODY.format(exports=exports, python=shlex.quote(python), library=shlex.quote(library))
+    body = _BODY.format(
+        exports=exports, python=shlex.quote(python), library=shlex.quote(library), start=shlex.quote(START)
+    )
     defaults = "".join(f"#SBATCH {option}\n" for option in DEFAULTS)
     return (
         b"#!/bin/sh\n" + defaults.encode() + (header(script) if own_options else b"") + _encode(body) + MARKER + script

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -15,3 +16,9 @@ _START = (
 
 def command(module: str, *words: str) -> list[str]:
     return [sys.executable, "-I", "-c", _START, str(LIBRARY), module, *words]
+
+
+def path() -> list[str]:
+    """sys.path without the user's folder and PYTHONPATH."""
+    user = {sys.path[0] if sys.path else "", "", *os.environ.get("PYTHONPATH", "").split(os.pathsep)}
+    return [str(LIBRARY), *(folder for folder in sys.path[1:] if folder not in user)]

@@ -61,8 +61,11 @@ def read(path: Path = CONFIGURATION) -> dict[str, Any] | None:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        reader = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-        found: dict[str, Any] = reader.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        reader = import_module(
+            "tomllib" if sys.version_info >= (3, 11) else "tomli"
+        )  # here: few hosts without one need it
+        found: dict[str, Any] = reader.loads(text)
         return found
     except (ImportError, OSError, ValueError):
         return None

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from tiresias.checkpoint import control
 from tiresias.checkpoint.notes import say
-from tiresias.wrappers import ending, limit, outcome, processes, saved
+from tiresias.wrappers import ending, inserted, limit, outcome, processes, saved
 from tiresias.wrappers import job as jobs
 from tiresias.wrappers.exchange import Exchange
 from tiresias.wrappers.user_script import UserScript, extract
@@ -349,11 +349,13 @@ def _seconds(text: str | None) -> float:
 def main() -> None:
     """`supervisor BATCH_SCRIPT [ARGUMENTS]`, in the batch step."""
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
+    inserted.adopt(os.environ)
     try:
         script = extract(Path(sys.argv[1]), Path(os.environ.get("TMPDIR") or "/tmp"))
     except (OSError, ValueError) as error:
         say(f"the user's script cannot be taken out of the batch script: {error}")
         sys.exit(1)
+    os.environ["TIRESIAS_SCRIPT"] = script.kind
     try:
         code = Supervisor(jobs.from_env(os.environ), script, sys.argv[2:], set(mask)).run()
     except OSError as error:

@@ -3,9 +3,10 @@
     tsbatch [any sbatch option] script [arguments]      as sbatch; also --wrap, and a script on standard input
 
 The script runs under a supervisor that has it save and leave when the controller needs its GPUs, and the job is requeued and
-appends to its log by default. Options, #SBATCH lines, standard output and exit code are sbatch's. What is not understood goes to
-sbatch as it is. One line on standard error says what is to be expected: who schedules the job, whether it may be preempted, how it
-is placed; with --test-only, without submitting; with --parsable or --quiet, never.
+appends to its log by default. Options, #SBATCH lines, standard output and exit code are sbatch's, and Slurm keeps the script's
+path and the options as given (Command, SubmitLine). What is not understood goes to sbatch as it is. One line on standard error
+says what is to be expected: who schedules the job, whether it may be preempted, how it is placed; with --test-only, without
+submitting; with --parsable or --quiet, never.
 
 To see whether a script can be preempted and resumed, and what is missing:  tiresias rehearse script
 
@@ -19,34 +20,37 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
-import tempfile
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from tiresias.checkpoint.notes import say
 from tiresias.errors import UsageError
-from tiresias.profiler.summary import script_hash
-from tiresias.wrappers import batch_script, isolated, sbatch_options, self_saving, settings
+from tiresias.wrappers import apart, batch_script, inserted, isolated, sbatch_options, self_saving, settings
 from tiresias.wrappers.sbatch_options import NotUnderstood
 from tiresias.wrappers.understood import wishes
 
 PATIENCE = 5.0  # seconds for the line of what was understood; folders that hang must not hold up a submission
+_BURST_BUFFER = frozenset({"bb", "bbf"})  # sbatch takes one file of --bbf, and none beside --bb
 
 
 class Submission(NamedTuple):
-    """words: sbatch's options; name: the file's, which sbatch takes as the job's name; arguments: the script's; own: the user's
-    script, kind: its hash, both empty where it is sent on as it is."""
+    """words: all of the user's; options: sbatch's among them; script: the user's; name: the file's, which sbatch takes as the job's
+    name; path: the file as Slurm shows it, "" where there is none; arguments: the script's; has_options: it may hold #SBATCH lines;
+    refused: why it goes to sbatch as it is."""
 
     words: list[str]
-    name: str
+    options: list[str]
     script: bytes
-    arguments: list[str]
-    own: bytes = b""
-    kind: str = ""
+    name: str = "sbatch"
+    path: str = ""
+    arguments: Sequence[str] = ()
+    has_options: bool = True
+    refused: str = ""
+
+    def asked(self) -> wishes.Wishes:
+        return wishes.of(self.options, self.script if self.has_options else b"", os.environ)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -79,97 +83,125 @@ def understand(words: Sequence[str]) -> Submission:
     if line.wrap is not None:
         if line.operands:
             raise NotUnderstood("--wrap together with a script")
-        return _submission(
-            line.options, "wrap", batch_script.WRAPPED.format(line.wrap).encode(errors="surrogateescape"), [], False
-        )
+        script = batch_script.WRAPPED.format(line.wrap).encode(errors="surrogateescape")
+        return Submission(list(words), line.options, script, "wrap", has_options=False)
     if not line.operands:
-        return _from_stdin(line.options)
-    path = _find(line.operands[0])
+        script = sys.stdin.buffer.read()  # from here on it cannot be left to sbatch
+        return Submission(list(words), line.options, script, refused=batch_script.why_not(script))
+    path = _find(line.operands[0], dict(sbatch_options.named(line.options)).get("chdir", ""))
     try:
-        script = path.read_bytes()
+        script = Path(path).read_bytes()
     except OSError as error:
         raise NotUnderstood(f"{path}: {error.strerror}") from None
     if reason := batch_script.why_not(script):
         raise NotUnderstood(f"{path}: {reason}")
-    return _submission(line.options, path.name, script, line.operands[1:])
+    name = path.rpartition("/")[2]
+    return Submission(list(words), line.options, script, name, path, line.operands[1:])
 
 
-def _from_stdin(options: list[str]) -> Submission:
-    script = sys.stdin.buffer.read()
-    if reason := batch_script.why_not(script):  # it has been read, so it cannot be left to sbatch: sent on as it is
-        say(f"left to sbatch as it is, so the job will not be preempted: {reason}")
-        return Submission(options, "sbatch", script, [])
-    return _submission(options, "sbatch", script, [])
-
-
-def _submission(
-    options: list[str], name: str, script: bytes, arguments: list[str], own_options: bool = True
-) -> Submission:
-    kind = script_hash(script)
-    job = settings.of_job(os.environ) | {"TIRESIAS_SCRIPT": kind, "TIRESIAS_SUBMISSION": os.urandom(16).hex()}
-    if wishes.of(options, script if own_options else b"", os.environ).get("requeue") == "no":
-        job["TIRESIAS_NO_REQUEUE"] = "1"
-    text = batch_script.compose(script, sys.executable, str(isolated.LIBRARY), job, own_options)
-    return Submission(options, name, text, arguments, script, kind)
-
-
-def _find(script: str) -> Path:
-    """As sbatch does: a bare name is looked for here, then in PATH."""
-    here = Path(script)
-    if "/" in script or here.exists():
-        return here
-    found = [Path(folder, script) for folder in os.get_exec_path() if Path(folder, script).is_file()]
-    return found[0] if found else here
+def _find(script: str, chdir: str) -> str:
+    """As sbatch does: a name without a path is looked for in the job's folder, then in PATH. The result is what Slurm shows."""
+    if script.startswith((".", "/")):
+        return script
+    here = os.getcwd()  # noqa: PTH109 - as sbatch joins it, not resolved
+    places = [os.path.join(here, chdir) if chdir else here, *os.get_exec_path()]  # noqa: PTH118
+    full = [f"{here}/{place}/{script}" if place.startswith(".") else f"{place}/{script}" for place in places]
+    return next(filter(os.path.exists, full), script)
 
 
 def submit(submission: Submission) -> int:
-    """Run sbatch on a private copy under the right name; its exit code.
+    """Run sbatch with the supervisor in the job's script; its exit code."""
+    if submission.refused:
+        say(f"left to sbatch as it is, so the job will not be preempted: {submission.refused}")
+        return _pipe(submission.words, submission.script)
+    asked = submission.asked()
+    apart.run(lambda: _report(submission, asked), PATIENCE)
+    number, site = os.urandom(16).hex(), settings.of_job(os.environ)
+    if submission.path or not submission.has_options:
+        try:
+            if lines := _lines(submission, asked, site):
+                return _relay(
+                    ["sbatch", f"--bbf={lines}", *submission.words], inserted.environment(number, asked, os.environ)
+                )
+        except OSError as error:
+            say(f"{error.filename}: {error.strerror}: Slurm shows a private copy of the script as the job's Command")
+    if asked.get("requeue") == "no":
+        site["TIRESIAS_NO_REQUEUE"] = "1"
+    site["TIRESIAS_SUBMISSION"] = number
+    text = batch_script.compose(submission.script, sys.executable, str(isolated.LIBRARY), site, submission.has_options)
+    return _copy(submission, text) if submission.path or not submission.has_options else _pipe(submission.words, text)
 
-    Slurm keeps the path of the copy with the job (scontrol's Command), so that the controller knows the hash of a script that
-    waits: which of the user's profiles is the job's.
-    """
+
+def _lines(submission: Submission, asked: wishes.Wishes, site: Mapping[str, str]) -> Path | None:
+    """The file that sbatch is to insert; None where its lines would not run in this script, or an option may be overlooked."""
+    script = submission.script
+    header = script if submission.has_options else b""
+    if (
+        not inserted.fits(script)
+        or b"\n#PBS" in header
+        or not wishes.are_understood(submission.options, header)
+        or {*_BURST_BUFFER} & asked.keys()
+        or "SBATCH_BURST_BUFFER" in os.environ
+    ):
+        return None
+    content = inserted.text(sys.executable, str(isolated.LIBRARY), site)
+    return inserted.file(content, os.environ.get("HOME") or str(Path("~").expanduser()))
+
+
+def _report(submission: Submission, asked: wishes.Wishes) -> None:
+    """In a process of its own: what was understood, and which script the job runs, for the controller."""
+    from tiresias.wrappers.understood import line
+
+    line.report(
+        submission.name, submission.path, asked, submission.arguments, submission.script,
+        silent=bool(wishes.SILENT & asked.keys()),
+    )  # fmt: skip
+
+
+def _copy(submission: Submission, text: bytes) -> int:
+    """sbatch with a private copy under the right name. Slurm shows that as the Command, where the controller finds the hash."""
+    import tempfile  # here: few submissions need it
+
+    from tiresias.profiler.summary import script_hash
+
     try:
-        with tempfile.TemporaryDirectory(prefix=f"tsbatch-{submission.kind}-") as folder:
+        with tempfile.TemporaryDirectory(prefix=f"tsbatch-{script_hash(submission.script)}-") as folder:
             path = Path(folder, submission.name)
-            path.write_bytes(submission.script)
-            tell(submission)
-            return _relay(["sbatch", *submission.words, str(path), *submission.arguments])
+            path.write_bytes(text)
+            return _relay(["sbatch", *submission.options, str(path), *submission.arguments])
     except OSError as error:
         say(f"the batch script cannot be written: {error}; set TMPDIR to a folder with room")
         return 1
 
 
-def tell(submission: Submission) -> None:
-    """What was understood, by a process of its own (understood/line.py): a user's modules do not reach it, and it may hang."""
-    if not submission.kind or wishes.SILENT & wishes.of(submission.words, submission.own, os.environ).keys():
-        return
-    words = [submission.name, str(len(submission.words)), *submission.words, *submission.arguments]
-    command = isolated.command("tiresias.wrappers.understood.line", *words)
-    with suppress(OSError):
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-        try:
-            process.communicate(submission.own, PATIENCE)
-        except subprocess.TimeoutExpired:
-            process.kill()  # not waited for: where a folder hangs, it ends when that comes back
+def _pipe(words: Sequence[str], text: bytes) -> int:
+    """sbatch with the batch script on standard input, as the user gave it."""
+    script = os.memfd_create("tsbatch")
+    with os.fdopen(script, "wb") as file:
+        file.write(text)
+        file.flush()
+        os.lseek(script, 0, os.SEEK_SET)
+        os.dup2(script, 0)
+    return _relay(["sbatch", *words])
 
 
-def _relay(command: list[str]) -> int:
+def _relay(command: list[str], added: Mapping[str, str] | None = None) -> int:
     """sbatch has this terminal's signals too, and ends in its own way; so do we."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
+    reset = [number for number, handler in before.items() if handler != signal.SIG_IGN]
     try:
-        code = subprocess.run(command, check=False, preexec_fn=_default_signals).returncode
+        process = os.posix_spawnp(
+            command[0], command, {**os.environ, **(added or {})}, setsigdef=[*reset, signal.SIGPIPE, signal.SIGXFSZ]
+        )
+        _, status = os.waitpid(process, 0)
     except FileNotFoundError:
         say("sbatch is not in PATH: load your site's Slurm module")
         return 127
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
-
-
-def _default_signals() -> None:
-    for number in (signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_DFL)
 
 
 def _exec(words: list[str]) -> int:

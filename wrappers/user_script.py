@@ -7,14 +7,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 MARKER = b"#---- tiresias: the user's script stands below, unchanged ----\n"
+INSERTED = (
+    b"#---- tiresias: the user's script goes on below ----\n"  # after lines that sbatch inserted below the #! line
+)
 NAME = "slurm_script"  # what Slurm itself calls a batch script on the node
 
 
 class UserScript(NamedTuple):
-    """folder: private and temporary, holds nothing else; command: what to start, without the script's arguments."""
+    """folder: private and temporary, holds nothing else; command: what to start, without the script's arguments; kind: the
+    script's hash."""
 
     folder: Path
     command: list[str]
+    kind: str = ""
 
     def remove(self) -> None:
         (self.folder / NAME).unlink(missing_ok=True)
@@ -22,9 +27,11 @@ class UserScript(NamedTuple):
 
 
 def extract(batch_script: Path, parent: Path) -> UserScript:
-    """Write what stands below the marker to a private file in a new folder of `parent`. Raises OSError or ValueError."""
-    _, marker, text = batch_script.read_bytes().partition(MARKER)
-    if not marker:
+    """Write the user's script to a private file in a new folder of `parent`. Raises OSError or ValueError."""
+    from tiresias.profiler.summary import script_hash  # here: tsbatch imports this module and needs no hash
+
+    text = own(batch_script.read_bytes())
+    if not text:
         raise ValueError(f"{batch_script} was not made by tsbatch")
     folder = parent / f"tiresias-{os.getpid()}-{os.urandom(6).hex()}"
     folder.mkdir(mode=0o700)
@@ -32,7 +39,16 @@ def extract(batch_script: Path, parent: Path) -> UserScript:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o700)
     with os.fdopen(file, "wb") as stream:
         stream.write(text)
-    return UserScript(folder, [*interpreter(text), str(path)])
+    return UserScript(folder, [*interpreter(text), str(path)], script_hash(text))
+
+
+def own(batch_script: bytes) -> bytes:
+    """The user's script in a batch script of tsbatch, b"" where it is none. The first of the two markers counts."""
+    first, _, rest = batch_script.partition(b"\n")
+    above, marker, below = rest.partition(INSERTED)
+    if marker and MARKER not in above:
+        return first + b"\n" + below
+    return batch_script.partition(MARKER)[2]
 
 
 def interpreter(text: bytes) -> list[str]:

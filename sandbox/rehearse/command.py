@@ -7,6 +7,7 @@ The job is cancelled at the end. Exit code 0: nothing is missing.
 examples:
   tiresias rehearse train.sh
   tiresias rehearse --after 60 --deadline 300 train.sh --gpus=8 --time=30
+  tiresias rehearse train.sh --gpus=8 -- --epochs 3      what stands after -- is the script's
   tiresias rehearse --compare weights.bin train.sh       a second, undisturbed run must write the same file
 """
 
@@ -16,6 +17,7 @@ import argparse
 import json
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tiresias.errors import UsageError
@@ -45,7 +47,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sandbox", action="store_true", help="on a private cluster even where a Slurm answers")
     parser.add_argument("--json", action="store_true", help="the findings, and what it took")
     parser.add_argument("script", type=Path, metavar="SCRIPT")
-    parser.add_argument("options", nargs=argparse.REMAINDER, metavar="...", help="sbatch's options")
+    parser.add_argument(
+        "options", nargs=argparse.REMAINDER, metavar="...", help="sbatch's options, then -- and the script's arguments"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -54,10 +58,17 @@ def run(args: argparse.Namespace) -> int:
     if args.sandbox or not is_here():
         return private.rehearse(args.script, _again(args), args.options, _say)
     wishes = Wishes(args.after, args.deadline, args.startup, args.queue, tuple(args.compare))
-    rehearsal = Rehearsal([*args.options, str(args.script)], wishes, _say)
+    options, arguments = split(args.options)
+    rehearsal = Rehearsal([*options, str(args.script), *arguments], wishes, _say)
     fine = rehearsal.run()
     print(json.dumps(rehearsal.document(), indent=2) if args.json else _text(rehearsal))
     return 0 if fine else 1
+
+
+def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """sbatch's options, and what stands after the first `--`."""
+    at = words.index("--") if "--" in words else len(words)
+    return list(words[:at]), list(words[at + 1 :])
 
 
 def _seconds(text: str) -> float:

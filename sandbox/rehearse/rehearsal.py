@@ -98,6 +98,11 @@ class Rehearsal:
                 f"the program never said that it can save (in {self.wishes.startup:g} s), so it would never be preempted",
                 "make a Checkpointer.from_env() and call should_stop(step) at every step",
             )
+        if not run and self._ended_well():
+            return self._missing(
+                "the script ended without a call of should_stop, so its job could not be preempted",
+                "make a Checkpointer.from_env() and call should_stop(step) at every step",
+            )
         if run:
             return self._missing(f"restoring failed: run {run} {self._end()} before its first step", self._tail())
         return self._missing(f"the script {self._end()} before its first step", self._tail())
@@ -243,6 +248,10 @@ class Rehearsal:
     def _reason(self) -> str:
         job = self.job.record(fresh=True)
         return f"Slurm says {job.reason}" if job else "Slurm has forgotten it"
+
+    def _ended_well(self) -> bool:
+        job = self.job.record(fresh=True)
+        return job is not None and job.state == "COMPLETED"
 
     def _end(self) -> str:
         job: SlurmJob | None = self.job.record(fresh=True)

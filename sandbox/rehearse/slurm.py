@@ -6,14 +6,15 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tiresias.checkpoint import control
 from tiresias.errors import TiresiasError, UsageError
 from tiresias.slurm_plugin.backends.commands import CommandsBackend
 from tiresias.slurm_plugin.backends.protocol import JobRefused, NoSuchJob, SlurmJob
-from tiresias.wrappers import settings
+from tiresias.wrappers import sbatch_options, settings
+from tiresias.wrappers.understood import wishes
 
 LOOK = 0.2  # seconds between two looks at the job's folder
 ASK = 2.0  # seconds between two questions to Slurm
@@ -26,6 +27,7 @@ class OwnJob:
     def __init__(self, words: Sequence[str]) -> None:
         """Submit through tsbatch; `words`: sbatch's options and the script."""
         self.settings = settings.of_job(os.environ)
+        refuse_unwritable(words, self.settings)
         self._slurm = CommandsBackend()
         done = _run("tsbatch", "--parsable", *words, env=os.environ | self.settings)
         self.id = done.stdout.strip().partition(";")[0]
@@ -82,6 +84,34 @@ class OwnJob:
         _run("scancel", "--quiet", self.id)
 
 
+def refuse_unwritable(words: Sequence[str], roots: Mapping[str, str]) -> None:
+    """Raises UsageError where the job could not write its log, its checkpoints or its control files. words: as for OwnJob."""
+    for variable, what in (("TIRESIAS_CONTROL_ROOT", "control files"), ("TIRESIAS_CHECKPOINT_ROOT", "checkpoints")):
+        if not _is_writable(Path(roots[variable])):
+            raise UsageError(
+                f"{roots[variable]} is not writable, and the job's {what} go there: set {variable} to a folder of yours"
+            )
+    if not _is_writable(Path.cwd()) and not _has_output(words):
+        raise UsageError(
+            f"{Path.cwd()} is not writable, and the job's log goes there: use another folder, or --output=FILE"
+        )
+
+
+def _is_writable(folder: Path) -> bool:
+    """Of a folder that is not there: whether it could be made."""
+    there = next((place for place in (folder, *folder.parents) if place.exists()), Path("/"))
+    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+
+
+def _has_output(words: Sequence[str]) -> bool:
+    line = sbatch_options.split(words)
+    try:
+        script = Path(line.operands[0]).read_bytes() if line.operands else b""
+    except OSError:
+        script = b""
+    return "SBATCH_OUTPUT" in os.environ or bool({"o", "output"} & wishes.of(line.options, script, {}).keys())
+
+
 def is_here() -> bool:
     """Whether a Slurm answers on this machine."""
     try:
@@ -108,4 +138,4 @@ def _run(*argv: str, env: dict[str, str] | None = None) -> subprocess.CompletedP
         raise TiresiasError(f"{argv[0]} does not answer: is slurmctld up?") from None
 
 
-__all__ = ["JobRefused", "OwnJob", "is_here"]
+__all__ = ["JobRefused", "OwnJob", "is_here", "refuse_unwritable"]

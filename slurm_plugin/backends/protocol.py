@@ -106,6 +106,9 @@ class SlurmJob:
     dependency: str
     exit_code: int  # as a shell would see it; -1 while there is none
     script: str = ""  # hash of the user's script, of a job that tsbatch submitted
+    command: str = (
+        ""  # the script's path as it was submitted, "" of --wrap and standard input; 22.05 adds the arguments
+    )
     qos: str = ""
     licenses: str = ""  # as given: name, name:2, name@server:2, joined with commas (all) or bars (any)
     array_limit: int = 0  # tasks of its array at once (%N); 0: not limited, or another record of the array shows it

@@ -17,17 +17,29 @@ import pytest
 from tiresias.checkpoint import control
 from tiresias.profiler.summary import Key, Summary, as_object, script_hash
 from tiresias.slurm_plugin.config import Paths
-from tiresias.wrappers import earlier, isolated, settings, tsbatch, tsrun, user_script
+from tiresias.wrappers import apart, earlier, isolated, settings, tsrun, user_script
 
 STAND_IN = f"""#!{sys.executable}
 import os, sys
 words = sys.argv[1:]
 script = [word for word in words if os.path.isfile(word)]
-print(words[: len(words)])
-print(open(script[0]).read() if script else sys.stdin.read(), end="")
+inserted = [word[6:] for word in words if word.startswith("--bbf=")]
+print([word for word in words if not word.startswith("--bbf=")])
+wrapped = [words[words.index("--wrap") + 1]] if "--wrap" in words else []
+text = open(script[0]).read() if script else "#!/bin/sh\\n" + wrapped[0] if wrapped else sys.stdin.read()
+first, _, rest = text.partition("\\n")
+print(first + "\\n" + open(inserted[0]).read() + rest if inserted else text, end="")
+print(*sorted("=".join(pair) for pair in os.environ.items() if pair[0].startswith("SBATCH_")))
 print("said on stderr", file=sys.stderr)
 code = os.environ.get("CODE", "0")
 os.kill(os.getpid(), 9) if code == "kill" else sys.exit(int(code))
+"""
+PRINTS_FLAGS = """
+import sys
+print(os.environ.get("SLURM_TIRESIAS"))
+for word in sys.argv:
+    if os.path.isfile(word) and "export TIRESIAS_NO_REQUEUE=1\\n" in open(word).read():
+        print("no-requeue")
 """
 SCRIPT = "#!/bin/sh\n#SBATCH -n2\necho hello\n"
 
@@ -55,14 +67,53 @@ def run(
 
 
 def test_a_script_goes_in_under_its_own_name_with_its_arguments(folder: Path) -> None:
-    done = run(folder, "-N", "2", "--parsable", "job.sh", "a b", "--x")
-    words = eval(done.stdout.splitlines()[0])
-    assert words[:3] + words[4:] == ["-N", "2", "--parsable", "a b", "--x"]
-    assert Path(words[3]).name == "job.sh"
-    assert "#SBATCH --requeue\n#SBATCH --open-mode=append\n#SBATCH -n2\n" in done.stdout
-    assert done.stdout.endswith(user_script.MARKER.decode() + SCRIPT)
+    words = ["-N", "2", "--parsable", "job.sh", "a b", "--x"]
+    done = run(folder, *words)
+    assert eval(done.stdout.splitlines()[0]) == words
+    assert submitted(done) == SCRIPT
+    assert done.stdout.endswith("\nSBATCH_OPEN_MODE=append SBATCH_REQUEUE=\n")
     assert done.stderr == "said on stderr\n"
+    assert not list((folder / "tmp").iterdir())
+
+
+def submitted(done: subprocess.CompletedProcess[str]) -> str:
+    """The user's script in what sbatch got."""
+    return user_script.own("\n".join(done.stdout.split("\n")[1:-2]).encode()).decode() + "\n"
+
+
+def test_a_script_of_another_interpreter_goes_in_as_a_private_copy(folder: Path) -> None:
+    script = "#!/usr/bin/python3\n#SBATCH -n2\nprint()\n"
+    (folder / "job.sh").write_text(script)
+    done = run(folder, "--parsable", "job.sh", "a b")
+    words = eval(done.stdout.splitlines()[0])
+    assert (words[0], Path(words[1]).name, words[2]) == ("--parsable", "job.sh", "a b")
+    assert "#SBATCH --requeue\n#SBATCH --open-mode=append\n#SBATCH -n2\n" in done.stdout
+    assert submitted(done) == script
     assert not list((folder / "tmp").iterdir()), "the private copy stayed"
+
+
+@pytest.mark.parametrize(
+    ("words", "script"),
+    [
+        (["--bb=x", "job.sh"], ""),
+        (["job.sh"], "#SBATCH --bbf=x\n"),
+        (["job.sh"], "#SBATCH --in-2030\n"),
+        (["job.sh"], "#PBS -r n\n"),
+    ],
+)
+def test_where_nothing_can_be_inserted_it_is_a_private_copy(folder: Path, words: list[str], script: str) -> None:
+    (folder / "job.sh").write_text(f"#!/bin/sh\n{script}true\n")
+    assert eval(run(folder, *words).stdout.splitlines()[0])[-1] != "job.sh"
+
+
+def test_the_file_to_insert_is_the_same_for_all_submissions(folder: Path) -> None:
+    """SubmitLine can be given again. A home without room costs only that."""
+    run(folder, "job.sh")
+    run(folder, "-N", "2", "--wrap", "true")
+    assert len(list((folder / ".tiresias/batch").iterdir())) == 1
+    done = run(folder, "job.sh", HOME="/proc")
+    assert submitted(done) == SCRIPT
+    assert "Slurm shows a private copy of the script as the job's Command" in done.stderr
 
 
 @pytest.mark.parametrize("words", [["--parsable"], ["--quiet"], ["-vQ"], ["--test-only", "--parsable"]])
@@ -83,9 +134,9 @@ def test_one_line_says_what_was_understood(folder: Path, words: list[str]) -> No
 def test_nothing_is_submitted_with_test_only(folder: Path) -> None:
     done = run(folder, "--test-only", "job.sh")
     assert eval(done.stdout.splitlines()[0])[0] == "--test-only"
-    assert done.stdout.endswith(user_script.MARKER.decode() + SCRIPT)
+    assert submitted(done) == SCRIPT
     assert done.stderr.startswith("tiresias: nothing is submitted, but it would be under Tiresias' supervisor; ")
-    assert not (folder / ".tiresias").exists()
+    assert not (folder / ".tiresias/control").exists()
 
 
 def test_what_earlier_jobs_of_the_script_showed_is_said(folder: Path) -> None:
@@ -102,12 +153,9 @@ def test_what_earlier_jobs_of_the_script_showed_is_said(folder: Path) -> None:
     assert "traffic" not in run(folder, "-J", "another", "job.sh").stderr
 
 
-def test_a_folder_that_hangs_holds_up_nobody(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process that says it never answers: its interpreter's standard input stays unread."""
-    monkeypatch.setattr(tsbatch, "PATIENCE", 0.3)
-    monkeypatch.setattr(tsbatch.isolated, "command", lambda *words: ["sleep", "60"])
+def test_a_folder_that_hangs_holds_up_nobody() -> None:
     before = time.monotonic()
-    tsbatch.tell(tsbatch.Submission([], "job.sh", b"", [], SCRIPT.encode(), "0" * 16))
+    apart.run(lambda: time.sleep(60), 0.3)
     assert time.monotonic() - before < 30
 
 
@@ -116,7 +164,7 @@ def test_it_imports_what_no_module_of_a_user_hides() -> None:
     code = "import sys; import tiresias.wrappers.tsbatch; print(*{'json', 'logging', 'random', 'tomllib'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     without = subprocess.run(
-        [sys.executable, "-c", code.replace("wrappers.tsbatch", "errors, tempfile")],
+        [sys.executable, "-c", code.replace("wrappers.tsbatch", "errors")],
         capture_output=True,
         text=True,
         timeout=60,
@@ -133,12 +181,11 @@ def test_the_exit_code_is_sbatchs(folder: Path, code: str, expected: int) -> Non
 
 def test_standard_input_and_wrap(folder: Path) -> None:
     done = run(folder, "-n1", stdin=SCRIPT)
-    assert Path(eval(done.stdout.splitlines()[0])[1]).name == "sbatch"
-    assert done.stdout.endswith(SCRIPT)
+    assert eval(done.stdout.splitlines()[0]) == ["-n1"]
+    assert submitted(done) == SCRIPT
     done = run(folder, "--wrap", "echo '$x'", "-n1")
-    words = eval(done.stdout.splitlines()[0])
-    assert (words[0], Path(words[1]).name) == ("-n1", "wrap")
-    assert done.stdout.endswith("#!/bin/sh\n# This script was created by sbatch --wrap.\n\necho '$x'\n")
+    assert eval(done.stdout.splitlines()[0]) == ["--wrap", "echo '$x'", "-n1"]
+    assert "#---- tiresias: the user's script goes on below ----\necho '$x'" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -166,13 +213,13 @@ def test_questions_are_sbatchs_to_answer(folder: Path, words: list[str]) -> None
 
 def test_a_bad_script_on_standard_input_reaches_sbatch_unchanged(folder: Path) -> None:
     done = run(folder, stdin="echo no interpreter\n")
-    assert done.stdout.endswith("\necho no interpreter\n")
+    assert done.stdout.endswith("\necho no interpreter\n\n")
     assert "does not begin with #!" in done.stderr
 
 
 def test_a_program_declared_unable_is_plain_sbatch(folder: Path) -> None:
     done = run(folder, "job.sh", TIRESIAS_CHECKPOINT="none")
-    assert done.stdout == f"['job.sh']\n{SCRIPT}"
+    assert done.stdout == f"['job.sh']\n{SCRIPT}\n"
 
 
 def test_without_slurm(folder: Path) -> None:
@@ -184,6 +231,7 @@ def test_without_slurm(folder: Path) -> None:
 
 
 def test_no_room_for_the_private_copy(folder: Path) -> None:
+    (folder / "job.sh").write_text("#!/usr/bin/python3\n")
     assert run(folder, "job.sh", TMPDIR="/nonexistent").returncode == 0, "tempfile takes the next place"
 
 
@@ -191,8 +239,8 @@ def test_no_room_for_the_private_copy(folder: Path) -> None:
 def test_strange_names(folder: Path, name: str) -> None:
     (folder / name).write_text(SCRIPT)
     done = run(folder, f"./{name}")
-    assert Path(eval(done.stdout.splitlines()[0])[0]).name == name
-    assert done.stdout.endswith(SCRIPT)
+    assert eval(done.stdout.splitlines()[0]) == [f"./{name}"]
+    assert submitted(done) == SCRIPT
 
 
 # settings
@@ -225,9 +273,13 @@ def test_final_codes_go_with_the_job(tmp_path: Path, written: str, passed: str) 
         (["--requeue"], "#SBATCH --no-requeue\n", False),
     ],
 )
-def test_the_supervisor_knows_of_no_requeue(folder: Path, words: list[str], script: str, expected: bool) -> None:
-    (folder / "job.sh").write_text(f"#!/bin/sh\n{script}true\n")
-    assert ("export TIRESIAS_NO_REQUEUE=1\n" in run(folder, *words, "job.sh").stdout) == expected
+@pytest.mark.parametrize("interpreter", ["/bin/sh", "/usr/bin/python3"])
+def test_the_supervisor_knows_of_no_requeue(
+    folder: Path, words: list[str], script: str, expected: bool, interpreter: str
+) -> None:
+    (folder / "job.sh").write_text(f"#!{interpreter}\n{script}true\n")
+    (folder / "bin/sbatch").write_text(f"#!{sys.executable}\nimport os\n{PRINTS_FLAGS}")
+    assert ("no-requeue" in run(folder, *words, "job.sh").stdout) == expected
 
 
 def test_drop_ins_win_over_the_file(tmp_path: Path) -> None:
@@ -264,12 +316,12 @@ def test_a_site_that_names_no_folders_has_those_of_its_controller(tmp_path: Path
 
 def test_tsrun_is_srun(folder: Path) -> None:
     done = run(folder, "-n2", "python", "x.py", command="tsrun", SLURM_JOB_ID="1", CODE="5")
-    assert (done.returncode, done.stdout, done.stderr) == (5, "['-n2', 'python', 'x.py']\n", "said on stderr\n")
+    assert (done.returncode, done.stdout, done.stderr) == (5, "['-n2', 'python', 'x.py']\n\n", "said on stderr\n")
 
 
 def test_tsrun_outside_of_a_job_says_what_follows(folder: Path) -> None:
     done = run(folder, "hostname", command="tsrun")
-    assert done.stdout == "['hostname']\n"
+    assert done.stdout == "['hostname']\n\n"
     assert "it will not be preempted" in done.stderr
 
 

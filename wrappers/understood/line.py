@@ -1,14 +1,12 @@
-"""`line NAME COUNT OPTION... ARGUMENT...`, the user's script on standard input: says in one line on standard error what was
-understood of a submission. tsbatch starts it, and does not wait for it for long: folders of the site may hang.
+"""What was understood of a submission, in one line on standard error, and a note for the controller (submitted.py).
 
-COUNT: how many of the words after it are sbatch's options.
+tsbatch has it done in a process of its own, and does not wait for it for long: folders of the site may hang.
 """
 
 from __future__ import annotations
 
 import os
 import pwd
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,16 +14,31 @@ from pathlib import Path
 from tiresias.checkpoint import control
 from tiresias.checkpoint.notes import say
 from tiresias.errors import one_line
+from tiresias.profiler.submitted import key
 from tiresias.profiler.summary import Key, Summary, from_object, script_hash
 from tiresias.wrappers import earlier, self_saving, settings
-from tiresias.wrappers.understood import program, site, treatment, wishes
+from tiresias.wrappers.submitted import note
+from tiresias.wrappers.understood import program, site, treatment
+from tiresias.wrappers.understood.wishes import Wishes
 
 PROFILES = 32  # looked at, of one script
 PLACED = {"consolidate": "kept on the fewest nodes", "spread": "placed wherever GPUs are free"}
 
 
-def line(name: str, options: Sequence[str], arguments: Sequence[str], script: bytes) -> str:
-    asked, kind = wishes.of(options, script, os.environ), script_hash(script)
+def report(name: str, path: str, asked: Wishes, arguments: Sequence[str], script: bytes, silent: bool) -> None:
+    """name: of the script; path: as Slurm shows it; arguments: the script's. Prints the line unless `silent`."""
+    kind, root = script_hash(script), Path(settings.of_job(os.environ)["TIRESIAS_CONTROL_ROOT"])
+    try:
+        if not silent:
+            say(line(name, asked, arguments, script))
+    except OSError as error:
+        say(f"what becomes of this job cannot be said: {one_line(error)}")
+    if "test-only" not in asked:
+        note(root, key(path, asked.get("job-name") or name), kind)
+
+
+def line(name: str, asked: Wishes, arguments: Sequence[str], script: bytes) -> str:
+    kind = script_hash(script)
     root = Path(settings.of_job(os.environ)["TIRESIAS_CONTROL_ROOT"])
     scheduling = treatment.scheduling(asked, _user(), site.of_host(settings.read(), time.time()))
     seen_in, before = program.seen_in(name, script, arguments), earlier.of_script(root, kind)
@@ -35,6 +48,7 @@ def line(name: str, options: Sequence[str], arguments: Sequence[str], script: by
         treatment.self_saving(asked, scheduling.ours, os.environ.get(self_saving.VARIABLE, ""))
         or treatment.saving(asked, scheduling.ours, seen_in, before),
         treatment.renewal(asked, seen_in or os.environ.get(self_saving.VARIABLE, ""), before),
+        treatment.order(asked, scheduling.ours),
         treatment.order(asked, scheduling.ours),
         placing(root, kind, asked.get("job-name") or name),
     ]
@@ -62,17 +76,3 @@ def _summary(path: Path, script: str, name: str) -> Summary | None:
     gpus = path.name.split("-")[1]
     key = Key(name, script, int(gpus) if gpus.isascii() and gpus.isdigit() else 0)
     return from_object(key, control.read(path, os.getuid())) if key.file == path.name else None
-
-
-def main() -> int:
-    name, count, *words = sys.argv[1:]
-    options, arguments = words[: int(count)], words[int(count) :]
-    try:
-        say(line(name, options, arguments, sys.stdin.buffer.read()))
-    except OSError as error:
-        say(f"what becomes of this job cannot be said: {one_line(error)}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

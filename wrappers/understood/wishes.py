@@ -24,6 +24,15 @@ def of(options: Sequence[str], script: bytes, env: Mapping[str, str]) -> Wishes:
     return {**_named(_directives(script)), **_from(env), **_named(options)}
 
 
+def are_understood(options: Sequence[str], script: bytes) -> bool:
+    """Whether every option is known here: else `of` may miss one of them."""
+    try:
+        sbatch_options.named([*options, *_words(script)])
+    except (NotUnderstood, ValueError):
+        return False
+    return True
+
+
 def asks_for_gpus(wishes: Wishes) -> bool:
     counts = [value for name, value in wishes.items() if name.startswith("gpus")]
     named = [wishes.get(name, "") for name in ("gres", "tres-per-task")]
@@ -45,8 +54,13 @@ def _from(env: Mapping[str, str]) -> Wishes:
 
 def _directives(script: bytes) -> list[str]:
     """The words of the #SBATCH lines."""
-    lines = [line for line in batch_script.header(script).split(b"\n") if line.startswith(b"#SBATCH")]
     try:
-        return [word for line in lines for word in shlex.split(line[7:].decode(errors="replace"), comments=True)]
+        return _words(script)
     except ValueError:
         return []
+
+
+def _words(script: bytes) -> list[str]:
+    """Raises ValueError."""
+    lines = [line for line in batch_script.header(script).split(b"\n") if line.startswith(b"#SBATCH")]
+    return [word for line in lines for word in shlex.split(line[7:].decode(errors="replace"), comments=True)]

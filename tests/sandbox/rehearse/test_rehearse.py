@@ -44,7 +44,7 @@ def missing(found: dict[str, Any]) -> list[str]:
 
 
 def test_a_good_script(cluster: Cluster) -> None:
-    code, found, said = rehearse(cluster, f"exec python3 {PROGRAM} good 5000 result", "-o", "log-%j")
+    code, found, said = rehearse(cluster, f'exec python3 {PROGRAM} good "$@"', "-o", "log-%j", "--", "5000", "result")
     assert (code, missing(found)) == (0, []), said
     words = "\n".join(one["what"] for one in found["findings"])
     assert "saved step" in words
@@ -74,6 +74,7 @@ def test_what_is_missing_is_said(cluster: Cluster, habit: str) -> None:
         (f"exec python3 {PROGRAM} good 5000 result", ("--no-requeue",), "Slurm does not requeue it"),
         (f"exec python3 {PROGRAM} good 5000 result", ("--open-mode=truncate",), "lines of the first run are gone from"),
         ("sleep 60", (), "the program never said that it can save"),
+        ("true", (), "the script ended without a call of should_stop"),
         (
             "python3 -c 'import nothing_like_it'",
             (),
@@ -108,6 +109,32 @@ def test_mistakes_of_the_command_line(cluster: Cluster) -> None:
         done = cluster.run(["tiresias", "rehearse", *words], user="alice", env=ROOTS, cwd="/shared", check=False)
         assert (done.returncode, done.stdout) == (2, ""), done
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("folder", "roots", "words"),
+    [
+        ("/var", ROOTS, "/var is not writable, and the job's log goes there"),
+        (
+            "/shared/r",
+            ROOTS | {"TIRESIAS_CHECKPOINT_ROOT": "/var/k"},
+            "/var/k is not writable, and the job's checkpoints go there",
+        ),
+        (
+            "/shared/r",
+            ROOTS | {"TIRESIAS_CONTROL_ROOT": "/var/c"},
+            "/var/c is not writable, and the job's control files go there",
+        ),
+    ],
+)
+def test_a_folder_that_cannot_be_written_is_one_line(
+    cluster: Cluster, folder: str, roots: dict[str, str], words: str
+) -> None:
+    cluster.run(["mkdir", "-p", "-m", "1777", "/shared/r", *ROOTS.values()])
+    (cluster.shared / "r/job.sh").write_text("#!/bin/sh\ntrue\n")
+    done = cluster.run(["tiresias", "rehearse", "/shared/r/job.sh"], user="alice", env=roots, cwd=folder, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert words in done.stderr
 
 
 @pytest.mark.slow

@@ -1,0 +1,90 @@
+"""Which script each job runs, from what tsbatch noted in its user's control folder (profiler/submitted.py).
+
+Slurm's record has the script's path only. A file of a network file system may be seen late, so a job of which nothing is known is
+looked up again while it is new.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from tiresias.checkpoint import control
+from tiresias.profiler import submitted
+from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot
+
+NEW_SECONDS = 90.0  # after its submission, or after the first look at it
+AGAIN_SECONDS = 3.0  # between two reads of a file
+READS = 300  # files for each snapshot
+WORDS = 8  # of a path and arguments, as Slurm 22.05 shows them together
+
+
+class KnownScripts:
+    """A back end whose jobs have their `script`. Each job is looked up once; an unchanged record costs a dictionary lookup."""
+
+    def __init__(self, backend: Backend, root: Path, clock: Callable[[], float] = time.time) -> None:
+        self._backend, self._root, self._clock = backend, root, clock
+        self._jobs: dict[str, tuple[SlurmJob, SlurmJob]] = {}  # as Slurm has it, and with its script
+        self._found: dict[str, str] = {}  # job id -> hash
+        self._until: dict[str, float] = {}  # job id -> when it is no longer looked up
+        self._files: dict[tuple[int, str], tuple[float, list[tuple[int, str]]]] = {}
+        self._reads = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+    def snapshot(self) -> SlurmSnapshot:
+        found, self._reads = self._backend.snapshot(), 0
+        jobs = tuple(map(self._named, found.jobs))
+        here = {job.id for job in jobs}
+        for known in (self._jobs, self._found, self._until):
+            for gone in known.keys() - here:
+                del known[gone]
+        self._files = {key: file for key, file in self._files.items() if file[0] > self._clock() - NEW_SECONDS}
+        return replace(found, jobs=jobs)
+
+    def job(self, job_id: str) -> SlurmJob:
+        return self._named(self._backend.job(job_id))
+
+    def _named(self, job: SlurmJob) -> SlurmJob:
+        before = self._jobs.get(job.id)
+        if before and before[0] is job and (before[1].script or self._clock() > self._until.get(job.id, 0.0)):
+            return before[1]
+        script = job.script or self._found.get(job.id, "") or self._look_up(job)
+        named = replace(job, script=script) if script != job.script else job
+        self._jobs[job.id] = job, named
+        return named
+
+    def _look_up(self, job: SlurmJob) -> str:
+        now = self._clock()
+        until = self._until.setdefault(job.id, now + NEW_SECONDS)
+        if not job.batch or now > until:
+            return ""
+        for key in _keys(job):
+            if script := submitted.at(self._read(job.uid, key, now), job.submit_time):
+                self._found[job.id] = script
+                return script
+        return ""
+
+    def _read(self, uid: int, of: str, now: float) -> list[tuple[int, str]]:
+        read_at, scripts = self._files.get((uid, of), (0.0, []))
+        if now - read_at > AGAIN_SECONDS and self._reads < READS:
+            self._reads += 1
+            path = control.submitted_folder(self._root, uid) / submitted.file_name(of)
+            scripts = submitted.known(control.read(path, uid), of)
+            self._files[uid, of] = now, scripts
+        return scripts
+
+
+def _keys(job: SlurmJob) -> list[str]:
+    """Where it may be noted: the whole command, then without the last word, and so on."""
+    words = job.command.split(" ")
+    ends = range(len(words), max(len(words) - WORDS, 0), -1)
+    return [submitted.key(" ".join(words[:end]), job.name) for end in ends]
+
+
+def with_scripts(backend: Backend, root: Path) -> Backend:
+    return cast(Backend, KnownScripts(backend, root))

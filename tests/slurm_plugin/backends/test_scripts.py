@@ -1,0 +1,57 @@
+"""What Slurm keeps of a job of tsbatch is what it keeps of one of sbatch, and the controller finds its script all the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tiresias.profiler.summary import script_hash
+from tiresias.slurm_plugin.scripts import KnownScripts
+
+pytestmark = pytest.mark.sandbox
+ROOTS = {"TIRESIAS_CONTROL_ROOT": "/shared/sc/control", "TIRESIAS_CHECKPOINT_ROOT": "/shared/sc/checkpoints"}
+SCRIPT = "#!/bin/bash\n#SBATCH -o /dev/null --job-name=named\nsleep 300\n"
+WRAPPED = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\nsleep 9\n"
+CASES = [
+    (["--hold", "my job.sh", "one", "two"], "", SCRIPT),
+    (["--hold", "-n", "1", "./my job.sh"], "", SCRIPT),
+    (["--hold", "/shared/sc/my job.sh"], "", SCRIPT),
+    (["-D", "/shared/sc", "--hold", "other.sh"], "", SCRIPT + "true\n"),
+    (["--hold", "--wrap", "sleep 9"], "", WRAPPED),
+    (["--hold", "-J", "in"], SCRIPT, SCRIPT),
+]
+
+
+def kept(site, job: str) -> dict[str, str]:
+    """What scontrol shows; SubmitLine from Slurm 24.11 or 26.05 on, without the option that tsbatch adds."""
+    shown = site.cluster.run(["scontrol", "show", "job", job]).stdout
+    found = dict(re.findall(r"^\s+(Command|SubmitLine|WorkDir|StdOut)=(.*)$", shown, re.MULTILINE))
+    found["SubmitLine"] = re.sub(r" --bbf=\S+/supervised-\w+\.sh", "", found.get("SubmitLine", ""))
+    found["JobName"], found["Requeue"] = (re.search(rf"{word}=(\S+)", shown)[1] for word in ("JobName", "Requeue"))
+    return {name: value.replace(job, "ID") for name, value in found.items()}
+
+
+def test_path_and_options_are_the_users(site) -> None:
+    folder: Path = site.cluster.shared / "sc"
+    for path in (folder, folder / "control", folder / "checkpoints"):
+        path.mkdir(exist_ok=True)
+        path.chmod(0o1777)
+    (folder / "my job.sh").write_text(SCRIPT)
+    (folder / "other.sh").write_text(SCRIPT + "true\n")
+    known = KnownScripts(site.backend, folder / "control")
+    for words, text, script in CASES:
+        jobs = []
+        for command in ("sbatch", "tsbatch"):
+            done = site.cluster.run(
+                [command, "--parsable", *words], user="alice", cwd="/shared/sc", env=ROOTS, input=text, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            jobs.append(done.stdout.strip())
+        plain, ours = (kept(site, job) for job in jobs)
+        assert ours == plain | {"SubmitLine": ours["SubmitLine"]}, words
+        assert ours["SubmitLine"] == plain["SubmitLine"], words
+        assert known.job(jobs[1]).script == script_hash(script.encode()), words
+        assert {job.id: job.script for job in known.snapshot().jobs}[jobs[1]] == script_hash(script.encode()), words
+        site.cluster.run(["scancel", *jobs])

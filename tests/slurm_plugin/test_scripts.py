@@ -1,0 +1,125 @@
+"""Which script a job runs, from the notes of tsbatch."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tiresias.checkpoint import control
+from tiresias.profiler import submitted
+from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.scripts import NEW_SECONDS, KnownScripts
+from tiresias.wrappers.submitted import note
+
+A, B = "a" * 16, "b" * 16
+NOW = int(time.time())
+
+
+class Slurm:
+    def __init__(self, *jobs: SlurmJob) -> None:
+        self.jobs = jobs
+
+    def snapshot(self) -> SlurmSnapshot:
+        return SlurmSnapshot(time=float(NOW), jobs=self.jobs, nodes=())
+
+    def version(self) -> str:
+        return "26.05.5"
+
+
+def job(name: str = "1", command: str = "/home/a/train.sh", **more: Any) -> SlurmJob:
+    values: dict[str, Any] = {"submit_time": NOW, "batch": True, "uid": os.getuid(), "name": "train.sh"} | more
+    return replace(EXAMPLE, id=name, command=command, **values)
+
+
+EXAMPLE = SlurmJob(**dict.fromkeys(SlurmJob.__slots__) | {"script": "", "command": ""})  # type: ignore[arg-type]
+
+
+def scripts(known: KnownScripts) -> dict[str, str]:
+    return {one.id: one.script for one in known.snapshot().jobs}
+
+
+@pytest.mark.parametrize(
+    ("of", "shown"),
+    [
+        ("/home/a/train.sh", "/home/a/train.sh"),
+        ("/home/a/train.sh", "/home/a/train.sh --epochs 3"),
+        ("/home/a/my train.sh", "/home/a/my train.sh x"),
+        ("name:train.sh", ""),
+    ],
+)
+def test_by_the_path_or_without_one_by_the_name(tmp_path: Path, of: str, shown: str) -> None:
+    note(tmp_path, of, A)
+    assert scripts(KnownScripts(Slurm(job(command=shown)), tmp_path)) == {"1": A}  # type: ignore[arg-type]
+
+
+def test_of_several_scripts_at_one_path_the_one_at_the_submission(tmp_path: Path) -> None:
+    folder = control.submitted_folder(tmp_path, os.getuid())
+    folder.mkdir(parents=True)
+    of = "/home/a/train.sh"
+    control.write(folder, submitted.file_name(of), {"of": of, "scripts": [[NOW - 500, A], [NOW, B]]})
+    jobs = [job("1", submit_time=NOW - 100), job("2"), job("3", submit_time=NOW - 900)]
+    assert scripts(KnownScripts(Slurm(*jobs), tmp_path)) == {"1": A, "2": B, "3": ""}  # type: ignore[arg-type]
+
+
+def test_a_note_that_is_seen_late_and_a_job_that_is_requeued(tmp_path: Path) -> None:
+    """A requeue moves the time of the submission; the script stays the one that was found."""
+    now, slurm = [float(NOW)], Slurm(job())
+    known = KnownScripts(slurm, tmp_path, lambda: now[0])  # type: ignore[arg-type]
+    assert scripts(known) == {"1": ""}
+    note(tmp_path, "/home/a/train.sh", A)
+    now[0] += 10
+    assert scripts(known) == {"1": A}
+    note(tmp_path, "/home/a/train.sh", B)
+    slurm.jobs = (job(submit_time=NOW + 50),)
+    assert scripts(known) == {"1": A}
+    assert known.version() == "26.05.5"
+
+
+def test_a_job_that_tsbatch_never_saw_is_not_looked_up_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[Path] = []
+    monkeypatch.setattr(control, "read", lambda path, uid: reads.append(path) or {})
+    now = [float(NOW)]
+    known = KnownScripts(Slurm(job(), job("2", batch=False)), tmp_path, lambda: now[0])  # type: ignore[arg-type]
+    for _ in range(100):
+        known.snapshot()
+        now[0] += 5
+    assert 2 <= len(reads) <= NEW_SECONDS / 5 + 1
+
+
+def test_a_private_copy_names_its_script_itself(tmp_path: Path) -> None:
+    note(tmp_path, "/home/a/train.sh", A)
+    assert scripts(KnownScripts(Slurm(job(script=B)), tmp_path)) == {"1": B}  # type: ignore[arg-type]
+
+
+def test_a_note_is_written_where_the_script_changes_only(tmp_path: Path) -> None:
+    path = control.submitted_folder(tmp_path, os.getuid()) / submitted.file_name("x")
+    note(tmp_path, "x", A)
+    first = path.stat().st_ino
+    note(tmp_path, "x", A)
+    assert path.stat().st_ino == first
+    for number in range(40):
+        note(tmp_path, "x", f"{number:016x}")
+    found = submitted.known(control.read(path, os.getuid()), "x")
+    assert [script for _, script in found] == [f"{number:016x}" for number in range(40 - submitted.KEPT, 40)]
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda some: st.lists(some) | st.dictionaries(st.text(), some),
+    )
+)
+def test_whatever_a_user_writes_is_read(content: Any) -> None:
+    for scripts in (content, [content], [[0, content]], [[content, A]]):
+        found = submitted.known({"of": "x", "scripts": scripts}, "x")
+        assert all(type(since) is int and script == A for since, script in found)
+        assert submitted.at(found, NOW) in ("", A)
