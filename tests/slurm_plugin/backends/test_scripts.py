@@ -30,7 +30,7 @@ def kept(site, job: str) -> dict[str, str]:
     found = dict(re.findall(r"^\s+(Command|SubmitLine|WorkDir|StdOut)=(.*)$", shown, re.MULTILINE))
     found["SubmitLine"] = re.sub(r" --bbf=\S+/supervised-\w+\.sh", "", found.get("SubmitLine", ""))
     found["JobName"], found["Requeue"] = (re.search(rf"{word}=(\S+)", shown)[1] for word in ("JobName", "Requeue"))
-    return {name: value.replace(job, "ID") for name, value in found.items()}
+    return {name: value.replace(f"slurm-{job}.out", "slurm-ID.out") for name, value in found.items()}
 
 
 def test_path_and_options_are_the_users(site) -> None:
