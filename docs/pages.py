@@ -88,7 +88,13 @@ def configuration() -> str:
         f"{each.key} = {toml(each.default)}\n    {each.doc}\n    Allowed: {each.allowed}."
         for each in options().values()
     )
-    return _page("tiresias.toml", 5, "the controller's configuration", "OPTIONS", f"What counts: {ORDER}\n\n{told}")
+    tables = (
+        "[policy.partitions.NAME]\n    The keys of [policy] for one managed partition; others are as in [policy].\n"
+        "    Partitions that share nodes need the same policy."
+    )
+    return _page(
+        "tiresias.toml", 5, "the controller's configuration", "OPTIONS", f"What counts: {ORDER}\n\n{told}\n\n{tables}"
+    )
 
 
 def _page(name: str, number: int, what: str, heading: str, text: str) -> str:

@@ -39,8 +39,8 @@ class Outlook(NamedTuple):
     bound: Bound
 
 
-def outlook(snapshot: Snapshot, plan: Plan, config: PolicyConfig, row: int) -> Outlook:
-    """Of the waiting job `row`. O(jobs + nodes)."""
+def outlook(snapshot: Snapshot, plan: Plan, config: PolicyConfig, row: int, queues_before: int = 0) -> Outlook:
+    """Of the waiting job `row`. queues_before: of other pools (pools.py). O(jobs + nodes)."""
     jobs, held = snapshot.jobs, Holdings(snapshot).gpus()
     holds = jobs.state != State.WAITING
     fixed = (jobs.state == State.STARTING) | ((jobs.state == State.RUNNING) & ~jobs.movable)
@@ -49,18 +49,22 @@ def outlook(snapshot: Snapshot, plan: Plan, config: PolicyConfig, row: int) -> O
     whose = (holds & ~fixed & first, holds & ~fixed & ~first, holds & fixed)
     ahead, behind, kept = (int(held[who].sum()) for who in whose)
     others = int(snapshot.nodes.gpus.sum()) - free - ahead - behind - kept
-    steps = sorted(_steps(snapshot, plan, config, row, holds & ~fixed))[:STEPS]
+    steps = sorted(_steps(snapshot, plan, config, row, holds & ~fixed, queues_before))[:STEPS]
     return Outlook(free, ahead, behind, kept, others, tuple(steps), latest_start(snapshot, config, row))
 
 
-def _steps(snapshot: Snapshot, plan: Plan, config: PolicyConfig, row: int, movable: Bools) -> Iterator[Step]:
+def _steps(
+    snapshot: Snapshot, plan: Plan, config: PolicyConfig, row: int, movable: Bools, queues_before: int
+) -> Iterator[Step]:
     jobs, now, edges = snapshot.jobs, snapshot.time, (*config.thresholds, math.inf)
     running, queue = movable & (jobs.state == State.RUNNING), int(plan.queue[row])
     ahead = running & (plan.rank < plan.rank[row]) & (config.name in WITH_QUEUES)
     for other in np.flatnonzero(ahead).tolist():
         at = now + (edges[queue] - float(jobs.attained[other])) / int(jobs.gpus[other])
         if now < at < math.inf:
-            yield Step(at, f"{_named(snapshot, other)} sinks below Q{queue + 1}, if it runs on", jobs.id[other])
+            yield Step(
+                at, f"{_named(snapshot, other)} sinks below Q{queues_before + queue + 1}, if it runs on", jobs.id[other]
+            )
     until = protected_until(jobs, config)
     for other in np.flatnonzero(running & (plan.rank > plan.rank[row]) & (until > now)).tolist():
         words = f"{_named(snapshot, other)}, behind it, may be preempted (policy.min_run)"

@@ -3,7 +3,8 @@
     flags  >  TIRESIAS_* environment  >  conf.d/*.toml beside the file, last name first  >  the file  >  the declared default
 
 The key `policy.thresholds` is `thresholds` under `[policy]` in a file and TIRESIAS_POLICY_THRESHOLDS in the environment, where
-the elements of a list are separated by commas. A mistake is a UsageError in one line: where, which key, what is allowed.
+the elements of a list are separated by commas. `[policy.partitions.NAME]` has the keys of `[policy]` for one partition; those that
+are not there are as in `[policy]`. A mistake is a UsageError in one line: where, which key, what is allowed.
 """
 
 # ruff: noqa: RUF009  (the calls in dataclass defaults make dataclass fields)
@@ -15,7 +16,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 DEFAULT_FILE = Path("/etc/tiresias/tiresias.toml")
 DEFAULT = "default"
+PARTITION_POLICIES = "policy.partitions."  # then the partition's name and a key of [policy]
+TABLES = {"tables": True}  # of a field that is no single option
 
 # Through import_module, so that type checkers on any Python need neither of the two.
 _toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
@@ -206,6 +209,11 @@ class Config:
     rpc: Rpc = field(default_factory=Rpc)
     comment: Comment = field(default_factory=Comment)
     state: State = field(default_factory=State)
+    partition_policies: tuple[tuple[str, PolicyConfig], ...] = field(default=(), metadata=TABLES)
+
+    def policy_of(self, partition: str) -> PolicyConfig:
+        """Of the jobs of that partition; of several with commas between them, of the first."""
+        return dict(self.partition_policies).get(partition.partition(",")[0], self.policy)
 
     @property
     def lease_seconds(self) -> float:
@@ -267,6 +275,8 @@ class Loaded:
 
     def value(self, key: str) -> Any:
         section, _, name = key.rpartition(".")
+        if section.startswith(PARTITION_POLICIES):
+            return getattr(self.config.policy_of(section.removeprefix(PARTITION_POLICIES)), name)
         return getattr(getattr(self.config, section) if section else self.config, name)
 
 
@@ -290,14 +300,39 @@ def load_config(file: Path | None, overrides: Mapping[str, object], environ: Map
 def load(file: Path | None, overrides: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> Loaded:
     known = options()
     found = _from_files(file) | _from_environment(known, environ) | _from_command_line(overrides)
+    known |= {key: option for key in found if (option := _of_partition(key, known))}
     for key, raw in found.items():
         if key not in known:
             raise UsageError(f"{raw.source}: unknown key {_word(key)}{_hint(key, [*known, *filter(None, _SECTIONS)])}")
     _refuse_mistyped(environ, [option.variable for option in known.values()])
     values = {key: _convert(known[key], raw) for key, raw in found.items()}
     parts = {section: owner()(**_section(values, section)) for section, owner in _SECTIONS.items() if section}
-    config = Config(**_section(values, ""), **parts)
+    policies = _partition_policies(values, parts["policy"])
+    config = Config(**_section(values, ""), **parts, partition_policies=policies)
+    if unmanaged := [name for name, _ in policies if name not in config.partitions]:
+        key = f"{PARTITION_POLICIES}{unmanaged[0]}"
+        raise UsageError(f"{_source(found, key)}: {key}: partition {unmanaged[0]} is not managed (partitions)")
     return Loaded(config, {key: found[key].source if key in found else DEFAULT for key in known})
+
+
+def _of_partition(key: str, known: Mapping[str, Option]) -> Option | None:
+    """The option of [policy] that a key such as policy.partitions.debug.min_run sets for one partition."""
+    section, _, name = key.rpartition(".")
+    option = known.get(f"policy.{name}") if section.startswith(PARTITION_POLICIES) else None
+    return option and replace(option, section=section)
+
+
+def _partition_policies(values: Mapping[str, Any], base: PolicyConfig) -> tuple[tuple[str, PolicyConfig], ...]:
+    changes: dict[str, dict[str, Any]] = {}
+    for key, value in values.items():
+        section, _, name = key.rpartition(".")
+        if section.startswith(PARTITION_POLICIES):
+            changes.setdefault(section.removeprefix(PARTITION_POLICIES), {})[name] = value
+    return tuple((name, replace(base, **changes[name])) for name in sorted(changes))
+
+
+def _source(found: Mapping[str, _Raw], section: str) -> str:
+    return next(raw.source for key, raw in found.items() if key.startswith(f"{section}."))
 
 
 def load_option(key: str, file: Path | None, environ: Mapping[str, str] = os.environ) -> Any:
@@ -316,7 +351,7 @@ def _declared(section: str) -> Iterator[Option]:
     owner = _SECTIONS[section]()
     kinds = get_type_hints(owner, localns={"PolicyConfig": object})
     for each in fields(owner):
-        if section or each.name not in _SECTIONS:
+        if (section or each.name not in _SECTIONS) and "tables" not in each.metadata:
             yield Option(section, each.name, kinds[each.name], each.default, **each.metadata)
 
 
@@ -372,9 +407,19 @@ def _flat(content: Mapping[str, Any], path: Path) -> Iterator[tuple[str, object]
         if not name or name not in _SECTIONS:
             yield name, value
         elif isinstance(value, dict):
-            yield from ((f"{name}.{key}", inner) for key, inner in value.items())
+            for key, inner in value.items():
+                nested = f"{name}.{key}." == PARTITION_POLICIES and isinstance(inner, dict)
+                yield from _tables(inner, path) if nested else [(f"{name}.{key}", inner)]
         else:
             raise UsageError(f"{path}: {name} must be a table: write [{name}] and its keys below")
+
+
+def _tables(tables: Mapping[str, Any], path: Path) -> Iterator[tuple[str, object]]:
+    for partition, table in tables.items():
+        key = f"{PARTITION_POLICIES}{partition}"
+        if not isinstance(table, dict):
+            raise UsageError(f"{path}: {key} must be a table: write [{key}] and its keys below")
+        yield from ((f"{key}.{name}", value) for name, value in table.items())
 
 
 def _hint(name: str, known: list[str]) -> str:

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tiresias.errors import TiresiasError, UsageError
+from tiresias.slurm_plugin.backends.parse import hosts
+from tiresias.slurm_plugin.cluster.partition_pools import conflict
 from tiresias.slurm_plugin.cluster.site import Site, read_site
-from tiresias.slurm_plugin.config import Config, Loaded, load
+from tiresias.slurm_plugin.config import Config, Loaded, load, load_option
+from tiresias.slurm_plugin.config_for_release import load_for_release
 
 FIXED = (
     "backend",
@@ -41,13 +46,20 @@ class Configured:
     @classmethod
     def read(cls, file: Path | None, overrides: Mapping[str, object], acts: bool = True) -> Configured:
         """`acts`: the controller is to hold and start jobs; holds may be lifted whatever Slurm says. Raises TiresiasError."""
-        loaded = load(file, overrides)
+        loaded = load(file, overrides) if acts else load_for_release(file, overrides)
         return cls(file, overrides, loaded, _checked_site(loaded.config, acts))
+
+    def moves_its_state(self) -> bool:
+        """Whether the next controller will use another state folder, and so know nothing of what this one holds."""
+        with suppress(UsageError):
+            return bool(load_option("paths.state", self.file) != self.config.paths.state)
+        return False
 
     def again(self) -> tuple[Configured, list[str]]:
         """What is configured now, and what changed, one line each. Raises TiresiasError where that is not to replace this."""
         new = Configured.read(self.file, self.overrides)
-        changed = [key for key in new.loaded.sources if new.loaded.value(key) != self.loaded.value(key)]
+        keys = dict.fromkeys([*new.loaded.sources, *self.loaded.sources])
+        changed = [key for key in keys if new.loaded.value(key) != self.loaded.value(key)]
         changes = [f"{key}: {_shown(self.loaded.value(key))} -> {_shown(new.loaded.value(key))}" for key in changed]
         if fixed := [line for key, line in zip(changed, changes, strict=True) if key.startswith(FIXED)]:
             raise UsageError(f"{fixed[0]}: this cannot change while the controller runs; restart it, or change it back")
@@ -64,11 +76,21 @@ def _checked_site(config: Config, acts: bool) -> Site:
         raise TiresiasError(
             f"partition {min(unknown)} is not in slurm.conf: set partitions to some of {', '.join(sorted(site.partitions))}"
         )
+    if acts and (problem := conflict(config, _partitions_of_nodes(site))):
+        raise UsageError(problem)
     if acts and config.mode == "exact" and (problem := site.rights.why_powerless(os.geteuid())):
         raise TiresiasError(problem)
     for alarm in site.alarms:
         log.warning("%s", alarm)
     return site
+
+
+def _partitions_of_nodes(site: Site) -> Iterable[tuple[str, Collection[str]]]:
+    found = defaultdict(set)
+    for partition, nodes in site.nodes.items():
+        for node in hosts(nodes) if nodes != "(null)" else ():
+            found[node].add(partition)
+    return found.items()
 
 
 def _shown(value: Any) -> str:

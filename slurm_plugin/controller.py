@@ -20,9 +20,8 @@ from tiresias import __version__
 from tiresias.checkpoint.control import JobReport, state_controller
 from tiresias.errors import Unavailable
 from tiresias.profiler.summary import Summary
-from tiresias.scheduler.decide import decide, next_change
 from tiresias.scheduler.model import Plan, Snapshot, State
-from tiresias.scheduler.policies import POLICIES
+from tiresias.scheduler.pools import Part, decide_pools, next_change_of
 from tiresias.slurm_plugin.act import Actor
 from tiresias.slurm_plugin.admission.known_rules import RULES_BEFORE_PREEMPTION_S, KnownRules
 from tiresias.slurm_plugin.admission.refusals import Refusals
@@ -31,10 +30,11 @@ from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnap
 from tiresias.slurm_plugin.calls.allowance import Allowance
 from tiresias.slurm_plugin.calls.traffic import Traffic, bucket
 from tiresias.slurm_plugin.cluster import sharing, topology
+from tiresias.slurm_plugin.cluster.partition_pools import PartitionPools
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.comments.forecast import starts_of
-from tiresias.slurm_plugin.comments.text import wanted
+from tiresias.slurm_plugin.comments.text import Wanted, wanted
 from tiresias.slurm_plugin.comments.writer import CommentWriter
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.lead.fence import FencedBackend
@@ -67,6 +67,7 @@ class _Decided(NamedTuple):
     profiles: Mapping[str, Summary]
     snapshot: Snapshot
     plan: Plan
+    parts: tuple[Part, ...]
     change: float
 
 
@@ -90,7 +91,7 @@ class Controller:
         self._admission_waits = frozenset({config.admission_wait})  # that job_submit.lua may have given to a job
         self._recall()
         self._profiles = Profiles(config.paths.control)
-        self._policy = POLICIES[config.policy.name]
+        self._pools = PartitionPools(config)
         self._started, self._cycles, self.seconds = clock(), 0, 0.0
         self._recent: deque[float] = deque(maxlen=RECENT)  # seconds of the newest cycles
         self.latency = 0.0  # seconds that Slurm took for the newest snapshot
@@ -186,10 +187,9 @@ class Controller:
         if self._config.mode == "exact":
             self._take_note(managed, slurm.time)
         self._note_costs(managed)
-        managed, profiles, snapshot, plan, change = self._quarantine.sift(
-            "scheduling it", slurm.jobs, lambda jobs: self._decided(slurm, jobs, managed)
-        )
-        self._carry_out(plan, slurm, snapshot)
+        decided = self._quarantine.sift("scheduling it", slurm.jobs, lambda jobs: self._decided(slurm, jobs, managed))
+        managed, snapshot = decided.managed, decided.snapshot
+        self._carry_out(decided.plan, slurm, snapshot)
         if self._config.mode == "exact":
             sound = self._quarantine.sound(managed)
             self._leave_in_order(self._observer.waiting(sound, slurm.time), sound)
@@ -197,15 +197,15 @@ class Controller:
             self._give_back(managed)
         settled = self._observer.next_settled(managed, slurm.time)
         postponed = -math.inf if self._allowance.postponed else math.inf
-        self.next_change = min(change, settled, self._actor.next_check(self._clock()), postponed)
+        self.next_change = min(decided.change, settled, self._actor.next_check(self._clock()), postponed)
         leaving = snapshot.jobs.state == State.LEAVING
         others = any(snapshot.jobs.id[row] not in self._actor.intents for row in np.flatnonzero(leaving))
         self.leaving_since = min(self.leaving_since, slurm.time) if others else math.inf
         self._cycles, self.seconds = self._cycles + 1, self._clock() - began
         self._recent.append(self.seconds)
-        self._publish(slurm, snapshot, plan, managed, profiles)
+        self._publish(slurm, decided)
         if self._config.mode == "exact" and not self._allowance.postponed:
-            self._comment(slurm, snapshot, plan, managed)
+            self._comment(slurm, decided)
 
     def _comment_writer(self, config: Config, site: Site) -> CommentWriter:
         return CommentWriter(
@@ -213,13 +213,11 @@ class Controller:
             lambda: self._allowance.spare(self._actor.intents.values()),
         )  # fmt: skip
 
-    def _comment(self, slurm: SlurmSnapshot, snapshot: Snapshot, plan: Plan, managed: Sequence[SlurmJob]) -> None:
+    def _comment(self, slurm: SlurmSnapshot, decided: _Decided) -> None:
+        snapshot, managed = decided.snapshot, decided.managed
         starting = {one.id for one in self._actor.intents.values() if one.kind == "start"}
         promised = starting | {snapshot.jobs.id[row] for row in np.flatnonzero(snapshot.jobs.state == State.STARTING)}
-        self._comments.write(
-            lambda: wanted(snapshot, plan, managed, starts_of(slurm, snapshot, plan, self._config.policy)),
-            managed, starting, promised,
-        )  # fmt: skip
+        self._comments.write(lambda: _texts(slurm, decided), managed, starting, promised)
 
     def _decided(self, slurm: SlurmSnapshot, jobs: Sequence[SlurmJob], managed: Sequence[SlurmJob]) -> _Decided:
         """What follows from these of the snapshot's jobs. It acts on none, so it may be asked again for some of them alone."""
@@ -229,12 +227,14 @@ class Controller:
         profiles = self._profiles.look(managed, slurm.time)
         snapshot = self._observer.observe(slurm, managed, self._actor.intents, profiles, self._rules.rules)
         self._learn(snapshot)
-        plan = decide(snapshot, self._config.policy, self._policy)
+        plan, parts = self._decide(snapshot, slurm)
         if plan.preemptions and self._rules.refresh(self._clock(), RULES_BEFORE_PREEMPTION_S):
             snapshot = self._observer.observe(slurm, managed, self._actor.intents, profiles, self._rules.rules)
-            plan = decide(snapshot, self._config.policy, self._policy)
-        change = next_change(snapshot, self._config.policy, self._policy)
-        return _Decided(list(managed), profiles, snapshot, plan, change)
+            plan, parts = self._decide(snapshot, slurm)
+        return _Decided(list(managed), profiles, snapshot, plan, parts, next_change_of(parts))
+
+    def _decide(self, snapshot: Snapshot, slurm: SlurmSnapshot) -> tuple[Plan, tuple[Part, ...]]:
+        return decide_pools(snapshot, self._pools.of(snapshot, slurm))
 
     def _snapshot(self) -> SlurmSnapshot:
         began = time.monotonic()
@@ -298,8 +298,8 @@ class Controller:
         self._decisions = [*self._decisions, reload][-SHOWN_DECISIONS:]
         limit = bucket(config.rpc, site.rate_limit)
         self._bucket.resize(limit.size, limit.rate)
-        if config.policy != self._config.policy:
-            self._policy = POLICIES[config.policy.name]
+        if (config.policy, config.partition_policies) != (self._config.policy, self._config.partition_policies):
+            self._pools = PartitionPools(config)
         self._admission_waits |= {config.admission_wait}
         if (config.mode, config.comment.field) != (self._config.mode, self._config.comment.field):
             self._uncomment()
@@ -379,9 +379,8 @@ class Controller:
         )
 
     def _learn(self, snapshot: Snapshot) -> None:
-        """From all jobs of the past, as often as the policy wants to."""
-        if self._ledger.over >= self._policy.refit_at:
-            self._policy = self._policy.fitted(self._ledger.past(), snapshot.jobs)
+        """From all jobs of the past, as often as a policy wants to."""
+        self._pools.learn(self._ledger.over, self._ledger.past, snapshot.jobs)
 
     def _carry_out(self, plan: Plan, slurm: SlurmSnapshot, snapshot: Snapshot) -> None:
         self._promote(plan)
@@ -412,22 +411,16 @@ class Controller:
             self._journal.record(news)
         self._decisions = (self._decisions + news)[-SHOWN_DECISIONS:]
 
-    def _publish(
-        self,
-        slurm: SlurmSnapshot,
-        snapshot: Snapshot,
-        plan: Plan,
-        managed: list[SlurmJob],
-        profiles: Mapping[str, Summary],
-    ) -> None:
-        running = self._quarantine.sound(job for job in managed if job.state == "RUNNING")
+    def _publish(self, slurm: SlurmSnapshot, decided: _Decided) -> None:
+        running = self._quarantine.sound(job for job in decided.managed if job.state == "RUNNING")
         reports = {job.id: self._observer.reports.of(job) for job in running}
         self.publisher.publish(
             Publication(
                 about=self._about(),
                 slurm=slurm,
-                snapshot=snapshot,
-                plan=plan,
+                snapshot=decided.snapshot,
+                plan=decided.plan,
+                parts=decided.parts,
                 rows=dict(self._ledger.jobs),
                 phases=self._phases(),
                 unmovable={
@@ -438,7 +431,7 @@ class Controller:
                 reports=reports,
                 decisions=tuple(reversed(self._decisions)),
                 config=self._config,
-                profiles=profiles,
+                profiles=decided.profiles,
                 due={
                     one.beneficiary: one.began + self._config.preemption.deadline
                     for one in self._actor.intents.values()
@@ -454,7 +447,7 @@ class Controller:
 
     def _alarms(self) -> list[str]:
         traffic = self._traffic.alarms(self._allowance.postponed)
-        own = [*self._rules.alarms, *self._actor.alarms, *self._quarantine.alarms()]
+        own = [*self._rules.alarms, *self._actor.alarms, *self._quarantine.alarms(), *self._pools.alarms]
         return [*self._site.alarms, *sharing.alarms(self._observer.unprotected), *traffic, *own, *self.more_alarms()]
 
     def _about(self) -> dict[str, object]:
@@ -488,3 +481,9 @@ def _state_versions(config: Config) -> None:
 
 def _p99(seconds: Collection[float]) -> float:
     return sorted(seconds)[len(seconds) * 99 // 100]
+
+
+def _texts(slurm: SlurmSnapshot, decided: _Decided) -> Iterator[Wanted]:
+    for part in decided.parts:
+        starts = starts_of(slurm, part.snapshot, part.plan, part.pool.config)
+        yield from wanted(part.snapshot, part.plan, decided.managed, starts)

@@ -130,7 +130,7 @@ class Daemon:
         if self._leadership.has_standby() and not self._at_once:
             log.info("another controller stands by and goes on")
             return
-        if self._kept:
+        if self._kept and not self._configured.moves_its_state():
             log.info("the holds stay for the next controller; `tiresias deadman` lifts them when none comes")
             return
         notify("STOPPING=1", "STATUS=lifts its holds")

@@ -140,7 +140,7 @@ class Observer:
 
     def why_unmovable(self, job: SlurmJob, now: float) -> str:
         """Why a running job may not be preempted now; "" when it may."""
-        row, policy = self._ledger.jobs[job.id], self._config.policy
+        row, policy = self._ledger.jobs[job.id], self._config.policy_of(job.partition)
         if not job.batch:
             return "an srun or salloc allocation cannot be requeued"
         if not job.requeue:

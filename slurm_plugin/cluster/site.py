@@ -30,6 +30,7 @@ class Site:
     rate_limit: RateLimit | None = None  # of our calls to slurmctld
     private: frozenset[str] = frozenset()  # the words of PrivateData
     rights: Rights = field(default_factory=Rights)
+    nodes: Mapping[str, str] = field(default_factory=dict)  # of each partition, as Slurm lists them
 
 
 def read_site(deadline: float = 10.0) -> Site:
@@ -43,6 +44,7 @@ def read_site(deadline: float = 10.0) -> Site:
         config.get("ClusterName", ""), default.group(1) if default else "", frozenset(names),
         (*settings.risks(config), *filter(None, [rights.unknown])), rate_limit(config, os.getuid()),
         frozenset(config.get("PrivateData", "").lower().split(",")), rights,
+        dict(re.findall(r"^PartitionName=(\S+).*? Nodes=(\S+)", partitions, re.MULTILINE)),
     )  # fmt: skip
 
 

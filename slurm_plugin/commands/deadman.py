@@ -19,7 +19,8 @@ import math
 import sys
 
 from tiresias.errors import UsageError
-from tiresias.slurm_plugin.commands.ordering import add_config_option, configured
+from tiresias.slurm_plugin.commands.ordering import add_config_option
+from tiresias.slurm_plugin.config_for_release import load_for_release
 from tiresias.slurm_plugin.lead.fail_open import held, is_silent, release, seized
 from tiresias.slurm_plugin.lead.standby import leadership_of
 
@@ -34,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    config, _ = configured(args)
+    config = load_for_release(args.config).config
     leadership = leadership_of(config)
     after = leadership.seconds + STANDBY_SECONDS if args.after is None else args.after
     if not (math.isfinite(after) and after > 0):
@@ -45,9 +46,8 @@ def run(args: argparse.Namespace) -> int:
     with seized(config) as ours:
         if ours is None:
             return 0
-        jobs = held(config)
-        problems = release(config, ours)
-    print(f"released {jobs} jobs: {leader} had said nothing for {after:g} s; Slurm carries on alone")
-    for problem in problems:
+        released = release(config, ours)
+    print(f"released {released.jobs} jobs: {leader} had said nothing for {after:g} s; Slurm carries on alone")
+    for problem in released.problems:
         print(f"tiresias: {problem}", file=sys.stderr)
-    return 1 if problems else 0
+    return 1 if released.problems else 0

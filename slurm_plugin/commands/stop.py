@@ -24,8 +24,9 @@ from contextlib import closing
 from pathlib import Path
 
 from tiresias.errors import TiresiasError, Unavailable
-from tiresias.slurm_plugin.commands.ordering import HASTE, PATIENCE, add_config_option, configured, give
+from tiresias.slurm_plugin.commands.ordering import HASTE, PATIENCE, add_config_option, give
 from tiresias.slurm_plugin.config import Config
+from tiresias.slurm_plugin.config_for_release import load_for_release
 from tiresias.slurm_plugin.lead.fail_open import held, is_stopped, release, seized
 from tiresias.slurm_plugin.lead.standby import leadership_of
 from tiresias.slurm_plugin.sockets.control_socket import ask
@@ -45,7 +46,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    config, socket = configured(args)
+    config = load_for_release(args.config).config
+    socket = config.paths.run / "control.sock"
     request = {"op": STOP, "release": args.release, "reason": args.reason}
     ended = _order(config, socket, request)
     if args.release:
@@ -70,7 +72,7 @@ def _release_kept(config: Config) -> tuple[int | None, list[str]]:
         with seized(config) as leadership:
             if leadership is None:
                 raise Unavailable("another controller took the lead just now: retry the command")
-            problems = release(config, leadership)
+            problems = release(config, leadership).problems
     return held(config), problems
 
 
@@ -109,7 +111,7 @@ def _leave_slurm_alone(config: Config, reason: str) -> int:
                 raise Unavailable("another controller took the lead just now: retry the command")
             with closing(Journal(config.paths.state, ours.epoch)) as journal:
                 stop(journal, time.time(), "root", reason)  # first: it holds even if Slurm does not answer now
-            problems = release(config, ours)
+            problems = release(config, ours).problems
     return _tell(held(config), problems)
 
 

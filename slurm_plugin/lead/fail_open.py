@@ -11,7 +11,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from tiresias.slurm_plugin.backends.select import CALL_DEADLINE, open_backend
 from tiresias.slurm_plugin.cluster.site import read_site
@@ -89,10 +89,20 @@ def seized(config: Config) -> Iterator[Leadership | None]:
             leadership.step_down()
 
 
-def release(config: Config, leadership: Leadership) -> list[str]:
-    """Lift every hold of ours; returns what could not be lifted, one line each. Raises SlurmUnavailable before anything is done."""
+class Released(NamedTuple):
+    """jobs: that the journal had as held or being moved. problems: what could not be lifted, one line each."""
+
+    jobs: int | None
+    problems: list[str]
+
+
+def release(config: Config, leadership: Leadership) -> Released:
+    """Lift every hold of Tiresias. Raises SlurmUnavailable before anything is done."""
     with (
         closing(open_backend(config.backend, CALL_DEADLINE)) as backend,
         closing(Controller.leading(config, backend, leadership, read_site(), though_stopped=True)) as controller,
     ):
-        return controller.release()
+        jobs = held(
+            config
+        )  # now: a controller that was frozen in the middle of a write kept the journal locked until it was opened
+        return Released(jobs, controller.release())

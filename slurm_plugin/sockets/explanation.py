@@ -145,7 +145,7 @@ def _outlook(newest: Publication, job_id: str, alone: bool) -> dict[str, Any] | 
     row = jobs.id.index(job_id) if job_id in jobs.id else -1
     if row < 0 or plan.action[row] != Action.WAIT:
         return None
-    found = outlook(newest.snapshot, plan, newest.config.policy, row)
+    found = outlook(*newest.part_of(row))
     steps, bound = found.steps, found.bound
     if any(seat.job == job_id for seat in plan.reserved):
         due = newest.due.get(job_id)
@@ -154,13 +154,14 @@ def _outlook(newest: Publication, job_id: str, alone: bool) -> dict[str, Any] | 
     return {
         **{name: getattr(found, name) for name in ("free", "ahead", "behind", "fixed", "others")},
         "steps": [{"time": round(step.at, 3), "what": step.what} for step in steps if not (alone and step.other)],
-        "latest": round(bound.at, 3) if bound.at < math.inf else None, "why": bound.why, **_forecast(newest, job_id),
+        "latest": round(bound.at, 3) if bound.at < math.inf else None, "why": bound.why, **_forecast(newest, job_id, row),
     }  # fmt: skip
 
 
-def _forecast(newest: Publication, job_id: str) -> dict[str, Any]:
+def _forecast(newest: Publication, job_id: str, row: int) -> dict[str, Any]:
     """When the job is estimated to start, from time limits, and what of its options has no effect."""
-    starts = starts_of(newest.slurm, newest.snapshot, newest.plan, newest.config.policy)
+    snapshot, plan, policy, _, _ = newest.part_of(row)
+    starts = starts_of(newest.slurm, snapshot, plan, policy)
     start = starts.get(job_id, math.inf)
     record = next(job for job in newest.slurm.jobs if job.id == job_id)
     return {"estimate": round(newest.slurm.time + start, 3) if start < math.inf else None, "notes": notes(record)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,10 @@ import numpy as np
 from tiresias.checkpoint.control import JobReport
 from tiresias.errors import TiresiasError
 from tiresias.profiler.summary import Summary
+from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import reason
-from tiresias.scheduler.model import Plan, Snapshot, State, Style
+from tiresias.scheduler.model import Ints, Plan, Snapshot, State, Style
+from tiresias.scheduler.pools import Part
 from tiresias.scheduler.protection import remaining
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.config import Config
@@ -63,6 +65,21 @@ class Publication:
     config: Config
     profiles: Mapping[str, Summary] = field(default_factory=dict)  # what is known of jobs' traffic
     due: Mapping[str, float] = field(default_factory=dict)  # by waiting job: until when those save that make room
+    parts: tuple[Part, ...] = ()  # what is decided in each pool of nodes; () for one pool of all
+
+    def part_of(self, row: int) -> tuple[Snapshot, Plan, PolicyConfig, int, int]:
+        """Where the job in that row is decided on, its row there, and the number of queues of the pools before."""
+        if len(self.parts) <= 1:
+            return self.snapshot, self.plan, self.config.policy, row, 0
+        part = next(part for part in self.parts if part.has(row))
+        return part.snapshot, part.plan, part.pool.config, part.row(row), part.pool.queues_before
+
+    def pools(self) -> Iterator[tuple[Ints, PolicyConfig, int]]:
+        """The rows of the jobs of each pool, its policy, and the number of queues of the pools before."""
+        if len(self.parts) <= 1:
+            yield np.arange(len(self.snapshot.jobs)), self.config.policy, 0
+        else:
+            yield from ((part.pool.jobs, part.pool.config, part.pool.queues_before) for part in self.parts)
 
 
 class Publisher:
@@ -150,14 +167,18 @@ def _jobs(newest: Publication, whole: int | None) -> list[dict[str, Any]]:
     """Holders of GPUs first, then those who wait, each in the order of the walk. Ten thousand a time: lists, not arrays."""
     jobs, plan = newest.snapshot.jobs, newest.plan
     record_of = {job.id: job for job in newest.slurm.jobs}
+    queue, protected = plan.queue.copy(), np.zeros(len(jobs))
+    for rows, config, before in newest.pools():
+        queue[rows] += before
+        protected[rows] = remaining(newest.snapshot, config)[rows]
     walk = np.lexsort((plan.rank, jobs.state == State.WAITING))
     order, rest = walk[:whole], walk[:0] if whole is None else walk[whole:]
     columns = (
-        order, jobs.state[order], plan.queue[order], plan.rank[order], jobs.attained[order].round(3),
+        order, jobs.state[order], queue[order], plan.rank[order], jobs.attained[order].round(3),
         jobs.ran[order].round(3), jobs.waited[order].round(3), jobs.submit[order], jobs.movable[order],
         np.full(len(jobs), np.nan) if jobs.preemption_cost is None else jobs.preemption_cost[order],
         np.zeros(len(jobs), np.int64) if jobs.style is None else jobs.style[order],
-        remaining(newest.snapshot, newest.config.policy)[order],
+        protected[order],
     )  # fmt: skip
     return [
         _job(newest, record_of[jobs.id[row[0]]], *row) for row in zip(*(one.tolist() for one in columns), strict=True)
@@ -192,7 +213,8 @@ def _job(
     """protected: seconds until its minimum run time is reached."""
     known, unmovable = newest.rows.get(job.id), newest.unmovable.get(job.id, "")
     unmovable = unmovable or _protected(newest.slurm.time + protected if protected else 0.0)
-    why, report = reason(newest.plan, newest.snapshot, row), newest.reports.get(job.id, SILENT)
+    seen, plan, _, there, _ = newest.part_of(row)
+    why, report = reason(plan, seen, there), newest.reports.get(job.id, SILENT)
     return {
         "id": job.id, "name": job.name, "user": job.user, "partition": job.partition, "gpus": job.gpus,
         "state": STATES[state], "queue": queue, "rank": rank, "attained": attained, "ran": ran, "waited": waited,
@@ -220,18 +242,30 @@ def _profile(summary: Summary | None) -> dict[str, Any] | None:
 
 
 def _queues(newest: Publication) -> list[dict[str, Any]]:
-    edges = [0.0, *newest.config.policy.limits]
+    """Those of one pool after those of another: their numbers count through."""
+    found = []
+    for rows, config, before in newest.pools():
+        found += _queues_of(newest, rows, config, before)
+    return found
+
+
+def _queues_of(newest: Publication, rows: Ints, config: PolicyConfig, before: int) -> list[dict[str, Any]]:
+    edges = [0.0, *config.limits]
     jobs, plan = newest.snapshot.jobs, newest.plan
+    inside = np.zeros(len(jobs), bool)
+    inside[rows] = True
+    names = [name for name in newest.config.partitions if newest.config.policy_of(name) == config]
+    pool = {"partitions": names} if len(newest.parts) > 1 else {}
     states = {"waiting": jobs.state == State.WAITING, "starting": jobs.state == State.STARTING}
     states["running"] = ~states["waiting"] & ~states["starting"]
     return [
         {
-            "index": index, "low": low, "high": edges[index + 1] if index + 1 < len(edges) else None,
+            **pool, "index": before + index, "low": low, "high": edges[index + 1] if index + 1 < len(edges) else None,
             **{name: int(np.sum(here & those)) for name, those in states.items()},
             **{f"gpus_{name}": int(jobs.gpus[here & those].sum()) for name, those in states.items()},
         }
         for index, low in enumerate(edges)
-        for here in [plan.queue == index]
+        for here in [inside & (plan.queue == index)]
     ]  # fmt: skip
 
 

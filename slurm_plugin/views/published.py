@@ -27,7 +27,11 @@ class PublishedCycle(TypedDict, total=False):
     snapshot: float  # of `seconds`, Slurm's answer
 
 
-class PublishedQueue(TypedDict):
+class PublishedPool(TypedDict, total=False):
+    partitions: list[str]  # whose queue it is, where partitions have policies of their own
+
+
+class PublishedQueue(PublishedPool):
     index: int
     low: float
     high: float | None

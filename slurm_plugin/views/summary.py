@@ -223,9 +223,10 @@ def _decision_cells(decision: PublishedDecision, now: float) -> dict[str, Cell]:
 
 def _queue_cells(queue: PublishedQueue) -> dict[str, Cell]:
     low, high = service(queue["low"]), queue["high"]
+    whose = f" ({', '.join(queue['partitions'])})" if queue.get("partitions") else ""
     return {
         "queue": (f"Q{queue['index'] + 1}", "bold"),
-        "attained service": (f"from {low}" if high is None else f"below {service(high)}", ""),
+        "attained service": ((f"from {low}" if high is None else f"below {service(high)}") + whose, ""),
         "running": (str(queue["running"]), "green"),
         "GPUs": (str(queue["gpus_running"]), "green"),
         "waiting": (str(queue["waiting"]), "yellow"),

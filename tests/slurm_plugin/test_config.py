@@ -158,3 +158,35 @@ def test_any_text_in_the_environment_is_a_value_or_one_line(key: str, text: str)
     except UsageError as error:
         problem = str(error)
     assert problem.isprintable()
+
+
+def test_a_partition_with_a_policy_of_its_own(file: Path) -> None:
+    """The keys that its table lacks are those of [policy]; a drop-in changes single ones."""
+    file.write_text(
+        'partitions = ["gpu", "debug"]\n[policy]\nname = "las"\nmin_run = 5\n[policy.partitions.debug]\nname = "fifo"\nquantum = 9'
+    )
+    drop_in(file, "10-site.toml", "[policy.partitions.debug]\nquantum = 10")
+    loaded = load(file, {}, {"TIRESIAS_POLICY_COOLDOWN": "3"})
+    base, own = (loaded.config.policy_of(name) for name in ("gpu", "debug"))
+    assert (base.name, base.min_run, base.quantum, base.cooldown) == ("las", 5.0, 300.0, 3.0)
+    assert (own.name, own.min_run, own.quantum, own.cooldown) == ("fifo", 5.0, 10.0, 3.0)
+    assert loaded.config.policy_of("debug,gpu") is own
+    assert loaded.value("policy.partitions.debug.quantum") == 10.0
+    assert loaded.sources["policy.partitions.debug.quantum"].endswith("conf.d/10-site.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "[policy.partitions.debug]\nmin_run = 1",
+            "policy.partitions.debug: partition debug is not managed (partitions)",
+        ),
+        ("[policy.partitions.gpu]\nmin_runs = 1", "unknown key policy.partitions.gpu.min_runs"),
+        ("[policy.partitions.gpu]\nmin_run = -1", "policy.partitions.gpu.min_run = -1: allowed: seconds, 0 or more"),
+        ("[policy.partitions]\ngpu = 1", "policy.partitions.gpu must be a table: write [policy.partitions.gpu]"),
+        ("[policy]\npartitions = 3", "unknown key policy.partitions"),
+    ],
+)
+def test_mistakes_in_the_policy_of_a_partition(file: Path, text: str, words: str) -> None:
+    assert words in mistake(file, text)

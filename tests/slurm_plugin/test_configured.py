@@ -94,3 +94,21 @@ def test_what_slurm_has_not(file: Path, slurm: Slurm) -> None:
     slurm.site = replace(SITE, cluster="other")
     with pytest.raises(UsageError, match="ClusterName is other, was centre"):
         old.again()
+
+
+def test_partitions_that_share_nodes_have_one_order(file: Path, slurm: Slurm) -> None:
+    slurm.site = replace(SITE, nodes={"gpu": "gpu[01-03]", "debug": "gpu04"})
+    both = 'partitions = ["gpu", "debug"]\n[policy]\nmin_run = 5\n'
+    old = read(file, both)
+    file.write_text(both + "[policy.partitions.debug]\nmin_run = 0")
+    new, changes = old.again()
+    assert changes == ["policy.partitions.debug.min_run: 5.0 -> 0.0"]
+    slurm.site = replace(SITE, nodes={"gpu": "gpu[01-04]", "debug": "gpu04"})
+    with pytest.raises(UsageError) as error:
+        new.again()
+    assert str(error.value) == (
+        "partitions gpu and debug share gpu04 and have two policies: "
+        "give both the same [policy.partitions.NAME] table, or none"
+    )
+    file.write_text(both)
+    assert new.again()[1] == ["policy.partitions.debug.min_run: 0.0 -> 5.0"]

@@ -117,12 +117,23 @@ def check_reload(watched: Watched) -> None:
 
 
 def test_what_does_not_come_back_is_released(watched: Watched) -> None:
+    """Such as one that a mistake in the configuration keeps from starting."""
     centre = watched.centre
+    change(centre, "period = 0.5", "period = -1.0")
     assert centre.stop() == 0
+    assert centre.command("controller", "--config", centre.config).returncode == 2
     assert len(watched.held()) == FEW
     told, _ = deadman(centre, 3).communicate(timeout=60)
     assert f"released {FEW} jobs" in told
     assert (watched.held(), watched.lifted()) == (set(), set(watched.waiting))
+
+
+def test_a_restart_with_another_state_folder_lifts_the_holds(watched: Watched) -> None:
+    """The next controller would know nothing of them."""
+    centre = watched.centre
+    change(centre, "state = '/var/lib/tiresias/", "state = '/var/lib/tiresias/other/")
+    assert centre.stop() == 0
+    assert watched.held() == set()
 
 
 def test_stop_lifts_the_holds(watched: Watched) -> None:

@@ -1,0 +1,156 @@
+"""Several pools of nodes with an order each: `decide` for every pool alone, and one plan of all.
+
+No node is in two pools, so the plans do not touch. The quotas of Slurm that jobs of several pools share are taken in the order of
+the pools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.decide import decide, next_change
+from tiresias.scheduler.model import Action, Allocations, Ints, Jobs, Nodes, Plan, Quota, Row, Snapshot
+from tiresias.scheduler.policy import Policy
+
+T = TypeVar("T", Jobs, Nodes, Allocations)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pool:
+    """Jobs and nodes under one policy.
+
+    Attributes:
+        jobs, nodes: rows of the whole snapshot, rising; shape (jobs of the pool,) and (nodes of the pool,).
+        queues_before: queues of other pools, which are counted first where a queue is named.
+    """
+
+    jobs: Ints
+    nodes: Ints
+    config: PolicyConfig
+    policy: Policy
+    queues_before: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """A pool's own snapshot, and what is decided there; their rows are those of `pool.jobs` and `pool.nodes`."""
+
+    pool: Pool
+    snapshot: Snapshot
+    plan: Plan
+
+    def row(self, whole: int) -> int:
+        """The row here of a job that the whole snapshot has in row `whole`."""
+        return int(np.searchsorted(self.pool.jobs, whole))
+
+    def has(self, whole: int) -> bool:
+        row = self.row(whole)
+        return row < len(self.pool.jobs) and bool(self.pool.jobs[row] == whole)
+
+
+def decide_pools(snapshot: Snapshot, pools: Sequence[Pool]) -> tuple[Plan, tuple[Part, ...]]:
+    """`pools`: each job and each node of the snapshot is in exactly one. Returns the plan of all jobs, and those of the pools.
+
+    O(jobs + nodes + allocations) beside what `decide` takes.
+    """
+    if len(pools) == 1:
+        plan = decide(snapshot, pools[0].config, pools[0].policy)
+        return plan, (Part(pools[0], snapshot, plan),)
+    parts: list[Part] = []
+    left = list(snapshot.quotas)
+    for pool in pools:
+        own = part_of(replace(snapshot, quotas=tuple(left)), pool)
+        parts.append(Part(pool, own, _numbered(decide(own, pool.config, pool.policy), own, pool)))
+        left = [_without(quota, parts[-1]) for quota in left]
+    return _joined(len(snapshot.jobs), parts), tuple(parts)
+
+
+def _numbered(plan: Plan, own: Snapshot, pool: Pool) -> Plan:
+    """With words that name queues as `queues_before` counts them."""
+
+    def standing(row: int) -> str:
+        queue = pool.queues_before + int(plan.queue[row])
+        return pool.policy.standing(Row(own.jobs, row), queue, own.time, pool.config)
+
+    return replace(plan, standing=standing)
+
+
+def next_change_of(parts: Sequence[Part]) -> float:
+    """As `decide.next_change`, of all pools."""
+    return min(next_change(part.snapshot, part.pool.config, part.pool.policy) for part in parts)
+
+
+def part_of(snapshot: Snapshot, pool: Pool) -> Snapshot:
+    """What the pool sees: its jobs and nodes, and what its jobs have on them."""
+    row_of = np.full(len(snapshot.jobs), -1, np.int64)
+    row_of[pool.jobs] = np.arange(len(pool.jobs))
+    node_of = np.full(len(snapshot.nodes), -1, np.int64)
+    node_of[pool.nodes] = np.arange(len(pool.nodes))
+    held = snapshot.allocations
+    here = np.flatnonzero((row_of[held.job] >= 0) & (node_of[held.node] >= 0))
+    own = _rows(held, here)
+    own = replace(own, job=row_of[own.job], node=node_of[own.node])
+    quotas = tuple(_of_rows(quota, row_of) for quota in snapshot.quotas)
+    return Snapshot(snapshot.time, _rows(snapshot.jobs, pool.jobs), _nodes(snapshot.nodes, pool.nodes), own, quotas)
+
+
+def _rows(table: T, rows: Ints) -> T:
+    """These rows of each column."""
+    return replace(table, **{one.name: _taken(getattr(table, one.name), rows) for one in fields(table)})
+
+
+def _nodes(nodes: Nodes, rows: Ints) -> Nodes:
+    """`above` has an array for each level, `divisions` may be empty: no islands are known."""
+    own = _rows(replace(nodes, above=(), divisions=()), rows)
+    divisions = _taken(nodes.divisions, rows) if nodes.divisions else ()
+    return replace(own, above=tuple(level[rows] for level in nodes.above), divisions=divisions)
+
+
+def _taken(column: Any, rows: Ints) -> Any:
+    if isinstance(column, tuple):
+        return tuple(column[row] for row in rows.tolist()) if column else ()
+    return None if column is None else column[rows]
+
+
+def _of_rows(quota: Quota, row_of: Ints) -> Quota:
+    own = {int(row_of[row]): amount for row, amount in quota.amounts.items() if row_of[row] >= 0}
+    return replace(quota, amounts=own)
+
+
+def _without(quota: Quota, part: Part) -> Quota:
+    """What the jobs that start in a pool, and those for which GPUs are reserved there, leave of the quota."""
+    taken = {start.job for start in (*part.plan.starts, *part.plan.reserved)}
+    rows = [whole for whole, job in zip(part.pool.jobs.tolist(), part.snapshot.jobs.id, strict=True) if job in taken]
+    return replace(quota, left=quota.left - sum(quota.amounts.get(row, 0.0) for row in rows))
+
+
+def _joined(count: int, parts: Sequence[Part]) -> Plan:
+    """One plan. Ranks count through, pool by pool."""
+    action, queue, rank = (np.full(count, fill, np.int64) for fill in (Action.WAIT, 0, 0))
+    part_of_row: dict[int, Part] = {}
+    first = 0
+    for part in parts:
+        rows = part.pool.jobs
+        action[rows], queue[rows], rank[rows] = part.plan.action, part.plan.queue, part.plan.rank + first
+        part_of_row |= dict.fromkeys(rows.tolist(), part)
+        first += len(rows)
+
+    def standing(row: int) -> str:
+        part = part_of_row[row]
+        return part.plan.standing(part.row(row))
+
+    why = {int(part.pool.jobs[row]): words for part in parts for row, words in part.plan.why.items()}
+    plans = [part.plan for part in parts]
+    return Plan(
+        action, queue, rank,
+        starts=tuple(one for plan in plans for one in plan.starts),
+        preemptions=tuple(one for plan in plans for one in plan.preemptions),
+        promoted=tuple(one for plan in plans for one in plan.promoted),
+        reserved=tuple(one for plan in plans for one in plan.reserved),
+        why=why, standing=standing,
+    )  # fmt: skip
