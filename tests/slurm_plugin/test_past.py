@@ -216,3 +216,15 @@ def test_a_page_reads_no_more_rows_than_it_shows(journal: Journal) -> None:
         assert "SEARCH job USING" in plan
         assert index in plan
         assert "TEMP B-TREE" not in plan
+
+
+def test_the_tasks_of_an_array_are_found_by_its_number(journal: Journal) -> None:
+    for name in ("7_0", "7_10", "7_2", "70_1", "77", "17_7"):
+        journal.save_job(JobRow(f"{name}@1", name, ALICE, 1.0))
+    journal.save_job(JobRow("7_0@2", "7_0", ALICE, 2.0))  # a later job with this id
+    assert sorted(journal.ids_of("7")) == ["7_0", "7_10", "7_2"]
+    assert journal.ids_of("77") == ["77"]
+    assert journal.ids_of("8") == []
+    query = "select distinct id from job where id = ?1 or (id > ?1 || '_' and id < ?1 || '`')"
+    plan = " ".join(row[-1] for row in journal._db.execute(f"explain query plan {query}", ("7",)))
+    assert "SCAN" not in plan, plan
