@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -231,6 +231,10 @@ def listed_jobs(status: Status) -> list[PublishedJob]:
 
 
 def _rest(jobs: Sequence[PublishedJob], shown: Sequence[PublishedJob]) -> Text:
-    holding = sum(bool(job.get("nodes")) for job in jobs) - sum(bool(job.get("nodes")) for job in shown)
-    more = len(jobs) - len(shown)
-    return words((f"… and {more} more: {holding} on nodes, {more - holding} waiting", FAINT))
+    left = Counter(map(_kind, jobs)) - Counter(map(_kind, shown))
+    counts = [f"{left[kind]} {kind}" for kind in ("on nodes", "waiting", "blocked") if left[kind] or kind != "blocked"]
+    return words((f"… and {len(jobs) - len(shown)} more: {', '.join(counts)}", FAINT))
+
+
+def _kind(job: PublishedJob) -> str:
+    return "on nodes" if job.get("nodes") else "blocked" if job.get("state") == "BLOCKED" else "waiting"

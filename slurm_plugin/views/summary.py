@@ -134,7 +134,9 @@ def usage(status: Status, width: int, more: str = "") -> Text:
     queues = status.get("queues", [])
     running, waiting = sum(queue["running"] for queue in queues), sum(queue["waiting"] for queue in queues)
     share = f" {100 * ours // total}%" if total else ""
-    tail = f" {ours}/{total} GPUs{share}   {running} running   {waiting} waiting{more}"
+    blocked = f"   {count} blocked" if (count := len(status.get("blocked", []))) else ""
+    tail = f" {ours}/{total} GPUs{share}   {running} running   {waiting} waiting{blocked}"
+    tail += more if len(tail) + len(more) <= width else ""
     bar = max(min(width - len(tail), 60), 0)
     filled, foreign = (bar * ours // total, bar * other // total) if total else (0, 0)
     return words(

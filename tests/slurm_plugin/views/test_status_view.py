@@ -103,6 +103,12 @@ def test_jobs_that_do_not_compete_are_shown(status: dict[str, Any]) -> None:
     (row,) = [line for line in drawn(status, 160, 34) if " 1170 " in line]
     assert re.search(r"1170 ines +after +4 blocked +5m00s +(Blocked by Slurm: Dependency)?", row)
     assert any("Blocked by Slurm: Dependency" in line for line in drawn(status, 160, 34))
+    assert any("24 waiting   1 blocked" in line for line in drawn(status, 160, 34))
+    status["jobs"] *= 20
+    assert any(
+        re.fullmatch(r"… and [0-9]+ more: [0-9]+ on nodes, 0 waiting, 1 blocked", line)
+        for line in drawn(status, 80, 24)
+    )
 
 
 def test_nodes_that_do_not_fit_are_counted(status: dict[str, Any]) -> None:
