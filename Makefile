@@ -2,6 +2,7 @@
 # make demo-live  two users compete: the live view, recorded in demo-out; FILM=docs for the manual's own
 # make test       everything that CI runs
 # make manual     the manual as HTML, in build/manual
+# make sbom       bill of materials in dist; make sign KEY=FINGERPRINT: checksums of dist and their signature
 # make wheels     both wheels, in dist: slurm-tiresias, and slurm-tiresias-checkpoint for the environments that jobs run in
 # make audit      asks the public database for known weaknesses of the packages in use
 # make test-rdma  of that, the profiler's tests on RDMA
@@ -19,6 +20,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+BUILD ?= $(VENV)-build
 JOBS ?= 60
 TIME_SCALE ?= 40
 COMPRESS ?= $(shell [ $(JOBS) -ge 480 ] && echo 1 || echo 3)
@@ -28,7 +30,7 @@ SEED ?= 14
 TRACE ?= $(wildcard ../shared/data/testbed480_seed1.csv)
 OUT := demo-out
 
-.PHONY: demo demo-live audit test test-rdma test-chaos test-records test-mutants test-system trees installed lint pages manual deb rpm wheels venv bench clean system
+.PHONY: demo demo-live audit test test-rdma test-chaos test-records test-mutants test-system trees installed lint pages manual deb rpm sbom sign wheels venv bench clean system
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.runs
@@ -92,17 +94,25 @@ manual: $(VENV)/.develops
 	$(VENV)/bin/python -m sphinx -W --keep-going -q docs build/manual
 
 # dist/slurm-tiresias_VERSION_ARCHITECTURE.deb
-deb: $(VENV)/.develops
-	$(VENV)/bin/python etc/packages/build.py dist deb
+deb: $(VENV)/.develops $(BUILD)/.builds
+	BUILD_PYTHON=$(abspath $(BUILD))/bin/python $(VENV)/bin/python etc/packages/build.py dist deb
 
 # dist/slurm-tiresias-VERSION-1.ARCHITECTURE.rpm
-rpm: $(VENV)/.develops
-	$(VENV)/bin/python etc/packages/build.py dist rpm
+rpm: $(VENV)/.develops $(BUILD)/.builds
+	BUILD_PYTHON=$(abspath $(BUILD))/bin/python $(VENV)/bin/python etc/packages/build.py dist rpm
 
 # dist/slurm_tiresias-VERSION-py3-none-manylinux_*.whl, whose libraries are compiled in a Debian 11 (etc/packages/wheel.py), and dist/slurm_tiresias_checkpoint-VERSION-*.whl
-wheels: $(VENV)/.develops
-	$(VENV)/bin/python etc/packages/wheel.py dist
-	cd etc/packages/checkpoint && $(abspath $(VENV))/bin/python -m hatchling build -t wheel -d $(CURDIR)/dist
+wheels: $(VENV)/.develops $(BUILD)/.builds
+	BUILD_PYTHON=$(abspath $(BUILD))/bin/python $(VENV)/bin/python etc/packages/wheel.py dist
+	cd etc/packages/checkpoint && $(abspath $(BUILD))/bin/python -m hatchling build -t wheel -d $(CURDIR)/dist
+
+# dist/slurm-tiresias-VERSION.cdx.json: what it has, needs and was built with (CycloneDX)
+sbom: $(VENV)/.develops
+	$(VENV)/bin/python etc/packages/sbom.py dist
+
+# dist/SHA256SUMS and its signature: make sign KEY=FINGERPRINT
+sign: sbom
+	etc/packages/sign.sh $(if $(KEY),$(KEY),$(error make sign KEY=FINGERPRINT of a secret key that gpg has)) dist
 
 lint: $(VENV)/.develops
 	$(VENV)/bin/ruff check .
@@ -169,6 +179,12 @@ installed: $(VENV)/.develops
 	@$(MAKE) --no-print-directory $(VENV)/.trains
 	@$(MAKE) --no-print-directory $(VENV)/.audits
 
+# What builds the wheels, each file by its hash.
+$(BUILD)/.builds: etc/packages/build-requirements.txt | system
+	@$(PYTHON) -m venv $(BUILD)
+	@$(BUILD)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r etc/packages/build-requirements.txt
+	@touch $@
+
 $(VENV)/.mutates: $(VENV)/.develops
 	@$(INSTALL) --group mutants
 	@touch $@
@@ -177,4 +193,4 @@ $(VENV)/.audits: $(VENV)/.develops
 	-@$(INSTALL) --group audit && touch $@
 
 clean:
-	rm -rf $(OUT) $(VENV) dist build docs/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(OUT) $(VENV) $(BUILD) dist build docs/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -15,6 +15,8 @@ import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
+import sbom
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SCRIPTS = {"tiresias": "tiresias.__main__", "tsbatch": "tiresias.wrappers.tsbatch", "tsrun": "tiresias.wrappers.tsrun"}
@@ -45,10 +47,9 @@ def make(scratch: Path) -> None:
     """What is built, in an empty folder: the library and the pages."""
     os.umask(0o022)  # whatever the caller's: what is made here is for everybody
     build = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
+    python = os.environ.get("BUILD_PYTHON", sys.executable)  # one that has build-requirements.txt
     plain = {**os.environ, "TIRESIAS_NATIVE": "0"}  # the libraries follow
-    subprocess.run(
-        [sys.executable, "-c", build, str(scratch)], cwd=ROOT, check=True, stdout=subprocess.DEVNULL, env=plain
-    )
+    subprocess.run([python, "-c", build, str(scratch)], cwd=ROOT, check=True, stdout=subprocess.DEVNULL, env=plain)
     (wheel,) = scratch.glob("*.whl")
     _unpack(wheel, scratch / "library")
     native = scratch / "library/tiresias/profiler/native"
@@ -98,6 +99,7 @@ def _configuration(stage: Path) -> None:
     for unit in sorted([*(ROOT / "etc").glob("*.service"), *(ROOT / "etc").glob("*.timer")]):
         write(stage / "usr/lib/systemd/system" / unit.name, unit.read_text())
     write(stage / "usr/lib/sysusers.d/tiresias.conf", (HERE / "sysusers.conf").read_text())
+    write(stage / "usr/share/doc/slurm-tiresias/sbom.cdx.json", sbom.text())
     for name in PAPERS:
         write(stage / "usr/share/doc/slurm-tiresias" / name, (ROOT / name).read_text())
 
