@@ -121,7 +121,8 @@ def _hook(config: Settings) -> Finding:
     if config.get("EpilogSlurmctld", "(null)") not in ("(null)", ""):
         return fine("EpilogSlurmctld", "set; it should call poke.sh")
     return Finding(
-        Level.ADVICE, "EpilogSlurmctld", "nothing tells the controller that a job ended: GPUs idle for up to a period",
+        Level.ADVICE, "EpilogSlurmctld",
+        "no hook reports a job's end: GPUs idle for up to a period, and a job that depends on it (afterany) overtakes others",
         "EpilogSlurmctld=/etc/tiresias/poke.sh",
     )  # fmt: skip
 
