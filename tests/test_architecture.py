@@ -29,6 +29,7 @@ FRAMEWORKS = {  # each adapter is imported by programs that use its framework, a
     "checkpoint/adapters/fsdp.py": {"torch"},
     "checkpoint/adapters/lightning.py": {"lightning"},
     "checkpoint/adapters/hf.py": {"torch", "transformers"},
+    "checkpoint/adapters/submitit.py": {"submitit"},
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -14,7 +15,7 @@ STABLE_S, STABLE_TIMEOUT_S = 0.5, 30.0  # what other nodes write arrives late
 HF_SENTINEL = "checkpoint-is-incomplete.txt"  # transformers removes it once its checkpoint is whole
 DCP_DATA, DCP_METADATA = ".distcp", ".metadata"  # torch.distributed.checkpoint writes the metadata last
 
-Marks = Mapping[str, tuple[int, int, int]]  # path relative to the folder -> inode, size, modification time
+Marks = Mapping[str, tuple[int, int, int]]  # path -> inode, size, modification time
 
 
 class Changes(NamedTuple):
@@ -29,24 +30,24 @@ class Changes(NamedTuple):
         return self.size > 0 and not self.incomplete
 
 
-def marks(folder: Path) -> Marks:
-    """Of the regular files below `folder`; none where it does not exist. Links are not followed."""
+def marks(place: Path) -> Marks:
+    """Of the files below `place`, a folder or a file, or a pattern of such; none where there is none. Links are not followed."""
     found: dict[str, tuple[int, int, int]] = {}
-    for path in _files(folder):
+    for path in _files(place):
         if len(found) == MOST_FILES:
             break
         with suppress(OSError):
             status = path.lstat()
-            found[str(path.relative_to(folder))] = status.st_ino, status.st_size, status.st_mtime_ns
+            found[str(path)] = status.st_ino, status.st_size, status.st_mtime_ns
     return found
 
 
-def since(before: Marks, folder: Path) -> Changes:
-    """Returns once two looks at the folder find the same, or after STABLE_TIMEOUT_S."""
-    deadline, now = time.monotonic() + STABLE_TIMEOUT_S, marks(folder)
+def since(before: Marks, place: Path) -> Changes:
+    """Returns once two looks at the files find the same, or after STABLE_TIMEOUT_S."""
+    deadline, now = time.monotonic() + STABLE_TIMEOUT_S, marks(place)
     while True:
         time.sleep(STABLE_S)
-        last, now = now, marks(folder)
+        last, now = now, marks(place)
         if last == now:
             return compare(before, now)
         if time.monotonic() > deadline:
@@ -69,6 +70,9 @@ def _incomplete(changed: tuple[str, ...], now: Marks) -> str:
     return ""
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    for parent, _, names in os.walk(folder):
-        yield from (Path(parent, name) for name in names)
+def _files(place: Path) -> Iterator[Path]:
+    for root in glob.glob(str(place)) if glob.has_magic(str(place)) else [str(place)]:  # noqa: PTH207 absolute ones, too
+        if not os.path.isdir(root):  # noqa: PTH112
+            yield Path(root)
+        for parent, _, names in os.walk(root):
+            yield from (Path(parent, name) for name in names)

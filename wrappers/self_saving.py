@@ -1,6 +1,7 @@
 """TIRESIAS_CHECKPOINT=signal:NAME:FOLDER: the job's program saves by itself when it gets a signal, and resumes by itself.
 
-NAME: the signal, such as TERM. FOLDER: where the program saves; what changes there is the evidence that it did.
+NAME: the signal, such as TERM. FOLDER: where the program saves, or a pattern of files and folders, such as out/checkpoint-*; what
+changes there is the evidence that it did.
 """
 
 from __future__ import annotations

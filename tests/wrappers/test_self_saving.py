@@ -60,7 +60,10 @@ def test_three_preemptions_lose_nothing(site: Site, habit: str, name: str) -> No
     ("habit", "words"),
     [
         ("fails", "ended with exit code 3 after SIGTERM, but out did not change"),
-        ("half", "ended with exit code 0 after SIGTERM, but out is incomplete (checkpoint-is-incomplete.txt is there)"),
+        (
+            "half",
+            "ended with exit code 0 after SIGTERM, but out is incomplete (out/checkpoint-is-incomplete.txt is there)",
+        ),
     ],
 )
 def test_a_failed_save_costs_no_more_than_a_requeue(site: Site, habit: str, words: str) -> None:
@@ -144,3 +147,16 @@ def test_a_distributed_checkpoint_is_whole_once_it_has_its_metadata() -> None:
     assert changes.compare(before, {**data, "step-2/.metadata": (4, 5, 0)}).is_save
     assert not changes.compare(before, before).is_save
     assert not changes.compare(before, {**before, "empty": (9, 0, 0)}).is_save
+
+
+def test_a_pattern_leaves_out_the_log_beside_the_checkpoints(tmp_path: Path) -> None:
+    place = tmp_path / "checkpoint-*"
+    (tmp_path / "checkpoint-1").mkdir()
+    (tmp_path / "checkpoint-1" / "weights").write_text("1")
+    before = changes.marks(place)
+    (tmp_path / "log").write_text("a line")
+    assert not changes.since(before, place).is_save
+    (tmp_path / "checkpoint-2").mkdir()
+    (tmp_path / "checkpoint-2" / "weights").write_text("2")
+    assert changes.since(before, place).files == (f"{tmp_path}/checkpoint-2/weights",)
+    assert len(changes.marks(tmp_path / "log")) == 1

@@ -98,10 +98,18 @@ def same_curve(centre: Centre, name: str, plain: str, slow: str, steps: int, opt
 def test_the_trainer_of_transformers_saves_on_sigterm(centre: Centre) -> None:
     pytest.importorskip("transformers", reason="transformers is not installed (make test installs it)")
     plain, slow = f"python3 {TRANSFORMERS} 240", f"{PACED} {TRANSFORMERS} 240"
-    log = same_curve(centre, "jit", plain, slow, 240, "signal:TERM:output")
+    log = same_curve(centre, "jit", plain, slow, 240, "signal:TERM:output/checkpoint-*")
     assert log.count("sent SIGTERM to 1 processes here") == PREEMPTIONS
 
 
 def test_ranks_of_torchrun_save_on_sigterm(centre: Centre) -> None:
     log = same_curve(centre, "elastic", f"{TORCHRUN} 200 0", f"{TORCHRUN} 200 0.05", 200, "signal:TERM:out")
     assert "sent SIGTERM to 2 processes here" in log, "the ranks, and not torchrun"
+
+
+def test_lightning_saves_by_itself_and_its_own_requeue_is_intercepted(centre: Centre) -> None:
+    pytest.importorskip("lightning", reason="lightning is not installed (make test installs it)")
+    command = f"srun --nodes=1 --ntasks=1 python3 {HERE}/lightning_train.py 150"
+    log = same_curve(centre, "lightning", f"{command} 0", f"{command} 0.05", 150, "signal:USR1:root")
+    assert log.count("asked to make room: sent SIGUSR1") == PREEMPTIONS
+    assert "Requeued SLURM job" not in log, "two requeues would compete"

@@ -1,0 +1,76 @@
+"""docs/examples/with_submitit.py, preempted three times by the running controller: submitit's own checkpoint() saves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+submitit = pytest.importorskip("submitit", reason="submitit is not installed (make test installs it)")
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(600)]
+Centre = Any  # conftest.py
+
+PREEMPTIONS, STEPS = 3, 150
+START_S = 120.0
+EXAMPLE = "/opt/tiresias/docs/examples/with_submitit.py"
+ENV = {
+    "PYTHONPATH": "/opt/tiresias/docs/examples:/opt/tiresias/src:/shared/packages",
+    "TIRESIAS_CONTROL_ROOT": "/shared/tiresias/control", "TIRESIAS_CHECKPOINT_ROOT": "/shared/tiresias/checkpoints",
+}  # fmt: skip
+
+
+@pytest.fixture
+def centre(centre_of_this_python: Callable[[], Centre]) -> Iterator[Centre]:
+    centre = centre_of_this_python()
+    centre.restart(policy={"thresholds": [8.0], "min_run": 0.1}, preemption={"deadline": 60.0, "start_timeout": 20.0})
+    yield centre
+    centre.clean()
+    centre.stop()
+
+
+def submit(centre: Centre, name: str, seconds: float) -> tuple[str, Path]:
+    folder = centre.cluster.shared / "out" / name
+    folder.mkdir()
+    folder.chmod(0o777)
+    words = ["python3", EXAMPLE, str(STEPS), str(seconds)]
+    return centre.cluster.run(words, user="alice", env=ENV, cwd=f"/shared/out/{name}").stdout.split()[-1], folder
+
+
+def lines(folder: Path) -> int:
+    path = folder / "losses"
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def log(folder: Path) -> str:
+    return "".join(path.read_text(errors="replace") for path in sorted((folder / "logs").glob("*_log.*")))
+
+
+def curve(folder: Path) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for line in (folder / "losses").read_text().splitlines():
+        step, loss = line.split()
+        assert found.setdefault(int(step), loss) == loss, f"step {step} has two losses"
+    return found
+
+
+def test_checkpoint_of_submitit_is_called_and_nothing_is_lost(centre: Centre) -> None:
+    whole, plain = submit(centre, "submitit-whole", 0.0)
+    centre.reaches(whole, "COMPLETED", seconds=START_S)
+    job, folder = submit(centre, "submitit", 0.05)
+    for _ in range(PREEMPTIONS):
+        before = lines(folder)
+        centre.until(lambda before=before: lines(folder) > before, log(folder), job, seconds=START_S)
+        assert centre.published(job)["preemptable"], log(folder)
+        time.sleep(0.3)
+        small = centre.submit(command="sleep 0.2", user="bob")
+        centre.reaches(small, "COMPLETED", seconds=START_S)
+    assert centre.reaches(job, "COMPLETED", seconds=START_S)["Restarts"] == str(PREEMPTIONS), log(folder)
+    assert curve(folder) == curve(plain)
+    assert sorted(curve(folder)) == list(range(1, STEPS + 1))
+    text = log(folder)
+    assert text.count("submitit has saved (3 remaining timeouts)") == PREEMPTIONS, "a preemption counts as no time-out"
+    assert text.count("saved by itself: 1 files") == PREEMPTIONS, text
+    assert "Requeued job" not in text, "two requeues would compete"
