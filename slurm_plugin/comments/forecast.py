@@ -9,7 +9,7 @@ from tiresias.scheduler.model import Plan, Snapshot, State
 from tiresias.scheduler.protection import remaining
 from tiresias.scheduler.start_estimate import Holder, Waiter, estimated_starts
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
-from tiresias.slurm_plugin.comments.text import waiting_rows
+from tiresias.slurm_plugin.comments.text import unavailable, waiting_rows
 
 
 def starts_of(slurm: SlurmSnapshot, snapshot: Snapshot, plan: Plan, config: PolicyConfig) -> dict[str, float]:
@@ -17,7 +17,11 @@ def starts_of(slurm: SlurmSnapshot, snapshot: Snapshot, plan: Plan, config: Poli
     starting, or that ask for more GPUs than there are, have no estimate."""
     jobs, total = snapshot.jobs, int(snapshot.nodes.gpus.sum())
     limits = {job.id: job.time_limit or math.inf for job in slurm.jobs}
-    rows = [row for row in waiting_rows(snapshot, plan) if jobs.eligible[row] and jobs.gpus[row] <= total]
+    rows = [
+        row
+        for row in waiting_rows(snapshot, plan)
+        if jobs.eligible[row] and jobs.gpus[row] <= total and not unavailable(snapshot, row)
+    ]
     queue = [Waiter(int(jobs.gpus[row]), int(plan.rank[row]), limits.get(jobs.id[row], math.inf)) for row in rows]
     free = max(int(snapshot.nodes.free[snapshot.nodes.usable].sum()), 0)
     starts = estimated_starts(free, _holders(slurm, snapshot, plan, config), queue)

@@ -65,6 +65,12 @@ def waiting_rows(snapshot: Snapshot, plan: Plan) -> list[int]:
     return found
 
 
+def unavailable(snapshot: Snapshot, row: int) -> list[str]:
+    """The nodes that the job requests by name and that are down, drained or not managed."""
+    usable = {name for name, is_usable in zip(snapshot.nodes.name, snapshot.nodes.usable, strict=True) if is_usable}
+    return sorted(snapshot.jobs.request[row].nodes - usable) if snapshot.jobs.request[row].nodes else []
+
+
 def _parts(snapshot: Snapshot, plan: Plan, row: int, line: str, is_promised: bool, start: float) -> list[str]:
     jobs, gpus = snapshot.jobs, int(snapshot.jobs.gpus[row])
     needs = f"needs {gpus} GPU{'s' if gpus > 1 else ''}"
@@ -75,6 +81,8 @@ def _parts(snapshot: Snapshot, plan: Plan, row: int, line: str, is_promised: boo
         return [line, f"blocked by Slurm: {reason}" if reason else "the last start failed, it is retried soon", needs]
     if free_only(jobs)[row]:
         return [line, f"Slurm refused its start: {reason}; retried on free GPUs", needs]
+    if missing := unavailable(snapshot, row):
+        return [line, f"requested node{'s' if len(missing) > 1 else ''} {', '.join(missing)} not available", needs]
     if is_promised:
         return ["starts next", f"{needs}, preempted jobs release them"]
     about = rounding.estimate(start)

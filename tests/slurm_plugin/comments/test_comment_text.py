@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,17 @@ def test_reasons(pending: Callable[..., SlurmJob]) -> None:
         "Tiresias: 4th of 4; Slurm refused its start: QOSMaxGRESPerUser; retried on free GPUs; needs 1 GPU",
         "Tiresias: cannot run: requests 9 GPUs, the managed nodes have 4",
     ]
+
+
+def test_a_requested_node_that_is_not_available(pending: Callable[..., SlurmJob]) -> None:
+    """No estimate is given for it."""
+    name = build([], [build.Node(4)]).nodes.name[0]
+    requests = [replace(snapshots.ANYWHERE, nodes=frozenset(nodes)) for nodes in ({name}, {name, "gone"})]
+    jobs = [build.Job(str(number), 1, submit=float(number), request=one) for number, one in enumerate(requests, 1)]
+    assert texts(pending, jobs, {"1": 60.0, "2": 60.0}) == {
+        "1": "Tiresias: 1st of 2; needs 1 GPU; about 1 min (estimate)",
+        "2": "Tiresias: 2nd of 2; requested node gone not available; needs 1 GPU",
+    }
 
 
 def test_tasks_that_share_a_record_have_one_text(pending: Callable[..., SlurmJob]) -> None:
