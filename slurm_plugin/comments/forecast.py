@@ -9,31 +9,33 @@ from tiresias.scheduler.model import Plan, Snapshot, State
 from tiresias.scheduler.protection import remaining
 from tiresias.scheduler.start_estimate import Holder, Waiter, estimated_starts
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
-from tiresias.slurm_plugin.comments.text import unavailable, waiting_rows
+from tiresias.slurm_plugin.comments.text import unavailable, usable_nodes, waiting_rows
 
 
 def starts_of(slurm: SlurmSnapshot, snapshot: Snapshot, plan: Plan, config: PolicyConfig) -> dict[str, float]:
     """Seconds until each waiting job is estimated to start, by job id; inf where nothing is known. Jobs that Slurm keeps from
     starting, or that ask for more GPUs than there are, have no estimate."""
-    jobs, total = snapshot.jobs, int(snapshot.nodes.gpus.sum())
-    limits = {job.id: job.time_limit or math.inf for job in slurm.jobs}
+    jobs, total, usable = snapshot.jobs, int(snapshot.nodes.gpus.sum()), usable_nodes(snapshot)
+    gpus, rank, eligible = jobs.gpus.tolist(), plan.rank.tolist(), jobs.eligible.tolist()
     rows = [
         row
         for row in waiting_rows(snapshot, plan)
-        if jobs.eligible[row] and jobs.gpus[row] <= total and not unavailable(snapshot, row)
+        if eligible[row] and gpus[row] <= total and not unavailable(snapshot, row, usable)
     ]
-    queue = [Waiter(int(jobs.gpus[row]), int(plan.rank[row]), limits.get(jobs.id[row], math.inf)) for row in rows]
+    limits = {job.id: job.time_limit for job in slurm.jobs}
+    queue = [Waiter(gpus[row], rank[row], limits.get(jobs.id[row], 0) or math.inf) for row in rows]
     free = max(int(snapshot.nodes.free[snapshot.nodes.usable].sum()), 0)
     starts = estimated_starts(free, _holders(slurm, snapshot, plan, config), queue)
     return {jobs.id[row]: start for row, start in zip(rows, starts, strict=True)}
 
 
 def _holders(slurm: SlurmSnapshot, snapshot: Snapshot, plan: Plan, config: PolicyConfig) -> list[Holder]:
-    jobs, protected = snapshot.jobs, remaining(snapshot, config)
+    jobs, protected, usable = snapshot.jobs, remaining(snapshot, config), usable_nodes(snapshot)
     row_of = {job_id: row for row, job_id in enumerate(jobs.id)}
-    usable = {name for name, is_usable in zip(snapshot.nodes.name, snapshot.nodes.usable, strict=True) if is_usable}
     found = []
     for job in slurm.jobs:
+        if not job.shares:
+            continue
         gpus = sum(share.gpus for share in job.shares if share.node in usable)
         row = row_of.get(job.id)
         if gpus and row is None:

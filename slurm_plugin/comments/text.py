@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -36,22 +37,18 @@ def is_ours(comment: str) -> bool:
 
 
 def wanted(snapshot: Snapshot, plan: Plan, records: Sequence[SlurmJob], starts: dict[str, float]) -> Iterator[Wanted]:
-    """Of the waiting jobs that the controller holds, in rank order.
+    """Of the waiting jobs that the controller holds, in rank order. O(jobs + nodes).
 
     Args:
         records: of Slurm's jobs.
         starts: seconds until each job is estimated to start, by job id.
     """
-    rows = waiting_rows(snapshot, plan)
-    place = {snapshot.jobs.id[row]: at for at, row in enumerate(rows, 1)}
-    row_of = {snapshot.jobs.id[row]: row for row in rows}
-    held = [job for job in records if job.id in place and job.held_by_admin and not job.completing]
-    held.sort(key=lambda job: place[job.id])
-    promised = {seat.job for seat in plan.reserved}
+    queue = _Queue(snapshot, plan)
+    held = [job for job in records if job.id in queue.place and job.held_by_admin and not job.completing]
+    held.sort(key=lambda job: queue.place[job.id])
     for name, jobs in together(held).items():
         first = jobs[0]
-        line = f"{rounding.ordinal(place[first.id])} of {rounding.count(len(rows))}"
-        parts = _parts(snapshot, plan, row_of[first.id], line, first.id in promised, starts.get(first.id, np.inf))
+        parts = queue.parts(first.id, starts.get(first.id, math.inf))
         if len(jobs) > 1:
             parts.insert(1, f"first of {rounding.count(len(jobs))} tasks")
         yield Wanted(name, first.raw_id, _printable(PREFIX + "; ".join(parts)))
@@ -65,29 +62,51 @@ def waiting_rows(snapshot: Snapshot, plan: Plan) -> list[int]:
     return found
 
 
-def unavailable(snapshot: Snapshot, row: int) -> list[str]:
+def unavailable(snapshot: Snapshot, row: int, usable: Set[str]) -> list[str]:
     """The nodes that the job requests by name and that are down, drained or not managed."""
-    usable = {name for name, is_usable in zip(snapshot.nodes.name, snapshot.nodes.usable, strict=True) if is_usable}
-    return sorted(snapshot.jobs.request[row].nodes - usable) if snapshot.jobs.request[row].nodes else []
+    requested = snapshot.jobs.request[row].nodes
+    return sorted(requested - usable) if requested else []
 
 
-def _parts(snapshot: Snapshot, plan: Plan, row: int, line: str, is_promised: bool, start: float) -> list[str]:
-    jobs, gpus = snapshot.jobs, int(snapshot.jobs.gpus[row])
-    needs = f"needs {gpus} GPU{'s' if gpus > 1 else ''}"
-    total, reason = int(snapshot.nodes.gpus.sum()), obstacle(jobs, row)
-    if gpus > total:
-        return [f"cannot run: requests {gpus} GPUs, the managed nodes have {total}"]
-    if not jobs.eligible[row]:
-        return [line, f"blocked by Slurm: {reason}" if reason else "the last start failed, it is retried soon", needs]
-    if free_only(jobs)[row]:
-        return [line, f"Slurm refused its start: {reason}; retried on free GPUs", needs]
-    if missing := unavailable(snapshot, row):
-        return [line, f"requested node{'s' if len(missing) > 1 else ''} {', '.join(missing)} not available", needs]
-    if is_promised:
-        return ["starts next", f"{needs}, preempted jobs release them"]
-    about = rounding.estimate(start)
-    special = SPECIAL.get(plan.why.get(row, ""), "")
-    return [line, needs, *filter(None, [special, about and f"about {about} (estimate)"])]
+def usable_nodes(snapshot: Snapshot) -> frozenset[str]:
+    nodes = snapshot.nodes
+    return frozenset(name for name, is_usable in zip(nodes.name, nodes.usable.tolist(), strict=True) if is_usable)
+
+
+class _Queue:
+    """The waiting jobs. place: of each job, from 1."""
+
+    def __init__(self, snapshot: Snapshot, plan: Plan) -> None:
+        self._snapshot, self._plan = snapshot, plan
+        jobs, rows = snapshot.jobs, waiting_rows(snapshot, plan)
+        self.place = {jobs.id[row]: at for at, row in enumerate(rows, 1)}
+        self._row = {jobs.id[row]: row for row in rows}
+        self._gpus, self._eligible, self._refused = jobs.gpus.tolist(), jobs.eligible.tolist(), free_only(jobs).tolist()
+        self._total, self._usable = int(snapshot.nodes.gpus.sum()), usable_nodes(snapshot)
+        self._promised = {seat.job for seat in plan.reserved}
+
+    def parts(self, job_id: str, start: float) -> list[str]:
+        row, gpus = self._row[job_id], self._gpus[self._row[job_id]]
+        line = f"{rounding.ordinal(self.place[job_id])} of {rounding.count(len(self.place))}"
+        needs = f"needs {gpus} GPU{'s' if gpus > 1 else ''}"
+        reason = obstacle(self._snapshot.jobs, row)
+        if gpus > self._total:
+            return [f"cannot run: requests {gpus} GPUs, the managed nodes have {self._total}"]
+        if not self._eligible[row]:
+            return [
+                line,
+                f"blocked by Slurm: {reason}" if reason else "the last start failed, it is retried soon",
+                needs,
+            ]
+        if self._refused[row]:
+            return [line, f"Slurm refused its start: {reason}; retried on free GPUs", needs]
+        if missing := unavailable(self._snapshot, row, self._usable):
+            return [line, f"requested node{'s' if len(missing) > 1 else ''} {', '.join(missing)} not available", needs]
+        if job_id in self._promised:
+            return ["starts next", f"{needs}, preempted jobs release them"]
+        about = rounding.estimate(start)
+        special = SPECIAL.get(self._plan.why.get(row, ""), "")
+        return [line, needs, *filter(None, [special, about and f"about {about} (estimate)"])]
 
 
 def _printable(text: str) -> str:

@@ -23,6 +23,7 @@ from tiresias.slurm_plugin.config import Comment as CommentConfig
 log = logging.getLogger("tiresias")
 
 PASS_INTERVAL_S = 3.0  # between two passes at least: each reads comments once
+SHARE = 20.0  # passes take a twentieth of the controller's time at most
 PASS_LIMIT_S = 0.3  # that a pass may take: starts wait for it
 REMOVAL_LIMIT_S = 10.0  # that a controller that stops may take to remove its comments
 READ_AT_ONCE = 500  # records whose comments are read by one call
@@ -49,7 +50,7 @@ class CommentWriter:
         self._config, self._backend, self._spare, self._clock = config, backend, spare, clock
         self._bucket = Bucket(config.per_minute, config.per_minute / 60.0, clock)
         self._set: dict[int, _Set] = {}  # by record
-        self._passed = -math.inf
+        self._next_pass = -math.inf
         self.field = _field(config.field, may_administer)
 
     def write(
@@ -65,9 +66,18 @@ class CommentWriter:
             promised: ids of those, and of jobs whose start follows preemptions that are under way.
         """
         now = self._clock()
-        if self.field is None or now - self._passed < PASS_INTERVAL_S:
+        if self.field is None or now < self._next_pass:
             return
-        self._passed = now
+        try:
+            self._pass(wanted, jobs, starting, promised, now)
+        finally:
+            took = self._clock() - now
+            self._next_pass = now + took + max(PASS_INTERVAL_S, SHARE * took)
+
+    def _pass(
+        self, wanted: Callable[[], Iterable[Wanted]], jobs: Sequence[SlurmJob], starting: Collection[str],
+        promised: Collection[str], now: float,
+    ) -> None:  # fmt: skip
         self._meet(jobs, starting)
         due = self._due(list(wanted()), [job for job in jobs if job.id not in promised], now)[: self._affordable()]
         if due:
