@@ -88,3 +88,24 @@ def test_an_operator_uses_comments_that_owners_left_empty(office: Any) -> None:
     office.cancel(holder)
     office.reaches(plain, "RUNNING")
     assert comments(office, "comment")[plain] == ""
+
+
+def test_an_administrator_uses_admincomment_and_sacct_shows_none_of_it(office: Any) -> None:
+    level = "sacctmgr -i modify user {} set adminlevel={}"
+    name = office.cluster.spec.daemon_user
+    office.cluster.run(level.format(name, "administrator").split())
+    try:
+        office.restart(comment={"interval": 1.0})
+        holder = office.submit("--time=30", gpus=GPUS)
+        office.reaches(holder, "RUNNING")
+        job = office.submit("--time=10", gpus=4, command="true")
+        shows(office, job, "^Tiresias: 1st of 1; needs 4 GPUs; about 30 min")
+        assert not any(comments(office, "comment").values())
+        office.cancel(holder)
+        office.reaches(job, "COMPLETED")
+        sacct = f"sacct --noheader --parsable2 --allocations --jobs={job} --format=State,AdminComment"
+        office.until(
+            lambda: office.cluster.run(sacct.split()).stdout.strip() == "COMPLETED|", "sacct shows a comment", job
+        )
+    finally:
+        office.cluster.run(level.format(name, "operator").split())
