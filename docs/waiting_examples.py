@@ -41,6 +41,7 @@ describes the comment. `python docs/waiting_examples.py` writes this page from a
 the controller does not hold the job, Slurm shows the reason itself, and there is no comment.
 """
 SQUEUE = "squeue --array --states=PD -O JobArrayID:10,UserName:8,StateCompact:4,ReasonList:32,admin_comment:120"
+COLUMNS = 170  # of the terminal: status then shows why each job waits
 LIMIT_S = 120.0
 
 
@@ -74,7 +75,7 @@ class Centre:
             process.wait()
 
     def run(self, command: str, user: str = "slurm", check: bool = True) -> str:
-        words = ["env", "COLUMNS=130", "sh", "-c", command]
+        words = ["env", f"COLUMNS={COLUMNS}", "sh", "-c", command]
         return self.cluster.run(words, user=user, check=check).stdout
 
     def submit(self, options: str, gpus: int = 1, user: str = "bob") -> str:
@@ -151,7 +152,7 @@ def settle(centre: Centre) -> None:
     before = ""
     while before != (found := centre.run(SQUEUE)):
         before = found
-        time.sleep(2 * PASS_INTERVAL_S)
+        time.sleep(4 * PASS_INTERVAL_S)
 
 
 def block(centre: Centre, number: int, example: Example) -> str:
@@ -167,14 +168,10 @@ def page() -> str:
             holder = centre.submit("--time=30 --licenses=matlab", 15, "alice")
             centre.until(lambda: not centre.line(holder), "the first job does not start")
             found = examples(centre, holder)
-            time.sleep(5.0)  # until every comment is of this state: a pass is made every three seconds
-            blocks = [
-                f"## {at}. {one.title.capitalize()}\n\n```text\n{shown(centre, one)}\n```\n"
-                for at, one in enumerate(found, 1)
-            ]
-            return "\n".join(
-                [HEAD.format(holder=holder), f"The lines of `squeue` are those of\n\n    {SQUEUE}\n", *blocks]
-            )
+            settle(centre)
+            blocks = [block(centre, at, one) for at, one in enumerate(found, 1)]
+            lines = f"The lines of `squeue` are those of\n\n    {SQUEUE}\n"
+            return "\n".join([HEAD.format(holder=holder), lines, *blocks])
     finally:
         centre.cluster.down()
 

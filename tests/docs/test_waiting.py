@@ -11,8 +11,10 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 VARIES = (  # what differs between two runs
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|\b(\w{3} \d+ )?\d\d:\d\d(:\d\d)?\b", "TIME"),
+    (r"\b\d+(st|nd|rd|th)\b", "PLACE"),
+    (r"\b(\d+[dhms])+\b", "SPAN"),
     (r"\b\d+(\.\d+)?", "N"),
-    (r"[ \t]+", " "),
+    (r"\s+", " "),
 )
 
 
