@@ -62,10 +62,24 @@ def _why_it_waits(plan: Plan, snapshot: Snapshot, row: int) -> str:
         return f"can never run here: it asks for {jobs.gpus[row]} GPUs, the managed nodes have {total}"
     if not jobs.eligible[row]:
         return blocked(words) if (words := obstacle(jobs, row)) else "waits: it may not be started yet"
+    if missing := unavailable(snapshot, row):
+        return f"waits: requested node{'s' if len(missing) > 1 else ''} {', '.join(missing)} not available"
     seat = _seats(plan).get(jobs.id[row])
     if seat is not None:
         return f"waits for {_leaving(plan, snapshot, seat)} to leave {_places(seat)}"
     return f"waits: {_gpus(int(jobs.gpus[row]))} beside those ahead of it are not to be had; {_standing(plan, row)}"
+
+
+def unavailable(snapshot: Snapshot, row: int) -> list[str]:
+    """The nodes that job `row` requests by name and that are down, drained or not managed."""
+    requested = snapshot.jobs.request[row].nodes
+    return sorted(requested - usable_nodes(snapshot)) if requested else []
+
+
+@lru_cache(maxsize=4)
+def usable_nodes(snapshot: Snapshot) -> frozenset[str]:
+    nodes = snapshot.nodes
+    return frozenset(name for name, is_usable in zip(nodes.name, nodes.usable.tolist(), strict=True) if is_usable)
 
 
 def _leaving(plan: Plan, snapshot: Snapshot, seat: Start) -> str:

@@ -7,20 +7,21 @@ import math
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.model import Plan, Snapshot, State
 from tiresias.scheduler.protection import remaining
+from tiresias.scheduler.reasons import unavailable, usable_nodes
 from tiresias.scheduler.start_estimate import Holder, Waiter, estimated_starts
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
-from tiresias.slurm_plugin.comments.text import unavailable, usable_nodes, waiting_rows
+from tiresias.slurm_plugin.comments.text import waiting_rows
 
 
 def starts_of(slurm: SlurmSnapshot, snapshot: Snapshot, plan: Plan, config: PolicyConfig) -> dict[str, float]:
     """Seconds until each waiting job is estimated to start, by job id; inf where nothing is known. Jobs that Slurm keeps from
     starting, or that ask for more GPUs than there are, have no estimate."""
-    jobs, total, usable = snapshot.jobs, int(snapshot.nodes.gpus.sum()), usable_nodes(snapshot)
+    jobs, total = snapshot.jobs, int(snapshot.nodes.gpus.sum())
     gpus, rank, eligible = jobs.gpus.tolist(), plan.rank.tolist(), jobs.eligible.tolist()
     rows = [
         row
         for row in waiting_rows(snapshot, plan)
-        if eligible[row] and gpus[row] <= total and not unavailable(snapshot, row, usable)
+        if eligible[row] and gpus[row] <= total and not unavailable(snapshot, row)
     ]
     limits = {job.id: job.time_limit for job in slurm.jobs}
     queue = [Waiter(gpus[row], rank[row], limits.get(jobs.id[row], 0) or math.inf) for row in rows]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from tiresias.scheduler.admission import free_only, obstacle
 from tiresias.scheduler.model import Action, Plan, Snapshot, State
-from tiresias.scheduler.reasons import DRAINS, NEVER, NO_NODES
+from tiresias.scheduler.reasons import DRAINS, NEVER, NO_NODES, unavailable
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 from tiresias.slurm_plugin.cluster.arrays import together
 from tiresias.slurm_plugin.comments import rounding
@@ -62,17 +62,6 @@ def waiting_rows(snapshot: Snapshot, plan: Plan) -> list[int]:
     return found
 
 
-def unavailable(snapshot: Snapshot, row: int, usable: Set[str]) -> list[str]:
-    """The nodes that the job requests by name and that are down, drained or not managed."""
-    requested = snapshot.jobs.request[row].nodes
-    return sorted(requested - usable) if requested else []
-
-
-def usable_nodes(snapshot: Snapshot) -> frozenset[str]:
-    nodes = snapshot.nodes
-    return frozenset(name for name, is_usable in zip(nodes.name, nodes.usable.tolist(), strict=True) if is_usable)
-
-
 class _Queue:
     """The waiting jobs. place: of each job, from 1."""
 
@@ -82,7 +71,7 @@ class _Queue:
         self.place = {jobs.id[row]: at for at, row in enumerate(rows, 1)}
         self._row = {jobs.id[row]: row for row in rows}
         self._gpus, self._eligible, self._refused = jobs.gpus.tolist(), jobs.eligible.tolist(), free_only(jobs).tolist()
-        self._total, self._usable = int(snapshot.nodes.gpus.sum()), usable_nodes(snapshot)
+        self._total = int(snapshot.nodes.gpus.sum())
         self._promised = {seat.job for seat in plan.reserved}
 
     def parts(self, job_id: str, start: float) -> list[str]:
@@ -100,7 +89,7 @@ class _Queue:
             ]
         if self._refused[row]:
             return [line, f"Slurm refused its start: {reason}; retried on free GPUs", needs]
-        if missing := unavailable(self._snapshot, row, self._usable):
+        if missing := unavailable(self._snapshot, row):
             return [line, f"requested node{'s' if len(missing) > 1 else ''} {', '.join(missing)} not available", needs]
         if job_id in self._promised:
             return ["starts next", f"{needs}, preempted jobs release them"]
