@@ -41,7 +41,7 @@ describes the comment. `python docs/waiting_examples.py` writes this page from a
 the controller does not hold the job, Slurm shows the reason itself, and there is no comment.
 """
 SQUEUE = "squeue --array --states=PD -O JobArrayID:10,UserName:8,StateCompact:4,ReasonList:32,admin_comment:120"
-COLUMNS = 170  # of the terminal: status then shows why each job waits
+COLUMNS = 110  # of the terminal in which explain is typed; status is piped, so that each job has one line
 LIMIT_S = 120.0
 
 
@@ -75,7 +75,7 @@ class Centre:
             process.wait()
 
     def run(self, command: str, user: str = "slurm", check: bool = True) -> str:
-        words = ["env", f"COLUMNS={COLUMNS}", "sh", "-c", command]
+        words = ["sh", "-c", command]
         return self.cluster.run(words, user=user, check=check).stdout
 
     def submit(self, options: str, gpus: int = 1, user: str = "bob") -> str:
@@ -130,14 +130,14 @@ def shown(centre: Centre, example: Example) -> str:
     """One reason in the four commands."""
     job, record = example.job, centre.run(f"scontrol show job {example.job}")
     fields = re.findall(r"^ *(?:AdminComment=.*|JobState=.*)$", record, re.MULTILINE)
-    explained = centre.run(f"tiresias explain {job}", check=False).splitlines()
+    explained = centre.run(f"COLUMNS={COLUMNS} tiresias explain {job}", check=False).splitlines()
     facts = [line for line in explained if re.match(r"(estimate|note|at the latest|no bound) ", line)]
     status = [line for line in centre.run("tiresias status").splitlines() if re.match(rf"\W*{job}\s", line)]
     parts = {
         f"squeue --array --jobs={job} -O ...": [centre.line(job)],
         f"scontrol show job {job}": ["...", *fields, "..."],
         f"tiresias explain {job}": [*_opening(explained), "...", *facts, *(["..."] if facts else [])],
-        "tiresias status": ["...", *status, "..."],
+        "tiresias status | cat": ["...", *status, "..."],
     }
     return "\n".join(f"$ {command}\n" + "\n".join(line.rstrip() for line in lines) for command, lines in parts.items())
 
