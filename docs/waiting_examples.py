@@ -132,7 +132,11 @@ def shown(centre: Centre, example: Example) -> str:
     fields = re.findall(r"^ *(?:AdminComment=.*|JobState=.*)$", record, re.MULTILINE)
     explained = centre.run(f"COLUMNS={COLUMNS} tiresias explain {job}", check=False).splitlines()
     facts = [line for line in explained if re.match(r"(estimate|note|at the latest|no bound) ", line)]
-    status = [line for line in centre.run("tiresias status").splitlines() if re.match(rf"\W*{job}\s", line)]
+    status = [
+        re.sub(" {3,}", "  ", line)
+        for line in centre.run("tiresias status").splitlines()
+        if re.match(rf"\W*{job}\s", line)
+    ]
     parts = {
         f"squeue --array --jobs={job} -O ...": [centre.line(job)],
         f"scontrol show job {job}": ["...", *fields, "..."],
