@@ -15,7 +15,7 @@ def slurm_line(job: PublishedJob, slurm: PublishedSlurm | None) -> str:
     text = f"Slurm: {state_and_reason(slurm)}"
     if slurm["state"] != "PENDING":
         return text
-    if slurm["reason"] != slurm["shown"]:
+    if slurm["reason"].partition(",")[0] != slurm["shown"].partition(",")[0]:
         return f"{text}; squeue shows {slurm['shown']}{_hold(job, slurm)}"
     return f"{text}{_hold(job, slurm)}"
 
