@@ -49,7 +49,6 @@ def line(name: str, asked: Wishes, arguments: Sequence[str], script: bytes) -> s
         or treatment.saving(asked, scheduling.ours, seen_in, before),
         treatment.renewal(asked, seen_in or os.environ.get(self_saving.VARIABLE, ""), before),
         treatment.order(asked, scheduling.ours),
-        treatment.order(asked, scheduling.ours),
         placing(root, kind, asked.get("job-name") or name),
     ]
     return one_line("; ".join(filter(None, parts)))
