@@ -32,7 +32,7 @@ class Training(submitit.helpers.Checkpointable):
 
 
 if __name__ == "__main__":
-    tiresias.checkpoint.adapters.submitit.use()  # the one line
+    tiresias.checkpoint.adapters.submitit.use()
     executor = submitit.AutoExecutor(folder="logs")
     executor.update_parameters(timeout_min=5, nodes=4, tasks_per_node=1, gpus_per_node=4, cpus_per_task=1)
     print(executor.submit(Training(STEPS, SECONDS)).job_id)
