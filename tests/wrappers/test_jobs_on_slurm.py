@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tiresias.checkpoint import Store
+from tiresias.wrappers import limit
 
 pytestmark = pytest.mark.sandbox
 User = Any  # conftest.py
@@ -141,3 +142,26 @@ def test_a_time_limit_of_a_minute_and_nobody_who_requeues(alice: User) -> None:
     alice.until_logged("result", trained(4000))
     assert Store(alice.cluster.shared / "w/checkpoints" / job).steps()
     assert alice.log("log").startswith("tiresias: run 0 starts"), "the log of the first run is gone"
+
+
+def test_slurms_words_for_a_job_that_is_never_requeued(alice: User) -> None:
+    job = alice.run("sbatch", "--parsable", "--no-requeue", "-o", "/dev/null", "--wrap", "sleep 60").stdout.strip()
+    alice.until(lambda: alice.squeue(job, "%T") == "RUNNING", lambda: alice.squeue(job, "%T"))
+    assert limit.is_refused(alice.run("scontrol", "requeue", job).stderr.strip().splitlines()[-1])
+    alice.run("scancel", job)
+
+
+@pytest.mark.slow
+def test_a_time_limit_and_no_requeue(alice: User) -> None:
+    """It saves, ends at once and releases its GPUs, half a minute before its limit."""
+    alice.write("job.sh", "#!/bin/bash\n#SBATCH -o log --time=1 --no-requeue\npython3 training.py 9000 0.01 result\n")
+    job = alice.submit("job.sh")
+    alice.until_logged("log", "The job ends here and releases its GPUs; its checkpoints are in")
+
+    def shown() -> str:
+        return str(alice.run("scontrol", "show", "job", job).stdout)
+
+    alice.until(lambda: "JobState=FAILED" in shown(), shown)
+    assert "ExitCode=99:0" in shown()
+    assert re.search(r"RunTime=00:00:[1-4]", shown()), shown()
+    assert Store(alice.cluster.shared / "w/checkpoints" / job).steps()
