@@ -117,19 +117,14 @@ def submit(submission: Submission) -> int:
     asked = submission.asked()
     apart.run(lambda: _report(submission, asked), PATIENCE)
     number, site = os.urandom(16).hex(), settings.of_job(os.environ)
-    if submission.path or not submission.has_options:
-        try:
-            if lines := _lines(submission, asked, site):
-                return _relay(
-                    ["sbatch", f"--bbf={lines}", *submission.words], inserted.environment(number, asked, os.environ)
-                )
-        except OSError as error:
-            say(f"{error.filename}: {error.strerror}: Slurm shows a private copy of the script as the job's Command")
+    is_piped = submission.has_options and not submission.path
+    if not is_piped and (lines := _lines(submission, asked, site)):
+        return _relay(["sbatch", f"--bbf={lines}", *submission.words], inserted.environment(number, asked, os.environ))
     if asked.get("requeue") == "no":
         site["TIRESIAS_NO_REQUEUE"] = "1"
     site["TIRESIAS_SUBMISSION"] = number
     text = batch_script.compose(submission.script, sys.executable, str(isolated.LIBRARY), site, submission.has_options)
-    return _copy(submission, text) if submission.path or not submission.has_options else _pipe(submission.words, text)
+    return _pipe(submission.words, text) if is_piped else _copy(submission, text)
 
 
 def _lines(submission: Submission, asked: wishes.Wishes, site: Mapping[str, str]) -> Path | None:
@@ -144,8 +139,14 @@ def _lines(submission: Submission, asked: wishes.Wishes, site: Mapping[str, str]
         or "SBATCH_BURST_BUFFER" in os.environ
     ):
         return None
-    content = inserted.text(sys.executable, str(isolated.LIBRARY), site)
-    return inserted.file(content, os.environ.get("HOME") or str(Path("~").expanduser()))
+    home = os.path.expanduser("~")  # noqa: PTH111 - Path.expanduser raises where there is none
+    if not home.startswith("/"):
+        return None
+    try:
+        return inserted.file(inserted.text(sys.executable, str(isolated.LIBRARY), site), home)
+    except OSError as error:
+        say(f"{home}/.tiresias/batch: {error.strerror}: Slurm shows a private copy of the script as the job's Command")
+        return None
 
 
 def _report(submission: Submission, asked: wishes.Wishes) -> None:
@@ -197,6 +198,9 @@ def _relay(command: list[str], added: Mapping[str, str] | None = None) -> int:
     except FileNotFoundError:
         say("sbatch is not in PATH: load your site's Slurm module")
         return 127
+    except OSError as error:  # more words than a program can be given
+        say(f"sbatch cannot be started: {error.strerror}")
+        return 126
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

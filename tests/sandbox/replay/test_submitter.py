@@ -47,9 +47,8 @@ def test_both_programs_submit_and_the_id_is_kept(tmp_path: Path) -> None:
     assert [(entry["job"], entry["id"], entry["error"]) for entry in log] == [("a", "12", ""), ("b", "12", "")]
     calls = (tmp_path / "calls").read_text().splitlines()
     assert calls[0] == f"--parsable {script}"
-    assert calls[1].startswith("--parsable ")
-    assert calls[1].endswith("/job.sh --own argument")
-    assert str(script) not in calls[1]  # tsbatch submitted its own copy, with the supervisor in it
+    assert calls[1].startswith(f"--bbf={tmp_path}/.tiresias/batch/")  # has sbatch insert the supervisor
+    assert calls[1].endswith(f" --parsable {script} --own argument")
 
 
 def test_a_refusal_is_told_and_the_others_go_on(tmp_path: Path) -> None:
