@@ -217,12 +217,12 @@ def led(alice: User) -> Iterator[User]:
     [
         (
             ["--gpus=1", "plain.sh"],
-            "Tiresias schedules it in partition gpu, from the first queue on; not preempted unless",
+            "Tiresias schedules it in partition gpu; not preempted unless",
         ),
-        (["--gpus=1", "train.sh"], "first queue on; may be preempted: training.py names tiresias.checkpoint\n"),
+        (["--gpus=1", "train.sh"], "in partition gpu; may be preempted: training.py names tiresias.checkpoint\n"),
         (
             ["--gpus=1", "--no-requeue", "train.sh"],
-            "first queue on; never preempted, as --no-requeue keeps it from coming back\n",
+            "in partition gpu; never preempted, as --no-requeue keeps it from coming back\n",
         ),
         (
             ["--gpus=1", "-p", "other", "train.sh"],

@@ -28,7 +28,7 @@ def scheduling(wishes: Wishes, user: str, site: Site | None) -> Scheduling:
     if not (partition := _partition(wishes, site)):
         return Scheduling(True, f"Tiresias schedules it if its partition is {' or '.join(sorted(site.partitions))}")
     said = "" if site.leads else ", as its configuration says"
-    return Scheduling(True, f"Tiresias schedules it in partition {partition}, from the first queue on{said}")
+    return Scheduling(True, f"Tiresias schedules it in partition {partition}{said}")
 
 
 def saving(wishes: Wishes, ours: bool, seen_in: str, earlier: Earlier | None) -> str:

@@ -18,8 +18,8 @@ ASKS = {"gpus": "2"}
 @pytest.mark.parametrize(
     ("asked", "site", "said"),
     [
-        (ASKS, LED, "Tiresias schedules it in partition gpu, from the first queue on"),
-        (ASKS | {"partition": "a100,gpu"}, LED, "Tiresias schedules it in partition a100,gpu, from the first queue on"),
+        (ASKS, LED, "Tiresias schedules it in partition gpu"),
+        (ASKS | {"partition": "a100,gpu"}, LED, "Tiresias schedules it in partition a100,gpu"),
         (ASKS | {"partition": "cpu"}, LED, "Slurm alone schedules it: partition cpu is not managed"),
         (ASKS | {"partition": "gpu,cpu"}, LED, "Slurm alone schedules it: partition gpu,cpu is not managed"),
         (ASKS | {"account": "vip"}, LED, "Slurm alone schedules it: account vip is exempt"),
@@ -30,7 +30,7 @@ ASKS = {"gpus": "2"}
         (ASKS, LED._replace(leads=None, default=""), "Tiresias schedules it if its partition is a100 or gpu"),
         (
             ASKS | {"partition": "gpu"}, LED._replace(leads=None),
-            "Tiresias schedules it in partition gpu, from the first queue on, as its configuration says",
+            "Tiresias schedules it in partition gpu, as its configuration says",
         ),
         (ASKS, None, "whether Tiresias schedules it cannot be seen from this host"),
     ],
