@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tiresias.checkpoint import control
 from tiresias.profiler import build
 from tiresias.profiler.summary import Summary, as_object
 from tiresias.wrappers import tsrun
-from tiresias.wrappers.trial import begin
+from tiresias.wrappers.trial import begin, watch
 from tiresias.wrappers.trial.fold import fold
 
 ADDED = {"LD_PRELOAD": "/lib/net.so", "TIRESIAS_PROFILE_DIR": "/tmp/x"}
@@ -171,3 +172,16 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     other.symlink_to(target)
     fold(other, target)
     assert not list(target.iterdir())
+
+
+def test_a_run_that_sent_nothing_is_reported(
+    env: dict[str, str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(watch, "watch", lambda trial, srun: None)
+    monkeypatch.setattr(watch, "collect", lambda trial, env: [])
+    monkeypatch.setattr(os, "nice", lambda more: more)
+    monkeypatch.setattr(sys, "argv", ["watch", str(os.getpid())])
+    assert watch.main() == 0
+    assert capfd.readouterr().err.startswith("tiresias: this run is not profiled: no process sent anything")

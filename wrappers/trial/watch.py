@@ -119,7 +119,8 @@ def main() -> int:
         left = port_counters.sent(before, port_counters.read())
         found = collect(trial, env)
         if not found:
-            return 0  # its processes sent nothing to each other, or were gone before they did
+            say("this run is not profiled: no process sent anything over TCP or RDMA that the recorder sees")
+            return 0
         speed = _positive(env.get("TIRESIAS_PLACEMENT_BANDWIDTH"))
         limit = _positive(env.get("TIRESIAS_PLACEMENT_PACKLIMIT")) or PACKLIMIT
         profile = analyze(found, limit, speed * GIGABIT if speed else fastest())
