@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,6 +45,9 @@ def test_from_the_wait_to_the_start_and_to_the_end_of_the_controller(any_centre:
     assert comments(centre)[admins] == "see ticket 7"
     assert comments(centre, "comment")[first] == "my own"
     assert "AdminComment=Tiresias: " in centre.scontrol("show", "job", first)
+    for shape in documented_formats():
+        shown = centre.cluster.run(["squeue", "--states=PD"], env={"SQUEUE_FORMAT2": shape}).stdout
+        assert "Tiresias: 1st of 5; needs 4 GPUs" in shown, shape
     centre.cancel(holder)
     centre.reaches(first, "RUNNING")
     assert comments(centre)[first] == "", "a start removes it"
@@ -62,6 +66,14 @@ def test_mode_shadow_and_field_none_write_nothing(centre: Centre) -> None:
         centre.cycles(4)
         assert not any(comments(centre).values())
         centre.clean()
+
+
+def documented_formats() -> list[str]:
+    """All of docs/waiting.md that a user may copy."""
+    page = (Path(__file__).parents[3] / "docs" / "waiting.md").read_text()
+    found = re.findall(r"(?:SQUEUE_FORMAT2=|squeue [^\n`]*-O )([A-Z][\w:,]+)", page)
+    assert len(found) == 2
+    return found
 
 
 @pytest.fixture
