@@ -20,6 +20,7 @@ from tiresias.slurm_plugin.sockets import publication
 from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.views.explain import render_explanation
+from tiresias.slurm_plugin.views.slurm_words import slurm_line
 from tiresias.slurm_plugin.views.status import render_status
 
 NOW = 50_000.0
@@ -108,6 +109,13 @@ def test_the_estimate_is_from_time_limits(answer: Callable[..., Any]) -> None:
     text = out.export_text()
     assert "starts in about 25 min (estimate from time limits)" in text
     assert "--nice=100 has no effect" in text
+
+
+def test_a_reason_with_a_detail_is_shown_once() -> None:
+    pending = {"state": "PENDING", "exit_code": None, "reason": "BeginTime, not before 2026-11-23T00:00:00"}
+    line = slurm_line({"id": "1"}, {**pending, "shown": "BeginTime"})  # type: ignore[typeddict-item]
+    assert line == f"Slurm: PENDING ({pending['reason']})"
+    assert "squeue shows JobHeldAdmin" in slurm_line({"id": "1"}, {**pending, "shown": "JobHeldAdmin"})  # type: ignore[typeddict-item]
 
 
 def test_who_waits_is_told_for_what(answer: Callable[..., Any]) -> None:
