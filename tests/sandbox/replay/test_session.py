@@ -28,6 +28,7 @@ def gone(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     monkeypatch.setattr(host, "require_tools", lambda: None)
     monkeypatch.setattr(rootfs, "ensure", ensure)
     monkeypatch.setattr(pyslurm_layer, "ensure", lambda tree, **_: None)
+    monkeypatch.setattr(session.build, "problem", lambda: "")
     return suites
 
 
@@ -41,6 +42,11 @@ def choose(wanted: str = "") -> tuple[str, list[str]]:
 
 def test_the_newest_suite_comes_first(gone: set[str]) -> None:
     assert choose() == ("forky", [])
+
+
+def test_a_host_that_cannot_record_costs_one_line(gone: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session.build, "problem", lambda: "this host lacks make")
+    assert choose() == ("forky", ["the profiler does not record on this host: this host lacks make"])
 
 
 def test_a_missing_suite_costs_one_line(gone: set[str]) -> None:

@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 from scrapes import fetch, once, served
 
+from tiresias.sandbox import paths
 from tiresias.slurm_plugin.sockets.control_socket import ControlServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prometheus")]
-CACHE = Path.home() / ".cache/tiresias/tests/prometheus"  # Debian's packages, unpacked
+ETC = Path(__file__).parents[3] / "etc"
+CACHE = paths.home() / "prometheus"  # Debian's packages, unpacked
 PROGRAMS = {"promtool": "prometheus", "prometheus-node-exporter": "prometheus-node-exporter"}  # and their packages
 
 
@@ -66,6 +68,12 @@ def test_promtool_refuses_openmetrics(programs: Path, whole: dict[str, Any], tmp
     with served(whole, tmp_path) as address:
         done = check(programs, fetch(address, "application/openmetrics-text;version=1.0.0")[1])
     assert done.returncode != 0
+
+
+def test_promtool_accepts_the_alerts(programs: Path) -> None:
+    words = [programs / "promtool", "check", "rules", ETC / "tiresias-alerts.yml"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_node_exporter_passes_the_printed_file_on(programs: Path, whole: dict[str, Any], tmp_path: Path) -> None:
