@@ -150,6 +150,18 @@ def test_the_kill_switch_reaches_a_leader_elsewhere(centre: Centre, other: Other
     assert any("controllers are stopped by root" in line for line in centre.log()[-3:])
 
 
+def test_a_standby_reloads_for_when_it_leads(centre: Centre, other: Other) -> None:
+    file = centre.root / other.config.strip("/")
+    file.write_text(file.read_text().replace("period = 0.5", "period = 0.25"))
+    done = centre.cluster.run(["tiresias", "reload", "--config", other.config], check=False)
+    assert (done.returncode, done.stdout) == (0, "reloaded: period: 0.5 -> 0.25\n"), done.stderr
+    assert "stands by" in other.says()
+    assert centre.status()["cycle"]["period"] == 0.5
+    assert centre.stop() == 0
+    other.leads()
+    assert other.ask(op="status")["cycle"]["period"] == 0.25
+
+
 def test_preemptions_are_not_paused_where_nobody_leads(centre: Centre, other: Other) -> None:
     done = centre.cluster.run(["tiresias", "pause", "--config", other.config], user="root", check=False)
     assert (done.returncode, done.stdout) == (1, "")

@@ -75,7 +75,7 @@ def test_a_pause_without_a_controller_is_heeded_by_the_next(own: Centre) -> None
 
 
 def test_users_may_not(centre: Centre) -> None:
-    for words in (["pause"], ["resume"], ["stop"], ["stop", "--release"]):
+    for words in (["pause"], ["resume"], ["reload"], ["stop"], ["stop", "--release"]):
         found = tiresias(centre, *words, user="alice")
         assert (found.returncode, found.stdout) == (1, ""), words
         assert "only root and the controller's own user" in found.stderr
