@@ -160,14 +160,14 @@ def _parse(text: bytes) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def report(root: Path, uid: int, job_id: str) -> JobReport:
-    """Join what supervisor and program of one run say."""
+def report(root: Path, uid: int, job_id: str, reader: str = "this controller") -> JobReport:
+    """Join what supervisor and program of one run say. reader: its name in a refusal."""
     folder = job_folder(root, uid, job_id)
     supervisor, program = read(folder / SUPERVISOR, uid), read(folder / PROGRAM, uid)
     restart = integer(supervisor.get("restart"))
     if integer(program.get("restart")) != restart:
         program = {}
-    refused = _refusal(supervisor, program)
+    refused = _refusal(supervisor, program, reader)
     return JobReport(
         restart=restart,
         state=state if isinstance(state := supervisor.get("state"), str) else "",
@@ -189,7 +189,7 @@ def report(root: Path, uid: int, job_id: str) -> JobReport:
     )
 
 
-def _refusal(supervisor: dict[str, Any], program: dict[str, Any], reader: str = "this controller") -> str:
+def _refusal(supervisor: dict[str, Any], program: dict[str, Any], reader: str) -> str:
     """Why the two files cannot be used; "" where they can. A file that is not there yet refuses nothing."""
     sides = (
         ("slurm-tiresias-checkpoint in the job's environment", program),

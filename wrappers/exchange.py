@@ -65,12 +65,15 @@ class Exchange:
         return said if said.get("restart") == self._job.restart and not self._refuses(said) else {}
 
     def _refuses(self, said: dict[str, object]) -> bool:
-        """Whether the program, in this run, speaks no version of the protocol that the supervisor speaks. Logged once."""
+        """Whether the program, in this run, speaks no version of the protocol that the supervisor speaks.
+
+        Logged once; a program that states nothing but its versions has logged it.
+        """
         if not said or said.get("restart") != self._job.restart:
             return False
         name = "slurm-tiresias-checkpoint in the job's environment"
         words = versions.refusal(name, versions.stated(said), "slurm-tiresias where the job was submitted")
-        if words and not self._refused:
+        if words and not self._refused and "ready" in said:
             say(f"{words}. This job is not told to save")
         self._refused = self._refused or bool(words)
         return bool(words)

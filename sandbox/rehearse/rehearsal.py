@@ -80,7 +80,7 @@ class Rehearsal:
                 f"run {run} did not start within {self.wishes.queue:g} s: {self._reason()}", "ask for less"
             )
         self.say(f"run {run} has started")
-        self._until(lambda: self._said(run).ready or self._over(), self.wishes.startup)
+        self._until(lambda: self._said(run).ready or bool(self._said(run).refused) or self._over(), self.wishes.startup)
         if not self._said(run).ready:
             return self._never_ready(run)
         if run:
@@ -93,6 +93,8 @@ class Rehearsal:
         )
 
     def _never_ready(self, run: int) -> bool:
+        if refused := self._said(run).refused:
+            return self._missing(f"it would never be preempted: {refused}", "install the same release on both sides")
         if not self._over():
             return self._missing(
                 f"the program never said that it can save (in {self.wishes.startup:g} s), so it would never be preempted",

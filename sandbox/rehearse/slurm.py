@@ -49,7 +49,8 @@ class OwnJob:
 
     def report(self) -> control.JobReport:
         """What supervisor and program say."""
-        return control.report(Path(self.settings["TIRESIAS_CONTROL_ROOT"]), os.getuid(), self.id)
+        root = Path(self.settings["TIRESIAS_CONTROL_ROOT"])
+        return control.report(root, os.getuid(), self.id, "this installation")
 
     @property
     def checkpoints(self) -> Path:

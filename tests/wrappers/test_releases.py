@@ -80,6 +80,20 @@ def test_a_program_that_the_supervisor_cannot_speak_with(site: Any, tmp_path: Pa
         "update this controller"
     )
     assert job.end() == 0
-    assert job.log.read_text().count("This job will not be preempted") == 1
+    assert job.log.read_text().count("control protocol") == 1
+    assert "This job will not be preempted" in job.log.read_text()
     assert (site.folder / "result").read_text() == site.trained()
     assert json.loads((site.control() / control.PROGRAM).read_text()) == {"restart": 0, versions.KEY: [8, 9]}
+
+
+def test_a_program_that_does_not_compare_versions(site: Any) -> None:
+    """As one of a release that this supervisor no longer speaks with: the supervisor says so, and does not have it save."""
+    job = site.start("trap 'echo passed on; exit 0' USR2; touch started; while :; do sleep 0.05; done")
+    job.until(lambda report: (site.folder / "started").exists())
+    said = {"restart": 0, versions.KEY: [8, 9], "ready": True, "step": 5}
+    control.write(site.control(), control.PROGRAM, said)
+    job.send(signal.SIGUSR2)
+    assert job.end() == 0
+    assert "passed on" in job.log.read_text()
+    assert job.log.read_text().count("speaks version 8 to 9 of the control protocol") == 1
+    assert job.report().state == "ended"

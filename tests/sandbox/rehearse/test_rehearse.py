@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from releases import speaking
 
 from tiresias.sandbox.cluster import Cluster
 
@@ -89,6 +90,17 @@ def test_what_scripts_and_options_get_wrong(
     assert code == 1
     (what,) = missing(found)
     assert what.startswith(words), said
+
+
+def test_a_program_of_a_release_that_cannot_be_spoken_with(cluster: Cluster) -> None:
+    speaking(cluster.shared / "newer", 8, 9)
+    code, found, said = rehearse(cluster, f"export PYTHONPATH=/shared/newer; exec python3 {PROGRAM} good 5000 result")
+    assert code == 1
+    (what,) = missing(found)
+    assert what.startswith("it would never be preempted: slurm-tiresias-checkpoint in the job's environment speaks"), (
+        said
+    )
+    assert what.endswith("of the control protocol, this installation 1 to 2: update this installation")
 
 
 @pytest.mark.parametrize(("habit", "same"), [("good", True), ("lossy", False)])
