@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, Ints, Jobs, Quota, State
+from tiresias.scheduler.model import Bools, Ints, Jobs, Plan, Quota, Snapshot, State
 from tiresias.scheduler.selection import walk
 
 _ROUNDING = 1e-6  # of sums of limits
@@ -83,3 +83,14 @@ def free_only(jobs: Jobs) -> Bools:
         return np.zeros(len(jobs), bool)
     found: Bools = jobs.free_only & (jobs.state == State.WAITING)
     return found
+
+
+def blocks_beside_free(snapshot: Snapshot, plan: Plan) -> bool:
+    """Whether a rule of Slurm's keeps a job waiting that would fit on the GPUs which the plan leaves free."""
+    jobs, starting = snapshot.jobs, {start.job for start in plan.starts}
+    free = int(snapshot.nodes.free.sum()) - sum(gpus for start in plan.starts for _, gpus in start.nodes)
+    ruled = {row for quota in snapshot.quotas for row in quota.amounts}
+    ruled.update(row for row, reason in enumerate(jobs.obstacle or ()) if reason)
+    return any(
+        jobs.state[row] == State.WAITING and jobs.gpus[row] <= free and jobs.id[row] not in starting for row in ruled
+    )

@@ -20,6 +20,7 @@ from tiresias import __version__
 from tiresias.checkpoint.control import JobReport, state_controller
 from tiresias.errors import Unavailable
 from tiresias.profiler.summary import Summary
+from tiresias.scheduler.admission import blocks_beside_free
 from tiresias.scheduler.model import Plan, Snapshot, State
 from tiresias.scheduler.pools import Part, decide_pools, next_change_of
 from tiresias.slurm_plugin.act import Actor
@@ -189,6 +190,7 @@ class Controller:
         self._note_costs(managed)
         decided = self._quarantine.sift("scheduling it", slurm.jobs, lambda jobs: self._decided(slurm, jobs, managed))
         managed, snapshot = decided.managed, decided.snapshot
+        self._rules.blocks = blocks_beside_free(snapshot, decided.plan)
         self._carry_out(decided.plan, slurm, snapshot)
         if self._config.mode == "exact":
             sound = self._quarantine.sound(managed)
@@ -197,7 +199,8 @@ class Controller:
             self._give_back(managed)
         settled = self._observer.next_settled(managed, slurm.time)
         postponed = -math.inf if self._allowance.postponed else math.inf
-        self.next_change = min(decided.change, settled, self._actor.next_check(self._clock()), postponed)
+        rules = self._rules.due if self._rules.blocks else math.inf
+        self.next_change = min(decided.change, settled, self._actor.next_check(self._clock()), postponed, rules)
         leaving = snapshot.jobs.state == State.LEAVING
         others = any(snapshot.jobs.id[row] not in self._actor.intents for row in np.flatnonzero(leaving))
         self.leaving_since = min(self.leaving_since, slurm.time) if others else math.inf

@@ -13,6 +13,7 @@ from tiresias.slurm_plugin.backends.rules import NO_USAGE, SlurmRules
 log = logging.getLogger("tiresias")
 
 RULES_S = 60.0  # seconds between two readings
+RULES_WHILE_BLOCKED_S = 10.0  # the same while a rule keeps a job waiting beside free GPUs
 RULES_BEFORE_PREEMPTION_S = 1.0  # the age of the rules by which a job may be preempted
 
 
@@ -24,10 +25,16 @@ class KnownRules:
         self._read, self._changed = read, changed
         self._read_at, self._problem = -math.inf, ""
         self.rules = SlurmRules()
+        self.blocks = False  # whether a rule keeps a job waiting beside free GPUs
 
-    def refresh(self, now: float, age: float = RULES_S) -> bool:
-        """Read the rules if they are older than `age` seconds; True if they were read."""
-        if 0 <= now - self._read_at < age:
+    @property
+    def due(self) -> float:
+        """When the rules are read again."""
+        return self._read_at + (RULES_WHILE_BLOCKED_S if self.blocks else RULES_S)
+
+    def refresh(self, now: float, age: float = math.inf) -> bool:
+        """Read the rules if they are due, or older than `age` seconds; True if they were read."""
+        if 0 <= now - self._read_at < min(age, self.due - self._read_at):
             return False
         self._read_at = now
         try:

@@ -134,7 +134,7 @@ class Ledger:
         over = job.state not in ACTIVE and not job.completing
         if row is None and job.state not in ACTIVE and not self._ran_unseen(job):
             return None
-        row = row or self._meet(job)
+        row = row or self._come_back(job) or self._meet(job)
         self._places[row.id] = Place(job.partition, job.account)
         self._account(row, job)
         if over:
@@ -214,6 +214,21 @@ class Ledger:
         """Slurm gave the id to a new job: fewer restarts than we saw, or a first run that was submitted at another time."""
         newest = max(self.runs[row.key], default=0)
         return job.restarts < newest or (job.restarts == 0 and abs(job.submit_time - row.submit) > 1)
+
+    def _come_back(self, job: SlurmJob) -> JobRow | None:
+        """A job that had ended and is there again, since a slurmctld that was killed forgot its end. The journal has its runs, and
+        its owner's request, of which the record shows our pin."""
+        row = self._journal.job(job.id)
+        if row is None or not row.ended:
+            return None
+        runs = {run.restart: run for run in self._journal.runs(row.key)}
+        newest = runs.get(job.restarts)
+        if row.key != _key(job) and not (newest and newest.start == job.start_time):
+            return None
+        row.ended, row.over = False, 0.0
+        self.jobs[job.id], self.runs[row.key] = row, runs
+        self.save(row)
+        return row
 
     def _meet(self, job: SlurmJob) -> JobRow:
         row = JobRow(key=_key(job), id=job.id, uid=job.uid, submit=float(job.submit_time))

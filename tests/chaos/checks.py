@@ -237,11 +237,15 @@ class Check:
         for run in self._logged:
             if run.managed and run.name not in foreign:
                 self._compare(run, ours.get(run.id, []))
-        names = {run.id: run.name for run in self._logged}
         for left in (one for each in ours.values() for one in each):
-            known = names.get(left.id, "") not in foreign
-            if known and left.end and not self._is_blind(left.start, left.end):
-                self._note("ledger_extra", names.get(left.id, ""), f"{left}")
+            name = self._name_of(left)
+            if name not in foreign and left.end and not self._is_blind(left.start, left.end):
+                self._note("ledger_extra", name, f"{left}")
+
+    def _name_of(self, run: JournaledRun) -> str:
+        """Slurm gives an id to job after job; "" where its log has no such run."""
+        near = [one for one in self._logged if one.id == run.id and abs(one.start - run.start) <= 1]
+        return near[0].name if near else ""
 
     def _compare(self, run: LoggedRun, ours: list[JournaledRun]) -> None:
         """Takes the journal's row of this run out of `ours`."""

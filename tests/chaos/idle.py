@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from samples import Sample, Waiting
 from windows import Windows
 
-BOUND = 15.0  # seconds: two deadlines of a preemption, and a refused start
+BOUND = 30.0  # seconds: two deadlines of a preemption, a refused start, and its longest back-off (16 s here)
 GAP = 4.0  # seconds without a sample after which nothing is known
 OURS = ("JobHeldAdmin", "Priority", "Resources", "None", "BadConstraints")  # reasons that are the controller's to end
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiresias.scheduler.admission import Admission
+from tiresias.scheduler.admission import Admission, blocks_beside_free
 from tiresias.scheduler.bound import latest_start
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide, reason
@@ -180,3 +180,28 @@ def test_the_reason_is_in_slurms_words(snapshot_of):
     assert said[1] == "Blocked by Slurm: Licenses; the start is retried on free GPUs only"
     assert said[3] == "starting: released to Slurm, which has not started it yet"
     assert latest_start(snapshot, LAS, 0).why == said[0]
+
+
+@pytest.mark.parametrize(("gpus", "held", "blocks"), [(4, 0, True), (5, 0, False), (4, 1, False)])
+@pytest.mark.parametrize("kind", ["quota", "obstacle"])
+def test_a_rule_that_keeps_a_job_waiting_beside_free_gpus(snapshot_of, kind, gpus, held, blocks):
+    """One node of four GPUs, of which a running job has `held`."""
+    some = [snapshot_of.Job(id="waits", gpus=gpus)]
+    some += [snapshot_of.Job(id="runs", gpus=held, seats=((0, held),), **OLD)] if held else []
+    snapshot = snapshot_of(some, [snapshot_of.Node(gpus=4)])
+    plan = decide(snapshot, LAS)
+    assert not blocks_beside_free(snapshot, plan), "no rule is about it"
+    if kind == "quota":
+        ruled = replace(snapshot, quotas=(Quota("AssocGrpGRES", 0.0, {0: float(gpus)}),))
+    else:
+        ruled = replace(snapshot, jobs=replace(snapshot.jobs, obstacle=("Licenses", *("",) * (len(some) - 1))))
+    assert blocks_beside_free(ruled, replace(plan, starts=())) == blocks
+
+
+def test_what_the_plan_starts_is_not_blocked(snapshot_of):
+    some = [snapshot_of.Job(id="first", gpus=2), snapshot_of.Job(id="second", gpus=2, submit=1.0)]
+    snapshot = snapshot_of(some, [snapshot_of.Node(gpus=4)])
+    both = replace(snapshot, quotas=(Quota("QOSMaxJobsPerUserLimit", 2.0, {0: 1.0, 1: 1.0}),))
+    one = replace(snapshot, quotas=(Quota("QOSMaxJobsPerUserLimit", 1.0, {0: 1.0, 1: 1.0}),))
+    assert not blocks_beside_free(both, decide(both, LAS))
+    assert blocks_beside_free(one, decide(one, LAS))

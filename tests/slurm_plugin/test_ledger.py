@@ -215,6 +215,33 @@ def test_a_requeue_that_slurm_forgot_never_was(ledger: Ledger, pending: Make, ru
     assert periods(ledger) == [(1005, 0)]
 
 
+def test_an_end_that_slurm_forgot_makes_no_pin_the_owners_request(
+    ledger: Ledger, journal: Journal, pending: Make, running: Make
+) -> None:
+    """slurmctld ended the job, was killed, and shows it running again with our pin to gpu01; then it requeues the job."""
+    see(ledger, 1001, pending())
+    row = ledger.jobs["1"]
+    row.pinned, row.pin = True, "number"
+    ledger.save(row)
+    pin = {"required_nodes": ("gpu01",), "max_nodes": 1}
+    see(ledger, 1010, running(1005, **pin))
+    see(ledger, 1020, running(1005, state="COMPLETED", end_time=1019, shares=(), **pin))
+    assert ledger.jobs == {}
+    see(ledger, 1030, running(1005, **pin))
+    see(ledger, 1040, pending(restarts=1, submit_time=1039, **pin))
+    back = ledger.jobs["1"]
+    assert (back.key, back.required, back.max_nodes, back.pinned) == ("1@1000", "", 0, True)
+    assert periods(ledger) == [(1005, 1039)]
+
+
+def test_a_later_job_of_the_same_id_is_another_one(ledger: Ledger, pending: Make, running: Make) -> None:
+    see(ledger, 1010, running(1005))
+    see(ledger, 1020, running(1005, state="COMPLETED", end_time=1019, shares=()))
+    see(ledger, 2001, pending(submit_time=2000, required_nodes=("gpu02",)))
+    assert (ledger.jobs["1"].key, ledger.jobs["1"].required) == ("1@2000", "gpu02")
+    assert periods(ledger) == []
+
+
 @pytest.mark.parametrize(("required", "ours"), [((), True), (("gpu02",), False)])
 def test_a_start_that_slurm_forgot_leaves_a_hold_of_ours(
     ledger: Ledger, pending: Make, required: tuple[str, ...], ours: bool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tiresias.slurm_plugin.admission.known_rules import RULES_S, KnownRules
+from tiresias.slurm_plugin.admission.known_rules import RULES_S, RULES_WHILE_BLOCKED_S, KnownRules
 from tiresias.slurm_plugin.backends.protocol import SlurmUnavailable
 from tiresias.slurm_plugin.backends.rules import License, Qos, Reservation, SlurmRules, Usage
 
@@ -39,6 +39,17 @@ def test_rules_are_read_once_a_minute_and_sooner_where_a_preemption_depends_on_t
     assert known.refresh(1011.0 + RULES_S, age=10.0)
     assert slurm.asked == 3
     assert known.refresh(500.0), "the clock was set back"
+
+
+def test_rules_are_read_sooner_while_one_keeps_a_job_waiting_beside_free_gpus() -> None:
+    slurm = Slurm()
+    known = KnownRules(slurm.read, slurm.changed)
+    known.refresh(1000.0)
+    known.blocks = True
+    assert known.due == 1000.0 + RULES_WHILE_BLOCKED_S
+    assert [known.refresh(now) for now in (1009.0, 1010.0, 1019.0)] == [False, True, False]
+    known.blocks = False
+    assert [known.refresh(now) for now in (1021.0, 1070.0)] == [False, True]
 
 
 def test_use_of_a_limit_is_no_change_of_a_rule() -> None:
