@@ -19,6 +19,7 @@ from tiresias.checkpoint.world import start_ticks
 # A launcher gives each process that it starts one of these; it has none of them itself.
 RANK_VARIABLES = frozenset({b"LOCAL_RANK", b"OMPI_COMM_WORLD_RANK", b"PMI_RANK"})
 SRUN = "srun"
+IN_STEP = b"SLURM_STEP_NUM_TASKS"  # srun sets it; SLURM_STEP_ID is in a batch script's environment too (26.05)
 
 
 class Process(NamedTuple):
@@ -79,7 +80,7 @@ def _read(pid: int, wanted: set[bytes], number: int) -> Process | None:
             status = (folder / "status").read_text(encoding="utf-8", errors="replace")
             return Process(
                 pid, start_ticks(pid), int(_field(status, "PPid")), _field(status, "Name"), _handles(status, number),
-                bool(names & RANK_VARIABLES), b"SLURM_STEP_ID" in names,
+                bool(names & RANK_VARIABLES), IN_STEP in names,
             )  # fmt: skip
     return None
 

@@ -18,7 +18,7 @@ from tiresias.checkpoint import control, versions
 from tiresias.checkpoint.notes import say
 from tiresias.checkpoint.requeue_request import Requests
 from tiresias.errors import UsageError
-from tiresias.wrappers import changes, receivers, requeue_shim, self_saving
+from tiresias.wrappers import changes, limit, receivers, requeue_shim, self_saving
 from tiresias.wrappers.job import Job
 
 SCAN_S = 0.5  # between two looks for processes that handle the signal
@@ -80,11 +80,18 @@ class SelfSaver:
             say(f"the script ended before a process of it handled {self._option.number.name}")
             return None
         found = changes.since(self._before, self._option.path)
+        if code == 0 and not found.files and self._is_late() and not self._requests.asked.exists():
+            say(f"the program went on after {self._option.number.name} and has ended with exit code 0: the job ends")
+            return None
         if found.is_save:
             self.saves += 1
             self._register_quietly(save=round(time.monotonic() - self._asked_at, 3))
         self.said = self._words(code, found)
         return self.saves or -1
+
+    def _is_late(self) -> bool:
+        """Whether the controller has given up waiting for the save: a program that ends then has ignored the signal."""
+        return time.monotonic() - self._asked_at > limit.save_deadline(os.environ)
 
     def late_words(self) -> str:
         here = sum(map(receivers.is_alive, self._signalled.values()))

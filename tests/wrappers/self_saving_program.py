@@ -3,8 +3,8 @@
     self_saving_program.py STEPS SECONDS HABIT [SIGNAL]
 
 good: it saves to out/state and ends with 0, as the Trainer of Hugging Face does.  requeues: it saves in its handler and calls
-`scontrol requeue`, then trains on, as Lightning does.  fails: it ends with 3 and saves nothing.  half: it ends while
-out/checkpoint-is-incomplete.txt is there.  Each step goes to `losses`, the result to `result`.
+`scontrol requeue`, then trains on, as Lightning does.  fails: it ends with 3 and saves nothing.  ignores: it trains on.
+half: it ends while out/checkpoint-is-incomplete.txt is there.  Each step goes to `losses`, the result to `result`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if STATE.exists():
     step, number = json.loads(STATE.read_text())
 with Path("losses").open("a", buffering=1) as losses:
     while step < STEPS:
-        if asked and HABIT != "requeues":
+        if asked and HABIT not in ("requeues", "ignores"):
             if HABIT == "fails":
                 sys.exit(3)
             save()

@@ -173,6 +173,15 @@ def test_it_imports_what_no_module_of_a_user_hides() -> None:
     assert done.stdout == without.stdout
 
 
+def test_a_program_that_saves_by_itself_is_submitted_with_its_option(folder: Path) -> None:
+    done = run(folder, "job.sh", TIRESIAS_CHECKPOINT="signal:TERM:out")
+    assert done.returncode == 0, done.stderr
+    assert "export TIRESIAS_CHECKPOINT=signal:TERM:out\n" in done.stdout
+    refused = run(folder, "job.sh", TIRESIAS_CHECKPOINT="signal:TERM")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "use none, or signal:NAME:FOLDER such as signal:TERM:outputs" in refused.stderr
+
+
 @pytest.mark.parametrize(("code", "expected"), [("0", 0), ("1", 1), ("42", 42), ("kill", 137)])
 def test_the_exit_code_is_sbatchs(folder: Path, code: str, expected: int) -> None:
     assert run(folder, "job.sh", CODE=code).returncode == expected
