@@ -134,7 +134,7 @@ class Ledger:
         over = job.state not in ACTIVE and not job.completing
         if row is None and job.state not in ACTIVE and not self._ran_unseen(job):
             return None
-        row = row or self._come_back(job) or self._meet(job)
+        row = row or self._reopen(job) or self._meet(job)
         self._places[row.id] = Place(job.partition, job.account)
         self._account(row, job)
         if over:
@@ -215,9 +215,10 @@ class Ledger:
         newest = max(self.runs[row.key], default=0)
         return job.restarts < newest or (job.restarts == 0 and abs(job.submit_time - row.submit) > 1)
 
-    def _come_back(self, job: SlurmJob) -> JobRow | None:
-        """A job that had ended and is there again, since a slurmctld that was killed forgot its end. The journal has its runs, and
-        its owner's request, of which the record shows our pin."""
+    def _reopen(self, job: SlurmJob) -> JobRow | None:
+        """Return the row of a job whose end a killed slurmctld lost; None for any other job.
+
+        The journal has the job's runs and its owner's request; the record shows the controller's pin in place of that request."""
         row = self._journal.job(job.id)
         if row is None or not row.ended:
             return None

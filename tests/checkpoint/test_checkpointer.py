@@ -42,22 +42,24 @@ def report(env: dict[str, str], **supervisor: object) -> control.JobReport:
     return control.report(folder.parent.parent, os.getuid(), "12_3")
 
 
-def test_seconds_a_step_are_told_once_the_run_has_gone_on(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps 5 to 9 take two seconds each; nothing is told of the first seconds."""
+def test_seconds_a_step_are_reported_after_the_first_seconds(
+    env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps 5 to 9 take two seconds each; nothing is reported in the first seconds."""
     now = 1000.0
     monkeypatch.setattr(program.time, "monotonic", lambda: now)
     teller = program.Program(Path(env["TIRESIAS_CONTROL"]), 2, World(0, 1, "x"), Path(env["TIRESIAS_CHECKPOINT_DIR"]))
     teller.at = 5
     teller.started()
-    told = []
+    reported = []
     for teller.at in (6, 7, 8, 9):
         now += 2.0
         teller.tell()
-        told.append(report(env).pace)
-    assert told == [None, None, 2.0, 2.0]
+        reported.append(report(env).pace)
+    assert reported == [None, None, 2.0, 2.0]
 
 
-def test_a_run_says_where_it_begins(env: dict[str, str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_run_logs_its_first_step(env: dict[str, str], capfd: pytest.CaptureFixture[str]) -> None:
     checkpointer = Checkpointer.from_env(env=env)
     assert checkpointer.restore() is None
     assert capfd.readouterr().err.endswith("run 2 starts from the beginning\n")

@@ -1,4 +1,4 @@
-"""One rank's part of a checkpoint: what may be in a state, and an index that says something impossible."""
+"""One rank's part of a checkpoint: what may be in a state, and an invalid index."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_every_buffer_begins_where_arrays_may(tmp_path: Path) -> None:
     assert {offset % shard.ALIGN for offset, _ in entries.values()} == {0}
 
 
-def test_nobody_else_may_read_what_is_saved(tmp_path: Path) -> None:
+def test_a_part_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     before, opened = os.umask(0), os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.close(files.create(opened, "part"))
