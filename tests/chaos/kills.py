@@ -50,6 +50,7 @@ class Campaign(Run):
             if restarted < self._restarts * done / self._kills:
                 restarted += 1
                 self.troubles.strike("restart_slurmctld")
+            self.troubles.remedy_what_is_due()
             time.sleep(0.2)
 
 

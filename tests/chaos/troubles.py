@@ -157,6 +157,7 @@ class Troubles(Rules):
             return None
         self.blind.append((time.time() - 1, time.time() + 10))
         self.scene.cluster.restart_slurmctld()
+        self.nodes_register_later()  # a launch that slurmctld lost at its stop holds its GPUs until then
         return ""
 
     def stop_slurmctld(self, _job: str) -> str | None:
