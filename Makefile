@@ -1,6 +1,7 @@
 # make demo       builds a private Slurm and runs real jobs under Tiresias and under stock FIFO, side by side
 # make demo-live  two users compete: the live view, recorded in demo-out; FILM=docs for the manual's own
-# make test       everything that CI runs
+# make test       what CI runs, besides `make test-chaos`: all tests but those marked long
+# make test-long  all tests
 # make manual     the manual as HTML, in build/manual
 # make sbom       bill of materials in dist; make sign KEY=FINGERPRINT: checksums of dist and their signature
 # make wheels     both wheels, in dist: slurm-tiresias, and slurm-tiresias-checkpoint for the environments that jobs run in
@@ -30,7 +31,7 @@ SEED ?= 14
 TRACE ?= $(wildcard ../shared/data/testbed480_seed1.csv)
 OUT := demo-out
 
-.PHONY: demo demo-live audit test test-rdma test-chaos test-records test-mutants test-system trees installed lint pages manual deb rpm sbom sign wheels venv bench clean system
+.PHONY: demo demo-live audit test test-long test-rdma test-chaos test-records test-mutants test-system trees installed lint pages manual deb rpm sbom sign wheels venv bench clean system
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.runs
@@ -48,9 +49,11 @@ demo-live: $(VENV)/.develops
 
 # Most tests wait for Slurm and not for a processor: several files at a time, one after the other within a file.
 WORKERS ?= 3
-test:
+TESTS := -m 'not long'
+test-long: TESTS :=
+test test-long:
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target lint trees test-system installed
-	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+	$(VENV)/bin/python -m pytest $(TESTS) -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 # Known weaknesses of the packages in use, by pip-audit; "not checked" where the public database cannot be reached.
 audit: $(VENV)/.audits

@@ -102,11 +102,13 @@ def test_the_trainer_of_transformers_saves_on_sigterm(centre: Centre) -> None:
     assert log.count("sent SIGTERM to 1 processes here") == PREEMPTIONS
 
 
+@pytest.mark.long
 def test_ranks_of_torchrun_save_on_sigterm(centre: Centre) -> None:
     log = same_curve(centre, "elastic", f"{TORCHRUN} 200 0", f"{TORCHRUN} 200 0.05", 200, "signal:TERM:out")
     assert "sent SIGTERM to 2 processes here" in log, "the ranks, and not torchrun"
 
 
+@pytest.mark.long
 def test_lightning_saves_by_itself_and_its_own_requeue_is_intercepted(centre: Centre) -> None:
     pytest.importorskip("lightning", reason="lightning is not installed (make test installs it)")
     command = f"srun --nodes=1 --ntasks=1 python3 {HERE}/lightning_train.py 150"

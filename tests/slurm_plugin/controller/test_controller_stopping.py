@@ -87,6 +87,7 @@ def test_users_may_not(centre: Centre) -> None:
 def test_stop_ends_it_and_lifts_its_holds(own: Centre) -> None:
     filler, job = held_job(own)
     assert "no job is held by Tiresias; Slurm carries on alone" in done(own, "stop")
+    own.until(lambda: own.exit_code is not None, "the controller did not end after it had lifted the holds")
     assert own.exit_code == 0
     assert own.show(job)["Priority"] != "0"
     assert "no controller runs" in done(own, "stop")

@@ -85,6 +85,7 @@ def weights(folder: Path) -> dict[str, bytes]:
     return {name: tensor.numpy().tobytes() for name, tensor in found.items()}
 
 
+@pytest.mark.long
 def test_preempted_at_random_moments_the_weights_are_the_same_bytes(centre: Centre) -> None:
     whole = submit(centre, "whole", "python3", by="sbatch")
     centre.reaches(whole, "COMPLETED", seconds=START)
