@@ -25,6 +25,7 @@ from tiresias.errors import TiresiasError
 STATE_RESERVE = "filler"
 # seconds from slurmctld's start until it misses a job that its node does not have: BatchStartTimeout + 10
 MISSED_AFTER = 25.0
+REGISTRATION = "nodes register again"
 # seconds: of each CALM_EVERY the last CALM have no troubles, so that what is judged in quiet alone (windows.py) is judged
 CALM_EVERY, CALM = 150.0, 60.0
 SAVED_AFTER = 10.0  # seconds in which slurmctld writes down what it was told: every 5, and it takes a while
@@ -147,7 +148,9 @@ class Troubles(Rules):
         return ""
 
     def nodes_register_later(self) -> None:
-        self.later(MISSED_AFTER, "nodes register again", self._register_nodes)
+        """Once for all who ask: a slurmd that gets a second SIGHUP while it reads its configuration ends."""
+        if all(what != REGISTRATION for _, _, what, _ in self._remedies):
+            self.later(MISSED_AFTER, REGISTRATION, self._register_nodes)
 
     def _register_nodes(self) -> None:
         self.scene.cluster.run(["pkill", "-HUP", "-f", "^slurmd -N"], check=False)

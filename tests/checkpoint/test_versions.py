@@ -133,7 +133,7 @@ def test_a_controller_states_its_versions(tmp_path: Path) -> None:
 def test_a_user_does_not_speak_for_the_controller(
     tmp_path: Path, writer: int, mode: int, owner: int, trusted: bool
 ) -> None:
-    for folder in (tmp_path, *tmp_path.parents[:2]):
+    for folder in (tmp_path, *(one for one in tmp_path.parents if one.name.startswith(("pytest-", "popen-")))):
         folder.chmod(0o755)
     root = tmp_path / "control"
     root.mkdir()

@@ -77,11 +77,16 @@ def test_a_node_that_slurm_keeps_for_a_job_of_others_is_left_for_another(centre:
     theirs = centre.submit(*parts, gpus=0, user="bob")
     centre.scontrol("release", f"{theirs}+1")
     centre.until(lambda: "PLANNED" in centre.scontrol("show", "node"), "nothing is planned", theirs)
-    jobs = [centre.submit(gpus=4) for _ in range(3)]
-    for job in jobs:
-        centre.reaches(job, "RUNNING")
-    refused = [why for job in jobs for why in centre.said(job, "not started")]
-    assert any("Priority" in why for why in refused), "nobody tried the node that Slurm keeps"
+    jobs = [centre.submit(gpus=4) for _ in range(4)]  # one more than there are other nodes
+    centre.until(
+        lambda: [centre.show(job)["JobState"] for job in jobs].count("RUNNING") == 3,
+        "the other nodes are not used",
+        *jobs,
+    )
+    centre.until(
+        lambda: any("Priority" in why for job in jobs for why in centre.said(job, "not started")),
+        "no start on the node that Slurm keeps", *jobs,
+    )  # fmt: skip
 
 
 def test_a_job_cancelled_while_slurm_does_not_start_it(centre: Centre) -> None:
