@@ -116,7 +116,7 @@ class Line:
     def choose(
         self, free: int, worth: Callable[[int], float] | None = None, drains: Callable[[int], int | None] | None = None
     ) -> Choice:
-        """`free`: GPUs that nobody holds. `worth`: of a row, as of `selection.Starter`, if preemptions are weighed at all.
+        """`free`: unallocated GPUs. `worth`: of a row, as of `selection.Starter`, if preemptions are weighed at all.
         `drains`: GPUs that other jobs than those of the line will free while GPUs are kept free for a row, None if none are
         (`drain`). Those who start are taken out of the line, victims are not.
 

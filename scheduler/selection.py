@@ -57,7 +57,7 @@ def weigh(free: int, starters: Sequence[Starter], victims: Sequence[Victim]) -> 
     """Who of the walk's victims has to go: those for whose GPUs jobs that rank before them have waited long enough.
 
     A victim that stays takes its GPUs from the last starters. It does where those of them that rank before it are together worth
-    fewer GPUs than it holds. Both in the order of the walk. free: GPUs that nobody has when all starters start and all
+    fewer GPUs than it holds. Both in the order of the walk. free: GPUs that are unallocated when all starters start and all
     victims go; no victim holds more than that and what the starters take. O(GPUs of the victims) for each that stays.
     """
     starts, going, at = len(starters), list(range(len(victims))), 0

@@ -76,8 +76,8 @@ class Adaptive(Policy):
         return (jobs.state == _WAITING) & _starves(jobs, config) & may_drain(since, config)
 
     def change(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
-        """When a running job comes into the next bucket; when a waiting one's patience ends, it goes before all others, or GPUs are
-        kept free for it no longer or again."""
+        """The moment at which a rank changes: a running job reaches the next bucket; the wait limit of a waiting job has passed,
+        so that it goes before all others; GPUs are kept free for it no longer or again."""
         grows = now + end_of(bucket_of(jobs.ran)) - jobs.ran
         patient = _patient_from(jobs, config)
         rises = where(patient > now, patient, math.inf)

@@ -28,13 +28,17 @@ class KnownRules:
         self.blocks = False  # whether a rule keeps a job waiting beside free GPUs
 
     @property
+    def _interval(self) -> float:
+        return RULES_WHILE_BLOCKED_S if self.blocks else RULES_S
+
+    @property
     def due(self) -> float:
         """When the rules are read again."""
-        return self._read_at + (RULES_WHILE_BLOCKED_S if self.blocks else RULES_S)
+        return self._read_at + self._interval
 
     def refresh(self, now: float, age: float = math.inf) -> bool:
         """Read the rules if they are due, or older than `age` seconds; True if they were read."""
-        if 0 <= now - self._read_at < min(age, self.due - self._read_at):
+        if 0 <= now - self._read_at < min(age, self._interval):
             return False
         self._read_at = now
         try:

@@ -72,7 +72,7 @@ class _Queue:
         self._row = {jobs.id[row]: row for row in rows}
         self._gpus, self._eligible, self._refused = jobs.gpus.tolist(), jobs.eligible.tolist(), free_only(jobs).tolist()
         self._total = int(snapshot.nodes.gpus.sum())
-        self._promised = {seat.job for seat in plan.reserved}
+        self._promised = {start.job for start in plan.reserved}
 
     def parts(self, job_id: str, start: float) -> list[str]:
         row, gpus = self._row[job_id], self._gpus[self._row[job_id]]

@@ -147,9 +147,9 @@ def _outlook(newest: Publication, job_id: str, alone: bool) -> dict[str, Any] | 
         return None
     found = outlook(*newest.part_of(row))
     steps, bound = found.steps, found.bound
-    if any(seat.job == job_id for seat in plan.reserved):
+    if any(start.job == job_id for start in plan.reserved):
         due = newest.due.get(job_id)
-        steps = (Step(due, "those that make room for it have saved by then, or run on"),) if due else ()
+        steps = (Step(due, "the jobs preempted for it have saved by then, or run on"),) if due else ()
         bound = Bound(math.inf, "it starts as soon as they have left")
     return {
         **{name: getattr(found, name) for name in ("free", "ahead", "behind", "fixed", "others")},

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 from tiresias.checkpoint import Checkpointer
+from tiresias.checkpoint.launch import Agrees
 
 LAST = int(os.environ.get("LAST", "1000000"))
 
@@ -35,9 +36,22 @@ def die_if(rank: int, moment: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+class DiesWhenTold:
+    """The launch's agreement, of a rank that is killed at its first look after it was told to stop."""
+
+    def __init__(self, agreement: Agrees, rank: int) -> None:
+        self._agreement, self._rank = agreement, rank
+
+    def stops_at(self, step: int, wanted: bool) -> bool:
+        if wanted:
+            die_if(self._rank, "before it looks")
+        return self._agreement.stops_at(step, wanted)
+
+
 def main() -> None:
     checkpointer = Checkpointer.from_env()
     world = checkpointer.world
+    checkpointer.agree_by(DiesWhenTold(checkpointer._agreement, world.rank))
     lockstep = Lockstep(Path(sys.argv[2]), world.rank, world.size) if sys.argv[2:] else None
     found = checkpointer.restore(reshard="RESHARD" in os.environ)
     step, own = (found.step, found.state["own"]) if found else (0, world.rank)
@@ -50,8 +64,6 @@ def main() -> None:
         own = (own * 31 + step) % 1_000_003
         if lockstep:
             lockstep.wait(step)
-        if checkpointer._wanted:
-            die_if(world.rank, "before it looks")
         if checkpointer.should_stop(step):
             die_if(world.rank, "before it saves")
             shared = {"shared": f"by rank {world.rank}"} if world.rank == 0 else {}

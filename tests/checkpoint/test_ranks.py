@@ -82,6 +82,9 @@ def test_a_rank_that_dies_while_stopping(
     monkeypatch.setenv("DIES", f"{dies} {when}")
     launch = launch_of(tmp_path, 1, speeds=(0.002, 0.002, 0.002))
     launch.lines()
+    if when == "before it looks":  # else another rank may stop all of them before this one has seen its signal
+        launch.ranks[dies].send_signal(signal.SIGUSR2)
+        launch.ranks[dies].wait(60)
     tell(launch, "all")
     start = time.monotonic()
     said = [rank.communicate(timeout=60)[1] for rank in launch.ranks]

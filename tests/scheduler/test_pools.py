@@ -35,7 +35,7 @@ def jobs_of_two_pools(draw: st.DrawFn) -> list[tuple[int, int, int, float, int]]
     return draw(st.lists(one, min_size=1, max_size=14))
 
 
-def seated(make: Any, drawn: list[tuple[int, int, int, float, int]], shift: bool, only: int | None) -> Snapshot:
+def snapshot_with(make: Any, drawn: list[tuple[int, int, int, float, int]], shift: bool, only: int | None) -> Snapshot:
     """`shift`: the nodes of the second pool come after those of the first. `only`: a pool."""
     free = {(pool, node): 4 for pool in (0, 1) for node in range(NODES)}
     jobs = []
@@ -71,11 +71,11 @@ def shifted(starts: tuple[Start, ...], by: int) -> list[Start]:
 def test_each_pool_is_decided_as_if_it_were_alone(
     snapshot_of: Callable[..., Snapshot], drawn: list[tuple[int, int, int, float, int]]
 ) -> None:
-    whole, pools = seated(snapshot_of, drawn, shift=True, only=None), pools_of(drawn)
+    whole, pools = snapshot_with(snapshot_of, drawn, shift=True, only=None), pools_of(drawn)
     plan, parts = decide_pools(whole, pools)
     starts, reserved, preemptions = list[Start](), list[Start](), list[Any]()
     for each, (pool, part) in enumerate(zip(pools, parts, strict=True)):
-        alone = seated(snapshot_of, drawn, shift=False, only=each)
+        alone = snapshot_with(snapshot_of, drawn, shift=False, only=each)
         expected = decide(alone, pool.config)
         assert plan.action[pool.jobs].tolist() == expected.action.tolist()
         assert plan.queue[pool.jobs].tolist() == expected.queue.tolist()
@@ -98,7 +98,7 @@ def reason_there(plan: Plan, snapshot: Snapshot, row: int, each: int) -> str:
 def test_one_pool_is_what_there_was_before(
     snapshot_of: Callable[..., Snapshot], drawn: list[tuple[int, int, int, float, int]]
 ) -> None:
-    whole = seated(snapshot_of, drawn, shift=True, only=None)
+    whole = snapshot_with(snapshot_of, drawn, shift=True, only=None)
     pool = Pool(np.arange(len(drawn)), np.arange(2 * NODES), CONFIGS[0], POLICIES["las"])
     plan, (part,) = decide_pools(whole, [pool])
     expected = decide(whole, CONFIGS[0])
@@ -112,7 +112,7 @@ def test_one_pool_is_what_there_was_before(
 def test_a_quota_is_taken_once(snapshot_of: Any) -> None:
     """Four GPUs are left of a limit that counts the jobs of both pools."""
     drawn = [(0, 3, 0, 0.0, 0), (1, 3, 0, 0.0, 0), (1, 1, 0, 0.0, 0)]
-    whole = seated(snapshot_of, drawn, shift=True, only=None)
+    whole = snapshot_with(snapshot_of, drawn, shift=True, only=None)
     limited = replace(whole, quotas=(Quota("QOSMaxGRES", 4.0, {0: 3.0, 1: 3.0, 2: 1.0}),))
     plan, _ = decide_pools(limited, pools_of(drawn))
     assert plan.action.tolist() == [Action.START, Action.WAIT, Action.START]

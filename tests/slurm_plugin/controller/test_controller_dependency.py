@@ -16,7 +16,7 @@ NO_HOOK = {"EpilogSlurmctld": "/bin/true"}
 def test_who_starts_when_the_job_ends(
     centre_of: Callable[..., Centre], settings: dict[str, str], first: str, request: pytest.FixtureRequest
 ) -> None:
-    """Without the hook Slurm starts the dependent job, which nobody holds yet, before the controller's next cycle."""
+    """Without the hook Slurm starts the dependent job, which is not held yet, before the controller's next cycle."""
     centre = centre_of("forky", settings=settings) if settings else centre_of("forky")
     request.addfinalizer(centre.stop)
     request.addfinalizer(centre.clean)

@@ -18,7 +18,7 @@ def test_exempt_users_are_never_touched(centre: Centre) -> None:
     told = f"job {theirs}: user bob is exempt (exempt.users): Slurm alone schedules it"
     centre.until(
         lambda: centre.explain(theirs).get("error", "").startswith(f"{told} (Slurm: "),
-        "nobody says that it is exempt",
+        "explain does not report that it is exempt",
         theirs,
     )
     centre.reaches(ours, "COMPLETED")
