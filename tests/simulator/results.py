@@ -1,6 +1,6 @@
 """Results of `tiresias simulate` for every trace, policy and placement, to show that a change of the code changed no decision.
 
-    python tests/simulator/results.py record FILE [--quick] [--traces DIR]   a line of JSON for each run: its command, a hash of its output
+    python tests/simulator/results.py record FILE [--quick] [--traces DIR]   a line for each run: its command, a hash of its output
     python tests/simulator/results.py compare BEFORE AFTER                   exit code 1 if a run of both differs
 
 A hash covers the JSON document without wall times, and the table of all jobs (`--jobs-out`): start, end, preemptions. A run is a
