@@ -10,39 +10,35 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = set(
-    [
-        "checkpoint",
-        "profiler",
-        "protocol",
-        "sandbox",
-        "scheduler",
-        "services",
-        "simulator",
-        "slurm_plugin",
-        "src",
-        "wrappers",
-    ]
-)
-SUFFIXES = set(
-    [
-        ".py",
-        ".md",
-        ".c",
-        ".h",
-        ".sh",
-        ".lua",
-        ".toml",
-        ".yml",
-        ".yaml",
-        ".service",
-        ".timer",
-        ".snippet",
-        ".spec",
-        ".cff",
-    ]
-)
-NAMES = set(["Makefile", "run", "postinst", "postrm", "prerm", "control", "own_program", "tiresias"])
+PACKAGES = {
+    "checkpoint",
+    "profiler",
+    "protocol",
+    "sandbox",
+    "scheduler",
+    "services",
+    "simulator",
+    "slurm_plugin",
+    "src",
+    "wrappers",
+}
+SUFFIXES = {
+    ".py",
+    ".md",
+    ".c",
+    ".h",
+    ".sh",
+    ".lua",
+    ".toml",
+    ".yml",
+    ".yaml",
+    ".service",
+    ".timer",
+    ".snippet",
+    ".spec",
+    ".cff",
+}
+NAMES = {"Makefile", "run", "postinst", "postrm", "prerm", "control", "own_program", "tiresias"}
 LEFT_OUT = ("tests/words/",)  # banned.py and allowed.txt consist of the banned words
 
 
