@@ -76,7 +76,7 @@ test-records: $(VENV)/.develops
 	@mkdir -p build
 	$(VENV)/bin/python tests/slurm_plugin/backends/extreme_records.py --records $(RECORDS) --json build/records.json $(if $(SEED),--seed $(SEED))
 
-# Results in build/mutants.json; docs/mutants.md explains them.
+# Results in build/mutants.json; docs/how-to/mutation-tests.md explains them.
 MUTANTS ?= 300
 test-mutants: $(VENV)/.mutates
 	@mkdir -p build

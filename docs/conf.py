@@ -1,6 +1,6 @@
 """Sphinx builds the manual from this folder: make manual
 
-generated/ is written first: what the programs tell of themselves (reference.py) and the simulator's figures (figures.py).
+generated/ is written first: what the programs tell of themselves (reference_pages.py) and the simulator's figures (figures.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sphinx.application import Sphinx
 sys.path.insert(0, str(Path(__file__).parent))
 
 import figures
-import reference
+import reference_pages
 
 from tiresias import __version__
 
@@ -35,5 +35,5 @@ def setup(app: Sphinx) -> None:
 
 
 def generate(app: Sphinx) -> None:
-    reference.write(app.srcdir / "generated")
+    reference_pages.write(app.srcdir / "generated")
     figures.make(app.srcdir / "generated" / "figures")

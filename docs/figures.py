@@ -1,6 +1,7 @@
 """Makes the manual's figures with the simulator: python docs/figures.py FOLDER
 
-First it runs the commands of docs/algorithm.md in FOLDER and compares what they answer; then it draws what no command draws.
+First it runs the commands of docs/explanation/algorithm.md in FOLDER and compares their output; then it draws the figures that
+no command draws.
 The same simulator gives the same files. Needs matplotlib.
 """
 
@@ -24,7 +25,7 @@ from tiresias.simulator.generators import paper_testbed
 from tiresias.simulator.placing import STYLES, Placing
 from tiresias.simulator.rules import Cost
 
-PAGE = Path(__file__).with_name("algorithm.md")
+PAGE = Path(__file__).with_name("explanation") / "algorithm.md"
 TESTBED = Cluster(15, 4)
 MEAN_COST = Cost(resume=62.0)  # seconds, section 5.2.4 of the paper
 QUANTA = (800.0, 3200.0, 12800.0)  # GPU-seconds

@@ -1,6 +1,6 @@
-"""Writes docs/waiting-examples.md: what Slurm's commands and Tiresias's show for ten reasons of waiting, on a private cluster.
+"""Writes docs/reference/waiting-examples.md from a private cluster: what the commands show for ten reasons of waiting.
 
-    python docs/waiting_examples.py [--output docs/waiting-examples.md]
+    python docs/waiting_examples.py [--output docs/reference/waiting-examples.md]
 
 tests/docs/test_waiting.py compares the page with a new run.
 """
@@ -182,7 +182,7 @@ def page() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=Path(__file__).with_name("waiting-examples.md"))
+    parser.add_argument("--output", type=Path, default=Path(__file__).with_name("reference") / "waiting-examples.md")
     parser.parse_args().output.write_text(page())
 
 

@@ -30,8 +30,12 @@ EXAMPLES = (
     "tiresias-dashboard.json",
     "modulefiles/tiresias",
 )
-MANUAL = ("*.md", "*.svg", "how-to/*.md", "generated/*.md", "examples/*", "examples/tutorial/*")  # of docs/, as text
-REFERENCE = "import sys; from pathlib import Path; import reference; reference.write(Path(sys.argv[1]))"
+# of docs/, as text
+MANUAL = (
+    "*.md", "*.svg", "tutorial/*.md", "how-to/*.md", "reference/*.md", "explanation/*.md", "generated/*.md",
+    "examples/*", "examples/tutorial/*",
+)  # fmt: skip
+REFERENCE = "import sys; from pathlib import Path; import reference_pages; reference_pages.write(Path(sys.argv[1]))"
 PAPERS = ("LICENSE", "CHANGELOG.md", "README.md")
 
 

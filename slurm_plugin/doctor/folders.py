@@ -66,14 +66,14 @@ def _of_users(
 
 
 def _made_for_users(folder: Path, what: str) -> Iterator[Finding]:
-    """Of a control root in which the site makes the folders (docs/security.md), named by uid."""
+    """Of a control root in which the site makes the folders (docs/explanation/security.md), named by uid."""
     users = [each for each in folder.iterdir() if each.name.isdecimal()]
     foreign = [each.name for each in users if each.stat().st_uid != int(each.name)]
     closed = [each.name for each in users if not os.access(each, os.R_OK | os.X_OK)]
     if not users:
         yield Finding(
             Level.BLOCKS, what, f"{folder}: users cannot make folders there, and none was made for them",
-            f"chmod 1777 {folder}, or a folder for each user (docs/security.md)",
+            f"chmod 1777 {folder}, or a folder for each user (docs/explanation/security.md)",
         )  # fmt: skip
     if foreign:
         yield Finding(

@@ -33,7 +33,7 @@ def findings(rules: SlurmRules) -> Iterator[Finding]:
         shown = ", ".join(odd[:_SHOWN]) + (f" and {len(odd) - _SHOWN} more" if len(odd) > _SHOWN else "")
         yield Finding(
             Level.ADVICE, "limits", f"found only by refused starts: {shown}",
-            "nothing: each refused start keeps its group of jobs back for a while (docs/admission.md)",
+            "nothing: each refused start keeps its group of jobs back for a while (docs/reference/admission.md)",
         )  # fmt: skip
     elif not rules.unread:
         yield fine("limits", "all of QOS and associations are known before a start")

@@ -1,4 +1,4 @@
-"""The dictionary that the daemon publishes and every viewer reads (docs/architecture.md, Control socket), as types.
+"""The dictionary that the daemon publishes and every viewer reads (docs/reference/interfaces.md, Control socket), as types.
 
 Moments are epoch seconds, durations seconds, service GPU-seconds. `None` or a missing key: not known.
 """

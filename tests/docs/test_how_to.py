@@ -13,9 +13,9 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = DOCS / "examples"
-# For administrators; about the environment itself; for programs that need nothing in their environment.
-OTHERS = {"before-installing", "install", "environment", "self-saving"}
-PAGES = [page for page in sorted((DOCS / "how-to").glob("*.md")) if page.stem not in OTHERS]
+# A framework each. The page of programs that save by themselves needs nothing in their environment.
+FRAMEWORKS = ("ddp", "fsdp", "lightning", "own-program", "plain-pytorch", "submitit", "transformers")
+PAGES = [DOCS / f"how-to/{name}.md" for name in FRAMEWORKS]
 DIFF = re.compile(r"^```diff\n--- (\S+)\n\+\+\+ (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@\n((?:[ +-].*\n)+)", re.MULTILINE)
 

@@ -31,6 +31,7 @@ REASONS = {
     "a site": "needs root, systemd and accounting; tests/etc/test_deb.py installs the package in a fresh Debian",
 }
 MESSAGE = re.compile(r"^```\{code-block\} text\n:class: message\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TROUBLESHOOTING = ("troubleshooting-jobs.md", "troubleshooting-controller.md")  # in this order, after the tutorial
 LETTERS = 12  # of a source's string that can vouch for a message
 
 
@@ -91,8 +92,9 @@ def steps(page: Path) -> list[tuple[Path, object]]:
 @pytest.mark.slow
 def test_the_tutorial_and_what_may_go_wrong(typed: Callable[..., None]) -> None:
     """Troubleshooting goes on where the tutorial ends, before its clean-up."""
-    *tutorial, clean_up = steps(DOCS / "tutorial.md")
-    typed([*tutorial, *steps(DOCS / "troubleshooting.md"), clean_up])
+    *tutorial, clean_up = steps(DOCS / "tutorial/first-preemption.md")
+    wrong = [step for name in TROUBLESHOOTING for step in steps(DOCS / "how-to" / name)]
+    typed([*tutorial, *wrong, clean_up])
 
 
 @pytest.mark.sandbox
@@ -101,7 +103,7 @@ def test_the_readme(typed: Callable[..., None]) -> None:
 
 
 # the last one's are run where the manual is built
-APART = ("README.md", "tutorial.md", "troubleshooting.md", "algorithm.md")
+APART = ("README.md", "first-preemption.md", *TROUBLESHOOTING, "algorithm.md")
 OTHERS = [page for page in PAGES if page.name not in APART and steps(page)]
 
 

@@ -32,7 +32,7 @@ def test_the_page_is_what_a_cluster_shows() -> None:
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert alike(module.page()) == alike((DOCS / "waiting-examples.md").read_text())
+    assert alike(module.page()) == alike((DOCS / "reference/waiting-examples.md").read_text())
 
 
 def test_a_different_reason_is_found() -> None:

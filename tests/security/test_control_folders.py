@@ -175,7 +175,7 @@ def test_nobody_else_can_say_that_her_job_has_parked(root: Path, attack: Callabl
 
 @others
 def test_a_site_can_keep_others_out(root: Path) -> None:
-    """Her user folder is made for her, open to the controller's group alone (docs/security.md)."""
+    """Her user folder is made for her, open to the controller's group alone (docs/explanation/security.md)."""
     hers = root / str(ALICE)
     hers.mkdir(mode=0o750)
     os.chown(hers, ALICE, DAEMON)

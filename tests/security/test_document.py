@@ -1,4 +1,4 @@
-"""docs/security.md names a test for each attack: they are there."""
+"""docs/explanation/security.md names a test for each attack: they are there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 
 def test_every_test_that_is_named_exists() -> None:
-    named = NAMED.findall((ROOT / "docs/security.md").read_text())
+    named = NAMED.findall((ROOT / "docs/explanation/security.md").read_text())
     assert len(named) > 30
     missing = [
         f"{file}::{test}"

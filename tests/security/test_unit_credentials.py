@@ -1,4 +1,4 @@
-"""The roots that docs/security.md recommends, under the credentials that the controller's unit gives: user, groups and umask."""
+"""The roots that docs/explanation/security.md recommends, with the user, groups and umask of the controller's unit."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def site() -> Iterator[Paths]:
         (base / name).mkdir()
         (base / name).chmod(mode)
         os.chown(base / name, owner, -1)
-    commands = re.findall(r"^    (install -d .*?)(?: +#.*)?$", (ROOT / "docs/security.md").read_text(), re.MULTILINE)
+    commands = re.findall(r"^    (install -d .*?)(?: +#.*)?$", (ROOT / "docs/explanation/security.md").read_text(), re.MULTILINE)
     assert len(commands) >= 2
     for command in commands:
         line = command.replace("/shared/tiresias", str(base)).replace('"$uid"', str(ALICE))

@@ -1,6 +1,6 @@
 """What a submission can know of the site's controller: from its lease where it runs on this host, else from the configuration.
 
-The lease is the file that job_submit.lua reads (docs/architecture.md).
+The lease is the file that job_submit.lua reads (docs/reference/interfaces.md).
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ def test_mode_shadow_and_field_none_write_nothing(centre: Centre) -> None:
 
 
 def documented_formats() -> list[str]:
-    """All of docs/waiting.md that a user may copy."""
-    page = (Path(__file__).parents[3] / "docs" / "waiting.md").read_text()
+    """All of docs/reference/waiting.md that a user may copy."""
+    page = (Path(__file__).parents[3] / "docs/reference/waiting.md").read_text()
     found = re.findall(r"(?:SQUEUE_FORMAT2=|squeue [^\n`]*-O )([A-Z][\w:,]+)", page)
     assert len(found) == 2
     return found

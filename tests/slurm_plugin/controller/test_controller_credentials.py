@@ -1,4 +1,4 @@
-"""The controller with the user, groups and umask of its unit, on roots that docs/security.md recommends, beside a real Slurm."""
+"""The controller with the user, groups and umask of its unit, on the roots of docs/explanation/security.md, on a real Slurm."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def setting(name: str) -> str:
 def make_roots(centre: Centre) -> None:
     """By the manual's commands, for alice."""
     for command in re.findall(
-        r"^    (install -d .*?)(?: +#.*)?$", (ROOT / "docs/security.md").read_text(), re.MULTILINE
+        r"^    (install -d .*?)(?: +#.*)?$", (ROOT / "docs/explanation/security.md").read_text(), re.MULTILINE
     ):
         line = command.replace("/shared/tiresias/control", CONTROL)
         centre.cluster.run(["sh", "-c", f"uid=$(id -u alice); mkdir -p /shared/closed; {line}"])

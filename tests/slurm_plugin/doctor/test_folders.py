@@ -39,7 +39,7 @@ def test_a_folder_that_is_not_there(paths):
 
 @pytest.mark.parametrize(("mode", "level"), [(0o0755, Level.RISK), (0o0777, Level.BLOCKS)])
 def test_users_could_not_write_or_could_remove_each_others(paths, mode, level):
-    """A root of its own for each user is one way to keep checkpoints apart (docs/security.md)."""
+    """A root of its own for each user is one way to keep checkpoints apart (docs/explanation/security.md)."""
     paths.checkpoints.chmod(mode)
     (found,) = bad(paths)
     assert found.level is level
