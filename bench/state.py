@@ -29,7 +29,7 @@ from typing import Any
 from tiresias.slurm_plugin.backends.protocol import SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config, Paths
-from tiresias.slurm_plugin.sockets.past import Past
+from tiresias.slurm_plugin.sockets.history_pages import Past
 from tiresias.slurm_plugin.sockets.privacy import OPEN
 from tiresias.slurm_plugin.state.accounting import FIELDS, RESTARTS, AccountedJob, AccountedRun, rows
 from tiresias.slurm_plugin.state.accounting import jobs as jobs_of

@@ -20,7 +20,7 @@ from rich.color import ColorSystem
 from rich.style import Style
 from rich.text import Text
 
-from tiresias.slurm_plugin.views.picture import as_svg
+from tiresias.slurm_plugin.views.svg_rendering import as_svg
 
 EVERY = 1.0  # seconds between two pictures of the film
 FRAMES = (12.0, 42.0, 120.0)  # seconds

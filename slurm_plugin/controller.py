@@ -34,8 +34,8 @@ from tiresias.slurm_plugin.cluster import sharing, topology
 from tiresias.slurm_plugin.cluster.partition_pools import PartitionPools
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.cluster.site import Site
-from tiresias.slurm_plugin.comments.forecast import starts_of
-from tiresias.slurm_plugin.comments.text import Wanted, wanted
+from tiresias.slurm_plugin.comments.start_times import starts_of
+from tiresias.slurm_plugin.comments.waiting_text import Wanted, wanted
 from tiresias.slurm_plugin.comments.writer import CommentWriter
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.lead.fence import FencedBackend

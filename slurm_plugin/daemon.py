@@ -23,10 +23,10 @@ from tiresias.slurm_plugin.configured import Configured
 from tiresias.slurm_plugin.controller import Controller
 from tiresias.slurm_plugin.lead.leadership import HUNG_SECONDS, Leadership, Superseded
 from tiresias.slurm_plugin.lead.standby import Standby
-from tiresias.slurm_plugin.sockets.bell import Bell
+from tiresias.slurm_plugin.sockets.admin_requests import PAUSE, RELOAD, RESUME, STOP, AdminRequest, AdminRequests
 from tiresias.slurm_plugin.sockets.control_socket import Answer, ControlServer, PokeSocket, poke
 from tiresias.slurm_plugin.sockets.hook_lease import HookLease
-from tiresias.slurm_plugin.sockets.orders import PAUSE, RELOAD, RESUME, STOP, Order, Orders
+from tiresias.slurm_plugin.sockets.notifier import Notifier
 from tiresias.slurm_plugin.sockets.systemd import Watchdog, notify
 from tiresias.slurm_plugin.state.own_folder import refuse_shared
 
@@ -48,13 +48,13 @@ class Daemon:
         self._keeps_holds, self._kept = keeps_holds, False
         self._run = Path(self._config.paths.run)
         self._make_run_folder()
-        self._primary = Bell(self._run / "primary")
-        self._standby = Standby(leadership, Path(self._config.paths.state), self._primary.rang)
+        self._primary = Notifier(self._run / "primary")
+        self._standby = Standby(leadership, Path(self._config.paths.state), self._primary.was_notified)
         self._views: Answer = self._standby.answer
         self._controller: Controller  # while we lead
         self._stopping = False
         self._at_once = False  # without waiting for what is under way
-        self._orders = Orders(lambda request, peer: self._views(request, peer), self._wake)
+        self._orders = AdminRequests(lambda request, peer: self._views(request, peer), self._wake)
         self._watchdog = Watchdog()
 
     def _adopt(self, configured: Configured) -> None:
@@ -104,7 +104,7 @@ class Daemon:
             log.warning("%s; standing by", error)
         finally:
             self._views = self._standby.answer
-            self._primary.rang()  # while we led: it asks for nothing
+            self._primary.was_notified()  # while we led: it asks for nothing
             if self._controller.wanted:
                 self._standby.after_you()
             self._controller.close()
@@ -148,7 +148,7 @@ class Daemon:
                 log.warning("%s: %s", order.op, error)
                 self._orders.fail(order, error)
 
-    def _outcome(self, order: Order) -> str:
+    def _outcome(self, order: AdminRequest) -> str:
         if order.op == RELOAD:
             return self._reload()
         if not self._leadership.epoch:

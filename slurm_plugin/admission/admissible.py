@@ -1,7 +1,8 @@
 """Which waiting jobs Slurm would start now, by its own rules; pure.
 
-What one job alone decides is an `obstacle`, what waiting jobs take from one another is a `Quota`. A rule that is not modelled is no
-obstacle: then a refused start shows it (refusals.py). Limits that cannot be known exactly before a start are taken at their least.
+A rule that concerns one job alone gives an `obstacle`, a limit that several waiting jobs count against a `SharedLimit`. A rule that
+is not modelled gives neither: a refused start shows it (refusals.py). Limits that are not known exactly before a start are taken at
+their least.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import NamedTuple
 
 from tiresias.slurm_plugin.admission.demand import licenses
 from tiresias.slurm_plugin.admission.demand import minutes as minutes_of
-from tiresias.slurm_plugin.admission.limit import Limit, Measure
-from tiresias.slurm_plugin.admission.limits import Limits
+from tiresias.slurm_plugin.admission.limit_table import LimitTable
 from tiresias.slurm_plugin.admission.partitions import obstacle as partition_obstacle
+from tiresias.slurm_plugin.admission.reservation_windows import OPEN, ReservationWindows, duration
 from tiresias.slurm_plugin.admission.running import count_running, throttles
-from tiresias.slurm_plugin.admission.windows import OPEN, Windows, duration
+from tiresias.slurm_plugin.admission.slurm_limit import Limit, Measure
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 from tiresias.slurm_plugin.backends.rules import License, Partition, SlurmRules
 
@@ -30,7 +31,7 @@ _SHAPE = attrgetter(
 _CLASS = attrgetter("user", "account", "qos")  # with a partition: jobs that meet the same limits
 
 
-class Quota(NamedTuple):
+class SharedLimit(NamedTuple):
     """A limit that several jobs share. left: what the jobs that hold resources leave of it; amounts: by id, of waiting jobs."""
 
     reason: str
@@ -39,12 +40,12 @@ class Quota(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class AdmissionResult:
     """By job id. changes_at: the next moment at which the answer changes by itself; inf for never."""
 
     obstacle: Mapping[str, str] = field(default_factory=dict)
     closed: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    quotas: tuple[Quota, ...] = ()
+    quotas: tuple[SharedLimit, ...] = ()
     changes_at: float = math.inf
 
 
@@ -55,7 +56,7 @@ class _Shape(NamedTuple):
 
 def admission(
     rules: SlurmRules, jobs: Iterable[SlurmJob], waiting: Iterable[SlurmJob], now: float, starting: Collection[str] = ()
-) -> Admission:
+) -> AdmissionResult:
     """jobs: all of the snapshot. waiting: those to be judged. starting: ids of pending jobs that are being started, which count as
     if they ran. O(jobs + limits)."""
     return _Model(_limits_of(rules), now).judge(list(jobs), list(waiting), frozenset(starting))
@@ -64,29 +65,29 @@ def admission(
 def not_restartable(rules: SlurmRules, jobs: Iterable[SlurmJob], now: float) -> Mapping[str, str]:
     """Of running jobs: those that could not start again, and Slurm's reason. Their node lists may be pins, and do not count."""
     again = [replace(job, shares=(), required_nodes=()) for job in jobs]
-    return _Model(Limits(rules, counted=False), now).judge([], again, frozenset()).obstacle
+    return _Model(LimitTable(rules, counted=False), now).judge([], again, frozenset()).obstacle
 
 
-_last: list[Limits] = []  # of the newest rules, which are the same for many snapshots: found once
+_last: list[LimitTable] = []  # of the newest rules, which are the same for many snapshots: found once
 
 
-def _limits_of(rules: SlurmRules) -> Limits:
+def _limits_of(rules: SlurmRules) -> LimitTable:
     if not _last or _last[0].rules is not rules:
-        _last[:] = [Limits(rules)]
+        _last[:] = [LimitTable(rules)]
     _last[0].reset()
     return _last[0]
 
 
 class _Model:
-    def __init__(self, limits: Limits, now: float) -> None:
+    def __init__(self, limits: LimitTable, now: float) -> None:
         self._rules, self._limits, self._now = limits.rules, limits, now
-        self._windows = Windows(self._rules.reservations, now)
+        self._windows = ReservationWindows(self._rules.reservations, now)
         self._licenses = {name: _license(one) for name, one in self._rules.licenses.items()}
         self._has_qos = "qos" in self._rules.enforce and bool(self._rules.qos)
         self._obstacle: dict[str, str] = {}
         self._closed: dict[str, frozenset[str]] = {}
 
-    def judge(self, jobs: Sequence[SlurmJob], waiting: Sequence[SlurmJob], starting: frozenset[str]) -> Admission:
+    def judge(self, jobs: Sequence[SlurmJob], waiting: Sequence[SlurmJob], starting: frozenset[str]) -> AdmissionResult:
         judged = [job for job in waiting if job.id not in starting] if starting else waiting
         shapes: dict[tuple[object, ...], _Shape] = {}
         for job in judged:
@@ -96,14 +97,14 @@ class _Model:
             else:
                 shapes[key] = _Shape(job, [job.id])
         holding = [job for job in jobs if _holds(job, starting)]
-        throttled = [Quota(*one) for one in throttles(jobs, holding, judged, self._obstacle)]
+        throttled = [SharedLimit(*one) for one in throttles(jobs, holding, judged, self._obstacle)]
         self._count(jobs, holding, shapes.values())
         for shape in shapes.values():
             self._judge_shape(shape)
         changes = {self._windows.next_change(seconds) for seconds in {duration(shape.job) for shape in shapes.values()}}
         quotas = [_quota(limit) for limit in (*self._limits.shared, *self._licenses.values()) if limit.members]
         found = (*throttled, *(one for one in quotas if one))
-        return Admission(self._obstacle, self._closed, found, min(changes, default=math.inf))
+        return AdmissionResult(self._obstacle, self._closed, found, min(changes, default=math.inf))
 
     def _count(self, jobs: Sequence[SlurmJob], holding: Sequence[SlurmJob], shapes: Iterable[_Shape]) -> None:
         """What the jobs that hold resources use up of the limits that waiting jobs meet. Licences come back when a job has
@@ -174,8 +175,8 @@ def _parts(job: SlurmJob) -> list[str]:
     return job.partition.split(",") if "," in job.partition else [job.partition]
 
 
-def _quota(limit: Limit) -> Quota | None:
+def _quota(limit: Limit) -> SharedLimit | None:
     """None for a limit that all who wait can stay within."""
     if sum(amount * len(ids) for amount, ids in limit.members) <= limit.left:
         return None
-    return Quota(limit.reason, limit.left, {one: amount for amount, ids in limit.members for one in ids})
+    return SharedLimit(limit.reason, limit.left, {one: amount for amount, ids in limit.members for one in ids})

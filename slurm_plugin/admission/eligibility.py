@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tiresias.scheduler.model import Quota
-from tiresias.slurm_plugin.admission.refusals import ANSWERED, Trial
+from tiresias.slurm_plugin.admission.refusals import ANSWERED, RetryPlan
 
 NOWHERE: frozenset[str] = frozenset()
-NONE_REFUSED = Trial({}, {})
+NONE_REFUSED = RetryPlan({}, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Eligibility:
     obstacle: Mapping[str, str] = field(default_factory=dict)
     closed: Mapping[str, frozenset[str]] = field(default_factory=dict)
     quotas: Sequence[tuple[str, float, Mapping[str, float]]] = ()
-    trial: Trial = NONE_REFUSED
+    trial: RetryPlan = NONE_REFUSED
 
     def allows(self, job_id: str) -> bool:
         return job_id not in self.obstacle and job_id not in self.trial.held_back

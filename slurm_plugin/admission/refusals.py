@@ -69,7 +69,7 @@ def _shape(job: SlurmJob) -> Key:
 
 
 @dataclass(slots=True)
-class Group:
+class RefusalGroup:
     """Jobs that Slurm refuses for the same reason. width: so many of them may be tried at once."""
 
     reason: str
@@ -78,7 +78,7 @@ class Group:
     width: int = 1
 
 
-class Trial(NamedTuple):
+class RetryPlan(NamedTuple):
     """Waiting jobs that Slurm refused, or others of their group: by id, Slurm's reason.
 
     Attributes:
@@ -95,15 +95,15 @@ class Refusals:
 
     def __init__(self, backoff: float) -> None:
         self._backoff = backoff
-        self._groups: dict[Key, Group] = {}
+        self._groups: dict[Key, RefusalGroup] = {}
 
     def recall(self, job_id: str, failures: int, not_before: float) -> None:
         """The last start of this job was refused before the controller began."""
-        self._groups[UNKNOWN, job_id] = Group(UNKNOWN, failures, not_before)
+        self._groups[UNKNOWN, job_id] = RefusalGroup(UNKNOWN, failures, not_before)
 
     def note(self, job: SlurmJob, reason: str, now: float) -> None:
         """Slurm did not start the job. Several of a group that are refused at about the same time count once."""
-        group = self._groups.setdefault(group_of(job, reason), Group(reason))
+        group = self._groups.setdefault(group_of(job, reason), RefusalGroup(reason))
         group.width = 1
         if now >= group.not_before:
             group.not_before = now + self._backoff * min(2**group.failures, MAX_BACKOFF)
@@ -121,7 +121,7 @@ class Refusals:
 
     def sort_out(
         self, waiting: Sequence[SlurmJob], tried: Collection[str], now: float, may_start: Callable[[SlurmJob], bool]
-    ) -> Trial:
+    ) -> RetryPlan:
         """waiting: jobs in the order in which they are tried. tried: ids of jobs that are being started. may_start: whether
         nothing else keeps a job from being tried. O(jobs x groups)."""
         held_back: dict[str, str] = {}
@@ -136,9 +136,9 @@ class Refusals:
             ready = [job.id for job in others if may_start(job)] if now >= group.not_before else []
             chosen = set(ready[: max(group.width - (len(members) - len(others)), 0)])
             held_back |= {job.id: group.reason for job in others if job.id not in chosen}
-        return Trial(held_back, refused)
+        return RetryPlan(held_back, refused)
 
-    def _is_over(self, group: Group, members: int, now: float) -> bool:
+    def _is_over(self, group: RefusalGroup, members: int, now: float) -> bool:
         if not members:
             return now >= group.not_before
         if not group.reason.startswith(DEFINITE) and now >= group.not_before + MAX_BACKOFF * self._backoff:

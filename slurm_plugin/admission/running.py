@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from tiresias.slurm_plugin.admission import demand
-from tiresias.slurm_plugin.admission.limit import Limit, Measure
-from tiresias.slurm_plugin.admission.limits import Limits
+from tiresias.slurm_plugin.admission.limit_table import LimitTable
+from tiresias.slurm_plugin.admission.slurm_limit import Limit, Measure
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 
 Class = tuple[str, str, str, str]
 
 
-def count_running(holding: Sequence[SlurmJob], met: Collection[Limit], limits: Limits, now: float) -> None:
+def count_running(holding: Sequence[SlurmJob], met: Collection[Limit], limits: LimitTable, now: float) -> None:
     """Jobs of a class meet the same limits: they are summed up first."""
     plain = {one.tres for one in met if one.measure is not Measure.MINUTES and not one.counts_nodes}
     timed = {one.tres for one in met if one.measure is Measure.MINUTES}
@@ -26,7 +26,7 @@ def count_running(holding: Sequence[SlurmJob], met: Collection[Limit], limits: L
 
 
 def _sums(
-    jobs: Sequence[SlurmJob], plain: Collection[str], timed: Collection[str], limits: Limits, now: float
+    jobs: Sequence[SlurmJob], plain: Collection[str], timed: Collection[str], limits: LimitTable, now: float
 ) -> Mapping[tuple[str, bool], float]:
     """By TRES: what the jobs hold and, with True, that times the minutes that they may still run."""
     sums = {(tres, False): sum(map(demand.amount(tres), jobs)) for tres in plain}
@@ -38,7 +38,7 @@ def _sums(
     return sums
 
 
-def _left(job: SlurmJob, limits: Limits, now: float) -> float:
+def _left(job: SlurmJob, limits: LimitTable, now: float) -> float:
     ran = max(now - job.start_time, 0.0) / 60 if job.start_time else 0.0
     return max(demand.minutes(job, limits.rules.partitions.get(job.partition)) - ran, 0.0)
 

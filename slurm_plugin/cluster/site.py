@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tiresias.slurm_plugin.backends import processes
 from tiresias.slurm_plugin.backends.protocol import SlurmUnavailable
 from tiresias.slurm_plugin.cluster.rights import Rights, masters, read_rights
-from tiresias.slurm_plugin.doctor import settings
+from tiresias.slurm_plugin.doctor import slurm_conf_checks
 
 
 class RateLimit(NamedTuple):
@@ -42,7 +42,7 @@ def read_site(deadline: float = 10.0) -> Site:
     rights = read_rights(config, deadline)
     return Site(
         config.get("ClusterName", ""), default.group(1) if default else "", frozenset(names),
-        (*settings.risks(config), *filter(None, [rights.unknown])), rate_limit(config, os.getuid()),
+        (*slurm_conf_checks.risks(config), *filter(None, [rights.unknown])), rate_limit(config, os.getuid()),
         frozenset(config.get("PrivateData", "").lower().split(",")), rights,
         dict(re.findall(r"^PartitionName=(\S+).*? Nodes=(\S+)", partitions, re.MULTILINE)),
     )  # fmt: skip

@@ -19,7 +19,7 @@ import math
 import sys
 
 from tiresias.errors import UsageError
-from tiresias.slurm_plugin.commands.ordering import add_config_option
+from tiresias.slurm_plugin.commands.admin_client import add_config_option
 from tiresias.slurm_plugin.config_for_release import load_for_release
 from tiresias.slurm_plugin.lead.fail_open import held, is_silent, release, seized
 from tiresias.slurm_plugin.lead.standby import leadership_of

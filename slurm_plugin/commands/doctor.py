@@ -21,7 +21,14 @@ from tiresias.slurm_plugin.backends.select import open_backend
 from tiresias.slurm_plugin.cluster.site import read_settings
 from tiresias.slurm_plugin.commands.terminal import console, print_json
 from tiresias.slurm_plugin.config import Config, load_config
-from tiresias.slurm_plugin.doctor import folders, hosts, known_limits, recorder, rights, settings
+from tiresias.slurm_plugin.doctor import (
+    folder_checks,
+    host_checks,
+    limit_checks,
+    recorder_check,
+    rights_check,
+    slurm_conf_checks,
+)
 from tiresias.slurm_plugin.doctor.finding import Finding, Level
 from tiresias.slurm_plugin.views.text import printable
 
@@ -47,19 +54,19 @@ def run(args: argparse.Namespace) -> int:
 
 def _look(config: Config) -> Iterator[Finding]:
     slurm_conf = read_settings()
-    yield from settings.findings(slurm_conf)
-    yield from hosts.partitions(config.partitions)
-    yield from hosts.sharing(config.partitions)
+    yield from slurm_conf_checks.findings(slurm_conf)
+    yield from host_checks.partitions(config.partitions)
+    yield from host_checks.sharing(config.partitions)
     backend = open_backend(config.backend)
     try:
-        yield hosts.version(backend)
-        yield from known_limits.read(backend)
+        yield host_checks.version(backend)
+        yield from limit_checks.read(backend)
     finally:
         backend.close()
-    yield rights.finding(slurm_conf)
-    yield hosts.clock()
-    yield from folders.findings(config.paths, hosts.several())
-    yield recorder.finding()
+    yield rights_check.finding(slurm_conf)
+    yield host_checks.clock()
+    yield from folder_checks.findings(config.paths, host_checks.several())
+    yield recorder_check.finding()
 
 
 def _table(found: list[Finding]) -> Table:

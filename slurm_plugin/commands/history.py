@@ -36,7 +36,7 @@ from tiresias.slurm_plugin.commands.terminal import (
 from tiresias.slurm_plugin.sockets.control_socket import ask
 from tiresias.slurm_plugin.views.history import (
     SORTS,
-    Past,
+    HistoryRow,
     by_user,
     ordered,
     render_jobs,
@@ -107,7 +107,7 @@ def _answers(path: Path, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]
         yield page
 
 
-def _named(jobs: Iterable[Mapping[str, Any]]) -> list[Past]:
+def _named(jobs: Iterable[Mapping[str, Any]]) -> list[HistoryRow]:
     """The user database is asked here, not in the controller: it may hang."""
     jobs = list(jobs)
     return with_names(jobs, {uid: user_name(uid) for uid in {job["uid"] for job in jobs}})

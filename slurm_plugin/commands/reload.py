@@ -14,8 +14,8 @@ from __future__ import annotations
 import argparse
 
 from tiresias.errors import Unavailable
-from tiresias.slurm_plugin.commands.ordering import add_config_option, configured, give
-from tiresias.slurm_plugin.sockets.orders import RELOAD
+from tiresias.slurm_plugin.commands.admin_client import add_config_option, configured, give
+from tiresias.slurm_plugin.sockets.admin_requests import RELOAD
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

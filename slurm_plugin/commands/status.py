@@ -32,10 +32,10 @@ from tiresias.slurm_plugin.commands.terminal import (
     user_name,
 )
 from tiresias.slurm_plugin.sockets.control_socket import ask
-from tiresias.slurm_plugin.views.owners import listing_of, of_user, with_decisions_of
-from tiresias.slurm_plugin.views.picture import as_svg
 from tiresias.slurm_plugin.views.published import Status
 from tiresias.slurm_plugin.views.status import render_status
+from tiresias.slurm_plugin.views.svg_rendering import as_svg
+from tiresias.slurm_plugin.views.user_filter import listing_of, of_user, with_decisions_of
 
 PICTURE = (160, 44)  # cells and lines of --svg
 
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--admin is for --watch; without it use tiresias pause, resume and stop")
     path, screen, user = socket_path(args), console(), _user(args)
     if args.watch and screen.is_terminal and not screen.is_dumb_terminal:
-        from tiresias.slurm_plugin.commands.watch import watch  # only here: it needs a terminal and its modules
+        from tiresias.slurm_plugin.commands.live_view import watch  # only here: it needs a terminal and its modules
 
         return watch(path, screen, args.admin, user)
     page = screen.is_terminal and not args.json and not user

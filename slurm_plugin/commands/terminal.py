@@ -20,7 +20,7 @@ from rich.console import Console
 
 from tiresias.errors import UsageError
 from tiresias.slurm_plugin.config import load_option
-from tiresias.slurm_plugin.views.columns import UNLIMITED
+from tiresias.slurm_plugin.views.table_layout import UNLIMITED
 from tiresias.slurm_plugin.views.text import printable
 
 JOB_ID = re.compile(r"[0-9]{1,10}([_+][0-9]{1,10})?")  # squeue(1), JOBID

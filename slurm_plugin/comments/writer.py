@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tiresias.slurm_plugin.backends.budget import Bucket
 from tiresias.slurm_plugin.backends.protocol import Backend, CommentField, JobRefused, SlurmJob, SlurmUnavailable
 from tiresias.slurm_plugin.cluster.arrays import together
-from tiresias.slurm_plugin.comments.text import Wanted, is_ours
+from tiresias.slurm_plugin.comments.waiting_text import Wanted, is_ours
 from tiresias.slurm_plugin.config import Comment as CommentConfig
 
 log = logging.getLogger("tiresias")

@@ -9,7 +9,7 @@ from typing import Any
 
 from tiresias.slurm_plugin.admission.refusals import is_definite
 from tiresias.slurm_plugin.backends.protocol import TOP_PRIORITY, JobRefused, RequestChange, SlurmJob
-from tiresias.slurm_plugin.comments.text import is_ours
+from tiresias.slurm_plugin.comments.waiting_text import is_ours
 from tiresias.slurm_plugin.moves.hands import Hands
 from tiresias.slurm_plugin.state import own_tasks, pins
 from tiresias.slurm_plugin.state.journal import Intent, JobRow

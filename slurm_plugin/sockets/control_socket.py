@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from tiresias.errors import TiresiasError, Unavailable
-from tiresias.slurm_plugin.sockets.bell import Bell
+from tiresias.slurm_plugin.sockets.notifier import Notifier
 from tiresias.slurm_plugin.sockets.peer import Peer
-from tiresias.slurm_plugin.sockets.unix_socket import Place, listen
+from tiresias.slurm_plugin.sockets.unix_socket import SocketFile, listen
 
 MAX_REQUEST = 64 * 1024
 MAX_CLIENTS = 128
@@ -50,7 +50,7 @@ class ControlServer:
     def __init__(self, path: Path, answer: Answer) -> None:
         self._answer = answer
         self._socket = listen(path, socket.SOCK_STREAM)
-        self._place = Place(path)
+        self._place = SocketFile(path)
         self._wake, self._woken = socket.socketpair()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._socket, selectors.EVENT_READ)
@@ -250,8 +250,8 @@ class PokeSocket:
 
     def __init__(self, path: Path) -> None:
         self._socket = listen(path, socket.SOCK_DGRAM)
-        self._place = Place(path)
-        self._arrivals = Bell(path.with_name("arrivals"))
+        self._place = SocketFile(path)
+        self._arrivals = Notifier(path.with_name("arrivals"))
 
     def wait(self, timeout: float) -> bool:
         """True at the first poke, False after `timeout` seconds without one. Pokes that have piled up count once."""
@@ -272,7 +272,7 @@ class PokeSocket:
             poked = bool(selector.select(max(timeout, 0.0)))
         if poked:
             self._drain()
-        return self._arrivals.rang() or poked
+        return self._arrivals.was_notified() or poked
 
     def _drain(self) -> None:
         with contextlib.suppress(BlockingIOError):

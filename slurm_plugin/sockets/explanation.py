@@ -17,9 +17,9 @@ from tiresias.scheduler.outlook import Step, outlook
 from tiresias.scheduler.reasons import blocked
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 from tiresias.slurm_plugin.cluster.scope import Scope
-from tiresias.slurm_plugin.comments.forecast import notes, starts_of
+from tiresias.slurm_plugin.comments.start_times import notes, starts_of
 from tiresias.slurm_plugin.sockets.array_tasks import MAX_TASKS, chosen, grouped, matching
-from tiresias.slurm_plugin.sockets.past import EVER, Past, rounded, run_of, unreadable
+from tiresias.slurm_plugin.sockets.history_pages import EVER, HistoryPages, rounded, run_of, unreadable
 from tiresias.slurm_plugin.sockets.privacy import Privacy
 from tiresias.slurm_plugin.sockets.slurm_facts import Index, dependencies, named, slurm_facts
 from tiresias.slurm_plugin.state.journal import Decision, JobRow
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ExplainRequest:
     """One request. `wanted`: the id as given; `uid`: of the user; `shown`: the published jobs that the user may see, by id."""
 
     wanted: str
@@ -46,10 +46,10 @@ class Request:
 class Explanations:
     """Lives in the socket's thread."""
 
-    def __init__(self, journal: Path, past: Past, privacy: Privacy) -> None:
+    def __init__(self, journal: Path, past: HistoryPages, privacy: Privacy) -> None:
         self._journal, self._past, self._privacy = journal, past, privacy
 
-    def answer(self, request: Request) -> dict[str, Any]:
+    def answer(self, request: ExplainRequest) -> dict[str, Any]:
         """One job, or the tasks of an array in groups. Raises TiresiasError."""
         try:
             ids = self._ids(request)
@@ -59,7 +59,7 @@ class Explanations:
         except sqlite3.Error as error:
             raise unreadable(self._journal, error) from None
 
-    def _ids(self, request: Request) -> list[str]:
+    def _ids(self, request: ExplainRequest) -> list[str]:
         """Of the jobs in the newest snapshot, and of the tasks that ended before."""
         name, tasks = chosen(request.wanted)
         live = [job.id for job in named(name, request.jobs)]
@@ -70,7 +70,7 @@ class Explanations:
             raise _unknown(request.wanted)
         return found
 
-    def _array(self, ids: Sequence[str], request: Request) -> dict[str, Any]:
+    def _array(self, ids: Sequence[str], request: ExplainRequest) -> dict[str, Any]:
         """Tasks that the controller has not seen are left out."""
         found, problem = {}, _unknown(request.wanted)
         index = Index.of(request.newest)
@@ -89,7 +89,7 @@ class Explanations:
             "paused": request.newest.about.get("paused"),
         }  # fmt: skip
 
-    def _facts(self, job_id: str, request: Request, index: Index) -> tuple[dict[str, Any], JobRow]:
+    def _facts(self, job_id: str, request: ExplainRequest, index: Index) -> tuple[dict[str, Any], JobRow]:
         """`job`: as in the status; `slurm`: slurm_facts, None once slurmctld has forgotten the job. Raises TiresiasError."""
         record, row = index.records.get(job_id), self._past.history.job(job_id)
         aside = Scope.of(request.newest.config).why_not(record) if record else ""
@@ -108,7 +108,7 @@ class Explanations:
         )
         return {"job": job, "slurm": slurm_facts(record, index) if record else None}, row
 
-    def _one(self, job_id: str, request: Request) -> dict[str, Any]:
+    def _one(self, job_id: str, request: ExplainRequest) -> dict[str, Any]:
         found, row = self._facts(job_id, request, Index.of(request.newest))
         self._add_dependencies(found, request)
         newest, history = request.newest, self._past.history
@@ -124,7 +124,7 @@ class Explanations:
             "paused": newest.about.get("paused"),
         }
 
-    def _add_dependencies(self, found: dict[str, Any], request: Request) -> None:
+    def _add_dependencies(self, found: dict[str, Any], request: ExplainRequest) -> None:
         record = next((job for job in request.jobs if job.id == found["job"]["id"]), None)
         if record and found["slurm"]:
             sees_others = not self._privacy.hides_jobs_from(request.uid)

@@ -25,8 +25,8 @@ from tiresias.scheduler.pools import Part
 from tiresias.scheduler.protection import remaining
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.sockets.explanation import Explanations, Request, decision, set_aside
-from tiresias.slurm_plugin.sockets.past import Past
+from tiresias.slurm_plugin.sockets.explanation import ExplainRequest, Explanations, decision, set_aside
+from tiresias.slurm_plugin.sockets.history_pages import HistoryPages
 from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.sockets.privacy import OPEN, Privacy
 from tiresias.slurm_plugin.state.journal import Decision, JobRow
@@ -87,7 +87,7 @@ class Publisher:
 
     def __init__(self, journal: Path, privacy: Privacy = OPEN) -> None:
         self._journal, self._privacy = journal, privacy
-        self._past = Past(journal, privacy)
+        self._past = HistoryPages(journal, privacy)
         self._explanations = Explanations(journal, self._past, privacy)
         self._newest: Publication | None = None
         self._rendered: tuple[Publication | None, dict[str, Any]] = (None, {})
@@ -110,7 +110,7 @@ class Publisher:
 
     def _explained(self, wanted: str, uid: int) -> dict[str, Any]:
         shown = {job["id"]: job for job in self._view(uid)["jobs"]}
-        return self._explanations.answer(Request(wanted, uid, self._published(), shown))
+        return self._explanations.answer(ExplainRequest(wanted, uid, self._published(), shown))
 
     def _published(self) -> Publication:
         if self._newest is None:

@@ -15,7 +15,7 @@ _EVERYONE = 0o666
 _LONGEST_PATH = 107  # sun_path of unix(7) is 108 bytes with its final NUL
 
 
-class Place:
+class SocketFile:
     """Remembers which file a socket was bound to, so that only that one is removed, never a successor's."""
 
     def __init__(self, path: Path) -> None:

@@ -8,7 +8,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tiresias.slurm_plugin.comments import rounding
-from tiresias.slurm_plugin.views.columns import FAINT, HEADING, folded, words
+from tiresias.slurm_plugin.views.alarms import pause_text
+from tiresias.slurm_plugin.views.decisions import decision_page
 from tiresias.slurm_plugin.views.jobs import STATE_STYLES, state_word
 from tiresias.slurm_plugin.views.published import (
     Explanation,
@@ -17,8 +18,8 @@ from tiresias.slurm_plugin.views.published import (
     PublishedProfile,
 )
 from tiresias.slurm_plugin.views.runs import run_table
-from tiresias.slurm_plugin.views.slurm_words import dependency, preemptable, slurm_line
-from tiresias.slurm_plugin.views.summary import decision_page, pause_words
+from tiresias.slurm_plugin.views.slurm_state import dependency, preemptable, slurm_line
+from tiresias.slurm_plugin.views.table_layout import FAINT, HEADING, styled, wrapped
 from tiresias.slurm_plugin.views.text import clock, duration, place, printable, service
 
 _LABEL = 14
@@ -30,14 +31,14 @@ def render_explanation(explanation: Explanation, width: int, now: float) -> Rend
     facts = [
         *_facts(explanation, now),
         *_outlook(explanation.get("outlook"), now),
-        *([("paused", pause_words(paused, now))] if paused else []),
+        *([("paused", pause_text(paused, now))] if paused else []),
     ]
     return Group(
         *_opening(explanation, width),
         *(part for name, value in facts for part in fact(name, value, width)),
         *run_table(explanation.get("runs", []), width, now),
         Text(),
-        words(("decisions, newest first", HEADING)),
+        styled(("decisions, newest first", HEADING)),
         *decision_page(explanation.get("decisions", []), now, width),
     )
 
@@ -52,13 +53,13 @@ def _opening(explanation: Explanation, width: int) -> list[Text]:
         "bold cyan"), f"{verb} ", (shown, f"bold {STATE_STYLES.get(state, '')}".strip()),
     )  # fmt: skip
     reasons = [slurm_line(job, explanation["slurm"])] if "slurm" in explanation else []
-    lines = [one for text in (*reasons, job.get("why", "")) if text for one in folded(text, width, _REASON_CELLS)]
-    return [*_folded_text(first, width), *(words((one, "")) for one in lines), Text()]
+    lines = [one for text in (*reasons, job.get("why", "")) if text for one in wrapped(text, width, _REASON_CELLS)]
+    return [*_folded_text(first, width), *(styled((one, "")) for one in lines), Text()]
 
 
 def _folded_text(text: Text, width: int) -> list[Text]:
     """As it is where it fits; else over more lines, without its styles."""
-    return [text] if text.cell_len <= width else [words((one, HEADING)) for one in folded(text.plain, width)]
+    return [text] if text.cell_len <= width else [styled((one, HEADING)) for one in wrapped(text.plain, width)]
 
 
 def _facts(explanation: Explanation, now: float) -> Iterator[tuple[str, str]]:
@@ -110,7 +111,7 @@ def _outlook(outlook: PublishedOutlook | None, now: float) -> list[tuple[str, st
         "free": "free", "ahead": "held by jobs ahead of it", "behind": "by jobs behind it",
         "fixed": "by jobs that are not to be preempted now", "others": "by others or out of use",
     }  # fmt: skip
-    held = ", ".join(f"{outlook[name]} {words}" for name, words in has.items() if outlook[name])  # type: ignore[literal-required]
+    held = ", ".join(f"{outlook[name]} {text}" for name, text in has.items() if outlook[name])  # type: ignore[literal-required]
     steps = [
         ("next" if not at else "", f"{_until(one['time'], now)}: {one['what']}")
         for at, one in enumerate(outlook["steps"])
@@ -148,5 +149,5 @@ def _traffic(profile: PublishedProfile) -> str:
 
 def fact(name: str, value: str, width: int) -> list[Text]:
     """A name and its value, which wraps."""
-    lines = folded(value, max(width - _LABEL, 20))
-    return [words((f"{'' if at else name:{_LABEL}}", FAINT), (one, "")) for at, one in enumerate(lines)]
+    lines = wrapped(value, max(width - _LABEL, 20))
+    return [styled((f"{'' if at else name:{_LABEL}}", FAINT), (one, "")) for at, one in enumerate(lines)]

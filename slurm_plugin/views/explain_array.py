@@ -5,12 +5,22 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tiresias.slurm_plugin.views.columns import FAINT, HEADING, Cell, Column, fitted, folded, heading, lines, words
+from tiresias.slurm_plugin.views.alarms import pause_text
 from tiresias.slurm_plugin.views.explain import fact
 from tiresias.slurm_plugin.views.jobs import STATE_STYLES, state_word
 from tiresias.slurm_plugin.views.published import ArrayExplanation, PublishedTasks
-from tiresias.slurm_plugin.views.slurm_words import dependency, preemptable, state_and_reason
-from tiresias.slurm_plugin.views.summary import pause_words
+from tiresias.slurm_plugin.views.slurm_state import dependency, preemptable, state_and_reason
+from tiresias.slurm_plugin.views.table_layout import (
+    FAINT,
+    HEADING,
+    Cell,
+    Column,
+    fitted,
+    heading,
+    row_lines,
+    styled,
+    wrapped,
+)
 from tiresias.slurm_plugin.views.text import printable
 
 _TASKS = (
@@ -33,12 +43,12 @@ def render_array(found: ArrayExplanation, width: int, now: float) -> RenderableT
         *_facts(found, width, now),
         Text(),
         heading(_TASKS, widths),
-        *(part for row in rows for part in lines(_TASKS, widths, row)),
-        *([words((f"… and {found['count'] - shown} more tasks", FAINT))] if found["count"] > shown else []),
+        *(part for row in rows for part in row_lines(_TASKS, widths, row)),
+        *([styled((f"… and {found['count'] - shown} more tasks", FAINT))] if found["count"] > shown else []),
         Text(),
         *(
-            words((one, FAINT))
-            for one in folded(f"tiresias explain {first['job']['id']} shows one task, its runs and decisions", width)
+            styled((one, FAINT))
+            for one in wrapped(f"tiresias explain {first['job']['id']} shows one task, its runs and decisions", width)
         ),
     )
 
@@ -47,7 +57,7 @@ def _opening(found: ArrayExplanation, width: int) -> list[Text]:
     name = printable(found["groups"][0]["job"].get("name", ""), 200)
     count = f"{found['count']} tasks" if found["count"] > 1 else "1 task"
     text = f"array {printable(found['array'], 20)}{f' {name}' if name else ''}: {count}"
-    return [words((one, HEADING)) for one in folded(text, width)]
+    return [styled((one, HEADING)) for one in wrapped(text, width)]
 
 
 def _facts(found: ArrayExplanation, width: int, now: float) -> list[Text]:
@@ -57,7 +67,7 @@ def _facts(found: ArrayExplanation, width: int, now: float) -> list[Text]:
     can = {text for group in found["groups"] if (text := preemptable(group["job"], group["slurm"])).startswith("no:")}
     facts += [("preemptable", text) for text in sorted(can)]
     if pause := found.get("paused"):
-        facts.append(("paused", pause_words(pause, now)))
+        facts.append(("paused", pause_text(pause, now)))
     return [part for name, value in facts for part in fact(name, value, width)]
 
 

@@ -8,9 +8,19 @@ from typing import Any, TypedDict
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tiresias.slurm_plugin.views.columns import FAINT, HEADING, UNLIMITED, Cell, Column, fitted, heading, line, words
 from tiresias.slurm_plugin.views.published import PublishedRun
 from tiresias.slurm_plugin.views.runs import run_table
+from tiresias.slurm_plugin.views.table_layout import (
+    FAINT,
+    HEADING,
+    UNLIMITED,
+    Cell,
+    Column,
+    fitted,
+    heading,
+    row_line,
+    styled,
+)
 from tiresias.slurm_plugin.views.text import clock, duration, gpu_time, printable, service
 
 COUNTS = ("runs", "preemptions")
@@ -42,7 +52,7 @@ _JOBS = (
 )  # fmt: skip
 
 
-class Past(TypedDict, total=False):
+class HistoryRow(TypedDict, total=False):
     """A job, or with `jobs` the sums of a user's jobs; what each is says slurm_plugin/state/usage.py. submit, end: epoch seconds;
     end: 0 of a job that lives."""
 
@@ -65,7 +75,7 @@ class Past(TypedDict, total=False):
     each_run: list[PublishedRun]
 
 
-def with_names(jobs: Iterable[Mapping[str, Any]], names: Mapping[int, str]) -> list[Past]:
+def with_names(jobs: Iterable[Mapping[str, Any]], names: Mapping[int, str]) -> list[HistoryRow]:
     """What the controller answered. names: by uid."""
     return [{**job, "user": names[job["uid"]], "lost": lost(job)} for job in jobs]  # type: ignore[typeddict-item]
 
@@ -74,7 +84,7 @@ def lost(past: Mapping[str, Any]) -> float:
     return round(float(sum(past[name] for name in ("saving", "restoring", "redone"))), 3)
 
 
-def by_user(jobs: Sequence[Past]) -> list[Past]:
+def by_user(jobs: Sequence[HistoryRow]) -> list[HistoryRow]:
     sums: dict[int, dict[str, Any]] = {}
     for job in jobs:
         one = sums.setdefault(job["uid"], {"user": job["user"], "uid": job["uid"], "jobs": 0, **_nothing()})
@@ -88,33 +98,33 @@ def _nothing() -> dict[str, float]:
     return dict.fromkeys((*COUNTS, *GPU_SECONDS, *SECONDS, "lost"), 0)
 
 
-def ordered(rows: Sequence[Past], sort: str) -> list[Past]:
+def ordered(rows: Sequence[HistoryRow], sort: str) -> list[HistoryRow]:
     """The most first; by submit time the newest."""
     return sorted(rows, key=lambda row: -_value(row, sort))
 
 
-def _value(row: Past, sort: str) -> float:
+def _value(row: HistoryRow, sort: str) -> float:
     if sort == "waited":
         return row["queued"] + row["parked"]
     return float(row.get(sort, 0.0))  # type: ignore[arg-type]  # of all that SORTS names the values are numbers
 
 
-def render_users(users: Sequence[Past], width: int, now: float) -> RenderableType:
+def render_users(users: Sequence[HistoryRow], width: int, now: float) -> RenderableType:
     return _table(_USERS, users, width, now, "no jobs of the managed partitions in that time")
 
 
-def render_jobs(jobs: Sequence[Past], width: int, now: float) -> RenderableType:
+def render_jobs(jobs: Sequence[HistoryRow], width: int, now: float) -> RenderableType:
     return _table(_JOBS, jobs, width, now, "no such jobs in that time")
 
 
-def render_runs(jobs: Sequence[Past], width: int, now: float) -> RenderableType:
+def render_runs(jobs: Sequence[HistoryRow], width: int, now: float) -> RenderableType:
     """Each of the jobs that had one id, with its runs."""
     return Group(*(part for job in jobs for part in _with_runs(job, width, now)))
 
 
-def _with_runs(job: Past, width: int, now: float) -> list[RenderableType]:
+def _with_runs(job: HistoryRow, width: int, now: float) -> list[RenderableType]:
     end = f"ended {clock(job['end'], now)}" if job["end"] else "not over"
-    opening = words(
+    opening = styled(
         (f"job {printable(job['id'], 20)} ", HEADING),
         (f"of {printable(job['user'], 20)}, submitted {clock(job['submit'], now)}, {end}", ""),
     )
@@ -123,19 +133,19 @@ def _with_runs(job: Past, width: int, now: float) -> list[RenderableType]:
     return [opening, Text(had), *run_table(job["each_run"], width, now), Text()]
 
 
-def _table(columns: Sequence[Column], rows: Sequence[Past], width: int, now: float, none: str) -> RenderableType:
+def _table(columns: Sequence[Column], rows: Sequence[HistoryRow], width: int, now: float, none: str) -> RenderableType:
     if not rows:
-        return words((none, FAINT))
+        return styled((none, FAINT))
     shown = rows if width >= UNLIMITED else rows[:SHOWN]
     cells = [_cells(row, now) for row in shown]
     widths = fitted(columns, width, cells)
-    lines = [line(columns, widths, row) for row in cells]
+    lines = [row_line(columns, widths, row) for row in cells]
     left = len(rows) - len(shown)
-    more = [words((f"… and {left} more; a file, a pipe and --json get all", FAINT))] if left else []
+    more = [styled((f"… and {left} more; a file, a pipe and --json get all", FAINT))] if left else []
     return Group(heading(columns, widths), *lines, *more, *(Text(one, FAINT) for one in NOTE))
 
 
-def _cells(row: Past, now: float) -> dict[str, Cell]:
+def _cells(row: HistoryRow, now: float) -> dict[str, Cell]:
     jobs, share = row.get("jobs", 1), row["lost"] / row["served"] if row["served"] else 0.0
     return {
         "job": (row.get("id", ""), "bold"),

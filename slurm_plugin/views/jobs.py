@@ -9,25 +9,25 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from tiresias.slurm_plugin.views.columns import (
+from tiresias.slurm_plugin.views.published import PublishedJob, Status
+from tiresias.slurm_plugin.views.symbols import NO_SYMBOL, Symbol
+from tiresias.slurm_plugin.views.table_layout import (
     CELL_LIMIT,
     FAINT,
     UNLIMITED,
     Cell,
     Column,
     fitted,
-    folded,
     heading,
-    line,
-    words,
+    row_line,
+    styled,
+    wrapped,
 )
-from tiresias.slurm_plugin.views.marks import NO_MARK, Mark
-from tiresias.slurm_plugin.views.published import PublishedJob, Status
 from tiresias.slurm_plugin.views.text import duration, gpu_time, place
 
 POINTER = Column("  ", 1)
 _WHY = "why"
-_BEFORE = 3  # cells of the pointer and the mark, which keeps its colour
+_BEFORE = 3  # cells of the pointer and the symbol, which keeps its colour
 _INDENT = 4  # cells before a reason that stands below its job
 _WHY_CELLS = 60  # of the column of the reasons, at least: a narrower one is not shown
 _WHY_LIMIT = 400  # cells of a reason on a terminal
@@ -70,13 +70,13 @@ _WANTS = {"consolidate": "few", "spread": "any", "apart": "two"}
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The jobs that are shown, in their order. title: above them. marks: of those on nodes.
+    """The jobs that are shown, in their order. title: above them. symbols: of those on nodes.
 
     pointer: the id of the job that it stands at, "" for none; None: there is no pointer.
     """
 
     jobs: Sequence[PublishedJob]
-    marks: Mapping[str, Mark]
+    symbols: Mapping[str, Symbol]
     title: str = "jobs"
     pointer: str | None = None
     empty: str = NO_JOBS  # said when there are none
@@ -96,7 +96,7 @@ class JobTable:
         if lines < 2:
             return []
         if not jobs:
-            return [words((self._listing.empty, FAINT))]
+            return [styled((self._listing.empty, FAINT))]
         columns, widths = self._columns(width)
         blocks = _Blocks(jobs, lambda job: self._block(job, columns, widths, width))
         shown = blocks.around(self._pointed(), lines - 1)
@@ -125,19 +125,19 @@ class JobTable:
         why_cells = widths.get(_WHY, 0)
         indent = sum(widths.values()) + len(widths) - 1 - why_cells if why_cells else _INDENT
         limit = _WHY_LIMIT if width < UNLIMITED else CELL_LIMIT
-        reason = folded(cells[_WHY][0], why_cells or max(width - indent, 10), limit)
+        reason = wrapped(cells[_WHY][0], why_cells or max(width - indent, 10), limit)
         below = reason[1:] if why_cells else [] if _only_runs(job) else [one for one in reason if one]
-        row = line(columns, widths, {**cells, _WHY: (reason[0], "")})
+        row = row_line(columns, widths, {**cells, _WHY: (reason[0], "")})
         if job["id"] == self._listing.pointer:
             row.stylize("reverse", _BEFORE)
-        return [row, *(words((" " * indent, ""), (one, "" if why_cells else FAINT)) for one in below)]
+        return [row, *(styled((" " * indent, ""), (one, "" if why_cells else FAINT)) for one in below)]
 
     def cells(self, job: PublishedJob) -> dict[str, Cell]:
-        mark, state = self._listing.marks.get(job["id"], NO_MARK), state_word(job)
+        symbol, state = self._listing.symbols.get(job["id"], NO_SYMBOL), state_word(job)
         preemptions = job.get("preemptions", 0)
         return {
             POINTER.title: (">" if job["id"] == self._listing.pointer else "", "bold"),
-            " ": (mark.letter, mark.style),
+            " ": (symbol.letter, symbol.style),
             "job": (job["id"], "bold"),
             "user": (job.get("user", ""), ""),
             "name": (job.get("name", ""), ""),
@@ -233,7 +233,7 @@ def listed_jobs(status: Status) -> list[PublishedJob]:
 def _rest(jobs: Sequence[PublishedJob], shown: Sequence[PublishedJob]) -> Text:
     left = Counter(map(_kind, jobs)) - Counter(map(_kind, shown))
     counts = [f"{left[kind]} {kind}" for kind in ("on nodes", "waiting", "blocked") if left[kind] or kind != "blocked"]
-    return words((f"… and {len(jobs) - len(shown)} more: {', '.join(counts)}", FAINT))
+    return styled((f"… and {len(jobs) - len(shown)} more: {', '.join(counts)}", FAINT))
 
 
 def _kind(job: PublishedJob) -> str:

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
-from tiresias.slurm_plugin.views.columns import FAINT, words
-from tiresias.slurm_plugin.views.marks import NO_MARK, Mark
 from tiresias.slurm_plugin.views.published import PublishedNode
+from tiresias.slurm_plugin.views.symbols import NO_SYMBOL, Symbol
+from tiresias.slurm_plugin.views.table_layout import FAINT, styled
 from tiresias.slurm_plugin.views.text import printable
 
 LEGEND = "· free   # not ours   - not usable!"
@@ -23,7 +23,7 @@ _GAP = 2
 
 
 def node_map(
-    nodes: Sequence[PublishedNode], marks: Mapping[str, Mark], width: int, lines: int, widest: int = 2
+    nodes: Sequence[PublishedNode], symbols: Mapping[str, Symbol], width: int, lines: int, widest: int = 2
 ) -> list[Text]:
     """At most `lines` lines of `width` cells. A GPU gets `widest` cells, or fewer when more nodes are to be seen that way."""
     if not nodes or lines < 1:
@@ -32,9 +32,9 @@ def node_map(
     gpus = max(node.get("gpus", 0) for node in nodes)
     cell, across = _spread(len(nodes), name + 1, max(gpus, 1), width, lines, widest)
     room = across * lines if across * lines >= len(nodes) else across * (lines - 1)
-    drawn = [_node(node, marks, name, gpus, cell) for node in nodes[:room]]
+    drawn = [_node(node, symbols, name, gpus, cell) for node in nodes[:room]]
     rows = -(-len(drawn) // across)  # read downwards, as the names count
-    result = [words(*_joined(drawn[row::rows])) for row in range(rows)]
+    result = [styled(*_joined(drawn[row::rows])) for row in range(rows)]
     return result + ([_rest(nodes[room:])] if room < len(nodes) else [])
 
 
@@ -51,18 +51,18 @@ def usable(node: PublishedNode) -> bool:
     return not any(bad in node.get("state", "") for bad in _BAD_STATES)
 
 
-def _node(node: PublishedNode, marks: Mapping[str, Mark], name: int, gpus: int, cell: int) -> list[tuple[str, str]]:
+def _node(node: PublishedNode, symbols: Mapping[str, Symbol], name: int, gpus: int, cell: int) -> list[tuple[str, str]]:
     label = printable(node["name"], name - 1) + ("" if usable(node) else "!")
-    cells = [part for each in _cells(node, marks) for part in _drawn(each, cell)]
+    cells = [part for each in _cells(node, symbols) for part in _drawn(each, cell)]
     blank = " " * (gpus - node.get("gpus", 0)) * cell
     return [(f"{label:{name}} ", "" if usable(node) else "bold red"), *cells, (blank, "")]
 
 
-def _cells(node: PublishedNode, marks: Mapping[str, Mark]) -> list[tuple[str, str]]:
+def _cells(node: PublishedNode, symbols: Mapping[str, Symbol]) -> list[tuple[str, str]]:
     held: list[tuple[str, str]] = []
     for job, count in node.get("allocations", []):
-        mark = marks.get(job, NO_MARK)
-        held += [(mark.letter, mark.style)] * count
+        symbol = symbols.get(job, NO_SYMBOL)
+        held += [(symbol.letter, symbol.style)] * count
     held += [_OTHER] * node.get("other_gpus", 0)
     total = node.get("gpus", 0)
     return (held + [_FREE if usable(node) else _UNUSABLE] * (total - len(held)))[:total]
@@ -84,4 +84,4 @@ def _joined(row: list[list[tuple[str, str]]]) -> list[tuple[str, str]]:
 def _rest(nodes: Sequence[PublishedNode]) -> Text:
     total = sum(node.get("gpus", 0) for node in nodes)
     used = sum(count for node in nodes for _, count in node.get("allocations", []))
-    return words((f"… and {len(nodes)} more nodes: our jobs hold {used} of their {total} GPUs", FAINT))
+    return styled((f"… and {len(nodes)} more nodes: our jobs hold {used} of their {total} GPUs", FAINT))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from tiresias.slurm_plugin.views.columns import FAINT, Cell, Column, fitted, folded, heading, lines, words
 from tiresias.slurm_plugin.views.published import PublishedRun
+from tiresias.slurm_plugin.views.table_layout import FAINT, Cell, Column, fitted, heading, row_lines, styled, wrapped
 from tiresias.slurm_plugin.views.text import clock, duration, service
 
 _RUNS = (
@@ -38,8 +38,8 @@ def run_table(runs: Sequence[PublishedRun], width: int, now: float) -> list[Text
 
 def _row(row: dict[str, Cell], widths: dict[str, int], width: int) -> list[Text]:
     left_out = ", ".join(f"{title} {text}" for title, (text, _) in row.items() if title not in widths and text)
-    below = folded(left_out, max(width - _INDENT, 20)) if left_out else []
-    return [*lines(_RUNS, widths, row), *(words((" " * _INDENT, ""), (one, FAINT)) for one in below)]
+    below = wrapped(left_out, max(width - _INDENT, 20)) if left_out else []
+    return [*row_lines(_RUNS, widths, row), *(styled((" " * _INDENT, ""), (one, FAINT)) for one in below)]
 
 
 def _cells(run: PublishedRun, now: float) -> dict[str, Cell]:

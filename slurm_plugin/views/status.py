@@ -12,25 +12,15 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from tiresias.slurm_plugin.views.columns import FAINT, HEADING, UNLIMITED, folded, words
+from tiresias.slurm_plugin.views.alarms import alarms, shadow_lines
+from tiresias.slurm_plugin.views.decisions import decision_list, decision_page
+from tiresias.slurm_plugin.views.header import brief_load, engine, engine_words, load, pulse, title, usage
 from tiresias.slurm_plugin.views.jobs import JobTable, Listing, listed_jobs
-from tiresias.slurm_plugin.views.marks import marks
 from tiresias.slurm_plugin.views.nodes import LEGEND, node_map
 from tiresias.slurm_plugin.views.published import Status, check_version
-from tiresias.slurm_plugin.views.summary import (
-    alarms,
-    brief_load,
-    decision_list,
-    decision_page,
-    engine,
-    engine_words,
-    load,
-    pulse,
-    queue_table,
-    shadow_lines,
-    title,
-    usage,
-)
+from tiresias.slurm_plugin.views.queues import queue_table
+from tiresias.slurm_plugin.views.symbols import symbols_of
+from tiresias.slurm_plugin.views.table_layout import FAINT, HEADING, UNLIMITED, styled, wrapped
 
 _WIDE, _HIGH = 150, 30
 _SIDE = 52  # cells of the left column, with its frame
@@ -44,7 +34,7 @@ def render_status(
     """The view, at most `height` lines of `width` cells. `now`: epoch seconds. `listing`: the jobs to show, None: all that there
     are. Raises TiresiasError on another version."""
     check_version(status)
-    listing = listing or Listing(listed_jobs(status), marks(status.get("jobs", [])))
+    listing = listing or Listing(listed_jobs(status), symbols_of(status.get("jobs", [])))
     if width >= UNLIMITED:
         return _whole(status, listing, now)
     form = _wide if width >= _WIDE and height >= _HIGH else _narrow
@@ -55,12 +45,12 @@ def _whole(status: Status, listing: Listing, now: float) -> RenderableType:
     """Nothing is cut or left out, and only the map and the rules have a width."""
     decisions = decision_page(status.get("decisions", []), now, UNLIMITED)
     parts = [
-        words((f"{title(status)}  {engine(status, now, UNLIMITED)}", "")),
+        styled((f"{title(status)}  {engine(status, now, UNLIMITED)}", "")),
         usage(status, _PIPE_WIDTH, brief_load(status)),
         *alarms(status, now, UNLIMITED),
         *shadow_lines(status, UNLIMITED),
         *queue_table(status.get("queues", []), 60),
-        *titled("nodes", node_map(status.get("nodes", []), listing.marks, _PIPE_WIDTH, _EVERY), _PIPE_WIDTH, LEGEND),
+        *titled("nodes", node_map(status.get("nodes", []), listing.symbols, _PIPE_WIDTH, _EVERY), _PIPE_WIDTH, LEGEND),
         *titled(listing.title, JobTable(status, listing, now).lines(UNLIMITED, _EVERY), _PIPE_WIDTH),
         *titled("last decisions", decisions, _PIPE_WIDTH),
     ]
@@ -70,7 +60,7 @@ def _whole(status: Status, listing: Listing, now: float) -> RenderableType:
 
 
 def _narrow(status: Status, listing: Listing, width: int, height: int, now: float) -> RenderableType:
-    known, nodes = listing.marks, status.get("nodes", [])
+    known, nodes = listing.symbols, status.get("nodes", [])
     head = [*_header(status, width, height, now), usage(status, width, brief_load(status))]
     head += [*alarms(status, now, width), *shadow_lines(status, width)]
     head += queue_table(status.get("queues", []), min(width, 60))
@@ -90,7 +80,7 @@ def _narrow(status: Status, listing: Listing, width: int, height: int, now: floa
 
 
 def _wide(status: Status, listing: Listing, width: int, height: int, now: float) -> RenderableType:
-    known, inner, side = listing.marks, width - _FRAME, _SIDE - _FRAME
+    known, inner, side = listing.symbols, width - _FRAME, _SIDE - _FRAME
     queues = status.get("queues", [])
     top = [_spaced(usage(status, inner // 2), engine(status, now, inner // 2), inner)]
     top += [*load(status, inner), *alarms(status, now, inner), *shadow_lines(status, inner)]
@@ -138,17 +128,20 @@ def titled(name: str, lines: list[Text], width: int, note: str = "") -> list[Tex
     if not lines:
         return []
     rule = "─" * max(width - len(name) - len(note) - 6, 0)
-    return [words(("─ ", FAINT), (name, HEADING), (f" {rule}", FAINT), (f" {note} ─" if note else "──", FAINT)), *lines]
+    return [
+        styled(("─ ", FAINT), (name, HEADING), (f" {rule}", FAINT), (f" {note} ─" if note else "──", FAINT)),
+        *lines,
+    ]
 
 
 def _header(status: Status, width: int, height: int, now: float) -> list[Text]:
     """On one line where all of it fits, on more where the view is high; else the first line with less on it."""
-    left, right = title(status), words(*pulse(status, now))
+    left, right = title(status), styled(*pulse(status, now))
     engine_line = engine_words(status)
     fits = left.cell_len + len(engine_line) + 3 + right.cell_len + 2 <= width
     if fits or height < _HIGH:
         return [opening(status, width, now)]
-    return [_spaced(left, right, width), *(words((one, "")) for one in folded(engine_line, width))]
+    return [_spaced(left, right, width), *(styled((one, "")) for one in wrapped(engine_line, width))]
 
 
 def opening(status: Status, width: int, now: float) -> Text:

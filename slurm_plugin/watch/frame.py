@@ -10,17 +10,17 @@ from typing import Literal, cast
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from tiresias.slurm_plugin.sockets.orders import PAUSE, RESUME, STOP
-from tiresias.slurm_plugin.views.columns import FAINT, HEADING, words
+from tiresias.slurm_plugin.sockets.admin_requests import PAUSE, RESUME, STOP
+from tiresias.slurm_plugin.views.decisions import decision_page
 from tiresias.slurm_plugin.views.explain import render_explanation
 from tiresias.slurm_plugin.views.jobs import LEGEND, Listing, listed_jobs
-from tiresias.slurm_plugin.views.marks import Mark
-from tiresias.slurm_plugin.views.owners import decisions_of, jobs_of, none_of, title_of, with_decisions_of
 from tiresias.slurm_plugin.views.published import Explanation, PublishedJob, Status
 from tiresias.slurm_plugin.views.status import opening, render_status, titled
-from tiresias.slurm_plugin.views.summary import decision_page
+from tiresias.slurm_plugin.views.symbols import Symbol
+from tiresias.slurm_plugin.views.table_layout import FAINT, HEADING, styled
 from tiresias.slurm_plugin.views.text import printable
-from tiresias.slurm_plugin.watch.state import Page, ViewState
+from tiresias.slurm_plugin.views.user_filter import decisions_of, jobs_of, none_of, title_of, with_decisions_of
+from tiresias.slurm_plugin.watch.view_state import Page, ViewState
 
 QUESTIONS = {
     PAUSE: "Pause new preemptions?",
@@ -52,7 +52,7 @@ class Scene:
 
     status: Status
     jobs: Sequence[PublishedJob]
-    marks: Mapping[str, Mark]
+    symbols: Mapping[str, Symbol]
     explanation: Explanation | str = ""
     problem: str = ""
     user: str = ""
@@ -63,7 +63,7 @@ class Frame:
 
     def __init__(self, scene: Scene, state: ViewState, width: int, height: int, now: float, like: Console) -> None:
         self._scene, self._state, self._width, self._now, self._like = scene, state, width, now, like
-        self._problem = [words((printable(scene.problem, width), "bold white on red"))] if scene.problem else []
+        self._problem = [styled((printable(scene.problem, width), "bold white on red"))] if scene.problem else []
         self._height = max(height - 1 - len(self._problem), 1)  # of what stands above the bottom line
 
     @property
@@ -84,7 +84,7 @@ class Frame:
 
     def _jobs(self) -> list[str]:
         listing = Listing(
-            self._scene.jobs, self._scene.marks, self._title(), self._state.selected,
+            self._scene.jobs, self._scene.symbols, self._title(), self._state.selected,
             "no job has all these words" if self._state.filter else none_of(self._scene.user),
         )  # fmt: skip
         status = with_decisions_of(self._scene.status, self._scene.user)
@@ -113,26 +113,26 @@ class Frame:
             return self._help()
         found = self._scene.explanation
         if isinstance(found, str):
-            return words((printable(found, self._width), ""))
+            return styled((printable(found, self._width), ""))
         return render_explanation(found, self._width, self._now)
 
     def _help(self) -> RenderableType:
         orders = [("", ""), *ADMIN_KEYS] if self._state.admin else []
         rows = [*KEYS, *orders, ("", ""), ("columns", ""), *LEGEND]
         return Group(
-            *(words((f"{printable(name, _LABEL):{_LABEL}}", HEADING), (f" {text}", "")) for name, text in rows)
+            *(styled((f"{printable(name, _LABEL):{_LABEL}}", HEADING), (f" {text}", "")) for name, text in rows)
         )
 
     def _bottom(self) -> Text:
         state = self._state
         if state.question:
-            return words((QUESTIONS[state.question], "bold yellow"), (" y/N ", "bold"))
+            return styled((QUESTIONS[state.question], "bold yellow"), (" y/N ", "bold"))
         if state.typing:
-            return words(("/", "bold"), (printable(state.filter, self._width - 2), ""), ("_", "blink"))
+            return styled(("/", "bold"), (printable(state.filter, self._width - 2), ""), ("_", "blink"))
         if state.note:
-            return words((printable(state.note, self._width), "bold yellow"))
+            return styled((printable(state.note, self._width), "bold yellow"))
         hints = self._hints()
-        return words(("admin  " if state.admin else "", "bold red"), (hints, FAINT))
+        return styled(("admin  " if state.admin else "", "bold red"), (hints, FAINT))
 
     def _hints(self) -> str:
         if self._state.page is not Page.JOBS:
@@ -150,5 +150,5 @@ def ansi_lines(renderable: RenderableType, width: int, like: Console) -> list[st
         file=out, width=width, height=100, force_terminal=True, color_system=colours, no_color=like.no_color, markup=False,
         highlight=False, emoji=False, legacy_windows=False,
     )  # fmt: skip
-    console.print(Group(renderable))  # a text alone would be folded
+    console.print(Group(renderable))  # a text alone would be wrapped
     return [line.rstrip(" ") for line in out.getvalue().split("\n")[:-1]]

@@ -16,7 +16,7 @@ from users import ALICE, DAEMON, MALLORY, as_user
 
 from tiresias.checkpoint import control
 from tiresias.slurm_plugin.config import Paths
-from tiresias.slurm_plugin.doctor import folders
+from tiresias.slurm_plugin.doctor import folder_checks
 from tiresias.slurm_plugin.doctor.finding import Level
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ def site() -> Iterator[Paths]:
 
 
 def blocks(paths: Paths) -> list[str]:
-    return [found.words for found in folders.findings(paths, False) if found.level is Level.BLOCKS]
+    return [found.words for found in folder_checks.findings(paths, False) if found.level is Level.BLOCKS]
 
 
 def test_the_unit_reads_what_a_job_reports(site: Paths) -> None:

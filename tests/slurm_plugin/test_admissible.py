@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.slurm_plugin.admission.admissible import Admission, admission, not_restartable
+from tiresias.slurm_plugin.admission.admissible import AdmissionResult, admission, not_restartable
 from tiresias.slurm_plugin.backends.protocol import NodeShare, SlurmJob
 from tiresias.slurm_plugin.backends.rules import Association, License, Partition, Qos, Reservation, SlurmRules, Usage
 
@@ -40,13 +40,13 @@ def site(*qos: Qos, **more: Any) -> SlurmRules:
     return SlurmRules(**{"enforce": ENFORCE, "partitions": partitions, "qos": known, **more})
 
 
-def judge(rules: SlurmRules, *jobs: SlurmJob, **more: Any) -> Admission:
+def judge(rules: SlurmRules, *jobs: SlurmJob, **more: Any) -> AdmissionResult:
     return admission(rules, jobs, [job for job in jobs if job.state == "PENDING"], NOW, **more)
 
 
 def test_without_rules_nothing_is_in_the_way() -> None:
-    assert judge(SlurmRules(), waits(1), runs(2)) == Admission()
-    assert judge(site(Qos(name="normal", grp_jobs=0), enforce=frozenset()), waits(1)) == Admission()
+    assert judge(SlurmRules(), waits(1), runs(2)) == AdmissionResult()
+    assert judge(site(Qos(name="normal", grp_jobs=0), enforce=frozenset()), waits(1)) == AdmissionResult()
 
 
 def test_what_runs_is_taken_off_and_what_waits_shares_the_rest() -> None:
@@ -111,7 +111,7 @@ def test_used_up_minutes_and_safe_limits() -> None:
     spent = Qos(name="normal", grp_tres_mins={"cpu": 100}, usage=Usage(tres_mins={"cpu": 100}))
     assert judge(site(spent), waits(1)).obstacle == {"1": "QOSGrpCPUMinutesLimit"}
     rest = Qos(name="normal", grp_tres_mins={"cpu": 400}, usage=Usage(tres_mins={"cpu": 100}))
-    assert judge(site(rest), waits(1), waits(2), waits(3)) == Admission()
+    assert judge(site(rest), waits(1), waits(2), waits(3)) == AdmissionResult()
     found = judge(site(rest, enforce=ENFORCE | {"safe"}), waits(1), waits(2), waits(3, time_limit=0))
     assert found.obstacle == {"3": "QOSGrpCPUMinutesLimit"}
     assert judge(site(rest, enforce=ENFORCE | {"safe"}), *map(waits, (1, 2, 3))).quotas[0].left == 300

@@ -15,8 +15,8 @@ from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.controller import Controller
 from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.sockets.array_tasks import MAX_TASKS
-from tiresias.slurm_plugin.sockets.explanation import Explanations, Request
-from tiresias.slurm_plugin.sockets.past import Past
+from tiresias.slurm_plugin.sockets.explanation import ExplainRequest, Explanations
+from tiresias.slurm_plugin.sockets.history_pages import HistoryPages
 from tiresias.slurm_plugin.sockets.privacy import OPEN, Privacy
 from tiresias.slurm_plugin.state.journal import JobRow, Journal
 
@@ -45,8 +45,8 @@ def ask(
 
     def answer(job: str, uid: int = ALICE, privacy: Privacy = OPEN) -> dict[str, Any]:
         shown = {each["id"]: each for each in one.publisher._status()["jobs"]}
-        explanations = Explanations(journal.path, Past(journal.path, privacy), privacy)
-        return explanations.answer(Request(job, uid, newest, shown))
+        explanations = Explanations(journal.path, HistoryPages(journal.path, privacy), privacy)
+        return explanations.answer(ExplainRequest(job, uid, newest, shown))
 
     return answer
 

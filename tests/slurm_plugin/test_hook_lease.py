@@ -10,8 +10,8 @@ import pytest
 
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.config import Config, Exempt, Paths
-from tiresias.slurm_plugin.sockets.bell import Bell
 from tiresias.slurm_plugin.sockets.hook_lease import HookLease
+from tiresias.slurm_plugin.sockets.notifier import Notifier
 
 
 def lease_in(folder: Path, mode: str = "exact") -> HookLease:
@@ -61,4 +61,4 @@ def test_a_full_disk_is_an_alarm_and_the_last_lease_stays_whole(
 def test_a_bell_that_cannot_be_made_is_told_in_a_line(tmp_path: Path) -> None:
     (tmp_path / "primary").mkdir()
     with pytest.raises(TiresiasError, match=r"cannot make .*/primary: Is a directory: check that paths.run"):
-        Bell(tmp_path / "primary")
+        Notifier(tmp_path / "primary")

@@ -20,7 +20,7 @@ from tiresias.slurm_plugin.sockets import publication
 from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.views.explain import render_explanation
-from tiresias.slurm_plugin.views.slurm_words import slurm_line
+from tiresias.slurm_plugin.views.slurm_state import slurm_line
 from tiresias.slurm_plugin.views.status import render_status
 
 NOW = 50_000.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from tiresias.sandbox.cluster import Cluster
-from tiresias.slurm_plugin.admission.admissible import Admission, admission, not_restartable
+from tiresias.slurm_plugin.admission.admissible import AdmissionResult, admission, not_restartable
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 
 from .conftest import ACCOUNTED, Site, connect
@@ -129,14 +129,14 @@ def clean(site: Site) -> None:
     )  # fmt: skip
 
 
-def verdict(site: Site, ids: Sequence[str]) -> tuple[Admission, list[SlurmJob]]:
+def verdict(site: Site, ids: Sequence[str]) -> tuple[AdmissionResult, list[SlurmJob]]:
     site.backend._rules._table_until = 0.0  # the admin has just changed them
     rules, jobs = site.backend.rules(), site.backend.snapshot().jobs
     waiting = [job for job in jobs if str(job.array_id or job.id) in ids and job.state == "PENDING"]
     return admission(rules, jobs, waiting, time.time()), waiting
 
 
-def expected(found: Admission, waiting: Sequence[SlurmJob]) -> dict[str, str]:
+def expected(found: AdmissionResult, waiting: Sequence[SlurmJob]) -> dict[str, str]:
     """By job: "" where it starts, else the reason; in the order in which plain Slurm takes them."""
     left = [quota.left for quota in found.quotas]
     answer: dict[str, str] = {}

@@ -18,7 +18,7 @@ from tiresias.scheduler.decide import decide
 from tiresias.scheduler.model import State
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 from tiresias.slurm_plugin.comments import rounding
-from tiresias.slurm_plugin.comments.text import LONGEST, is_ours, wanted
+from tiresias.slurm_plugin.comments.waiting_text import LONGEST, is_ours, wanted
 
 CONFIG = PolicyConfig(name="las", min_run_cost_factor=0.0)
 _SPEC = spec_from_file_location("snapshots", Path(__file__).parents[2] / "scheduler" / "conftest.py")

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tiresias.slurm_plugin.backends.protocol import Comments, JobRefused, SlurmJob, SlurmUnavailable
-from tiresias.slurm_plugin.comments.text import Wanted, is_ours
+from tiresias.slurm_plugin.comments.waiting_text import Wanted, is_ours
 from tiresias.slurm_plugin.comments.writer import PASS_INTERVAL_S, CommentWriter
 from tiresias.slurm_plugin.config import Comment
 

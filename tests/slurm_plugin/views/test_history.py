@@ -18,13 +18,13 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from tiresias.slurm_plugin.sockets import past
+from tiresias.slurm_plugin.sockets import history_pages
 from tiresias.slurm_plugin.sockets.control_socket import ControlServer
-from tiresias.slurm_plugin.sockets.past import Past
+from tiresias.slurm_plugin.sockets.history_pages import HistoryPages
 from tiresias.slurm_plugin.sockets.privacy import OPEN
 from tiresias.slurm_plugin.state.journal import Intent, JobRow, Journal, RunRow
-from tiresias.slurm_plugin.views.columns import UNLIMITED
 from tiresias.slurm_plugin.views.history import SHOWN, by_user, lost, ordered, render_jobs, with_names
+from tiresias.slurm_plugin.views.table_layout import UNLIMITED
 
 NOW = float(int(time.time()))
 HOUR = 3600.0
@@ -51,7 +51,7 @@ def fill(journal: Journal) -> None:
 def server(tmp_path: Path) -> Iterator[ControlServer]:
     with closing(Journal(tmp_path / "state")) as journal:
         fill(journal)
-        asks = Past(journal.path, OPEN)
+        asks = HistoryPages(journal.path, OPEN)
         with ControlServer(tmp_path / "control.sock", lambda request, peer: asks.answer(request, peer.uid)) as running:
             yield running
 
@@ -71,7 +71,7 @@ def asked(tmp_path: Path, *words: str) -> dict[str, Any]:
 
 
 def test_by_user(server: ControlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(past, "PAGE", 1)  # as of many thousand jobs
+    monkeypatch.setattr(history_pages, "PAGE", 1)  # as of many thousand jobs
     first, second = asked(tmp_path)["users"]
     assert first == {
         "user": "nobody", "uid": NOBODY, "jobs": 1, "runs": 2, "preemptions": 1, "served": 4 * 6 * HOUR, "queued": HOUR,

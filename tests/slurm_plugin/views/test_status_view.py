@@ -19,9 +19,9 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from tiresias.errors import TiresiasError
-from tiresias.slurm_plugin.views.marks import LETTERS, marks
-from tiresias.slurm_plugin.views.picture import as_svg
 from tiresias.slurm_plugin.views.status import render_status
+from tiresias.slurm_plugin.views.svg_rendering import as_svg
+from tiresias.slurm_plugin.views.symbols import LETTERS, symbols_of
 
 GOLDEN = Path(__file__).parent / "golden"
 DOCS = Path(__file__).parents[3] / "docs"
@@ -120,7 +120,7 @@ def test_nodes_that_do_not_fit_are_counted(status: dict[str, Any]) -> None:
 def test_it_works_without_colours(status: dict[str, Any]) -> None:
     """Each GPU says by its letter whose it is."""
     text = "\n".join(drawn(status, 80, 24))
-    by_id = marks(status["jobs"])
+    by_id = symbols_of(status["jobs"])
     assert f"gpu13  {' '.join(by_id['1102'].letter * 4)}" in text
     assert "gpu07! - - - -" in text
     assert "w w # ·" in text
@@ -187,11 +187,11 @@ def test_another_version_is_refused(status: dict[str, Any]) -> None:
 
 
 def test_a_newcomer_never_changes_an_older_jobs_letter(status: dict[str, Any]) -> None:
-    before = marks(status["jobs"])
+    before = symbols_of(status["jobs"])
     newcomer = dict(status["jobs"][0], id=str(1201 + len(LETTERS)), submit_time=NOW)
-    after = marks([newcomer, *status["jobs"]])  # type: ignore[list-item]
+    after = symbols_of([newcomer, *status["jobs"]])  # type: ignore[list-item]
     assert {job_id: after[job_id] for job_id in before} == before
-    assert len({mark.letter for mark in after.values()}) == len(after)
+    assert len({symbol.letter for symbol in after.values()}) == len(after)
 
 
 @given(name=HOSTILE, why=HOSTILE, user=HOSTILE, node=HOSTILE, where=st.integers(0, 38))

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from tiresias.slurm_plugin.views.marks import marks
+from tiresias.slurm_plugin.views.symbols import symbols_of
 from tiresias.slurm_plugin.watch.frame import Frame, Scene
 from tiresias.slurm_plugin.watch.listing import listed
-from tiresias.slurm_plugin.watch.state import Sight, ViewState, pressed, seen
+from tiresias.slurm_plugin.watch.view_state import Sight, ViewState, pressed, seen
 
 GOLDEN = Path(__file__).parent / "golden"
 PLAIN = Console(file=io.StringIO(), color_system=None)
@@ -48,7 +48,7 @@ def frame_of(status: Any, state: ViewState, size: tuple[int, int], problem: str 
     jobs = listed(status["jobs"], state.sort, state.reverse, state.filter)
     subject = [job for job in status["jobs"] if job["id"] == state.subject]
     found: Any = explanation(subject[0], status["decisions"]) if subject else ""
-    return Frame(Scene(status, jobs, marks(status["jobs"]), found, problem), state, *size, NOW, like)
+    return Frame(Scene(status, jobs, symbols_of(status["jobs"]), found, problem), state, *size, NOW, like)
 
 
 def after(status: Any, size: tuple[int, int], *keys: str, admin: bool = False) -> ViewState:

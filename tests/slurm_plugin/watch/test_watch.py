@@ -17,8 +17,8 @@ from example_status import example_status, hostile_status
 from pseudo_terminal import ENTER, LEAVE, Terminal
 
 from tiresias.errors import TiresiasError
+from tiresias.slurm_plugin.sockets.admin_requests import AdminRequest, AdminRequests
 from tiresias.slurm_plugin.sockets.control_socket import ControlServer
-from tiresias.slurm_plugin.sockets.orders import Order, Orders
 from tiresias.slurm_plugin.sockets.peer import Peer
 
 Watch = Callable[..., Terminal]
@@ -31,7 +31,7 @@ class Centre:
 
     def __init__(self, path: Path) -> None:
         self.status = self.fresh(example_status())
-        self.orders = Orders(self._views, lambda: None)
+        self.orders = AdminRequests(self._views, lambda: None)
         self.uid = 0  # who asks; everybody here is root
         self._server = ControlServer(
             path, lambda request, peer: self.orders.answer(request, peer._replace(uid=self.uid))
@@ -43,7 +43,7 @@ class Centre:
     def close(self) -> None:
         self._server.close()
 
-    def take(self, seconds: float = 10.0) -> Order:
+    def take(self, seconds: float = 10.0) -> AdminRequest:
         deadline = time.monotonic() + seconds
         while not (taken := self.orders.take()):
             assert time.monotonic() < deadline, "no order came"

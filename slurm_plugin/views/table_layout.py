@@ -52,10 +52,10 @@ def _longest(column: Column, rows: Sequence[Mapping[str, Cell]]) -> int:
 
 
 def heading(columns: Sequence[Column], widths: dict[str, int]) -> Text:
-    return line(columns, widths, {column.title: (column.title.strip(), FAINT) for column in columns})
+    return row_line(columns, widths, {column.title: (column.title.strip(), FAINT) for column in columns})
 
 
-def line(columns: Sequence[Column], widths: dict[str, int], cells: dict[str, Cell]) -> Text:
+def row_line(columns: Sequence[Column], widths: dict[str, int], cells: dict[str, Cell]) -> Text:
     """One row. Every cell passes through `printable`."""
     row = Text(no_wrap=True, overflow="crop")
     for position, column in enumerate(column for column in columns if column.title in widths):
@@ -69,23 +69,23 @@ def line(columns: Sequence[Column], widths: dict[str, int], cells: dict[str, Cel
     return row
 
 
-def lines(columns: Sequence[Column], widths: dict[str, int], cells: Mapping[str, Cell]) -> list[Text]:
+def row_lines(columns: Sequence[Column], widths: dict[str, int], cells: Mapping[str, Cell]) -> list[Text]:
     """One row over as many lines as its wrapping cells take; every cell passes through `printable`."""
     wrapping = [column.title for column in columns if column.wraps and column.title in widths]
-    texts = {title: folded(cells.get(title, ("", ""))[0], widths[title]) for title in wrapping}
+    texts = {title: wrapped(cells.get(title, ("", ""))[0], widths[title]) for title in wrapping}
     height = max((len(each) for each in texts.values()), default=1)
     plain = {title: cell for title, cell in cells.items() if title not in texts}
     rows = [
         {title: (each[at], cells.get(title, ("", ""))[1]) for title, each in texts.items() if at < len(each)}
         for at in range(height)
     ]
-    found = [line(columns, widths, {**({} if at else plain), **row}) for at, row in enumerate(rows)]
+    found = [row_line(columns, widths, {**({} if at else plain), **row}) for at, row in enumerate(rows)]
     for one in found:
         one.rstrip()
     return found
 
 
-def folded(text: str, width: int, limit: int = CELL_LIMIT) -> list[str]:
+def wrapped(text: str, width: int, limit: int = CELL_LIMIT) -> list[str]:
     """`text` in lines of at most `width` cells, broken at blanks where there are any; at most `limit` cells in all."""
     done, current = list[str](), ""
     for word in printable(text, limit).split():
@@ -99,6 +99,6 @@ def folded(text: str, width: int, limit: int = CELL_LIMIT) -> list[str]:
     return [*done, current]
 
 
-def words(*parts: Cell) -> Text:
+def styled(*parts: Cell) -> Text:
     """One line from parts of our own making."""
     return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")

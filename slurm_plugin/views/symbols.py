@@ -2,8 +2,8 @@
 
 The letter alone already tells jobs apart, for eyes and terminals without colours, up to as many jobs as there are letters;
 letter and colour together up to 572. Jobs on one node, on nodes that follow one another in the map, or in rows that follow one
-another, get different colours, and where there are enough colours no two that look alike. A `Marks` that is kept from frame to
-frame never changes the mark of a job while the job holds nodes.
+another, get different colours, and where there are enough colours no two that look alike. A `Symbols` that is kept from frame to
+frame never changes the symbol of a job while the job holds nodes.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _ALIKE = 70.0  # distance of red, green and blue below which two colours look al
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Symbol:
     letter: str
     style: str
 
 
-NO_MARK = Mark(" ", "")
+NO_SYMBOL = Symbol(" ", "")
 
 
-class Marks:
+class Symbols:
     """Gives a job the slot of its number, or the next one whose letter is free; by submit time, so that one frame alone shows what
     a hundred do. A job that comes back gets what it had, unless another job or the colour of a neighbour has it now."""
 
     def __init__(self) -> None:
         self._slots: dict[str, int] = {}  # of all that had one and are still published
-        self._shown: Mapping[str, Mark] = {}
+        self._shown: Mapping[str, Symbol] = {}
 
-    def of(self, jobs: Iterable[PublishedJob]) -> Mapping[str, Mark]:
+    def of(self, jobs: Iterable[PublishedJob]) -> Mapping[str, Symbol]:
         """Of the jobs that hold nodes, by job id; `jobs`: all that are published."""
         alive = {job["id"]: job for job in jobs}
         self._slots = {job_id: slot for job_id, slot in self._slots.items() if job_id in alive}
@@ -60,13 +60,13 @@ class Marks:
             self._slots[job_id] = slot
             taken.add(slot)
             marked.add(job_id)
-        self._shown = {job_id: _MARKS[self._slots[job_id]] for job_id in holding}
+        self._shown = {job_id: _SYMBOLS[self._slots[job_id]] for job_id in holding}
         return self._shown
 
 
-def marks(jobs: Iterable[PublishedJob]) -> Mapping[str, Mark]:
+def symbols_of(jobs: Iterable[PublishedJob]) -> Mapping[str, Symbol]:
     """For one frame."""
-    return Marks().of(jobs)
+    return Symbols().of(jobs)
 
 
 def _free(slot: int, taken: Collection[int], colours: set[int]) -> int:
@@ -123,7 +123,7 @@ def _number(job_id: str) -> int:
     return sum(int(digits) for digits in re.findall(r"[0-9]{1,18}", job_id))
 
 
-_MARKS = [
-    Mark(LETTERS[slot % len(LETTERS)], f"bold #14141c on {COLOURS[slot % len(COLOURS)]}") for slot in range(_SLOTS)
+_SYMBOLS = [
+    Symbol(LETTERS[slot % len(LETTERS)], f"bold #14141c on {COLOURS[slot % len(COLOURS)]}") for slot in range(_SLOTS)
 ]
 _LOOKS_LIKE = [_looks_like(colour) for colour in COLOURS]

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from tiresias.slurm_plugin.admission.limit import JOBS, Limit, Measure
-from tiresias.slurm_plugin.admission.words import reason
+from tiresias.slurm_plugin.admission.limit_reasons import reason
+from tiresias.slurm_plugin.admission.slurm_limit import JOBS, Limit, Measure
 from tiresias.slurm_plugin.backends.rules import Association, Qos, SlurmRules, Tres
 
 Key = tuple[str, ...]
 
 
-class Limits:
+class LimitTable:
     """Makes each limit once, however many jobs it counts."""
 
     def __init__(self, rules: SlurmRules, counted: bool = True) -> None:

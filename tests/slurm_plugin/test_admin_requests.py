@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tiresias.errors import TiresiasError
-from tiresias.slurm_plugin.sockets.orders import REASON, Orders
+from tiresias.slurm_plugin.sockets.admin_requests import REASON, AdminRequests
 from tiresias.slurm_plugin.sockets.peer import Peer
 
 ME = Peer(os.getpid(), os.geteuid(), os.getegid())
@@ -23,11 +23,11 @@ def woken() -> list[str]:
 
 
 @pytest.fixture
-def orders(woken: list[str]) -> Orders:
-    return Orders(lambda request, peer: VIEW, lambda: woken.append("woken"))
+def orders(woken: list[str]) -> AdminRequests:
+    return AdminRequests(lambda request, peer: VIEW, lambda: woken.append("woken"))
 
 
-def test_an_order_is_taken_then_done(orders: Orders, woken: list[str]) -> None:
+def test_an_order_is_taken_then_done(orders: AdminRequests, woken: list[str]) -> None:
     number = orders.answer({"op": "pause", "reason": "tests"}, ME)["order"]
     assert woken == ["woken"]
     assert orders.answer({"op": "outcome", "order": number}, ME) == {"outcome": None}
@@ -38,21 +38,23 @@ def test_an_order_is_taken_then_done(orders: Orders, woken: list[str]) -> None:
     assert orders.answer({"op": "outcome", "order": number}, ME) == {"outcome": "is paused"}
 
 
-def test_an_order_that_fails_says_why(orders: Orders) -> None:
+def test_an_order_that_fails_says_why(orders: AdminRequests) -> None:
     number = orders.answer({"op": "pause"}, ME)["order"]
     orders.fail(orders.take()[0], TiresiasError("the disk is full"))
     with pytest.raises(TiresiasError, match="the disk is full"):
         orders.answer({"op": "outcome", "order": number}, ME)
 
 
-def test_orders_keep_their_order(orders: Orders) -> None:
+def test_orders_keep_their_order(orders: AdminRequests) -> None:
     for op in ("pause", "resume", "stop"):
         orders.answer({"op": op}, ME)
     assert [one.op for one in orders.take()] == ["pause", "resume", "stop"]
 
 
 @pytest.mark.parametrize("op", ["pause", "resume", "stop", "outcome"])
-def test_strangers_are_refused(orders: Orders, woken: list[str], op: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_strangers_are_refused(
+    orders: AdminRequests, woken: list[str], op: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.WARNING):
         for _ in range(50):
             with pytest.raises(TiresiasError, match=rf"{op} is refused: only root and the controller's own user"):
@@ -64,14 +66,14 @@ def test_strangers_are_refused(orders: Orders, woken: list[str], op: str, caplog
 
 
 @pytest.mark.parametrize("op", ["status", "explain", "Pause", "stop ", None, 3, ["stop"]])
-def test_all_else_goes_to_the_views(orders: Orders, op: Any) -> None:
+def test_all_else_goes_to_the_views(orders: AdminRequests, op: Any) -> None:
     assert orders.answer({"op": op}, STRANGER) == VIEW
 
 
 @pytest.mark.parametrize(
     "reason", ["two\nlines", "\x1b[2J", "x" * 10_000, 7, None, ["a"], "\N{RIGHT-TO-LEFT OVERRIDE}"]
 )
-def test_a_reason_is_one_harmless_line(orders: Orders, reason: Any) -> None:
+def test_a_reason_is_one_harmless_line(orders: AdminRequests, reason: Any) -> None:
     orders.answer({"op": "pause", "reason": reason}, ME)
     [order] = orders.take()
     assert order.reason.isprintable()
@@ -79,6 +81,6 @@ def test_a_reason_is_one_harmless_line(orders: Orders, reason: Any) -> None:
 
 
 @pytest.mark.parametrize("release", [True, False, "yes", 1, None])
-def test_release_is_said_in_so_many_words(orders: Orders, release: Any) -> None:
+def test_release_is_said_in_so_many_words(orders: AdminRequests, release: Any) -> None:
     orders.answer({"op": "stop", "release": release}, ME)
     assert orders.take()[0].release is (release is True)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiresias.slurm_plugin.watch.listing import SORTS
-from tiresias.slurm_plugin.watch.state import FILTER, NO_ADMIN, ORDERS, Page, Sight, ViewState, pressed, seen
+from tiresias.slurm_plugin.watch.view_state import FILTER, NO_ADMIN, ORDERS, Page, Sight, ViewState, pressed, seen
 
 NAMED = [
     "up",

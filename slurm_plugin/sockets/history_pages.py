@@ -36,7 +36,7 @@ class Ask(NamedTuple):
     uid: int | None
 
 
-class Past:
+class HistoryPages:
     """Lives in the socket's thread."""
 
     def __init__(self, journal: Path, privacy: Privacy) -> None:
@@ -112,7 +112,7 @@ def _asked(request: Mapping[str, Any]) -> Ask:
         uid = request.get("uid")
         return Ask(window, request.get("after"), uid if uid is None else int(uid))
     except (TypeError, ValueError, OverflowError):
-        raise TiresiasError('a question about the past is {"op": "history", "since": 0, "until": 1e10}') from None
+        raise TiresiasError('a history request is {"op": "history", "since": 0, "until": 1e10}') from None
 
 
 def _moment(value: Any) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from tiresias.slurm_plugin.sockets.orders import PAUSE, RESUME, STOP
+from tiresias.slurm_plugin.sockets.admin_requests import PAUSE, RESUME, STOP
 from tiresias.slurm_plugin.watch.listing import SORTS
 
 FILTER = 60  # characters

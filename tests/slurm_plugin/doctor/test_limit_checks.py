@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tiresias.slurm_plugin.backends.rules import Association, Qos, SlurmRules
 from tiresias.slurm_plugin.doctor.finding import Level
-from tiresias.slurm_plugin.doctor.known_limits import findings
+from tiresias.slurm_plugin.doctor.limit_checks import findings
 
 ROOT = {("root", "", ""): Association(account="root")}
 KNOWN = Qos(name="q", grp_tres={"gres/gpu:v100": 2, "license/m": 1, "mem": 9}, max_tres_user={"node": 3, "cpu": 1})

@@ -17,7 +17,7 @@ def duration(job: SlurmJob) -> float:
     return float(job.time_limit) or YEAR
 
 
-class Windows:
+class ReservationWindows:
     """The reservations that have not ended. A reservation of a part of a node counts as all of it."""
 
     def __init__(self, reservations: Sequence[Reservation], now: float) -> None:

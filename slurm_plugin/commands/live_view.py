@@ -18,17 +18,17 @@ from rich.console import Console
 
 from tiresias.errors import TiresiasError, Unavailable
 from tiresias.slurm_plugin.commands.status import ask_status
+from tiresias.slurm_plugin.sockets.admin_requests import OUTCOME, STOP
 from tiresias.slurm_plugin.sockets.control_socket import ask
-from tiresias.slurm_plugin.sockets.orders import OUTCOME, STOP
 from tiresias.slurm_plugin.views.jobs import listed_jobs
-from tiresias.slurm_plugin.views.marks import Marks
-from tiresias.slurm_plugin.views.owners import jobs_of
 from tiresias.slurm_plugin.views.published import Explanation, Status
+from tiresias.slurm_plugin.views.symbols import Symbols
+from tiresias.slurm_plugin.views.user_filter import jobs_of
 from tiresias.slurm_plugin.watch.frame import Frame, Scene
 from tiresias.slurm_plugin.watch.keys import Decoder
 from tiresias.slurm_plugin.watch.listing import listed
 from tiresias.slurm_plugin.watch.screen import Screen, signals
-from tiresias.slurm_plugin.watch.state import Page, Sight, ViewState, pressed, seen
+from tiresias.slurm_plugin.watch.view_state import Page, Sight, ViewState, pressed, seen
 
 LOOK = 0.5  # seconds between two looks at the controller, at least
 # a look that takes long is followed by a rest of so many times that, but of so many seconds at most
@@ -54,7 +54,7 @@ def watch(path: Path, console: Console, admin: bool, user: str = "") -> int:
 class _Live:
     def __init__(self, path: Path, console: Console, admin: bool, user: str) -> None:
         self._path, self._console, self._user = path, console, user
-        self._state, self._keys, self._marks = ViewState(admin=admin), Decoder(), Marks()
+        self._state, self._keys, self._symbols = ViewState(admin=admin), Decoder(), Symbols()
         self._problem = ""
         self._take(ask_status(path))
         self._explanation: Explanation | str = ""
@@ -174,7 +174,7 @@ class _Live:
 
     def _take(self, status: Status) -> None:
         self._status = status
-        self._known = self._marks.of(status.get("jobs", []))
+        self._known = self._symbols.of(status.get("jobs", []))
         self._relist()
 
     def _relist(self) -> None:

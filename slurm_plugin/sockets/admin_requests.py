@@ -33,7 +33,7 @@ _REFUSALS_LOGGED_EVERY = 60.0  # seconds, for each user and order
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class AdminRequest:
     number: int
     op: str
     by: str
@@ -41,12 +41,12 @@ class Order:
     release: bool = False
 
 
-class Orders:
+class AdminRequests:
     """`answer` is what the control socket calls; everything that is no order goes on to `views`. `wake` ends the daemon's rest."""
 
     def __init__(self, views: Answer, wake: Callable[[], None]) -> None:
         self._views, self._wake = views, wake
-        self._taken: SimpleQueue[Order] = SimpleQueue()
+        self._taken: SimpleQueue[AdminRequest] = SimpleQueue()
         self._given = itertools.count(1)
         self._outcomes: dict[int, str] = {}
         self._failures: dict[int, TiresiasError] = {}
@@ -65,12 +65,12 @@ class Orders:
 
     def give(self, op: str, by: str, reason: object = "", release: bool = False) -> int:
         """The order's number. A signal handler may call this."""
-        order = Order(next(self._given), op, by, clean(reason), release)
+        order = AdminRequest(next(self._given), op, by, clean(reason), release)
         self._taken.put(order)
         self._wake()
         return order.number
 
-    def take(self) -> list[Order]:
+    def take(self) -> list[AdminRequest]:
         """Those that came since the last call, oldest first."""
         taken = []
         while True:
@@ -79,10 +79,10 @@ class Orders:
             except Empty:
                 return taken
 
-    def done(self, order: Order, outcome: str) -> None:
+    def done(self, order: AdminRequest, outcome: str) -> None:
         self._outcomes[order.number] = outcome
 
-    def fail(self, order: Order, error: TiresiasError) -> None:
+    def fail(self, order: AdminRequest, error: TiresiasError) -> None:
         self._failures[order.number] = error
 
     def _outcome(self, number: int) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""What the journal tells who asks for the past: page by page, and to nobody more than Slurm would."""
+"""Pages of the history: each user receives what Slurm would show, and cursors reveal nothing of others' jobs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tiresias.errors import TiresiasError
-from tiresias.slurm_plugin.sockets import past
+from tiresias.slurm_plugin.sockets import history_pages
 from tiresias.slurm_plugin.sockets.cursor import Cursors
-from tiresias.slurm_plugin.sockets.past import Past
+from tiresias.slurm_plugin.sockets.history_pages import HistoryPages
 from tiresias.slurm_plugin.sockets.privacy import OPEN, Privacy
 from tiresias.slurm_plugin.state.journal import START, Intent, JobRow, Journal, RunRow
 
@@ -37,7 +37,7 @@ def add(journal: Journal, number: int, uid: int = ALICE, submit: float = 1000.0,
 
 
 def pages(journal: Journal, by: int = ROOT, privacy: Privacy = OPEN, **asked: Any) -> list[list[str]]:
-    asks, found, place = Past(journal.path, privacy), [], None
+    asks, found, place = HistoryPages(journal.path, privacy), [], None
     while True:
         page = json.loads(json.dumps(asks.answer({"op": "history", "after": place, **asked}, by)))
         found.append([job["id"] for job in page["jobs"]])
@@ -46,7 +46,7 @@ def pages(journal: Journal, by: int = ROOT, privacy: Privacy = OPEN, **asked: An
 
 
 def test_every_job_comes_once_those_that_live_first(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(past, "PAGE", 3)
+    monkeypatch.setattr(history_pages, "PAGE", 3)
     for number in range(10):
         add(journal, number, over=0.0 if number % 3 == 0 else 5000.0 - number)
     found = pages(journal)
@@ -79,7 +79,7 @@ def test_pages_of_any_size_hold_the_same(
         while rows := made.jobs_after(place, since, limit):
             assert len(rows) <= limit
             found += rows
-            place = past.Place(rows[-1].over, rows[-1].key)
+            place = history_pages.Place(rows[-1].over, rows[-1].key)
         assert len(found) == len(want)
         assert {row.id for row in found} == want
     made.close()
@@ -94,13 +94,13 @@ def test_private_data_holds(journal: Journal, uid: int, seen: list[str]) -> None
     assert pages(journal, uid, privacy, uid=BOB) == [[one for one in seen if one == "2"]]
     for job in ("1", "2"):
         if job in seen:
-            assert Past(journal.path, privacy).answer({"job": job}, uid)["jobs"][0]["id"] == job
+            assert HistoryPages(journal.path, privacy).answer({"job": job}, uid)["jobs"][0]["id"] == job
         else:
             with pytest.raises(TiresiasError, match=f"job {job}: not in the journal"):
-                Past(journal.path, privacy).answer({"job": job}, uid)
+                HistoryPages(journal.path, privacy).answer({"job": job}, uid)
 
 
-def attack(past_of: Past, uid: int) -> set[str]:
+def attack(past_of: HistoryPages, uid: int) -> set[str]:
     """Ids, submit and end times of others' jobs that a user reads out of cursors, whatever the times at which the window begins."""
     found: set[str] = set()
     for since in range(0, 3000, 2):
@@ -116,11 +116,11 @@ def test_cursors_tell_nothing_of_others_jobs(journal: Journal) -> None:
         add(journal, number, BOB, submit=1000.0 + number, over=2000.0 + number)
     add(journal, 5000, ALICE, submit=1.0, over=1500.0)
     privacy = Privacy(frozenset({"jobs"}), frozenset({ROOT}))
-    assert attack(Past(journal.path, privacy), ALICE) == set()
+    assert attack(HistoryPages(journal.path, privacy), ALICE) == set()
 
 
 def test_pages_depend_on_the_jobs_that_a_user_may_see_alone(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(past, "PAGE", 3)
+    monkeypatch.setattr(history_pages, "PAGE", 3)
     privacy = Privacy(frozenset({"jobs"}), frozenset({ROOT}))
     for number in range(7):
         add(journal, number, ALICE, over=2000.0 + 100 * number)
@@ -145,16 +145,16 @@ def test_pages_depend_on_the_jobs_that_a_user_may_see_alone(journal: Journal, mo
 def test_a_cursor_of_ones_own_making_is_refused(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[str], object]
 ) -> None:
-    monkeypatch.setattr(past, "PAGE", 1)
+    monkeypatch.setattr(history_pages, "PAGE", 1)
     add(journal, 1, over=2000.0)
     add(journal, 2, over=3000.0)
-    asks = Past(journal.path, OPEN)
+    asks = HistoryPages(journal.path, OPEN)
     cursor = asks.answer({"op": "history"}, ALICE)["next"]
     assert asks.answer({"op": "history", "after": cursor}, ALICE)["jobs"][0]["id"] == "2"
     for after, uid, one in (
         (spoil(cursor), ALICE, asks),
         (cursor, BOB, asks),
-        (cursor, ALICE, Past(journal.path, OPEN)),
+        (cursor, ALICE, HistoryPages(journal.path, OPEN)),
     ):
         with pytest.raises(TiresiasError, match="ask again from the first page"):
             one.answer({"op": "history", "after": after}, uid)
@@ -163,9 +163,9 @@ def test_a_cursor_of_ones_own_making_is_refused(
 @given(st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=100), st.integers(0, 2**31))
 def test_a_cursor_leads_back_to_its_place(over: float, key: str, uid: int) -> None:
     cursors = Cursors()
-    cursor = cursors.seal(past.Place(over, key), uid)
+    cursor = cursors.seal(history_pages.Place(over, key), uid)
     assert cursors.place(cursor, uid) == (over, key)
-    assert cursor != cursors.seal(past.Place(over, key), uid), "equal places are not told by equal cursors"
+    assert cursor != cursors.seal(history_pages.Place(over, key), uid), "equal places are not told by equal cursors"
 
 
 def test_one_job_with_its_runs_and_for_whom_it_left(journal: Journal) -> None:
@@ -181,7 +181,7 @@ def test_one_job_with_its_runs_and_for_whom_it_left(journal: Journal) -> None:
         move = Intent(row.key, "7", restart, kind, "hold", beneficiary="12" if kind == "preempt" else "")
         journal.begin(move)
         journal.finish(move, outcome)
-    new, old = Past(journal.path, OPEN).answer({"job": "7"}, ROOT)["jobs"]
+    new, old = HistoryPages(journal.path, OPEN).answer({"job": "7"}, ROOT)["jobs"]
     assert (new["preemptions"], new["saving"], new["served"]) == (1, 8.0, 4 * 890.0)
     assert [run["beneficiary"] for run in new["each_run"]] == ["12", ""]
     assert (old["uid"], old["each_run"]) == (BOB, [])
@@ -197,8 +197,8 @@ def test_one_job_with_its_runs_and_for_whom_it_left(journal: Journal) -> None:
     ],
 )
 def test_nonsense_is_refused_in_one_line(journal: Journal, asked: dict[str, Any]) -> None:
-    with pytest.raises(TiresiasError, match="a question about the past is"):
-        Past(journal.path, OPEN).answer({"op": "history", **asked}, ALICE)
+    with pytest.raises(TiresiasError, match="a history request is"):
+        HistoryPages(journal.path, OPEN).answer({"op": "history", **asked}, ALICE)
 
 
 @pytest.mark.parametrize("query", ["select * from job where id = '7'", "select * from intent where key = '7@1'"])

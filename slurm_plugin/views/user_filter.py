@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tiresias.slurm_plugin.views.jobs import NO_JOBS, Listing, listed_jobs
-from tiresias.slurm_plugin.views.marks import marks
 from tiresias.slurm_plugin.views.published import PublishedDecision, PublishedJob, Status
+from tiresias.slurm_plugin.views.symbols import symbols_of
 from tiresias.slurm_plugin.views.text import printable
 
 
@@ -31,9 +31,9 @@ def with_decisions_of(status: Status, user: str) -> Status:
 
 
 def listing_of(status: Status, user: str) -> Listing:
-    """The table of the jobs of that user, in the marks that they have on the map."""
+    """The table of the jobs of that user, in the symbols that they have on the map."""
     return Listing(
-        jobs_of(listed_jobs(status), user), marks(status.get("jobs", [])), title_of(user), empty=none_of(user)
+        jobs_of(listed_jobs(status), user), symbols_of(status.get("jobs", [])), title_of(user), empty=none_of(user)
     )
 
 

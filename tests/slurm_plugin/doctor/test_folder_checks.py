@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tiresias.slurm_plugin.config import Paths
-from tiresias.slurm_plugin.doctor import folders
+from tiresias.slurm_plugin.doctor import folder_checks
 from tiresias.slurm_plugin.doctor.finding import Finding, Level
 
 
@@ -22,7 +22,7 @@ def paths(tmp_path: Path) -> Paths:
 
 
 def bad(paths: Paths, several_hosts: bool = False) -> list[Finding]:
-    return [found for found in folders.findings(paths, several_hosts) if found.level is not Level.FINE]
+    return [found for found in folder_checks.findings(paths, several_hosts) if found.level is not Level.FINE]
 
 
 def test_all_is_well_and_nothing_is_left_behind(paths, tmp_path):
@@ -66,7 +66,7 @@ def test_anyone_could_forge_the_journal(paths):
 
 
 def test_a_local_disk_is_not_seen_by_other_hosts(paths):
-    if folders.file_system(paths.control) not in ("tmpfs", "ext4", "xfs", "btrfs", "overlay"):
+    if folder_checks.file_system(paths.control) not in ("tmpfs", "ext4", "xfs", "btrfs", "overlay"):
         pytest.skip("the temporary folder is on a shared file system")
     found = bad(paths, several_hosts=True)
     assert [one.about for one in found] == ["control folders", "checkpoints"]
@@ -74,4 +74,4 @@ def test_a_local_disk_is_not_seen_by_other_hosts(paths):
 
 
 def test_the_file_system_of_the_deepest_mount_counts():
-    assert folders.file_system(Path("/proc/self")) == "proc"
+    assert folder_checks.file_system(Path("/proc/self")) == "proc"

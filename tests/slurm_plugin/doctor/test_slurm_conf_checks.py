@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.slurm_plugin.doctor import settings
+from tiresias.slurm_plugin.doctor import slurm_conf_checks
 from tiresias.slurm_plugin.doctor.finding import Level
 
 GOOD = {
@@ -18,8 +18,8 @@ GOOD = {
 
 
 def test_a_good_one_has_nothing_to_mend():
-    assert {found.level for found in settings.findings(GOOD)} == {Level.FINE}
-    assert not list(settings.risks(GOOD))
+    assert {found.level for found in slurm_conf_checks.findings(GOOD)} == {Level.FINE}
+    assert not list(slurm_conf_checks.risks(GOOD))
 
 
 @pytest.mark.parametrize(
@@ -41,15 +41,15 @@ def test_a_good_one_has_nothing_to_mend():
     ],
 )
 def test_a_bad_line_is_found_alone_and_says_what_to_do(name, value, level, about):
-    (found,) = [one for one in settings.findings(GOOD | {name: value}) if one.level is not Level.FINE]
+    (found,) = [one for one in slurm_conf_checks.findings(GOOD | {name: value}) if one.level is not Level.FINE]
     assert (found.level, found.about) == (level, about)
     assert found.words
     assert found.remedy
-    assert len(list(settings.risks(GOOD | {name: value}))) == (level >= Level.RISK)
+    assert len(list(slurm_conf_checks.risks(GOOD | {name: value}))) == (level >= Level.RISK)
 
 
 @given(st.dictionaries(st.sampled_from(sorted(GOOD)), st.text(max_size=30)))
 def test_whatever_slurm_says_there_is_an_answer(config):
-    found = settings.findings(config)
+    found = slurm_conf_checks.findings(config)
     assert len(found) == 12
     assert all(bool(one.remedy) == (one.level is not Level.FINE) for one in found)

@@ -10,8 +10,8 @@ from typing import Any
 
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.config import Config, load_config
+from tiresias.slurm_plugin.sockets.admin_requests import OUTCOME
 from tiresias.slurm_plugin.sockets.control_socket import ask
-from tiresias.slurm_plugin.sockets.orders import OUTCOME
 
 PATIENCE = 60.0  # seconds: a cycle may be waiting for slurmctld
 HASTE = 10.0  # of who goes on without the controller then

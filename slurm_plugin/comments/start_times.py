@@ -10,7 +10,7 @@ from tiresias.scheduler.protection import remaining
 from tiresias.scheduler.reasons import unavailable, usable_nodes
 from tiresias.scheduler.start_estimate import Holder, Waiter, estimated_starts
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
-from tiresias.slurm_plugin.comments.text import waiting_rows
+from tiresias.slurm_plugin.comments.waiting_text import waiting_rows
 
 
 def starts_of(slurm: SlurmSnapshot, snapshot: Snapshot, plan: Plan, config: PolicyConfig) -> dict[str, float]:

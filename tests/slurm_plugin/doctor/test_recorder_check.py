@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tiresias.profiler import build
-from tiresias.slurm_plugin.doctor import recorder
+from tiresias.slurm_plugin.doctor import recorder_check
 from tiresias.slurm_plugin.doctor.finding import Level
 
 
@@ -20,7 +20,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_host_without_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = recorder.finding()
+    found = recorder_check.finding()
     assert found.level is Level.ADVICE
     assert "traffic is not recorded" in found.words
     assert "lacks make and a C compiler" in found.words
@@ -29,15 +29,15 @@ def test_a_host_without_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_libraries_without_rdma(place: Path) -> None:
     (place / build.NET).touch()
-    found = recorder.finding()
+    found = recorder_check.finding()
     assert (found.level, found.words.partition(":")[0]) == (Level.ADVICE, "RDMA is not recorded")
 
 
 def test_all_libraries(place: Path) -> None:
     for name in (build.NET, build.VERBS):
         (place / name).touch()
-    assert recorder.finding().level is Level.FINE
+    assert recorder_check.finding().level is Level.FINE
 
 
 def test_a_folder_that_holds_none(place: Path) -> None:
-    assert f"{place}: holds no" in recorder.finding().words
+    assert f"{place}: holds no" in recorder_check.finding().words

@@ -11,7 +11,7 @@ from pathlib import Path
 from tiresias.errors import TiresiasError
 
 
-class Bell:
+class Notifier:
     def __init__(self, path: Path) -> None:
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o660)
@@ -19,12 +19,12 @@ class Bell:
             raise TiresiasError(f"cannot make {path}: {error.strerror}: check that paths.run is writable") from None
         os.fchmod(self._file, 0o660)  # whatever the umask
 
-    def rang(self) -> bool:
+    def was_notified(self) -> bool:
         """Since the last look."""
-        rang = os.fstat(self._file).st_size > 0
-        if rang:
+        was_notified = os.fstat(self._file).st_size > 0
+        if was_notified:
             os.ftruncate(self._file, 0)
-        return rang
+        return was_notified
 
     def close(self) -> None:
         os.close(self._file)

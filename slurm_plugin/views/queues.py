@@ -1,0 +1,46 @@
+"""The table of queues: bounds of attained service, and jobs and GPUs that run and wait in each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from tiresias.slurm_plugin.views.published import (
+    PublishedQueue,
+)
+from tiresias.slurm_plugin.views.table_layout import (
+    Cell,
+    Column,
+    fitted,
+    heading,
+    row_line,
+)
+from tiresias.slurm_plugin.views.text import service
+
+_QUEUES = (
+    Column("queue", 5),
+    Column("attained service", 16, share=1, limit=26),
+    Column("running", 7, right=True),
+    Column("GPUs", 4, right=True),
+    Column("waiting", 7, right=True),
+    Column("GPUs ", 4, right=True),
+)
+
+
+def queue_table(queues: Sequence[PublishedQueue], width: int) -> list[Text]:
+    widths = fitted(_QUEUES, width)
+    return [heading(_QUEUES, widths), *(row_line(_QUEUES, widths, _queue_cells(queue)) for queue in queues)]
+
+
+def _queue_cells(queue: PublishedQueue) -> dict[str, Cell]:
+    low, high = service(queue["low"]), queue["high"]
+    whose = f" ({', '.join(queue['partitions'])})" if queue.get("partitions") else ""
+    return {
+        "queue": (f"Q{queue['index'] + 1}", "bold"),
+        "attained service": ((f"from {low}" if high is None else f"below {service(high)}") + whose, ""),
+        "running": (str(queue["running"]), "green"),
+        "GPUs": (str(queue["gpus_running"]), "green"),
+        "waiting": (str(queue["waiting"]), "yellow"),
+        "GPUs ": (str(queue["gpus_waiting"]), "yellow"),
+    }
