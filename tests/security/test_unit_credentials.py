@@ -45,7 +45,9 @@ def site() -> Iterator[Paths]:
         (base / name).mkdir()
         (base / name).chmod(mode)
         os.chown(base / name, owner, -1)
-    commands = re.findall(r"^    (install -d .*?)(?: +#.*)?$", (ROOT / "docs/explanation/security.md").read_text(), re.MULTILINE)
+    commands = re.findall(
+        r"^    (install -d .*?)(?: +#.*)?$", (ROOT / "docs/explanation/security.md").read_text(), re.MULTILINE
+    )
     assert len(commands) >= 2
     for command in commands:
         line = command.replace("/shared/tiresias", str(base)).replace('"$uid"', str(ALICE))
