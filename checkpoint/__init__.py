@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tiresias.checkpoint.checkpointer import Checkpointer
-    from tiresias.checkpoint.control import EXIT_REQUEUE
-    from tiresias.checkpoint.manifest import CorruptCheckpoint
     from tiresias.checkpoint.retention import KeepEvery, KeepLast, KeepUntilVerified
     from tiresias.checkpoint.state import Checkpoint
     from tiresias.checkpoint.store import OtherWorldSize, SaveFailed, Store
+    from tiresias.errors import CorruptCheckpoint
+    from tiresias.protocol.control import EXIT_REQUEUE
 
 __all__ = [
     "EXIT_REQUEUE",
@@ -31,16 +31,16 @@ __all__ = [
 ]
 
 _HOME = {
-    "Checkpointer": "checkpointer",
-    "EXIT_REQUEUE": "control",
-    "CorruptCheckpoint": "manifest",
-    "Checkpoint": "state",
-    "KeepEvery": "retention",
-    "KeepLast": "retention",
-    "KeepUntilVerified": "retention",
-    "OtherWorldSize": "store",
-    "SaveFailed": "store",
-    "Store": "store",
+    "Checkpointer": "tiresias.checkpoint.checkpointer",
+    "EXIT_REQUEUE": "tiresias.protocol.control",
+    "CorruptCheckpoint": "tiresias.errors",
+    "Checkpoint": "tiresias.checkpoint.state",
+    "KeepEvery": "tiresias.checkpoint.retention",
+    "KeepLast": "tiresias.checkpoint.retention",
+    "KeepUntilVerified": "tiresias.checkpoint.retention",
+    "OtherWorldSize": "tiresias.checkpoint.store",
+    "SaveFailed": "tiresias.checkpoint.store",
+    "Store": "tiresias.checkpoint.store",
 }
 
 
@@ -49,4 +49,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    return getattr(import_module(_HOME[name]), name)

@@ -16,8 +16,9 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from tiresias.checkpoint.files import create, open_regular, write_all
-from tiresias.checkpoint.manifest import Content, CorruptCheckpoint
+from tiresias.checkpoint.manifest import Content
+from tiresias.errors import CorruptCheckpoint
+from tiresias.protocol.files import create, open_regular, write_all
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor

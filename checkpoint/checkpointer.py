@@ -27,11 +27,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tiresias.checkpoint import control, files, signals
+from tiresias.checkpoint import signals
 from tiresias.checkpoint.agreement import LOOK
 from tiresias.checkpoint.behind import Behind
 from tiresias.checkpoint.launch import Agrees, Alone, Launch
-from tiresias.checkpoint.notes import say
 from tiresias.checkpoint.program import Program
 from tiresias.checkpoint.retention import KeepLast, Policy, policies_from_env
 from tiresias.checkpoint.snapshot import Snapshots
@@ -39,6 +38,8 @@ from tiresias.checkpoint.state import Checkpoint
 from tiresias.checkpoint.store import Store
 from tiresias.checkpoint.world import World
 from tiresias.errors import TiresiasError
+from tiresias.protocol import control, files
+from tiresias.protocol.job_log import say
 
 
 class Checkpointer:

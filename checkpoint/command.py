@@ -15,10 +15,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tiresias.checkpoint.manifest import CorruptCheckpoint
 from tiresias.checkpoint.retention import KEEP, KeepEvery, KeepLast, Policy
 from tiresias.checkpoint.store import Store
-from tiresias.errors import UsageError
+from tiresias.errors import CorruptCheckpoint, UsageError
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from tiresias.checkpoint import files
 from tiresias.checkpoint.agreement import Agreement
 from tiresias.checkpoint.peers import Peers
 from tiresias.checkpoint.world import World
 from tiresias.errors import TiresiasError
+from tiresias.protocol import files
 
 Wait = Callable[[Callable[[], Any], str], Any]  # Store.wait
 _RESTORED = "restored"

@@ -14,7 +14,7 @@ import json
 import re
 from typing import Any, NamedTuple
 
-from tiresias.errors import TiresiasError
+from tiresias.errors import CorruptCheckpoint
 
 NAME = "manifest.json"
 VERSION = 1
@@ -22,10 +22,6 @@ MAX_BYTES = 64 << 20  # about 200,000 ranks
 MAX_STEP = 10**18 - 1
 _FILE = re.compile(r"rank-(0|[1-9][0-9]{0,6})\.(bin|json)", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
-
-
-class CorruptCheckpoint(TiresiasError):
-    """It is not what its writer committed, or was never committed. The message names the folder and the damage."""
 
 
 class Content(NamedTuple):

@@ -12,9 +12,10 @@ import re
 import sys
 from pathlib import Path
 
-from tiresias.checkpoint import files
-from tiresias.checkpoint.manifest import CorruptCheckpoint
-from tiresias.checkpoint.world import World, start_ticks
+from tiresias.checkpoint.world import World
+from tiresias.errors import CorruptCheckpoint
+from tiresias.protocol import files
+from tiresias.protocol.process_identity import start_ticks
 
 _ABOUT = re.compile(r"(\S+) ([0-9]{1,10}) ([0-9]{1,20})", re.ASCII)
 

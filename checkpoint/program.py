@@ -10,10 +10,11 @@ import threading
 import time
 from pathlib import Path
 
-from tiresias.checkpoint import control, versions
-from tiresias.checkpoint.notes import say
-from tiresias.checkpoint.world import World, start_ticks
+from tiresias.checkpoint.world import World
 from tiresias.errors import TiresiasError
+from tiresias.protocol import control, versions
+from tiresias.protocol.job_log import say
+from tiresias.protocol.process_identity import own_name
 
 PROGRESS = 10.0  # seconds between two words on the step reached, from which the next run knows how much it does again
 
@@ -145,4 +146,4 @@ class Program:
                 self._rank_file(self.folder).unlink()
 
     def _rank_file(self, folder: Path) -> Path:
-        return folder / control.RANKS / f"{os.uname().nodename}-{os.getpid()}-{start_ticks(os.getpid())}"
+        return folder / control.RANKS / own_name()

@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from tiresias.checkpoint import files, manifest, shard
-from tiresias.checkpoint.manifest import Content, CorruptCheckpoint, Manifest
+from tiresias.checkpoint import manifest, shard
+from tiresias.checkpoint.manifest import Content, Manifest
 from tiresias.checkpoint.root import Root
 from tiresias.checkpoint.world import World
+from tiresias.errors import CorruptCheckpoint
+from tiresias.protocol import files
 
 _OVER = ".over"
 Wait = Callable[[Callable[[], Any], str], Any]

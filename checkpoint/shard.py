@@ -14,9 +14,10 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from tiresias.checkpoint import files
 from tiresias.checkpoint.blocks import HashedFile, tree_hash
-from tiresias.checkpoint.manifest import Content, CorruptCheckpoint, file_name, parse_content, parse_object
+from tiresias.checkpoint.manifest import Content, file_name, parse_content, parse_object
+from tiresias.errors import CorruptCheckpoint
+from tiresias.protocol import files
 
 ALIGN = 64  # bytes; what vector units and array libraries like
 MAX_INDEX = 1 << 30

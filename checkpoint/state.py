@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tiresias.checkpoint import files, manifest, shard
+from tiresias.checkpoint import manifest, shard
 from tiresias.checkpoint.blocks import compare
-from tiresias.checkpoint.manifest import CorruptCheckpoint, Manifest
-from tiresias.errors import Unavailable
+from tiresias.checkpoint.manifest import Manifest
+from tiresias.errors import CorruptCheckpoint, Unavailable
+from tiresias.protocol import files
 
 
 class State(Mapping[str, Any]):

@@ -21,16 +21,17 @@ from errno import EACCES, EPERM, EROFS, EXDEV
 from pathlib import Path
 from typing import Any
 
-from tiresias.checkpoint import files, manifest, shard
+from tiresias.checkpoint import manifest, shard
 from tiresias.checkpoint.blocks import compare
-from tiresias.checkpoint.manifest import CorruptCheckpoint, Manifest
-from tiresias.checkpoint.notes import say
+from tiresias.checkpoint.manifest import Manifest
 from tiresias.checkpoint.retention import KEEP, KeepLast, Policy, kept
 from tiresias.checkpoint.root import NotYours, Root
 from tiresias.checkpoint.saving import Saving
 from tiresias.checkpoint.state import Checkpoint, State
 from tiresias.checkpoint.world import World
-from tiresias.errors import TiresiasError, Unavailable
+from tiresias.errors import CorruptCheckpoint, TiresiasError, Unavailable
+from tiresias.protocol import files
+from tiresias.protocol.job_log import say
 
 MAX_ATTEMPTS = 2  # resumes from one checkpoint without a save after them
 PATIENCE = 1800.0  # seconds that one rank waits for another's part

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
+
+from tiresias.protocol.process_identity import own_name, start_ticks
 
 
 class World(NamedTuple):
@@ -31,22 +32,12 @@ class World(NamedTuple):
 
 def _launch(env: Mapping[str, str], size: int) -> str:
     if size == 1:
-        return f"{os.uname().nodename}-{os.getpid()}-{start_ticks(os.getpid())}"
+        return own_name()
     again = env.get("TORCHELASTIC_RESTART_COUNT", "0")
     if "SLURM_STEP_NUM_TASKS" in env:
         names = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
         return re.sub(r"[^A-Za-z0-9.-]", "_", ".".join([*(env.get(name, "0") for name in names), again]))
     return re.sub(r"[^A-Za-z0-9.-]", "_", f"{os.getppid()}-{start_ticks(os.getppid())}.{again}")
-
-
-def start_ticks(pid: int) -> int:
-    """When `pid` started, in clock ticks since boot (proc(5), field 22); -1: it has ended. Tells a reused pid."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        fields = text.rpartition(")")[2].split()
-        return -1 if fields[0] in "ZX" else int(fields[19])  # a zombie has ended, whether or not its parent knows
-    except (OSError, ValueError, IndexError):
-        return -1
 
 
 def _number(text: str | None) -> int:

@@ -16,7 +16,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from tiresias.checkpoint.control import JobReport
+from tiresias.protocol.control import JobReport
 from tiresias.scheduler.model import Plan, Preemption
 from tiresias.slurm_plugin.admission.refusals import ANSWERED, Refusals
 from tiresias.slurm_plugin.backends.protocol import Backend, JobRefused, SlurmJob

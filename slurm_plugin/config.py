@@ -14,26 +14,20 @@ from __future__ import annotations
 import difflib
 import math
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
-from tiresias.checkpoint import defaults
 from tiresias.errors import UsageError
+from tiresias.protocol import site_configuration
 
 if TYPE_CHECKING:
     from tiresias.scheduler.config import PolicyConfig
 
-DEFAULT_FILE = Path("/etc/tiresias/tiresias.toml")
 DEFAULT = "default"
 PARTITION_POLICIES = "policy.partitions."  # then the partition's name and a key of [policy]
 TABLES = {"tables": True}  # of a field that is no single option
-
-# Through import_module, so that type checkers on any Python need neither of the two.
-_toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 
 def _option(default: object, doc: str, allowed: str, check: Callable[[Any], bool] = lambda value: True) -> Any:
@@ -79,9 +73,11 @@ class Paths:
         "/var/lib/tiresias",
         "the journal: service, runs and what is being done to whom; shared where two controllers are to be",
     )
-    run: Path = _folder(defaults.RUN, "control.sock, poke.sock, lease and primary; on this host")
-    control: Path = _folder(defaults.CONTROL, "the jobs' control folders; on the shared file system")
-    checkpoints: Path = _folder(defaults.CHECKPOINTS, "the jobs' checkpoint folders; on the shared file system")
+    run: Path = _folder(site_configuration.RUN, "control.sock, poke.sock, lease and primary; on this host")
+    control: Path = _folder(site_configuration.CONTROL, "the jobs' control folders; on the shared file system")
+    checkpoints: Path = _folder(
+        site_configuration.CHECKPOINTS, "the jobs' checkpoint folders; on the shared file system"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +286,7 @@ class _Raw:
 
 
 def load_config(file: Path | None, overrides: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> Config:
-    """The checked configuration. `file` None: DEFAULT_FILE where it exists. `overrides`: by dotted key; None is not given.
+    """The checked configuration. `file` None: the default file where it exists. `overrides`: by dotted key; None is not given.
 
     Raises UsageError.
     """
@@ -384,9 +380,9 @@ def _refuse_mistyped(environ: Mapping[str, str], known: list[str]) -> None:
 
 
 def _files(file: Path | None) -> list[Path]:
-    main = file or DEFAULT_FILE
+    main = file or site_configuration.FILE
     try:
-        drop_ins = sorted((main.parent / "conf.d").glob("*.toml"))
+        drop_ins = site_configuration.drop_ins(main)
         return ([main] if file or main.exists() else []) + drop_ins
     except OSError as error:
         raise UsageError(f"{error.filename}: cannot be read: {error.strerror}") from error
@@ -394,7 +390,7 @@ def _files(file: Path | None) -> list[Path]:
 
 def _from_file(path: Path) -> dict[str, _Raw]:
     try:
-        content = _toml.loads(path.read_bytes().decode())
+        content = site_configuration.parse(path)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tiresias import __version__
-from tiresias.checkpoint.control import JobReport, state_controller
 from tiresias.errors import Unavailable
-from tiresias.profiler.summary import Summary
+from tiresias.protocol.control import JobReport, state_controller
+from tiresias.protocol.profile_summary import Summary
 from tiresias.scheduler.admission import blocks_beside_free
 from tiresias.scheduler.model import Plan, Snapshot, State
 from tiresias.scheduler.pools import Part, decide_pools, next_change_of

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tiresias.checkpoint import control
-from tiresias.profiler.summary import Summary
+from tiresias.protocol import control
+from tiresias.protocol.profile_summary import Summary
 from tiresias.scheduler.ledger import service
 from tiresias.scheduler.model import Allocations, Floats, Ints, Jobs, Nodes, Request, Snapshot, State, Style
 from tiresias.slurm_plugin.admission.admissible import admission, not_restartable

@@ -13,8 +13,9 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from tiresias.checkpoint import control
-from tiresias.profiler.summary import Key, Summary, from_object
+from tiresias.protocol import control
+from tiresias.protocol.job_kind import Key
+from tiresias.protocol.profile_summary import Summary, from_object
 from tiresias.scheduler.packlimit import LEAST, learn
 from tiresias.slurm_plugin.state.ledger import Ledger
 

@@ -1,6 +1,6 @@
 """What is known of the network traffic of jobs: the summaries that trial runs left in the users' control folders.
 
-Files of users: small, theirs, plain, or not believed (checkpoint/control.py, profiler/summary.py), and believed about that
+Files of users: small, theirs, plain, or not believed (protocol/control.py, protocol/profile_summary.py), and believed about that
 user's jobs only. Once a kind of job (user, name, script, GPUs) is known, all jobs of that kind are.
 """
 
@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tiresias.checkpoint import control
-from tiresias.profiler.summary import Key, Summary, from_object
+from tiresias.protocol import control
+from tiresias.protocol.job_kind import Key
+from tiresias.protocol.profile_summary import Summary, from_object
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 
 SOON, LATER = 30.0, 3600.0  # seconds until a kind is looked at again: one that is not settled, one that is

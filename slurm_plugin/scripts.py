@@ -1,4 +1,4 @@
-"""Which script each job runs, from what tsbatch noted in its user's control folder (profiler/submitted.py).
+"""Which script each job runs, from what tsbatch noted in its user's control folder (protocol/submitted_scripts.py).
 
 Slurm's record has the script's path only. A file of a network file system may be seen late, so a job of which nothing is known is
 looked up again while it is new.
@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from tiresias.checkpoint import control
-from tiresias.profiler import submitted
+from tiresias.protocol import control, submitted_scripts
 from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot
 
 NEW_SECONDS = 90.0  # after its submission, or after the first look at it
@@ -64,7 +63,7 @@ class KnownScripts:
         if not job.batch or now > until:
             return ""
         for key in _keys(job):
-            if script := submitted.at(self._read(job.uid, key, now), job.submit_time):
+            if script := submitted_scripts.at(self._read(job.uid, key, now), job.submit_time):
                 self._found[job.id] = script
                 return script
         return ""
@@ -73,8 +72,8 @@ class KnownScripts:
         read_at, scripts = self._files.get((uid, of), (0.0, []))
         if now - read_at > AGAIN_SECONDS and self._reads < READS:
             self._reads += 1
-            path = control.submitted_folder(self._root, uid) / submitted.file_name(of)
-            scripts = submitted.known(control.read(path, uid), of)
+            path = control.submitted_folder(self._root, uid) / submitted_scripts.file_name(of)
+            scripts = submitted_scripts.known(control.read(path, uid), of)
             self._files[uid, of] = now, scripts
         return scripts
 
@@ -83,7 +82,7 @@ def _keys(job: SlurmJob) -> list[str]:
     """Where it may be noted: the whole command, then without the last word, and so on."""
     words = job.command.split(" ")
     ends = range(len(words), max(len(words) - WORDS, 0), -1)
-    return [submitted.key(" ".join(words[:end]), job.name) for end in ends]
+    return [submitted_scripts.key(" ".join(words[:end]), job.name) for end in ends]
 
 
 def with_scripts(backend: Backend, root: Path) -> Backend:

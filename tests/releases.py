@@ -26,10 +26,11 @@ def previous(folder: Path) -> Path:
 def speaking(folder: Path, oldest: int, newest: int) -> Path:
     """A folder for PYTHONPATH with this release's training side, as if it spoke these versions of the protocol."""
     package = folder / "tiresias"
-    shutil.copytree(ROOT / "checkpoint", package / "checkpoint", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("checkpoint", "protocol"):
+        shutil.copytree(ROOT / name, package / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("__init__.py", "errors.py"):
         shutil.copy(ROOT / "src/tiresias" / name, package)
-    file = package / "checkpoint/versions.py"
+    file = package / "protocol/versions.py"
     text = file.read_text()
     assert "\nOWN = Versions(" in text
     file.write_text(f"{text}\n\nOWN = Versions({oldest}, {newest})\nrefusal.__defaults__ = (OWN,)\n")

@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tiresias.checkpoint import control
-from tiresias.checkpoint.files import own_folder
-from tiresias.profiler.summary import SCRIPT
+from tiresias.protocol import control
+from tiresias.protocol.files import own_folder
+from tiresias.protocol.job_kind import SCRIPT
 
 
 class Earlier(NamedTuple):

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import NoReturn
 
-from tiresias.checkpoint import control
-from tiresias.checkpoint.notes import say
+from tiresias.protocol import control
+from tiresias.protocol.job_log import say
 
 FINAL_CODES = "93"  # where TIRESIAS_FINAL_CODES is unset
 

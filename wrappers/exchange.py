@@ -1,4 +1,4 @@
-"""What the supervisor says and hears in the job's control folder (checkpoint/control.py). Without one nothing: nobody is told."""
+"""What the supervisor says and hears in the job's control folder (protocol/control.py). Without one nothing: nobody is told."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 import time
 from contextlib import suppress
 
-from tiresias.checkpoint import control, versions
-from tiresias.checkpoint.files import remove_flat
-from tiresias.checkpoint.notes import say
+from tiresias.protocol import control, versions
+from tiresias.protocol.files import remove_flat
+from tiresias.protocol.job_log import say
 from tiresias.wrappers import limit, ranks
 from tiresias.wrappers.job import Job
 

@@ -12,9 +12,9 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from tiresias.checkpoint import control
-from tiresias.checkpoint.files import own_folder
-from tiresias.checkpoint.notes import say
+from tiresias.protocol import control
+from tiresias.protocol.files import own_folder
+from tiresias.protocol.job_log import say
 
 
 class Owner(NamedTuple):

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tiresias.checkpoint import control, versions
-from tiresias.checkpoint.notes import say
+from tiresias.protocol import control, versions
+from tiresias.protocol.job_log import say
 from tiresias.wrappers import folders
 
 

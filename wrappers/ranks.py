@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 from contextlib import suppress
 from pathlib import Path
 
-from tiresias.checkpoint.world import start_ticks
-
-_NAME = re.compile(r"(?P<host>.+)-(?P<pid>[0-9]{1,10})-(?P<ticks>[0-9]{1,20})", re.ASCII)
+from tiresias.protocol.process_identity import NAME, start_ticks
 
 
 def send(folder: Path, number: int) -> int:
@@ -20,20 +17,20 @@ def send(folder: Path, number: int) -> int:
 
 def staying(folder: Path, among: set[str]) -> tuple[int, int]:
     """Of these registered processes those that have not left: alive on this node; of other nodes, where no more is known."""
-    found = [one for name in among.intersection(names(folder)) if (one := _NAME.fullmatch(name))]
+    found = [one for name in among.intersection(names(folder)) if (one := NAME.fullmatch(name))]
     here = [one for one in found if one["host"] == os.uname().nodename]
     return sum(start_ticks(int(one["pid"])) == int(one["ticks"]) for one in here), len(found) - len(here)
 
 
 def names(folder: Path) -> list[str]:
     try:
-        return [path.name for path in folder.iterdir() if _NAME.fullmatch(path.name)]
+        return [path.name for path in folder.iterdir() if NAME.fullmatch(path.name)]
     except OSError:
         return []
 
 
 def _send_one(name: str, number: int) -> bool:
-    found = _NAME.fullmatch(name)
+    found = NAME.fullmatch(name)
     if not found or found["host"] != os.uname().nodename:
         return False
     pid = int(found["pid"])

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tiresias.checkpoint.world import start_ticks
+from tiresias.protocol.process_identity import start_ticks
 
 # A launcher gives each process that it starts one of these; it has none of them itself.
 RANK_VARIABLES = frozenset({b"LOCAL_RANK", b"OMPI_COMM_WORLD_RANK", b"PMI_RANK"})

@@ -1,7 +1,7 @@
 """A `scontrol` that comes first in the PATH of a self-saving program.
 
 Lightning, submitit and others call `scontrol requeue` for their own job once they have saved. While the supervisor has the job
-save, that call becomes a request to the supervisor (checkpoint/requeue_request.py), and does not return: the requeue is made by the
+save, that call becomes a request to the supervisor (protocol/requeue_request.py), and does not return: the requeue is made by the
 controller, which has chosen the job's next GPUs, and no step is trained after the save. Every other call reaches Slurm's scontrol.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tiresias.checkpoint.requeue_request import WAIT_S
+from tiresias.protocol.requeue_request import WAIT_S
 
 FOLDER, NAME = "bin", "scontrol"
 TEXT = """\

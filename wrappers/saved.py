@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tiresias.checkpoint.notes import say
+from tiresias.protocol.job_log import say
 
 FULL_VERIFY = 512 << 20  # bytes: larger checkpoints get their sizes checked here, and all hashes when they are restored
 

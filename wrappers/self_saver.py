@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tiresias.checkpoint import control, versions
-from tiresias.checkpoint.notes import say
-from tiresias.checkpoint.requeue_request import Requests
 from tiresias.errors import UsageError
+from tiresias.protocol import control, versions
+from tiresias.protocol.job_log import say
+from tiresias.protocol.requeue_request import Requests
 from tiresias.wrappers import changes, limit, receivers, requeue_shim, self_saving
 from tiresias.wrappers.job import Job
 

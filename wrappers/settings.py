@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
-from tiresias.checkpoint import defaults
+from tiresias.protocol import site_configuration
 
-CONFIGURATION = Path("/etc/tiresias/tiresias.toml")
 _FROM_FILE: dict[
     str, tuple[str, str, type | tuple[type, ...]]
 ] = {  # variable -> (table, key, kind) of the configuration
@@ -25,9 +21,9 @@ _FROM_FILE: dict[
 _ENVIRONMENT_ONLY = ("TIRESIAS_CHECKPOINT", "TIRESIAS_PARK_TIMEOUT", "TIRESIAS_PROFILE", "TIRESIAS_PROFILE_LIBRARIES")
 
 
-def of_job(env: Mapping[str, str], configuration: Path = CONFIGURATION) -> dict[str, str]:
+def of_job(env: Mapping[str, str], configuration: Path = site_configuration.FILE) -> dict[str, str]:
     """The variables for a job's environment. A configuration that cannot be read counts as none: submitting goes on."""
-    document = read(configuration)
+    document = site_configuration.read(configuration)
     settings = _roots(env, document is not None)
     document = document or {}
     for name, (table, key, kind) in _FROM_FILE.items():
@@ -43,29 +39,6 @@ def of_job(env: Mapping[str, str], configuration: Path = CONFIGURATION) -> dict[
 
 def _roots(env: Mapping[str, str], has_site: bool) -> dict[str, str]:
     home = Path(env.get("HOME") or "~").expanduser() / ".tiresias"
-    control, checkpoints = (
-        (defaults.CONTROL, defaults.CHECKPOINTS) if has_site else (str(home / "control"), str(home / "checkpoints"))
-    )
+    folders = site_configuration.CONTROL, site_configuration.CHECKPOINTS
+    control, checkpoints = folders if has_site else (str(home / "control"), str(home / "checkpoints"))
     return {"TIRESIAS_CONTROL_ROOT": control, "TIRESIAS_CHECKPOINT_ROOT": checkpoints}
-
-
-def read(path: Path = CONFIGURATION) -> dict[str, Any] | None:
-    """The configuration with its drop-ins, which win over it, table by table. None: there is none that can be read."""
-    document = _read(path)
-    for drop_in in sorted((path.parent / "conf.d").glob("*.toml")) if document is not None else ():
-        for name, value in (_read(drop_in) or {}).items():
-            before = (document := document or {}).get(name)
-            document[name] = before | value if isinstance(before, dict) and isinstance(value, dict) else value
-    return document
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        text = path.read_text(encoding="utf-8")
-        reader = import_module(
-            "tomllib" if sys.version_info >= (3, 11) else "tomli"
-        )  # here: few hosts without one need it
-        found: dict[str, Any] = reader.loads(text)
-        return found
-    except (ImportError, OSError, ValueError):
-        return None

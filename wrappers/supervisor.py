@@ -5,7 +5,7 @@ the requeue. Any other signal goes to the user's script; how that ends, by exit 
 may cost the user a job: without control folder or checkpoint folder the script simply runs. There is one supervisor a job, on its
 first node.
 
-A state at a time, all in supervisor.json (checkpoint/control.py):
+A state at a time, all in supervisor.json (protocol/control.py):
 
     running --checkpoint signal, or the time limit, and the program can save--> saving --it left with a checkpoint--> parked
     parked --SIGTERM (requeue)--> exit 99             parked --PARK_TIMEOUT: no requeue came--> running, the script from its top
@@ -25,8 +25,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tiresias.checkpoint import control
-from tiresias.checkpoint.notes import say
+from tiresias.protocol import control
+from tiresias.protocol.job_log import say
 from tiresias.wrappers import ending, inserted, limit, outcome, processes, saved
 from tiresias.wrappers import job as jobs
 from tiresias.wrappers.exchange import Exchange

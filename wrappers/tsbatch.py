@@ -25,8 +25,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tiresias.checkpoint.notes import say
 from tiresias.errors import UsageError
+from tiresias.protocol.job_log import say
 from tiresias.wrappers import apart, batch_script, inserted, isolated, sbatch_options, self_saving, settings
 from tiresias.wrappers.sbatch_options import NotUnderstood
 from tiresias.wrappers.understood import wishes
@@ -163,7 +163,7 @@ def _copy(submission: Submission, text: bytes) -> int:
     """sbatch with a private copy under the right name. Slurm shows that as the Command, where the controller finds the hash."""
     import tempfile  # here: few submissions need it
 
-    from tiresias.profiler.summary import script_hash
+    from tiresias.protocol.job_kind import script_hash
 
     try:
         with tempfile.TemporaryDirectory(prefix=f"tsbatch-{script_hash(submission.script)}-") as folder:

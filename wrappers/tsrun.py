@@ -18,7 +18,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from tiresias.checkpoint.notes import say
+from tiresias.protocol.job_log import say
 from tiresias.wrappers.trial import begin
 
 NOTHING: Mapping[str, str] = {}

@@ -28,7 +28,7 @@ class UserScript(NamedTuple):
 
 def extract(batch_script: Path, parent: Path) -> UserScript:
     """Write the user's script to a private file in a new folder of `parent`. Raises OSError or ValueError."""
-    from tiresias.profiler.summary import script_hash  # here: tsbatch imports this module and needs no hash
+    from tiresias.protocol.job_kind import script_hash  # here: tsbatch imports this module and needs no hash
 
     text = own(batch_script.read_bytes())
     if not text:

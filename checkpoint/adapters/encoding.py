@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from tiresias.checkpoint.manifest import CorruptCheckpoint
+from tiresias.errors import CorruptCheckpoint
 
 
 class Source(Protocol):

@@ -14,7 +14,7 @@ from errno import EAGAIN
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tiresias.checkpoint.manifest import CorruptCheckpoint
+from tiresias.errors import CorruptCheckpoint
 
 CHUNK = 4 << 20
 Mark = tuple[int, int, int]  # inode, size, nanoseconds of the last change

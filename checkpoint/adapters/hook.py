@@ -26,8 +26,8 @@ from pathlib import Path
 
 from tiresias.checkpoint import Checkpoint, Checkpointer, SaveFailed, signals
 from tiresias.checkpoint.adapters import files
-from tiresias.checkpoint.notes import say
 from tiresias.errors import TiresiasError, UsageError
+from tiresias.protocol.job_log import say
 
 LOOK = 0.1  # seconds between looks at the program and its files
 QUIET = 2.0  # seconds without a change after which files of a program that runs on count as whole

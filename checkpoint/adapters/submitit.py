@@ -19,9 +19,9 @@ from typing import Any
 from submitit.core import job_environment, submission
 from submitit.slurm.slurm import SlurmExecutor, SlurmJobEnvironment
 
-from tiresias.checkpoint import control, requeue_request
-from tiresias.checkpoint.notes import say
 from tiresias.errors import UsageError
+from tiresias.protocol import control, requeue_request
+from tiresias.protocol.job_log import say
 
 MODULE = "tiresias.checkpoint.adapters.submitit"
 _requeue_by_slurm = SlurmJobEnvironment._requeue

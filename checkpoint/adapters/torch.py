@@ -25,9 +25,9 @@ import torch
 
 from tiresias.checkpoint import Checkpoint, Checkpointer
 from tiresias.checkpoint.adapters import encoding
-from tiresias.checkpoint.notes import say
 from tiresias.checkpoint.world import World
 from tiresias.errors import UsageError
+from tiresias.protocol.job_log import say
 
 OF_EACH_RANK = {"rng", "sampler"}
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tiresias.checkpoint.control import JobReport
+from tiresias.protocol.control import JobReport
 from tiresias.sandbox.rehearse.slurm import LOOK, JobRefused, OwnJob
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 

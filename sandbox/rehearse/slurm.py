@@ -9,8 +9,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tiresias.checkpoint import control
 from tiresias.errors import TiresiasError, UsageError
+from tiresias.protocol import control
 from tiresias.slurm_plugin.backends.commands import CommandsBackend
 from tiresias.slurm_plugin.backends.protocol import JobRefused, NoSuchJob, SlurmJob
 from tiresias.wrappers import sbatch_options, settings

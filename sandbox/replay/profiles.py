@@ -6,9 +6,10 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from tiresias.checkpoint import control
-from tiresias.profiler.summary import Key, Summary, as_object, script_hash
 from tiresias.profiler.verdict import CONSOLIDATE, PACKLIMIT, SPREAD
+from tiresias.protocol import control
+from tiresias.protocol.job_kind import Key, script_hash
+from tiresias.protocol.profile_summary import Summary, as_object
 from tiresias.simulator import models
 
 MEGABYTE = 1e6

@@ -26,13 +26,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tiresias.checkpoint import control
 from tiresias.errors import UsageError
 from tiresias.profiler.analysis import analyze
 from tiresias.profiler.recordings.recording import Recording, read
 from tiresias.profiler.verdict import PACKLIMIT
 from tiresias.profiler.views import plots
 from tiresias.profiler.views.report import as_json, report
+from tiresias.protocol import control
 from tiresias.slurm_plugin.commands.terminal import JOB_ID
 from tiresias.slurm_plugin.config import load_option
 

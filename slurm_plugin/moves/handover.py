@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from tiresias.checkpoint.control import JobReport
+from tiresias.protocol.control import JobReport
 from tiresias.scheduler.model import Start
 from tiresias.slurm_plugin.backends.protocol import JobRefused, SlurmJob
 from tiresias.slurm_plugin.moves.hands import Hands, is_in_run

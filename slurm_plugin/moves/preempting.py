@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tiresias.checkpoint.control import JobReport
+from tiresias.protocol.control import JobReport
 from tiresias.slurm_plugin.backends.protocol import NotRequeueable, SlurmJob
 from tiresias.slurm_plugin.moves.hands import Hands, is_in_run
 from tiresias.slurm_plugin.state.journal import Intent

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from tiresias.checkpoint.control import JobReport
 from tiresias.errors import TiresiasError
-from tiresias.profiler.summary import Summary
+from tiresias.protocol.control import JobReport
+from tiresias.protocol.profile_summary import Summary
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import reason
 from tiresias.scheduler.model import Ints, Plan, Snapshot, State, Style

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tiresias.checkpoint.control import JobReport
+from tiresias.protocol.control import JobReport
 from tiresias.scheduler.admission import obstacle
 from tiresias.scheduler.model import Snapshot
 from tiresias.slurm_plugin.backends.protocol import SlurmJob

@@ -53,7 +53,7 @@ class JobRow:
     min_nodes: int = 0  # the user's own, before any pin
     max_nodes: int = 0
     required: str = ""
-    kind: str = ""  # the file of its profile (profiler/summary.py), of a job that tsbatch submitted
+    kind: str = ""  # the file of its profile (protocol/job_kind.py), of a job that tsbatch submitted
     ended: bool = False
     over: float = 0.0  # when it ended; 0 of a live one
     excluded: str = ""  # the user's own -x, before any pin

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tiresias.profiler.summary import Key
+from tiresias.protocol.job_kind import Key
 from tiresias.scheduler.history import Completed
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope

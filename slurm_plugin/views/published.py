@@ -44,7 +44,7 @@ class PublishedQueue(PublishedPool):
 
 
 class PublishedProfile(TypedDict, total=False):
-    """As in profiler/summary.py; `job`: that was recorded."""
+    """As in protocol/profile_summary.py; `job`: that was recorded."""
 
     decision: str
     reasons: list[str]

@@ -2,7 +2,8 @@
 
 TiresiasError         anything a user can be told in one line; exit code 1
 ├── UsageError        the command line, a trace or the config is wrong; exit code 2
-└── Unavailable       something outside is not there now (slurmctld, network, disk); trying again may help
+├── Unavailable       something outside is not there now (slurmctld, network, disk); trying again may help
+└── CorruptCheckpoint a checkpoint or a control file is not what its writer committed
 
 A message says what happened, to which job or file, and what to do. Commands print it on standard error without a traceback.
 """
@@ -20,6 +21,10 @@ class UsageError(TiresiasError):
 
 class Unavailable(TiresiasError):
     """Not now, as opposed to never: the caller may try again."""
+
+
+class CorruptCheckpoint(TiresiasError):
+    """It is not what its writer committed, or was never committed. The message names the folder and the damage."""
 
 
 def one_line(text: object) -> str:

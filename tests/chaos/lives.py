@@ -48,7 +48,7 @@ def wrong_time() -> float:
 time.time = wrong_time  # before the imports below: some of them keep it as a default
 
 from tiresias import __main__ as program  # noqa: E402
-from tiresias.checkpoint import control  # noqa: E402
+from tiresias.protocol import control  # noqa: E402
 from tiresias.slurm_plugin.commands import controller as _imported_beforehand  # noqa: E402, F401
 from tiresias.slurm_plugin.state.journal import Intent, Journal  # noqa: E402
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tiresias.checkpoint import control
+from tiresias.protocol import control
 from tiresias.slurm_plugin.backends.memory import Memory
 from tiresias.slurm_plugin.backends.protocol import (
     CommentField,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tiresias.checkpoint import control
+from tiresias.protocol import control
 
 PROGRAM = Path(__file__).with_name("rank_program.py")
 SPEEDS = (0.004, 0.002, 0.008, 0.003)  # seconds a step

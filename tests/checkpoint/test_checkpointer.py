@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tiresias.checkpoint import EXIT_REQUEUE, Checkpointer, control, program
+from tiresias.checkpoint import EXIT_REQUEUE, Checkpointer, program
 from tiresias.checkpoint.agreement import LOOK
-from tiresias.checkpoint.world import World, start_ticks
+from tiresias.checkpoint.world import World
 from tiresias.errors import TiresiasError, UsageError
+from tiresias.protocol import control
+from tiresias.protocol.process_identity import start_ticks
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.checkpoint.manifest import Content, CorruptCheckpoint, Manifest, encode, expected_files, parse, seal
+from tiresias.checkpoint.manifest import Content, Manifest, encode, expected_files, parse, seal
+from tiresias.errors import CorruptCheckpoint
 
 DIGEST = "0123456789abcdef" * 4
 JSON = st.recursive(

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tiresias.checkpoint import Store, control
+from tiresias.checkpoint import Store
+from tiresias.protocol import control
 
 
 def tell(launch: Any, who: str) -> None:

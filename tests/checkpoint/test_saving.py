@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from tiresias.checkpoint import Store, files, manifest
-from tiresias.checkpoint.manifest import CorruptCheckpoint
+from tiresias.checkpoint import Store, manifest
 from tiresias.checkpoint.root import Root
 from tiresias.checkpoint.saving import Saving
 from tiresias.checkpoint.world import World
+from tiresias.errors import CorruptCheckpoint
+from tiresias.protocol import files
 
 
 class Late(Exception):

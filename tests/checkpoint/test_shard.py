@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tiresias.checkpoint import CorruptCheckpoint, files, shard
+from tiresias.checkpoint import CorruptCheckpoint, shard
 from tiresias.checkpoint.manifest import file_name
+from tiresias.protocol import files
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from users import ALICE, DAEMON, MALLORY, as_user
 
-from tiresias.checkpoint import control, versions
-from tiresias.checkpoint.control import JobReport
-from tiresias.checkpoint.versions import OWN, UNSTATED, Versions
+from tiresias.protocol import control, versions
+from tiresias.protocol.control import JobReport
+from tiresias.protocol.versions import OWN, UNSTATED, Versions
 
 RECORDED = (
     Path(__file__).with_name("recorded") / "version-1.json"

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.profiler.summary import DECISIONS, LETTERS, REASONS, TRIALS, Key, Summary, as_object, from_object
+from tiresias.protocol.job_kind import Key
+from tiresias.protocol.profile_summary import DECISIONS, LETTERS, REASONS, TRIALS, Summary, as_object, from_object
 
 KEY = Key("train me", "0123456789abcdef", 8)
 amounts = st.floats(0, 1e15)

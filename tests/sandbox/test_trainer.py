@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from tiresias.checkpoint import EXIT_REQUEUE, control
+from tiresias.checkpoint import EXIT_REQUEUE
+from tiresias.protocol import control
 from tiresias.sandbox.trainer_state import TrainingState
 from tiresias.wrappers import batch_script, isolated
 

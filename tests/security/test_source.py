@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("checkpoint", "profiler", "sandbox", "scheduler", "simulator", "slurm_plugin", "src/tiresias", "wrappers")
+FOLDERS = (
+    "checkpoint",
+    "profiler",
+    "protocol",
+    "sandbox",
+    "scheduler",
+    "simulator",
+    "slurm_plugin",
+    "src/tiresias",
+    "wrappers",
+)
 FILES = sorted({file.resolve() for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")})
 
 # What is unpickled or built from tags runs as whoever reads it.

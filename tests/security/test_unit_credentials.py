@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from users import ALICE, DAEMON, MALLORY, as_user
 
-from tiresias.checkpoint import control
+from tiresias.protocol import control
 from tiresias.slurm_plugin.config import Paths
 from tiresias.slurm_plugin.doctor import folder_checks
 from tiresias.slurm_plugin.doctor.finding import Level

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tiresias.checkpoint.control import JobReport
+from tiresias.protocol.control import JobReport
 from tiresias.scheduler.model import Plan, Preemption, Start
 from tiresias.slurm_plugin.act import HOLDS, Actor
 from tiresias.slurm_plugin.backends.protocol import (

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from test_act import CONFIG, Desk
 
-from tiresias.checkpoint.control import JobReport
+from tiresias.protocol.control import JobReport
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 from tiresias.slurm_plugin.state.journal import Journal
 

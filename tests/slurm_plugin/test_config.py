@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiresias.errors import UsageError
-from tiresias.slurm_plugin import config
+from tiresias.protocol import site_configuration
 from tiresias.slurm_plugin.config import Config, load, load_config, load_option, options
 
 
@@ -49,7 +49,7 @@ def test_flags_win_over_environment_over_drop_ins_over_file_over_default(file: P
 
 
 def test_without_a_file_the_defaults_rule(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(config, "DEFAULT_FILE", tmp_path / "tiresias.toml")
+    monkeypatch.setattr(site_configuration, "FILE", tmp_path / "tiresias.toml")
     assert load_config(None, {}, {}) == Config()
 
 

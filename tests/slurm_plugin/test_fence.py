@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tiresias.checkpoint.control import JobReport
+from tiresias.protocol.control import JobReport
 from tiresias.slurm_plugin.act import Actor
 from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from test_act import NOTHING, Desk, Make
 
-from tiresias.checkpoint.control import JobReport
+from tiresias.protocol.control import JobReport
 from tiresias.scheduler.model import Plan, Preemption, Start
 from tiresias.slurm_plugin.backends.protocol import (
     TOP_PRIORITY,

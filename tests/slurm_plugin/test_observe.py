@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tiresias.checkpoint import control
-from tiresias.profiler.summary import Summary
+from tiresias.protocol import control
+from tiresias.protocol.profile_summary import Summary
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
 from tiresias.scheduler.model import Style

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.checkpoint import control
-from tiresias.profiler.summary import Key, Summary, as_object
+from tiresias.protocol import control
+from tiresias.protocol.job_kind import Key
+from tiresias.protocol.profile_summary import Summary, as_object
 from tiresias.scheduler.packlimit import learn
 from tiresias.slurm_plugin.packlimit import ENOUGH, REFIT, LearnedLimit, Observation, fair, slowdowns
 

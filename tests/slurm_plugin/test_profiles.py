@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tiresias.checkpoint import control
-from tiresias.profiler.summary import Key, Summary, as_object
+from tiresias.protocol import control
+from tiresias.protocol.job_kind import Key
+from tiresias.protocol.profile_summary import Summary, as_object
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 from tiresias.slurm_plugin.profiles import LATER, SOON, Profiles
 

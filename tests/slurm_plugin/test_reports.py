@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tiresias.checkpoint.control import JobReport
+from tiresias.protocol.control import JobReport
 from tiresias.slurm_plugin import observe
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 from tiresias.slurm_plugin.observe import PROGRESS, Reports

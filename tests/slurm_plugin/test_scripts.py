@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.checkpoint import control
-from tiresias.profiler import submitted
+from tiresias.protocol import control, submitted_scripts
+from tiresias.protocol.submitted_scripts import note
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.scripts import NEW_SECONDS, KnownScripts
-from tiresias.wrappers.submitted import note
 
 A, B = "a" * 16, "b" * 16
 NOW = int(time.time()) + 86_400  # after every note of these tests, which may run long after they were collected
@@ -63,7 +62,7 @@ def test_of_several_scripts_at_one_path_the_one_at_the_submission(tmp_path: Path
     folder = control.submitted_folder(tmp_path, os.getuid())
     folder.mkdir(parents=True)
     of = "/home/a/train.sh"
-    control.write(folder, submitted.file_name(of), {"of": of, "scripts": [[NOW - 500, A], [NOW, B]]})
+    control.write(folder, submitted_scripts.file_name(of), {"of": of, "scripts": [[NOW - 500, A], [NOW, B]]})
     jobs = [job("1", submit_time=NOW - 100), job("2"), job("3", submit_time=NOW - 900)]
     assert scripts(KnownScripts(Slurm(*jobs), tmp_path)) == {"1": A, "2": B, "3": ""}  # type: ignore[arg-type]
 
@@ -101,15 +100,15 @@ def test_a_private_copy_names_its_script_itself(tmp_path: Path) -> None:
 
 
 def test_a_note_is_written_where_the_script_changes_only(tmp_path: Path) -> None:
-    path = control.submitted_folder(tmp_path, os.getuid()) / submitted.file_name("x")
+    path = control.submitted_folder(tmp_path, os.getuid()) / submitted_scripts.file_name("x")
     note(tmp_path, "x", A)
     first = path.stat().st_ino
     note(tmp_path, "x", A)
     assert path.stat().st_ino == first
     for number in range(40):
         note(tmp_path, "x", f"{number:016x}")
-    found = submitted.known(control.read(path, os.getuid()), "x")
-    assert [script for _, script in found] == [f"{number:016x}" for number in range(40 - submitted.KEPT, 40)]
+    found = submitted_scripts.known(control.read(path, os.getuid()), "x")
+    assert [script for _, script in found] == [f"{number:016x}" for number in range(40 - submitted_scripts.KEPT, 40)]
 
 
 @given(
@@ -120,6 +119,6 @@ def test_a_note_is_written_where_the_script_changes_only(tmp_path: Path) -> None
 )
 def test_whatever_a_user_writes_is_read(content: Any) -> None:
     for scripts in (content, [content], [[0, content]], [[content, A]]):
-        found = submitted.known({"of": "x", "scripts": scripts}, "x")
+        found = submitted_scripts.known({"of": "x", "scripts": scripts}, "x")
         assert all(type(since) is int and script == A for since, script in found)
-        assert submitted.at(found, NOW) in ("", A)
+        assert submitted_scripts.at(found, NOW) in ("", A)

@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import pytest
 
-from tiresias.checkpoint import control
+from tiresias.protocol import control
 from tiresias.sandbox.cluster import Cluster
 from tiresias.wrappers import batch_script, isolated
 

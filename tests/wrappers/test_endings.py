@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tiresias.checkpoint import control
+from tiresias.protocol import control
 from tiresias.wrappers import ending, limit, outcome, ranks
 
 Site = Any  # conftest.py

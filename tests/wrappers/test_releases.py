@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from releases import previous, speaking
 
-from tiresias.checkpoint import control, versions
+from tiresias.protocol import control, versions
 from tiresias.wrappers import isolated
 
 PRESENT = isolated.LIBRARY

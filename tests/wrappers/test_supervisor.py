@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from tiresias.checkpoint import Store, control
-from tiresias.profiler.summary import script_hash
+from tiresias.checkpoint import Store
+from tiresias.protocol import control
+from tiresias.protocol.job_kind import script_hash
 from tiresias.wrappers import batch_script, earlier, isolated, ranks
 from tiresias.wrappers import job as jobs
 

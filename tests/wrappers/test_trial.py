@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tiresias.checkpoint import control
 from tiresias.profiler import build
-from tiresias.profiler.summary import Summary, as_object
+from tiresias.protocol import control
+from tiresias.protocol.profile_summary import Summary, as_object
 from tiresias.wrappers import tsrun
 from tiresias.wrappers.trial import begin, watch
 from tiresias.wrappers.trial.fold import fold

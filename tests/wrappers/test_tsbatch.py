@@ -14,8 +14,9 @@ from termios import FIONREAD
 
 import pytest
 
-from tiresias.checkpoint import control
-from tiresias.profiler.summary import Key, Summary, as_object, script_hash
+from tiresias.protocol import control, site_configuration
+from tiresias.protocol.job_kind import Key, script_hash
+from tiresias.protocol.profile_summary import Summary, as_object
 from tiresias.slurm_plugin.config import Paths
 from tiresias.wrappers import apart, earlier, isolated, settings, tsrun, user_script
 
@@ -301,7 +302,7 @@ def test_drop_ins_win_over_the_file(tmp_path: Path) -> None:
         ("3", "["),
     ):
         (tmp_path / "conf.d" / f"{name}.toml").write_text(text)
-    assert settings.read(file) == {"mode": "exact", "paths": {"control": "/last", "checkpoints": "/k"}}
+    assert site_configuration.read(file) == {"mode": "exact", "paths": {"control": "/last", "checkpoints": "/k"}}
 
 
 @pytest.mark.parametrize("text", ["not toml [", "\x00"])

@@ -14,10 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tiresias.checkpoint import control
-from tiresias.checkpoint.notes import say
 from tiresias.errors import TiresiasError
-from tiresias.profiler.summary import SCRIPT, Key, Summary, from_object
+from tiresias.protocol import control
+from tiresias.protocol.job_kind import SCRIPT, Key
+from tiresias.protocol.job_log import say
+from tiresias.protocol.profile_summary import Summary, from_object
 from tiresias.wrappers import isolated
 
 if TYPE_CHECKING:

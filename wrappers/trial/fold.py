@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from tiresias.checkpoint.notes import say
 from tiresias.profiler.recordings.recording import BadRecording, used_bytes
+from tiresias.protocol.job_log import say
 
 STOP = "stop"
 NODE_BYTES = 64 << 20  # brought from one node, at most

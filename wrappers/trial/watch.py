@@ -14,16 +14,16 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tiresias.checkpoint import control
-from tiresias.checkpoint.files import remove_flat
-from tiresias.checkpoint.notes import say
 from tiresias.errors import TiresiasError
 from tiresias.profiler.analysis import Profile, analyze
 from tiresias.profiler.network import cross_check, port_counters
 from tiresias.profiler.network.link import fastest
 from tiresias.profiler.recordings.recording import BadRecording, Recording, read
-from tiresias.profiler.summary import Summary, as_object, summarize
 from tiresias.profiler.verdict import PACKLIMIT, SURE
+from tiresias.protocol import control
+from tiresias.protocol.files import remove_flat
+from tiresias.protocol.job_log import say
+from tiresias.protocol.profile_summary import REASONS, Summary, as_object
 from tiresias.wrappers import isolated
 from tiresias.wrappers.trial.begin import Trial, of_job
 from tiresias.wrappers.trial.fold import fold, recordings
@@ -95,6 +95,15 @@ def _read(files: Iterable[Path]) -> list[Recording]:
         with suppress(BadRecording):
             found.append(read(file, os.getuid()))
     return found
+
+
+def summarize(profile: Profile, job: str, made: float, trials: int) -> Summary:
+    period, shape = profile.period, profile.shape
+    return Summary(
+        profile.verdict.decision, profile.verdict.reasons[:REASONS], shape.kind, profile.skew, profile.intensity,
+        float(shape.model), float(profile.largest), period.seconds if period else 0.0, period.confidence if period else 0.0,
+        profile.iterations, shape.workers, len(shape.servers), job, made, trials,
+    )  # fmt: skip
 
 
 def keep(trial: Trial, profile: Profile, now: float) -> Summary:

@@ -1,4 +1,4 @@
-"""What was understood of a submission, in one line on standard error, and a note for the controller (submitted.py).
+"""What was understood of a submission, in one line on standard error, and a note for the controller (submitted_scripts.py).
 
 tsbatch has it done in a process of its own, and does not wait for it for long: folders of the site may hang.
 """
@@ -11,13 +11,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tiresias.checkpoint import control
-from tiresias.checkpoint.notes import say
 from tiresias.errors import one_line
-from tiresias.profiler.submitted import key
-from tiresias.profiler.summary import Key, Summary, from_object, script_hash
+from tiresias.protocol import control, site_configuration
+from tiresias.protocol.job_kind import Key, script_hash
+from tiresias.protocol.job_log import say
+from tiresias.protocol.profile_summary import Summary, from_object
+from tiresias.protocol.submitted_scripts import key, note
 from tiresias.wrappers import earlier, self_saving, settings
-from tiresias.wrappers.submitted import note
 from tiresias.wrappers.understood import program, site, treatment
 from tiresias.wrappers.understood.wishes import Wishes
 
@@ -40,7 +40,7 @@ def report(name: str, path: str, asked: Wishes, arguments: Sequence[str], script
 def line(name: str, asked: Wishes, arguments: Sequence[str], script: bytes) -> str:
     kind = script_hash(script)
     root = Path(settings.of_job(os.environ)["TIRESIAS_CONTROL_ROOT"])
-    scheduling = treatment.scheduling(asked, _user(), site.of_host(settings.read(), time.time()))
+    scheduling = treatment.scheduling(asked, _user(), site.of_host(site_configuration.read(), time.time()))
     seen_in, before = program.seen_in(name, script, arguments), earlier.of_script(root, kind)
     parts = [
         "nothing is submitted, but it would be under Tiresias' supervisor" if "test-only" in asked else "",

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tiresias.checkpoint import defaults
+from tiresias.protocol import site_configuration
 
 
 class Site(NamedTuple):
@@ -26,7 +26,7 @@ class Site(NamedTuple):
 
 def of_host(document: Mapping[str, Any] | None, now: float) -> Site | None:
     """document: the configuration; None: there is none. now: epoch seconds."""
-    run = _table(document or {}, "paths").get("run", defaults.RUN)
+    run = _table(document or {}, "paths").get("run", site_configuration.RUN)
     try:
         return _of_lease((Path(str(run)) / "lease").read_text(encoding="utf-8"), now)
     except (OSError, ValueError):

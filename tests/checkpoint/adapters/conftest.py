@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tiresias.checkpoint import EXIT_REQUEUE, control
+from tiresias.checkpoint import EXIT_REQUEUE
+from tiresias.protocol import control
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -15,9 +15,9 @@ submitit = pytest.importorskip("submitit", reason="submitit is not installed (ma
 
 from submitit.slurm.slurm import SlurmExecutor  # noqa: E402
 
-from tiresias.checkpoint import control, requeue_request  # noqa: E402
 from tiresias.checkpoint.adapters import submitit as adapter  # noqa: E402
 from tiresias.errors import UsageError  # noqa: E402
+from tiresias.protocol import control, requeue_request  # noqa: E402
 
 NUMBER = signal.SIGUSR2
 

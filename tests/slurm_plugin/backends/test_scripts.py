@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tiresias.profiler.summary import script_hash
+from tiresias.protocol.job_kind import script_hash
 from tiresias.slurm_plugin.scripts import KnownScripts
 
 pytestmark = pytest.mark.sandbox

@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from tiresias.checkpoint import control
+from tiresias.protocol import control
 
 
 def main(root: str, supervisor: str, program: str, flood: str = "") -> None:

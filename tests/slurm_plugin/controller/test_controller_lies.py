@@ -93,7 +93,7 @@ def test_a_flood_of_torn_reports_changes_nothing_for_others(hasty: Any) -> None:
 def plant(centre: Any, folder: str, user: str) -> None:
     """A report that the job has saved, as that user; what he may not write he does not."""
     script = (
-        "import sys; from pathlib import Path; from tiresias.checkpoint import control; f = Path(sys.argv[1]); "
+        "import sys; from pathlib import Path; from tiresias.protocol import control; f = Path(sys.argv[1]); "
         "f.mkdir(parents=True, exist_ok=True); "
         "control.write(f, 'supervisor.json', {'restart': 0, 'state': 'parked', 'step': 99}); "
         "control.write(f, 'program.json', {'restart': 0, 'ready': True, 'step': 99})"

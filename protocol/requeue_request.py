@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tiresias.checkpoint import control
+from tiresias.protocol import control
 
 WAIT_S = 60.0  # for the supervisor, which ends a program that has asked: no step is trained after the save
 

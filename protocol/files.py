@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from errno import EISDIR, ELOOP, ENOENT, ENOTDIR, ENXIO
 from pathlib import Path
 
-from tiresias.checkpoint.manifest import CorruptCheckpoint
+from tiresias.errors import CorruptCheckpoint
 
 _NOT_A_FILE = (ENOENT, ELOOP, ENXIO, ENOTDIR, EISDIR)  # damage; any other error says that the disk cannot be asked now
 

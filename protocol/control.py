@@ -7,8 +7,8 @@
         stop-<restart>    made by the supervisor, or by a rank that was told to stop: "save and exit 99"; all ranks see it
         ranks/<host>-<pid>-<start ticks>   one file a rank that handles the checkpoint signal by itself
         profile/          what was recorded of the job's trial run (profiler), trial: that this run has made one
-    <control root>/<uid>/profiles/         what was learned from such recordings, a file a kind of job (profiler/summary.py)
-    <control root>/<uid>/submitted/        which script was submitted from which path, and when (wrappers/submitted.py)
+    <control root>/<uid>/profiles/         what was learned from such recordings, a file a kind of job (profile_summary.py)
+    <control root>/<uid>/submitted/        which script was submitted from which path, and when (submitted_scripts.py)
     <control root>/<uid>/scripts/          what the last job of a script showed, for its owner alone (wrappers/earlier.py)
     <control root>/controller/protocol.json   the versions that the controller speaks (versions.py), which no job has to read
 
@@ -33,9 +33,9 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tiresias.checkpoint import versions
-from tiresias.checkpoint.files import open_folder, own_folder, read_small
-from tiresias.checkpoint.manifest import CorruptCheckpoint
+from tiresias.errors import CorruptCheckpoint
+from tiresias.protocol import versions
+from tiresias.protocol.files import open_folder, own_folder, read_small
 
 MAX_BYTES = 16 * 1024
 MOST = 10**15  # restarts, steps; no job gets there

@@ -2,40 +2,22 @@
 that a sweep is recorded once.
 
 It is written by the job's user, so that whoever schedules by it believes nothing in it before it is checked, and believes it
-about that user's jobs only. Standard library only: wrappers and the controller read it too.
+about that user's jobs only.
 """
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from tiresias.errors import one_line
-
-if TYPE_CHECKING:
-    from tiresias.profiler.analysis import Profile
+from tiresias.protocol.job_kind import Key
 
 VERSION = 1
 DECISIONS = ("consolidate", "spread", "unknown")
 TRIALS = 3  # after so many without a verdict nobody tries again
 REASONS, LETTERS = 4, 200  # kept of them
 MOST = 1e18  # bytes, seconds; nothing gets there
-SCRIPT = re.compile("[0-9a-f]{16}")
-
-
-class Key(NamedTuple):
-    """Which jobs are of a kind. script: `script_hash` of it; gpus: of the whole job."""
-
-    name: str
-    script: str
-    gpus: int
-
-    @property
-    def file(self) -> str:
-        """Names are any bytes that a user likes, so that only their hash makes a file's name."""
-        return f"{self.script}-{self.gpus}-{digest(self.name.encode(errors='replace'))}.json"
 
 
 class Summary(NamedTuple):
@@ -62,19 +44,6 @@ class Summary(NamedTuple):
     @property
     def is_final(self) -> bool:
         return self.decision != "unknown" or self.trials >= TRIALS
-
-
-def script_hash(script: bytes) -> str:
-    return digest(script)
-
-
-def summarize(profile: Profile, job: str, made: float, trials: int) -> Summary:
-    period, shape = profile.period, profile.shape
-    return Summary(
-        profile.verdict.decision, profile.verdict.reasons[:REASONS], shape.kind, profile.skew, profile.intensity,
-        float(shape.model), float(profile.largest), period.seconds if period else 0.0, period.confidence if period else 0.0,
-        profile.iterations, shape.workers, len(shape.servers), job, made, trials,
-    )  # fmt: skip
 
 
 def as_object(key: Key, summary: Summary) -> dict[str, Any]:
@@ -104,10 +73,6 @@ def from_object(key: Key, content: Mapping[str, Any]) -> Summary | None:
         made=_amount(content.get("made")),
         trials=int(_amount(content.get("trials"))),
     )
-
-
-def digest(text: bytes) -> str:
-    return hashlib.sha256(text).hexdigest()[:16]
 
 
 def _number(value: object) -> float | None:

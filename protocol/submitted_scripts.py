@@ -1,4 +1,4 @@
-"""Which script was submitted from which path, and when: a file that tsbatch writes and the controller reads. Pure.
+"""Which script was submitted from which path, and when: a file that tsbatch writes and the controller reads.
 
 <control root>/<uid>/submitted/<digest>.json, one file for each path from which the user submits, and for each job name where the
 script has no path (--wrap and standard input): {"of": path or name, "scripts": [[epoch second, hash], ...]}, the newest last. A
@@ -7,10 +7,16 @@ job's script is the newest one before its submission. The user wrote it: it coun
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from tiresias.profiler.summary import SCRIPT, digest
+from tiresias.protocol import control
+from tiresias.protocol.files import own_folder
+from tiresias.protocol.job_kind import SCRIPT, digest
 
 KEPT = 16  # scripts of one path
 SKEW = 2  # seconds that the clocks of a login node and slurmctld's may differ
@@ -41,3 +47,17 @@ def known(content: Mapping[str, Any], of: str) -> list[tuple[int, str]]:
 def at(scripts: list[tuple[int, str]], submit: int) -> str:
     """The hash of the script that was submitted then; "" where none is known."""
     return next((script for since, script in reversed(scripts) if since <= submit + SKEW), "")
+
+
+def note(root: Path, of: str, script: str) -> None:
+    """root: of all control folders; of: `key`. What cannot be written costs the job its profile while it waits."""
+    folder, name = control.submitted_folder(root, os.getuid()), file_name(of)
+    scripts = known(control.read(folder / name, os.getuid()), of)
+    if scripts and scripts[-1][1] == script:
+        return
+    now = (int(time.time()), script)
+    with suppress(OSError):
+        folder.parent.parent.mkdir(parents=True, exist_ok=True)
+        for path in (folder.parent, folder):
+            own_folder(path, 0o755)
+        control.write(folder, name, {"of": of, "scripts": [*scripts[1 - KEPT :], now]})

@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tiresias.checkpoint.files import open_folder, read_small
-from tiresias.checkpoint.manifest import CorruptCheckpoint
+from tiresias.errors import CorruptCheckpoint
+from tiresias.protocol.files import open_folder, read_small
 
 KEY = "protocol"
 LARGEST = 1000

@@ -1,0 +1,30 @@
+"""The kind of a job: its name, script and number of GPUs. What was learned from one job holds for later ones of its kind."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import NamedTuple
+
+SCRIPT = re.compile("[0-9a-f]{16}")  # a `script_hash`
+
+
+class Key(NamedTuple):
+    """Which jobs are of a kind. script: `script_hash` of it; gpus: of the whole job."""
+
+    name: str
+    script: str
+    gpus: int
+
+    @property
+    def file(self) -> str:
+        """Names are any bytes that a user likes, so that only their hash makes a file's name."""
+        return f"{self.script}-{self.gpus}-{digest(self.name.encode(errors='replace'))}.json"
+
+
+def script_hash(script: bytes) -> str:
+    return digest(script)
+
+
+def digest(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()[:16]
