@@ -26,7 +26,7 @@ from tiresias.scheduler import consolidate, optimum
 from tiresias.scheduler.model import ANYWHERE, Snapshot, Style
 from tiresias.scheduler.offer import Offer
 from tiresias.simulator.models import MODELS
-from tiresias.simulator.placing import PACKLIMIT, PATIENCE
+from tiresias.simulator.simulated_placement import PACKLIMIT, PATIENCE
 
 JOBS, NODES = 10_000, (1_000, 2_000, 4_000, 8_000, 16_000)
 SMALL = (8, 10, 12, 16, 20, 24)

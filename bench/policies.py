@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.simulator.cluster import Cluster
-from tiresias.simulator.engine import simulate
+from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.experiments.experiment import Setup
-from tiresias.simulator.metrics import queueing, summary
-from tiresias.simulator.rules import Cost
+from tiresias.simulator.outcome_metrics import queueing, summary
+from tiresias.simulator.simulation import simulate
+from tiresias.simulator.simulation_rules import Cost
 from tiresias.simulator.trace import Trace, read_trace
 
 POLICIES = ("adaptive", "las", "gittins", "best_effort")
@@ -33,7 +33,9 @@ GPUS = {  # of the cluster that each trace is simulated on
 
 def rows(name: str, trace: Trace, gpus: int) -> Iterator[str]:
     for cost in COSTS:
-        cells = (cell(Setup("", trace, Cluster(gpus, 1), PolicyConfig(), Cost(resume=cost)), name) for name in POLICIES)
+        cells = (
+            cell(Setup("", trace, ClusterSize(gpus, 1), PolicyConfig(), Cost(resume=cost)), name) for name in POLICIES
+        )
         yield " | ".join([f"| {name}, {gpus}", f"{cost:g}", *cells]) + " |"
 
 

@@ -30,17 +30,17 @@ from pathlib import Path
 from typing import Any
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.simulator.cluster import Cluster
-from tiresias.simulator.engine import simulate
+from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.experiments.experiment import ALL_POLICIES, Setup
 from tiresias.simulator.generators import paper_testbed, philly_like
-from tiresias.simulator.metrics import summary
-from tiresias.simulator.rules import Cost
+from tiresias.simulator.outcome_metrics import summary
+from tiresias.simulator.simulation import simulate
+from tiresias.simulator.simulation_rules import Cost
 from tiresias.simulator.trace import Trace, read_trace
 
 TRACE = "philly_full.csv.gz"
 HOUR = 3600.0
-CLUSTERS = {2000: Cluster(250, 8), 1900: Cluster(475, 4)}
+CLUSTERS = {2000: ClusterSize(250, 8), 1900: ClusterSize(475, 4)}
 GROWTH = (10_000, 20_000, 40_000, 80_000, 160_000)
 
 LAS = replace(PolicyConfig.paper(), thresholds=(HOUR,))
@@ -192,7 +192,7 @@ def _on_testbed(traces: list[Trace]) -> Numbers:
 
 
 def _costly(trace: Trace, gpus: int, policy: str, config: PolicyConfig = LAS) -> Numbers:
-    experiment = Setup("", trace, Cluster(gpus, 1), config, COST).experiment(policy)
+    experiment = Setup("", trace, ClusterSize(gpus, 1), config, COST).experiment(policy)
     found = summary(trace, experiment.cluster, simulate(experiment.trace, experiment.cluster, experiment.rules), 0.0)
     return {key: round(found[key], 1) for key in ("mean_jct", "p99_jct", "max_jct", "preemptions")}
 

@@ -16,11 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.simulator.cluster import Cluster
-from tiresias.simulator.engine import simulate
+from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.experiments.experiment import Setup
-from tiresias.simulator.metrics import queueing, summary
-from tiresias.simulator.rules import Cost
+from tiresias.simulator.outcome_metrics import queueing, summary
+from tiresias.simulator.simulation import simulate
+from tiresias.simulator.simulation_rules import Cost
 from tiresias.simulator.trace import read_trace
 
 HOUR = 3600.0
@@ -46,7 +46,7 @@ def runs(factors: bool) -> Iterator[tuple[str, PolicyConfig]]:
 
 def measured(file: Path, gpus: int, policy: str, config: PolicyConfig) -> dict[str, float]:
     trace = read_trace(file, gpus)
-    experiment = Setup("", trace, Cluster(gpus, 1), config, COST).experiment(policy)
+    experiment = Setup("", trace, ClusterSize(gpus, 1), config, COST).experiment(policy)
     outcome = simulate(experiment.trace, experiment.cluster, experiment.rules)
     found = summary(trace, experiment.cluster, outcome, 0.0)
     kept = {key: round(found[key], 1) for key in ("mean_jct", "p99_jct", "preemptions")}

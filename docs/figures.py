@@ -19,14 +19,14 @@ from matplotlib.figure import Figure
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.distribution import Distribution
-from tiresias.simulator.cluster import Cluster
+from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.experiments.experiment import Experiment, Setup, run_experiments
 from tiresias.simulator.generators import paper_testbed
-from tiresias.simulator.placing import STYLES, Placing
-from tiresias.simulator.rules import Cost
+from tiresias.simulator.simulated_placement import STYLES, SimulatedPlacement
+from tiresias.simulator.simulation_rules import Cost
 
 PAGE = Path(__file__).with_name("explanation") / "algorithm.md"
-TESTBED = Cluster(15, 4)
+TESTBED = ClusterSize(15, 4)
 MEAN_COST = Cost(resume=62.0)  # seconds, section 5.2.4 of the paper
 QUANTA = (800.0, 3200.0, 12800.0)  # GPU-seconds
 SHOWN = ("skew", "consolidate", "spread", "random")  # styles of placement
@@ -75,7 +75,7 @@ def placement() -> Figure:
 
 
 def _placed(style: str) -> Experiment:
-    placing = Placing(STYLES[style])
+    placing = SimulatedPlacement(STYLES[style])
     setup = Setup("", paper_testbed(seed=1), TESTBED, PolicyConfig.paper(), MEAN_COST, by_node=True, placing=placing)
     return setup.experiment("las")
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.model import Floats, Ints
-from tiresias.simulator.formats.columns import Columns
+from tiresias.simulator.formats.trace_columns import TraceColumns
 from tiresias.simulator.trace import Trace, TraceJob
 
 GPUS = {1: 240, 2: 40, 4: 80, 8: 90, 16: 25, 32: 5}
@@ -143,7 +143,9 @@ def philly_like(jobs: int, seed: int = 1, *, gpus: int = 2000, load: float = 0.9
             f"{jobs} jobs on {gpus} GPUs at load {load:g} last {span:.0e} s; give more GPUs, or a higher load"
         )
     submit = _philly_arrivals(jobs, span, generator)
-    return Trace.from_columns(Columns([str(row) for row in range(jobs)], submit, sizes.astype(np.float64), durations))
+    return Trace.from_columns(
+        TraceColumns([str(row) for row in range(jobs)], submit, sizes.astype(np.float64), durations)
+    )
 
 
 def _philly_sizes(jobs: int, most: int, generator: np.random.Generator) -> Ints:

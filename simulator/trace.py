@@ -16,11 +16,11 @@ from tiresias.errors import UsageError
 from tiresias.scheduler.model import Floats, Ints
 from tiresias.scheduler.policy import ordered
 from tiresias.simulator.formats import FORMATS
-from tiresias.simulator.formats.columns import Columns, replayable
-from tiresias.simulator.formats.columns import Dropped as Dropped
-from tiresias.simulator.formats.format import Format
 from tiresias.simulator.formats.own import REQUIRED
-from tiresias.simulator.formats.source import Progress, Source, opened
+from tiresias.simulator.formats.trace_columns import Dropped as Dropped
+from tiresias.simulator.formats.trace_columns import TraceColumns, replayable
+from tiresias.simulator.formats.trace_file import Progress, TraceFile, opened
+from tiresias.simulator.formats.trace_format import TraceFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,10 @@ class Trace:
         rows = list(map(astuple, jobs))
         job_id, submit, gpus, duration, user, vc, model, status = zip(*rows, strict=True) if rows else ((),) * 8
         numbers = (np.array(submit, np.float64), np.array(gpus, np.float64), np.array(duration, np.float64))
-        return cls.from_columns(Columns(job_id, *numbers, user, vc, model, status))
+        return cls.from_columns(TraceColumns(job_id, *numbers, user, vc, model, status))
 
     @classmethod
-    def from_columns(cls, columns: Columns) -> Trace:
+    def from_columns(cls, columns: TraceColumns) -> Trace:
         """Of jobs that can be replayed, in any order."""
         columns = columns.take(_order(columns))
         nothing = ("",) * len(columns.job_id)
@@ -95,11 +95,11 @@ class Trace:
 
     def _take(self, rows: Ints) -> Trace:
         gpus, words = self.gpus.astype(np.float64), (self.user, self.vc, self.model, self.status)
-        every = Columns(self.job_id, self.submit, gpus, self.duration, *words, self.dropped, self.finish)
+        every = TraceColumns(self.job_id, self.submit, gpus, self.duration, *words, self.dropped, self.finish)
         return Trace.from_columns(every.take(rows))
 
 
-def _order(columns: Columns) -> Ints:
+def _order(columns: TraceColumns) -> Ints:
     """Ids that are numbers, the usual case, are compared as such: in natural order, without a tuple for each."""
     ids = columns.job_id
     if all(map(str.isdecimal, ids)) and max(map(len, ids), default=0) < 19:
@@ -125,24 +125,24 @@ def read_trace(
     return _filled(file, columns)
 
 
-def replayed(file: Path, columns: Columns, gpus: int | None) -> Trace:
+def replayed(file: Path, columns: TraceColumns, gpus: int | None) -> Trace:
     """Those of somebody else's jobs that a cluster of `gpus` GPUs can run. Raises UsageError where there are none."""
     return _filled(file, replayable(columns, gpus))
 
 
-def _filled(file: Path, columns: Columns) -> Trace:
+def _filled(file: Path, columns: TraceColumns) -> Trace:
     if not len(columns.job_id):
         raise UsageError(f"{file}: has no jobs{_why(columns)}")
     return Trace.from_columns(columns)
 
 
-def _named(format: str) -> Format:
+def _named(format: str) -> TraceFormat:
     if format not in FORMATS:
         raise UsageError(f"format {format[:40]!r}: no such format; there are auto, {', '.join(FORMATS)}")
     return FORMATS[format]
 
 
-def _recognised(source: Source) -> Format:
+def _recognised(source: TraceFile) -> TraceFormat:
     if not source.head.strip():
         raise UsageError(f"{source.file}: is empty; a trace begins with the header {','.join(REQUIRED)}")
     for each in FORMATS.values():
@@ -155,7 +155,7 @@ def _recognised(source: Source) -> Format:
     )
 
 
-def _check_sizes(file: Path, columns: Columns, gpus: int | None) -> None:
+def _check_sizes(file: Path, columns: TraceColumns, gpus: int | None) -> None:
     too_large = np.flatnonzero(columns.gpus > (np.inf if gpus is None else gpus))
     if len(too_large):
         row = too_large[0]
@@ -165,7 +165,7 @@ def _check_sizes(file: Path, columns: Columns, gpus: int | None) -> None:
         )
 
 
-def _why(columns: Columns) -> str:
+def _why(columns: TraceColumns) -> str:
     if not columns.dropped:
         return "; a trace has a header and one line a job"
     reasons = (f"{each.count:,} like {each.example}, which {each.reason}" for each in columns.dropped)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from tiresias.errors import UsageError
 from tiresias.sandbox.slurm_conf import SCHEDULER_PARAMETERS, ClusterSpec
 from tiresias.simulator.models import DEFAULT, MODELS
-from tiresias.simulator.placing import BY_SKEW, PATIENCE, STYLES
+from tiresias.simulator.simulated_placement import BY_SKEW, PATIENCE, STYLES
 from tiresias.simulator.trace import TraceJob
 
 _POLICIES = {

@@ -11,16 +11,16 @@ from typing import TypeVar
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.config import ORDERS, PolicyConfig
-from tiresias.simulator import site
-from tiresias.simulator.cluster import Cluster
+from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.experiments.experiment import ALL_POLICIES, Setup, read
 from tiresias.simulator.experiments.sensitivity import KNOBS, POLICIES
 from tiresias.simulator.failures import Exponential
 from tiresias.simulator.formats import FORMATS, cells
-from tiresias.simulator.formats.source import opened
 from tiresias.simulator.formats.table import Layout, read_table
-from tiresias.simulator.placing import PACKLIMIT, PATIENCE, STYLES, Placing
-from tiresias.simulator.rules import FREE, Cost
+from tiresias.simulator.formats.trace_file import opened
+from tiresias.simulator.simulated_placement import PACKLIMIT, PATIENCE, STYLES, SimulatedPlacement
+from tiresias.simulator.simulation_rules import FREE, Cost
+from tiresias.simulator.slurm_accounting import history as accounting_history
 
 DEFAULT = PolicyConfig.paper()
 
@@ -200,12 +200,12 @@ def _configure_experiments(group: argparse._ArgumentGroup) -> None:
 def setup(args: argparse.Namespace) -> Setup:
     """Reads the files that the options name."""
     costs = _read_costs(args.preemption_costs) if args.preemption_costs else {}
-    cluster = Cluster(needed(args.nodes, "--nodes N"), needed(args.gpus_per_node, "--gpus-per-node G"))
+    cluster = ClusterSize(needed(args.nodes, "--nodes N"), needed(args.gpus_per_node, "--gpus-per-node G"))
     file: Path = needed(args.trace, "TRACE")
     config = _config(args)
     trace = read(file, cluster.gpus, args.format)
     failures = _failures(args)
-    placing = Placing(STYLES[args.placement], args.packlimit, args.patience) if args.placement else None
+    placing = SimulatedPlacement(STYLES[args.placement], args.packlimit, args.patience) if args.placement else None
     by_node = args.by_node or bool(failures or placing)
     return Setup(
         file.name, trace, cluster, config, args.preemption_cost, costs, by_node, args.interval, failures,
@@ -216,8 +216,8 @@ def setup(args: argparse.Namespace) -> Setup:
 def history(args: argparse.Namespace, config: PolicyConfig) -> Setup:
     """Reads the trace, or the accounting of the cluster at hand."""
     if args.trace is None:
-        return Setup("accounting", *site.history(args.since, args.partition), config, args.preemption_cost)
-    cluster = Cluster(needed(args.nodes, "--nodes N"), needed(args.gpus_per_node, "--gpus-per-node G"))
+        return Setup("accounting", *accounting_history(args.since, args.partition), config, args.preemption_cost)
+    cluster = ClusterSize(needed(args.nodes, "--nodes N"), needed(args.gpus_per_node, "--gpus-per-node G"))
     trace = read(args.trace, cluster.gpus, args.format)
     return Setup(args.trace.name, trace.of_partitions(args.partition), cluster, config, args.preemption_cost)
 

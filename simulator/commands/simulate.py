@@ -33,7 +33,8 @@ from tiresias.simulator.commands import arguments
 from tiresias.simulator.commands.arguments import configure as configure
 from tiresias.simulator.experiments import reproduce, sensitivity
 from tiresias.simulator.experiments.experiment import Run, Setup, run_experiments, whole, without_course
-from tiresias.simulator.views import output, plots, report
+from tiresias.simulator.views import output, simulation_plots
+from tiresias.simulator.views import simulate as view
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     if args.reproduce_paper:
         return _reproduce(args)
     if args.plot:
-        plots.check(args.plot)
+        simulation_plots.check(args.plot)
     return _sensitivity(args) if args.sensitivity else _compare(args)
 
 
@@ -51,7 +52,7 @@ def _compare(args: argparse.Namespace) -> int:
     experiments = {name: setup.experiment(name) for name in policies}
     runs = run_experiments(experiments, whole if args.plot or args.series else without_course)
     output.write(_files(args, setup, runs))
-    _print(report.headline(setup), *report.tables(_summaries(runs)))
+    _print(view.headline(setup), *view.tables(_summaries(runs)))
     return 0
 
 
@@ -61,11 +62,11 @@ def _sensitivity(args: argparse.Namespace) -> int:
     found = sensitivity.measure(setup, args.sensitivity, args.policy or sensitivity.POLICIES, args.threshold)
     files: dict[Path, output.Content] = {}
     if args.json:
-        files[args.json] = report.as_text({**report.setup_json(setup), **sensitivity.as_json(found)})
+        files[args.json] = view.as_text({**view.setup_json(setup), **sensitivity.as_json(found)})
     if args.plot:
-        files.update(plots.sensitivity(args.plot, found.knob, found.summaries))
+        files.update(simulation_plots.sensitivity(args.plot, found.knob, found.summaries))
     output.write(files)
-    _print(report.headline(setup), *sensitivity.tables(found))
+    _print(view.headline(setup), *sensitivity.tables(found))
     return 0
 
 
@@ -73,7 +74,7 @@ def _reproduce(args: argparse.Namespace) -> int:
     _refuse(args, "--reproduce-paper", "trace", "policy", "nodes", "gpus_per_node", "jobs_out", "series", "plot")
     found = reproduce.reproduce(args.traces, args.in_queue_order)
     if args.json:
-        output.write({args.json: report.as_text(reproduce.as_json(found))})
+        output.write({args.json: view.as_text(reproduce.as_json(found))})
     _print(
         f"The paper's numbers and ours; the trace: {found.trace}.", *reproduce.tables(found), *reproduce.notes(found)
     )
@@ -89,7 +90,7 @@ def _refuse(args: argparse.Namespace, experiment: str, *options: str) -> None:
 
 def _setup(args: argparse.Namespace) -> Setup:
     setup = arguments.setup(args)
-    for line in report.dropped_lines(setup.trace):
+    for line in view.dropped_lines(setup.trace):
         print(f"{setup.name}: {line}", file=sys.stderr)
     return setup
 
@@ -98,13 +99,13 @@ def _files(args: argparse.Namespace, setup: Setup, runs: Mapping[str, Run]) -> d
     outcomes = {name: each.outcome for name, each in runs.items()}
     files: dict[Path, output.Content] = {}
     if args.json:
-        files[args.json] = report.as_text(report.comparison(setup, _summaries(runs)))
+        files[args.json] = view.as_text(view.comparison(setup, _summaries(runs)))
     if args.jobs_out:
-        files[args.jobs_out] = report.job_lines(setup.trace, outcomes)
+        files[args.jobs_out] = view.job_lines(setup.trace, outcomes)
     if args.series:
-        files[args.series] = report.series_lines(outcomes)
+        files[args.series] = view.series_lines(outcomes)
     if args.plot:
-        files.update(plots.comparison(args.plot, setup, outcomes))
+        files.update(simulation_plots.comparison(args.plot, setup, outcomes))
     return files
 
 

@@ -24,30 +24,31 @@ from rich.console import Console
 from rich.table import Table
 
 from tiresias.simulator.commands import arguments
-from tiresias.simulator.experiments import tune
-from tiresias.simulator.views import output, report
+from tiresias.simulator.experiments import tuning
+from tiresias.simulator.views import output
+from tiresias.simulator.views import simulate as simulate_view
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     arguments.configure_history(parser)
-    arguments.configure_threshold(parser, tune.present())
+    arguments.configure_threshold(parser, tuning.present())
     parser.add_argument("--json", type=Path, metavar="FILE", help="the weeks, the gain and the proposal")
 
 
 def run(args: argparse.Namespace) -> int:
     output.check([args.json] if args.json else [])
-    setup = arguments.history(args, replace(tune.present(), thresholds=args.threshold))
-    found = tune.tune(setup)
+    setup = arguments.history(args, replace(tuning.present(), thresholds=args.threshold))
+    found = tuning.tune(setup)
     if args.json:
-        output.write({args.json: report.as_text(_as_json(found))})
+        output.write({args.json: simulate_view.as_text(_as_json(found))})
     console = Console(highlight=False, markup=False)
-    for part in (report.headline(setup), _table(found), "", *_words(found)):
+    for part in (simulate_view.headline(setup), _table(found), "", *_words(found)):
         console.print(part)
     return 0
 
 
-def _table(found: tune.Tuned) -> Table:
-    table = report.new_table("mean JCT of each week's jobs, times that of the present setting")
+def _table(found: tuning.Tuned) -> Table:
+    table = simulate_view.new_table("mean JCT of each week's jobs, times that of the present setting")
     for heading in ("jobs", "chosen by the weeks before", "JCT"):
         table.add_column(heading, justify="left" if heading.startswith("chosen") else "right", no_wrap=True)
     for week in found.weeks:
@@ -55,7 +56,7 @@ def _table(found: tune.Tuned) -> Table:
     return table
 
 
-def _words(found: tune.Tuned) -> Iterator[str]:
+def _words(found: tuning.Tuned) -> Iterator[str]:
     low, high = found.spread
     yield f"Gain: JCT times {found.gain:.3f} over all these jobs; by week from {low:.3f} to {high:.3f}."
     yield f"Proposal ({found.recipe}), for /etc/tiresias/tiresias.toml:"
@@ -66,7 +67,7 @@ def _words(found: tune.Tuned) -> Iterator[str]:
         yield f"    thresholds = [{', '.join(f'{each:.1f}' for each in found.proposal.thresholds)}]"
 
 
-def _as_json(found: tune.Tuned) -> dict[str, object]:
+def _as_json(found: tuning.Tuned) -> dict[str, object]:
     return {
         "gain": found.gain, "spread": found.spread, "median": statistics.median(week.ratio for week in found.weeks),
         "recipe": found.recipe, "proposal": {"name": found.proposal.name, "thresholds": list(found.proposal.thresholds)},

@@ -10,9 +10,9 @@ where it would have acted otherwise than Slurm, and for how long. For root and t
 
 examples:
   tiresias whatif                                            the last 90 days of this cluster
-  tiresias whatif --since 2026-09-01 --partition gpu --html report.html
+  tiresias whatif --since 2026-09-01 --partition gpu --html simulate_view.html
   tiresias whatif dump.txt --nodes 30 --gpus-per-node 8      of sacct, or any trace of tiresias simulate
-  tiresias whatif --from-shadow --html report.html           of what was seen since the controller was installed
+  tiresias whatif --from-shadow --html simulate_view.html           of what was seen since the controller was installed
 
 The dump is made on the cluster, and may be looked at before it is passed on, by
   sacct -P --allusers --duplicates -S now-90days -E now -s BF,CA,CD,DL,F,NF,OOM,PD,PR,R,RQ,RV,S,TO \\
@@ -30,14 +30,16 @@ from rich.console import Console
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.simulator.cluster import Cluster
+from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.commands import arguments
-from tiresias.simulator.experiments import whatif
 from tiresias.simulator.experiments.experiment import Setup
-from tiresias.simulator.formats import journal
+from tiresias.simulator.experiments.policy_comparison import compare_policies
+from tiresias.simulator.formats import shadow_journal
 from tiresias.simulator.trace import replayed
-from tiresias.simulator.views import forecast, output, report
-from tiresias.simulator.views.verdict import verdict
+from tiresias.simulator.views import output
+from tiresias.simulator.views import simulate as simulate_view
+from tiresias.simulator.views import whatif as view
+from tiresias.simulator.views.conclusion import conclusion
 
 OURS = PolicyConfig.paper(cluster="production")
 
@@ -45,8 +47,8 @@ OURS = PolicyConfig.paper(cluster="production")
 def configure(parser: argparse.ArgumentParser) -> None:
     arguments.configure_history(parser)
     parser.add_argument(
-        "--from-shadow", type=Path, nargs="?", const=journal.FOLDER, metavar="STATE_DIR",
-        help=f"in place of TRACE: paths.state of a controller in mode shadow (default: {journal.FOLDER})",
+        "--from-shadow", type=Path, nargs="?", const=shadow_journal.FOLDER, metavar="STATE_DIR",
+        help=f"in place of TRACE: paths.state of a controller in mode shadow (default: {shadow_journal.FOLDER})",
     )  # fmt: skip
     arguments.configure_threshold(parser, OURS)
     parser.add_argument(
@@ -61,34 +63,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     output.check(file for file in (args.json, args.html) if file)
     setup, seen = _asked(args, replace(OURS, thresholds=args.threshold))
-    found = whatif.forecast(setup, args.present, args.policy, seen)
+    found = compare_policies(setup, args.present, args.policy, seen)
     files: dict[Path, output.Content] = {}
     if args.json:
-        files[args.json] = report.as_text(forecast.as_json(found))
+        files[args.json] = simulate_view.as_text(view.as_json(found))
     if args.html:
-        files[args.html] = forecast.as_html(found)
+        files[args.html] = view.as_html(found)
     output.write(files)
     console = Console(highlight=False, markup=False)
     for part in (
-        verdict(found).text,
-        report.headline(setup),
-        *report.dropped_lines(setup.trace),
-        *forecast.tables(found),
-        *forecast.words(found),
-        *([forecast.NO_PLOTS] if args.html and not forecast.has_plots() else []),
+        conclusion(found).text,
+        simulate_view.headline(setup),
+        *simulate_view.dropped_lines(setup.trace),
+        *view.tables(found),
+        *view.words(found),
+        *([view.NO_PLOTS] if args.html and not view.has_plots() else []),
     ):
         console.print(part)
     return 0
 
 
-def _asked(args: argparse.Namespace, config: PolicyConfig) -> tuple[Setup, journal.Watched | None]:
+def _asked(args: argparse.Namespace, config: PolicyConfig) -> tuple[Setup, shadow_journal.ShadowRecord | None]:
     if args.from_shadow is None:
         return arguments.history(args, config), None
     if args.trace or args.nodes or args.gpus_per_node or args.partition:
         raise UsageError(
             "--from-shadow goes without TRACE, --nodes, --gpus-per-node and --partition: all that was seen is read"
         )
-    seen, columns = journal.read(args.from_shadow)
-    cluster = Cluster(seen.gpus, 1)  # jobs may sit anywhere, so single GPUs are as good as nodes
+    seen, columns = shadow_journal.read(args.from_shadow)
+    cluster = ClusterSize(seen.gpus, 1)  # jobs may sit anywhere, so single GPUs are as good as nodes
     trace = replayed(args.from_shadow, columns, cluster.gpus)
     return Setup("mode shadow", trace, cluster, config, args.preemption_cost), seen

@@ -17,13 +17,13 @@ from tiresias.scheduler.distribution import Distribution
 from tiresias.scheduler.policies import CLAIRVOYANT, POLICIES
 from tiresias.scheduler.policies.gittins import Gittins
 from tiresias.scheduler.policy import Policy
-from tiresias.simulator.cluster import Cluster
-from tiresias.simulator.engine import Course, Outcome, simulate
+from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.experiments.parallel import Tell, run_all
 from tiresias.simulator.failures import Exponential
-from tiresias.simulator.metrics import Summary, summary
-from tiresias.simulator.placing import Placing
-from tiresias.simulator.rules import FREE, Cost, Rules, mean_seconds
+from tiresias.simulator.outcome_metrics import Summary, summary
+from tiresias.simulator.simulated_placement import SimulatedPlacement
+from tiresias.simulator.simulation import Course, Outcome, simulate
+from tiresias.simulator.simulation_rules import FREE, Cost, Rules, mean_seconds
 from tiresias.simulator.trace import Trace, read_trace
 
 Result = TypeVar("Result")
@@ -38,7 +38,7 @@ ALL_POLICIES = (*POLICIES, *KNOWING, *CLAIRVOYANT)
 @dataclass(frozen=True, slots=True, eq=False)
 class Experiment:
     trace: Trace
-    cluster: Cluster
+    cluster: ClusterSize
     rules: Rules
 
 
@@ -48,7 +48,7 @@ class Setup:
 
     name: str
     trace: Trace
-    cluster: Cluster
+    cluster: ClusterSize
     config: PolicyConfig
     cost: Cost = FREE
     costs: Mapping[str, Cost] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Setup:
     interval: float = 0.0
     failures: Exponential | None = None
     checkpoint_interval: float = 0.0
-    placing: Placing | None = None
+    placing: SimulatedPlacement | None = None
 
     def experiment(self, policy: str, config: PolicyConfig | None = None) -> Experiment:
         """`config`: in place of this one. What a preemption costs is what the policies take it to cost."""

@@ -19,7 +19,7 @@ from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.distribution import Distribution
 from tiresias.scheduler.elementwise import Values
 from tiresias.scheduler.policies.gittins import Gittins
-from tiresias.simulator.cluster import Cluster
+from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.experiments.experiment import (
     ALL_POLICIES,
     Experiment,
@@ -31,15 +31,15 @@ from tiresias.simulator.experiments.experiment import (
 )
 from tiresias.simulator.experiments.paper import COUNTS, EXAMPLE, NUMBERS, WHY, Number
 from tiresias.simulator.generators import SHORT, SMALL, paper_testbed, philly_like
-from tiresias.simulator.metrics import queueing
-from tiresias.simulator.rules import FREE, Cost, Rules
+from tiresias.simulator.outcome_metrics import queueing
+from tiresias.simulator.simulation_rules import FREE, Cost, Rules
 from tiresias.simulator.trace import Trace, TraceJob
-from tiresias.simulator.views.report import new_table
+from tiresias.simulator.views.simulate import new_table
 
 SEEDS = range(1, 6)
 SHAPES = {"ours": (1.0, 1.0), "variant": (3.0, 0.75)}  # of the durations of short and long jobs
 MEAN_COST = Cost(resume=62.0)  # section 5.2.4: 13,724 s for 221
-TESTBED, BIG, TIGHT = Cluster(15, 4), Cluster(250, 8), Cluster(475, 4)
+TESTBED, BIG, TIGHT = ClusterSize(15, 4), ClusterSize(250, 8), ClusterSize(475, 4)
 HOUR = 3600.0
 TRACE = "philly_full.csv.gz"
 TRACE_JOBS = 111_539
@@ -149,7 +149,7 @@ def _of_figure_7() -> dict[Key, Experiment]:
         "2D-Gittins, slides' index values": Rules(Gittins(_index_of_the_slides), config, interval=1.0),
         "2D-Gittins, printed formula": Rules(Gittins(lambda attained, _: known.best(attained)), config, interval=1.0),
     }
-    return {(EXAMPLE, "ours", name, 0): Experiment(jobs, Cluster(1, 2), each) for name, each in rules.items()}
+    return {(EXAMPLE, "ours", name, 0): Experiment(jobs, ClusterSize(1, 2), each) for name, each in rules.items()}
 
 
 def _index_of_the_slides(attained: Values, quantum: Values) -> Values:

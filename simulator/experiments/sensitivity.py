@@ -13,8 +13,8 @@ from rich.table import Table
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.simulator.experiments.experiment import Setup, run_experiments
-from tiresias.simulator.metrics import Summary, finite
-from tiresias.simulator.views.report import new_table
+from tiresias.simulator.outcome_metrics import Summary, finite
+from tiresias.simulator.views.simulate import new_table
 
 POLICIES = ("las", "gittins_known")
 HOUR = 3600.0

@@ -15,9 +15,9 @@ from tiresias.simulator.formats import (
     sacct_table,
     symbioticlab,
 )
-from tiresias.simulator.formats.format import Format
+from tiresias.simulator.formats.trace_format import TraceFormat
 
-FORMATS: Mapping[str, Format] = {  # the first that recognises a file reads it
+FORMATS: Mapping[str, TraceFormat] = {  # the first that recognises a file reads it
     "philly": philly.FORMAT,
     "helios": helios.FORMAT,
     "acme": acme.FORMAT,

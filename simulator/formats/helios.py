@@ -6,10 +6,10 @@ A job's duration is its end minus its start, which its column `duration` holds t
 from __future__ import annotations
 
 from tiresias.simulator.formats import cells
-from tiresias.simulator.formats.columns import Columns
-from tiresias.simulator.formats.format import Format, has_columns
-from tiresias.simulator.formats.source import Source
 from tiresias.simulator.formats.table import Layout, read_table
+from tiresias.simulator.formats.trace_columns import TraceColumns
+from tiresias.simulator.formats.trace_file import TraceFile
+from tiresias.simulator.formats.trace_format import TraceFormat, has_columns
 
 LAYOUT = Layout(
     numbers={
@@ -20,15 +20,15 @@ LAYOUT = Layout(
 )  # fmt: skip
 
 
-def read(source: Source) -> Columns:
+def read(source: TraceFile) -> TraceColumns:
     table = read_table(source, LAYOUT)
     numbers, words = table.numbers, table.words
-    return Columns(
+    return TraceColumns(
         words["job_id"], numbers["submit_time"], numbers["gpu_num"], numbers["end_time"] - numbers["start_time"],
         user=words["user"], vc=words["vc"], status=words["state"],
     )  # fmt: skip
 
 
-FORMAT = Format(
+FORMAT = TraceFormat(
     "Helios, cluster_log.csv", lambda head: has_columns(head, "job_id", "vc", "gpu_num", "submit_time"), read
 )

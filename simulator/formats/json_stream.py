@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from tiresias.errors import UsageError
 from tiresias.simulator.formats import cells
-from tiresias.simulator.formats.source import Source
+from tiresias.simulator.formats.trace_file import TraceFile
 
 PIECE = 1 << 20  # characters
 LARGEST = 1 << 26  # characters of one value
@@ -82,7 +82,7 @@ class Record:
         return [Record(self.file, f"{self.name}, {path} {row}", item) for row, item in enumerate(items, start=1)]
 
 
-def records(source: Source, key: str = "") -> Iterator[Record]:
+def records(source: TraceFile, key: str = "") -> Iterator[Record]:
     """The objects in the list that the file is; with `key`: in the list that it has under this key."""
     text = _Text(source)
     if key and not text.enter(key):
@@ -107,7 +107,7 @@ def records(source: Source, key: str = "") -> Iterator[Record]:
 class _Text:
     """What has been read and not been used yet."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TraceFile) -> None:
         self._source, self._text, self._at, self._ended = source, "", 0, False
         self._decoder = json.JSONDecoder()
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from tiresias.simulator.formats import cells
-from tiresias.simulator.formats.columns import Columns
-from tiresias.simulator.formats.format import Format, has_columns
-from tiresias.simulator.formats.source import Source
 from tiresias.simulator.formats.table import Layout, read_table
+from tiresias.simulator.formats.trace_columns import TraceColumns
+from tiresias.simulator.formats.trace_file import TraceFile
+from tiresias.simulator.formats.trace_format import TraceFormat, has_columns
 
 TIMES = ("creation_time", "scheduled_time", "deletion_time")
 WHOLE = 1000  # thousandths of a GPU
@@ -24,19 +24,19 @@ LAYOUT = Layout(
 )
 
 
-def read(source: Source) -> Columns:
+def read(source: TraceFile) -> TraceColumns:
     table = read_table(source, LAYOUT)
     numbers, words = table.numbers, table.words
     created, scheduled, deleted = (numbers[name] for name in TIMES)
     milli = np.nan_to_num(numbers["gpu_milli"], nan=WHOLE).astype(np.int64).tolist()
     shares = [f"share{share}" if 0 < share < WHOLE else "" for share in milli]
-    return Columns(
+    return TraceColumns(
         words["name"], created, numbers["num_gpu"], deleted - scheduled,
         vc=words["qos"], model=cells.words(shares), status=words["pod_phase"],
     )  # fmt: skip
 
 
-FORMAT = Format(
+FORMAT = TraceFormat(
     "Alibaba 2023, openb_pod_list_*.csv",
     lambda head: has_columns(head, "name", "num_gpu", "gpu_milli", "creation_time"),
     read,

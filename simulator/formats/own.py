@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from tiresias.simulator.formats import cells
-from tiresias.simulator.formats.columns import Columns, repeated
-from tiresias.simulator.formats.format import Format, has_columns
-from tiresias.simulator.formats.source import Source
 from tiresias.simulator.formats.table import Layout, Table, read_table, refuse
+from tiresias.simulator.formats.trace_columns import TraceColumns, repeated
+from tiresias.simulator.formats.trace_file import TraceFile
+from tiresias.simulator.formats.trace_format import TraceFormat, has_columns
 
 REQUIRED = ("job_id", "submit_time", "num_gpus", "duration")
 OPTIONAL = ("user", "vc", "model", "status")
@@ -24,17 +24,17 @@ LAYOUT = Layout(
 )
 
 
-def read(source: Source) -> Columns:
+def read(source: TraceFile) -> TraceColumns:
     table = read_table(source, LAYOUT)
     numbers, words = table.numbers, table.words
     _check_ids(source, table)
     user, vc, model, status = (words.get(name, ()) for name in OPTIONAL)
-    return Columns(
+    return TraceColumns(
         words["job_id"], numbers["submit_time"], numbers["num_gpus"], numbers["duration"], user, vc, model, status
     )
 
 
-def _check_ids(source: Source, table: Table) -> None:
+def _check_ids(source: TraceFile, table: Table) -> None:
     again = np.flatnonzero(repeated(table.words["job_id"]))
     if len(again):
         name = table.words["job_id"][again[0]]
@@ -43,4 +43,4 @@ def _check_ids(source: Source, table: Table) -> None:
         refuse(source.file, int(table.lines[again[0]]), "job_id", name, why)
 
 
-FORMAT = Format("our CSV", lambda head: has_columns(head, "job_id"), read, exact=True)
+FORMAT = TraceFormat("our CSV", lambda head: has_columns(head, "job_id"), read, exact=True)

@@ -14,10 +14,10 @@ import numpy as np
 from tiresias.errors import UsageError
 from tiresias.scheduler.model import Floats, Ints
 from tiresias.simulator.formats import cells
-from tiresias.simulator.formats.columns import Columns, grouped
-from tiresias.simulator.formats.format import Format
-from tiresias.simulator.formats.source import Source, opened
 from tiresias.simulator.formats.table import Layout, Table, read_table
+from tiresias.simulator.formats.trace_columns import TraceColumns, grouped
+from tiresias.simulator.formats.trace_file import TraceFile, opened
+from tiresias.simulator.formats.trace_format import TraceFormat
 
 TASKS = (
     "job_name", "task_name", "inst_num", "status", "start_time", "end_time", "plan_cpu", "plan_mem", "plan_gpu", "gpu_type",
@@ -36,7 +36,7 @@ JOB_LAYOUT = Layout(
 )
 
 
-def read(source: Source) -> Columns:
+def read(source: TraceFile) -> TraceColumns:
     if _is_table(source.head, JOBS):
         raise UsageError(f"{source.file}: says nothing of GPUs; give pai_task_table.csv, with this file beside it")
     jobs = _merged(read_table(source, _layout(TASK_LAYOUT, source.head, TASKS)))
@@ -58,7 +58,7 @@ def _layout(layout: Layout, head: str, columns: tuple[str, ...]) -> Layout:
     return layout if head.startswith(columns[0]) else replace(layout, header=columns)
 
 
-def _merged(tasks: Table) -> Columns:
+def _merged(tasks: Table) -> TraceColumns:
     """A task that has not ended (nan) makes a job that has not."""
     numbers, words = tasks.numbers, tasks.words
     names, job = grouped(words["job_name"])
@@ -68,7 +68,7 @@ def _merged(tasks: Table) -> Columns:
     status = [DONE] * len(names)
     for place, state in zip(job.tolist(), words["status"], strict=True):
         status[place] = status[place] if state == DONE else state
-    return Columns(names, start, gpus, end - start, status=status)
+    return TraceColumns(names, start, gpus, end - start, status=status)
 
 
 def _first(values: Floats, group: Ints, groups: int) -> Floats:
@@ -84,7 +84,7 @@ def _last(values: Floats, group: Ints, groups: int) -> Floats:
     return np.where(np.isinf(result), np.nan, result)
 
 
-def _submitted(jobs: Columns, table: Table) -> Columns:
+def _submitted(jobs: TraceColumns, table: Table) -> TraceColumns:
     """The users and submissions of the job table; a job that it does not have keeps its first start."""
     row = {name: row for row, name in enumerate(table.words["job_name"])}
     rows = [row.get(name, -1) for name in jobs.job_id]
@@ -93,6 +93,6 @@ def _submitted(jobs: Columns, table: Table) -> Columns:
     return replace(jobs, submit=np.where(np.isnan(submit), jobs.submit, submit), user=users)
 
 
-FORMAT = Format(
+FORMAT = TraceFormat(
     "Alibaba PAI 2020, pai_task_table.csv", lambda head: _is_table(head, TASKS) or _is_table(head, JOBS), read
 )

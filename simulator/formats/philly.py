@@ -10,15 +10,15 @@ from math import nan
 
 import numpy as np
 
-from tiresias.simulator.formats.columns import Columns
-from tiresias.simulator.formats.format import Format
 from tiresias.simulator.formats.json_stream import Record, records
-from tiresias.simulator.formats.source import Source
+from tiresias.simulator.formats.trace_columns import TraceColumns
+from tiresias.simulator.formats.trace_file import TraceFile
+from tiresias.simulator.formats.trace_format import TraceFormat
 
 WORDS = ("user", "vc", "status")
 
 
-def read(source: Source) -> Columns:
+def read(source: TraceFile) -> TraceColumns:
     ids: list[str] = []
     words: list[list[str]] = [[] for _ in WORDS]
     numbers: list[tuple[float, float, float]] = []
@@ -29,7 +29,7 @@ def read(source: Source) -> Columns:
         numbers.append((job.moment("submitted_time"), *_run(job.records("attempts"))))
     submit, gpus, duration = np.array(numbers, np.float64).reshape(-1, 3).T
     user, vc, status = words
-    return Columns(ids, submit, gpus, duration, user=user, vc=vc, status=status)
+    return TraceColumns(ids, submit, gpus, duration, user=user, vc=vc, status=status)
 
 
 def _run(attempts: list[Record]) -> tuple[float, float]:
@@ -40,7 +40,7 @@ def _run(attempts: list[Record]) -> tuple[float, float]:
     return gpus, attempts[-1].moment("end_time") - attempts[0].moment("start_time")
 
 
-FORMAT = Format(
+FORMAT = TraceFormat(
     "Philly, cluster_job_log",
     lambda head: head.lstrip().startswith("[") and ('"attempts"' in head or '"jobid"' in head),
     read,

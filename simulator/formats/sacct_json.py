@@ -11,14 +11,14 @@ from math import isnan
 
 import numpy as np
 
-from tiresias.simulator.formats.columns import Columns
-from tiresias.simulator.formats.format import Format
 from tiresias.simulator.formats.json_stream import Record, records
 from tiresias.simulator.formats.sacct_runs import Runs, jobs
-from tiresias.simulator.formats.source import Source
+from tiresias.simulator.formats.trace_columns import TraceColumns
+from tiresias.simulator.formats.trace_file import TraceFile
+from tiresias.simulator.formats.trace_format import TraceFormat
 
 
-def read(source: Source) -> Columns:
+def read(source: TraceFile) -> TraceColumns:
     words: list[tuple[str, ...]] = []
     numbers: list[tuple[float, ...]] = []
     for job in records(source, "jobs"):
@@ -62,4 +62,4 @@ def _count(job: Record, path: str) -> float:
     return total[0] if total else sum(tres.number("count") for tres in gpus if tres.word("name").startswith("gpu:"))
 
 
-FORMAT = Format("sacct --json", lambda head: head.lstrip().startswith("{"), read)
+FORMAT = TraceFormat("sacct --json", lambda head: head.lstrip().startswith("{"), read)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tiresias.scheduler.model import Floats, Ints
-from tiresias.simulator.formats.columns import Columns, grouped
+from tiresias.simulator.formats.trace_columns import TraceColumns, grouped
 
 OVER = frozenset(("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL",
                   "PREEMPTED", "REVOKED"))  # fmt: skip
@@ -36,7 +36,7 @@ class Runs:
     name: Sequence[str]
 
 
-def jobs(runs: Runs) -> Columns:
+def jobs(runs: Runs) -> TraceColumns:
     """A job's GPUs and words are those of its newest row."""
     by_age = np.argsort(runs.submit, kind="stable")
     components, component = grouped(f"{runs.job[row]}+{runs.component[row]}" for row in by_age)
@@ -52,7 +52,7 @@ def jobs(runs: Runs) -> Columns:
     finish = np.full(len(names), np.nan)
     np.fmax.at(finish, job, runs.end[newest])
     shown = _last(newest, job, len(names))
-    columns = Columns(
+    columns = TraceColumns(
         names, submit, gpus, np.where(duration > 0, duration, np.nan),
         user=_words(runs.user, shown), vc=_words(runs.partition, shown), model=_words(runs.name, shown),
         status=_words(runs.state, shown), finish=finish,

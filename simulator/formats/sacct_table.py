@@ -19,11 +19,11 @@ import numpy as np
 from tiresias.errors import UsageError
 from tiresias.scheduler.model import Floats
 from tiresias.simulator.formats import cells
-from tiresias.simulator.formats.columns import Columns
-from tiresias.simulator.formats.format import Format, has_columns
 from tiresias.simulator.formats.sacct_runs import Runs, jobs
-from tiresias.simulator.formats.source import Source
 from tiresias.simulator.formats.table import Layout, Table, read_table
+from tiresias.simulator.formats.trace_columns import TraceColumns
+from tiresias.simulator.formats.trace_file import TraceFile
+from tiresias.simulator.formats.trace_format import TraceFormat, has_columns
 
 COMMAND = (
     "sacct -P --allusers --duplicates -s BF,CA,CD,DL,F,NF,OOM,PD,PR,R,RQ,RV,S,TO -E now"
@@ -89,12 +89,12 @@ LAYOUT = Layout(
 )
 
 
-def read(source: Source) -> Columns:
+def read(source: TraceFile) -> TraceColumns:
     table = read_table(source, LAYOUT)
     return jobs(_runs(table, _elapsed_of(source, table), _gpus_of(source, table)))
 
 
-def _elapsed_of(source: Source, table: Table) -> Floats:
+def _elapsed_of(source: TraceFile, table: Table) -> Floats:
     for name in ("ElapsedRaw", "Elapsed"):
         if name in table.numbers:
             return table.numbers[name]
@@ -103,7 +103,7 @@ def _elapsed_of(source: Source, table: Table) -> Floats:
     return table.numbers["End"] - table.numbers["Start"]
 
 
-def _gpus_of(source: Source, table: Table) -> Floats:
+def _gpus_of(source: TraceFile, table: Table) -> Floats:
     """What was allocated, else (before it ran) what was asked for."""
     found = [table.numbers[name] for name in ("AllocTRES", "ReqTRES") if name in table.numbers]
     if not found:
@@ -125,4 +125,4 @@ def _runs(table: Table, elapsed: Floats, gpus: Floats) -> Runs:
     )  # fmt: skip
 
 
-FORMAT = Format("sacct -P", lambda head: has_columns(head, "JobID", "State", delimiter="|"), read)
+FORMAT = TraceFormat("sacct -P", lambda head: has_columns(head, "JobID", "State", delimiter="|"), read)

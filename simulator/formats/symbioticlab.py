@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tiresias.simulator.formats import cells
-from tiresias.simulator.formats.columns import Columns
-from tiresias.simulator.formats.format import Format, has_columns
-from tiresias.simulator.formats.source import Source
 from tiresias.simulator.formats.table import Layout, read_table
+from tiresias.simulator.formats.trace_columns import TraceColumns
+from tiresias.simulator.formats.trace_file import TraceFile
+from tiresias.simulator.formats.trace_format import TraceFormat, has_columns
 
 LAYOUT = Layout(
     numbers=dict.fromkeys(("num_gpu", "submit_time", "duration"), cells.numbers_or_nothing),
@@ -14,15 +14,15 @@ LAYOUT = Layout(
 )
 
 
-def read(source: Source) -> Columns:
+def read(source: TraceFile) -> TraceColumns:
     table = read_table(source, LAYOUT)
     numbers, words = table.numbers, table.words
-    return Columns(
+    return TraceColumns(
         words["job_id"], numbers["submit_time"], numbers["num_gpu"], numbers["duration"], model=words["model_name"]
     )
 
 
-FORMAT = Format(
+FORMAT = TraceFormat(
     "the CSV of SymbioticLab/Tiresias",
     lambda head: has_columns(head, "job_id", "num_gpu", "submit_time", "model_name"),
     read,

@@ -17,7 +17,7 @@ import numpy as np
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.model import Floats, Ints
-from tiresias.simulator.formats.source import Source
+from tiresias.simulator.formats.trace_file import TraceFile
 
 PIECE = 1 << 12  # rows that are converted at once
 MOST_ROWS = 20_000_000  # with them a trace takes some 4 GB; what is longer is a mistake, or no friend's file
@@ -52,7 +52,7 @@ class Table:
     lines: Ints
 
 
-def read_table(source: Source, layout: Layout) -> Table:
+def read_table(source: TraceFile, layout: Layout) -> Table:
     rows = csv.reader(
         source.lines(), delimiter=layout.delimiter, quoting=csv.QUOTE_MINIMAL if layout.quoted else csv.QUOTE_NONE
     )

@@ -14,9 +14,9 @@ from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide, next_change, reason
 from tiresias.scheduler.model import Request, Snapshot, State
 from tiresias.scheduler.policies import POLICIES
-from tiresias.simulator.cluster import Cluster
-from tiresias.simulator.engine import simulate
-from tiresias.simulator.rules import Cost, Rules
+from tiresias.simulator.cluster_size import ClusterSize
+from tiresias.simulator.simulation import simulate
+from tiresias.simulator.simulation_rules import Cost, Rules
 from tiresias.simulator.trace import Trace, TraceJob
 
 NOW = 10_000.0
@@ -100,6 +100,6 @@ def test_a_large_job_starts_soon_after_the_limit_under_any_stream(
     rows = [(0.0, 3, 20.0), (0.0, 3, 20.0), (1.0, 6, 20.0), *stream]
     trace = Trace.of(TraceJob(str(number), *row) for number, row in enumerate(rows))
     large = trace.job_id.index("2")
-    outcome = simulate(trace, Cluster(2, 3), Rules(POLICIES[name], config, Cost(resume=2.0), by_node=by_node))
+    outcome = simulate(trace, ClusterSize(2, 3), Rules(POLICIES[name], config, Cost(resume=2.0), by_node=by_node))
     bound = 1.0 + config.starve_limit + max(config.min_run + 2.0, max(seconds for _, seconds in kinds)) + 10.0
     assert outcome.start[large] <= bound

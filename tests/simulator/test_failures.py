@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from tiresias.errors import UsageError
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.policies import CLAIRVOYANT, POLICIES
-from tiresias.simulator.cluster import Cluster
-from tiresias.simulator.engine import Outcome, simulate
+from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.failures import Exponential, Failure, Failures, Listed, Outage, Outages
-from tiresias.simulator.rules import Cost, Rules
+from tiresias.simulator.simulation import Outcome, simulate
+from tiresias.simulator.simulation_rules import Cost, Rules
 from tiresias.simulator.trace import Trace, TraceJob
 
 PAPER = PolicyConfig.paper()
-CLUSTER = Cluster(2, 3)
+CLUSTER = ClusterSize(2, 3)
 ALL = {**POLICIES, **CLAIRVOYANT}
 
 

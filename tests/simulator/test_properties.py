@@ -16,15 +16,15 @@ from tiresias.scheduler.policies import CLAIRVOYANT, POLICIES
 from tiresias.scheduler.policies.continuous_gittins import ContinuousGittins
 from tiresias.scheduler.policies.gittins import Gittins
 from tiresias.scheduler.policy import Policy
-from tiresias.simulator import engine
-from tiresias.simulator.cluster import Cluster
-from tiresias.simulator.engine import Outcome, simulate
-from tiresias.simulator.job import Job
-from tiresias.simulator.rules import FREE, Cost, Rules
+from tiresias.simulator import simulation
+from tiresias.simulator.cluster_size import ClusterSize
+from tiresias.simulator.simulated_job import SimulatedJob
+from tiresias.simulator.simulation import Outcome, simulate
+from tiresias.simulator.simulation_rules import FREE, Cost, Rules
 from tiresias.simulator.trace import Trace, TraceJob
 
 PAPER = PolicyConfig.paper()
-CLUSTER = Cluster(2, 3)
+CLUSTER = ClusterSize(2, 3)
 KNOWN = Distribution([5.0, 20.0, 20.0, 60.0, 200.0])
 # Those that learn do it early, so that short traces show it.
 EVERY_POLICY: dict[str, Policy] = {
@@ -118,7 +118,7 @@ def test_one_pool_is_as_good_as_all_nodes(name, jobs, config, cost):
 @given(names, traces, configs, costs)
 def test_one_pool_is_as_good_as_one_node(name, jobs, config, cost):
     """Also while preempted jobs still hold their GPUs. On several nodes other GPUs may be waited for than the first that come."""
-    rules, node = Rules(EVERY_POLICY[name], config, cost), Cluster(1, 6)
+    rules, node = Rules(EVERY_POLICY[name], config, cost), ClusterSize(1, 6)
     assert_same(simulate(jobs, node, rules), simulate(jobs, node, replace(rules, by_node=True)))
 
 
@@ -144,7 +144,7 @@ def test_no_job_is_preempted_before_its_minimum_run_time(name, jobs, config, cos
     needed = max(config.min_run, config.min_run_cost_factor * config.preemption_cost)
     progress = []
 
-    class Watched(Job):
+    class Watched(SimulatedJob):
         __slots__ = ()
 
         def preempt(self, now: float, overhead: float) -> None:
@@ -152,7 +152,7 @@ def test_no_job_is_preempted_before_its_minimum_run_time(name, jobs, config, cos
             super().preempt(now, overhead)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "Job", Watched)
+        patch.setattr(simulation, "SimulatedJob", Watched)
         simulate(jobs, CLUSTER, Rules(EVERY_POLICY[name], config, cost, by_node=by_node))
     assert min(progress, default=needed) >= needed - 1e-6
 
@@ -176,7 +176,7 @@ def test_one_queue_is_best_effort(name, jobs, config):
     assert_same(las, simulate(jobs, CLUSTER, Rules(POLICIES["best_effort"], PAPER)))
 
 
-def mean_jct(jobs: Trace, cluster: Cluster, name: str) -> float:
+def mean_jct(jobs: Trace, cluster: ClusterSize, name: str) -> float:
     return float(simulate(jobs, cluster, Rules(EVERY_POLICY[name], PAPER)).jct.mean())
 
 
@@ -189,8 +189,8 @@ def mean_jct(jobs: Trace, cluster: Cluster, name: str) -> float:
 def test_nobody_is_better_than_srsf_on_one_gpu(rows):
     """There it is the shortest remaining time, which is the best that can be had."""
     jobs = trace(rows)
-    best = mean_jct(jobs, Cluster(1, 1), "srsf") - 1e-9
-    assert all(best <= mean_jct(jobs, Cluster(1, 1), name) for name in EVERY_POLICY)
+    best = mean_jct(jobs, ClusterSize(1, 1), "srsf") - 1e-9
+    assert all(best <= mean_jct(jobs, ClusterSize(1, 1), name) for name in EVERY_POLICY)
 
 
 @many

@@ -18,9 +18,9 @@ from tiresias.scheduler.distribution import Distribution
 from tiresias.scheduler.policies import CLAIRVOYANT, POLICIES
 from tiresias.scheduler.policies.gittins import Gittins
 from tiresias.scheduler.policy import Policy
-from tiresias.simulator.cluster import Cluster
-from tiresias.simulator.engine import simulate
-from tiresias.simulator.rules import Rules
+from tiresias.simulator.cluster_size import ClusterSize
+from tiresias.simulator.simulation import simulate
+from tiresias.simulator.simulation_rules import Rules
 from tiresias.simulator.trace import Trace, read_trace
 
 TRACES = Path(os.environ.get("TIRESIAS_TRACES", Path(__file__).parents[3] / "shared" / "data"))
@@ -38,7 +38,7 @@ def trace(name: str) -> Trace:
     return read_trace(TRACES / name)
 
 
-def mean_jct(jobs: Trace, cluster: Cluster, policy: Policy, config: PolicyConfig) -> float:
+def mean_jct(jobs: Trace, cluster: ClusterSize, policy: Policy, config: PolicyConfig) -> float:
     return float(simulate(jobs, cluster, Rules(policy, config)).jct.mean())
 
 
@@ -61,12 +61,12 @@ def mean_jct(jobs: Trace, cluster: Cluster, policy: Policy, config: PolicyConfig
 def test_philly(gpus, policy, config, mean):
     """Microsoft's public trace, to 0.1 %."""
     jobs = trace("philly_full.csv.gz")
-    assert mean_jct(jobs, Cluster(gpus // 4, 4), ALL[policy], config) == pytest.approx(mean, rel=1e-3)
+    assert mean_jct(jobs, ClusterSize(gpus // 4, 4), ALL[policy], config) == pytest.approx(mean, rel=1e-3)
 
 
 def on_testbed(seed: int, policy: Policy, config: PolicyConfig = TESTBED) -> float:
     """On the paper's workload, with heavier tails."""
-    return mean_jct(trace(f"testbed480cal_seed{seed}.csv"), Cluster(15, 4), policy, config)
+    return mean_jct(trace(f"testbed480cal_seed{seed}.csv"), ClusterSize(15, 4), policy, config)
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tiresias.errors import UsageError
 from tiresias.simulator.formats import FORMATS, table
 from tiresias.simulator.formats.own import OPTIONAL, REQUIRED
-from tiresias.simulator.formats.source import LONGEST_LINE
+from tiresias.simulator.formats.trace_file import LONGEST_LINE
 from tiresias.simulator.trace import Trace, TraceJob, read_trace
 
 pytestmark = pytest.mark.filterwarnings("error")  # a warning on standard error would be one line more

@@ -10,7 +10,7 @@ import pytest
 
 from tiresias.errors import UsageError
 from tiresias.simulator.formats import json_stream
-from tiresias.simulator.formats.columns import Dropped
+from tiresias.simulator.formats.trace_columns import Dropped
 from tiresias.simulator.trace import TraceJob, read_trace
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tiresias.errors import UsageError
-from tiresias.simulator.formats.columns import Dropped
+from tiresias.simulator.formats.trace_columns import Dropped
 from tiresias.simulator.trace import TraceJob, read_trace
 
 Write = Callable[..., Path]

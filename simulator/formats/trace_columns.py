@@ -21,7 +21,7 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Columns:
+class TraceColumns:
     """Jobs in the order of their file, shape (jobs,) each. Times in seconds from any origin; nan where the file has no number.
     user, vc, model and status are empty where the file has no such column, and so is finish: when it really ended, however often
     it was interrupted."""
@@ -37,7 +37,7 @@ class Columns:
     dropped: tuple[Dropped, ...] = ()
     finish: Floats = field(default_factory=lambda: np.zeros(0))
 
-    def take(self, rows: Ints) -> Columns:
+    def take(self, rows: Ints) -> TraceColumns:
         """These rows, in this order."""
         if np.array_equal(rows, np.arange(len(self.job_id))):
             return self  # the usual case; words are many and costly to copy
@@ -45,9 +45,9 @@ class Columns:
         job_id, user, vc, model, status = ([column[row] for row in rows] if column else () for column in words)
         numbers = (self.submit[rows], self.gpus[rows], self.duration[rows])
         finish = self.finish[rows] if len(self.finish) else self.finish
-        return Columns(job_id, *numbers, user, vc, model, status, self.dropped, finish)
+        return TraceColumns(job_id, *numbers, user, vc, model, status, self.dropped, finish)
 
-    def drop(self, rows: Bools, reason: str) -> Columns:
+    def drop(self, rows: Bools, reason: str) -> TraceColumns:
         """Without these rows, which are counted under `reason`."""
         found = np.flatnonzero(rows)
         if not len(found):
@@ -56,7 +56,7 @@ class Columns:
         return replace(self.take(np.flatnonzero(~rows)), dropped=(*self.dropped, dropped))
 
 
-def replayable(columns: Columns, gpus: int | None) -> Columns:
+def replayable(columns: TraceColumns, gpus: int | None) -> TraceColumns:
     """The jobs of somebody else's trace that a cluster of `gpus` GPUs (None: any) can run, the first one submitted at 0 s."""
     columns = columns.drop(~(columns.gpus > 0), "asks for no GPU")
     columns = columns.drop(np.isnan(columns.submit), "has no submit time")

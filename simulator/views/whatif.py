@@ -16,11 +16,12 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from tiresias.simulator.experiments.whatif import RECORDED, WORSE, Forecast, groups, losers, numbers
-from tiresias.simulator.formats.journal import Watched
-from tiresias.simulator.metrics import Summary
-from tiresias.simulator.views import plots, report, shadow
-from tiresias.simulator.views.verdict import terms, verdict
+from tiresias.simulator.experiments.policy_comparison import RECORDED, WORSE, PolicyComparison, groups, losers, numbers
+from tiresias.simulator.formats.shadow_journal import ShadowRecord
+from tiresias.simulator.outcome_metrics import Summary
+from tiresias.simulator.views import shadow_comparison, simulation_plots
+from tiresias.simulator.views import simulate as simulate_view
+from tiresias.simulator.views.conclusion import conclusion, terms
 
 NO_PLOTS = (
     "There are no plots in this report: matplotlib is not installed where it was made. "
@@ -32,10 +33,10 @@ th:first-child,td:first-child{text-align:left}img{max-width:100%}h2{margin-top:2
 dt{font-weight:bold}dd{margin:0 0 .4em 1.5em}.verdict{font-size:1.4em;line-height:1.35;margin-top:0}"""
 
 
-def tables(found: Forecast) -> Iterator[Table]:
-    yield from report.tables(_summaries(found))
+def tables(found: PolicyComparison) -> Iterator[Table]:
+    yield from simulate_view.tables(_summaries(found))
     for kind, header, rows in _sections(found):
-        table = report.new_table(f"mean JCT in seconds by {kind}")
+        table = simulate_view.new_table(f"mean JCT in seconds by {kind}")
         for heading in header:
             table.add_column(heading, justify="right", no_wrap=True)
         for name, cells in rows:
@@ -45,16 +46,16 @@ def tables(found: Forecast) -> Iterator[Table]:
         yield _shadow_table(found.seen)
 
 
-def _shadow_table(seen: Watched) -> Table:
-    table = report.new_table("beside what Slurm did, seen in mode shadow")
-    for heading in shadow.HEADER:
+def _shadow_table(seen: ShadowRecord) -> Table:
+    table = simulate_view.new_table("beside what Slurm did, seen in mode shadow")
+    for heading in shadow_comparison.HEADER:
         table.add_column(heading, justify="right", no_wrap=True)
-    for name, cells in shadow.rows(seen):
+    for name, cells in shadow_comparison.rows(seen):
         table.add_row(name, *cells)
     return table
 
 
-def words(found: Forecast) -> Iterator[str]:
+def words(found: PolicyComparison) -> Iterator[str]:
     """What to make of it, a sentence a line."""
     trust = found.trust
     if trust is None:
@@ -72,12 +73,12 @@ def words(found: Forecast) -> Iterator[str]:
             + (f" (those jobs by {lost['seconds']:,.0f} s)." if lost["jobs"] else ".")
         )
     if found.seen:
-        yield from shadow.words(found.seen)
+        yield from shadow_comparison.words(found.seen)
 
 
-def as_json(found: Forecast) -> dict[str, object]:
+def as_json(found: PolicyComparison) -> dict[str, object]:
     return {
-        **report.comparison(found.setup, _summaries(found)), "present": found.present, "replay_by_recorded": found.trust,
+        **simulate_view.comparison(found.setup, _summaries(found)), "present": found.present, "replay_by_recorded": found.trust,
         "recorded": numbers(found.jct[RECORDED], _all(found)) if RECORDED in found.jct else None,
         "groups": {
             kind: {name: {"jobs": len(rows)} | {policy: numbers(jct, rows) for policy, jct in found.jct.items()}
@@ -85,18 +86,20 @@ def as_json(found: Forecast) -> dict[str, object]:
             for kind, members in groups(found.setup.trace).items()
         },
         "losers": {name: losers(found, name) for name in found.ours},
-        "shadow": shadow.as_json(found.seen) if found.seen else None,
+        "shadow": shadow_comparison.as_json(found.seen) if found.seen else None,
     }  # fmt: skip
 
 
-def as_html(found: Forecast) -> Iterator[str]:
+def as_html(found: PolicyComparison) -> Iterator[str]:
     """One file that needs no other: no script, no address, plots within. Its first line is the verdict."""
-    judged = verdict(found)
+    judged = conclusion(found)
     style = {True: "better", False: "worse", None: "even"}[judged.is_better]
     yield f'<!doctype html><html lang="en"><meta charset="utf-8"><title>What if: {html.escape(found.setup.name)}</title>'
     yield f'<style>{_STYLE}</style><h1 class="verdict {style}">{html.escape(judged.text)}</h1>'
-    yield f"<p>{html.escape(report.headline(found.setup))}</p><ul>"
-    yield from (f"<li>{html.escape(line)}</li>" for line in (*report.dropped_lines(found.setup.trace), *words(found)))
+    yield f"<p>{html.escape(simulate_view.headline(found.setup))}</p><ul>"
+    yield from (
+        f"<li>{html.escape(line)}</li>" for line in (*simulate_view.dropped_lines(found.setup.trace), *words(found))
+    )
     yield "</ul>"
     yield from _summary_rows(found)
     for kind, header, rows in _sections(found):
@@ -104,7 +107,7 @@ def as_html(found: Forecast) -> Iterator[str]:
         yield from _table(header, rows)
     if found.seen:
         yield "<h2>Beside what Slurm did</h2><p>Seen in mode shadow.</p>"
-        yield from _table(shadow.HEADER, list(shadow.rows(found.seen)))
+        yield from _table(shadow_comparison.HEADER, list(shadow_comparison.rows(found.seen)))
     yield "<h2>Plots</h2>"
     yield from _pictures(found)
     yield "<h2>What the words mean</h2><dl>"
@@ -116,21 +119,21 @@ def has_plots() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def _summaries(found: Forecast) -> dict[str, Summary]:
+def _summaries(found: PolicyComparison) -> dict[str, Summary]:
     return {name: run.summary for name, run in found.runs.items()}
 
 
-def _all(found: Forecast) -> np.ndarray:
+def _all(found: PolicyComparison) -> np.ndarray:
     return np.arange(len(found.setup.trace))
 
 
-def _sections(found: Forecast) -> Iterator[tuple[str, list[str], list[tuple[str, list[str]]]]]:
+def _sections(found: PolicyComparison) -> Iterator[tuple[str, list[str], list[tuple[str, list[str]]]]]:
     """Of each kind of group: headings, and rows of a name and cells."""
     for kind, members in groups(found.setup.trace).items():
         yield kind, ["jobs", *found.jct], [(name, _cells(found, rows)) for name, rows in members.items()]
 
 
-def _cells(found: Forecast, rows: np.ndarray) -> list[str]:
+def _cells(found: PolicyComparison, rows: np.ndarray) -> list[str]:
     means = {name: float(jct[rows].mean()) for name, jct in found.jct.items()}
     base = means[found.present]
     return [
@@ -142,14 +145,14 @@ def _cells(found: Forecast, rows: np.ndarray) -> list[str]:
     ]
 
 
-def _summary_rows(found: Forecast) -> Iterator[str]:
-    header = [*report.JCT.values(), *(heading for heading, _ in report.REST.values())]
+def _summary_rows(found: PolicyComparison) -> Iterator[str]:
+    header = [*simulate_view.JCT.values(), *(heading for heading, _ in simulate_view.REST.values())]
     rows = [
         (
             name,
             [
-                *(f"{each[key]:,.0f}" for key in report.JCT),
-                *(form.format(each[key]) for key, (_, form) in report.REST.items()),
+                *(f"{each[key]:,.0f}" for key in simulate_view.JCT),
+                *(form.format(each[key]) for key, (_, form) in simulate_view.REST.items()),
             ],
         )
         for name, each in _summaries(found).items()
@@ -165,12 +168,12 @@ def _table(header: list[str], rows: list[tuple[str, list[str]]]) -> Iterator[str
     yield "</table>"
 
 
-def _pictures(found: Forecast) -> Iterator[str]:
+def _pictures(found: PolicyComparison) -> Iterator[str]:
     if not has_plots():
         yield f"<p>{html.escape(NO_PLOTS)}</p>"
         return
     outcomes = {name: run.outcome for name, run in found.runs.items()}
-    for file, picture in plots.comparison(Path(), found.setup, outcomes).items():
+    for file, picture in simulation_plots.comparison(Path(), found.setup, outcomes).items():
         if file.suffix == ".svg":
             yield f'<p><img alt="{file.stem}" src="data:image/svg+xml;base64,{base64.b64encode(picture).decode()}"></p>'
 

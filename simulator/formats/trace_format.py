@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tiresias.simulator.formats.columns import Columns
-from tiresias.simulator.formats.source import Source
+from tiresias.simulator.formats.trace_columns import TraceColumns
+from tiresias.simulator.formats.trace_file import TraceFile
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class TraceFormat:
     """recognises: is told the beginning of a file, some thousand characters. exact: made for us, so that a job that cannot be
     replayed is an error; of other traces such jobs are dropped and counted."""
 
     description: str
     recognises: Callable[[str], bool]
-    read: Callable[[Source], Columns]
+    read: Callable[[TraceFile], TraceColumns]
     exact: bool = False
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from tiresias.errors import UsageError
-from tiresias.simulator.cluster import Cluster
-from tiresias.simulator.experiments import tune
+from tiresias.simulator.cluster_size import ClusterSize
+from tiresias.simulator.experiments import tuning
 from tiresias.simulator.experiments.experiment import Setup
-from tiresias.simulator.rules import Cost
+from tiresias.simulator.simulation_rules import Cost
 from tiresias.simulator.trace import Trace, TraceJob
 from tiresias.slurm_plugin.config import load_config
 
@@ -23,7 +23,7 @@ from tiresias.slurm_plugin.config import load_config
 def busy(weeks: int, seed: int = 1, jobs: int = 40) -> Trace:
     """Most jobs are short, some are long, and two GPUs are not enough."""
     rng = np.random.default_rng(seed)
-    submit = np.sort(rng.uniform(0, weeks * tune.WEEK, weeks * jobs))
+    submit = np.sort(rng.uniform(0, weeks * tuning.WEEK, weeks * jobs))
     submit[0] = 0.0
     duration = np.where(
         rng.random(len(submit)) < 0.8, rng.uniform(100, 2000, len(submit)), rng.uniform(20_000, 200_000, len(submit))
@@ -35,28 +35,28 @@ def busy(weeks: int, seed: int = 1, jobs: int = 40) -> Trace:
 
 
 def setup(trace: Trace, threshold: float = 3600.0) -> Setup:
-    return Setup("test", trace, Cluster(1, 2), replace(tune.present(), thresholds=(threshold,)), Cost(0.0, 60.0))
+    return Setup("test", trace, ClusterSize(1, 2), replace(tuning.present(), thresholds=(threshold,)), Cost(0.0, 60.0))
 
 
 @pytest.fixture(scope="module")
-def tuned() -> tune.Tuned:
-    return tune.tune(setup(busy(5)))
+def tuned() -> tuning.Tuned:
+    return tuning.tune(setup(busy(5)))
 
 
 def test_the_first_week_keeps_the_present_setting(tuned):
     assert [week.number for week in tuned.weeks] == [1, 2, 3, 4]
-    assert (tuned.weeks[0].chosen, tuned.weeks[0].ratio) == (tune.PRESENT, 1.0)
-    assert all(week.ratios[tune.PRESENT] == 1.0 for week in tuned.weeks)
+    assert (tuned.weeks[0].chosen, tuned.weeks[0].ratio) == (tuning.PRESENT, 1.0)
+    assert all(week.ratios[tuning.PRESENT] == 1.0 for week in tuned.weeks)
 
 
 def test_what_is_to_come_has_no_say(tuned):
     """The same until the end of the third week, other jobs after it."""
     known, other = busy(5), busy(5, seed=2, jobs=60)
-    until = 4 * tune.WEEK
+    until = 4 * tuning.WEEK
     jobs = [job for job in known.jobs() if job.submit_time < until] + [
         replace(job, job_id=f"other{job.job_id}") for job in other.jobs() if job.submit_time >= until
     ]
-    again = tune.tune(setup(Trace.of(jobs)))
+    again = tuning.tune(setup(Trace.of(jobs)))
     assert again.weeks[:3] == tuned.weeks[:3]
     assert again.weeks[3].chosen == tuned.weeks[3].chosen
     assert again.weeks[3].ratios != tuned.weeks[3].ratios
@@ -64,21 +64,21 @@ def test_what_is_to_come_has_no_say(tuned):
 
 def test_a_setting_that_is_far_off_is_left(tuned):
     """With everybody in one queue short jobs wait for long ones."""
-    found = tune.tune(setup(busy(5), threshold=1e9))
-    assert found.recipe != tune.PRESENT
+    found = tuning.tune(setup(busy(5), threshold=1e9))
+    assert found.recipe != tuning.PRESENT
     assert found.gain < 0.9
     assert found.spread[0] <= found.gain <= found.spread[1]
 
 
 def test_thresholds_are_of_the_services_seen():
     services = np.array([10.0] * 50 + [1000.0] * 45 + [1e6] * 5)
-    made = tune.RECIPES["las, half and nine tenths"](tune.present(), services)
+    made = tuning.RECIPES["las, half and nine tenths"](tuning.present(), services)
     assert made.thresholds == (500.0, 1000.0)
 
 
 def test_too_little_is_known():
     with pytest.raises(UsageError, match="three weeks"):
-        tune.tune(setup(busy(2)))
+        tuning.tune(setup(busy(2)))
 
 
 def test_the_proposal_can_be_copied(tmp_path: Path) -> None:

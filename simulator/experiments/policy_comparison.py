@@ -15,7 +15,7 @@ import numpy as np
 
 from tiresias.scheduler.model import Floats, Ints
 from tiresias.simulator.experiments.experiment import Run, Setup, run_experiments, whole
-from tiresias.simulator.formats.journal import Watched
+from tiresias.simulator.formats.shadow_journal import ShadowRecord
 from tiresias.simulator.trace import Trace
 
 RECORDED = "recorded"
@@ -25,14 +25,14 @@ WORSE = 1.1  # times the present JCT: who has more than that loses
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Forecast:
+class PolicyComparison:
     """runs: the present policy first, then ours. jct: seconds, shape (jobs,) each, RECORDED first where accounting tells.
     seen: by a controller in mode shadow, where the jobs come from there."""
 
     setup: Setup
     runs: Mapping[str, Run]
     jct: Mapping[str, Floats]
-    seen: Watched | None = None
+    seen: ShadowRecord | None = None
 
     @property
     def present(self) -> str:
@@ -50,11 +50,13 @@ class Forecast:
         return float(self.jct[self.present].mean() / self.jct[RECORDED].mean())
 
 
-def forecast(setup: Setup, present: str, ours: tuple[str, ...], seen: Watched | None = None) -> Forecast:
+def compare_policies(
+    setup: Setup, present: str, ours: tuple[str, ...], seen: ShadowRecord | None = None
+) -> PolicyComparison:
     runs = run_experiments({name: setup.experiment(name) for name in (present, *ours)}, whole)
     jct = {name: run.outcome.jct for name, run in runs.items()}
     recorded = recorded_jct(setup.trace)
-    return Forecast(setup, runs, jct if recorded is None else {RECORDED: recorded, **jct}, seen)
+    return PolicyComparison(setup, runs, jct if recorded is None else {RECORDED: recorded, **jct}, seen)
 
 
 def recorded_jct(trace: Trace) -> Floats | None:
@@ -101,7 +103,7 @@ def numbers(jct: Floats, rows: Ints) -> dict[str, float]:
     return {"mean_jct": float(jct[rows].mean()), "median_jct": median, "p95_jct": p95}
 
 
-def losers(found: Forecast, policy: str) -> dict[str, float]:
+def losers(found: PolicyComparison, policy: str) -> dict[str, float]:
     """Share of jobs and of users that have more than WORSE times the JCT that they have under the present policy's replay, and the
     mean of what those jobs lose, in seconds."""
     now, then = found.jct[found.present], found.jct[policy]

@@ -13,9 +13,9 @@ from tiresias.scheduler.distribution import Distribution
 from tiresias.scheduler.policies import CLAIRVOYANT, POLICIES
 from tiresias.scheduler.policies.continuous_gittins import ContinuousGittins
 from tiresias.scheduler.policies.las import Las
-from tiresias.simulator.cluster import Cluster
-from tiresias.simulator.engine import simulate
-from tiresias.simulator.rules import Cost, Rules
+from tiresias.simulator.cluster_size import ClusterSize
+from tiresias.simulator.simulation import simulate
+from tiresias.simulator.simulation_rules import Cost, Rules
 from tiresias.simulator.trace import Trace, TraceJob
 
 PAPER = PolicyConfig.paper()
@@ -34,7 +34,7 @@ UNIT = 1.0  # the scheduling interval of Figure 7
 
 
 def finishes(policy, **rules):
-    return simulate(FIGURE_7, Cluster(1, 2), Rules(policy, PAPER, **rules)).finish.tolist()
+    return simulate(FIGURE_7, ClusterSize(1, 2), Rules(policy, PAPER, **rules)).finish.tolist()
 
 
 def test_figure_7_srsf():
@@ -51,7 +51,7 @@ def test_figure_7_las_in_queues_of_a_unit():
     """The same from the discretized policy. Nobody starts a second time within a queue, so that the order of first starts is that
     of the indexes, by which the paper breaks ties."""
     continuous = replace(PAPER, thresholds=tuple(map(float, range(1, 20))), in_queue_order="first_start")
-    outcome = simulate(FIGURE_7, Cluster(1, 2), Rules(LAS, continuous, interval=UNIT))
+    outcome = simulate(FIGURE_7, ClusterSize(1, 2), Rules(LAS, continuous, interval=UNIT))
     assert outcome.finish.sum() == 35.0
 
 
@@ -77,7 +77,7 @@ def test_figure_7_gittins_by_the_authors_values():
 def test_las_by_hand():
     """One node of 2 GPUs, threshold 20 GPU-s. Job 1 sinks at 10 s; job 2 comes at 15 s and takes its GPUs at once, with cost 0."""
     config = replace(PAPER, thresholds=(20.0,))
-    outcome = simulate(trace((0, 2, 100), (15, 1, 5), (16, 1, 30)), Cluster(1, 2), Rules(LAS, config))
+    outcome = simulate(trace((0, 2, 100), (15, 1, 5), (16, 1, 30)), ClusterSize(1, 2), Rules(LAS, config))
     # Job 3 sinks at 36 s, when job 1, which was preempted, is ahead of it in the lower queue.
     assert outcome.preemptions.tolist() == [1, 0, 1]
     assert outcome.start.tolist() == [0.0, 15.0, 16.0]
@@ -86,16 +86,16 @@ def test_las_by_hand():
 
 def test_a_preempted_job_holds_its_gpus_while_it_leaves():
     config = replace(PAPER, thresholds=(20.0,))
-    outcome = simulate(trace((0, 2, 100), (15, 2, 5)), Cluster(1, 2), Rules(LAS, config, cost=Cost(pause=3.0)))
+    outcome = simulate(trace((0, 2, 100), (15, 2, 5)), ClusterSize(1, 2), Rules(LAS, config, cost=Cost(pause=3.0)))
     assert outcome.start.tolist() == [0.0, 18.0]
     assert outcome.finish.tolist() == [15 + 3 + 5 + 85, 23.0]
 
 
 def test_fifo_and_best_effort_by_hand():
     jobs = trace((0, 3, 10), (1, 2, 10), (2, 1, 10))
-    fifo = simulate(jobs, Cluster(1, 4), Rules(POLICIES["fifo"], PAPER))
+    fifo = simulate(jobs, ClusterSize(1, 4), Rules(POLICIES["fifo"], PAPER))
     assert fifo.start.tolist() == [0.0, 10.0, 10.0]
-    best_effort = simulate(jobs, Cluster(1, 4), Rules(POLICIES["best_effort"], PAPER))
+    best_effort = simulate(jobs, ClusterSize(1, 4), Rules(POLICIES["best_effort"], PAPER))
     assert best_effort.start.tolist() == [0.0, 10.0, 2.0]
 
 
@@ -103,8 +103,8 @@ def test_starving_job_is_promoted():
     """Short jobs keep both GPUs busy from 20 s on; job 1 has run 10 s when it is preempted, so with knob 2 it is back at 40 s."""
     jobs = trace((0, 2, 50), *((20.0 + 5 * n, 2, 5) for n in range(40)))
     config = replace(PAPER, thresholds=(30.0,))
-    starves = simulate(jobs, Cluster(1, 2), Rules(LAS, config))
-    helped = simulate(jobs, Cluster(1, 2), Rules(LAS, replace(config, promote_knob=1.0)))
+    starves = simulate(jobs, ClusterSize(1, 2), Rules(LAS, config))
+    helped = simulate(jobs, ClusterSize(1, 2), Rules(LAS, replace(config, promote_knob=1.0)))
     assert starves.finish[0] == 250.0
     assert helped.finish[0] < 150.0
 
@@ -113,7 +113,7 @@ def test_time_sharing_by_hand():
     """A large and a small job in turn, 300 s each; the third one comes within a turn and waits for the next although it would
     fit beside the small one only. At 600 s it and the large one have waited, the large one longer."""
     jobs = trace((0, 4, 400), (0, 2, 400), (350, 3, 100))
-    outcome = simulate(jobs, Cluster(1, 4), Rules(POLICIES["time_sharing"], PAPER))
+    outcome = simulate(jobs, ClusterSize(1, 4), Rules(POLICIES["time_sharing"], PAPER))
     assert outcome.start.tolist() == [0.0, 300.0, 700.0]
     # 0-300 job 1; 300-600 job 2; 600-700 the last of job 1; from 700 on job 3, which came before job 2 was displaced; then job 2
     assert outcome.finish.tolist() == [700.0, 900.0, 800.0]
@@ -137,10 +137,10 @@ def test_a_policy_learns_when_it_wants_to():
     seen: list[tuple[int, float]] = []
     jobs = trace(*((10.0 * n, 2, 5) for n in range(8)), (100, 2, 5), (102, 2, 1))
     config = replace(PAPER, thresholds=(4.0,))
-    outcome = simulate(jobs, Cluster(1, 2), Rules(Learner(seen), config, cost=Cost(resume=2.0)))
+    outcome = simulate(jobs, ClusterSize(1, 2), Rules(Learner(seen), config, cost=Cost(resume=2.0)))
     assert seen == [(1, 10.0), (3, 30.0), (9, 82.0)]
     assert outcome.preemptions.tolist() == [0] * 8 + [1, 0]
-    plain = simulate(jobs, Cluster(1, 2), Rules(LAS, config, cost=Cost(resume=2.0)))
+    plain = simulate(jobs, ClusterSize(1, 2), Rules(LAS, config, cost=Cost(resume=2.0)))
     assert (outcome.finish == plain.finish).all()
 
 
@@ -152,6 +152,6 @@ def test_a_preemption_while_a_job_resumes_costs_what_it_took():
     """Job 1 resumes for 10 s when job 3 comes after 4 of them: 14 s in all are lost, on 2 GPUs."""
     jobs = trace((0, 2, 50), (10, 2, 5), (19, 2, 5))
     config = replace(PAPER, thresholds=(20.0,))
-    outcome = simulate(jobs, Cluster(1, 2), Rules(LAS, config, cost=Cost(resume=10.0)))
+    outcome = simulate(jobs, ClusterSize(1, 2), Rules(LAS, config, cost=Cost(resume=10.0)))
     assert outcome.finish.tolist() == [74.0, 15.0, 24.0]
     assert outcome.overhead == 2 * 14.0

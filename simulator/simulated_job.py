@@ -57,7 +57,7 @@ def _ran(work: _Work) -> Values:
     return work.held - work.uncounted + where(work.state == _WAITING, 0.0, work.now - work.last_start)
 
 
-class Job(_Work):
+class SimulatedJob(_Work):
     __slots__ = (
         "done", "duration", "ends", "first_start", "gpus", "held", "idle_until", "last_start", "movable_from", "now", "preempted",
         "preemptions", "ran", "reset", "row", "slow", "stamp", "state", "submit", "uncounted",
@@ -133,7 +133,7 @@ class Job(_Work):
 class JobColumns(_Work):
     """Many jobs of which nothing happens as long as they are here; arrays of shape (jobs,)."""
 
-    def __init__(self, jobs: Iterable[Job] = ()) -> None:
+    def __init__(self, jobs: Iterable[SimulatedJob] = ()) -> None:
         self._at: dict[int, int] = {}  # place of each row
         self._arrays = {name: np.empty(16, dtype) for name, dtype in _FIELDS.items()}
         for job in jobs:
@@ -142,7 +142,7 @@ class JobColumns(_Work):
     def __len__(self) -> int:
         return len(self._at)
 
-    def add(self, job: Job) -> None:
+    def add(self, job: SimulatedJob) -> None:
         place = self._at[job.row] = len(self._at)
         if place == len(self._arrays["row"]):
             self._arrays = {name: np.resize(array, 2 * place) for name, array in self._arrays.items()}

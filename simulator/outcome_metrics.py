@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from tiresias.scheduler.model import Floats, Ints
-from tiresias.simulator.cluster import Cluster
-from tiresias.simulator.engine import Course, Outcome
+from tiresias.simulator.cluster_size import ClusterSize
+from tiresias.simulator.simulation import Course, Outcome
 from tiresias.simulator.trace import Trace
 
 Summary = dict[str, float]
@@ -17,7 +17,7 @@ Summary = dict[str, float]
 RATIOS = ("mean_jct", "median_jct", "p95_jct", "p99_jct", "max_jct", "mean_queueing", "makespan")
 
 
-def summary(trace: Trace, cluster: Cluster, outcome: Outcome, wall_seconds: float) -> Summary:
+def summary(trace: Trace, cluster: ClusterSize, outcome: Outcome, wall_seconds: float) -> Summary:
     """Queueing is all the time of a job in which it made no progress. gpu_utilization: GPU-seconds of work / (GPUs x makespan).
     preemption_gpu_seconds: on GPUs without progress, as preemption costs time; lost_gpu_seconds: of work that failures undid."""
     makespan = float(outcome.finish.max() - trace.submit[0])

@@ -11,11 +11,11 @@ from tiresias.errors import UsageError
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.model import Style
 from tiresias.scheduler.policies import POLICIES
-from tiresias.simulator.cluster import Cluster
-from tiresias.simulator.engine import simulate
+from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.models import MODELS
-from tiresias.simulator.placing import STYLES, Placing
-from tiresias.simulator.rules import Cost, Rules
+from tiresias.simulator.simulated_placement import STYLES, SimulatedPlacement
+from tiresias.simulator.simulation import simulate
+from tiresias.simulator.simulation_rules import Cost, Rules
 from tiresias.simulator.trace import Trace, TraceJob
 
 LAS = PolicyConfig.paper()
@@ -24,7 +24,7 @@ BLOCKERS = [(0, 3, 100, "vgg16")] * 2  # on two nodes of four GPUs: each leaves 
 
 def run(
     jobs: list[tuple[float, int, float, str]],
-    placing: Placing | None,
+    placing: SimulatedPlacement | None,
     policy: str = "best_effort",
     nodes: int = 2,
     **more,
@@ -37,37 +37,37 @@ def run(
         ]
     )
     rules = Rules(POLICIES[policy], LAS, by_node=placing is not None, placing=placing, **more)
-    return simulate(trace, Cluster(nodes, 4), rules)
+    return simulate(trace, ClusterSize(nodes, 4), rules)
 
 
 def test_a_model_with_large_tensors_is_slower_on_more_nodes_than_it_needs():
-    fragments = Placing(Style.CONSOLIDATE)
+    fragments = SimulatedPlacement(Style.CONSOLIDATE)
     slow = run([*BLOCKERS, (1, 2, 10, "vgg16")], fragments)
     assert slow.finish[2] == pytest.approx(1 + 10 * MODELS["vgg16"].spread)
     assert run([*BLOCKERS, (1, 2, 10, "resnet50")], fragments).finish[2] == 11
-    assert run([*BLOCKERS, (1, 2, 10, "vgg16")], Placing(Style.CONSOLIDATE, effect=False)).finish[2] == 11
+    assert run([*BLOCKERS, (1, 2, 10, "vgg16")], SimulatedPlacement(Style.CONSOLIDATE, effect=False)).finish[2] == 11
 
 
 def test_by_skew_it_waits_for_the_fewest_nodes_and_not_for_ever():
     jobs = [*BLOCKERS, (1, 2, 10, "vgg16"), (1, 2, 10, "resnet50")]
-    found = run(jobs, Placing(patience=200.0))
+    found = run(jobs, SimulatedPlacement(patience=200.0))
     assert found.start[3] == 1, "any two GPUs are good enough"
     assert found.start[2] == 100
     assert found.finish[2] == 110
-    impatient = run(jobs[:3], Placing(patience=50.0))
+    impatient = run(jobs[:3], SimulatedPlacement(patience=50.0))
     assert impatient.start[2] == 51
     assert impatient.finish[2] == pytest.approx(51 + 10 * MODELS["vgg16"].spread)
 
 
 def test_by_skew_others_leave_whole_nodes_to_those_who_need_them():
     jobs = [(0, 2, 50, "resnet50"), (1, 2, 50, "resnet50"), (2, 4, 10, "vgg16")]
-    assert run(jobs, Placing()).finish[2] == 12
+    assert run(jobs, SimulatedPlacement()).finish[2] == 12
 
 
 def test_work_is_kept_over_a_preemption_between_a_fast_and_a_slow_run():
     """It gives way to two jobs of whole nodes, and comes back beside two that leave a GPU on each node."""
     jobs = [(0, 2, 10000, "vgg16"), *[(2000, 4, 100, "resnet50")] * 2, *[(2100, 3, 20000, "resnet50")] * 2]
-    found = run(jobs, Placing(Style.CONSOLIDATE), "las")
+    found = run(jobs, SimulatedPlacement(Style.CONSOLIDATE), "las")
     assert found.preemptions.tolist() == [1, 0, 0, 0, 0]
     assert found.finish[0] == pytest.approx(2100 + 8000 * MODELS["vgg16"].spread)
 
@@ -83,7 +83,10 @@ def test_work_is_kept_over_a_preemption_between_a_fast_and_a_slow_run():
 )
 def test_every_job_finishes_never_faster_than_on_the_fewest_nodes(jobs, style, policy):
     found = run(
-        [(float(s), g, float(d), m) for s, g, d, m in jobs], Placing(STYLES[style]), policy, cost=Cost(resume=2.0)
+        [(float(s), g, float(d), m) for s, g, d, m in jobs],
+        SimulatedPlacement(STYLES[style]),
+        policy,
+        cost=Cost(resume=2.0),
     )
     order = sorted(range(len(jobs)), key=lambda at: (jobs[at][0], at))
     durations = np.array([jobs[at][2] for at in order], float)
@@ -96,9 +99,9 @@ def test_without_large_tensors_any_style_is_the_pool():
     jobs = [(float(at % 7), 1 + at % 4, 10.0 + at, "resnet50") for at in range(30)]
     pool = run(jobs, None, "las")
     for style in STYLES.values():
-        assert (run(jobs, Placing(style), "las").finish == pool.finish).all()
+        assert (run(jobs, SimulatedPlacement(style), "las").finish == pool.finish).all()
 
 
 def test_where_nodes_are_not_simulated_nobody_sits_on_any():
     with pytest.raises(UsageError, match="simulate node by node"):
-        Rules(POLICIES["las"], LAS, placing=Placing())
+        Rules(POLICIES["las"], LAS, placing=SimulatedPlacement())

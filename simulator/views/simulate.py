@@ -10,9 +10,9 @@ from dataclasses import asdict
 from rich import box
 from rich.table import Table
 
-from tiresias.simulator.engine import Outcome
 from tiresias.simulator.experiments.experiment import Setup
-from tiresias.simulator.metrics import Summary, finite, ratios
+from tiresias.simulator.outcome_metrics import Summary, finite, ratios
+from tiresias.simulator.simulation import Outcome
 from tiresias.simulator.trace import Trace
 
 JCT = {"mean_jct": "mean", "median_jct": "median", "p95_jct": "95th", "p99_jct": "99th"}

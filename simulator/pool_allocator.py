@@ -11,16 +11,16 @@ import numpy as np
 from tiresias.scheduler.line import Choice, Columns, Key, Line
 from tiresias.scheduler.model import State
 from tiresias.scheduler.policy import Policy
-from tiresias.simulator.job import Job, JobColumns
-from tiresias.simulator.rules import Rules
+from tiresias.simulator.simulated_job import JobColumns, SimulatedJob
+from tiresias.simulator.simulation_rules import Rules
 
 
-class Pool:
+class PoolAllocator:
     """jobs: those that are there, by row; the engine keeps them. gpus: of every row of the trace."""
 
     relaxes = math.inf  # when a waiting job takes what it did not take before: here any GPU is as good as another
 
-    def __init__(self, rules: Rules, capacity: int, gpus: Sequence[int], jobs: Mapping[int, Job]) -> None:
+    def __init__(self, rules: Rules, capacity: int, gpus: Sequence[int], jobs: Mapping[int, SimulatedJob]) -> None:
         self._config, self._gpus, self._jobs = rules.config, gpus, jobs
         self.free = capacity
         self._leaving = 0
@@ -31,12 +31,12 @@ class Pool:
         self._policy = policy
         self._line = Line(self._gpus, policy.blocks)
         self._drifting = JobColumns()  # running jobs whose keys change all the time
-        self._unsettled: list[Job] = []
+        self._unsettled: list[SimulatedJob] = []
         # Updated since the last choice. Mostly there is room for all who come: then nobody needs a key.
-        self._came: dict[int, Job] = {}
-        self._moved: dict[int, Job] = {}
+        self._came: dict[int, SimulatedJob] = {}
+        self._moved: dict[int, SimulatedJob] = {}
 
-    def update(self, job: Job) -> None:
+    def update(self, job: SimulatedJob) -> None:
         """It waits or runs, and may have another key than before."""
         if job.state == State.WAITING:
             self._came[job.row] = job
@@ -44,11 +44,11 @@ class Pool:
             self._stop(job)
             self._moved[job.row] = job
 
-    def preempt(self, job: Job) -> None:
+    def preempt(self, job: SimulatedJob) -> None:
         self._stop(job)
         self._leaving += job.gpus
 
-    def release(self, job: Job) -> None:
+    def release(self, job: SimulatedJob) -> None:
         """It finishes or has left its GPUs."""
         self.free += job.gpus
         if job.state == State.LEAVING:
@@ -56,7 +56,7 @@ class Pool:
         else:
             self._stop(job)
 
-    def _stop(self, job: Job) -> None:
+    def _stop(self, job: SimulatedJob) -> None:
         known = self._moved.pop(job.row, None) or self._line.leave(job.row)
         if not known and self._drifting:
             self._drifting.remove(job.row)
@@ -84,7 +84,7 @@ class Pool:
         for job in moved.values():
             self._compete(job, now)
 
-    def _compete(self, job: Job, now: float) -> None:
+    def _compete(self, job: SimulatedJob, now: float) -> None:
         if self._policy.drifts(job, self._config):
             self._drifting.add(job)
             return
@@ -115,10 +115,10 @@ class Pool:
         )
         return freed
 
-    def slowdown(self, job: Job) -> float:
+    def slowdown(self, job: SimulatedJob) -> float:
         return 1.0
 
-    def admit(self, choice: Choice) -> list[Job]:
+    def admit(self, choice: Choice) -> list[SimulatedJob]:
         """Those of the chosen who can start now. The others wait for GPUs that are being left; nobody behind takes what they
         need, as in `scheduler.room`."""
         if not choice.starts:
@@ -136,7 +136,7 @@ class Pool:
         self.free = self.free - sum(job.gpus for job in starts)
         return starts
 
-    def _key(self, job: Job) -> Key:
+    def _key(self, job: SimulatedJob) -> Key:
         return (*self._policy.keys(job, job.now, self._config, False), job.row)
 
     def _keys(self, now: float) -> Columns:

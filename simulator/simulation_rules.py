@@ -10,7 +10,7 @@ from tiresias.errors import UsageError
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.policy import Policy
 from tiresias.simulator.failures import Failures
-from tiresias.simulator.placing import Placing
+from tiresias.simulator.simulated_placement import SimulatedPlacement
 
 
 class Cost(NamedTuple):
@@ -48,7 +48,7 @@ class Rules:
     by_node: bool = False
     failures: Failures | None = None
     checkpoint_interval: float = 0.0
-    placing: Placing | None = None
+    placing: SimulatedPlacement | None = None
 
     def __post_init__(self) -> None:
         if self.failures and not self.by_node:

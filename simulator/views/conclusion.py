@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tiresias.simulator.experiments.whatif import RECORDED, WORSE, Forecast, losers
+from tiresias.simulator.experiments.policy_comparison import RECORDED, WORSE, PolicyComparison, losers
 
 EVEN = 1.02  # times the mean JCT within which two policies count as even
 TRUSTED = 1.2  # times the recorded mean JCT from which on the replays are not to be trusted
 
 
-class Verdict(NamedTuple):
+class Conclusion(NamedTuple):
     """is_better: of the best of our policies; None where it is even with the present one."""
 
     text: str
     is_better: bool | None
 
 
-def verdict(found: Forecast) -> Verdict:
+def conclusion(found: PolicyComparison) -> Conclusion:
     """Judged by the mean JCT of all jobs."""
     if not found.ours:
-        return Verdict(f"Only the present policy ({found.present}) was replayed: there is nothing to compare.", None)
+        return Conclusion(f"Only the present policy ({found.present}) was replayed: there is nothing to compare.", None)
     jct = {name: float(found.jct[name].mean()) for name in (found.present, *found.ours)}
     best = min(found.ours, key=lambda name: jct[name])
     ratio = jct[best] / jct[found.present] if jct[found.present] else 1.0
@@ -29,7 +29,7 @@ def verdict(found: Forecast) -> Verdict:
     text, is_better = _judged(best, found.present, ratio, numbers, len(found.ours))
     lost = losers(found, best)["jobs"]
     later = f" {lost:.1%} of the jobs would end more than {WORSE - 1:.0%} later." if lost else ""
-    return Verdict(f"{text}{later}{_doubt(found.trust)}", is_better)
+    return Conclusion(f"{text}{later}{_doubt(found.trust)}", is_better)
 
 
 def _judged(best: str, present: str, ratio: float, numbers: str, ours: int) -> tuple[str, bool | None]:
@@ -74,7 +74,7 @@ _TERMS = {
 }
 
 
-def terms(found: Forecast) -> Iterator[tuple[str, str]]:
+def terms(found: PolicyComparison) -> Iterator[tuple[str, str]]:
     """Each word of the report and its meaning."""
     yield from _TERMS.items()
     if RECORDED in found.jct:

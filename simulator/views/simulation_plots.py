@@ -15,9 +15,9 @@ import numpy as np
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.model import Floats, Ints
-from tiresias.simulator.engine import Outcome
 from tiresias.simulator.experiments.experiment import Setup
-from tiresias.simulator.metrics import Summary, cumulative, over_time
+from tiresias.simulator.outcome_metrics import Summary, cumulative, over_time
+from tiresias.simulator.simulation import Outcome
 from tiresias.simulator.views import output
 
 if TYPE_CHECKING:

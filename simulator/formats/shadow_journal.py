@@ -19,7 +19,7 @@ import numpy as np
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.model import Floats, Ints
-from tiresias.simulator.formats.columns import Columns
+from tiresias.simulator.formats.trace_columns import TraceColumns
 
 FOLDER = Path("/var/lib/tiresias")
 FILE = "journal.sqlite"
@@ -29,7 +29,7 @@ RUN = ("job_id", "uid", "restart", "gpus", "won", "lost")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Watched:
+class ShadowRecord:
     """seconds: that somebody watched; agreed: of these, while nothing would have been done otherwise. gpu_seconds: that there were;
     busy: of these, of managed jobs; movable: of these, of jobs that could save, and so be preempted; idle: free though
     jobs that waited would have been started on them; taken: by jobs that would have been preempted.
@@ -53,7 +53,7 @@ class Watched:
     lost: Floats
 
 
-def read(folder: Path) -> tuple[Watched, Columns]:
+def read(folder: Path) -> tuple[ShadowRecord, TraceColumns]:
     """What the watch saw, and its jobs. Raises UsageError where nobody watched, or it cannot be read."""
     file = folder / FILE
     try:
@@ -70,24 +70,24 @@ def read(folder: Path) -> tuple[Watched, Columns]:
         ) from None
 
 
-def _read(file: Path, db: sqlite3.Connection) -> tuple[Watched, Columns]:
+def _read(file: Path, db: sqlite3.Connection) -> tuple[ShadowRecord, TraceColumns]:
     db.execute("begin")  # all of one moment
     columns = ", ".join(TOTALS)
     totals = db.execute(f"select {columns} from watched").fetchone()
     if totals is None:
         raise UsageError(f"{file}: no controller has watched in mode shadow; start one, and let it watch for some days")
     _, _, _, gpus, won, lost = _columns(db, RUN, "watched_run")
-    seen = Watched(
+    seen = ShadowRecord(
         **dict(zip(TOTALS, totals, strict=True)), run_gpus=np.array(gpus, np.int64), won=np.array(won, np.float64),
         lost=np.array(lost, np.float64),
     )  # fmt: skip
     return seen, _jobs(db)
 
 
-def _jobs(db: sqlite3.Connection) -> Columns:
+def _jobs(db: sqlite3.Connection) -> TraceColumns:
     ids, uid, *numbers = _columns(db, JOB, "watched_job")
     submit, gpus, service, finish = (np.array(column, np.float64) for column in numbers)
-    found = Columns(ids, submit, gpus, service, user=[_name(one) for one in uid], finish=finish)
+    found = TraceColumns(ids, submit, gpus, service, user=[_name(one) for one in uid], finish=finish)
     return found.drop(np.isnan(service), "has not run yet")
 
 

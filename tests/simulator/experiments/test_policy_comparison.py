@@ -13,13 +13,14 @@ import pytest
 from rich.console import Console
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.simulator.cluster import Cluster
-from tiresias.simulator.experiments import whatif
+from tiresias.simulator.cluster_size import ClusterSize
+from tiresias.simulator.experiments import policy_comparison
 from tiresias.simulator.experiments.experiment import Setup
-from tiresias.simulator.rules import Cost
+from tiresias.simulator.simulation_rules import Cost
 from tiresias.simulator.trace import Trace, TraceJob
-from tiresias.simulator.views import forecast, report
-from tiresias.simulator.views.verdict import verdict
+from tiresias.simulator.views import simulate as simulate_view
+from tiresias.simulator.views import whatif as view
+from tiresias.simulator.views.conclusion import conclusion
 
 HOSTILE = "</td><script>alert(1)</script>[red]\x1b[31m\n"
 
@@ -30,12 +31,12 @@ def setup(finish: bool = True) -> Setup:
         TraceJob("1", 0.0, 1, 9000.0, HOSTILE, "gpu"), TraceJob("2", 1000.0, 1, 100.0, "bob", "gpu"),
     ])  # fmt: skip
     ended = np.array([9000.0, 9100.0]) if finish else np.zeros(0)
-    return Setup("site", replace(trace, finish=ended), Cluster(1, 1), PolicyConfig.paper(), Cost(0.0, 60.0))
+    return Setup("site", replace(trace, finish=ended), ClusterSize(1, 1), PolicyConfig.paper(), Cost(0.0, 60.0))
 
 
 @pytest.fixture(scope="module")
-def found() -> whatif.Forecast:
-    return whatif.forecast(setup(), "fifo", ("las",))
+def found() -> policy_comparison.PolicyComparison:
+    return policy_comparison.compare_policies(setup(), "fifo", ("las",))
 
 
 def test_the_replay_of_the_present_is_what_was_recorded(found):
@@ -46,18 +47,18 @@ def test_the_replay_of_the_present_is_what_was_recorded(found):
 def test_the_short_one_wins_and_the_long_one_loses(found):
     """It is preempted at 3,200 GPU-seconds, waits for 100 s and works 60 s after its next start only."""
     assert found.jct["las"].tolist() == [9160.0, 2300.0]
-    assert whatif.losers(found, "las") == {"jobs": 0.0, "users": 0.0, "seconds": 0.0}
+    assert policy_comparison.losers(found, "las") == {"jobs": 0.0, "users": 0.0, "seconds": 0.0}
 
 
 def test_who_loses_is_counted(found):
     worse = replace(found, jct=found.jct | {"las": found.jct["fifo"] + np.array([1000.0, 0.0])})
-    assert whatif.losers(worse, "las") == {"jobs": 0.5, "users": 0.5, "seconds": 1000.0}
+    assert policy_comparison.losers(worse, "las") == {"jobs": 0.5, "users": 0.5, "seconds": 1000.0}
 
 
 def test_nothing_is_recorded():
-    found = whatif.forecast(setup(finish=False), "best_effort", ("las",))
+    found = policy_comparison.compare_policies(setup(finish=False), "best_effort", ("las",))
     assert found.trust is None
-    assert "Accounting does not tell" in " ".join(forecast.words(found))
+    assert "Accounting does not tell" in " ".join(view.words(found))
 
 
 def test_groups_cover_each_job_once():
@@ -65,17 +66,17 @@ def test_groups_cover_each_job_once():
     jobs = [
         TraceJob(str(at), at, int(rng.integers(1, 200)), 5.0, f"user{rng.integers(0, 30)}", "gpu") for at in range(500)
     ]
-    found = whatif.groups(Trace.of(jobs))
+    found = policy_comparison.groups(Trace.of(jobs))
     assert list(found) == ["GPUs", "user"], "there is one partition only"
     for kind, members in found.items():
         rows = np.concatenate(list(members.values()))
         assert sorted(rows.tolist()) == list(range(500)), kind
-    assert len(found["user"]) == whatif.SHOWN + 1
+    assert len(found["user"]) == policy_comparison.SHOWN + 1
     assert list(found["user"])[-1] == "20 others"
 
 
 def test_json_has_it_all(found):
-    document = json.loads(json.dumps(forecast.as_json(found)))
+    document = json.loads(json.dumps(view.as_json(found)))
     assert document["replay_by_recorded"] == 1.0
     assert document["recorded"]["mean_jct"] == document["policies"]["fifo"]["mean_jct"] == 8550.0
     assert document["groups"]["GPUs"]["1"]["las"]["mean_jct"] == 5730.0
@@ -83,26 +84,26 @@ def test_json_has_it_all(found):
 
 
 def test_a_name_is_text_whatever_is_in_it(found):
-    page = "".join(forecast.as_html(found))
+    page = "".join(view.as_html(found))
     assert "<script" not in page
     assert html.escape("</td><script>alert(1)</script>[red]?[31m")[:20] in page
     assert not re.search(r"https?://(?!www\.w3\.org)", page), "one file that needs no other"
     terminal = Console(file=StringIO(), width=200, force_terminal=False)
-    for table in forecast.tables(found):
+    for table in view.tables(found):
         terminal.print(table)
     shown = terminal.file.getvalue()
     assert "[red]?[31m" in shown
     assert "\x1b" not in shown
 
 
-def page_of(found: whatif.Forecast) -> list[str]:
+def page_of(found: policy_comparison.PolicyComparison) -> list[str]:
     """What a reader sees, line by line."""
-    page = "".join(forecast.as_html(found))
+    page = "".join(view.as_html(found))
     body = re.sub(r"<style>.*?</style>|<title>.*?</title>", "", page, flags=re.DOTALL)
     return [html.unescape(one).strip() for one in re.split(r"<[^>]*>", body) if one.strip()]
 
 
-def with_las(found: whatif.Forecast, factor: float) -> whatif.Forecast:
+def with_las(found: policy_comparison.PolicyComparison, factor: float) -> policy_comparison.PolicyComparison:
     return replace(found, jct=found.jct | {"las": found.jct["fifo"] * factor})
 
 
@@ -125,7 +126,7 @@ def with_las(found: whatif.Forecast, factor: float) -> whatif.Forecast:
     ],
 )
 def test_the_verdict_is_the_first_line(found, factor, is_better, text):
-    judged = verdict(with_las(found, factor))
+    judged = conclusion(with_las(found, factor))
     assert judged == (text, is_better)
     assert page_of(with_las(found, factor))[0] == text
 
@@ -134,29 +135,29 @@ def test_the_best_policy_is_judged(found):
     both = replace(
         found, runs=found.runs | {"gittins": found.runs["las"]}, jct=found.jct | {"gittins": found.jct["fifo"] * 1.5}
     )
-    assert "las is better than fifo" in verdict(both).text
+    assert "las is better than fifo" in conclusion(both).text
     worse = replace(both, jct=both.jct | {"las": both.jct["fifo"] * 1.2})
     assert (
         "none of the policies replayed is better than fifo: mean job completion time 1.20 times longer with las"
-        in verdict(worse).text
+        in conclusion(worse).text
     )
 
 
 def test_a_replay_unlike_the_record_is_not_to_be_trusted(found):
-    assert "trust" not in verdict(found).text
+    assert "trust" not in conclusion(found).text
     off = replace(found, jct=found.jct | {"recorded": found.jct["fifo"] / 2})
-    assert "gives 2.00 times the recorded mean JCT: trust these numbers little" in verdict(off).text
+    assert "gives 2.00 times the recorded mean JCT: trust these numbers little" in conclusion(off).text
 
 
 def test_each_heading_is_explained(found):
     lines = page_of(found)
     explained = " ".join(lines[lines.index("What the words mean") :])
-    for word in (*report.JCT.values(), *(heading for heading, _ in report.REST.values()), *found.jct):
+    for word in (*simulate_view.JCT.values(), *(heading for heading, _ in simulate_view.REST.values()), *found.jct):
         assert re.search(rf"\b{word}\b", explained), word
 
 
 def test_a_report_without_matplotlib_contains_the_reason(found, monkeypatch):
-    monkeypatch.setattr(forecast, "find_spec", lambda name: None)
+    monkeypatch.setattr(view, "find_spec", lambda name: None)
     lines = page_of(found)
     assert lines[lines.index("Plots") + 1].startswith("There are no plots in this report: matplotlib is not installed")
-    assert "<img" not in "".join(forecast.as_html(found))
+    assert "<img" not in "".join(view.as_html(found))

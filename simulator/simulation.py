@@ -19,12 +19,12 @@ import numpy as np
 from tiresias.scheduler.config import SERVICE_TOLERANCE
 from tiresias.scheduler.history import Completed
 from tiresias.scheduler.model import Floats, Ints, State
-from tiresias.simulator.by_node import NodeByNode
-from tiresias.simulator.cluster import Cluster
+from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.failures import Outages
-from tiresias.simulator.job import Job, JobColumns
-from tiresias.simulator.pool import Pool
-from tiresias.simulator.rules import Cost, Rules
+from tiresias.simulator.node_allocator import NodeAllocator
+from tiresias.simulator.pool_allocator import PoolAllocator
+from tiresias.simulator.simulated_job import JobColumns, SimulatedJob
+from tiresias.simulator.simulation_rules import Cost, Rules
 from tiresias.simulator.trace import Trace
 
 _FINISH, _LEAVE = 0, 1
@@ -59,7 +59,7 @@ class Outcome:
 
 
 def simulate(
-    trace: Trace, cluster: Cluster, rules: Rules, progress: Callable[[int], None] = lambda done: None
+    trace: Trace, cluster: ClusterSize, rules: Rules, progress: Callable[[int], None] = lambda done: None
 ) -> Outcome:
     """`trace`: no job larger than the cluster. `progress` is called with the number of finished jobs now and then.
 
@@ -106,7 +106,7 @@ class _History:
     def __init__(self, trace: Trace) -> None:
         self._trace, self._rows, self._service = trace, array("q"), array("d")
 
-    def add(self, job: Job, now: float) -> None:
+    def add(self, job: SimulatedJob, now: float) -> None:
         self._rows.append(job.row)
         self._service.append((job.held + now - job.last_start) * job.gpus)
 
@@ -117,14 +117,16 @@ class _History:
 
 
 class _Simulation:
-    def __init__(self, trace: Trace, cluster: Cluster, rules: Rules) -> None:
+    def __init__(self, trace: Trace, cluster: ClusterSize, rules: Rules) -> None:
         count = len(trace)
         self._trace, self._rules, self._policy, self._capacity = trace, rules, rules.policy, cluster.gpus
         self._submit: list[float] = [*trace.submit.tolist(), math.inf]
         self._duration, self._gpus = trace.duration.tolist(), trace.gpus.tolist()
-        self._jobs: dict[int, Job] = {}  # those that are there, by row
-        self._nodes = NodeByNode(rules, cluster, self._jobs, trace.model) if rules.by_node else None
-        self._on: Pool | NodeByNode = self._nodes or Pool(rules, cluster.gpus, self._gpus, self._jobs)
+        self._jobs: dict[int, SimulatedJob] = {}  # those that are there, by row
+        self._nodes = NodeAllocator(rules, cluster, self._jobs, trace.model) if rules.by_node else None
+        self._on: PoolAllocator | NodeAllocator = self._nodes or PoolAllocator(
+            rules, cluster.gpus, self._gpus, self._jobs
+        )
         self._outages = Outages(rules.failures(cluster.nodes) if rules.failures else ())
         self._ends: list[tuple[float, int, int, int]] = []  # (time, what, row, stamp)
         self._changes: list[tuple[float, int, int]] = []  # (time, row, stamp)
@@ -209,7 +211,7 @@ class _Simulation:
             self._nodes.repair(node)
         return True
 
-    def _fail(self, job: Job) -> None:
+    def _fail(self, job: SimulatedJob) -> None:
         self._on.release(job)
         self._running -= job.state == State.RUNNING
         self._overhead -= self._unspent(job)
@@ -217,7 +219,7 @@ class _Simulation:
         self._follow(job)
 
     def _arrive(self, row: int) -> None:
-        self._jobs[row] = job = Job(row, self._gpus[row], self._submit[row], self._duration[row])
+        self._jobs[row] = job = SimulatedJob(row, self._gpus[row], self._submit[row], self._duration[row])
         job.at(self._now)
         self._follow(job)
 
@@ -231,7 +233,7 @@ class _Simulation:
         self._follow(job)
         return True
 
-    def _follow(self, job: Job) -> None:
+    def _follow(self, job: SimulatedJob) -> None:
         """Take its new place in the order, and remember when that changes by itself."""
         self._on.update(job)
         moment = self._policy.change(job, self._now, self._rules.config)
@@ -272,7 +274,7 @@ class _Simulation:
             self._begin(job)
         self._recorder.step(self._now, self._capacity - self._on.free, self._running, len(self._jobs) - self._running)
 
-    def _preempt(self, job: Job) -> None:
+    def _preempt(self, job: SimulatedJob) -> None:
         pause = self._cost(job).pause
         self._overhead += pause * job.gpus - self._unspent(job)
         job.preempt(self._now, pause)
@@ -282,7 +284,7 @@ class _Simulation:
         if not pause:
             self._end(*heappop(self._ends))
 
-    def _begin(self, job: Job) -> None:
+    def _begin(self, job: SimulatedJob) -> None:
         resume = 0.0 if math.isnan(job.first_start) else self._cost(job).resume
         job.start(self._now, resume, self._rules.config, self._on.slowdown(job))
         self._running += 1
@@ -290,11 +292,11 @@ class _Simulation:
         heappush(self._ends, (job.ends, _FINISH, job.row, job.stamp))
         self._follow(job)
 
-    def _unspent(self, job: Job) -> float:
+    def _unspent(self, job: SimulatedJob) -> float:
         """GPU-seconds of overhead that are ahead of it."""
         spared: float = max(0.0, job.idle_until - self._now) * job.gpus
         return spared
 
-    def _cost(self, job: Job) -> Cost:
+    def _cost(self, job: SimulatedJob) -> Cost:
         costs = self._rules.costs
         return costs.get(self._trace.model[job.row], self._rules.cost) if costs else self._rules.cost

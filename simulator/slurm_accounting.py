@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tiresias.errors import TiresiasError, UsageError
-from tiresias.simulator.cluster import Cluster
+from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.formats.sacct_table import COMMAND
 from tiresias.simulator.trace import Trace, read_trace
 
@@ -19,7 +19,7 @@ _KEPT = ("PATH", "HOME", "SLURM_CONF")
 _GPUS = re.compile(r"gpu(?::[\w.-]+)?:(\d+)")
 
 
-def history(since: str, partitions: Sequence[str]) -> tuple[Trace, Cluster]:
+def history(since: str, partitions: Sequence[str]) -> tuple[Trace, ClusterSize]:
     """The jobs that asked for GPUs since then, and the GPUs that are there. since: as sacct takes it, such as now-90days.
 
     Raises UsageError where there is no accounting or no GPU, TiresiasError where Slurm does not answer.
@@ -33,7 +33,7 @@ def history(since: str, partitions: Sequence[str]) -> tuple[Trace, Cluster]:
         return read_trace(Path(file.name), machine.gpus), machine
 
 
-def cluster(partitions: Sequence[str]) -> Cluster:
+def cluster(partitions: Sequence[str]) -> ClusterSize:
     """Its nodes where all have as many GPUs, else single GPUs: which is all the same where jobs may sit anywhere."""
     lines = _output(["scontrol", "show", "node", "-o"]).decode(errors="replace").splitlines()
     nodes = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in lines]
@@ -43,7 +43,7 @@ def cluster(partitions: Sequence[str]) -> Cluster:
     if not there:
         where = f" in {','.join(partitions)}" if partitions else ""
         raise UsageError(f"no node{where} has a GPU; name the TRACE, --nodes and --gpus-per-node")
-    return Cluster(len(there), there[0]) if len(set(there)) == 1 else Cluster(sum(there), 1)
+    return ClusterSize(len(there), there[0]) if len(set(there)) == 1 else ClusterSize(sum(there), 1)
 
 
 def _output(words: list[str]) -> bytes:

@@ -14,7 +14,7 @@ import pytest
 
 from tiresias.__main__ import main
 from tiresias.errors import UsageError
-from tiresias.simulator.formats import journal as reader
+from tiresias.simulator.formats import shadow_journal as reader
 from tiresias.slurm_plugin.state.journal import JobRow, Journal, RunRow
 from tiresias.slurm_plugin.state.watched import PREEMPT, START, WatchRow, WouldRow
 

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tiresias.scheduler.model import Allocations, Nodes, Start
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    nodes: int
-    gpus_per_node: int
-
-    @property
-    def gpus(self) -> int:
-        return self.nodes * self.gpus_per_node
+from tiresias.simulator.cluster_size import ClusterSize
 
 
 class Occupancy:
     """Which GPUs are whose. Rows are those of the trace."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterSize) -> None:
         count = cluster.nodes
         self._names = tuple(f"node{index:05}" for index in range(count))
         self._row = {name: row for row, name in enumerate(self._names)}

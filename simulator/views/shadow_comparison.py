@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tiresias.scheduler.model import Floats
-from tiresias.simulator.formats.journal import TOTALS, Watched
+from tiresias.simulator.formats.shadow_journal import TOTALS, ShadowRecord
 
 HEADER = ["runs", "GPUs", "hours", "median", "95th"]
 CAVEAT = (
@@ -16,10 +16,10 @@ CAVEAT = (
 )
 
 
-def words(seen: Watched) -> Iterator[str]:
+def words(seen: ShadowRecord) -> Iterator[str]:
     """A sentence a line."""
     hours, share = seen.seconds / 3600, seen.agreed / seen.seconds if seen.seconds else 1.0
-    yield f"Watched for {hours:,.1f} h: for {share:.1%} of it Slurm ran what Tiresias would have run."
+    yield f"ShadowRecord for {hours:,.1f} h: for {share:.1%} of it Slurm ran what Tiresias would have run."
     of_all = f" ({seen.idle / seen.gpu_seconds:.1%} of all)" if seen.gpu_seconds else ""
     yield f"{seen.idle / 3600:,.1f} GPU-hours{of_all} were idle though jobs waited that it would have started on them."
     if seen.busy:
@@ -29,7 +29,7 @@ def words(seen: Watched) -> Iterator[str]:
     yield CAVEAT
 
 
-def rows(seen: Watched) -> Iterator[tuple[str, list[str]]]:
+def rows(seen: ShadowRecord) -> Iterator[tuple[str, list[str]]]:
     """Of each kind: runs, their GPUs, hours, and seconds of a run."""
     for name, seconds in _kinds(seen).items():
         chosen = seconds > 0
@@ -37,7 +37,7 @@ def rows(seen: Watched) -> Iterator[tuple[str, list[str]]]:
         yield name, [*cells, *(f"{each:,.0f} s" for each in _spread(seconds[chosen]))]
 
 
-def as_json(seen: Watched) -> dict[str, object]:
+def as_json(seen: ShadowRecord) -> dict[str, object]:
     totals = {name: getattr(seen, name) for name in TOTALS}
     return totals | {
         key: {"runs": int(np.sum(seconds > 0)), "seconds": float(np.nansum(seconds)), "median": median, "p95": p95}
@@ -46,7 +46,7 @@ def as_json(seen: Watched) -> dict[str, object]:
     }
 
 
-def _kinds(seen: Watched) -> dict[str, Floats]:
+def _kinds(seen: ShadowRecord) -> dict[str, Floats]:
     return {"would have started sooner": seen.won, "would have been preempted": seen.lost}
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.simulator.engine import Course
-from tiresias.simulator.metrics import cumulative, over_time, ratios
+from tiresias.simulator.outcome_metrics import cumulative, over_time, ratios
+from tiresias.simulator.simulation import Course
 
 
 def course(times, used):

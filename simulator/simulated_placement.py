@@ -20,7 +20,7 @@ STYLES: dict[str, Style | None] = {BY_SKEW: None} | {
 
 
 @dataclass(frozen=True, slots=True)
-class Placing:
+class SimulatedPlacement:
     """style: of all jobs; None: those whose largest tensor is more than `packlimit` of the model consolidate, the others spread.
     patience: seconds that the former wait for the fewest nodes. effect: a bad placement costs speed."""
 

@@ -24,7 +24,7 @@ LONGEST_LINE = 1 << 20  # characters; a line without end (or a packed gigabyte o
 Progress = Callable[[int], None]  # is told the number of rows read
 
 
-class Source:
+class TraceFile:
     def __init__(self, file: Path, stream: io.BufferedReader, progress: Progress) -> None:
         self.file, self.progress = file, progress
         self.head = codecs.getincrementaldecoder("utf-8-sig")().decode(stream.peek(HEAD)[:HEAD])
@@ -50,10 +50,10 @@ class Source:
 
 
 @contextmanager
-def opened(file: Path, progress: Progress) -> Iterator[Source]:
+def opened(file: Path, progress: Progress) -> Iterator[TraceFile]:
     try:
         with file.open("rb") as raw:
-            yield Source(file, _unpacked(raw), progress)
+            yield TraceFile(file, _unpacked(raw), progress)
     except (OSError, EOFError, zlib.error) as error:
         raise UsageError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     except UnicodeDecodeError as error:

@@ -13,16 +13,19 @@ from tiresias.scheduler.elementwise import known
 from tiresias.scheduler.line import Choice
 from tiresias.scheduler.model import ANYWHERE, Floats, Ints, Jobs, Snapshot, Start
 from tiresias.scheduler.policy import Policy
-from tiresias.simulator.cluster import Cluster, Occupancy
-from tiresias.simulator.job import Job, JobColumns
-from tiresias.simulator.placing import Placing
-from tiresias.simulator.rules import Rules
+from tiresias.simulator.cluster_size import ClusterSize
+from tiresias.simulator.occupancy import Occupancy
+from tiresias.simulator.simulated_job import JobColumns, SimulatedJob
+from tiresias.simulator.simulated_placement import SimulatedPlacement
+from tiresias.simulator.simulation_rules import Rules
 
 
-class NodeByNode:
-    """The same interface as `Pool`. O(jobs) a decision."""
+class NodeAllocator:
+    """The same interface as `PoolAllocator`. O(jobs) a decision."""
 
-    def __init__(self, rules: Rules, cluster: Cluster, jobs: Mapping[int, Job], models: Sequence[str]) -> None:
+    def __init__(
+        self, rules: Rules, cluster: ClusterSize, jobs: Mapping[int, SimulatedJob], models: Sequence[str]
+    ) -> None:
         """`models`: of each row of the trace."""
         self._policy, self._config, self._jobs = rules.policy, rules.config, jobs
         self._placing, self._gpus_per_node, self._models = rules.placing, cluster.gpus_per_node, models
@@ -38,13 +41,13 @@ class NodeByNode:
     def follow(self, policy: Policy) -> None:
         self._policy = policy
 
-    def update(self, job: Job) -> None:
+    def update(self, job: SimulatedJob) -> None:
         """Nothing is kept here that depends on keys."""
 
-    def preempt(self, job: Job) -> None:
+    def preempt(self, job: SimulatedJob) -> None:
         """It is seen as leaving in the next snapshot."""
 
-    def release(self, job: Job) -> None:
+    def release(self, job: SimulatedJob) -> None:
         self._on.leave(job.row)
 
     def fail(self, node: int) -> list[int]:
@@ -62,11 +65,11 @@ class NodeByNode:
         self._starts = {int(start.job): start for start in (*plan.starts, *plan.reserved)}
         return Choice(list(self._starts), [int(each.job) for each in plan.preemptions])
 
-    def admit(self, choice: Choice) -> list[Job]:
+    def admit(self, choice: Choice) -> list[SimulatedJob]:
         """Those whose nodes are free. The others are reserved theirs in the next decision too."""
         return [self._jobs[row] for row in choice.starts if self._on.take(row, self._starts[row])]
 
-    def slowdown(self, job: Job) -> float:
+    def slowdown(self, job: SimulatedJob) -> float:
         if not self._placing:
             return 1.0
         nodes = len(self._starts[job.row].nodes)
@@ -99,7 +102,7 @@ class NodeByNode:
         }
 
 
-def _wishes(placing: Placing | None, models: Sequence[str]) -> tuple[Ints, Floats] | None:
+def _wishes(placing: SimulatedPlacement | None, models: Sequence[str]) -> tuple[Ints, Floats] | None:
     """Style and patience of each row of the trace."""
     if placing is None:
         return None

@@ -35,7 +35,7 @@ def test_draws_the_same_pictures_each_time(trace, tmp_path):
 
 
 def test_without_matplotlib_nothing_is_simulated(trace, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("tiresias.simulator.views.plots.find_spec", lambda name: None)
+    monkeypatch.setattr("tiresias.simulator.views.simulation_plots.find_spec", lambda name: None)
     assert simulate(trace, "--plot", str(tmp_path / "plots"), "--json", str(tmp_path / "out.json")) == 2
     captured = capsys.readouterr()
     assert captured.err == "tiresias: --plot needs matplotlib; install it with: pip install 'slurm-tiresias[plot]'\n"
