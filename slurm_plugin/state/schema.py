@@ -16,7 +16,7 @@ from tiresias.slurm_plugin.state.database import Damaged, Database, StateError, 
 SCHEMA = 8
 KEPT_BACKUPS = 2  # databases as they were before an upgrade
 
-# What mode shadow saw (watched.py). Its views are also for who may not import this: simulator/formats/journal.py.
+# What mode shadow saw (watched.py). Its views are also for who may not import this: simulator/formats/shadow_journal.py.
 SHADOW = (
     """create table watch (
   began real primary key, until real, gpus integer, busy real, movable real, agreed real, idle real, taken real, sooner integer,
