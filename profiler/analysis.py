@@ -1,4 +1,4 @@
-"""From recordings to a profile: the whole way, in order. Pure.
+"""The analysis of a job: from recordings to a profile, step by step. Pure functions.
 
 traffic or collectives -> sizes as classes -> period -> contents of an iteration -> shape -> verdict
 """
@@ -13,31 +13,31 @@ import numpy as np
 
 from tiresias.profiler.iteration import collectives
 from tiresias.profiler.iteration.contents import Contents, contents
-from tiresias.profiler.iteration.shape import Shape, shape
-from tiresias.profiler.recordings.communicators import Group
-from tiresias.profiler.recordings.messages import Stream, Traffic
+from tiresias.profiler.iteration.shape import TrafficShape, shape
+from tiresias.profiler.placement_verdict import PACKLIMIT, PlacementVerdict, decide
+from tiresias.profiler.recordings.communicators import CommunicatorGroup
+from tiresias.profiler.recordings.messages import JobTraffic, Stream
 from tiresias.profiler.recordings.recording import Recording
 from tiresias.profiler.rhythm import period as periods
 from tiresias.profiler.rhythm.period import Period
 from tiresias.profiler.rhythm.sizes import classify, weighted_median
-from tiresias.profiler.verdict import PACKLIMIT, Verdict, decide
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Bytes and seconds are those of one iteration, where nothing else is said."""
+    """The profile of a job. Bytes and seconds refer to one iteration unless stated otherwise."""
 
-    traffic: Traffic
-    groups: Mapping[int, Group]  # nodes that are collectives: what they get is what ranks give to a call
+    traffic: JobTraffic
+    groups: Mapping[int, CommunicatorGroup]  # nodes that are collectives: what they get is what ranks give to a call
     period: Period | None
     iterations: int
     streams: tuple[Contents, ...]
-    shape: Shape
+    shape: TrafficShape
     largest: float  # bytes of the largest tensor (parameter servers), collective or message
     skew: float | None  # largest tensor / model; None where tensors cannot be seen
     compute: float  # seconds
     intensity: float | None  # communication share rho; None without a bandwidth
-    verdict: Verdict
+    verdict: PlacementVerdict
     notes: tuple[str, ...]
 
     @property
@@ -49,6 +49,7 @@ class Profile:
 
     @property
     def bytes(self) -> float:
+        """The bytes of all streams in one iteration."""
         return sum(each.bytes for each in self.streams)
 
 
@@ -94,13 +95,13 @@ def _iterations(found: Sequence[Contents]) -> int:
 
 
 def _compute(streams: Sequence[Stream], iterations: int) -> float:
-    """The longest silence of an iteration, the median of them: nobody sends, so all compute."""
+    """Return the median over iterations of the longest time without a message: all processes compute then."""
     time = np.sort(np.concatenate([stream.time for stream in streams])) if streams else np.empty(0)
     silences = np.sort(np.diff(time))[::-1][:iterations]
     return float(np.median(silences)) if len(silences) else 0.0
 
 
-def _busiest(found: Sequence[Contents], groups: Mapping[int, Group]) -> float:
+def _busiest(found: Sequence[Contents], groups: Mapping[int, CommunicatorGroup]) -> float:
     """Bytes over the busiest link, one way, if each process has a node of its own. Collectives go along rings."""
     ways: dict[tuple[int, str], float] = defaultdict(float)
     for each in found:
@@ -110,7 +111,7 @@ def _busiest(found: Sequence[Contents], groups: Mapping[int, Group]) -> float:
     return max(ways.values(), default=0.0)
 
 
-def _notes(recordings: Sequence[Recording], seen: Traffic, groups: Mapping[int, Group]) -> list[str]:
+def _notes(recordings: Sequence[Recording], seen: JobTraffic, groups: Mapping[int, CommunicatorGroup]) -> list[str]:
     notes = [f"{recording.path.name}: {note}" for recording in recordings for note in recording.notes]
     notes += seen.joined.mismatches
     nodes = {node for stream in seen.streams for node in (stream.sender, stream.receiver)} - set(groups)

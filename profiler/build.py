@@ -1,8 +1,8 @@
-"""The recorder's libraries: those that were installed beside this file, else built once from their C source.
+"""The recorder's libraries: those installed next to this file, or else built once from their C source.
 
     libraries().net      to be preloaded; records TCP connections
     libraries().nccl     a profiler plugin of NCCL, named to it by NCCL_PROFILER_PLUGIN
-    libraries().verbs    to be found beside it, or named to NCCL; None where rdma-core's headers were missing
+libraries().verbs    found next to `net`, or named to NCCL; None where rdma-core's headers were missing
     problem()            why this host cannot have them, in one line
 
 Where TIRESIAS_PROFILE_LIBRARIES names a folder they are taken from there: a site builds them once for all its nodes, by
@@ -33,6 +33,8 @@ TIMEOUT = 300.0  # seconds; it takes two
 
 
 class Libraries(NamedTuple):
+    """The paths of the built libraries."""
+
     net: Path
     nccl: Path
     verbs: Path | None

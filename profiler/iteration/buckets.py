@@ -2,7 +2,7 @@
 
 A bucket of b bytes is cut into s segments for each of n ranks, all of the same size b / (n s), each of which passes over
 each link 2 (n - 1) times in all. Gloo takes two segments a rank, and as many more as are needed for none to be longer
-than SEGMENT (gloo/allreduce.cc, ring); so a segment's length says how many there are.
+than SEGMENT (gloo/allreduce.cc, ring); so the number of segments follows from a segment's length.
 
 A framework closes a bucket as soon as it holds some limit: it is longer by less than its last tensor. So the largest
 bucket's tensor is shorter than it by less than the limit, and the limit is no more than the smallest full bucket.
@@ -18,7 +18,7 @@ from tiresias.profiler.iteration.contents import Contents
 SEGMENT = 1 << 20  # bytes
 # buckets that may hold less than the limit: the first of a backward pass, which is to leave early, and the last
 PARTIAL = 2
-CONTROL = 256  # bytes; shorter messages say that something arrived, or carry what nobody waits for
+CONTROL = 256  # bytes; shorter messages are acknowledgements, or carry data that no process waits for
 
 
 class Buckets(NamedTuple):

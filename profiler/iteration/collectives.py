@@ -1,4 +1,4 @@
-"""Jobs that call collectives: what was asked of NCCL says more than what its connections carry, for it cuts all into slices.
+"""Profiles of jobs from their collective calls: NCCL cuts each call into slices, so its connections reveal less than the calls do.
 
 Times are those of the calls, which programs make ahead of the device. A framework joins gradients to buckets, of which
 none holds less than its tensors: so the largest collective's share of the model is the most that the skew can be, and
@@ -14,21 +14,21 @@ from typing import NamedTuple
 import numpy as np
 
 from tiresias.profiler.iteration.contents import Contents
-from tiresias.profiler.iteration.shape import UNKNOWN, Shape
+from tiresias.profiler.iteration.shape import UNKNOWN, TrafficShape
 from tiresias.profiler.network import cross_check
 from tiresias.profiler.recordings import layout
-from tiresias.profiler.recordings.communicators import NAMES, Group, groups
-from tiresias.profiler.recordings.messages import Traffic, traffic
+from tiresias.profiler.recordings.communicators import NAMES, CommunicatorGroup, groups
+from tiresias.profiler.recordings.messages import JobTraffic, traffic
 from tiresias.profiler.recordings.recording import Recording
 
 WIRE = (layout.TCP, layout.QUEUE_PAIR, layout.DATAGRAM)
 
 
 class View(NamedTuple):
-    """Traffic, each byte once. Nodes in `groups` are collectives; there are none where the wire was looked at."""
+    """The traffic, each byte once. Nodes in `groups` are collectives; there are none where the wire was measured."""
 
-    traffic: Traffic
-    groups: Mapping[int, Group]
+    traffic: JobTraffic
+    groups: Mapping[int, CommunicatorGroup]
     notes: tuple[str, ...]
 
 
@@ -46,38 +46,38 @@ def view(recordings: Sequence[Recording]) -> View:
     return View(wire, {}, notes)
 
 
-def weight(nodes: Mapping[int, Group], receiver: int) -> float:
+def weight(nodes: Mapping[int, CommunicatorGroup], receiver: int) -> float:
     """Bytes that leave the sender for one that it gives to `receiver`."""
     return nodes[receiver].factor if receiver in nodes else 1.0
 
 
-def shape(found: Sequence[Contents], nodes: Mapping[int, Group]) -> Shape:
+def shape(found: Sequence[Contents], nodes: Mapping[int, CommunicatorGroup]) -> TrafficShape:
     """The model is what one communicator's ranks reduce in an iteration, of the communicator that reduces most. Where
     layers or tensors are split over ranks that is the part of a rank."""
     calls = [each for each in found if _reduced(each, nodes)]
     models = {key: _model(calls, nodes, key) for key in {nodes[each.receiver].hash for each in calls}}
     if not models:
-        return Shape(UNKNOWN, 0, 0.0)
+        return TrafficShape(UNKNOWN, 0, 0.0)
     chosen = max(models, key=lambda key: models[key])
     main = max(_of(calls, nodes, chosen), key=lambda each: _reduced(each, nodes))
     group = nodes[main.receiver]
-    return Shape(f"collective {NAMES[group.function]}", group.ranks, models[chosen])
+    return TrafficShape(f"collective {NAMES[group.function]}", group.ranks, models[chosen])
 
 
-def largest(found: Sequence[Contents], nodes: Mapping[int, Group]) -> float:
+def largest(found: Sequence[Contents], nodes: Mapping[int, CommunicatorGroup]) -> float:
     """Bytes of the model that go through one call, at most; 0 where none reduces."""
     return max((each.largest * nodes[each.receiver].reduces for each in found if each.receiver in nodes), default=0.0)
 
 
-def _reduced(each: Contents, nodes: Mapping[int, Group]) -> float:
+def _reduced(each: Contents, nodes: Mapping[int, CommunicatorGroup]) -> float:
     return each.bytes * nodes[each.receiver].reduces if each.receiver in nodes else 0.0
 
 
-def _of(calls: Sequence[Contents], nodes: Mapping[int, Group], communicator: int) -> list[Contents]:
+def _of(calls: Sequence[Contents], nodes: Mapping[int, CommunicatorGroup], communicator: int) -> list[Contents]:
     return [each for each in calls if nodes[each.receiver].hash == communicator]
 
 
-def _model(calls: Sequence[Contents], nodes: Mapping[int, Group], communicator: int) -> float:
+def _model(calls: Sequence[Contents], nodes: Mapping[int, CommunicatorGroup], communicator: int) -> float:
     """Of the median rank."""
     sums: dict[int, float] = defaultdict(float)
     for each in _of(calls, nodes, communicator):

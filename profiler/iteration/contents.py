@@ -1,7 +1,7 @@
 """What one iteration sends on a stream: how many messages of each size.
 
 Iterations are cut out from anchor to anchor, those that last too long (an evaluation in between) are left out, and the
-median over all says how often a size comes. What comes in fewer than half of them (checkpoints, logs) is no part of one.
+median over all iterations gives the count of a size. A size in fewer than half of them (checkpoints, logs) is no part of one.
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ class Contents:
 
     @property
     def bytes(self) -> float:
+        """The bytes of one iteration."""
         return float(self.sizes @ self.counts)
 
     @property
     def largest(self) -> float:
+        """The bytes of the largest message, 0.0 without any."""
         return float(self.sizes[0]) if len(self.sizes) else 0.0
 
 

@@ -1,6 +1,6 @@
-"""Who exchanges the model with whom: parameter servers, or an all-reduce along a ring, a tree or a mesh.
+"""The communication pattern of a job: parameter servers, or an all-reduce along a ring, a tree or a mesh.
 
-Only the graph and the bytes are looked at, so that it holds for any framework. Of n processes all of these algorithms
+Only the graph and the bytes are used, so the result does not depend on the framework. Of n processes all of these algorithms
 send 2 (n - 1) models in an iteration, together: a ring 2 (n - 1) / n by each, a tree one over each edge, both ways.
 """
 
@@ -19,7 +19,7 @@ from tiresias.profiler.iteration.contents import Contents
 LIGHT = (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.05)  # shares of an iteration's bytes below which streams may be something else
 ANSWER = 0.2  # of what it answers: the least; less only acknowledges
 ALIKE = 0.05  # what the workers of a server send to it differs by less
-STEPS = 50  # sizes from one power of two to the next that are told apart
+STEPS = 50  # sizes from one power of two to the next that are distinguished
 SMALL = 0.05  # of the model: buckets whose limit is no more show tensors
 EVEN = 0.02  # processes that send the same amount differ by no more
 SERVERS, RING, TREE, MESH, UNKNOWN = (
@@ -30,7 +30,9 @@ Edges = dict[tuple[int, int], Contents]
 
 
 @dataclass(frozen=True)
-class Server:
+class ParameterServer:
+    """A parameter server and its part of the model."""
+
     node: int
     bytes: float  # its part of the model
     largest: float  # tensor
@@ -38,15 +40,18 @@ class Server:
 
     @property
     def skew(self) -> float:
+        """The share of its largest tensor in the bytes of this server (section 3.3 of the paper)."""
         return self.largest / self.bytes
 
 
 @dataclass(frozen=True)
-class Shape:
+class TrafficShape:
+    """How the processes of a job exchange the model."""
+
     kind: str
     workers: int  # processes that train; 0 if unknown
     model: float  # bytes
-    servers: tuple[Server, ...] = ()
+    servers: tuple[ParameterServer, ...] = ()
     largest: float = 0.0  # bytes of the largest tensor; 0: cannot be seen
 
     @property
@@ -55,18 +60,18 @@ class Shape:
         return self.largest > 0
 
 
-def shape(streams: Sequence[Contents]) -> Shape:
-    """Of as many streams as make a picture: light ones may only coordinate, log, or read data.
+def shape(streams: Sequence[Contents]) -> TrafficShape:
+    """Detect the pattern from the heaviest streams that form one: light streams may only coordinate, log, or read data.
 
     A mesh is what remains when leaving out light ones shows nothing else: a ring whose messages are acknowledged is even too.
     """
-    pictures = [_heavier(streams, least) for least in LIGHT]
-    for edges in pictures:
+    graphs = [_heavier(streams, least) for least in LIGHT]
+    for edges in graphs:
         for attempt, some in ((_servers, _mutual(edges)), (_ring, edges), (_tree, _mutual(edges))):
             if some and (found := attempt(some, _nodes(some))):
                 return found
-    meshes = (_mesh(edges, _nodes(edges)) for edges in pictures if edges)
-    return next((found for found in meshes if found), Shape(UNKNOWN, 0, 0.0))
+    meshes = (_mesh(edges, _nodes(edges)) for edges in graphs if edges)
+    return next((found for found in meshes if found), TrafficShape(UNKNOWN, 0, 0.0))
 
 
 def _heavier(streams: Sequence[Contents], least: float) -> Edges:
@@ -88,8 +93,8 @@ def _nodes(edges: Edges) -> list[int]:
     return sorted({node for edge in edges for node in edge})
 
 
-def _servers(edges: Edges, nodes: Sequence[int]) -> Shape | None:
-    """Each worker talks with each server, both ways, and nobody else."""
+def _servers(edges: Edges, nodes: Sequence[int]) -> TrafficShape | None:
+    """Each worker exchanges data with each server, in both directions, and with no other process."""
     sides = _two_sides(edges, nodes)
     if sides is None:
         return None
@@ -101,7 +106,7 @@ def _servers(edges: Edges, nodes: Sequence[int]) -> Shape | None:
     )
     found = tuple(_server(edges, server, workers) for server in servers)
     largest = max(each.largest for each in found)
-    return Shape(SERVERS, len(workers), sum(each.bytes for each in found), found, largest)
+    return TrafficShape(SERVERS, len(workers), sum(each.bytes for each in found), found, largest)
 
 
 def _two_sides(edges: Edges, nodes: Sequence[int]) -> tuple[list[int], list[int]] | None:
@@ -136,14 +141,14 @@ def _multiset(each: Contents) -> Counter[int]:
     )
 
 
-def _server(edges: Edges, server: int, workers: Sequence[int]) -> Server:
+def _server(edges: Edges, server: int, workers: Sequence[int]) -> ParameterServer:
     """From the median worker; what it gets is its server's part of the model."""
     pulls = sorted((edges[server, worker] for worker in workers), key=lambda each: each.bytes)
     middle = pulls[len(pulls) // 2]
-    return Server(server, middle.bytes, middle.largest, int(middle.counts.sum()))
+    return ParameterServer(server, middle.bytes, middle.largest, int(middle.counts.sum()))
 
 
-def _ring(edges: Edges, nodes: Sequence[int]) -> Shape | None:
+def _ring(edges: Edges, nodes: Sequence[int]) -> TrafficShape | None:
     following = dict(edges.keys())
     if len(edges) != len(nodes) or len(following) != len(nodes) or len(set(following.values())) != len(nodes):
         return None
@@ -152,14 +157,14 @@ def _ring(edges: Edges, nodes: Sequence[int]) -> Shape | None:
     return _with_tensors(_all_reduce(RING, edges, nodes), edges)
 
 
-def _with_tensors(ring: Shape, edges: Edges) -> Shape:
+def _with_tensors(ring: TrafficShape, edges: Edges) -> TrafficShape:
     """Where buckets are so small that the largest is little more than a tensor."""
     found = [buckets(each, ring.workers) for each in edges.values()]
     middle = sorted(found)[len(found) // 2]
     return replace(ring, largest=middle.largest) if middle.limit <= SMALL * ring.model else ring
 
 
-def _tree(edges: Edges, nodes: Sequence[int]) -> Shape | None:
+def _tree(edges: Edges, nodes: Sequence[int]) -> TrafficShape | None:
     if len(edges) != 2 * (len(nodes) - 1) or not _connected(edges, nodes):
         return None
     return _all_reduce(TREE, edges, nodes)
@@ -173,7 +178,7 @@ def _connected(edges: Edges, nodes: Sequence[int]) -> bool:
     return len(reached) == len(nodes)
 
 
-def _mesh(edges: Edges, nodes: Sequence[int]) -> Shape | None:
+def _mesh(edges: Edges, nodes: Sequence[int]) -> TrafficShape | None:
     """All send the same amount, to whomever: recursive halving, or everyone to everyone."""
     return _all_reduce(MESH, edges, nodes) if _is_even(edges, nodes) else None
 
@@ -189,6 +194,6 @@ def _is_paired(edges: Edges) -> bool:
     return odd <= EVEN * sum(each.bytes for each in edges.values())
 
 
-def _all_reduce(kind: str, edges: Edges, nodes: Sequence[int]) -> Shape:
+def _all_reduce(kind: str, edges: Edges, nodes: Sequence[int]) -> TrafficShape:
     carried = sum(float((each.sizes * each.counts)[each.sizes > CONTROL].sum()) for each in edges.values())
-    return Shape(kind, len(nodes), carried / (2 * (len(nodes) - 1)))
+    return TrafficShape(kind, len(nodes), carried / (2 * (len(nodes) - 1)))

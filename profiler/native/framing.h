@@ -1,5 +1,5 @@
 /* Messages of gRPC in what a connection sends. HTTP/2 cuts messages into frames and mixes those of several streams, so
- * that the sizes of calls say nothing of the sizes of tensors. */
+ * that the sizes of calls do not reveal the sizes of tensors. */
 #ifndef TIRESIAS_FRAMING_H
 #define TIRESIAS_FRAMING_H
 
@@ -14,7 +14,7 @@ struct sent {
     size_t count, size;
 };
 
-/* The first bytes that the connection behind `channel` sends: do they begin an HTTP/2 connection that can be followed? */
+/* The first bytes that the connection of `channel` sends: do they begin an HTTP/2 connection that can be followed? */
 bool framing_begin(uint32_t channel, struct sent sent);
 
 /* Records each message that ends in these bytes, whole. False: they are not what gRPC sends, or two threads sent at the

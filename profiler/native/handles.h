@@ -1,5 +1,5 @@
-/* A table from keys (addresses of objects that are not ours, or packed numbers) to places 0..HANDLES-1 of arrays. Open
- * addressing without locks: whoever looks up never waits. */
+/* A table from keys (addresses of the program's own objects, or packed numbers) to places 0..HANDLES-1 of arrays. Open
+ * addressing without locks: a lookup never waits. */
 #ifndef TIRESIAS_HANDLES_H
 #define TIRESIAS_HANDLES_H
 
@@ -17,7 +17,7 @@ struct handles {
 /* NO_HANDLE where it is not known. */
 uint32_t handles_find(struct handles *handles, uint64_t key);
 
-/* A place for the key, which nobody finds before it is published; NO_HANDLE where there is no room. */
+/* A place for the key, not found before it is published; NO_HANDLE where the table is full. */
 uint32_t handles_take(struct handles *handles, uint64_t key);
 
 void handles_publish(struct handles *handles, uint32_t place, uint64_t key);

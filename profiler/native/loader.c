@@ -1,4 +1,4 @@
-/* dlopen of libibverbs, as NCCL does it, gives the library that records verbs. It lies beside this one, needs
+/* dlopen of libibverbs, as NCCL does it, gives the library that records verbs. It lies in the same folder, needs
  * libibverbs, and has all its symbols through that dependency, so that dlsym and dlvsym find on it what they would have
  * found.
  *
@@ -14,12 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char wanted[] = "libibverbs.so", instead[] = "libtiresias_verbs.so";
+static const char original[] = "libibverbs.so", replacement[] = "libtiresias_verbs.so";
 
 static bool is_libibverbs(const char *file) {
     const char *slash = file ? strrchr(file, '/') : NULL;
     const char *name = slash ? slash + 1 : file;
-    return name && strncmp(name, wanted, strlen(wanted)) == 0;
+    return name && strncmp(name, original, strlen(original)) == 0;
 }
 
 /* The folders that the caller's own dlopen would search, or NULL. */
@@ -36,21 +36,21 @@ static Dl_serinfo *search_list(const void *caller) {
     return NULL;
 }
 
-/* The system's folders come last, after a cache that is not ours to read: the real dlopen knows these by itself. */
+/* The system's folders come last, after the loader's cache: the real dlopen searches both by itself. */
 static bool is_systems(const char *place) {
     return strncmp(place, "/lib", 4) == 0 || strncmp(place, "/usr/lib", 8) == 0;
 }
 
-/* Where the caller would find `file`: a path in `room`, or `file` itself. */
-static const char *seen_by(const void *caller, const char *file, char *room, size_t size) {
+/* Where the caller would find `file`: a path in `buffer`, or `file` itself. */
+static const char *seen_by(const void *caller, const char *file, char *buffer, size_t size) {
     Dl_serinfo *list = strchr(file, '/') ? NULL : search_list(caller);
     const char *found = file;
     for (unsigned each = 0; list && found == file && each < list->dls_cnt; each++) {
         const char *place = list->dls_serpath[each].dls_name;
         if (is_systems(place))
             break;
-        if (snprintf(room, size, "%s/%s", place, file) < (int)size && system_exists(room))
-            found = room;
+        if (snprintf(buffer, size, "%s/%s", place, file) < (int)size && system_exists(buffer))
+            found = buffer;
     }
     free(list);
     return found;
@@ -58,23 +58,23 @@ static const char *seen_by(const void *caller, const char *file, char *room, siz
 
 static bool path_of_other(char *path, size_t size) {
     Dl_info us;
-    if (!dladdr(wanted, &us) || strlen(us.dli_fname) + sizeof instead > size)
+    if (!dladdr(original, &us) || strlen(us.dli_fname) + sizeof replacement > size)
         return false;
     strcpy(path, us.dli_fname);
     char *slash = strrchr(path, '/');
-    strcpy(slash ? slash + 1 : path, instead);
+    strcpy(slash ? slash + 1 : path, replacement);
     return true;
 }
 
-/* The program's own libibverbs is loaded first, which settles the other library's dependency. Neither is let go. */
+/* The program's own libibverbs is loaded first, which settles the other library's dependency. Neither is closed. */
 static const char *redirected(const char *file, const void *caller) {
     static char path[PATH_MAX];
-    char room[PATH_MAX];
+    char buffer[PATH_MAX];
     int kept = errno;
     bool loaded = path_of_other(path, sizeof path) && system_exists(path) &&
-                  REAL(dlopen)(seen_by(caller, file, room, sizeof room), RTLD_LAZY) && REAL(dlopen)(path, RTLD_LAZY);
+                  REAL(dlopen)(seen_by(caller, file, buffer, sizeof buffer), RTLD_LAZY) && REAL(dlopen)(path, RTLD_LAZY);
     if (!loaded)
-        dlerror(); /* our failure is nothing that the program should hear of */
+        dlerror(); /* the program must not see this library's error */
     errno = kept;
     return loaded ? path : file;
 }

@@ -90,7 +90,7 @@ static uint32_t channel_of(struct queue_pair *pair) {
     return index;
 }
 
-/* Programs post their receives before they connect. One that connects again does so to somebody else. */
+/* Programs post their receives before they connect. One that connects again has another peer. */
 void queue_pair_connect(struct queue_pair *pair, const struct end *local, const struct end *remote) {
     if (pair->remote.qp)
         close_channel(pair);

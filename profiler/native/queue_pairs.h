@@ -21,13 +21,13 @@ struct queue_pair {
     struct end local, remote;
     struct ibv_qp_ex provider; /* only its wr_* functions, as far as they were replaced */
     struct message begun;      /* by wr_* */
-    unsigned wanted;           /* what of it is not set yet */
+    unsigned missing;          /* what of it is not set yet */
 };
 
 /* NULL where it is not known. */
 struct queue_pair *queue_pair_find(struct ibv_qp *qp);
 
-/* Found or made; NULL where the table has no room. */
+/* Found or made; NULL where the table is full. */
 struct queue_pair *queue_pair_get(struct ibv_qp *qp);
 
 /* Its ends are known now. It has a channel from here on, as one that is only written to posts nothing itself. */

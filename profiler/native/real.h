@@ -1,4 +1,4 @@
-/* The functions of the C library that ours stand in front of. */
+/* The functions of the C library that the recorder's functions precede. */
 #ifndef TIRESIAS_REAL_H
 #define TIRESIAS_REAL_H
 
@@ -43,7 +43,8 @@ struct real {
 
 extern struct real real_table;
 
-/* Finds them all. Another library's constructor may call one of ours before our own has run, hence at first use too. */
+/* Finds them all. Another library's constructor may call a recorded function before the constructor of this library
+ * has run, hence at first use too. */
 void real_find(void);
 
 #define REAL(name) ((real_table.name ? (void)0 : real_find()), real_table.name)

@@ -157,7 +157,7 @@ static struct ring *my_ring(struct file_header *header) {
 void tiresias_record(uint32_t channel, enum operation operation, unsigned flags, uint64_t asked, uint64_t done) {
     struct file_header *header = session->header;
     if (!header)
-        return; /* a signal handler forked in the middle of our caller, and this is the child */
+        return; /* a signal handler forked within the caller, and this is the child */
     struct ring *ring = my_ring(header);
     if (!ring) {
         header->dropped++;

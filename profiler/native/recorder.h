@@ -18,7 +18,7 @@ EXPORT bool tiresias_recording(void);
  * nothing to it. */
 EXPORT uint32_t tiresias_generation(void);
 
-/* A new channel between these ends, in a file that is made now if need be. NO_CHANNEL where there is no room for it. */
+/* A new channel between these ends, in a file that is made now if need be. NO_CHANNEL where the table is full. */
 EXPORT uint32_t tiresias_open_channel(enum channel_kind kind, uint32_t number, const struct end *local,
                                       const struct end *remote);
 

@@ -15,7 +15,7 @@
 
 enum { NAMES = 10, CHANNELS_SHARE = 32 /* one byte in so many is for channels */, CHECKS_PER_SECOND = 10 };
 static const size_t DEFAULT_BYTES = 16 << 20, MOST_BYTES = 64 << 20;
-static const uint64_t PATIENCE_NS = 2000000000;
+static const uint64_t MAKER_TIMEOUT_NS = 2000000000;
 
 struct session *session;
 _Atomic bool session_enabled;
@@ -34,8 +34,8 @@ static size_t asked_bytes(void) {
 }
 
 static bool settings(void) {
-    const char *wanted = secure_getenv("TIRESIAS_PROFILE"), *where = secure_getenv("TIRESIAS_PROFILE_DIR");
-    if ((wanted && strcmp(wanted, "0") == 0) || !where || where[0] != '/' || strlen(where) >= sizeof folder)
+    const char *enabled = secure_getenv("TIRESIAS_PROFILE"), *where = secure_getenv("TIRESIAS_PROFILE_DIR");
+    if ((enabled && strcmp(enabled, "0") == 0) || !where || where[0] != '/' || strlen(where) >= sizeof folder)
         return false;
     strcpy(folder, where);
     snprintf(stop_file, sizeof stop_file, "%s/stop", folder);
@@ -140,11 +140,11 @@ static bool make(void) {
     return true;
 }
 
-/* A signal handler that interrupts the maker must not wait for it, nor anybody for ever: these few records are
+/* A signal handler that interrupts the maker must not wait for it, and no thread for ever: these few records are
  * dropped. */
 static bool wait_for_maker(void) {
-    uint64_t patience = session->maker == session_thread() ? 0 : PATIENCE_NS;
-    uint64_t deadline = clock_gettime_ns(CLOCK_MONOTONIC) + patience;
+    uint64_t timeout = session->maker == session_thread() ? 0 : MAKER_TIMEOUT_NS;
+    uint64_t deadline = clock_gettime_ns(CLOCK_MONOTONIC) + timeout;
     while (!session->generation && session_enabled && clock_gettime_ns(CLOCK_MONOTONIC) < deadline)
         sched_yield();
     if (!session->generation)
@@ -153,10 +153,10 @@ static bool wait_for_maker(void) {
 }
 
 bool session_begin(void) {
-    uint32_t nobody = 0;
+    uint32_t unclaimed = 0;
     if (session->generation)
         return true;
-    if (!atomic_compare_exchange_strong(&session->maker, &nobody, session_thread()))
+    if (!atomic_compare_exchange_strong(&session->maker, &unclaimed, session_thread()))
         return wait_for_maker();
     if (!make())
         session_enabled = false;

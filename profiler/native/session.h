@@ -23,7 +23,7 @@ extern _Atomic bool session_enabled;
 /* True when there is a file, made by this call or before. It may wait for a thread that is making it. */
 bool session_begin(void);
 
-/* Once in a while: has somebody put the stop file there? */
+/* Now and then: does the stop file exist? */
 void session_check(struct file_header *header);
 
 uint32_t session_thread(void);

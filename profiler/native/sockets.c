@@ -10,8 +10,8 @@
 
 /* What is known of a descriptor: the generation in the upper half; below it NOT_TCP, or a channel's index + FIRST, and
  * whether the first bytes that it sent were looked at (SEEN) and begin an HTTP/2 connection (FRAMED).
- * Only pages of numbers in use take memory; numbers beyond the table, which the kernel does not hand out unless it is
- * told to, are not recorded. */
+ * Only pages of numbers in use take memory; numbers beyond the table, which the kernel assigns only on explicit request,
+ * are not recorded. */
 enum { DESCRIPTORS = 1 << 20 };
 enum { UNKNOWN, NOT_TCP, FIRST, FRAMED = 1 << 29, SEEN = 1 << 30 };
 static _Atomic uint64_t known[DESCRIPTORS];

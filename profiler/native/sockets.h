@@ -7,7 +7,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-/* A call moved `done` of `asked` bytes (-1: errno says why not) through fd. Recorded if fd is a TCP connection. Keeps
+/* A call moved `done` of `asked` bytes (-1: the reason is in errno) through fd. Recorded if fd is a TCP connection. Keeps
  * errno. */
 void socket_moved(int fd, enum operation operation, unsigned flags, size_t asked, ssize_t done);
 

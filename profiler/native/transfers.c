@@ -38,7 +38,7 @@ static void sent_message(int fd, const struct msghdr *message, int flags, ssize_
     sent_parts(fd, message->msg_iov, message->msg_iovlen, flags, done);
 }
 
-/* A look at what stays in the queue, or at its errors, moves nothing. */
+/* MSG_PEEK and MSG_ERRQUEUE move nothing. */
 static void received(int fd, size_t asked, int flags, ssize_t done) {
     if (!(flags & (MSG_PEEK | MSG_ERRQUEUE)))
         socket_moved(fd, OP_RECV, 0, asked, done);
@@ -139,21 +139,21 @@ EXPORT ssize_t readv(int fd, const struct iovec *parts, int count) {
 
 /* What programs call instead that were compiled with _FORTIFY_SOURCE. */
 
-EXPORT ssize_t __recv_chk(int fd, void *buffer, size_t size, size_t room, int flags) {
-    ssize_t done = REAL(recv_chk)(fd, buffer, size, room, flags);
+EXPORT ssize_t __recv_chk(int fd, void *buffer, size_t size, size_t capacity, int flags) {
+    ssize_t done = REAL(recv_chk)(fd, buffer, size, capacity, flags);
     received(fd, size, flags, done);
     return done;
 }
 
-EXPORT ssize_t __recvfrom_chk(int fd, void *buffer, size_t size, size_t room, int flags, struct sockaddr *from,
+EXPORT ssize_t __recvfrom_chk(int fd, void *buffer, size_t size, size_t capacity, int flags, struct sockaddr *from,
                               socklen_t *length) {
-    ssize_t done = REAL(recvfrom_chk)(fd, buffer, size, room, flags, from, length);
+    ssize_t done = REAL(recvfrom_chk)(fd, buffer, size, capacity, flags, from, length);
     received(fd, size, flags, done);
     return done;
 }
 
-EXPORT ssize_t __read_chk(int fd, void *buffer, size_t size, size_t room) {
-    ssize_t done = REAL(read_chk)(fd, buffer, size, room);
+EXPORT ssize_t __read_chk(int fd, void *buffer, size_t size, size_t capacity) {
+    ssize_t done = REAL(read_chk)(fd, buffer, size, capacity);
     received(fd, size, 0, done);
     return done;
 }

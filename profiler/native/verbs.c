@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Loaded already, or nobody could call us. */
+/* Loaded already: the caller has it. */
 static void *real(const char *name, const char *version) {
     void *library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
     void *found = library ? dlvsym(library, name, version) : NULL;

@@ -1,6 +1,6 @@
 /* The ibv_wr_* calls: inline functions of verbs.h that call through pointers in the queue pair. One begins a request
- * (ibv_wr_rdma_write), the next gives it its data (ibv_wr_set_sge), and for a datagram another one, before or after, says
- * whom it is for (ibv_wr_set_ud_addr): when nothing is wanting it is recorded. */
+ * (ibv_wr_rdma_write), the next gives it its data (ibv_wr_set_sge), and for a datagram another one, before or after,
+ * gives its receiver (ibv_wr_set_ud_addr): the request is recorded once it is complete. */
 #include "queue_pairs.h"
 #include "verbs.h"
 
@@ -10,7 +10,7 @@ enum { DATA = 1, ADDRESS = 2 };
 static struct queue_pair *begin(struct ibv_qp_ex *qp, enum operation operation, unsigned flags) {
     struct queue_pair *pair = queue_pair_find(&qp->qp_base);
     pair->begun = (struct message){.operation = operation, .flags = flags};
-    pair->wanted = pair->kind == CHANNEL_UD && pair->provider.wr_set_ud_addr ? DATA | ADDRESS : DATA;
+    pair->missing = pair->kind == CHANNEL_UD && pair->provider.wr_set_ud_addr ? DATA | ADDRESS : DATA;
     return pair;
 }
 
@@ -47,8 +47,8 @@ static void add_begun(struct ibv_qp_ex *qp, uint32_t key, uint64_t address, uint
 }
 
 static void got(struct queue_pair *pair, unsigned what) {
-    bool last = pair->wanted == what;
-    pair->wanted &= ~what;
+    bool last = pair->missing == what;
+    pair->missing &= ~what;
     if (last && tiresias_recording())
         queue_pair_record(pair, &pair->begun);
 }
@@ -91,7 +91,7 @@ static void inline_list_given(struct ibv_qp_ex *qp, size_t count, const struct i
     given(qp, FLAG_INLINE, bytes)->provider.wr_set_inline_data_list(qp, count, parts);
 }
 
-#define REPLACE(name, ours) (pair->provider.name = qp->name, qp->name = qp->name ? (ours) : NULL)
+#define REPLACE(name, recording) (pair->provider.name = qp->name, qp->name = qp->name ? (recording) : NULL)
 
 /* The provider sets what the program asked for when it made the queue pair; the rest is NULL. */
 void verbs_watch_extended(struct ibv_qp_ex *qp) {

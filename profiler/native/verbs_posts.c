@@ -1,5 +1,5 @@
 /* ibv_post_send and ibv_post_recv: inline functions of verbs.h that call through the context's table of operations.
- * The table is the context's own memory, so putting ours there is enough. Posts are recorded and not completions: of a
+ * The table is the context's own memory, so replacing the entries is enough. Posts are recorded and not completions: of a
  * post the size is known. */
 #include "queue_pairs.h"
 #include "verbs.h"
@@ -84,7 +84,7 @@ static int send_posted(struct ibv_qp *qp, struct ibv_send_wr *first, struct ibv_
     return failed;
 }
 
-/* Room for datagrams is for anyone's, and no connection's. */
+/* Receive buffers for datagrams belong to no connection. */
 static void posted_receives(struct ibv_qp *qp, const struct ibv_recv_wr *request, const struct ibv_recv_wr *refused) {
     struct queue_pair *pair = queue_pair_get(qp);
     for (; pair && pair->kind == CHANNEL_QP && request != refused; request = request->next)
@@ -101,14 +101,14 @@ static int recv_posted(struct ibv_qp *qp, struct ibv_recv_wr *first, struct ibv_
 
 static struct watched *place_for(struct ibv_context *context) {
     for (struct watched *each = contexts; each < contexts + CONTEXTS; each++) {
-        struct ibv_context *nobody = NULL;
-        if (each->context == context || atomic_compare_exchange_strong(&each->context, &nobody, context))
+        struct ibv_context *unused = NULL;
+        if (each->context == context || atomic_compare_exchange_strong(&each->context, &unused, context))
             return each;
     }
     return NULL;
 }
 
-/* The context is new: nobody posts before its opener has returned. */
+/* The context is new: nothing is posted before the call that opened it has returned. */
 void verbs_watch_posts(struct ibv_context *context) {
     struct watched *place = place_for(context);
     if (!place || context->ops.post_send == send_posted)

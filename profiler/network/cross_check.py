@@ -1,6 +1,6 @@
-"""What one witness says against another: collectives against the wire, the wire against the ports of a node.
+"""Checks of one source of data against another: collectives against the wire, the wire against the ports of a node.
 
-Where they differ something went a way that is not recorded: direct verbs, RDMA that a GPU begins, shared memory. Only
+A difference means that data took a way that is not recorded: direct verbs, RDMA that a GPU begins, shared memory. Only
 whole recordings are compared.
 """
 
@@ -14,8 +14,8 @@ import numpy as np
 
 from tiresias.profiler.network import port_counters
 from tiresias.profiler.recordings import layout
-from tiresias.profiler.recordings.communicators import Group
-from tiresias.profiler.recordings.messages import Traffic, traffic
+from tiresias.profiler.recordings.communicators import CommunicatorGroup
+from tiresias.profiler.recordings.messages import JobTraffic, traffic
 from tiresias.profiler.recordings.recording import Recording
 
 TOLERANCE = 0.2  # protocols put up to 7 % on top, and small messages count double
@@ -32,18 +32,18 @@ def _of_kinds(recording: Recording, kinds: Sequence[int]) -> layout.Bools:
 
 
 def collectives(
-    recordings: Sequence[Recording], called: Traffic, groups: Mapping[int, Group], wire: Traffic
+    recordings: Sequence[Recording], called: JobTraffic, groups: Mapping[int, CommunicatorGroup], wire: JobTraffic
 ) -> Iterator[str]:
     """Notes on nodes whose wire carried more or less than their collectives take along a ring."""
     expected, carried = needed(recordings, called, groups), _leaving(recordings, wire)
     for host in sorted(set(expected) & set(carried) & _whole(recordings)):
-        wanted, found = expected[host], carried[host]
-        if abs(found - wanted) > TOLERANCE * max(found, wanted):
+        required, found = expected[host], carried[host]
+        if abs(found - required) > TOLERANCE * max(found, required):
             less = (
-                "a part went where it is not recorded, or the network reduced it" if found < wanted else "others sent"
+                "a part went where it is not recorded, or the network reduced it" if found < required else "others sent"
             )
             yield (
-                f"{host}: collectives take {wanted:,.0f} bytes along a ring, {found:,.0f} were recorded on the wire: {less}"
+                f"{host}: collectives take {required:,.0f} bytes along a ring, {found:,.0f} were recorded on the wire: {less}"
             )
 
 
@@ -55,7 +55,9 @@ def ports(recordings: Sequence[Recording], sent: Mapping[str, int]) -> Iterator[
             yield f"{host}: {note}"
 
 
-def needed(recordings: Sequence[Recording], called: Traffic, groups: Mapping[int, Group]) -> dict[str, float]:
+def needed(
+    recordings: Sequence[Recording], called: JobTraffic, groups: Mapping[int, CommunicatorGroup]
+) -> dict[str, float]:
     """Bytes that leave each host if collectives go along rings: of the ranks of a host one is the last of the ring."""
     most: dict[tuple[str, int], float] = defaultdict(float)
     for stream in called.streams:
@@ -69,12 +71,12 @@ def needed(recordings: Sequence[Recording], called: Traffic, groups: Mapping[int
     return leaving
 
 
-def _leaving(recordings: Sequence[Recording], seen: Traffic, beside: set[int] | None = None) -> dict[str, float]:
-    """Bytes from each recorded host to others; `beside`: nodes that are no processes."""
+def _leaving(recordings: Sequence[Recording], seen: JobTraffic, groups: set[int] | None = None) -> dict[str, float]:
+    """Bytes from each recorded host to others; `groups`: nodes that are no processes."""
     sums: dict[str, float] = {}
     for stream in seen.streams:
         here, there = (_host(recordings, node) for node in (stream.sender, stream.receiver))
-        if here and here != there and stream.receiver not in (beside or ()):
+        if here and here != there and stream.receiver not in (groups or ()):
             sums[here] = sums.get(here, 0.0) + stream.bytes
     return sums
 

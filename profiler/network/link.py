@@ -1,4 +1,4 @@
-"""How fast this node's fastest network adapter is: an InfiniBand port, else an Ethernet card. From sysfs; standard library only."""
+"""Speed of this node's fastest network adapter: an InfiniBand port, else an Ethernet card. Reads sysfs; standard library only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _GIGABITS = re.compile(r"([0-9]+(\.[0-9]+)?) Gb/sec")
 
 
 def fastest(root: Path = Path("/sys/class")) -> float | None:
-    """Bytes a second, one way; None where no adapter says."""
+    """Return bytes a second in one direction; None where no adapter reports a speed."""
     return max(_infiniband(root), default=None) or max(_ethernet(root), default=None)
 
 
@@ -24,7 +24,7 @@ def _infiniband(root: Path) -> Iterator[float]:
 
 
 def _ethernet(root: Path) -> Iterator[float]:
-    """Cards, not bridges and tunnels, that have a link; the kernel says Mbit/s, -1 for unknown."""
+    """Cards, not bridges and tunnels, that have a link; the kernel reports Mbit/s, -1 for unknown."""
     for card in root.glob("net/*"):
         speed = _text(card / "speed").strip()
         if (card / "device").exists() and speed.isdecimal():

@@ -1,10 +1,10 @@
 """What the InfiniBand and RoCE ports of a node have sent and received, as the kernel counts it.
 
     before = read(); ...; after = read()
-    sent(before, after)      bytes, None where the counters do not say
+    sent(before, after)      bytes, None where the counters are missing
 
-Sees everything that leaves through RDMA hardware, whoever sent it: a check on what was recorded, for nodes that a job has
-for itself. Standard library only: it runs on compute nodes.
+It covers everything that leaves through RDMA hardware, from any process: a check on what was recorded, for nodes that a
+job has for itself. Standard library only: it runs on compute nodes.
 """
 
 from __future__ import annotations
@@ -27,18 +27,20 @@ TOLERANCE = 0.15  # packets have headers, and what is received is acknowledged
 
 
 class Counter(NamedTuple):
+    """A counter of a port and the bytes that it counts in."""
+
     value: int
     unit: int  # bytes
 
 
-class Port(NamedTuple):
-    """None: the port does not count it."""
+class PortCounters(NamedTuple):
+    """The counters of a port; None where the port does not count it."""
 
     sent: Counter | None
     received: Counter | None
 
 
-Counters = Mapping[tuple[str, str], Port]  # by device and port
+Counters = Mapping[tuple[str, str], PortCounters]  # by device and port
 
 
 def read(root: Path = ROOT) -> Counters:
@@ -46,7 +48,7 @@ def read(root: Path = ROOT) -> Counters:
     found = {}
     for device in _entries(root):
         for port in _entries(device / "ports"):
-            counted = Port(_counter(port, OUT), _counter(port, IN))
+            counted = PortCounters(_counter(port, OUT), _counter(port, IN))
             if counted.sent or counted.received:
                 found[device.name, port.name] = counted
     return found
@@ -63,7 +65,7 @@ def received(before: Counters, after: Counters) -> int | None:
 
 
 def compare(port: int, recorded: int) -> str | None:
-    """A note where ports sent other amounts, in bytes, than the recordings of their node say."""
+    """Return a note where the ports sent other amounts, in bytes, than were recorded on their node."""
     if abs(port - recorded) <= TOLERANCE * max(port, recorded):
         return None
     if recorded > port:

@@ -18,7 +18,7 @@ UNNAMED = "collective"
 
 
 class Party(NamedTuple):
-    """What a channel says: a rank of a communicator, and its function or the rank at the other end."""
+    """The parties of a channel: a rank of a communicator, and its function or the rank at the other end."""
 
     hash: int
     ranks: int  # 0 where not known, as are nodes
@@ -29,14 +29,16 @@ class Party(NamedTuple):
 
     @property
     def calls_all(self) -> bool:
+        """Whether the other end is the whole communicator."""
         return self.peer == layout.ALL_RANKS
 
     @property
     def name(self) -> str:
+        """The function and the communicator, for output."""
         return f"{NAMES.get(self.function, UNNAMED)} {self.hash:x}"
 
 
-class Group(NamedTuple):
+class CommunicatorGroup(NamedTuple):
     """One function of one communicator."""
 
     function: int
@@ -72,18 +74,18 @@ def party(channel: np.void) -> Party:
     )  # fmt: skip
 
 
-def groups(recordings: Sequence[Recording], peers: Sequence[Sequence[int]]) -> dict[int, Group]:
+def groups(recordings: Sequence[Recording], peers: Sequence[Sequence[int]]) -> dict[int, CommunicatorGroup]:
     """By the node that stands for them: `peers[recording][channel]`, as in Joined."""
     sizes = _sizes(recordings)
     found = {}
     for number, index, each in _parties(recordings):
         if each.calls_all:
-            found[peers[number][index]] = Group(each.function, each.hash, *sizes[each.hash])
+            found[peers[number][index]] = CommunicatorGroup(each.function, each.hash, *sizes[each.hash])
     return found
 
 
 def _sizes(recordings: Sequence[Recording]) -> Mapping[int, tuple[int, int]]:
-    """Ranks and nodes of each communicator: as many as are said to be, at least those that are seen."""
+    """Ranks and nodes of each communicator: as many as were announced, at least those that were recorded."""
     ranks: dict[int, int] = {}
     nodes: dict[int, int] = {}
     hosts: dict[int, set[str]] = {}

@@ -27,6 +27,8 @@ IN_FLIGHT = 8 << 20  # bytes that socket buffers hold
 
 
 class End(NamedTuple):
+    """One end of a connection: an address, or a communicator without a port."""
+
     place: str
     port: int
 

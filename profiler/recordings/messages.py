@@ -1,7 +1,7 @@
-"""Turns records into messages: who sent how many bytes to whom, and when.
+"""Turn records into messages: sender, receiver, bytes and time.
 
-A program that asks to send a tensor and is told that half of it went asks again for the rest. Such records, and those
-that announce more of the same message, become one message. Receives count only where the sender was not recorded.
+A send may move only a part of a tensor; the program then sends the rest. Such records, and those that announce more of
+the same message, become one message. Receives count only where the sender was not recorded.
 """
 
 from __future__ import annotations
@@ -32,17 +32,21 @@ class Stream(NamedTuple):
 
     @property
     def bytes(self) -> int:
+        """The bytes of all messages."""
         return int(self.size.sum())
 
 
 @dataclass(frozen=True)
-class Traffic:
+class JobTraffic:
+    """The messages between all processes of a job."""
+
     joined: Joined
     streams: tuple[Stream, ...]
     start: float  # seconds since the epoch
 
     @property
     def nodes(self) -> tuple[str, ...]:
+        """The names of the nodes of the graph, by number."""
         return self.joined.nodes
 
 
@@ -53,15 +57,15 @@ class _Messages(NamedTuple):
     size: Ints
 
 
-def traffic(recordings: Sequence[Recording]) -> Traffic:
+def traffic(recordings: Sequence[Recording]) -> JobTraffic:
     """Cost: O(n log n) in the number of records."""
     joined = join(recordings)
     parts = [_of(recording, number, joined) for number, recording in enumerate(recordings)]
     if not parts:
-        return Traffic(joined, (), 0.0)
+        return JobTraffic(joined, (), 0.0)
     whole = _Messages(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     start = float(whole.time.min()) if len(whole.time) else 0.0
-    return Traffic(joined, tuple(_streams(whole, start)), start)
+    return JobTraffic(joined, tuple(_streams(whole, start)), start)
 
 
 def _of(recording: Recording, number: int, joined: Joined) -> _Messages:
@@ -83,10 +87,10 @@ def _seen(recording: Recording, number: int, joined: Joined) -> tuple[Records, F
     records = recording.records
     peers = np.asarray(joined.peers[number], np.int64)
     from_nowhere = peers[records["channel"]] >= joined.recorded if len(peers) else np.zeros(0, bool)
-    wanted = np.isin(records["operation"], (*OUTGOING, layout.READ))
-    wanted |= (records["operation"] == layout.RECV) & from_nowhere
-    wanted &= ((records["flags"] & layout.ERROR) == 0) & (records["asked"] + records["done"] > 0)
-    return records[wanted], recording.seconds[wanted]
+    counted = np.isin(records["operation"], (*OUTGOING, layout.READ))
+    counted |= (records["operation"] == layout.RECV) & from_nowhere
+    counted &= ((records["flags"] & layout.ERROR) == 0) & (records["asked"] + records["done"] > 0)
+    return records[counted], recording.seconds[counted]
 
 
 def _continues(records: Records) -> Bools:

@@ -1,7 +1,7 @@
-"""Reads record files. They come from users' processes, so nothing in them is believed before it is checked.
+"""Read record files. They come from users' processes, so every value is checked before it is used.
 
-A damaged file gives what is whole of it and a note for each thing that is not; a file that is no recording at all
-gives BadRecording. Memory is bounded by LIMIT a file, whatever its header says. Files are read and never mapped: an
+A damaged file gives its intact parts and a note for each other part; a file that is no recording at all raises
+BadRecording. Memory is bounded by LIMIT a file, whatever its header claims. Files are read and never mapped: an
 owner who cuts a mapped file kills its reader.
 """
 
@@ -24,8 +24,8 @@ from tiresias.profiler.recordings.layout import CHANNEL, HEADER, RECORD, RING, F
 
 LIMIT = 64 << 20  # bytes of one file that are looked at; the interposer's default is a quarter
 CHANNELS = 1 << 16  # of one process that are looked at
-TIME_ROOM = 1 << 62  # ticks; no clock gets there
-SIZE_ROOM = 1 << 40  # bytes; no message gets there, and the sum of LIMIT's worth of them still is a number
+LONGEST_TIME = 1 << 62  # ticks; no clock reaches it
+LARGEST_SIZE = 1 << 40  # bytes; no message reaches it, and the sum of LIMIT's worth of them still is a number
 
 
 class BadRecording(TiresiasError):
@@ -40,13 +40,20 @@ class Clock(NamedTuple):
     rate: float
 
     def seconds(self, times: NDArray[np.integer[Any]]) -> Floats:
+        """Convert ticks to seconds since the epoch."""
         since: Floats = (times.astype(np.int64) - np.int64(self.zero)) / self.rate
         return since + self.epoch
 
 
 @dataclass(frozen=True)
 class Recording:
-    """One process. `records` are ordered by time; `seconds` are theirs since the epoch (clocks of hosts differ)."""
+    """The recording of one process.
+
+    Attributes:
+        dropped: Number of records that were not stored.
+        records: Ordered by time.
+        notes: One sentence for each part of the file that is damaged or left out.
+    """
 
     path: Path
     host: str
@@ -60,13 +67,16 @@ class Recording:
 
     @property
     def seconds(self) -> Floats:
+        """The times of `records`, in seconds since the epoch (clocks of hosts differ)."""
         return self.clock.seconds(self.records["time"])
 
     def since_epoch(self, time: int) -> float:
+        """Convert one time in ticks to seconds since the epoch."""
         return float(self.clock.seconds(np.asarray([time]))[0])
 
     @property
     def name(self) -> str:
+        """The process as HOST:PID."""
         return f"{self.host}:{self.pid}"
 
 
@@ -77,8 +87,7 @@ def read(path: Path, owner: int | None = None) -> Recording:
 
 
 def used_bytes(path: Path, owner: int | None = None) -> int:
-    """So many bytes from the file's beginning hold all that was recorded: its rings were taken from first to last. Raises as
-    `read`."""
+    """Return the size in bytes of the file's part that holds records: rings are used from first to last. Raises as `read`."""
     with _opened(path, owner) as reader:
         return min(reader.rings_begin + reader.rings * reader.ring_size, reader.size, LIMIT)
 
@@ -102,7 +111,7 @@ def _check(path: Path, found: os.stat_result, owner: int | None) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise BadRecording(f"{path}: is not a plain file; name the .net files of a recording")
     if owner is not None and found.st_uid != owner:
-        raise BadRecording(f"{path}: belongs to user {found.st_uid}, not to {owner}; it is not believed")
+        raise BadRecording(f"{path}: belongs to user {found.st_uid}, not to {owner}; it is ignored")
 
 
 class _Reader:
@@ -118,7 +127,7 @@ class _Reader:
         records = self._sound(self._records(), len(channels))
         records = records[np.argsort(records["time"], kind="stable")]
         if self.dropped:
-            self._note(f"{self.dropped} records found no room")
+            self._note(f"{self.dropped} records were dropped: the rings were full")
         return Recording(
             self.path, _text(self.header["hostname"]) or "?", int(self.header["pid"]), _text(self.header["program"]),
             self.dropped, channels, records, tuple(self.notes), self._clock(),
@@ -141,7 +150,7 @@ class _Reader:
 
     def _channels(self) -> Records:
         if int(self.header["flags"]) & layout.CHANNELS_FULL:
-            self._note("it had more connections than its table has room for; those that came last are missing")
+            self._note("it had more connections than entries in its table; the last ones are missing")
         used = min(self._at_most("channels", "channel_capacity"), CHANNELS)
         return self._take(CHANNEL, used, HEADER.itemsize, "channel table")
 
@@ -158,8 +167,8 @@ class _Reader:
         return self._at_most("rings", "ring_capacity")
 
     def _records(self) -> Records:
-        room, start = int(self.header["ring_records"]), self.rings_begin
-        rings = [self._ring(start + index * self.ring_size, room) for index in self._ring_indexes()]
+        capacity, start = int(self.header["ring_records"]), self.rings_begin
+        rings = [self._ring(start + index * self.ring_size, capacity) for index in self._ring_indexes()]
         return np.concatenate([ring for ring in rings if ring is not None] or [np.empty(0, RECORD)])
 
     def _ring_indexes(self) -> Iterator[int]:
@@ -168,32 +177,32 @@ class _Reader:
                 return
             yield index
 
-    def _ring(self, offset: int, room: int) -> Records | None:
+    def _ring(self, offset: int, capacity: int) -> Records | None:
         head = self._take(RING, 1, offset, "ring")
         if not len(head):
             self.left = 0  # the file has ended: no ring further on is there
             return None
         written = int(head["written"][0])
-        self.dropped += max(written - room, 0)
-        return self._take(RECORD, min(written, room), offset + RING.itemsize, "ring")
+        self.dropped += max(written - capacity, 0)
+        return self._take(RECORD, min(written, capacity), offset + RING.itemsize, "ring")
 
     def _take(self, kind: np.dtype[np.void], count: int, offset: int, what: str) -> Records:
         """At most `count` entries, fewer if the file ends or the bound is reached."""
-        wanted = min(count, self.left // kind.itemsize)
+        allowed = min(count, self.left // kind.itemsize)
         there = max(self.size - offset, 0)  # asking for more would reserve the memory for it
-        data = os.pread(self.file, min(wanted * kind.itemsize, there), offset) if there else b""
+        data = os.pread(self.file, min(allowed * kind.itemsize, there), offset) if there else b""
         whole = len(data) // kind.itemsize
         if whole < count:
-            short = "the file ends" if wanted == count else f"only {LIMIT >> 20} MiB are read"
+            short = "the file ends" if allowed == count else f"only {LIMIT >> 20} MiB are read"
             self._note(f"{what}: {whole} of {count} entries, {short}")
         self.left -= whole * kind.itemsize
         return np.frombuffer(data[: whole * kind.itemsize], kind)
 
-    def _at_most(self, used: str, capacity: str) -> int:
-        count, room = int(self.header[used]), int(self.header[capacity])
-        if count > room:
-            self._note(f"says that {count} of {room} {used} are used")
-        return min(count, room)
+    def _at_most(self, used: str, capacity_field: str) -> int:
+        count, capacity = int(self.header[used]), int(self.header[capacity_field])
+        if count > capacity:
+            self._note(f"the header claims {count} of {capacity} {used}")
+        return min(count, capacity)
 
     def _note(self, words: str) -> None:
         if len(self.notes) < 20:
@@ -203,8 +212,8 @@ class _Reader:
         """Without the records that cannot be: of no channel, of no operation, of impossible times and sizes."""
         records = records[records["operation"] != 0]  # reserved, and not written when the process ended
         good = (records["channel"] < channels) & (records["operation"] <= layout.COLLECT)
-        good &= records["time"] < TIME_ROOM
-        good &= (records["asked"] < SIZE_ROOM) & (records["done"] < SIZE_ROOM)
+        good &= records["time"] < LONGEST_TIME
+        good &= (records["asked"] < LARGEST_SIZE) & (records["done"] < LARGEST_SIZE)
         if not good.all():
             self._note(f"{int((~good).sum())} records make no sense and are left out")
         return records[good]
@@ -212,7 +221,7 @@ class _Reader:
     def _clock(self) -> Clock:
         rate = int(self.header["tsc_hz"])
         zero = int(self.header["tsc" if rate else "monotonic"])
-        return Clock(int(self.header["realtime"]) / 1e9, min(zero, TIME_ROOM), float(rate or 1e9))
+        return Clock(int(self.header["realtime"]) / 1e9, min(zero, LONGEST_TIME), float(rate or 1e9))
 
 
 def _text(field: np.void) -> str:

@@ -10,9 +10,9 @@ import numpy as np
 
 from tiresias.profiler.recordings.layout import Floats, Ints
 from tiresias.profiler.recordings.messages import Stream
+from tiresias.profiler.rhythm.message_windows import MessageWindows
 from tiresias.profiler.rhythm.sequence import Repeat
 from tiresias.profiler.rhythm.sizes import Classes, heaviest, usual, weighted_median
-from tiresias.profiler.rhythm.windows import Windows
 
 CLASSES = 32  # that are looked at
 LONGEST = 100_000  # messages that are cut into pieces
@@ -47,7 +47,7 @@ def _alike(classes: Classes, chosen: Ints, iterations: Floats) -> int:
 
     A number somewhat too large leaves out little of each piece: one is wrong if a lower one nearby is right.
     """
-    windows = Windows(classes.of[np.isin(classes.of, chosen)][:LONGEST], classes.size)
+    windows = MessageWindows(classes.of[np.isin(classes.of, chosen)][:LONGEST], classes.size)
     lengths = np.round(classes.count[chosen].sum() / iterations).astype(int)
     uneven = 1 - np.asarray([windows.evenness(length) for length in lengths.tolist()])
     for place in np.flatnonzero(uneven <= uneven.min() + UNEVEN)[::-1]:

@@ -1,8 +1,8 @@
-"""How long an iteration takes: each stream has a say, and so has the load over time; one vote.
+"""The period of the iterations, by a weighted vote of all streams and of the load over time.
 
-A stream is asked for the repeat of its sequence of sizes; where it has no order, for how often each size came; where that
-says nothing, for the return of its anchors. AUTOPERIOD knows the load over time only. Each says how sure it is; the
-period with most weight behind it wins, and its share of the whole weight is the confidence.
+A stream votes by the repeat of its sequence of sizes; without an order, by the count of each size; without clear counts, by
+the return of its anchors. AUTOPERIOD votes by the load over time. Each vote has a weight; the period with most weight wins,
+and its share of the whole weight is the confidence.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from tiresias.profiler.recordings.layout import Bools, Floats
 from tiresias.profiler.recordings.messages import Stream
 from tiresias.profiler.rhythm.counts import common_count
-from tiresias.profiler.rhythm.pace import pace
+from tiresias.profiler.rhythm.iteration_time import iteration_time
 from tiresias.profiler.rhythm.sequence import Repeat, repeat
 from tiresias.profiler.rhythm.sizes import Classes, alike, anchors, weighted_median
 from tiresias.profiler.rhythm.spectrum import autoperiod
@@ -28,19 +28,23 @@ SPECTRUM = 0.3
 
 
 class Vote(NamedTuple):
+    """One estimate of the period, in seconds, by one kind of evidence."""
+
     kind: str
     seconds: float
     weight: float
 
 
 class Period(NamedTuple):
+    """The seconds of an iteration, and the share of the votes for it."""
+
     seconds: float
     confidence: float
-    opinions: dict[str, float]  # seconds, of each kind of witness
+    opinions: dict[str, float]  # seconds, by kind of evidence
 
 
 class Votes(NamedTuple):
-    """What the witnesses said, an entry each; weights are shares of the job's bytes, times how sure they are."""
+    """All votes, as columns; weights are shares of the job's bytes, times the certainty of the vote."""
 
     kind: list[str]
     seconds: Floats
@@ -48,31 +52,31 @@ class Votes(NamedTuple):
 
 
 def rhythm(stream: Stream, classes: Classes) -> Repeat | None:
-    """How often the stream went through an iteration, if its sizes say so clearly."""
-    for look in (repeat, common_count):
-        found = look(stream, classes)
+    """Return the repeat of a stream if its sizes show it clearly, else None."""
+    for estimate in (repeat, common_count):
+        found = estimate(stream, classes)
         if found and found.score >= CLEAR and found.seconds > 0:
             return found
     return None
 
 
 def find(streams: Sequence[Stream], classes: Sequence[Classes], rhythms: Sequence[Repeat | None]) -> Period | None:
-    """None if nobody has an opinion: too few messages, or nothing returns."""
-    heard = [*_streams(streams, classes, rhythms), *_spectrum(streams)] if streams else []
-    if not heard:
+    """Return the period of a job; None without any vote: too few messages, or no periodic traffic."""
+    cast = [*_streams(streams, classes, rhythms), *_spectrum(streams)] if streams else []
+    if not cast:
         return None
-    votes = Votes([v.kind for v in heard], *(np.asarray([v[column] for v in heard]) for column in (1, 2)))
+    votes = Votes([v.kind for v in cast], *(np.asarray([v[column] for v in cast]) for column in (1, 2)))
     support = [float(votes.weight[_near(votes.seconds, each)].sum()) for each in votes.seconds]
     won = _near(votes.seconds, votes.seconds[int(np.argmax(support))])
     confidence = max(support) / max(float(votes.weight.sum()), 1.0)
     voted = weighted_median(votes.seconds[won], votes.weight[won])
-    measured = pace(streams, classes, rhythms, voted)
+    measured = iteration_time(streams, classes, rhythms, voted)
     seconds = measured if measured and _fits(measured, votes.seconds[won], votes.weight[won]) else voted
     return Period(seconds, confidence, _opinions(votes))
 
 
 def _fits(seconds: float, voted: Floats, weight: Floats) -> bool:
-    """Whether those who voted would take it for their own."""
+    """Whether most of the votes agree with `seconds`."""
     return float(weight[alike(voted, seconds)].sum()) >= CLEAR * float(weight.sum())
 
 
@@ -98,7 +102,7 @@ def _streams(streams: Sequence[Stream], classes: Sequence[Classes], rhythms: Seq
 
 
 def _of_anchors(stream: Stream, classes: Classes) -> Iterator[Vote]:
-    """Each speaks for its share of the stream."""
+    """The weight of each is its share of the stream."""
     for anchor in anchors(stream, classes):
         share = float(classes.bytes[anchor.size_class]) / max(stream.bytes, 1)
         yield Vote("anchors", anchor.seconds, anchor.coherence * share)

@@ -9,8 +9,8 @@ import numpy as np
 
 from tiresias.profiler.recordings.layout import Bools, Floats, Ints
 from tiresias.profiler.recordings.messages import Stream
+from tiresias.profiler.rhythm.message_windows import MessageWindows
 from tiresias.profiler.rhythm.sizes import MULTIPLICITY, Classes, usual
-from tiresias.profiler.rhythm.windows import Windows
 
 LONGEST = 20_000  # messages that are looked at
 NEARLY = 0.95
@@ -18,6 +18,8 @@ SEEDS = 6  # classes whose returns propose a length
 
 
 class Repeat(NamedTuple):
+    """The repeat of a stream's messages."""
+
     kind: str  # what was looked at
     iterations: float
     seconds: float
@@ -25,7 +27,7 @@ class Repeat(NamedTuple):
 
 
 def repeat(stream: Stream, classes: Classes) -> Repeat | None:
-    """None for streams whose sizes say nothing: all are alike, or nothing comes three times."""
+    """Return the repeat of a stream; None where its sizes show none: all are alike, or nothing comes three times."""
     keep = np.flatnonzero(_significant(classes)[classes.of])[:LONGEST]
     symbols, time = classes.of[keep], stream.time[keep]
     lengths = set(_proposals(symbols)) if len(set(symbols.tolist())) > 1 else set()
@@ -33,11 +35,11 @@ def repeat(stream: Stream, classes: Classes) -> Repeat | None:
         return None
     chance = float(np.square(np.bincount(symbols) / len(symbols)).sum())
     scores = {length: _score(symbols, length, chance) for length in lengths}
-    length, score = _best(scores, Windows(symbols, classes.size))
+    length, score = _best(scores, MessageWindows(symbols, classes.size))
     return Repeat("sequence", len(symbols) / length, _seconds(symbols, time, length), score)
 
 
-def _best(scores: dict[int, float], windows: Windows) -> tuple[int, float]:
+def _best(scores: dict[int, float], windows: MessageWindows) -> tuple[int, float]:
     """The shortest of those that are nearly the best; what is repeated must be composed alike too."""
     found: dict[int, float] = {}
     for length in sorted(scores, key=lambda length: -scores[length]):

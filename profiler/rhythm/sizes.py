@@ -41,6 +41,7 @@ class Classes:
 
     @property
     def bytes(self) -> Floats:
+        """The bytes of each class."""
         return self.size * self.count
 
 
@@ -55,6 +56,7 @@ class Anchor:
 
 
 def classify(stream: Stream) -> Classes:
+    """Join nearly equal message sizes of a stream to classes."""
     sizes, of = np.unique(stream.size, return_inverse=True)
     merged = np.empty(len(sizes), np.int64)
     low, number = -1.0, -1
@@ -152,6 +154,7 @@ def alike(spans: Floats, seconds: float) -> Bools:
 
 
 def weighted_median(values: Floats, weights: Floats) -> float:
+    """Return the value at half of the total weight."""
     order = np.argsort(values)
     passed = np.cumsum(weights[order])
     return float(values[order][min(np.searchsorted(passed, passed[-1] / 2), len(values) - 1)])

@@ -17,6 +17,8 @@ PEAKS = 10  # of the spectrum that are looked at
 
 
 class Hill(NamedTuple):
+    """A maximum of the autocorrelation."""
+
     seconds: float
     strength: float  # the autocorrelation there, 0 to 1
 

@@ -1,1 +1,1 @@
-"""A profile for people: tables and text plots, and pictures."""
+"""The output of a profile: tables, text plots and PNG files."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from tiresias.profiler.verdict import CONSOLIDATE, PACKLIMIT, SPREAD
+from tiresias.profiler.placement_verdict import CONSOLIDATE, PACKLIMIT, SPREAD
 from tiresias.protocol import control
 from tiresias.protocol.job_kind import Key, script_hash
 from tiresias.protocol.profile_summary import Summary, as_object

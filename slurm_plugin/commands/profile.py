@@ -28,10 +28,10 @@ from rich.console import Console
 
 from tiresias.errors import UsageError
 from tiresias.profiler.analysis import analyze
+from tiresias.profiler.placement_verdict import PACKLIMIT
 from tiresias.profiler.recordings.recording import Recording, read
-from tiresias.profiler.verdict import PACKLIMIT
-from tiresias.profiler.views import plots
-from tiresias.profiler.views.report import as_json, report
+from tiresias.profiler.views import profile_plots
+from tiresias.profiler.views.profile_report import as_json, report
 from tiresias.protocol import control
 from tiresias.slurm_plugin.commands.terminal import JOB_ID
 from tiresias.slurm_plugin.config import load_option
@@ -57,11 +57,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.plot:
-        plots.check(args.plot)
+        profile_plots.check(args.plot)
     bandwidth = args.bandwidth * GIGABIT if args.bandwidth else None
     profile = analyze(_recordings(args.files), args.packlimit, bandwidth)
     if args.plot:
-        plots.draw(profile, args.plot)
+        profile_plots.draw(profile, args.plot)
     if args.json:
         print(json.dumps(as_json(profile), indent=2))
     else:
@@ -101,9 +101,7 @@ def _of_job(job: str) -> Path:
         )
     own = [path for path in found if _user_of(path) == str(os.getuid())]
     if len(found) > 1 and not own:
-        raise UsageError(
-            f"several users say that job {job} was theirs: name the folder, {' or '.join(map(str, found))}"
-        )
+        raise UsageError(f"several users have recordings of job {job}: name the folder, {' or '.join(map(str, found))}")
     return (own or found)[0]
 
 

@@ -1,4 +1,4 @@
-"""Programs and writers that several tests share lie beside them: recording.py, tensors.py, trials.py."""
+"""Programs and writers that several tests share lie in the same folder: recording.py, tensors.py, trials.py."""
 
 from __future__ import annotations
 

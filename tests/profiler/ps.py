@@ -198,7 +198,7 @@ def sink(args: argparse.Namespace) -> None:
 
 
 def listener(args: argparse.Namespace) -> socket.socket:
-    """Says its port to who started us."""
+    """Print its port for the process that started it."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=64)
     print(listening.getsockname()[1], flush=True)
     return listening

@@ -53,7 +53,7 @@ def ring(tmp_path):
 def test_report(vgg, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     assert profile(vgg) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for words in (
         "consolidate: its largest tensor is 74.3% of the model",
         "1.00 s, confidence",
@@ -63,10 +63,10 @@ def test_report(vgg, capsys, monkeypatch):
         "392.0 MiB, 74.3% of the model",
         "gpu03:7",
         "256.0 MiB",
-        "who sends when",
+        "senders over time",
     ):
-        assert words in said
-    assert max(map(len, said.splitlines())) <= 100
+        assert words in output
+    assert max(map(len, output.splitlines())) <= 100
 
 
 def test_json(vgg, capsys):
@@ -107,15 +107,15 @@ def test_a_job_that_sent_nothing(tmp_path, capsys):
     net = Network()
     net.process("gpu01", 1)
     profile(*net.write(tmp_path))
-    assert capsys.readouterr().out.startswith("unknown: nothing returns in what it sent")
+    assert capsys.readouterr().out.startswith("unknown: no periodic traffic detected")
 
 
 def test_plot(vgg, tmp_path):
     pytest.importorskip("matplotlib")
-    picture = tmp_path / "a.png"
-    assert profile(vgg, "--plot", picture) == 0
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert picture.stat().st_size > 10_000
+    image = tmp_path / "a.png"
+    assert profile(vgg, "--plot", image) == 0
+    assert image.read_bytes().startswith(b"\x89PNG")
+    assert image.stat().st_size > 10_000
 
 
 def test_mistakes(vgg, tmp_path, monkeypatch):
@@ -127,7 +127,7 @@ def test_mistakes(vgg, tmp_path, monkeypatch):
         profile(tmp_path / "nothing.net")
     with pytest.raises(UsageError, match=r"name a \.png file"):
         profile(vgg, "--plot", tmp_path / "a.jpg")
-    monkeypatch.setattr("tiresias.profiler.views.plots.find_spec", lambda name: None)
+    monkeypatch.setattr("tiresias.profiler.views.profile_plots.find_spec", lambda name: None)
     with pytest.raises(UsageError, match="pip install"):
         profile(vgg, "--plot", tmp_path / "a.png")
 
@@ -155,7 +155,7 @@ def test_a_job_is_named_by_its_id(vgg, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes other users")
-def test_others_say_that_the_job_was_theirs(tmp_path, monkeypatch):
+def test_profiles_of_several_users_are_refused(tmp_path, monkeypatch):
     root = tmp_path / "control"
     for uid, owner in ((20001, 20001), (20002, 20002), (20003, 20002)):
         folder = root / str(uid) / "4711" / "profile"
@@ -163,9 +163,9 @@ def test_others_say_that_the_job_was_theirs(tmp_path, monkeypatch):
         for each in (folder, folder.parent, folder.parent.parent):
             os.chown(each, owner, owner)
     monkeypatch.setenv("TIRESIAS_CONTROL_ROOT", str(root))
-    with pytest.raises(UsageError, match="several users say that job 4711 was theirs") as told:
+    with pytest.raises(UsageError, match="several users have recordings of job 4711") as refused:
         profile("4711")
-    assert "20003" not in str(told.value), "that folder is not that user's"
+    assert "20003" not in str(refused.value), "that folder is not that user's"
     (root / "20001" / "4711" / "profile").rename(tmp_path / "gone")
     with pytest.raises(UsageError, match=r"20002/4711/profile: holds no \.net file"):
         profile("4711")

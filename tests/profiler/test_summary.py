@@ -61,7 +61,7 @@ def test_a_name_makes_a_plain_file_name_of_its_own(name: str) -> None:
     assert file != KEY._replace(name=name + "x").file
 
 
-def test_nobody_tries_for_ever() -> None:
+def test_the_number_of_trials_is_bounded() -> None:
     assert Summary("spread", trials=1).is_final
     assert not Summary("unknown", trials=TRIALS - 1).is_final
     assert Summary("unknown", trials=TRIALS).is_final

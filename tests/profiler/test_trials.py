@@ -22,14 +22,14 @@ PLAIN = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_tensors_are_those_of_table_6(name):
-    """The count says one less: the step counter. Inception3's auxiliary head is not built in, nor are its small tensors."""
+    """The count is one less: the step counter. Inception3's auxiliary head is not built in, nor are its small tensors."""
     assert sum(tensors(name)) / 2**20 == pytest.approx(MODELS[name].size, abs=0.1)
     assert max(tensors(name)) / 2**20 == pytest.approx(MODELS[name].largest, abs=0.1)
     assert name == "inception3" or len(tensors(name)) == MODELS[name].tensors - 1
 
 
 def right(result) -> bool:
-    """Time is left out: what else the machine does is no mistake of ours."""
+    """Time is left out: other load on the machine changes it."""
     return (
         result["architecture"] == "parameter servers"
         and (result["found_workers"], result["found_servers"]) == (result["workers"], result["servers"])
@@ -58,8 +58,8 @@ def test_ten_models_with_all_that_may_disturb(name):
 def test_the_command_on_a_real_recording(tmp_path):
     trials.record({**PLAIN, "model": "alexnet"}, tmp_path)
     command = [sys.executable, "-m", "tiresias", "profile", str(tmp_path), "--json"]
-    said = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-    found = json.loads(said.stdout)
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    found = json.loads(done.stdout)
     assert found["decision"] == "consolidate"
     assert found["skew"] == pytest.approx(0.61, abs=0.02)
     assert len(found["processes"]) == 4

@@ -95,9 +95,9 @@ def scale(model: str) -> int:
 
 
 @contextmanager
-def busy(wanted: bool) -> Iterator[None]:
+def busy(enabled: bool) -> Iterator[None]:
     """A process that computes all the time."""
-    burner = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if wanted else None
+    burner = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if enabled else None
     try:
         yield
     finally:
@@ -122,7 +122,7 @@ def compare(setup: dict[str, Any], seconds: list[float], profile: Profile) -> di
 
 
 def uncertainty(seconds: list[float]) -> float:
-    """Of the median, by the order of the values: how often a coin falls says between which of them it lies."""
+    """Return half the 90 % interval of the median, by the order of the values, as a share of the median."""
     ordered, reach = sorted(seconds), 1.645 * len(seconds) ** 0.5 / 2
     low, high = (max(int(len(ordered) / 2 - reach), 0), min(int(len(ordered) / 2 + reach), len(ordered) - 1))
     return (ordered[high] - ordered[low]) / 2 / statistics.median(ordered)

@@ -3,11 +3,11 @@
  *     v1   NCCL 2.23        functions and data types are numbers; an event names its communicator
  *     v2   2.24, 2.25       functions and data types are words
  *     v3   2.26             like v2 as far as it is looked at
- *     v4   2.27             the communicator is told once, to init; its events begin where v2's go on
+ *     v4   2.27             the communicator is passed once, to init; its events begin where those of v2 continue
  *     v5   2.28             the type of an event takes eight bytes; init's arguments in another order
  *     v6   2.29 and later   like v5 as far as it is looked at
  *
- * NCCL asks a plugin for the newest version it knows. tests/profiler/native/test_nccl.py compares all offsets with
+ * NCCL asks a plugin for the newest version that it supports. tests/profiler/native/test_nccl.py compares all offsets with
  * NVIDIA's headers. */
 #ifndef TIRESIAS_NCCL_ABI_H
 #define TIRESIAS_NCCL_ABI_H

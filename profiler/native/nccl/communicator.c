@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PEERS = 4096 /* that are told apart where the number of ranks is not known: as many as channels, by default */ };
+enum { PEERS = 4096 /* that are distinguished where the number of ranks is unknown: as many as channels, by default */ };
 
 /* A channel's word: its file's generation in the upper half, its index below; 0 before its first record. Two threads may
  * open the same one at the same time: then there are two with the same ends, which readers take for one. */

@@ -9,7 +9,7 @@ struct communicator;
 /* NULL where there is no memory. `group` and `rank` may come later; ranks and nodes are 0 where they are not known. */
 struct communicator *communicator_new(struct group group, uint32_t rank);
 
-/* For the versions that tell with each event who it is of. */
+/* For the versions whose events carry the communicator and the rank. */
 void communicator_is(struct communicator *communicator, uint64_t hash, uint32_t rank);
 
 void communicator_free(struct communicator *communicator);

@@ -33,8 +33,8 @@ static int init_v5(void **context, uint64_t hash, int *mask, const char *name, i
     return init_v4(context, mask, name, hash, nodes, ranks, rank, log);
 }
 
-/* NCCL reports events of other types too, and wants to know of each whether it has a handle. */
-static bool is_wanted(void *context, void **handle, uint64_t type) {
+/* NCCL reports events of other types too, and requires for each whether it has a handle. */
+static bool is_recorded(void *context, void **handle, uint64_t type) {
     *handle = type == EVENT_GROUP ? (void *)&group : NULL;
     return context && (type == EVENT_COLLECTIVE || type == EVENT_POINT_TO_POINT) && tiresias_recording();
 }
@@ -62,7 +62,7 @@ static void record_named(struct communicator *communicator, uint64_t type, const
 }
 
 static int start_v1(void *context, void **handle, const struct event_v1 *event) {
-    if (is_wanted(context, handle, event->type)) {
+    if (is_recorded(context, handle, event->type)) {
         communicator_is(context, event->hash, (uint32_t)event->rank);
         record_numbered(context, event->type, &event->call);
     }
@@ -70,7 +70,7 @@ static int start_v1(void *context, void **handle, const struct event_v1 *event) 
 }
 
 static int start_v2(void *context, void **handle, const struct event_v2 *event) {
-    if (is_wanted(context, handle, event->type)) {
+    if (is_recorded(context, handle, event->type)) {
         communicator_is(context, event->hash, (uint32_t)event->rank);
         record_named(context, event->type, &event->call);
     }
@@ -78,13 +78,13 @@ static int start_v2(void *context, void **handle, const struct event_v2 *event) 
 }
 
 static int start_v4(void *context, void **handle, const struct event_v4 *event) {
-    if (is_wanted(context, handle, event->type))
+    if (is_recorded(context, handle, event->type))
         record_named(context, event->type, &event->call);
     return SUCCESS;
 }
 
 static int start_v5(void *context, void **handle, const struct event_v5 *event) {
-    if (is_wanted(context, handle, event->type))
+    if (is_recorded(context, handle, event->type))
         record_named(context, event->type, &event->call);
     return SUCCESS;
 }

@@ -4,7 +4,7 @@
 
 enum { RECEIVE = 7 /* of ncclFunc_t */ };
 
-/* By ncclFunc_t, as it was in 2.23, the only one that tells numbers. */
+/* By ncclFunc_t of 2.23, the only version that passes numbers. */
 static const enum collective functions[] = {BROADCAST, REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_REDUCE};
 
 /* By ncclDataType_t. */
@@ -51,7 +51,7 @@ size_t size_of_number(uint8_t number) {
     return number < COUNT(sizes) ? sizes[number] : 1;
 }
 
-/* All types without an entry have one byte: NCCL has no word for ncclUint8 and says "Unknown". */
+/* All types without an entry have one byte: NCCL has no name for ncclUint8 and passes "Unknown". */
 size_t size_of_word(const char *word) {
     for (size_t each = 0; word && each < COUNT(named_sizes); each++)
         if (strcmp(word, named_sizes[each].word) == 0)

@@ -1,4 +1,4 @@
-"""DistributedDataParallel over gloo: one rank of a data-parallel job that knows nothing of the recorder."""
+"""DistributedDataParallel over gloo: one rank of a data-parallel job, without any code for the recorder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainee import Diary, arguments, counts
 
 
 class Model(nn.Module):
-    """Computes as long as it is told to; each tensor gets a gradient, the last layer's first."""
+    """Computes for a given time; each tensor gets a gradient, the last layer's first."""
 
     def __init__(self, sizes: list[int], seconds: float) -> None:
         super().__init__()

@@ -26,7 +26,7 @@ from tiresias.profiler.build import libraries
 from tiresias.profiler.recordings.recording import read
 
 HERE = Path(__file__).parent
-PATIENCE = 200.0
+JOB_TIMEOUT_S = 200.0
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def run(
     with ExitStack() as stack:
         started = [_start([*command, "--rank", str(rank)], environment, folder, stack) for rank in range(ranks)]
         for process in started[-chiefs:] if chiefs else started[:workers]:
-            assert process.wait(PATIENCE) == 0, (folder / "log").read_text()
+            assert process.wait(JOB_TIMEOUT_S) == 0, (folder / "log").read_text()
         return Result(analyze([read(file) for file in sorted(folder.glob("*.net"))]), _seconds(folder))
 
 

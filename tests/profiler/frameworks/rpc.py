@@ -1,7 +1,7 @@
 """torch.distributed.rpc: workers that push gradients to parameter servers and fetch their tensors, each for itself.
 
 Between nodes TensorPipe sends over TCP (libuv). On one node it would take shared memory, which no recorder of
-connections sees; so these processes are told to do as if they were on several.
+connections sees; so these processes are configured as if they were on several.
 """
 
 from __future__ import annotations

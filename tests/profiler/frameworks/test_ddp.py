@@ -1,4 +1,4 @@
-"""DistributedDataParallel over gloo, unmodified: what its all-reduce sends says how large the model is, and with small
+"""DistributedDataParallel over gloo, unmodified: the traffic of its all-reduce shows how large the model is, and with small
 buckets how large its largest tensor.
 """
 

@@ -1,4 +1,4 @@
-"""What the training programs beside this file have in common: a model's tensors, a pace, and the truth they leave behind."""
+"""The common parts of the training programs in this folder: a model's tensors, a pace, and the true values that they write."""
 
 from __future__ import annotations
 

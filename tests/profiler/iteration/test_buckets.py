@@ -41,7 +41,7 @@ def test_some_of_the_same_size_are_no_large_one(size, times, ranks):
         assert found.largest <= size + 8 * ranks
 
 
-def test_buckets_say_how_far_from_a_tensor_they_may_be():
+def test_buckets_show_how_far_from_a_tensor_they_may_be():
     found = buckets(ring([40 << 20, 1 << 20, 26 << 20, 25 << 20, 3 << 20, 27 << 20], 4), 4)
     assert found.largest >= 40 << 20
     assert 24 << 20 <= found.limit <= 26 << 20

@@ -1,4 +1,4 @@
-"""Jobs that call collectives: model, iterations and intensity from the calls, and what the wire says to it."""
+"""Jobs that call collectives: model, iterations and intensity from the calls, checked against the wire."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tiresias.profiler.analysis import Profile, analyze
 from tiresias.profiler.iteration.collectives import view
 from tiresias.profiler.network.cross_check import ports
 from tiresias.profiler.recordings import layout
-from tiresias.profiler.recordings.communicators import Group
+from tiresias.profiler.recordings.communicators import CommunicatorGroup
 from tiresias.profiler.recordings.recording import Recording, read
-from tiresias.profiler.views.report import as_json, report
+from tiresias.profiler.views.profile_report import as_json, report
 
 GIGABYTE = 1e9
 ITERATIONS = 20
@@ -86,7 +86,7 @@ def train(job: Job, sizes: list[int], iterations: int = ITERATIONS) -> None:
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 def test_data_parallel_training(tmp_path, ranks: int, known: bool) -> None:
-    """The number of ranks is told from 2.27 on only; it is that of the ranks seen, then."""
+    """NCCL passes the number of ranks from 2.27 on only; before, it is that of the ranks recorded."""
     job = Job([f"gpu0{rank // 2}" for rank in range(ranks)], known)
     sizes = buckets(tensors("resnet50"), 25 << 20)
     train(job, sizes)
@@ -130,14 +130,14 @@ def test_the_report_speaks_of_collectives(tmp_path) -> None:
     console = Console(width=100, record=True, file=StringIO())
     for part in report(job.analyze(tmp_path)):
         console.print(part)
-    said = console.export_text()
+    output = console.export_text()
     for words in (
         "collective all-reduce, 2 processes",
         "40.0 MiB",
         "largest collective",
         "30.0 MiB, 75.0% of the model",
     ):
-        assert words in said
+        assert words in output
 
 
 def test_sharded_training(tmp_path) -> None:
@@ -238,7 +238,7 @@ def test_what_stays_on_a_host_needs_no_wire(tmp_path) -> None:
     assert not [each for each in job.analyze(tmp_path).notes if "along a ring" in each]
 
 
-def test_nobody_compares_on_one_host_or_with_a_part(tmp_path) -> None:
+def test_one_host_or_a_part_is_not_compared(tmp_path) -> None:
     alone, cut = Job(["gpu01"] * 2), Job(["gpu01", "gpu02"])
     for job, name in ((alone, "alone"), (cut, "cut")):
         carry(job, 0.1)
@@ -282,7 +282,7 @@ def test_hostile_channels(tmp_path) -> None:
 @given(st.integers(1, 10**6), st.integers(1, 10**9))
 def test_factors(ranks: int, size: int) -> None:
     """What leaves all ranks of a ring together is what the collective has to move."""
-    factors = {name: Group(name, 7, ranks, ranks).factor for name in range(1, 8)}
+    factors = {name: CommunicatorGroup(name, 7, ranks, ranks).factor for name in range(1, 8)}
     assert factors[layout.ALL_REDUCE] * ranks * size == pytest.approx(2 * (ranks - 1) * size)
     assert factors[layout.ALL_REDUCE] == pytest.approx(
         (factors[layout.ALL_GATHER] + factors[layout.REDUCE_SCATTER]) / ranks
@@ -305,7 +305,7 @@ def verbs_job(sent: int) -> tuple[Network, Process]:
     (1_000_000, None), (1_080_000, None), (1_430_000, "gpu01: 30% of the 1,430,000 bytes"), (0, "stayed on the node"),
 ])  # fmt: skip
 def test_ports_are_held_against_queue_pairs(tmp_path, counted: int, note: str | None) -> None:
-    """TCP does not go through them; hosts of which no recording is there are none of our business."""
+    """TCP does not go through them; hosts without a recording are ignored."""
     net, _ = verbs_job(1_000_000)
     recordings = [read(path) for path in net.write(tmp_path)]
     found = list(ports(recordings, {"gpu01": counted, "gpu02": 0, "gpu09": 5}))

@@ -1,4 +1,4 @@
-"""Who talks with whom says parameter servers or all-reduce, and how large the model is."""
+"""The graph of the traffic shows parameter servers or all-reduce, and how large the model is."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def served(tensors, workers: int, servers: int) -> list[Contents]:
 @given(tensors=TENSORS, workers=st.integers(2, 8), servers=st.integers(1, 4))
 def test_parameter_servers(tensors, workers, servers):
     parts = [sorted(tensors[server::servers]) for server in range(servers)]
-    assume(all(one != other for n, one in enumerate(parts) for other in parts[:n]))  # else nobody could tell the sides
+    assume(
+        all(one != other for n, one in enumerate(parts) for other in parts[:n])
+    )  # else the sides cannot be distinguished
     found = shape(served(tensors, workers, servers))
     assert (found.kind, found.workers) == (SERVERS, workers)
     assert found.model == pytest.approx(sum(tensors))
@@ -102,7 +104,7 @@ def test_what_fits_nothing():
     assert shape(chain).kind == UNKNOWN
 
 
-def test_light_streams_do_not_blur_the_picture():
+def test_light_streams_do_not_change_the_result():
     pair = [sends(0, 2, 10**8, 5000), sends(2, 0, 10**8, 5000), sends(1, 2, 10**8, 5000), sends(2, 1, 10**8, 5000)]
     chatter = [sends(0, 1, 100), sends(1, 0, 100), sends(0, 3, 3000)]
     found = shape(pair + chatter)

@@ -1,4 +1,4 @@
-"""The libraries are built at first use, once, whoever asks at the same time; where they cannot be, one line says why."""
+"""The libraries are built at first use, once, also for concurrent callers; where that fails, one line gives the reason."""
 
 from __future__ import annotations
 

@@ -19,17 +19,17 @@ SENDER = """if True:
     import json, socket, sys
     pieces = [bytes.fromhex(piece) for piece in json.load(open(sys.argv[1]))]
     listener = socket.create_server(("127.0.0.1", 0))
-    ours = socket.create_connection(listener.getsockname())
-    theirs, _ = listener.accept()
+    local = socket.create_connection(listener.getsockname())
+    remote, _ = listener.accept()
     for number, piece in enumerate(pieces):
         if number % 3:
             half = len(piece) // 2
-            assert ours.sendmsg([piece[:half], b"", piece[half:]]) == len(piece)
+            assert local.sendmsg([piece[:half], b"", piece[half:]]) == len(piece)
         else:
-            assert ours.send(piece) == len(piece)
+            assert local.send(piece) == len(piece)
         left = len(piece)
         while left:
-            left -= len(theirs.recv(left))
+            left -= len(remote.recv(left))
 """
 
 
@@ -42,9 +42,9 @@ def message(size: int) -> bytes:
 
 
 def sends(stage, pieces: list[bytes]) -> list[int]:
-    told = stage.folder.with_name("pieces.json")
-    told.write_text(json.dumps([piece.hex() for piece in pieces]))
-    stage.run(sys.executable, "-c", SENDER, told)
+    pieces_file = stage.folder.with_name("pieces.json")
+    pieces_file.write_text(json.dumps([piece.hex() for piece in pieces]))
+    stage.run(sys.executable, "-c", SENDER, pieces_file)
     records = stage.only().records
     return records["asked"][records["operation"] == layout.SEND].tolist()
 
@@ -53,7 +53,7 @@ def mixed(chance: random.Random, messages: dict[int, list[int]]) -> tuple[bytes,
     """Streams in turns at random; the sizes of their messages as they end."""
     content = {stream: b"".join(map(message, sizes)) for stream, sizes in messages.items()}
     ends = {stream: list(sizes) for stream, sizes in messages.items()}
-    sent, said, order = b"", dict.fromkeys(messages, 0), []
+    sent, received, order = b"", dict.fromkeys(messages, 0), []
     while content:
         stream = chance.choice(sorted(content))
         size = chance.choice([0, 1, 3, 5, 100, 16384])
@@ -61,9 +61,9 @@ def mixed(chance: random.Random, messages: dict[int, list[int]]) -> tuple[bytes,
         sent += chance.choice([b"", frame(HEADERS, stream, b"h" * 20), frame(8, 0, b"wind")]) + frame(
             DATA, stream, part
         )
-        said[stream] += len(part)
-        while ends[stream] and said[stream] >= ends[stream][0] + 5:
-            said[stream] -= ends[stream][0] + 5
+        received[stream] += len(part)
+        while ends[stream] and received[stream] >= ends[stream][0] + 5:
+            received[stream] -= ends[stream][0] + 5
             order.append(ends[stream].pop(0))
         content = {each: rest for each, rest in content.items() if rest}
     return sent, order
@@ -113,7 +113,7 @@ def test_other_connections_stay_as_they_are(stage, content) -> None:
     assert not stage.only().channels["flags"].any()
 
 
-@pytest.mark.skipif(os.environ.get("LD_PRELOAD", "") != "", reason="sanitizers want to be the first library")
+@pytest.mark.skipif(os.environ.get("LD_PRELOAD", "") != "", reason="sanitizers must be the first library")
 @pytest.mark.parametrize("seed", range(5))
 def test_under_sanitizers_any_bytes_do_no_harm(stage, compiled, seed: int) -> None:
     """Streams mixed, calls cut anywhere: every message once. Then the same with bytes changed: nothing but records."""

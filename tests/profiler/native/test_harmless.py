@@ -81,7 +81,7 @@ def test_a_program_that_sends_has_no_descriptor_more(stage) -> None:
     ],
     ids=lambda each: "=".join(*each.items())[:40],
 )
-def test_nothing_is_recorded_and_nothing_is_said(stage, environment: dict[str, str]) -> None:
+def test_nothing_is_recorded_and_nothing_is_printed(stage, environment: dict[str, str]) -> None:
     assert count(stage, **environment) == 0
 
 
@@ -99,8 +99,8 @@ def test_a_limit_on_the_size_of_files(stage, compiled) -> None:
 
 def test_a_limit_on_memory(stage) -> None:
     """What this Python has now, and little more."""
-    room = resource.getpagesize() * int(Path("/proc/self/statm").read_text().split()[0]) + (64 << 20)
-    setup = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({room}, {room}))\n"
+    limit = resource.getpagesize() * int(Path("/proc/self/statm").read_text().split()[0]) + (64 << 20)
+    setup = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({limit}, {limit}))\n"
     assert same_with_and_without(stage, sys.executable, "-c", setup + SEND_AND_COUNT).stdout.startswith("sent")
 
 
@@ -118,7 +118,7 @@ def test_a_full_disk(stage) -> None:
         subprocess.run(["umount", stage.folder], check=True, timeout=20)
 
 
-def test_a_name_that_somebody_has_taken_is_left_alone(stage) -> None:
+def test_a_name_in_use_is_left_alone(stage) -> None:
     """A link of the expected name must not be followed."""
     program = """
 import os, sys

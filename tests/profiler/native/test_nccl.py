@@ -114,7 +114,7 @@ def test_channels_name_the_communicator(play, version: int) -> None:
     assert recording.channels["local"]["port"].tolist() == [0] * 2
 
 
-def test_sends_to_oneself_and_to_nobody_are_left_out(play) -> None:
+def test_sends_to_oneself_and_without_a_peer_are_left_out(play) -> None:
     assert len(play(6, "ar:7:1", f"send:7:1:{RANK}", "send:7:1:4", "send:7:1:-1").records) == 1
 
 
@@ -148,7 +148,7 @@ def test_it_needs_the_c_library_only(net) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.skipif(os.environ.get("LD_PRELOAD", "") != "", reason="sanitizers want to be the first library")
+@pytest.mark.skipif(os.environ.get("LD_PRELOAD", "") != "", reason="sanitizers must be the first library")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_under_sanitizers(stage, compiled, version: int) -> None:
     """The plugin is in the program, as NCCL allows it; a communicator that is not given back is a leak."""

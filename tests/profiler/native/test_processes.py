@@ -59,19 +59,19 @@ def test_files_are_their_owners_alone(stage, compiled) -> None:
 
 
 def test_two_hundred_threads(stage, compiled) -> None:
-    told = int(stage.run(compiled("processes"), "threads").stdout)
+    sent = int(stage.run(compiled("processes"), "threads").stdout)
     recording = stage.only()
     assert recording.dropped == 0
     per_connection = Counter(recording.records["channel"].tolist())
-    assert sum(per_connection.values()) == told
+    assert sum(per_connection.values()) == sent
     assert set(per_connection.values()) == {500}, "every thread sends on a connection of its own"
     assert set(asked(recording)) == {6}
 
 
 def test_rings_of_threads_that_have_ended_are_used_again(stage, compiled) -> None:
-    told = int(stage.run(compiled("processes"), "short-threads", TIRESIAS_PROFILE_BYTES="262144").stdout)
+    sent = int(stage.run(compiled("processes"), "short-threads", TIRESIAS_PROFILE_BYTES="262144").stdout)
     recording = stage.only()
-    assert (len(recording.records), recording.dropped) == (told, 0)
+    assert (len(recording.records), recording.dropped) == (sent, 0)
 
 
 @pytest.mark.parametrize("place", [None, "/dev/shm"])
@@ -112,7 +112,7 @@ def test_the_stop_file_ends_recording(stage, compiled) -> None:
 
 
 def test_more_connections_than_the_table_holds(stage, compiled) -> None:
-    """32 channels in a file of 128 KiB: the rest are left out, and the file says so."""
+    """32 channels in a file of 128 KiB: the rest are left out, and the file records it."""
     stage.run(compiled("processes"), "threads", TIRESIAS_PROFILE_BYTES="131072")
     recording = stage.only()
     assert len(recording.channels) == 32

@@ -23,7 +23,7 @@ def run(stage, program, *arguments: int, **environment: str) -> None:
     assert not done.stderr
 
 
-@pytest.mark.skipif(os.environ.get("LD_PRELOAD", "") != "", reason="sanitizers want to be the first library")
+@pytest.mark.skipif(os.environ.get("LD_PRELOAD", "") != "", reason="sanitizers must be the first library")
 @pytest.mark.parametrize(("threads", "records", "lives"), [(16, 3000, 3), (3, 1, 200), (1, 20_000, 1)])
 def test_every_record_is_there_once(stage, program, threads: int, records: int, lives: int) -> None:
     run(stage, program, threads, records, lives)
@@ -38,7 +38,7 @@ def test_every_record_is_there_once(stage, program, threads: int, records: int, 
 def test_a_full_file_and_a_full_table(stage, program) -> None:
     run(stage, program, 16, 3000, 2, TIRESIAS_PROFILE_BYTES=str(256 << 10))
     parent, child = stage.recordings()
-    assert len(parent.channels) == 64, "exactly as many as there is room for"
+    assert len(parent.channels) == 64, "exactly as many as fit"
     assert len(parent.records) == 7 * 1024
     assert parent.dropped == 16 * 3000 * 2 - 7 * 1024
     assert child.dropped == 0

@@ -1,4 +1,4 @@
-"""What is recorded of a program's transfers is what the program says, byte by byte and call by call."""
+"""The records of a program's transfers equal those that the program prints, byte by byte and call by call."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ SEND, RECV = layout.SEND, layout.RECV
 
 @pytest.mark.parametrize("options", [(), ("-D_FORTIFY_SOURCE=2",)], ids=["plain", "fortified"])
 def test_every_call_is_recorded_as_the_program_saw_it(stage, compiled, rows, expected, options) -> None:
-    told = expected(stage.run(compiled("transfers", *options)).stdout)
-    assert len(told) > 25
-    assert rows(stage.only()) == told
+    printed = expected(stage.run(compiled("transfers", *options)).stdout)
+    assert len(printed) > 25
+    assert rows(stage.only()) == printed
 
 
 def test_a_number_that_means_something_else_is_looked_up_again(stage, compiled, rows, expected) -> None:
-    told = expected(stage.run(compiled("descriptors")).stdout)
-    assert rows(stage.only()) == told
+    printed = expected(stage.run(compiled("descriptors")).stdout)
+    assert rows(stage.only()) == printed
 
 
-def test_closed_channels_say_when(stage, compiled) -> None:
+def test_closed_channels_record_the_time(stage, compiled) -> None:
     stage.run(compiled("descriptors"))
     recording = stage.only()
     for index, channel in enumerate(recording.channels):
@@ -37,10 +37,10 @@ PEERS = """
     import socket, sys
     listener = socket.socket({family}); listener.bind(({host!r}, 0)); listener.listen()
     port = listener.getsockname()[1]
-    ours = socket.socket({family}); ours.connect(({host!r}, port)); theirs, _ = listener.accept()
-    ours.sendall(b"x" * 1000)
-    while theirs.recv(300): break
-    print(ours.getsockname()[1], port)
+    local = socket.socket({family}); local.connect(({host!r}, port)); remote, _ = listener.accept()
+    local.sendall(b"x" * 1000)
+    while remote.recv(300): break
+    print(local.getsockname()[1], port)
 """
 
 
@@ -57,10 +57,10 @@ def test_both_ends_of_a_connection(stage, family: str, host: str, written: tuple
     done = stage.run(sys.executable, "-c", program, check=False)
     if "Error" in done.stderr and family == "socket.AF_INET6":
         pytest.skip("no IPv6 here")
-    ours, theirs = (int(port) for port in done.stdout.split())
+    local, remote = (int(port) for port in done.stdout.split())
     recording = stage.only()
     ends = [(int(each["local"]["port"]), int(each["remote"]["port"])) for each in recording.channels]
-    assert ends == [(ours, theirs), (theirs, ours)]
+    assert ends == [(local, remote), (remote, local)]
     for channel in recording.channels:
         assert channel["kind"] == layout.TCP
         for end in (channel["local"], channel["remote"]):
@@ -72,7 +72,7 @@ def test_both_ends_of_a_connection(stage, family: str, host: str, written: tuple
 def test_times_are_those_of_the_wall_clock(stage) -> None:
     program = textwrap.dedent(PEERS).format(family="socket.AF_INET", host="127.0.0.1")
     before = time.time()
-    stage.run(sys.executable, "-c", program + "import time; time.sleep(0.3); ours.send(b'y')\n")
+    stage.run(sys.executable, "-c", program + "import time; time.sleep(0.3); local.send(b'y')\n")
     first, *_, last = stage.only().seconds
     assert before < first < last < time.time()
     assert 0.29 < last - first < 5

@@ -93,7 +93,7 @@ def test_nothing_is_redirected_when_it_is_switched_off(stage, compiled, fake: Pa
 
 
 def test_a_library_that_only_its_caller_can_find(stage, compiled, fake: Path, rows, expected) -> None:
-    """dlopen searches the RUNPATH of whoever calls it."""
+    """dlopen searches the RUNPATH of its caller."""
     program = compiled("verbs", '-DLOOK_UP="libibverbs.so.1"', f"-Wl,--enable-new-dtags,-rpath,{fake}")
     check(stage, rows, expected, program)
 
@@ -105,7 +105,7 @@ def test_other_libraries_are_found_as_ever(stage, compiled, fake: Path, tmp_path
     assert not list(stage.folder.iterdir())
 
 
-@pytest.mark.skipif(os.environ.get("LD_PRELOAD", "") != "", reason="sanitizers want to be the first library")
+@pytest.mark.skipif(os.environ.get("LD_PRELOAD", "") != "", reason="sanitizers must be the first library")
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
 @pytest.mark.parametrize(("threads", "keys"), [(8, 256), (1, 2048)])
 def test_a_table_that_many_threads_use(compiled, sanitizer: str, threads: int, keys: int) -> None:

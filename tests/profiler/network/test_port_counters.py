@@ -1,4 +1,4 @@
-"""Port counters, from trees that look like /sys/class/infiniband and from some that only pretend to."""
+"""PortCounters counters, from trees that look like /sys/class/infiniband and from some that only pretend to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiresias.profiler.network import port_counters
-from tiresias.profiler.network.port_counters import Counter, Port, compare, read, received, sent
+from tiresias.profiler.network.port_counters import Counter, PortCounters, compare, read, received, sent
 
 WORDS_OUT, WORDS_IN = "counters/port_xmit_data", "counters/port_rcv_data"
 OLD_OUT = "counters_ext/port_xmit_data_64"
@@ -36,8 +36,8 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "infiniband"
 
 
-def one(value: int, unit: int = 4) -> dict[tuple[str, str], Port]:
-    return {("mlx5_0", "1"): Port(Counter(value, unit), Counter(7, unit))}
+def one(value: int, unit: int = 4) -> dict[tuple[str, str], PortCounters]:
+    return {("mlx5_0", "1"): PortCounters(Counter(value, unit), Counter(7, unit))}
 
 
 def test_words_are_four_bytes(root: Path) -> None:
@@ -56,7 +56,7 @@ def test_all_ports_of_all_devices(root: Path) -> None:
     for number, (device, port) in enumerate(places):
         put(root, WORDS_OUT, 5 + 10**number, device, port)
     assert sent(before, read(root)) == 4 * 111
-    assert received(before, read(root)) is None, "nobody counts that"
+    assert received(before, read(root)) is None, "no port counts that"
 
 
 def test_wide_counters_come_before_narrow_ones(root: Path) -> None:
@@ -85,7 +85,7 @@ def test_counters_that_go_back(before: int, after: int, moved: int | None) -> No
 
 
 @given(st.integers(0, 2**64 - 2), st.integers(0, 2**31), st.sampled_from([2**32, 2**64]), st.sampled_from([1, 4]))
-def test_whatever_is_sent_is_told(before: int, moved: int, limit: int, unit: int) -> None:
+def test_whatever_is_sent_is_counted(before: int, moved: int, limit: int, unit: int) -> None:
     before %= limit
     after = (before + moved) % limit
     if after in (2**32 - 1, 2**64 - 1) or (limit == 2**64 and before < 2**32):
@@ -98,7 +98,7 @@ def test_ports_that_come_go_or_stop_to_count(root: Path) -> None:
     both = read(root)
     only = {key: port for key, port in both.items() if key[0] == "a"}
     assert sent(both, only) == sent(only, both) == 0, "of those that were there all the time"
-    silent = {key: Port(None, Counter(1, 4)) for key in both}
+    silent = {key: PortCounters(None, Counter(1, 4)) for key in both}
     assert sent(both, silent) is None
     assert sent(both, {}) is None
     assert sent(one(1, 1), one(2, 4)) is None, "another counter"

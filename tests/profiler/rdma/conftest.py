@@ -1,4 +1,4 @@
-"""What guests run: the recorder's libraries and our own programs, compiled here; and what was recorded of them."""
+"""The programs of the guests, compiled here: the recorder's libraries and test programs; and their recordings."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
     first, second = run([Guest(one, serve), Guest(two, connect)])
 
 A guest sees `folder` as /share. Its RDMA device is rxe0, its address 10.0.0.1 or 10.0.0.2, its name guest1 or guest2. The
-processor is emulated, as many machines that run tests have no other to offer. The clock of a guest that is alone counts
+processor is emulated, as many machines that run tests have no other. The clock of a guest that is alone counts
 its instructions, two ns each: what else the machine does is not in it.
 """
 
@@ -25,7 +25,7 @@ QEMU = "qemu-system-x86_64"
 PACKAGE = "qemu-system-x86"
 HELPERS = Path(__file__).with_name("helpers.sh").read_text()
 MEMORY_MB = 512
-PATIENT = "no_timer_check"  # on a busy machine the timer ticks too late for the kernel's check of it
+NO_TIMER_CHECK = "no_timer_check"  # on a busy machine the timer ticks too late for the kernel's check of it
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Guest:
 
 
 class GuestFailed(AssertionError):
-    """A guest did not start, its script failed, or it took too long. The message has all that it said."""
+    """A guest did not start, its script failed, or it took too long. The message has all its output."""
 
 
 def missing() -> str:
@@ -68,7 +68,7 @@ def _start(image: Path, guest: Guest, number: int, cable: Sequence[socket.socket
         "setpriv", "--pdeathsig", "KILL", QEMU, "-accel", "tcg", "-cpu", "max", "-smp", "1", "-m", str(MEMORY_MB),
         "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
         "-kernel", str(image / "kernel"), "-initrd", str(image / "initramfs"),
-        "-append", f"console=ttyS0 quiet panic=-1 {PATIENT}", "-serial", f"file:{guest.folder / 'console'}",
+        "-append", f"console=ttyS0 quiet panic=-1 {NO_TIMER_CHECK}", "-serial", f"file:{guest.folder / 'console'}",
         "-virtfs", f"local,path={image / 'root'},mount_tag=root,security_model=none,readonly=on",
         "-virtfs", f"local,path={guest.folder},mount_tag=share,security_model=none",
     ]  # fmt: skip
@@ -99,16 +99,16 @@ def _wait(process: subprocess.Popen[bytes], guest: Guest, deadline: float) -> No
     try:
         process.wait(max(deadline - time.monotonic(), 0))
     except subprocess.TimeoutExpired:
-        raise GuestFailed(f"the guest was not done in time\n{_said(guest)}") from None
+        raise GuestFailed(f"the guest was not done in time\n{_output(guest)}") from None
     status = guest.folder / "status"
     if not status.exists() or status.read_text().strip() != "0":
-        raise GuestFailed(f"the guest's script failed\n{_said(guest)}")
+        raise GuestFailed(f"the guest's script failed\n{_output(guest)}")
 
 
 def _output(guest: Guest) -> str:
     return (guest.folder / "output").read_text(errors="replace")
 
 
-def _said(guest: Guest) -> str:
+def _output(guest: Guest) -> str:
     files = [guest.folder / name for name in ("qemu", "console", "output")]
     return "".join(f"--- {file.name}\n{file.read_text(errors='replace')}" for file in files if file.exists())

@@ -74,7 +74,7 @@ def _unpack(root: Path) -> None:
 
 
 def _archive(root: Path) -> bytes:
-    """An initramfs (cpio, "newc"): busybox, our init, and the modules in the order in which they go in."""
+    """An initramfs (cpio, "newc"): busybox, an init script, and the modules in the order in which they go in."""
     files = {"init": INIT.read_bytes(), "busybox": (root / "usr/bin/busybox").read_bytes()}
     names = []
     for name, content in _modules(root):

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_grou
 BYTES = 256 << 10  # that models are scaled down to
 ITERATIONS, COMPUTE, WORKERS = 12, 400_000, 2  # COMPUTE in microseconds
 ADDRESSES = ("10.0.0.1", "10.0.0.2")
-INTRODUCTION = [32, 1, 1]  # bytes that the ends of a connection tell each other over TCP
+INTRODUCTION = [32, 1, 1]  # bytes that the ends of a connection exchange over TCP
 MODELS = {"vgg11": "consolidate", "resnet50": "spread"}
 
 

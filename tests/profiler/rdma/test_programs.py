@@ -1,4 +1,4 @@
-"""Programs that know nothing of the recorder, on a soft-RoCE device: what is recorded of each is what it says it did."""
+"""Programs without any code for the recorder, on a soft-RoCE device: the recording equals the output of each."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Counts = dict[tuple[int, int], int]  # (operation, bytes): how often
 
 @dataclass(frozen=True)
 class Case:
-    command: str  # of both ends; the client is told the server's address besides
-    says: str  # what the client prints, a regular expression
+    command: str  # of both ends; the client also gets the server's address
+    printed: str  # what the client prints, a regular expression
     client: Counts
     server: Counts
 
@@ -84,7 +84,7 @@ def ends(
 
 
 def posted(recording: Recording) -> Counter[tuple[int, int]]:
-    """Without what merely makes room for messages."""
+    """Without the records of receive buffers."""
     verbs = recording.channels["kind"][recording.records["channel"]] != layout.TCP
     records = recording.records[verbs & (recording.records["operation"] != POST_RECV)]
     return Counter((int(record["operation"]), int(record["asked"])) for record in records)
@@ -96,9 +96,9 @@ def joined(first: Recording, second: Recording) -> bool:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_it_says_is_what_was_recorded(name: str, folder: Path, ends) -> None:
+def test_its_output_equals_the_recording(name: str, folder: Path, ends) -> None:
     case, (client, server) = CASES[name], ends(name)
-    assert re.search(case.says, (folder / f"{name}.txt").read_text(), re.MULTILINE)
+    assert re.search(case.printed, (folder / f"{name}.txt").read_text(), re.MULTILINE)
     assert posted(client) == case.client
     assert posted(server) == case.server
     assert not client.notes
@@ -114,7 +114,7 @@ def test_both_ends_are_joined(name: str, ends) -> None:
 
 
 def test_the_connection_manager(folder: Path, ends) -> None:
-    """Each ping: the server is told of a buffer, reads it, says so, is told of another one, writes it, says so."""
+    """Each ping: the server receives a buffer's address, reads it, answers, receives another address, writes it, answers."""
     client, server = ends("rping")
     assert (folder / "rping.txt").read_text().count("ping data: rdma-ping-") == 10
     assert posted(client) == {(SEND, 16): 20}

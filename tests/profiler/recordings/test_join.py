@@ -24,7 +24,7 @@ def test_ends_find_each_other_across_hosts(tmp_path):
     assert found.peers == ((1,), (0, 2), (1,))
 
 
-def test_who_was_not_recorded_is_known_by_address(tmp_path):
+def test_an_end_without_a_recording_is_named_by_its_address(tmp_path):
     net = Network()
     a, b = net.process("gpu01", 1), net.process("gpu02", 2)
     net.connect(a, b)

@@ -1,4 +1,4 @@
-"""Whatever a file holds, the reader gives what is whole of it, or says in one line that it is no recording."""
+"""Whatever a file holds, the reader returns its intact parts, or reports in one line that it is no recording."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def test_many_rings_are_one_sequence(tmp_path):
 @pytest.mark.parametrize(
     ("field", "value", "note"),
     [
-        ("flags", 1, "more connections than its table has room for"),
-        ("dropped", 7, "7 records found no room"),
+        ("flags", 1, "more connections than entries in its table"),
+        ("dropped", 7, "7 records were dropped"),
         ("channels", 1 << 31, "of 64 channels are used"),
         ("rings", 100, "100 of 3 rings are used"),
         ("ring_capacity", 1 << 31, None),
@@ -143,7 +143,7 @@ def test_what_is_no_recording(tmp_path, content, words):
 def test_only_plain_files_of_the_owner(file, tmp_path):
     link, pipe = tmp_path / "link.net", tmp_path / "pipe.net"
     link.symlink_to(file)
-    os.mkfifo(pipe)  # nobody writes: opening it must not wait
+    os.mkfifo(pipe)  # no writer: opening it must not wait
     for path, words in ((link, "cannot be read"), (pipe, "not a plain file"), (tmp_path, "not a plain file")):
         with pytest.raises(BadRecording, match=words):
             read(path)
@@ -151,7 +151,7 @@ def test_only_plain_files_of_the_owner(file, tmp_path):
         read(file, owner=os.getuid() + 1)
 
 
-def test_memory_is_bounded_whatever_the_file_says(file):
+def test_memory_is_bounded_whatever_the_header_claims(file):
     for field, value in (("ring_capacity", 1 << 20), ("rings", 1 << 20), ("ring_records", 1 << 20)):
         change(file, field, value)
     content = bytearray(file.read_bytes())
@@ -178,14 +178,14 @@ FIELDS = sorted(set(layout.HEADER.names) - {"magic", "version", "header_size", "
 def survives(path, content: bytes) -> None:
     """It is read and analyzed, or refused in words. No numpy warning either: they tell of numbers out of bounds."""
     path.write_bytes(content)
-    said = ""
+    message = ""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
             analyze([read(path)])
         except BadRecording as error:
-            said = str(error)
-    assert "\n" not in said
+            message = str(error)
+    assert "\n" not in message
 
 
 @FUZZ

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiresias.profiler.iteration.contents import contents
+from tiresias.profiler.placement_verdict import SURE
 from tiresias.profiler.recordings.messages import Stream
 from tiresias.profiler.rhythm.period import find, rhythm
 from tiresias.profiler.rhythm.sizes import classify
 from tiresias.profiler.rhythm.spectrum import autoperiod
-from tiresias.profiler.verdict import SURE
 
 
 def stream(iterations: list[list[tuple[float, int]]], receiver: int = 1) -> Stream:
@@ -103,7 +103,7 @@ def test_background_traffic_of_any_size():
 
 @pytest.mark.parametrize("segments", [2, 6, 14])
 def test_a_ring_with_one_bucket(segments):
-    """All messages are alike: only the pauses tell."""
+    """All messages are alike: only the pauses differ."""
     period, (inside,) = found(iterate([1 << 20] * segments, [1.0] * 30, burst=0.2))
     assert period.seconds == pytest.approx(1, rel=0.05)
     assert inside.bytes == pytest.approx(segments << 20, rel=0.1)
@@ -130,7 +130,7 @@ def test_random_traffic_has_no_sure_period():
         assert period is None or period.confidence < SURE / 2
 
 
-def test_too_little_says_nothing():
+def test_too_little_gives_no_period():
     assert found()[0] is None
     period, _ = found(stream([[(0.0, 100), (1.0, 100)]]))
     assert period is None

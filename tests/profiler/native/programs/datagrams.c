@@ -37,10 +37,10 @@ static void extended(struct ibv_qp *qp, struct ibv_ah *to, uint32_t peer) {
 int main(int count, char **types) {
     must(count == 2, "a type");
     struct ibv_context *context = ibv_open_device(NULL);
-    struct ibv_qp_init_attr wanted = {.qp_type = strcmp(types[1], "ud") == 0 ? IBV_QPT_UD : IBV_QPT_DRIVER};
-    struct ibv_qp *qp = ibv_create_qp((struct ibv_pd *)context, &wanted);
-    struct ibv_recv_wr *bad, room = {0};
-    must(ibv_post_recv(qp, &room, &bad) == 0, "post_recv"); /* for whomever: of no connection */
+    struct ibv_qp_init_attr attributes = {.qp_type = strcmp(types[1], "ud") == 0 ? IBV_QPT_UD : IBV_QPT_DRIVER};
+    struct ibv_qp *qp = ibv_create_qp((struct ibv_pd *)context, &attributes);
+    struct ibv_recv_wr *bad, request = {0};
+    must(ibv_post_recv(qp, &request, &bad) == 0, "post_recv"); /* of no connection */
     struct ibv_ah *to = address(context, 0xaa);
     classic(qp, to, 601, 1000), expect_to(0, 1000, 0xaa, 601);
     classic(qp, to, 602, 1001), expect_to(0, 1001, 0xaa, 602);
@@ -48,5 +48,5 @@ int main(int count, char **types) {
     must(ibv_destroy_ah(to) == 0, "destroy");
     to = address(context, 0xbb); /* in the same memory */
     classic(qp, to, 601, 1002), expect_to(0, 1002, 0xbb, 601);
-    classic(qp, (struct ibv_ah *)&wanted, 603, 1003), expect_to(0, 1003, 0, 0); /* one that was never seen */
+    classic(qp, (struct ibv_ah *)&attributes, 603, 1003), expect_to(0, 1003, 0, 0); /* one that was never seen */
 }

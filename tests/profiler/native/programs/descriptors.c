@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "pair.h"
 
-static void say(int fd, size_t size) {
+static void transmit(int fd, size_t size) {
     expect(SEND, 0, size, write(fd, "................................................................", size));
 }
 
@@ -23,15 +23,15 @@ static void become(int fd, int other) {
 static void closed_and_reused(void (*shut)(int)) {
     struct pair tcp = connected();
     int filler = file(); /* takes the number that the listener had */
-    say(tcp.ours, 1);
-    shut(tcp.ours);
+    transmit(tcp.local, 1);
+    shut(tcp.local);
     int next = file();
-    must(next == tcp.ours, "the same number");
+    must(next == tcp.local, "the same number");
     quietly(next);
-    close(next), close(tcp.theirs), close(filler);
+    close(next), close(tcp.remote), close(filler);
     struct pair again = connected();
-    say(again.ours, 2);
-    close(again.ours), close(again.theirs);
+    transmit(again.local, 2);
+    close(again.local), close(again.remote);
 }
 
 static void shut_stream(int fd) {
@@ -48,16 +48,16 @@ static void shut(int fd) {
 
 static void copied(void) {
     struct pair tcp = connected();
-    int null = file(), copy = dup(tcp.ours);
-    int third = fcntl(tcp.ours, F_DUPFD_CLOEXEC, 50), fourth = dup3(tcp.ours, 60, O_CLOEXEC);
-    say(tcp.ours, 3), say(copy, 4), say(third, 5), say(fourth, 6);
-    become(null, tcp.ours);
-    say(null, 7);
-    become(tcp.ours, copy);
+    int null = file(), copy = dup(tcp.local);
+    int third = fcntl(tcp.local, F_DUPFD_CLOEXEC, 50), fourth = dup3(tcp.local, 60, O_CLOEXEC);
+    transmit(tcp.local, 3), transmit(copy, 4), transmit(third, 5), transmit(fourth, 6);
+    become(null, tcp.local);
+    transmit(null, 7);
+    become(tcp.local, copy);
     become(copy, file());
     quietly(copy);
-    say(tcp.ours, 8);
-    closefrom(tcp.ours);
+    transmit(tcp.local, 8);
+    closefrom(tcp.local);
     quietly(file());
 }
 
@@ -75,12 +75,12 @@ static void not_tcp(void) {
 static void connected_later(void) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
-    int listener = socket(AF_INET, SOCK_STREAM, 0), ours = socket(AF_INET, SOCK_STREAM, 0);
-    must(send(ours, "x", 1, MSG_NOSIGNAL) < 0 && (errno == EPIPE || errno == ENOTCONN), "not connected");
+    int listener = socket(AF_INET, SOCK_STREAM, 0), local = socket(AF_INET, SOCK_STREAM, 0);
+    must(send(local, "x", 1, MSG_NOSIGNAL) < 0 && (errno == EPIPE || errno == ENOTCONN), "not connected");
     must(bind(listener, (struct sockaddr *)&address, size) == 0 && listen(listener, 8) == 0, "listen");
     getsockname(listener, (struct sockaddr *)&address, &size);
-    must(connect(ours, (struct sockaddr *)&address, size) == 0, "connect");
-    say(ours, 9);
+    must(connect(local, (struct sockaddr *)&address, size) == 0, "connect");
+    transmit(local, 9);
     closefrom(3);
 }
 

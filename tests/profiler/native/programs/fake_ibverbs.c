@@ -82,7 +82,7 @@ static int complete(struct ibv_qp_ex *qp) {
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attributes) {
     static uint32_t number = 100;
     struct ibv_qp_ex *qp = calloc(1, sizeof *qp);
-    qp->qp_base.context = (struct ibv_context *)pd; /* nobody looks into the protection domain */
+    qp->qp_base.context = (struct ibv_context *)pd; /* the protection domain is never read */
     qp->qp_base.qp_num = ++number;
     qp->qp_base.qp_type = attributes->qp_type;
     qp->wr_send = begun, qp->wr_rdma_write = begun_write;

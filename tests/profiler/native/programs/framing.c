@@ -1,4 +1,4 @@
-/* Feeds what gRPC may send, and what nobody does, into the recorder's framing: streams mixed, frames cut anywhere, then the
+/* Feeds what gRPC may send, and what no program does, into the recorder's framing: streams mixed, frames cut anywhere, then the
  * same with bytes changed. Exits 0 when every message of the unchanged bytes was recorded (the reader checks its size).
  *
  *     framing SEED ROUNDS */

@@ -16,7 +16,7 @@ static uint64_t key(uint64_t thread, int number) {
 
 static uint32_t put(uint64_t key) {
     uint32_t place = handles_take(&handles, key);
-    must(place < HANDLES, "room");
+    must(place < HANDLES, "a free place");
     owners[place] = key;
     handles_publish(&handles, place, key);
     return place;

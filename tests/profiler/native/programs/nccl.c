@@ -4,7 +4,7 @@
  *     nccl PLUGIN VERSION HASH RANK RANKS MILLISECONDS ITERATIONS CALL...
  *
  * CALL is FUNCTION:TYPE:COUNT, one that all ranks make in every iteration (ar, ag, rs, bc, rd, xx for a function that
- * nobody knows), or send:TYPE:COUNT:PEER, recv:TYPE:COUNT:PEER. The rest of an iteration takes MILLISECONDS. A leading
+ * no plugin defines), or send:TYPE:COUNT:PEER, recv:TYPE:COUNT:PEER. The rest of an iteration takes MILLISECONDS. A leading
  * "once:" has a call made before the first iteration only. With FORK in the environment a child makes the calls of one
  * iteration more, and then the parent does. Prints the handles it was given beyond those it may use.
  * PLUGIN may be STATIC_PLUGIN, as with NCCL: then it is in this program. */
@@ -139,7 +139,7 @@ static void stop(void *handle) {
         plugin->stop(handle);
 }
 
-/* From v5 on calls are reported when they are made, too, to whoever wants any event below them. */
+/* From v5 on calls are reported when they are made, too, to plugins that enable any event below them. */
 static void make(const struct call *call) {
     int type = is_p2p(call) ? P2P : COLL;
     if (version >= 5 && mask & type) {

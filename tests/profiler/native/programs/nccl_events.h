@@ -54,7 +54,7 @@ struct descriptor2 {
             size_t count;
             int root;
             const char *datatype;
-            size_t traffic; /* not in v3, which nobody notices who does not look at what follows */
+            size_t traffic; /* not in v3; it shifts only what follows */
             uint8_t channels, warps;
             const char *algo, *proto;
         } coll;

@@ -1,5 +1,5 @@
-/* What the programs of these tests share: a connected pair of TCP sockets, and saying what a recorder should have
- * seen. */
+/* What the programs of these tests share: a connected pair of TCP sockets, and the output of the records
+ * to expect. */
 #ifndef PAIR_H
 #define PAIR_H
 
@@ -18,7 +18,7 @@ enum { SEND = 1, RECV = 2 };
 enum { ERROR = 1, MORE = 8 };
 
 struct pair {
-    int ours, theirs;
+    int local, remote;
 };
 
 static inline void must(int holds, const char *what) {
@@ -31,12 +31,12 @@ static inline void must(int holds, const char *what) {
 static inline struct pair connected(void) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
-    int listener = socket(AF_INET, SOCK_STREAM, 0), ours = socket(AF_INET, SOCK_STREAM, 0);
+    int listener = socket(AF_INET, SOCK_STREAM, 0), local = socket(AF_INET, SOCK_STREAM, 0);
     must(bind(listener, (struct sockaddr *)&address, size) == 0 && listen(listener, 8) == 0, "listen");
     must(getsockname(listener, (struct sockaddr *)&address, &size) == 0, "getsockname");
-    must(connect(ours, (struct sockaddr *)&address, size) == 0, "connect");
-    struct pair pair = {ours, accept(listener, NULL, NULL)};
-    must(pair.theirs >= 0 && close(listener) == 0, "accept");
+    must(connect(local, (struct sockaddr *)&address, size) == 0, "connect");
+    struct pair pair = {local, accept(listener, NULL, NULL)};
+    must(pair.remote >= 0 && close(listener) == 0, "accept");
     return pair;
 }
 

@@ -1,4 +1,4 @@
-/* What programs do that makes life hard for a library in them: the first argument says what. Prints the records to
+/* What programs do that makes life hard for a library in them: the first argument names it. Prints the records to
  * expect of this process. */
 #define _GNU_SOURCE
 #include "pair.h"
@@ -15,8 +15,8 @@ enum { THREADS = 200, SENDS = 500 };
 static struct pair tcp;
 extern char **environ;
 
-static void say(size_t size) {
-    expect(SEND, 0, size, send(tcp.ours, "................................", size, 0));
+static void transmit(size_t size) {
+    expect(SEND, 0, size, send(tcp.local, "................................", size, 0));
 }
 
 static void reaped(pid_t child) {
@@ -25,75 +25,75 @@ static void reaped(pid_t child) {
 }
 
 static void send_in_child(void) {
-    must(send(tcp.ours, "..", 2, 0) == 2, "send in child");
+    must(send(tcp.local, "..", 2, 0) == 2, "send in child");
     _exit(0);
 }
 
 static void with_fork(void) {
-    say(1);
+    transmit(1);
     pid_t child = fork();
     if (child == 0)
         send_in_child();
     reaped(child);
-    say(3);
+    transmit(3);
 }
 
 /* A fork that no handler of pthread_atfork sees. */
 static void with_clone(void) {
-    say(1);
+    transmit(1);
     pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
     if (child == 0)
         send_in_child();
     reaped(child);
-    say(3);
+    transmit(3);
 }
 
 /* Children in borrowed memory close and move descriptors of their own. */
 static void with_vfork(void) {
-    say(1);
+    transmit(1);
     pid_t child = vfork();
     if (child == 0) {
-        dup2(1, tcp.ours);
-        close(tcp.ours);
+        dup2(1, tcp.local);
+        close(tcp.local);
         execl("/bin/true", "true", NULL);
         _exit(1);
     }
     reaped(child);
-    say(3);
+    transmit(3);
 }
 
 static void with_spawn(void) {
     char *arguments[] = {"true", NULL};
     posix_spawn_file_actions_t actions;
     pid_t child;
-    say(1);
+    transmit(1);
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, 1, tcp.ours);
+    posix_spawn_file_actions_adddup2(&actions, 1, tcp.local);
     must(posix_spawn(&child, "/bin/true", &actions, NULL, arguments, environ) == 0, "posix_spawn");
     reaped(child);
-    say(3);
+    transmit(3);
 }
 
 static void with_exec(char *program) {
-    say(1);
+    transmit(1);
     char number[16];
-    snprintf(number, sizeof number, "%d", tcp.ours);
+    snprintf(number, sizeof number, "%d", tcp.local);
     execl(program, program, "inherited", number, NULL);
 }
 
 static void with_close_all(void) {
-    say(1);
+    transmit(1);
     for (int fd = 3; fd < 5000; fd++)
         close(fd);
     tcp = connected();
-    say(3);
+    transmit(3);
 }
 
 static void *sender(void *unused) {
     struct pair mine = connected();
     for (int each = 0; each < SENDS; each++)
-        must(send(mine.ours, "......", 6, MSG_DONTWAIT) == 6, "send");
-    close(mine.ours), close(mine.theirs);
+        must(send(mine.local, "......", 6, MSG_DONTWAIT) == 6, "send");
+    close(mine.local), close(mine.remote);
     return unused;
 }
 
@@ -107,7 +107,7 @@ static void with_threads(void) {
 }
 
 static void *one_send(void *unused) {
-    must(send(tcp.ours, "......", 6, 0) == 6, "send");
+    must(send(tcp.local, "......", 6, 0) == 6, "send");
     return unused;
 }
 
@@ -124,7 +124,7 @@ static volatile sig_atomic_t handled;
 
 static void on_alarm(int signal) {
     (void)signal;
-    if (send(tcp.theirs, ".......", 7, MSG_DONTWAIT) == 7)
+    if (send(tcp.remote, ".......", 7, MSG_DONTWAIT) == 7)
         handled++;
 }
 
@@ -137,11 +137,11 @@ static void with_signals(void) {
     must(timer_create(CLOCK_MONOTONIC, NULL, &timer) == 0 && timer_settime(timer, 0, &often, NULL) == 0, "timer");
     long sent = 0;
     while (handled < 1000) {
-        char room[4096];
-        sent += send(tcp.ours, "", 0, 0) == 0;
+        char buffer[4096];
+        sent += send(tcp.local, "", 0, 0) == 0;
         if (sent % 1000 == 0)
-            while (syscall(SYS_recvfrom, tcp.ours, room, sizeof room, MSG_DONTWAIT, NULL, NULL) > 0)
-                ; /* unseen: room for the handler's next ones */
+            while (syscall(SYS_recvfrom, tcp.local, buffer, sizeof buffer, MSG_DONTWAIT, NULL, NULL) > 0)
+                ; /* unseen: it makes space for the handler's next ones */
         if (sent > 300000)
             break;
     }
@@ -150,7 +150,7 @@ static void with_signals(void) {
 }
 
 static void with_kill(void) {
-    say(1), say(2), say(3);
+    transmit(1), transmit(2), transmit(3);
     raise(SIGKILL);
 }
 
@@ -161,15 +161,15 @@ static void with_many(long count, char *stop) {
             close(open(stop, O_CREAT | O_WRONLY, 0600));
             usleep(200000);
         }
-        must(send(tcp.ours, "", 0, 0) == 0, "send");
+        must(send(tcp.local, "", 0, 0) == 0, "send");
     }
 }
 
 int main(int count, char **arguments) {
     const char *what = count > 1 ? arguments[1] : "";
     if (strcmp(what, "inherited") == 0) {
-        tcp.ours = atoi(arguments[2]);
-        say(3);
+        tcp.local = atoi(arguments[2]);
+        transmit(3);
         return 0;
     }
     tcp = connected();

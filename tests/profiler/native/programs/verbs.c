@@ -39,14 +39,14 @@ static void connect_to(struct ibv_qp *qp, uint32_t peer) {
 }
 
 static void receive(struct ibv_qp *qp, struct ibv_sge *parts, int count) {
-    struct ibv_recv_wr *bad, room = {.sg_list = parts, .num_sge = count};
-    must(ibv_post_recv(qp, &room, &bad) == 0, "post_recv");
+    struct ibv_recv_wr *bad, request = {.sg_list = parts, .num_sge = count};
+    must(ibv_post_recv(qp, &request, &bad) == 0, "post_recv");
 }
 
 /* A receive is posted before the peer is known, as most programs do. */
 static struct ibv_qp *queue_pair(struct ibv_context *context, uint32_t peer) {
-    struct ibv_qp_init_attr wanted = {.qp_type = IBV_QPT_RC};
-    struct ibv_qp *qp = ibv_create_qp((struct ibv_pd *)context, &wanted);
+    struct ibv_qp_init_attr attributes = {.qp_type = IBV_QPT_RC};
+    struct ibv_qp *qp = ibv_create_qp((struct ibv_pd *)context, &attributes);
     struct ibv_sge part = {.length = 77};
     receive(qp, &part, 1);
     expect(POST_RECV, 0, 77, 0);

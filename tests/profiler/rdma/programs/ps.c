@@ -20,7 +20,7 @@ struct model {
     size_t bytes;
 };
 
-/* What the two ends tell each other over TCP. */
+/* What the two ends exchange over TCP. */
 struct introduction {
     union ibv_gid gid;
     uint32_t number, key;
@@ -52,8 +52,8 @@ static void receive(struct connection *connection) {
     must(ibv_post_recv(connection->qp, &request, &bad) == 0, "post_recv");
 }
 
-static void exchange(int fd, const void *ours, void *theirs, size_t size) {
-    must(send(fd, ours, size, 0) == (ssize_t)size && recv(fd, theirs, size, MSG_WAITALL) == (ssize_t)size, "exchange");
+static void exchange(int fd, const void *local, void *remote, size_t size) {
+    must(send(fd, local, size, 0) == (ssize_t)size && recv(fd, remote, size, MSG_WAITALL) == (ssize_t)size, "exchange");
 }
 
 static void meet(int fd, const struct model *model) {
@@ -70,7 +70,7 @@ static void meet(int fd, const struct model *model) {
     exchange(fd, "r", &(char){0}, 1); /* both are ready */
 }
 
-/* Not before the other end has got all: a machine may be switched off when we are gone. */
+/* Not before the other end has got all: the machine may be switched off when this process has ended. */
 static void part(void) {
     for (int each = 0; each < connected; each++)
         exchange(connections[each].fd, "e", &(char){0}, 1);
@@ -96,7 +96,7 @@ static int tensors(void) {
     return count;
 }
 
-/* Until everybody's tensors are here, or ours are there; some of the next may be here already. */
+/* Until the tensors of all workers are here, or those of this worker are there; some of the next may be here already. */
 static void wait_for(int *count) {
     for (; *count < tensors(); ) {
         struct ibv_wc done = completed(&device);

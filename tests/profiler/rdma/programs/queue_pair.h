@@ -58,7 +58,7 @@ static inline struct device open_device(int depth) {
 
 /* Ready to receive, not yet to send: receives may be posted. Has the ibv_wr_* functions. */
 static inline struct ibv_qp *new_queue_pair(struct device *device, uint32_t depth) {
-    struct ibv_qp_init_attr_ex wanted = {
+    struct ibv_qp_init_attr_ex attributes = {
         .send_cq = device->completions, .recv_cq = device->completions, .pd = device->domain, .qp_type = IBV_QPT_RC,
         .cap = {.max_send_wr = depth, .max_recv_wr = depth, .max_send_sge = 2, .max_recv_sge = 1},
         .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, .sq_sig_all = 1,
@@ -66,7 +66,7 @@ static inline struct ibv_qp *new_queue_pair(struct device *device, uint32_t dept
                           IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
     };
     struct verbs_context *operations = verbs_get_ctx_op(device->context, create_qp_ex);
-    struct ibv_qp *qp = operations ? operations->create_qp_ex(device->context, &wanted) : NULL;
+    struct ibv_qp *qp = operations ? operations->create_qp_ex(device->context, &attributes) : NULL;
     must(qp != NULL, "qp");
     struct ibv_qp_attr start = {.qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = ANYTHING};
     must(ibv_modify_qp(qp, &start, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0, "init");

@@ -1,4 +1,4 @@
-"""A profile as a PNG: sizes of an iteration's messages, and who sends when. Only this file needs matplotlib, an extra."""
+"""A profile as a PNG: sizes of an iteration's messages, and the senders over time. Only this file needs matplotlib, an extra."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from tiresias.errors import TiresiasError, UsageError
 from tiresias.profiler.analysis import Profile
-from tiresias.profiler.views import report
+from tiresias.profiler.views import profile_report
 
 BINS = 600
 LINES = 8
@@ -31,13 +31,18 @@ def draw(profile: Profile, file: Path) -> None:
 
     figure = Figure(figsize=(9, 7), layout="constrained")
     sizes, time = figure.subplots(2, 1)
-    found = report.histogram(profile)
-    sizes.bar([report.amount(low) for low, _, _ in found], [total / 2**20 for _, _, total in found])
+    found = profile_report.histogram(profile)
+    sizes.bar([profile_report.amount(low) for low, _, _ in found], [total / 2**20 for _, _, total in found])
     sizes.set(xlabel="messages from this size on", ylabel="MiB an iteration", title=profile.verdict.decision)
-    start, length = report.window(profile)
+    start, length = profile_report.window(profile)
     steps = start + np.linspace(0, length, BINS)
-    for sender in report.senders(profile)[:LINES]:
-        time.plot(steps, report.course(profile, sender, BINS) / 2**20, label=profile.traffic.nodes[sender], linewidth=1)
+    for sender in profile_report.senders(profile)[:LINES]:
+        time.plot(
+            steps,
+            profile_report.course(profile, sender, BINS) / 2**20,
+            label=profile.traffic.nodes[sender],
+            linewidth=1,
+        )
     time.set(xlabel="seconds since the first message", ylabel=f"MiB in {length / BINS:.2g} s")
     time.legend(fontsize="small")
     try:

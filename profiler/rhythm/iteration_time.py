@@ -1,9 +1,8 @@
-"""How long an iteration takes, once it is known what one sends: from one first message after the computing to the next.
+"""The duration of an iteration whose contents are known: from its first message after the computation to the next such one.
 
-Iterations are told apart by what is sent, their duration by when. A node that computes exchanges nothing of the model and
-breaks its silence by itself: the message that it sends after the longest silence marks where its iteration begins. (A
-server is silent too, but speaks when it is spoken to.) A silence that is unlike the others has something else in it, an
-evaluation or a checkpoint; what ends with it is not an iteration alone, and is left out.
+The sizes of messages delimit iterations, their times give the duration. A node that computes sends nothing of the model;
+its first message after the longest pause starts its iteration. (A server pauses too, but only answers.) A pause unlike the
+others holds something else, an evaluation or a checkpoint; the iteration that ends with it is left out.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ FEWEST = 4  # iterations; from fewer no duration is taken
 OTHER = 3.0  # silences that differ by a larger factor are not those of computing
 HALF = 0.5  # of the nodes must have an iteration to themselves for it to count, and of its iterations a node
 RARELY = 0.1  # of the silences may be short
-LIGHT = 1e-3  # of the heaviest stream: who sends less may say anything, and may have said it while the job began
+LIGHT = 1e-3  # of the heaviest stream: lighter streams may carry anything, for example the start of the job
 LONG = 0.5  # of the longest usual silence: the least for a node to be one that computes
 
 
@@ -36,6 +35,7 @@ class Beats(NamedTuple):
 
     @property
     def usual(self) -> float:
+        """The median silence in seconds, 0.0 without any."""
         return float(np.median(self.silence)) if len(self.silence) else 0.0
 
     @property
@@ -47,10 +47,10 @@ class Beats(NamedTuple):
 NOTHING = Beats(np.empty(0), np.empty(0))
 
 
-def pace(
+def iteration_time(
     streams: Sequence[Stream], classes: Sequence[Classes], rhythms: Sequence[Repeat | None], seconds: float
 ) -> float | None:
-    """Of a job whose iterations take about `seconds`; None if no stream says what an iteration sends."""
+    """Return the seconds of an iteration that takes about `seconds`; None if no stream shows the contents of an iteration."""
     near = np.asarray([rhythm.seconds if rhythm else np.inf for rhythm in rhythms])
     size = np.asarray([stream.bytes for stream in streams])
     known = np.flatnonzero(alike(near, seconds) & (size >= LIGHT * size.max(initial=0))).tolist()

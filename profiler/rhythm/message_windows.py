@@ -14,7 +14,7 @@ OFFSETS = 16  # at which the first window may begin
 EVEN = 0.998  # no need to look further
 
 
-class Windows:
+class MessageWindows:
     """Of messages of classes `of`, each of which has a `size`. Memory: 4 bytes a message and class."""
 
     def __init__(self, of: Ints, size: Floats) -> None:

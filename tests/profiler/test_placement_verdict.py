@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from tiresias.profiler.iteration.shape import RING, SERVERS, UNKNOWN, Server, Shape
+from tiresias.profiler.iteration.shape import RING, SERVERS, UNKNOWN, ParameterServer, TrafficShape
+from tiresias.profiler.placement_verdict import PACKLIMIT, decide
 from tiresias.profiler.rhythm.period import Period
-from tiresias.profiler.verdict import PACKLIMIT, decide
 from tiresias.simulator.models import MODELS
 
 SURE, UNSURE = Period(1.0, 0.9, {}), Period(1.0, 0.3, {})
-RING_OF_4 = Shape(RING, 4, 100e6)
+RING_OF_4 = TrafficShape(RING, 4, 100e6)
 
 
-def servers(skew: float) -> Shape:
-    return Shape(SERVERS, 4, 100e6, (Server(4, 60e6, skew * 100e6, 10), Server(5, 40e6, 1e6, 10)))
+def servers(skew: float) -> TrafficShape:
+    return TrafficShape(
+        SERVERS, 4, 100e6, (ParameterServer(4, 60e6, skew * 100e6, 10), ParameterServer(5, 40e6, 1e6, 10))
+    )
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -25,13 +27,13 @@ def test_the_paper_s_ten_models(name):
 
 def test_packlimit_is_the_callers():
     assert decide(SURE, 20, servers(0.3), 0.3, None, packlimit=0.2).decision == "consolidate"
-    assert decide(SURE, 20, servers(PACKLIMIT), PACKLIMIT, None).decision == "spread"  # larger than, says the paper
+    assert decide(SURE, 20, servers(PACKLIMIT), PACKLIMIT, None).decision == "spread"  # "larger than" in the paper
 
 
 @pytest.mark.parametrize(
     ("period", "iterations", "shape", "skew", "intensity", "decision", "reason"),
     [
-        (None, 0, Shape(UNKNOWN, 0, 0.0), None, None, "unknown", "nothing returns"),
+        (None, 0, TrafficShape(UNKNOWN, 0, 0.0), None, None, "unknown", "nothing returns"),
         (UNSURE, 20, servers(0.7), 0.7, None, "unknown", "confidence 0.30"),
         (SURE, 3, servers(0.7), 0.7, None, "unknown", "only 3 iterations"),
         (SURE, 20, servers(0.7), 0.7, None, "consolidate", "70.0% of the model, above PACKLIMIT 40%"),
@@ -39,7 +41,7 @@ def test_packlimit_is_the_callers():
         (SURE, 20, RING_OF_4, None, None, "unknown", "needs the bandwidth"),
         (SURE, 20, RING_OF_4, None, 0.8, "consolidate", "0.80 s on the wire"),
         (SURE, 20, RING_OF_4, None, 0.1, "spread", "tensors are cut"),
-        (SURE, 20, Shape(UNKNOWN, 0, 0.0), None, 0.1, "unknown", "neither parameter servers nor"),
+        (SURE, 20, TrafficShape(UNKNOWN, 0, 0.0), None, 0.1, "unknown", "neither parameter servers nor"),
     ],
 )
 def test_decision_and_reason(period, iterations, shape, skew, intensity, decision, reason):

@@ -1,4 +1,4 @@
-"""What `tiresias profile` says: tables and text plots. Pure: a profile in, renderables and a dictionary out."""
+"""The output of `tiresias profile`: tables and text plots. Pure: a profile in, renderables and a dictionary out."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ def as_json(profile: Profile) -> dict[str, object]:
 
 
 def report(profile: Profile) -> Iterator[RenderableType]:
+    """Yield the parts of the output of `tiresias profile`."""
     yield _verdict(profile)
     yield _facts(profile)
     if profile.shape.servers:
@@ -62,6 +63,7 @@ def report(profile: Profile) -> Iterator[RenderableType]:
 
 
 def amount(size: float) -> str:
+    """Format bytes with a unit."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024 or unit == "GiB":
             return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
@@ -172,7 +174,7 @@ def window(profile: Profile) -> tuple[float, float]:
 
 
 def senders(profile: Profile) -> Sequence[int]:
-    """Those of an iteration's messages, who sends most first."""
+    """The messages of an iteration, by sender in descending order of bytes."""
     sums: dict[int, float] = {}
     for each in profile.streams:
         sums[each.sender] = sums.get(each.sender, 0.0) + each.bytes
@@ -181,7 +183,7 @@ def senders(profile: Profile) -> Sequence[int]:
 
 def _time_line(profile: Profile) -> RenderableType:
     start, length = window(profile)
-    title = f"who sends when, {_time(length)} from {_time(start)} after the first message"
+    title = f"senders over time, {_time(length)} from {_time(start)} after the first message"
     table = Table(box=None, show_header=False, title=title, title_justify="left", pad_edge=False)
     shown = senders(profile)
     for sender in shown[:ROWS]:

@@ -7,13 +7,13 @@ import random
 import numpy as np
 import pytest
 
-from tiresias.profiler.rhythm.windows import Windows
+from tiresias.profiler.rhythm.message_windows import MessageWindows
 
 SIZES = np.array([4096.0, 65536.0, 1048576.0])
 
 
-def windows(symbols) -> Windows:
-    return Windows(np.asarray(symbols), SIZES)
+def windows(symbols) -> MessageWindows:
+    return MessageWindows(np.asarray(symbols), SIZES)
 
 
 def test_steps_of_an_all_reduce_are_no_iterations():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tiresias.profiler.recordings.messages import Stream
-from tiresias.profiler.rhythm.pace import pace
+from tiresias.profiler.rhythm.iteration_time import iteration_time
 from tiresias.profiler.rhythm.period import rhythm
 from tiresias.profiler.rhythm.sizes import classify
 
@@ -42,11 +42,11 @@ class Exchange:
             self.now += 0.001
             way.append((self.now, size))
 
-    def pace(self) -> float | None:
+    def measured(self) -> float | None:
         streams = [_stream(0, 1, self.sent), _stream(1, 0, self.got)]
         classes = [classify(each) for each in streams]
         rhythms = [rhythm(*each) for each in zip(streams, classes, strict=True)]
-        return pace(streams, classes, rhythms, float(np.median(self.seconds)))
+        return iteration_time(streams, classes, rhythms, float(np.median(self.seconds)))
 
 
 def _stream(sender: int, receiver: int, messages: list[tuple[float, int]]) -> Stream:
@@ -58,7 +58,7 @@ def test_the_median_iteration(seed):
     job = Exchange(random.Random(seed))
     for _ in range(31):
         job.iterate()
-    assert job.pace() == pytest.approx(np.median(job.seconds), rel=0.04)
+    assert job.measured() == pytest.approx(np.median(job.seconds), rel=0.04)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -70,15 +70,15 @@ def test_evaluations_and_checkpoints_are_left_out(seed):
             job.now += 8 * COMPUTE
         if step % 5 == 0:
             job.save()
-    assert job.pace() == pytest.approx(np.median(job.seconds), rel=0.05)
+    assert job.measured() == pytest.approx(np.median(job.seconds), rel=0.05)
 
 
 def test_without_a_rhythm_nothing_is_measured():
     one = _stream(0, 1, [(float(n), 1000) for n in range(40)])
-    assert pace([one], [classify(one)], [None], 1.0) is None
+    assert iteration_time([one], [classify(one)], [None], 1.0) is None
 
 
-def test_who_hardly_sends_sets_no_pace():
+def test_a_light_stream_does_not_count():
     """A process that wakes itself up while the job begins may do that as regularly as others train, by chance."""
     heavy = _stream(0, 1, [(0.1 * n, 1 << 20) for n in range(40)])
     light = _stream(
@@ -87,5 +87,5 @@ def test_who_hardly_sends_sets_no_pace():
     classes = [classify(heavy), classify(light)]
     rhythms = [None, rhythm(light, classes[1])]
     assert rhythms[1]
-    assert pace([light], classes[1:], rhythms[1:], 0.1) == pytest.approx(0.08, rel=0.05)
-    assert pace([heavy, light], classes, rhythms, 0.1) is None
+    assert iteration_time([light], classes[1:], rhythms[1:], 0.1) == pytest.approx(0.08, rel=0.05)
+    assert iteration_time([heavy, light], classes, rhythms, 0.1) is None
