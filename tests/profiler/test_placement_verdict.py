@@ -33,7 +33,7 @@ def test_packlimit_is_the_callers():
 @pytest.mark.parametrize(
     ("period", "iterations", "shape", "skew", "intensity", "decision", "reason"),
     [
-        (None, 0, TrafficShape(UNKNOWN, 0, 0.0), None, None, "unknown", "nothing returns"),
+        (None, 0, TrafficShape(UNKNOWN, 0, 0.0), None, None, "unknown", "no periodic traffic"),
         (UNSURE, 20, servers(0.7), 0.7, None, "unknown", "confidence 0.30"),
         (SURE, 3, servers(0.7), 0.7, None, "unknown", "only 3 iterations"),
         (SURE, 20, servers(0.7), 0.7, None, "consolidate", "70.0% of the model, above PACKLIMIT 40%"),
