@@ -22,7 +22,8 @@ from hypothesis import settings
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.slurm_conf import ClusterSpec
 
-sys.path.insert(0, str(Path(__file__).parent))  # users.py
+TESTS = Path(__file__).parent
+sys.path.insert(0, str(TESTS))  # users.py
 
 ClusterOf = Callable[..., Cluster]
 
@@ -43,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in slow)
     for item in items:
         if not (item.get_closest_marker("apart") or item.get_closest_marker("xdist_group")):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+            item.add_marker(pytest.mark.xdist_group(str(item.path.relative_to(TESTS).with_suffix(""))))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

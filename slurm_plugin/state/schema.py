@@ -1,7 +1,7 @@
 """The tables of the state database, and what leads from each earlier schema to the next.
 
 A schema that a release had never changes any more: a new one is a new number, the statements that lead to it in UPGRADES, and the
-same columns in TABLES. tests/slurm_plugin/schemas/ keeps each earlier one as it was made then.
+same columns in TABLES. tests/slurm_plugin/state/schemas/ keeps each earlier one as it was made then.
 """
 
 from __future__ import annotations

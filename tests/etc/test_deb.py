@@ -177,7 +177,7 @@ def prepare(cluster: Cluster) -> None:
     cluster.run(["install", "-d", "-o", "tiresias", "-m", "755", "/run/tiresias"])
     cluster.run(["install", "-d", "-o", "tiresias", "-m", "700", "/var/lib/tiresias"])
     with closing(sqlite3.connect(cluster.folder / "lib/journal.sqlite")) as db:
-        db.executescript((ROOT / "tests/slurm_plugin/schemas/1.sql").read_text())
+        db.executescript((ROOT / "tests/slurm_plugin/state/schemas/1.sql").read_text())
     cluster.run(["chown", "tiresias", "/var/lib/tiresias/journal.sqlite"])
     cluster.run(["chmod", "600", "/var/lib/tiresias/journal.sqlite"])
 

@@ -35,21 +35,22 @@ FOLDERS = {
     "scheduler": Folder(("scheduler/**/*.py",), ("tests/scheduler/**/test_*.py",)),
     "slurm_plugin/state": Folder(
         ("slurm_plugin/state/*.py",),
-        tuple(
-            f"tests/slurm_plugin/test_{name}.py"
-            for name in (
-                "accounting", "act", "audit", "journal", "ledger", "observe", "own_folder", "owner", "past", "quarantine",
-                "rebuild", "schema", "switches", "usage",
-            )
+        (
+            "tests/slurm_plugin/state/test_*.py", "tests/slurm_plugin/test_act*.py", "tests/slurm_plugin/test_observe.py",
+            "tests/slurm_plugin/sockets/test_history_pages.py",
         ),
     ),
     "slurm_plugin/moves": Folder(
         ("slurm_plugin/moves/*.py", "slurm_plugin/act.py", "slurm_plugin/transitions/*.py"),
-        ("tests/slurm_plugin/test_a[cl]*.py", "tests/slurm_plugin/moves/test_*.py", "tests/slurm_plugin/test_fence.py"),
+        (
+            "tests/slurm_plugin/test_act*.py", "tests/slurm_plugin/calls/test_allowance.py",
+            "tests/slurm_plugin/moves/test_*.py", "tests/slurm_plugin/transitions/test_*.py",
+            "tests/slurm_plugin/lead/test_fence.py",
+        ),
     ),
     "slurm_plugin/lead": Folder(
         ("slurm_plugin/lead/*.py",),
-        tuple(f"tests/slurm_plugin/test_{name}.py" for name in ("fail_open", "fence", "leadership", "standby", "systemd")),
+        ("tests/slurm_plugin/lead/test_*.py", "tests/slurm_plugin/sockets/test_systemd.py"),
     ),
     "checkpoint": Folder(
         ("checkpoint/*.py", "wrappers/saved.py"), ("tests/checkpoint/test_*.py", "tests/wrappers/test_saved.py")

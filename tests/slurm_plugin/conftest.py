@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +13,6 @@ from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.ledger import Ledger
-
-sys.path.insert(0, str(Path(__file__).parent))  # books.py
 
 PENDING = SlurmJob(
     id="1", raw_id=1, array_id=0, het_id=0, name="train", user="alice", uid=1001, account="", partition="gpu",

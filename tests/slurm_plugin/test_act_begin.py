@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from test_act import Desk
 
+from tests.slurm_plugin.test_act import Desk
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 from tiresias.slurm_plugin.state.journal import Journal
 

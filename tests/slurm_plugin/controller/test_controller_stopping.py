@@ -10,7 +10,7 @@ import pytest
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 Centre = Any  # conftest.py
-HANG_AT = "/opt/tiresias/tests/slurm_plugin/hang_at.py"  # the checkout, as the cluster sees it
+HANG_AT = "/opt/tiresias/tests/slurm_plugin/controller/hang_at.py"  # the checkout, as the cluster sees it
 
 
 @pytest.fixture

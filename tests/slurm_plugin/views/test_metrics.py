@@ -14,8 +14,8 @@ import pytest
 from prometheus_client.core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as text_format
-from scrapes import TIRESIAS, fetch, once, served
 
+from tests.slurm_plugin.views.scrapes import TIRESIAS, fetch, once, served
 from tiresias.slurm_plugin.sockets.control_socket import ControlServer
 from tiresias.slurm_plugin.views.metrics import metrics
 

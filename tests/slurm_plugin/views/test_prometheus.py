@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapes import fetch, once, served
 
+from tests.slurm_plugin.views.scrapes import fetch, once, served
 from tiresias.sandbox import paths
 from tiresias.slurm_plugin.sockets.control_socket import ControlServer
 

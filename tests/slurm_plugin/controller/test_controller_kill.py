@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import time
 
-import books
 import pytest
 
+from tests.slurm_plugin.controller import books
 from tiresias.errors import TiresiasError
 from tiresias.sandbox.replay.replay import Replay
 from tiresias.sandbox.replay.setup import Options
 from tiresias.simulator.trace import TraceJob
 
-KILL_AT = "/opt/tiresias/tests/slurm_plugin/kill_at.py"  # the checkout, as the cluster sees it
+KILL_AT = "/opt/tiresias/tests/slurm_plugin/controller/kill_at.py"  # the checkout, as the cluster sees it
 STEPS = [
     *(("preempt", step) for step in ("begin", "turn", "signal", "wait", "parked", "requeue", "drain", "finish")),
     *(("start", step) for step in ("begin", "pinned", "prioritize", "confirm", "finish")),

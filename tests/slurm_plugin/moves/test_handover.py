@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from test_act import NOTHING, Desk, Make
 
+from tests.slurm_plugin.test_act import NOTHING, Desk, Make
 from tiresias.protocol.control import JobReport
 from tiresias.scheduler.model import Plan, Preemption, Start
 from tiresias.slurm_plugin.backends.protocol import (

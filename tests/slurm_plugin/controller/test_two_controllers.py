@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import books
 import pytest
 
+from tests.slurm_plugin.controller import books
 from tiresias.errors import TiresiasError
 from tiresias.sandbox.replay.replay import Replay
 from tiresias.sandbox.replay.setup import FOLDER, Options, controller_config
@@ -23,7 +23,7 @@ from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.sockets.control_socket import ask
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
-BLIND = ("python3", "/opt/tiresias/tests/slurm_plugin/blind.py")  # the checkout, as the cluster sees it
+BLIND = ("python3", "/opt/tiresias/tests/slurm_plugin/controller/blind.py")  # the checkout, as the cluster sees it
 SOUND = ("tiresias", "controller", "--config")
 OPTIONS = Options(time_scale=30.0, nodes=4, suite="forky", thresholds=(600.0,))
 SEED = 7

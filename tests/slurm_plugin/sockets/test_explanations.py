@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from test_publication import NOW, Sight
 
+from tests.slurm_plugin.sockets.test_publication import NOW, Sight
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 from tiresias.slurm_plugin.cluster.site import Site
