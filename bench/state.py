@@ -26,17 +26,17 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from tiresias.slurm_plugin.accounting.accounted_jobs import FIELDS, RESTARTS, AccountedJob, AccountedRun, rows
+from tiresias.slurm_plugin.accounting.accounted_jobs import jobs as jobs_of
+from tiresias.slurm_plugin.accounting.audit import audit
+from tiresias.slurm_plugin.accounting.rebuild import rebuild
 from tiresias.slurm_plugin.backends.protocol import SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config, Paths
 from tiresias.slurm_plugin.sockets.history_pages import Past
 from tiresias.slurm_plugin.sockets.privacy import OPEN
-from tiresias.slurm_plugin.state.accounting import FIELDS, RESTARTS, AccountedJob, AccountedRun, rows
-from tiresias.slurm_plugin.state.accounting import jobs as jobs_of
-from tiresias.slurm_plugin.state.audit import audit
 from tiresias.slurm_plugin.state.journal import FILE, Decision, Intent, JobRow, Journal, RunRow
 from tiresias.slurm_plugin.state.ledger import Ledger
-from tiresias.slurm_plugin.state.rebuild import rebuild
 
 NOW = 1_800_000_000.0
 GAP = 10.0  # seconds between two jobs

@@ -33,7 +33,7 @@ from tiresias.scheduler.decide import decide
 from tiresias.slurm_plugin.backends.protocol import NodeShare, SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.observe import Observer
+from tiresias.slurm_plugin.observation.observer import Observer
 from tiresias.slurm_plugin.sockets.control_socket import ControlServer
 from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.sockets.publication import Publication, Publisher

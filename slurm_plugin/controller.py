@@ -38,12 +38,12 @@ from tiresias.slurm_plugin.comments.start_times import starts_of
 from tiresias.slurm_plugin.comments.waiting_text import Wanted, wanted
 from tiresias.slurm_plugin.comments.writer import CommentWriter
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.lead.fence import FencedBackend
+from tiresias.slurm_plugin.failover.fence import FencedBackend
+from tiresias.slurm_plugin.failover.standby import WANTED
 from tiresias.slurm_plugin.lead.leadership import Leadership
-from tiresias.slurm_plugin.lead.standby import WANTED
-from tiresias.slurm_plugin.observe import Observer
-from tiresias.slurm_plugin.profiles import Profiles
-from tiresias.slurm_plugin.scripts import with_scripts
+from tiresias.slurm_plugin.observation.observer import Observer
+from tiresias.slurm_plugin.observation.profiles import Profiles
+from tiresias.slurm_plugin.observation.scripts import with_scripts
 from tiresias.slurm_plugin.shadow import Gpus, Shadow
 from tiresias.slurm_plugin.sockets.privacy import Privacy
 from tiresias.slurm_plugin.sockets.publication import PHASES, SHOWN_DECISIONS, Publication, Publisher

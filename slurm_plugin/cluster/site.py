@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from tiresias.slurm_plugin.backends import processes
 from tiresias.slurm_plugin.backends.protocol import SlurmUnavailable
+from tiresias.slurm_plugin.cluster import slurm_conf_checks
 from tiresias.slurm_plugin.cluster.rights import Rights, masters, read_rights
-from tiresias.slurm_plugin.doctor import slurm_conf_checks
 
 
 class RateLimit(NamedTuple):

@@ -23,11 +23,11 @@ from pathlib import Path
 
 from tiresias.slurm_plugin.backends.select import CALL_DEADLINE, open_backend
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.configured import Configured
 from tiresias.slurm_plugin.controller import Controller
-from tiresias.slurm_plugin.daemon import Daemon
+from tiresias.slurm_plugin.daemon.configured import Configured
+from tiresias.slurm_plugin.daemon.daemon import Daemon
+from tiresias.slurm_plugin.failover.standby import SomebodyLeads, leadership_of, leading
 from tiresias.slurm_plugin.lead.leadership import Leadership
-from tiresias.slurm_plugin.lead.standby import SomebodyLeads, leadership_of, leading
 from tiresias.slurm_plugin.state.owner import as_owner
 
 

@@ -18,18 +18,12 @@ from rich.table import Table
 from rich.text import Text
 
 from tiresias.slurm_plugin.backends.select import open_backend
+from tiresias.slurm_plugin.cluster import slurm_conf_checks
+from tiresias.slurm_plugin.cluster.finding import Finding, Level
 from tiresias.slurm_plugin.cluster.site import read_settings
 from tiresias.slurm_plugin.commands.terminal import console, print_json
 from tiresias.slurm_plugin.config import Config, load_config
-from tiresias.slurm_plugin.doctor import (
-    folder_checks,
-    host_checks,
-    limit_checks,
-    recorder_check,
-    rights_check,
-    slurm_conf_checks,
-)
-from tiresias.slurm_plugin.doctor.finding import Finding, Level
+from tiresias.slurm_plugin.doctor import folder_checks, host_checks, limit_checks, recorder_check, rights_check
 from tiresias.slurm_plugin.views.text import printable
 
 _STYLES = {Level.FINE: "green", Level.ADVICE: "cyan", Level.RISK: "yellow", Level.BLOCKS: "bold red"}

@@ -28,16 +28,16 @@ from datetime import datetime
 from pathlib import Path
 
 from tiresias.errors import UsageError
-from tiresias.slurm_plugin.backends import sacct
+from tiresias.slurm_plugin.accounting import sacct
+from tiresias.slurm_plugin.accounting.accounted_jobs import AccountedJob, jobs, rows
+from tiresias.slurm_plugin.accounting.audit import Audit, audit
+from tiresias.slurm_plugin.accounting.rebuild import Rebuilt, rebuild
 from tiresias.slurm_plugin.backends.select import open_backend
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.commands.terminal import moment, print_json
 from tiresias.slurm_plugin.config import Config, load_config
-from tiresias.slurm_plugin.state.accounting import AccountedJob, jobs, rows
-from tiresias.slurm_plugin.state.audit import Audit, audit
 from tiresias.slurm_plugin.state.database import Damaged, StateError
 from tiresias.slurm_plugin.state.journal import FILE, History
-from tiresias.slurm_plugin.state.rebuild import Rebuilt, rebuild
 
 DAY = 86400.0
 CHECKED_DAYS = 7

@@ -10,7 +10,7 @@ import argparse
 
 from tiresias.errors import Unavailable
 from tiresias.slurm_plugin.commands.admin_client import add_config_option, configured, give
-from tiresias.slurm_plugin.lead.fail_open import own_journal
+from tiresias.slurm_plugin.failover.fail_open import own_journal
 from tiresias.slurm_plugin.sockets.admin_requests import RESUME
 from tiresias.slurm_plugin.state.switches import resume
 

@@ -27,8 +27,9 @@ from tiresias.errors import TiresiasError, Unavailable
 from tiresias.slurm_plugin.commands.admin_client import HASTE, PATIENCE, add_config_option, give
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.config_for_release import load_for_release
-from tiresias.slurm_plugin.lead.fail_open import held, is_stopped, release, seized
-from tiresias.slurm_plugin.lead.standby import leadership_of
+from tiresias.slurm_plugin.daemon.release import release
+from tiresias.slurm_plugin.failover.fail_open import held, is_stopped, seized
+from tiresias.slurm_plugin.failover.standby import leadership_of
 from tiresias.slurm_plugin.sockets.admin_requests import OUTCOME, STOP, clean
 from tiresias.slurm_plugin.sockets.control_socket import ask
 from tiresias.slurm_plugin.state.journal import Journal

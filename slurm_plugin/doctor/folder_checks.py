@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tiresias.slurm_plugin.cluster.finding import Finding, Level, fine
 from tiresias.slurm_plugin.config import Paths
-from tiresias.slurm_plugin.doctor.finding import Finding, Level, fine
 
 _OF_ONE_HOST = ("tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "overlay", "zfs")
 _CLOCKS_APART = 5.0  # seconds

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from tiresias.slurm_plugin.backends import scontrol_records
 from tiresias.slurm_plugin.backends.protocol import Backend
 from tiresias.slurm_plugin.cluster import sharing as shared_nodes
-from tiresias.slurm_plugin.doctor.finding import Finding, Level, fine
+from tiresias.slurm_plugin.cluster.finding import Finding, Level, fine
 from tiresias.slurm_plugin.doctor.slurm import output
 
 OLDEST = (22, 5)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tiresias.slurm_plugin.admission.demand import is_counted
 from tiresias.slurm_plugin.backends.protocol import Backend, SlurmUnavailable
 from tiresias.slurm_plugin.backends.rules import Limits, Qos, SlurmRules, Tres
-from tiresias.slurm_plugin.doctor.finding import Finding, Level, fine
+from tiresias.slurm_plugin.cluster.finding import Finding, Level, fine
 
 _SHOWN = 5  # limits that a finding names
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tiresias.errors import TiresiasError
 from tiresias.profiler import build
-from tiresias.slurm_plugin.doctor.finding import Finding, Level, fine
+from tiresias.slurm_plugin.cluster.finding import Finding, Level, fine
 
 _ABOUT = "profiler"
 _REMEDY = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from tiresias.slurm_plugin.cluster.finding import Finding, Level, fine
 from tiresias.slurm_plugin.cluster.rights import read_rights, user_name
-from tiresias.slurm_plugin.doctor.finding import Finding, Level, fine
 
 
 def finding(config: Mapping[str, str]) -> Finding:

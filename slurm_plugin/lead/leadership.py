@@ -25,7 +25,7 @@ library filelock would add nothing to the one flock below, and where there is no
 owner.
 
 What no lease can prevent: a process that is stopped between `check` and its write wakes up late and writes all the same. SQLite
-itself refuses that to the journal (journal.py); of a verb to Slurm fence.py tells the next leader.
+itself refuses that to the journal (journal.py); of a verb to Slurm failover/fence.py tells the next leader.
 """
 
 from __future__ import annotations

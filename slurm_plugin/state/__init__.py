@@ -1,1 +1,1 @@
-"""What outlives the controller: the journal and the ledger in it, who owns the folder, and how it is made again from accounting."""
+"""What outlives the controller: the journal, the ledger in it, and the owner of the folder."""

@@ -51,7 +51,7 @@ FRAMEWORKS = {  # each adapter is imported by programs that use its framework, a
 }
 
 
-NOT_YET = {"simulator", "slurm_plugin"}  # folders whose units still form a cycle
+NOT_YET = {"simulator"}  # folders whose units still form a cycle
 
 
 def imports(file: Path) -> Iterator[str]:

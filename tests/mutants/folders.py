@@ -34,7 +34,7 @@ def _found(root: Path, globs: tuple[str, ...]) -> Iterator[Path]:
 FOLDERS = {
     "scheduler": Folder(("scheduler/**/*.py",), ("tests/scheduler/**/test_*.py",)),
     "slurm_plugin/state": Folder(
-        ("slurm_plugin/state/*.py",),
+        ("slurm_plugin/state/*.py", "slurm_plugin/accounting/*.py"),
         (
             "tests/slurm_plugin/state/test_*.py", "tests/slurm_plugin/test_act*.py", "tests/slurm_plugin/test_observe.py",
             "tests/slurm_plugin/sockets/test_history_pages.py",
@@ -49,7 +49,7 @@ FOLDERS = {
         ),
     ),
     "slurm_plugin/lead": Folder(
-        ("slurm_plugin/lead/*.py",),
+        ("slurm_plugin/lead/*.py", "slurm_plugin/failover/*.py"),
         ("tests/slurm_plugin/lead/test_*.py", "tests/slurm_plugin/sockets/test_systemd.py"),
     ),
     "checkpoint": Folder(

@@ -27,11 +27,11 @@ NAMED = (
         "for start, end, gpus in runs:", "for start, end, gpus in list(runs)[-1:]:", OBSERVE,
     ),
     Named(
-        "no epoch check before an operation", "slurm_plugin/lead/fence.py",
+        "no epoch check before an operation", "slurm_plugin/failover/fence.py",
         "        self._check()\n        try:\n            yield", "        try:\n            yield", FENCE,
     ),
     Named(
-        "no note to the next leader", "slurm_plugin/lead/fence.py",
+        "no note to the next leader", "slurm_plugin/failover/fence.py",
         'self._leadership.tell(f"{verb}-{job_id}")', "pass", FENCE,
     ),
     Named(

@@ -23,7 +23,7 @@ from tiresias.protocol import control
 from tiresias.protocol.job_kind import Key
 from tiresias.protocol.profile_summary import Summary, as_object
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
-from tiresias.slurm_plugin.profiles import Profiles
+from tiresias.slurm_plugin.observation.profiles import Profiles
 
 others = pytest.mark.skipif(os.geteuid() != 0, reason="becomes other users")
 PARKED = {"restart": 0, "state": "parked", "step": 9}

@@ -15,9 +15,9 @@ import pytest
 from users import ALICE, DAEMON, MALLORY, as_user
 
 from tiresias.protocol import control
+from tiresias.slurm_plugin.cluster.finding import Level
 from tiresias.slurm_plugin.config import Paths
 from tiresias.slurm_plugin.doctor import folder_checks
-from tiresias.slurm_plugin.doctor.finding import Level
 
 ROOT = Path(__file__).parents[2]
 UNIT = (ROOT / "etc/tiresias-controller.service").read_text()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tiresias.errors import TiresiasError, UsageError
-from tiresias.slurm_plugin import configured
 from tiresias.slurm_plugin.cluster.site import Site
-from tiresias.slurm_plugin.configured import Configured
+from tiresias.slurm_plugin.daemon import configured
+from tiresias.slurm_plugin.daemon.configured import Configured
 
 SITE = Site("centre", "gpu", frozenset({"gpu", "debug"}), ())
 

@@ -14,7 +14,7 @@ from tiresias.protocol import control
 from tiresias.protocol.job_kind import Key
 from tiresias.protocol.profile_summary import Summary, as_object
 from tiresias.scheduler.packlimit import learn
-from tiresias.slurm_plugin.packlimit import ENOUGH, REFIT, LearnedLimit, Observation, fair, slowdowns
+from tiresias.slurm_plugin.observation.learned_limit import ENOUGH, REFIT, LearnedLimit, Observation, fair, slowdowns
 
 SCRIPT = "0123456789abcdef"
 FEW, MANY = "gpu01:4", "gpu01:1,gpu02:1,gpu03:1,gpu04:1"

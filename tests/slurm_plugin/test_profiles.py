@@ -13,7 +13,7 @@ from tiresias.protocol import control
 from tiresias.protocol.job_kind import Key
 from tiresias.protocol.profile_summary import Summary, as_object
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
-from tiresias.slurm_plugin.profiles import LATER, SOON, Profiles
+from tiresias.slurm_plugin.observation.profiles import LATER, SOON, Profiles
 
 Make = Callable[..., SlurmJob]
 SCRIPT = "0123456789abcdef"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tiresias.protocol.control import JobReport
-from tiresias.slurm_plugin import observe
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
-from tiresias.slurm_plugin.observe import PROGRESS, Reports
+from tiresias.slurm_plugin.observation import observer
+from tiresias.slurm_plugin.observation.observer import PROGRESS, Reports
 
 Make = Callable[..., SlurmJob]
 
@@ -29,7 +29,7 @@ class Folder(Reports):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     moment = [0.0]
-    monkeypatch.setattr(observe.time, "monotonic", lambda: moment[0])
+    monkeypatch.setattr(observer.time, "monotonic", lambda: moment[0])
     return moment
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tiresias.protocol import control, submitted_scripts
 from tiresias.protocol.submitted_scripts import note
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
-from tiresias.slurm_plugin.scripts import NEW_SECONDS, KnownScripts
+from tiresias.slurm_plugin.observation.scripts import NEW_SECONDS, KnownScripts
 
 A, B = "a" * 16, "b" * 16
 NOW = int(time.time()) + 86_400  # after every note of these tests, which may run long after they were collected

@@ -46,7 +46,7 @@ from tiresias.slurm_plugin.backends.bounds import MAX_NUMBER
 from tiresias.slurm_plugin.backends.protocol import SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.observe import Observer
+from tiresias.slurm_plugin.observation.observer import Observer
 from tiresias.slurm_plugin.sockets.publication import Publication, status
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.ledger import Ledger

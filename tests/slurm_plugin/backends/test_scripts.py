@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tiresias.protocol.job_kind import script_hash
-from tiresias.slurm_plugin.scripts import KnownScripts
+from tiresias.slurm_plugin.observation.scripts import KnownScripts
 
 pytestmark = pytest.mark.sandbox
 ROOTS = {"TIRESIAS_CONTROL_ROOT": "/shared/sc/control", "TIRESIAS_CHECKPOINT_ROOT": "/shared/sc/checkpoints"}

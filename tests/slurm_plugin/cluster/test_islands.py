@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tiresias.slurm_plugin.backends.protocol import NodeShare, SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.islands import Held, division, on_islands
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.observe import Observer
+from tiresias.slurm_plugin.observation.observer import Observer
 from tiresias.slurm_plugin.state.ledger import Ledger
 
 LEVELS = ("nvlink", "socket")

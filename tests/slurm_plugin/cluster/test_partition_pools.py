@@ -10,7 +10,7 @@ from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSn
 from tiresias.slurm_plugin.cluster.partition_pools import PartitionPools, conflict
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.observe import Observer
+from tiresias.slurm_plugin.observation.observer import Observer
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.ledger import Ledger
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tiresias.__main__ import main
-from tiresias.slurm_plugin.state.accounting import FIELDS
+from tiresias.slurm_plugin.accounting.accounted_jobs import FIELDS
 from tiresias.slurm_plugin.state.journal import FILE, JobRow, Journal, RunRow
 
 START = int(time.time()) - 3600

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 
 from tiresias.__main__ import main
-from tiresias.slurm_plugin.lead.fence import FencedBackend
+from tiresias.slurm_plugin.failover.fence import FencedBackend
 from tiresias.slurm_plugin.lead.leadership import HUNG_SECONDS, Leadership
 
 

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from tiresias.__main__ import main
-from tiresias.slurm_plugin.observe import Observer
+from tiresias.slurm_plugin.observation.observer import Observer
 
 CYCLE, CONFIG = sys.argv[1:]
 _observe = Observer.observe

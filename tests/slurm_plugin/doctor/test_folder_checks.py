@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tiresias.slurm_plugin.cluster.finding import Finding, Level
 from tiresias.slurm_plugin.config import Paths
 from tiresias.slurm_plugin.doctor import folder_checks
-from tiresias.slurm_plugin.doctor.finding import Finding, Level
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tiresias.profiler import build
+from tiresias.slurm_plugin.cluster.finding import Level
 from tiresias.slurm_plugin.doctor import recorder_check
-from tiresias.slurm_plugin.doctor.finding import Level
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.slurm_plugin.doctor import slurm_conf_checks
-from tiresias.slurm_plugin.doctor.finding import Level
+from tiresias.slurm_plugin.cluster import slurm_conf_checks
+from tiresias.slurm_plugin.cluster.finding import Level
 
 GOOD = {
     "SelectType": "select/cons_tres", "SelectTypeParameters": "CR_CORE_MEMORY", "GresTypes": "gpu,shard", "JobRequeue": "1",

@@ -11,7 +11,7 @@ import pytest
 
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.config import Config, Paths
-from tiresias.slurm_plugin.lead.fail_open import held, is_silent, is_stopped, own_journal
+from tiresias.slurm_plugin.failover.fail_open import held, is_silent, is_stopped, own_journal
 from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.state.journal import FILE, Intent, JobRow, Journal
 from tiresias.slurm_plugin.state.switches import stop

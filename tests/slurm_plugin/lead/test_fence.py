@@ -15,7 +15,7 @@ from tiresias.slurm_plugin.act import Actor
 from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Preemption
-from tiresias.slurm_plugin.lead.fence import FencedBackend
+from tiresias.slurm_plugin.failover.fence import FencedBackend
 from tiresias.slurm_plugin.lead.leadership import Leadership, Superseded
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.ledger import Ledger

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tiresias.errors import Unavailable
+from tiresias.slurm_plugin.failover.standby import WANTED, SomebodyLeads, Standby
 from tiresias.slurm_plugin.lead.leadership import Leadership
-from tiresias.slurm_plugin.lead.standby import WANTED, SomebodyLeads, Standby
 
 LONG = 1000.0
 
@@ -93,21 +93,21 @@ def test_a_live_leader_is_not_followed_and_a_silent_one_is(
 ) -> None:
     """As soon as the lease has changed between two looks, or after its time; never at the first look."""
     clock = Clock()
-    monkeypatch.setattr("tiresias.slurm_plugin.lead.standby.time.monotonic", clock)
+    monkeypatch.setattr("tiresias.slurm_plugin.failover.standby.time.monotonic", clock)
     beats: list[float] = []
 
     def beat(seconds: float) -> None:
         beats.append(seconds)
         leader._beat()
 
-    monkeypatch.setattr("tiresias.slurm_plugin.lead.standby.time.sleep", beat)
+    monkeypatch.setattr("tiresias.slurm_plugin.failover.standby.time.sleep", beat)
     other = Leadership(tmp_path / "leader", LONG)
     with pytest.raises(SomebodyLeads, match="stop that one first"):
         Standby(other, tmp_path).obtain()
     assert beats == [other.pause], "one pause, and one beat of the leader, is enough"
     silent = Leadership(tmp_path / "leader", LONG, clock)
     monkeypatch.setattr(
-        "tiresias.slurm_plugin.lead.standby.time.sleep", lambda seconds: setattr(clock, "now", clock.now + LONG)
+        "tiresias.slurm_plugin.failover.standby.time.sleep", lambda seconds: setattr(clock, "now", clock.now + LONG)
     )
     Standby(silent, tmp_path).obtain()
     assert silent.epoch == 2

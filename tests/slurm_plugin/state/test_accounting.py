@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiresias.errors import UsageError
+from tiresias.slurm_plugin.accounting.accounted_jobs import FIELDS, RESTARTS, AccountedJob, AccountedRun, jobs, rows
 from tiresias.slurm_plugin.cluster.scope import Scope
-from tiresias.slurm_plugin.state.accounting import FIELDS, RESTARTS, AccountedJob, AccountedRun, jobs, rows
 
 OURS = Scope(frozenset({"gpu"}), frozenset({"carol"}), frozenset({"theirs"}))
 HEADER = "|".join([*FIELDS, RESTARTS])

@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 
 from tiresias.errors import TiresiasError
+from tiresias.slurm_plugin.accounting.accounted_jobs import AccountedJob, AccountedRun
+from tiresias.slurm_plugin.accounting.rebuild import Rebuilt, rebuild
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config, Paths
-from tiresias.slurm_plugin.lead.standby import leadership_of
-from tiresias.slurm_plugin.state.accounting import AccountedJob, AccountedRun
+from tiresias.slurm_plugin.failover.standby import leadership_of
 from tiresias.slurm_plugin.state.database import Damaged, StateError
 from tiresias.slurm_plugin.state.journal import FILE, Decision, Intent, JobRow, Journal, RunRow, epoch_of
 from tiresias.slurm_plugin.state.ledger import Ledger
-from tiresias.slurm_plugin.state.rebuild import Rebuilt, rebuild
 
 Make = Callable[..., SlurmJob]
 ENDED = AccountedJob("9", 1002, 500.0, (AccountedRun(0, 510.0, 520.0, 2, ("gpu01", "gpu02")),), 0, 0.0, True)
@@ -192,11 +192,11 @@ DIES = """
 import os, signal, sys
 from contextlib import closing
 from pathlib import Path
-from tiresias.slurm_plugin.state.accounting import AccountedJob, AccountedRun
+from tiresias.slurm_plugin.accounting.accounted_jobs import AccountedJob, AccountedRun
 from tiresias.slurm_plugin.backends.protocol import SlurmSnapshot
 from tiresias.slurm_plugin.config import Config, Paths
 from tiresias.slurm_plugin.state.journal import FILE, JobRow, Journal
-from tiresias.slurm_plugin.state.rebuild import rebuild
+from tiresias.slurm_plugin.accounting.rebuild import rebuild
 
 def make(folder):
     with closing(Journal(folder)) as journal:

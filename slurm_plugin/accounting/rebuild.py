@@ -17,11 +17,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tiresias.errors import TiresiasError
+from tiresias.slurm_plugin.accounting.accounted_jobs import AccountedJob, AccountedRun
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.lead.standby import leading
-from tiresias.slurm_plugin.state.accounting import AccountedJob, AccountedRun
+from tiresias.slurm_plugin.failover.standby import leading
 from tiresias.slurm_plugin.state.database import Damaged, Unwritable, copy, sync
 from tiresias.slurm_plugin.state.journal import FILE, JobRow, Journal, RunRow
 from tiresias.slurm_plugin.state.ledger import ACTIVE, Ledger, kind

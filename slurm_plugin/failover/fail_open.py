@@ -11,14 +11,11 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-from tiresias.slurm_plugin.backends.select import CALL_DEADLINE, open_backend
-from tiresias.slurm_plugin.cluster.site import read_site
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.controller import Controller
+from tiresias.slurm_plugin.failover.standby import leadership_of, leading
 from tiresias.slurm_plugin.lead.leadership import BEATS, Leadership
-from tiresias.slurm_plugin.lead.standby import leadership_of, leading
 from tiresias.slurm_plugin.state.database import StateError
 from tiresias.slurm_plugin.state.journal import FILE, History, Journal
 from tiresias.slurm_plugin.state.owner import as_owner
@@ -87,22 +84,3 @@ def seized(config: Config) -> Iterator[Leadership | None]:
             yield leadership if leadership.seize() else None
         finally:
             leadership.step_down()
-
-
-class Released(NamedTuple):
-    """jobs: that the journal had as held or being moved. problems: what could not be lifted, one line each."""
-
-    jobs: int | None
-    problems: list[str]
-
-
-def release(config: Config, leadership: Leadership) -> Released:
-    """Lift every hold of Tiresias. Raises SlurmUnavailable before anything is done."""
-    with (
-        closing(open_backend(config.backend, CALL_DEADLINE)) as backend,
-        closing(Controller.leading(config, backend, leadership, read_site(), though_stopped=True)) as controller,
-    ):
-        jobs = held(
-            config
-        )  # now: a controller that was frozen in the middle of a write kept the journal locked until it was opened
-        return Released(jobs, controller.release())

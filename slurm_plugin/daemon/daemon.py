@@ -19,10 +19,10 @@ from types import FrameType
 
 from tiresias.errors import TiresiasError, Unavailable
 from tiresias.slurm_plugin.calls.pace import Pace
-from tiresias.slurm_plugin.configured import Configured
 from tiresias.slurm_plugin.controller import Controller
+from tiresias.slurm_plugin.daemon.configured import Configured
+from tiresias.slurm_plugin.failover.standby import Standby
 from tiresias.slurm_plugin.lead.leadership import HUNG_SECONDS, Leadership, Superseded
-from tiresias.slurm_plugin.lead.standby import Standby
 from tiresias.slurm_plugin.sockets.admin_requests import PAUSE, RELOAD, RESUME, STOP, AdminRequest, AdminRequests
 from tiresias.slurm_plugin.sockets.control_socket import Answer, ControlServer, PokeSocket, poke
 from tiresias.slurm_plugin.sockets.hook_lease import HookLease

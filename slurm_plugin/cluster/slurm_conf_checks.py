@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from tiresias.slurm_plugin.doctor.finding import Finding, Level, fine
+from tiresias.slurm_plugin.cluster.finding import Finding, Level, fine
 
 Settings = Mapping[str, str]
 _SEEN_ENDED = 120  # seconds that Slurm should remember an ended job: four of the controller's usual periods

@@ -1,4 +1,4 @@
-"""Asks Slurm's accounting: `sacct`, whose rows accounting.py makes jobs of. The user who asks must see all users' jobs."""
+"""Asks Slurm's accounting: `sacct`, whose rows accounted_jobs.py turns into jobs. The user who asks must see all users' jobs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
 from tiresias.errors import Unavailable
+from tiresias.slurm_plugin.accounting.accounted_jobs import FIELDS, RESTARTS, AccountedJob, Row, jobs, rows
 from tiresias.slurm_plugin.backends import processes
 from tiresias.slurm_plugin.cluster.scope import Scope
-from tiresias.slurm_plugin.state.accounting import FIELDS, RESTARTS, AccountedJob, Row, jobs, rows
 
 DEADLINE = 900.0  # seconds for a question: a year of a large site is millions of rows
 JOBS_A_QUESTION = 1000

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tiresias.slurm_plugin.state.accounting import AccountedJob, AccountedRun
+from tiresias.slurm_plugin.accounting.accounted_jobs import AccountedJob, AccountedRun
 from tiresias.slurm_plugin.state.journal import RunRow
 
 TOLERANCE = 1.0  # seconds: both write whole ones

@@ -23,7 +23,7 @@ from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSn
 from tiresias.slurm_plugin.backends.rules import SlurmRules
 from tiresias.slurm_plugin.cluster import begin_time, islands, sharing, topology
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.packlimit import LearnedLimit
+from tiresias.slurm_plugin.observation.learned_limit import LearnedLimit
 from tiresias.slurm_plugin.state.journal import Intent, JobRow, RunRow
 from tiresias.slurm_plugin.state.ledger import Ledger
 
