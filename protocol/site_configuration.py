@@ -29,9 +29,10 @@ def parse(path: Path) -> dict[str, Any]:
         ImportError: This Python is older than 3.11 and has no tomli.
         ValueError, RecursionError: The file is not TOML, or not UTF-8.
     """
-    # By name, so that type checkers on any Python need neither of the two; here, because few hosts without one need it.
+    text = path.read_bytes().decode()
+    # By name, so that type checkers on any Python need neither of the two; after the file was read: few hosts have one.
     reader = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    found: dict[str, Any] = reader.loads(path.read_bytes().decode())
+    found: dict[str, Any] = reader.loads(text)
     return found
 
 
