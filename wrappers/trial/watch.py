@@ -18,8 +18,8 @@ from tiresias.errors import TiresiasError
 from tiresias.profiler.analysis import Profile, analyze
 from tiresias.profiler.network import cross_check, port_counters
 from tiresias.profiler.network.link import fastest
+from tiresias.profiler.placement_verdict import PACKLIMIT, SURE
 from tiresias.profiler.recordings.recording import BadRecording, Recording, read
-from tiresias.profiler.verdict import PACKLIMIT, SURE
 from tiresias.protocol import control
 from tiresias.protocol.files import remove_flat
 from tiresias.protocol.job_log import say
