@@ -17,7 +17,7 @@ def previous(folder: Path) -> Path:
     """A folder for PYTHONPATH. Skips the test where the history does not reach back: a copy without .git, a shallow clone."""
     found = subprocess.run(["git", "archive", PREVIOUS, *FOLDERS], cwd=ROOT, capture_output=True, check=False)
     if found.returncode:
-        pytest.skip(f"the history does not have {PREVIOUS:.7}; tests/checkpoint/test_versions.py reads recorded files")
+        pytest.skip(f"the history does not have {PREVIOUS:.7}; tests/protocol/test_versions.py reads recorded files")
     folder.mkdir(parents=True, exist_ok=True)
     subprocess.run(["tar", "-x"], cwd=folder, input=found.stdout, check=True)
     return folder / "src"

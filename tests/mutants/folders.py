@@ -36,7 +36,8 @@ FOLDERS = {
     "slurm_plugin/state": Folder(
         ("slurm_plugin/state/*.py", "slurm_plugin/accounting/*.py"),
         (
-            "tests/slurm_plugin/state/test_*.py", "tests/slurm_plugin/test_act*.py", "tests/slurm_plugin/test_observe.py",
+            "tests/slurm_plugin/state/test_*.py", "tests/slurm_plugin/accounting/test_*.py", "tests/slurm_plugin/test_act*.py",
+            "tests/slurm_plugin/observation/test_observer.py",
             "tests/slurm_plugin/sockets/test_history_pages.py",
         ),
     ),
@@ -45,12 +46,13 @@ FOLDERS = {
         (
             "tests/slurm_plugin/test_act*.py", "tests/slurm_plugin/calls/test_allowance.py",
             "tests/slurm_plugin/moves/test_*.py", "tests/slurm_plugin/transitions/test_*.py",
-            "tests/slurm_plugin/lead/test_fence.py",
+            "tests/slurm_plugin/failover/test_fence.py",
         ),
     ),
     "slurm_plugin/lead": Folder(
         ("slurm_plugin/lead/*.py", "slurm_plugin/failover/*.py"),
-        ("tests/slurm_plugin/lead/test_*.py", "tests/slurm_plugin/sockets/test_systemd.py"),
+        ("tests/slurm_plugin/lead/test_*.py", "tests/slurm_plugin/failover/test_*.py",
+            "tests/slurm_plugin/sockets/test_systemd.py"),
     ),
     "checkpoint": Folder(
         ("checkpoint/*.py", "wrappers/saved.py"), ("tests/checkpoint/test_*.py", "tests/wrappers/test_saved.py")

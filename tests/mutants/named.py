@@ -16,7 +16,7 @@ class Named:
     tests: tuple[str, ...]
 
 
-OBSERVE, FENCE = ("tests/slurm_plugin/test_observe.py",), ("tests/slurm_plugin/lead/test_fence.py",)
+OBSERVE, FENCE = ("tests/slurm_plugin/observation/test_observer.py",), ("tests/slurm_plugin/failover/test_fence.py",)
 NAMED = (
     Named(
         "attained service counts only the newest run", "slurm_plugin/state/ledger.py",
