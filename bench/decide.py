@@ -22,8 +22,8 @@ import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
-from tiresias.scheduler.model import Allocations, Jobs, Nodes, Request, Snapshot, State
-from tiresias.scheduler.space import amounts
+from tiresias.scheduler.model import Allocations, Jobs, JobState, Nodes, Request, Snapshot
+from tiresias.scheduler.place.free_capacity import amounts
 
 GPUS_PER_NODE = 8
 SIZES = np.repeat([1, 2, 4, 8, 16, 32], [50, 8, 17, 19, 5, 1])  # percent of the jobs, section 5.1
@@ -62,7 +62,7 @@ def snapshot(jobs: int, nodes: int, busy: bool, seed: int) -> Snapshot:
         NOW,
         Jobs(
             tuple(str(1000 + row) for row in range(jobs)), gpus, submit,
-            np.where(running, State.RUNNING, State.WAITING).astype(np.int64), ran * gpus, ran, NOW - submit - ran,
+            np.where(running, JobState.RUNNING, JobState.WAITING).astype(np.int64), ran * gpus, ran, NOW - submit - ran,
             started, started, np.where((ran > 0) & ~running, NOW - 100.0, np.nan), rng.random(jobs) < 0.95,
             np.ones(jobs, bool), asked,
         ),
@@ -98,7 +98,7 @@ def settled(state: Snapshot) -> Snapshot:
     while (plan := decide(state, CONFIG)).starts or plan.preemptions:
         row_of = {job: row for row, job in enumerate(state.jobs.id)}
         gone = [row_of[one.job] for one in plan.preemptions]
-        state = ended(state, gone, State.WAITING)
+        state = ended(state, gone, JobState.WAITING)
         state.jobs.preempted[gone] = NOW - 1.0
         node_of = {name: row for row, name in enumerate(state.nodes.name)}
         new = [
@@ -114,7 +114,7 @@ def seated(state: Snapshot, new: np.ndarray) -> Snapshot:
     jobs, nodes, held = state.jobs, state.nodes, state.allocations
     job, node = new[:, 0].astype(np.int64), new[:, 1].astype(np.int64)
     status, start = jobs.state.copy(), jobs.last_start.copy()
-    status[job], start[job] = State.RUNNING, NOW - 1.0
+    status[job], start[job] = JobState.RUNNING, NOW - 1.0
     columns = (held.job, held.node, held.gpus, held.cpus, held.memory)
     parts = (job, node, new[:, 2].astype(np.int64), new[:, 3], new[:, 4])
     return replace(
@@ -129,7 +129,7 @@ def freed(nodes: Nodes, node: np.ndarray, amount: np.ndarray) -> Nodes:
     return replace(nodes, free=free[:, 0].round().astype(np.int64), free_cpus=free[:, 1], free_memory=free[:, 2])
 
 
-def ended(state: Snapshot, rows: list[int], becomes: State) -> Snapshot:
+def ended(state: Snapshot, rows: list[int], becomes: JobState) -> Snapshot:
     jobs, held = state.jobs, state.allocations
     status = jobs.state.copy()
     status[rows] = becomes
@@ -145,9 +145,9 @@ def ended(state: Snapshot, rows: list[int], becomes: State) -> Snapshot:
 def churned(state: Snapshot, seed: int) -> Snapshot:
     """Half a minute later: some jobs have ended (their rows become new arrivals), some have sunk a queue."""
     rng = np.random.default_rng(seed)
-    running = np.flatnonzero(state.jobs.state == State.RUNNING)
+    running = np.flatnonzero(state.jobs.state == JobState.RUNNING)
     over, sank = np.split(rng.choice(running, len(running) // 100 * 2, replace=False), 2)
-    state = ended(state, over.tolist(), State.WAITING)
+    state = ended(state, over.tolist(), JobState.WAITING)
     jobs = state.jobs
     columns = {
         name: getattr(jobs, name).copy()

@@ -22,9 +22,9 @@ from dataclasses import replace
 import numpy as np
 from decide import GPUS_PER_NODE, NOW, measure, snapshot
 
-from tiresias.scheduler import consolidate, optimum
 from tiresias.scheduler.model import ANYWHERE, Snapshot, Style
-from tiresias.scheduler.offer import Offer
+from tiresias.scheduler.place import consolidate, optimum
+from tiresias.scheduler.place.candidate_nodes import CandidateNodes
 from tiresias.simulator.models import MODELS
 from tiresias.simulator.simulated_placement import PACKLIMIT, PATIENCE
 
@@ -93,7 +93,9 @@ def programs(limit: float) -> dict[str, Callable[[np.ndarray, np.ndarray, np.nda
     return {
         "appendix_d_ms": lambda free, leaf, traffic: optimum.place(free, traffic, tensors, WORKERS, limit),
         "exact_packing_ms": lambda free, leaf, traffic: optimum.pack(free, leaf, WORKERS, limit),
-        "consolidate_ms": lambda free, leaf, traffic: consolidate.uneven(ANYWHERE, WORKERS, Offer(free, (leaf,))),
+        "consolidate_ms": lambda free, leaf, traffic: consolidate.uneven(
+            ANYWHERE, WORKERS, CandidateNodes(free, (leaf,))
+        ),
     }
 
 

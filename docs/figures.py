@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.distribution import Distribution
+from tiresias.scheduler.estimates.distribution import Distribution
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.experiments.experiment import Experiment, Setup, run_experiments
 from tiresias.simulator.generators import paper_testbed

@@ -22,35 +22,34 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tiresias.scheduler.admission import Admission, free_only, obstacle
+from tiresias.scheduler.admit.quotas import QuotaUse, free_only, obstacle
+from tiresias.scheduler.assignment import Assignment
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.defragment import Defragmenter, moments, prices
-from tiresias.scheduler.drain import Drain
+from tiresias.scheduler.evict.cost_aware import spare
+from tiresias.scheduler.evict.defragment import Defragmenter, moments, prices
+from tiresias.scheduler.evict.drain import Drain
+from tiresias.scheduler.evict.protection import is_protected, protected_until
 from tiresias.scheduler.model import (
     Action,
     Bools,
     Floats,
     Ints,
+    JobState,
     Plan,
     Preemption,
     Request,
     Row,
     Snapshot,
     Start,
-    State,
     Style,
 )
-from tiresias.scheduler.offer import Placement
-from tiresias.scheduler.placement import Placer
-from tiresias.scheduler.policies import POLICIES
-from tiresias.scheduler.policy import Policy
-from tiresias.scheduler.protection import is_protected, protected_until
+from tiresias.scheduler.place.candidate_nodes import Placement
+from tiresias.scheduler.place.free_capacity import GPUS, ClusterCapacity, Holdings, PlacementRequest, free
+from tiresias.scheduler.place.placer import Placer
+from tiresias.scheduler.rank.policies import POLICIES
+from tiresias.scheduler.rank.policy import Policy
 from tiresias.scheduler.reasons import BLOCKED, DRAINS, NEVER, NO_NODES, blocked, moves, packed, refused
 from tiresias.scheduler.reasons import reason as reason
-from tiresias.scheduler.room import Holdings, Room, free
-from tiresias.scheduler.seating import Seating
-from tiresias.scheduler.selection import spare
-from tiresias.scheduler.space import GPUS, Kind
 
 
 def decide(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None = None) -> Plan:
@@ -89,7 +88,7 @@ def next_change(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None 
     """
     policy = policy or POLICIES[config.name]
     jobs = snapshot.jobs
-    if not (jobs.state == State.WAITING).any():
+    if not (jobs.state == JobState.WAITING).any():
         return math.inf
     changes = policy.changes(snapshot, config)
     if policy.preempts:
@@ -102,7 +101,7 @@ def relaxes(snapshot: Snapshot, config: PolicyConfig) -> float:
     jobs, moves = snapshot.jobs, moments(snapshot, config.defragment, config.preemption_cost)
     if jobs.packed_until is None:
         return moves
-    patient = (jobs.state == State.WAITING) & (jobs.packed_until > snapshot.time)
+    patient = (jobs.state == JobState.WAITING) & (jobs.packed_until > snapshot.time)
     return float(np.min(jobs.packed_until[patient], initial=moves))
 
 
@@ -117,7 +116,7 @@ class _Decision:
         jobs = snapshot.jobs
         self._rank = np.empty(len(jobs), np.int64)
         self._rank[self._ranking.order] = np.arange(len(jobs))
-        running, waiting = jobs.state == State.RUNNING, jobs.state == State.WAITING
+        running, waiting = jobs.state == JobState.RUNNING, jobs.state == JobState.WAITING
         self._competes = running & jobs.movable & ~is_protected(snapshot, config) & policy.preempts
         self._applies = waiting & jobs.eligible & (jobs.gpus <= snapshot.nodes.gpus.sum()) & ~left_out
         self._behind = self._applies & (self._rank >= (len(jobs) if up_to is None else self._rank[up_to]))
@@ -126,7 +125,7 @@ class _Decision:
         drains = np.broadcast_to(np.asarray(policy.drains(jobs, snapshot.time, config), np.bool_), (len(jobs),))
         self._drains = drains & self._applies & np.logical_not(self._free_only)
         self._walked = np.zeros(len(jobs), np.bool_)
-        self._admission = Admission(snapshot.quotas)
+        self._admission = QuotaUse(snapshot.quotas)
         self._cost = np.where(self._competes, self._holdings.gpus(), jobs.gpus)
         worth = policy.worth(jobs, snapshot.time, config)
         self._worth = np.broadcast_to(np.asarray(worth, np.float64), (len(jobs),))
@@ -138,16 +137,16 @@ class _Decision:
         self._why: dict[int, str] = {}
         self._scattered: list[int] = []  # for whom GPUs would be enough, but not where they are
 
-    def seating(self) -> Seating:
+    def seating(self) -> Assignment:
         while (seating := self._attempt()) is None:
             pass
         return seating
 
-    def starving(self, seating: Seating) -> Iterator[int]:
+    def starving(self, seating: Assignment) -> Iterator[int]:
         """Rows of starving jobs that do not fit, in order; of a kind only those smaller than all before. O(nodes) each."""
         if not self._drains.any():
             return
-        drain, whole, least = self._drain(seating), self._everything()[1], dict[Kind, int]()
+        drain, whole, least = self._drain(seating), self._everything()[1], dict[PlacementRequest, int]()
         placed = seating.starts.keys() | seating.reserved.keys() | self._admission.refused.keys()
         order = self._ranking.order
         for row in order[self._drains[order]].tolist():
@@ -159,7 +158,7 @@ class _Decision:
             if drain.could_fit(kind, gpus, whole):
                 yield row
 
-    def keeping_free(self, row: int) -> Seating | None:
+    def keeping_free(self, row: int) -> Assignment | None:
         """Jobs ahead of `row` as usual, then what is kept free for it, then jobs behind it on what is free besides."""
         seating = self.seating()
         ahead = int(self._cost[self._walked & (self._rank < self._rank[row])].sum())
@@ -175,29 +174,29 @@ class _Decision:
                 self._admission.give_back(other)
         return seating
 
-    def _drain(self, seating: Seating) -> Drain:
+    def _drain(self, seating: Assignment) -> Drain:
         return Drain(self._snapshot, self._config, self._placer, self._holdings, self._rank, seating.keeps)
 
-    def _kind_of(self, row: int) -> Kind:
+    def _kind_of(self, row: int) -> PlacementRequest:
         """On any number of nodes."""
         return self._placer.kind(self._snapshot.jobs.request[row], self._styles[row])
 
-    def _attempt(self) -> Seating | None:
+    def _attempt(self) -> Assignment | None:
         """One walk with its placements. None: somebody found no nodes and stands aside now, so it has to be made again."""
         now, later = self._everything()
         order = self._ranking.order
         order = order[(self._competes | self._applies)[order]]
-        self._admission = Admission(self._snapshot.quotas)
+        self._admission = QuotaUse(self._snapshot.quotas)
         selected = self._select(order, round(later[:, GPUS].sum()))
         keeps = self._competes.copy()
         keeps[order[~selected]] = False
         later -= self._holdings.on_nodes(np.flatnonzero(keeps))
-        seating = Seating(
+        seating = Assignment(
             self._snapshot.jobs,
             self._placer,
             self._holdings,
             self._rank,
-            Room(self._placer.space(now), self._placer.space(later)),
+            ClusterCapacity(self._placer.space(now), self._placer.space(later)),
             keeps,
             self._wishes,
             self._free_only,
@@ -227,18 +226,18 @@ class _Decision:
         """All that is free now, and all that could be made free; shape (nodes, columns)."""
         nodes, jobs = self._snapshot.nodes, self._snapshot.jobs
         now = free(nodes)
-        going = np.flatnonzero((jobs.state == State.LEAVING) | self._competes)
+        going = np.flatnonzero((jobs.state == JobState.RELEASING) | self._competes)
         return now, now + self._holdings.on_nodes(going)
 
-    def _seat_all(self, seating: Seating, waiting: Ints, selected: Bools) -> bool:
+    def _seat_all(self, seating: Assignment, waiting: Ints, selected: Bools) -> bool:
         """waiting: rows in order; selected: which of them the walk took."""
         aside = [row for row in waiting[selected].tolist() if not seating.seat(row)]
         self._stand_aside(aside)
         return not aside
 
-    def _seat_one_by_one(self, seating: Seating, waiting: Ints, capacity: int) -> Seating:
+    def _seat_one_by_one(self, seating: Assignment, waiting: Ints, capacity: int) -> Assignment:
         """The walk and the placements in one, where nobody has to leave: who finds no nodes takes no GPUs from those behind."""
-        gpus, self._admission = self._snapshot.jobs.gpus.tolist(), Admission(self._snapshot.quotas)
+        gpus, self._admission = self._snapshot.jobs.gpus.tolist(), QuotaUse(self._snapshot.quotas)
         for row in waiting.tolist():
             if gpus[row] > capacity or not self._admission.admit(row):
                 continue
@@ -249,7 +248,7 @@ class _Decision:
                 self._stand_aside([row])
         return seating
 
-    def _seat_in_line(self, seating: Seating, waiting: Ints, selected: Bools) -> bool:
+    def _seat_in_line(self, seating: Assignment, waiting: Ints, selected: Bools) -> bool:
         """Everybody behind the first who finds no place waits, unless that one could never run."""
         for place, row in enumerate(waiting.tolist()):
             if row in self._admission.refused or (selected[place] and seating.seat(row)):
@@ -277,7 +276,7 @@ class _Decision:
             return NO_NODES
         return packed(self._placer.fewest(kind, gpus), self._packed_until[row] - self._snapshot.time)
 
-    def _make_way(self, seating: Seating) -> dict[int, int]:
+    def _make_way(self, seating: Assignment) -> dict[int, int]:
         """Jobs that move aside for the first that found no nodes: mover and beneficiary."""
         snapshot, jobs = self._snapshot, self._snapshot.jobs
         if not (self._config.defragment and self._scattered):
@@ -296,7 +295,7 @@ class _Decision:
         self._why |= {mover: moves(jobs.id[row], self._seat(mover, nodes)) for mover, nodes in found.moves.items()}
         return dict.fromkeys(found.moves, row)
 
-    def _kind(self, row: int) -> Kind:
+    def _kind(self, row: int) -> PlacementRequest:
         return self._placer.kind(*self._wishes(row))
 
     def _wishes(self, row: int) -> tuple[Request, int, bool]:
@@ -307,13 +306,13 @@ class _Decision:
         jobs = self._snapshot.jobs
         return self._placer.possible(self._placer.kind(jobs.request[row]), int(jobs.gpus[row]))
 
-    def answer(self, seating: Seating) -> Plan:
+    def answer(self, seating: Assignment) -> Plan:
         jobs = self._snapshot.jobs
         order = self._ranking.order
         preemptions = seating.victims(order[(self._competes & ~seating.keeps)[order]].tolist())
         preemptions |= self._make_way(seating)
-        holds = (jobs.state == State.RUNNING) | (jobs.state == State.STARTING)
-        action = np.select([holds, jobs.state == State.LEAVING], [Action.KEEP, Action.LEAVE], Action.WAIT)
+        holds = (jobs.state == JobState.RUNNING) | (jobs.state == JobState.STARTING)
+        action = np.select([holds, jobs.state == JobState.RELEASING], [Action.KEEP, Action.RELEASE], Action.WAIT)
         action = action.astype(np.int64)
         action[list(seating.starts)] = Action.START
         action[list(preemptions)] = Action.PREEMPT

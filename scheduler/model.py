@@ -21,10 +21,10 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-class State(IntEnum):
+class JobState(IntEnum):
     WAITING = 0
     RUNNING = 1
-    LEAVING = 2  # being preempted or completing: still on its GPUs, which will be free soon
+    RELEASING = 2  # preempted or completing: it still holds its GPUs
     STARTING = 3  # released to Slurm, which has not started it yet: its GPUs are promised to it
 
 
@@ -33,7 +33,7 @@ class Action(IntEnum):
     START = 1
     KEEP = 2
     PREEMPT = 3
-    LEAVE = 4  # a leaving job goes on leaving
+    RELEASE = 4  # the job goes on releasing its GPUs
 
 
 class Style(IntEnum):

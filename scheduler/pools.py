@@ -15,13 +15,13 @@ import numpy as np
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide, next_change
 from tiresias.scheduler.model import Action, Allocations, Ints, Jobs, Nodes, Plan, Quota, Row, Snapshot
-from tiresias.scheduler.policy import Policy
+from tiresias.scheduler.rank.policy import Policy
 
 T = TypeVar("T", Jobs, Nodes, Allocations)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pool:
+class NodePool:
     """Jobs and nodes under one policy.
 
     Attributes:
@@ -37,10 +37,10 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class PoolDecision:
     """A pool's own snapshot, and what is decided there; their rows are those of `pool.jobs` and `pool.nodes`."""
 
-    pool: Pool
+    pool: NodePool
     snapshot: Snapshot
     plan: Plan
 
@@ -53,24 +53,24 @@ class Part:
         return row < len(self.pool.jobs) and bool(self.pool.jobs[row] == whole)
 
 
-def decide_pools(snapshot: Snapshot, pools: Sequence[Pool]) -> tuple[Plan, tuple[Part, ...]]:
+def decide_pools(snapshot: Snapshot, pools: Sequence[NodePool]) -> tuple[Plan, tuple[PoolDecision, ...]]:
     """`pools`: each job and each node of the snapshot is in exactly one. Returns the plan of all jobs, and those of the pools.
 
     O(jobs + nodes + allocations) beside what `decide` takes.
     """
     if len(pools) == 1:
         plan = decide(snapshot, pools[0].config, pools[0].policy)
-        return plan, (Part(pools[0], snapshot, plan),)
-    parts: list[Part] = []
+        return plan, (PoolDecision(pools[0], snapshot, plan),)
+    parts: list[PoolDecision] = []
     left = list(snapshot.quotas)
     for pool in pools:
         own = part_of(replace(snapshot, quotas=tuple(left)), pool)
-        parts.append(Part(pool, own, _numbered(decide(own, pool.config, pool.policy), own, pool)))
+        parts.append(PoolDecision(pool, own, _numbered(decide(own, pool.config, pool.policy), own, pool)))
         left = [_without(quota, parts[-1]) for quota in left]
     return _joined(len(snapshot.jobs), parts), tuple(parts)
 
 
-def _numbered(plan: Plan, own: Snapshot, pool: Pool) -> Plan:
+def _numbered(plan: Plan, own: Snapshot, pool: NodePool) -> Plan:
     """With words that name queues as `queues_before` counts them."""
 
     def standing(row: int) -> str:
@@ -80,12 +80,12 @@ def _numbered(plan: Plan, own: Snapshot, pool: Pool) -> Plan:
     return replace(plan, standing=standing)
 
 
-def next_change_of(parts: Sequence[Part]) -> float:
+def next_change_of(parts: Sequence[PoolDecision]) -> float:
     """As `decide.next_change`, of all pools."""
     return min(next_change(part.snapshot, part.pool.config, part.pool.policy) for part in parts)
 
 
-def part_of(snapshot: Snapshot, pool: Pool) -> Snapshot:
+def part_of(snapshot: Snapshot, pool: NodePool) -> Snapshot:
     """What the pool sees: its jobs and nodes, and what its jobs have on them."""
     row_of = np.full(len(snapshot.jobs), -1, np.int64)
     row_of[pool.jobs] = np.arange(len(pool.jobs))
@@ -122,17 +122,17 @@ def _of_rows(quota: Quota, row_of: Ints) -> Quota:
     return replace(quota, amounts=own)
 
 
-def _without(quota: Quota, part: Part) -> Quota:
+def _without(quota: Quota, part: PoolDecision) -> Quota:
     """What the jobs that start in a pool, and those for which GPUs are reserved there, leave of the quota."""
     taken = {start.job for start in (*part.plan.starts, *part.plan.reserved)}
     rows = [whole for whole, job in zip(part.pool.jobs.tolist(), part.snapshot.jobs.id, strict=True) if job in taken]
     return replace(quota, left=quota.left - sum(quota.amounts.get(row, 0.0) for row in rows))
 
 
-def _joined(count: int, parts: Sequence[Part]) -> Plan:
+def _joined(count: int, parts: Sequence[PoolDecision]) -> Plan:
     """One plan. Ranks count through, pool by pool."""
     action, queue, rank = (np.full(count, fill, np.int64) for fill in (Action.WAIT, 0, 0))
-    part_of_row: dict[int, Part] = {}
+    part_of_row: dict[int, PoolDecision] = {}
     first = 0
     for part in parts:
         rows = part.pool.jobs

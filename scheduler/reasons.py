@@ -6,8 +6,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from tiresias.scheduler.admission import obstacle
-from tiresias.scheduler.model import Action, Plan, Snapshot, Start, State
+from tiresias.scheduler.admit.quotas import obstacle
+from tiresias.scheduler.model import Action, JobState, Plan, Snapshot, Start
 
 NEVER = "can never run here: no nodes of the managed partitions fit what it asks for"
 DRAINS = "waits: GPUs are kept free for it until it fits, as it has waited for policy.starve_limit"
@@ -44,14 +44,14 @@ def reason(plan: Plan, snapshot: Snapshot, row: int) -> str:
     if action == Action.START:
         return f"starts on {_places(_seats(plan)[jobs.id[row]])}"
     if action == Action.KEEP:
-        if jobs.state[row] == State.STARTING:
+        if jobs.state[row] == JobState.STARTING:
             return "starting: released to Slurm, which has not started it yet"
         if not jobs.movable[row]:
             return "runs, and may not be preempted now"
         return f"runs: {_standing(plan, row)}"
     if action == Action.PREEMPT:
         return f"gives way to job {_beneficiaries(plan)[jobs.id[row]]}: {_standing(plan, row)}"
-    if action == Action.LEAVE:
+    if action == Action.RELEASE:
         return "leaves its GPUs"
     return _why_it_waits(plan, snapshot, row)
 
@@ -86,7 +86,7 @@ def _leaving(plan: Plan, snapshot: Snapshot, seat: Start) -> str:
     held, nodes = snapshot.allocations, {name for name, _ in seat.nodes}
     here = np.array([name in nodes for name in snapshot.nodes.name], dtype=bool)
     rows = np.unique(held.job[here[held.node]])
-    going = rows[(snapshot.jobs.state[rows] == State.LEAVING) | (plan.action[rows] == Action.PREEMPT)]
+    going = rows[(snapshot.jobs.state[rows] == JobState.RELEASING) | (plan.action[rows] == Action.PREEMPT)]
     names = [snapshot.jobs.id[row] for row in going.tolist()]
     return f"job{'s' if len(names) > 1 else ''} " + ", ".join(names)
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from tiresias.scheduler.decide import decide, relaxes
 from tiresias.scheduler.elementwise import known
-from tiresias.scheduler.line import Choice
+from tiresias.scheduler.job_queue import Choice
 from tiresias.scheduler.model import ANYWHERE, Floats, Ints, Jobs, Snapshot, Start
-from tiresias.scheduler.policy import Policy
+from tiresias.scheduler.rank.policy import Policy
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.occupancy import Occupancy
 from tiresias.simulator.simulated_job import JobColumns, SimulatedJob

@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from tiresias.scheduler.line import Choice, Columns, Key, Line
-from tiresias.scheduler.model import State
-from tiresias.scheduler.policy import Policy
+from tiresias.scheduler.job_queue import Choice, Columns, JobQueue, Key
+from tiresias.scheduler.model import JobState
+from tiresias.scheduler.rank.policy import Policy
 from tiresias.simulator.simulated_job import JobColumns, SimulatedJob
 from tiresias.simulator.simulation_rules import Rules
 
@@ -29,7 +29,7 @@ class PoolAllocator:
     def follow(self, policy: Policy) -> None:
         """From now on this policy rules, and every job that waits or runs has to be updated."""
         self._policy = policy
-        self._line = Line(self._gpus, policy.blocks)
+        self._line = JobQueue(self._gpus, policy.blocks)
         self._drifting = JobColumns()  # running jobs whose keys change all the time
         self._unsettled: list[SimulatedJob] = []
         # Updated since the last choice. Mostly there is room for all who come: then nobody needs a key.
@@ -38,7 +38,7 @@ class PoolAllocator:
 
     def update(self, job: SimulatedJob) -> None:
         """It waits or runs, and may have another key than before."""
-        if job.state == State.WAITING:
+        if job.state == JobState.WAITING:
             self._came[job.row] = job
         elif self._policy.preempts and job.now >= job.movable_from:
             self._stop(job)
@@ -51,7 +51,7 @@ class PoolAllocator:
     def release(self, job: SimulatedJob) -> None:
         """It finishes or has left its GPUs."""
         self.free += job.gpus
-        if job.state == State.LEAVING:
+        if job.state == JobState.RELEASING:
             self._leaving -= job.gpus
         else:
             self._stop(job)
@@ -77,7 +77,7 @@ class PoolAllocator:
         """Every running job that may be preempted takes its place."""
         unsettled, self._unsettled = self._unsettled, []
         for job in unsettled:
-            if job.state == State.RUNNING and job.row in self._jobs:
+            if job.state == JobState.RUNNING and job.row in self._jobs:
                 job.at(now)
                 self.update(job)
         moved, self._moved = self._moved, {}
@@ -111,7 +111,9 @@ class PoolAllocator:
         freed: int = sum(
             job.gpus
             for job in self._jobs.values()
-            if job.state == State.RUNNING and now < job.movable_from and now - job.last_start < self._config.drain_limit
+            if job.state == JobState.RUNNING
+            and now < job.movable_from
+            and now - job.last_start < self._config.drain_limit
         )
         return freed
 

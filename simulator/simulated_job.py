@@ -9,11 +9,11 @@ import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.elementwise import Values, known, larger, where
-from tiresias.scheduler.model import State
-from tiresias.scheduler.protection import first_step, minimum
+from tiresias.scheduler.evict.protection import first_step, minimum
+from tiresias.scheduler.model import JobState
 
 NEVER = float("nan")
-_WAITING = int(State.WAITING)
+_WAITING = int(JobState.WAITING)
 
 
 class _Work:
@@ -49,7 +49,7 @@ class _Work:
     @property
     def remaining(self) -> Values:
         """Seconds of work left."""
-        works = where(self.state == State.RUNNING, larger(0.0, self.now - self.idle_until) / self.slow, 0.0)
+        works = where(self.state == JobState.RUNNING, larger(0.0, self.now - self.idle_until) / self.slow, 0.0)
         return self.duration - self.done - works
 
 
@@ -83,7 +83,7 @@ class SimulatedJob(_Work):
     def start(self, now: float, overhead: float, config: PolicyConfig, slow: float = 1.0) -> None:
         """`overhead`: seconds until it makes progress. `slow`: as above. `config` says, by `min_run` and its like, when it may
         be preempted."""
-        self.state, self.last_start, self.idle_until, self.slow = int(State.RUNNING), now, now + overhead, slow
+        self.state, self.last_start, self.idle_until, self.slow = int(JobState.RUNNING), now, now + overhead, slow
         self.movable_from = max(self._progressed(config), known(self.preempted, -math.inf) + config.cooldown)
         if config.max_preemptions and self.preemptions >= config.max_preemptions:
             self.movable_from = math.inf
@@ -101,14 +101,14 @@ class SimulatedJob(_Work):
         """It stops working and holds its GPUs until it waits, `overhead` seconds from now."""
         self.at(now)
         self.done = self.duration - self.remaining
-        self.state, self.idle_until = int(State.LEAVING), now + overhead
+        self.state, self.idle_until = int(JobState.RELEASING), now + overhead
         self.preemptions += 1
         self._happened(now)
 
     def fail(self, now: float, checkpoint_interval: float) -> float:
         """It is thrown back to its last checkpoint and waits. Returns the seconds of work that are lost."""
         self.at(now)
-        worked = max(0.0, now - self.idle_until) / self.slow if self.state == State.RUNNING else 0.0
+        worked = max(0.0, now - self.idle_until) / self.slow if self.state == JobState.RUNNING else 0.0
         lost = worked % checkpoint_interval if checkpoint_interval else 0.0
         self.done = self.duration - self.remaining - lost
         self.wait(now)

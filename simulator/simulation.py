@@ -17,8 +17,8 @@ from heapq import heappop, heappush
 import numpy as np
 
 from tiresias.scheduler.config import SERVICE_TOLERANCE
-from tiresias.scheduler.history import Completed
-from tiresias.scheduler.model import Floats, Ints, State
+from tiresias.scheduler.estimates.completed_jobs import Completed
+from tiresias.scheduler.model import Floats, Ints, JobState
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.failures import Outages
 from tiresias.simulator.node_allocator import NodeAllocator
@@ -213,7 +213,7 @@ class _Simulation:
 
     def _fail(self, job: SimulatedJob) -> None:
         self._on.release(job)
-        self._running -= job.state == State.RUNNING
+        self._running -= job.state == JobState.RUNNING
         self._overhead -= self._unspent(job)
         self._lost += job.fail(self._now, self._rules.checkpoint_interval) * job.gpus
         self._follow(job)
@@ -237,7 +237,7 @@ class _Simulation:
         """Take its new place in the order, and remember when that changes by itself."""
         self._on.update(job)
         moment = self._policy.change(job, self._now, self._rules.config)
-        if job.state == State.RUNNING and self._policy.preempts:
+        if job.state == JobState.RUNNING and self._policy.preempts:
             moment = min(moment, job.movable_from) if job.movable_from > self._now else moment
         if moment < job.ends:  # which is not for one that waits
             heappush(self._changes, (max(moment, self._now), job.row, job.stamp))  # a new policy may find it overdue
@@ -250,7 +250,7 @@ class _Simulation:
         self._on.follow(self._policy)
         self._changes.clear()
         for job in self._jobs.values():
-            if job.state != State.LEAVING:
+            if job.state != JobState.RELEASING:
                 job.at(self._now)
                 self._follow(job)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.policy import Policy
+from tiresias.scheduler.rank.policy import Policy
 from tiresias.simulator.failures import Failures
 from tiresias.simulator.simulated_placement import SimulatedPlacement
 

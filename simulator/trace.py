@@ -14,7 +14,7 @@ import numpy as np
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.model import Floats, Ints
-from tiresias.scheduler.policy import ordered
+from tiresias.scheduler.rank.policy import ordered
 from tiresias.simulator.formats import FORMATS
 from tiresias.simulator.formats.own import REQUIRED
 from tiresias.simulator.formats.trace_columns import Dropped as Dropped

@@ -20,9 +20,9 @@ from tiresias import __version__
 from tiresias.errors import Unavailable
 from tiresias.protocol.control import JobReport, state_controller
 from tiresias.protocol.profile_summary import Summary
-from tiresias.scheduler.admission import blocks_beside_free
-from tiresias.scheduler.model import Plan, Snapshot, State
-from tiresias.scheduler.pools import Part, decide_pools, next_change_of
+from tiresias.scheduler.admit.quotas import blocks_beside_free
+from tiresias.scheduler.model import JobState, Plan, Snapshot
+from tiresias.scheduler.pools import PoolDecision, decide_pools, next_change_of
 from tiresias.slurm_plugin.act import Actor
 from tiresias.slurm_plugin.admission.known_rules import RULES_BEFORE_PREEMPTION_S, KnownRules
 from tiresias.slurm_plugin.admission.refusals import Refusals
@@ -68,7 +68,7 @@ class _Decided(NamedTuple):
     profiles: Mapping[str, Summary]
     snapshot: Snapshot
     plan: Plan
-    parts: tuple[Part, ...]
+    parts: tuple[PoolDecision, ...]
     change: float
 
 
@@ -201,7 +201,7 @@ class Controller:
         postponed = -math.inf if self._allowance.postponed else math.inf
         rules = self._rules.due if self._rules.blocks else math.inf
         self.next_change = min(decided.change, settled, self._actor.next_check(self._clock()), postponed, rules)
-        leaving = snapshot.jobs.state == State.LEAVING
+        leaving = snapshot.jobs.state == JobState.RELEASING
         others = any(snapshot.jobs.id[row] not in self._actor.intents for row in np.flatnonzero(leaving))
         self.leaving_since = min(self.leaving_since, slurm.time) if others else math.inf
         self._cycles, self.seconds = self._cycles + 1, self._clock() - began
@@ -219,7 +219,9 @@ class Controller:
     def _comment(self, slurm: SlurmSnapshot, decided: _Decided) -> None:
         snapshot, managed = decided.snapshot, decided.managed
         starting = {one.id for one in self._actor.intents.values() if one.kind == "start"}
-        promised = starting | {snapshot.jobs.id[row] for row in np.flatnonzero(snapshot.jobs.state == State.STARTING)}
+        promised = starting | {
+            snapshot.jobs.id[row] for row in np.flatnonzero(snapshot.jobs.state == JobState.STARTING)
+        }
         self._comments.write(lambda: _texts(slurm, decided), managed, starting, promised)
 
     def _decided(self, slurm: SlurmSnapshot, jobs: Sequence[SlurmJob], managed: Sequence[SlurmJob]) -> _Decided:
@@ -236,7 +238,7 @@ class Controller:
             plan, parts = self._decide(snapshot, slurm)
         return _Decided(list(managed), profiles, snapshot, plan, parts, next_change_of(parts))
 
-    def _decide(self, snapshot: Snapshot, slurm: SlurmSnapshot) -> tuple[Plan, tuple[Part, ...]]:
+    def _decide(self, snapshot: Snapshot, slurm: SlurmSnapshot) -> tuple[Plan, tuple[PoolDecision, ...]]:
         return decide_pools(snapshot, self._pools.of(snapshot, slurm))
 
     def _snapshot(self) -> SlurmSnapshot:

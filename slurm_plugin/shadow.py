@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tiresias.scheduler.model import Plan, Snapshot, Start, State
+from tiresias.scheduler.model import JobState, Plan, Snapshot, Start
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.state.journal import Decision, JobRow, Journal
 from tiresias.slurm_plugin.state.watched import PREEMPT, START, START_AFTER, WatchRow, WouldRow
@@ -53,7 +53,7 @@ class Gpus(NamedTuple):
     @classmethod
     def of(cls, snapshot: Snapshot) -> Gpus:
         jobs = snapshot.jobs
-        running = jobs.state == State.RUNNING
+        running = jobs.state == JobState.RUNNING
         counts = (snapshot.nodes.gpus, jobs.gpus[running], jobs.gpus[running & jobs.movable])
         return cls(*(int(np.sum(each)) for each in counts))
 

@@ -53,8 +53,6 @@ def test_every_module_can_be_imported(python: Path) -> None:
 
 
 def test_the_exact_placement_without_scipy_is_one_line(python: Path) -> None:
-    code = (
-        "import numpy as np\nfrom tiresias.scheduler import optimum\noptimum.pack(np.ones(2, int), np.zeros(2, int), 1)"
-    )
+    code = "import numpy as np\nfrom tiresias.scheduler.place import optimum\noptimum.pack(np.ones(2, int), np.zeros(2, int), 1)"
     error = run(python, code).stderr.splitlines()[-1]
     assert error.endswith("the exact placement needs scipy: pip install 'slurm-tiresias[optimum]'")

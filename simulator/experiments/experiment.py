@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.distribution import Distribution
-from tiresias.scheduler.policies import CLAIRVOYANT, POLICIES
-from tiresias.scheduler.policies.gittins import Gittins
-from tiresias.scheduler.policy import Policy
+from tiresias.scheduler.estimates.distribution import Distribution
+from tiresias.scheduler.rank.gittins import Gittins
+from tiresias.scheduler.rank.policies import CLAIRVOYANT, POLICIES
+from tiresias.scheduler.rank.policy import Policy
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.experiments.parallel import Tell, run_all
 from tiresias.simulator.failures import Exponential

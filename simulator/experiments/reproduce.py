@@ -16,9 +16,9 @@ from rich.table import Table
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.distribution import Distribution
 from tiresias.scheduler.elementwise import Values
-from tiresias.scheduler.policies.gittins import Gittins
+from tiresias.scheduler.estimates.distribution import Distribution
+from tiresias.scheduler.rank.gittins import Gittins
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.experiments.experiment import (
     ALL_POLICIES,

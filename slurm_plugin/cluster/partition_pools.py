@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.history import Completed
+from tiresias.scheduler.estimates.completed_jobs import Completed
 from tiresias.scheduler.model import Ints, Jobs, Snapshot
-from tiresias.scheduler.policies import POLICIES
-from tiresias.scheduler.policy import Policy
-from tiresias.scheduler.pools import Pool
+from tiresias.scheduler.pools import NodePool
+from tiresias.scheduler.rank.policies import POLICIES
+from tiresias.scheduler.rank.policy import Policy
 from tiresias.slurm_plugin.backends.protocol import SlurmSnapshot
 from tiresias.slurm_plugin.config import PARTITION_POLICIES, Config
 
@@ -49,7 +49,7 @@ class PartitionPools:
             if over >= policy.refit_at:
                 self._policies[config] = policy.fitted(past(), jobs)
 
-    def of(self, snapshot: Snapshot, slurm: SlurmSnapshot) -> list[Pool]:
+    def of(self, snapshot: Snapshot, slurm: SlurmSnapshot) -> list[NodePool]:
         """Where an administrator gave nodes to partitions of two policies, [policy] holds for all of them, with an alarm."""
         self.alarms = []
         if not self._config.partition_policies:
@@ -61,15 +61,15 @@ class PartitionPools:
         partition = {job.id: job.partition for job in slurm.jobs}
         of_jobs = [self._config.policy_of(partition[job]) for job in snapshot.jobs.id]
         of_nodes = [self._of_node(partitions[name]) for name in snapshot.nodes.name]
-        pools, before = list[Pool](), 0
+        pools, before = list[NodePool](), 0
         for each in dict.fromkeys(map(self._config.policy_of, self._config.partitions)):
-            pools.append(Pool(_rows(of_jobs, each), _rows(of_nodes, each), each, self._policies[each], before))
+            pools.append(NodePool(_rows(of_jobs, each), _rows(of_nodes, each), each, self._policies[each], before))
             before += len(each.limits) + 1
         return pools
 
-    def _whole(self, snapshot: Snapshot) -> Pool:
+    def _whole(self, snapshot: Snapshot) -> NodePool:
         config = self._config.policy
-        return Pool(np.arange(len(snapshot.jobs)), np.arange(len(snapshot.nodes)), config, self._policies[config])
+        return NodePool(np.arange(len(snapshot.jobs)), np.arange(len(snapshot.nodes)), config, self._policies[config])
 
     def _of_node(self, partitions: Collection[str]) -> PolicyConfig:
         return self._config.policy_of(next(name for name in self._config.partitions if name in partitions))

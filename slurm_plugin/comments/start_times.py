@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.model import Plan, Snapshot, State
-from tiresias.scheduler.protection import remaining
+from tiresias.scheduler.evict.protection import remaining
+from tiresias.scheduler.forecast.start_estimate import Holder, Waiter, estimated_starts
+from tiresias.scheduler.model import JobState, Plan, Snapshot
 from tiresias.scheduler.reasons import unavailable, usable_nodes
-from tiresias.scheduler.start_estimate import Holder, Waiter, estimated_starts
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.comments.waiting_text import waiting_rows
 
@@ -41,7 +41,7 @@ def _holders(slurm: SlurmSnapshot, snapshot: Snapshot, plan: Plan, config: Polic
         row = row_of.get(job.id)
         if gpus and row is None:
             found.append(Holder(gpus, _ends(job, slurm.time)))
-        elif gpus and jobs.state[row] == State.LEAVING:
+        elif gpus and jobs.state[row] == JobState.RELEASING:
             found.append(Holder(gpus, 0.0))
         elif gpus:
             preemptable = float(protected[row]) if jobs.movable[row] else math.inf

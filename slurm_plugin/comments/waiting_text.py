@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tiresias.scheduler.admission import free_only, obstacle
-from tiresias.scheduler.model import Action, Plan, Snapshot, State
+from tiresias.scheduler.admit.quotas import free_only, obstacle
+from tiresias.scheduler.model import Action, JobState, Plan, Snapshot
 from tiresias.scheduler.reasons import DRAINS, NEVER, NO_NODES, unavailable
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 from tiresias.slurm_plugin.cluster.arrays import together
@@ -56,7 +56,7 @@ def wanted(snapshot: Snapshot, plan: Plan, records: Sequence[SlurmJob], starts: 
 
 def waiting_rows(snapshot: Snapshot, plan: Plan) -> list[int]:
     """The rows of the jobs that wait for GPUs, in rank order."""
-    waits = (snapshot.jobs.state == State.WAITING) & (plan.action == Action.WAIT)
+    waits = (snapshot.jobs.state == JobState.WAITING) & (plan.action == Action.WAIT)
     rows = np.flatnonzero(waits)
     found: list[int] = rows[np.argsort(plan.rank[rows], kind="stable")].tolist()
     return found

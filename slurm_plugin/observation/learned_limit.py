@@ -1,7 +1,7 @@
 """PACKLIMIT from the site's own history: how fast jobs were on few and on many nodes, and what they send (section 3.3.2).
 
 The journal has each run's nodes and its seconds a step, the users' profiles have what their jobs send. A kind of job that ran
-both on the fewest nodes that it ever had and on more is an observation; scheduler/packlimit.py learns from them.
+both on the fewest nodes that it ever had and on more is an observation; scheduler/place/packlimit_classifier.py learns from them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tiresias.protocol import control
 from tiresias.protocol.job_kind import Key
 from tiresias.protocol.profile_summary import Summary, from_object
-from tiresias.scheduler.packlimit import LEAST, learn
+from tiresias.scheduler.place.packlimit_classifier import LEAST, learn
 from tiresias.slurm_plugin.state.ledger import Ledger
 
 REFIT = 3600.0  # seconds

@@ -14,8 +14,8 @@ import numpy as np
 
 from tiresias.protocol import control
 from tiresias.protocol.profile_summary import Summary
-from tiresias.scheduler.ledger import service
-from tiresias.scheduler.model import Allocations, Floats, Ints, Jobs, Nodes, Request, Snapshot, State, Style
+from tiresias.scheduler.attained_service import service
+from tiresias.scheduler.model import Allocations, Floats, Ints, Jobs, JobState, Nodes, Request, Snapshot, Style
 from tiresias.slurm_plugin.admission.admissible import admission, not_restartable
 from tiresias.slurm_plugin.admission.eligibility import Eligibility
 from tiresias.slurm_plugin.admission.refusals import Refusals
@@ -261,7 +261,7 @@ class Observer:
             preempted=np.array([row.last_preempted or np.nan for row in rows], dtype=float),
             movable=np.array(
                 [
-                    state == State.RUNNING and job.id not in intents and not self.why_unmovable(job, now)
+                    state == JobState.RUNNING and job.id not in intents and not self.why_unmovable(job, now)
                     for job, state in zip(shown, states, strict=True)
                 ],
                 dtype=bool,
@@ -275,7 +275,7 @@ class Observer:
             preemption_cost=np.array([self._ledger.costs.get(job.id, np.nan) for job in shown], dtype=float),
             progress_from=np.array(
                 [
-                    self._progress_from(job, row_runs, now) if state == State.RUNNING else np.nan
+                    self._progress_from(job, row_runs, now) if state == JobState.RUNNING else np.nan
                     for job, row_runs, state in zip(shown, runs, states, strict=True)
                 ],
                 dtype=float,
@@ -356,12 +356,12 @@ def _cleaned_up_soon(job: SlurmJob, now: float) -> bool:
     return job.completing and now - job.end_time < CLEAN_UP
 
 
-def _state(job: SlurmJob, intent: Intent | None) -> State:
+def _state(job: SlurmJob, intent: Intent | None) -> JobState:
     if intent and intent.kind == "start":
-        return State.STARTING
+        return JobState.STARTING
     if job.completing or (intent and job.state == "RUNNING"):  # preempted, or parked for its time limit
-        return State.LEAVING
-    return State.RUNNING if job.state in ("RUNNING", "SUSPENDED") else State.WAITING
+        return JobState.RELEASING
+    return JobState.RUNNING if job.state in ("RUNNING", "SUSPENDED") else JobState.WAITING
 
 
 def _request(job: SlurmJob, row: JobRow, closed: frozenset[str]) -> Request:

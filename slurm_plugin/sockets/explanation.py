@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiresias.errors import TiresiasError
-from tiresias.scheduler.bound import Bound
+from tiresias.scheduler.forecast.start_forecast import ForecastStep, start_forecast
+from tiresias.scheduler.forecast.start_time_bound import StartTimeBound
 from tiresias.scheduler.model import Action
-from tiresias.scheduler.outlook import Step, outlook
 from tiresias.scheduler.reasons import blocked
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 from tiresias.slurm_plugin.cluster.scope import Scope
@@ -120,7 +120,7 @@ class Explanations:
             "runs": [run_of(run, left_for) for run in runs],
             "decisions": [decision(one) for one in history.decisions(job_id)],
             "had": rounded(usage(row, runs, EVER, time.time())),
-            "outlook": _outlook(newest, job_id, self._privacy.hides_jobs_from(request.uid)),
+            "start_forecast": _outlook(newest, job_id, self._privacy.hides_jobs_from(request.uid)),
             "paused": newest.about.get("paused"),
         }
 
@@ -145,12 +145,12 @@ def _outlook(newest: Publication, job_id: str, alone: bool) -> dict[str, Any] | 
     row = jobs.id.index(job_id) if job_id in jobs.id else -1
     if row < 0 or plan.action[row] != Action.WAIT:
         return None
-    found = outlook(*newest.part_of(row))
+    found = start_forecast(*newest.part_of(row))
     steps, bound = found.steps, found.bound
     if any(start.job == job_id for start in plan.reserved):
         due = newest.due.get(job_id)
-        steps = (Step(due, "the jobs preempted for it have saved by then, or run on"),) if due else ()
-        bound = Bound(math.inf, "it starts as soon as they have left")
+        steps = (ForecastStep(due, "the jobs preempted for it have saved by then, or run on"),) if due else ()
+        bound = StartTimeBound(math.inf, "it starts as soon as they have left")
     return {
         **{name: getattr(found, name) for name in ("free", "ahead", "behind", "fixed", "others")},
         "steps": [{"time": round(step.at, 3), "what": step.what} for step in steps if not (alone and step.other)],

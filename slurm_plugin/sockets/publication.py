@@ -20,9 +20,9 @@ from tiresias.protocol.control import JobReport
 from tiresias.protocol.profile_summary import Summary
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import reason
-from tiresias.scheduler.model import Ints, Plan, Snapshot, State, Style
-from tiresias.scheduler.pools import Part
-from tiresias.scheduler.protection import remaining
+from tiresias.scheduler.evict.protection import remaining
+from tiresias.scheduler.model import Ints, JobState, Plan, Snapshot, Style
+from tiresias.scheduler.pools import PoolDecision
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.sockets.explanation import ExplainRequest, Explanations, decision, set_aside
@@ -44,7 +44,7 @@ PHASES = {
 }
 SHOWN_DECISIONS = 50
 BRIEF = 250  # jobs: no terminal is higher
-STATES = {int(state): state.name for state in State}
+STATES = {int(state): state.name for state in JobState}
 STYLES = {int(style): style.name.lower() for style in Style}
 SILENT = JobReport()
 
@@ -65,7 +65,7 @@ class Publication:
     config: Config
     profiles: Mapping[str, Summary] = field(default_factory=dict)  # what is known of jobs' traffic
     due: Mapping[str, float] = field(default_factory=dict)  # by waiting job: until when those save that make room
-    parts: tuple[Part, ...] = ()  # what is decided in each pool of nodes; () for one pool of all
+    parts: tuple[PoolDecision, ...] = ()  # what is decided in each pool of nodes; () for one pool of all
 
     def part_of(self, row: int) -> tuple[Snapshot, Plan, PolicyConfig, int, int]:
         """Where the job in that row is decided on, its row there, and the number of queues of the pools before."""
@@ -171,7 +171,7 @@ def _jobs(newest: Publication, whole: int | None) -> list[dict[str, Any]]:
     for rows, config, before in newest.pools():
         queue[rows] += before
         protected[rows] = remaining(newest.snapshot, config)[rows]
-    walk = np.lexsort((plan.rank, jobs.state == State.WAITING))
+    walk = np.lexsort((plan.rank, jobs.state == JobState.WAITING))
     order, rest = walk[:whole], walk[:0] if whole is None else walk[whole:]
     columns = (
         order, jobs.state[order], queue[order], plan.rank[order], jobs.attained[order].round(3),
@@ -256,7 +256,7 @@ def _queues_of(newest: Publication, rows: Ints, config: PolicyConfig, before: in
     inside[rows] = True
     names = [name for name in newest.config.partitions if newest.config.policy_of(name) == config]
     pool = {"partitions": names} if len(newest.parts) > 1 else {}
-    states = {"waiting": jobs.state == State.WAITING, "starting": jobs.state == State.STARTING}
+    states = {"waiting": jobs.state == JobState.WAITING, "starting": jobs.state == JobState.STARTING}
     states["running"] = ~states["waiting"] & ~states["starting"]
     return [
         {

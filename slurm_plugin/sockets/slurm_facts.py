@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tiresias.protocol.control import JobReport
-from tiresias.scheduler.admission import obstacle
+from tiresias.scheduler.admit.quotas import obstacle
 from tiresias.scheduler.model import Snapshot
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 

@@ -23,7 +23,7 @@ NAMED = (
         "return list(self.runs[row.key].values())", "return list(self.runs[row.key].values())[-1:]", OBSERVE,
     ),
     Named(
-        "service arithmetic counts only the last run", "scheduler/ledger.py",
+        "service arithmetic counts only the last run", "scheduler/attained_service.py",
         "for start, end, gpus in runs:", "for start, end, gpus in list(runs)[-1:]:", OBSERVE,
     ),
     Named(

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from tiresias.scheduler.model import ANYWHERE, Allocations, Jobs, Nodes, Request, Snapshot, State, Style
-from tiresias.scheduler.space import amounts
+from tiresias.scheduler.model import ANYWHERE, Allocations, Jobs, JobState, Nodes, Request, Snapshot, Style
+from tiresias.scheduler.place.free_capacity import amounts
 
 NAN = float("nan")
 
@@ -19,7 +19,7 @@ NAN = float("nan")
 class Job:
     id: str
     gpus: int = 1
-    state: State = State.WAITING
+    state: JobState = JobState.WAITING
     attained: float = 0.0
     ran: float = 0.0
     waited: float = NAN  # all the time since `submit` that it did not run
@@ -59,12 +59,12 @@ class Builder:
         islands = _islands(nodes)
         rows, shown = [], []
         for row, job in enumerate(jobs):
-            seats = () if job.state == State.WAITING else _seats(job, free) if job.seats is None else job.seats
+            seats = () if job.state == JobState.WAITING else _seats(job, free) if job.seats is None else job.seats
             for node, gpus in seats:
                 free[node] -= amounts(job.request, gpus)
                 rows.append((row, node, *amounts(job.request, gpus), *_on_islands(islands, node, gpus)))
             waited = max(time - job.submit - job.ran, 0.0) if math.isnan(job.waited) else job.waited
-            shown.append(replace(job, waited=waited, state=job.state if seats else State.WAITING))
+            shown.append(replace(job, waited=waited, state=job.state if seats else JobState.WAITING))
         held = np.array(rows, dtype=float).reshape(-1, 5 + islands.shape[1])
         job, node, gpus, cpus, memory = held[:, :5].T
         allocations = Allocations(job.astype(int), node.astype(int), gpus.astype(int), cpus, memory)

@@ -8,7 +8,7 @@ import pytest
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.config import NAMES, PolicyConfig
-from tiresias.scheduler.policies import POLICIES
+from tiresias.scheduler.rank.policies import POLICIES
 
 NAN = math.nan
 

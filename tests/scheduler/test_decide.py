@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from tiresias.scheduler.config import ORDERS, PolicyConfig
 from tiresias.scheduler.decide import decide, next_change, reason
-from tiresias.scheduler.model import Action, Plan, Preemption, Request, Snapshot, Start, State, Style
-from tiresias.scheduler.placement import Placer
-from tiresias.scheduler.policies import POLICIES
-from tiresias.scheduler.protection import is_protected
+from tiresias.scheduler.evict.protection import is_protected
+from tiresias.scheduler.model import Action, JobState, Plan, Preemption, Request, Snapshot, Start, Style
+from tiresias.scheduler.place.free_capacity import FreeCapacity, amounts
+from tiresias.scheduler.place.placer import Placer
+from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.reasons import DRAINS
-from tiresias.scheduler.space import Space, amounts
 
 MOMENTS = st.sampled_from([10.0, 400.0, 700.0, 990.0])
 SIZES = st.sampled_from([1, 1, 2, 3, 4, 8, 16, 40])
@@ -41,7 +41,9 @@ requests = st.builds(
 jobs = st.fixed_dictionaries(
     {
         "gpus": SIZES,
-        "state": st.sampled_from([State.WAITING, State.WAITING, State.RUNNING, State.RUNNING, State.LEAVING]),
+        "state": st.sampled_from(
+            [JobState.WAITING, JobState.WAITING, JobState.RUNNING, JobState.RUNNING, JobState.RELEASING]
+        ),
         "attained": st.sampled_from([0.0, 100.0, 3199.0, 3200.0, 5000.0, 20000.0]),
         "ran": st.sampled_from([0.0, 50.0, 400.0]),
         "waited": st.sampled_from([0.0, 300.0, 900.0]),
@@ -101,7 +103,7 @@ def room(snapshot: Snapshot, leaving: bool = False, without: Iterable[str] = ())
     on, held, free = snapshot.nodes, snapshot.allocations, []
     gone = {snapshot.jobs.id.index(job) for job in without}
     if leaving:
-        gone |= set(np.flatnonzero(snapshot.jobs.state == State.LEAVING).tolist())
+        gone |= set(np.flatnonzero(snapshot.jobs.state == JobState.RELEASING).tolist())
     free = np.stack((on.free, on.free_cpus, on.free_memory), axis=1).astype(float)
     for job, node, *amount in zip(held.job, held.node, held.gpus, held.cpus, held.memory, strict=True):
         if int(job) in gone and on.usable[node]:
@@ -152,9 +154,9 @@ def test_plan_is_possible(snapshot_of, some, where, config):
     assert (everything > -1e-6).all()
     assert all(satisfied(snapshot, seat) for seat in (*plan.starts, *plan.reserved))
     allowed = {
-        State.WAITING: {Action.WAIT, Action.START},
-        State.RUNNING: {Action.KEEP, Action.PREEMPT},
-        State.LEAVING: {Action.LEAVE},
+        JobState.WAITING: {Action.WAIT, Action.START},
+        JobState.RUNNING: {Action.KEEP, Action.PREEMPT},
+        JobState.RELEASING: {Action.RELEASE},
     }
     assert all(plan.action[row] in allowed[of.state[row]] for row in range(len(of)))
     by_action = {
@@ -177,7 +179,7 @@ def test_only_those_who_may_be_are_preempted(snapshot_of, some, where, config):
     for one in plan.preemptions:
         row = of.id.index(one.job)
         assert POLICIES[config.name].preempts
-        assert of.state[row] == State.RUNNING
+        assert of.state[row] == JobState.RUNNING
         assert of.movable[row]
         cost = config.preemption_cost if math.isnan(of.preemption_cost[row]) else of.preemption_cost[row]
         needed = max(config.min_run, min(config.min_run_cost_factor * cost, config.protection_limit))
@@ -218,7 +220,7 @@ def test_waiting_jobs_that_fit_start(snapshot_of, some, where, config):
     last = min((int(plan.rank[row]) for row, why in plan.why.items() if why == DRAINS), default=len(of))
     for row in np.flatnonzero((plan.action == Action.WAIT) & of.eligible & (plan.rank < last)).tolist():
         if of.id[row] not in reserved and of.gpus[row] > freed:
-            assert placer.place(placer.kind(of.request[row]), int(of.gpus[row]), Space(now)) is None
+            assert placer.place(placer.kind(of.request[row]), int(of.gpus[row]), FreeCapacity(now)) is None
 
 
 @many
@@ -286,11 +288,13 @@ def test_settles_as_the_paper_walks(snapshot_of, some, where, config):
     """Where jobs may run anywhere: who runs once starts and preemptions are done is who pseudocode 2 marks."""
     snapshot = build(snapshot_of, some, where)
     plan, of = decide(snapshot, config), snapshot.jobs
-    fixed = of.state == State.RUNNING
+    fixed = of.state == JobState.RUNNING
     moving = fixed & of.movable & ~is_protected(snapshot, config)
     fixed &= ~moving
     walks = [
-        row for row in in_order(plan, snapshot) if moving[row] or (of.state[row] == State.WAITING and of.eligible[row])
+        row
+        for row in in_order(plan, snapshot)
+        if moving[row] or (of.state[row] == JobState.WAITING and of.eligible[row])
     ]
     total = sum(node["gpus"] for node in where) - int(of.gpus[fixed].sum())
     expected = pseudocode_2([(of.id[row], int(of.gpus[row])) for row in walks], total)
@@ -320,11 +324,11 @@ def carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
     rows = [list(each) for each in zip(held.job, held.node, held.gpus, held.cpus, held.memory, strict=True)]
     for seat in plan.starts:
         row = of.id.index(seat.job)
-        state[row], last[row] = State.RUNNING, snapshot.time
+        state[row], last[row] = JobState.RUNNING, snapshot.time
         first[row] = snapshot.time if np.isnan(first[row]) else first[row]
         rows += [[row, on.name.index(name), *amounts(of.request[row], gpus)] for name, gpus in seat.nodes]
     for one in plan.preemptions:
-        state[of.id.index(one.job)] = State.LEAVING
+        state[of.id.index(one.job)] = JobState.RELEASING
     job, node, gpus, cpus, memory = np.array(rows, dtype=float).reshape(-1, 5).T
     islands = held.islands
     if islands is not None:  # those of the new ones are not told yet
@@ -345,7 +349,7 @@ def test_a_job_that_fits_nowhere_is_told_apart_from_one_that_waits(snapshot_of):
             job("1", gpus=9),
             job("2", gpus=2, request=Request(features=frozenset({"nvlink"}))),
             job("3", gpus=4, request=Request(max_nodes=1), submit=5),
-            job("4", gpus=2, state=State.RUNNING, movable=False),
+            job("4", gpus=2, state=JobState.RUNNING, movable=False),
         ],
         [node(), node(usable=False)],
     )
@@ -372,7 +376,7 @@ def test_a_reservation_is_not_given_to_those_behind(snapshot_of):
     """Job 3 would fit on what is free, but job 2 ahead of it waits for just that and for what job 1 leaves."""
     job, node = snapshot_of.Job, snapshot_of.Node
     snapshot = snapshot_of(
-        [job("1", gpus=2, state=State.LEAVING), job("2", gpus=4), job("3", gpus=2, submit=1)], [node()]
+        [job("1", gpus=2, state=JobState.RELEASING), job("2", gpus=4), job("3", gpus=2, submit=1)], [node()]
     )
     plan = decide(snapshot, PolicyConfig("las"))
     assert plan.starts == ()
@@ -383,7 +387,7 @@ def test_a_reservation_is_not_given_to_those_behind(snapshot_of):
 def test_victims_are_the_furthest_behind_on_nodes_that_help(snapshot_of):
     """Job 9 needs a whole node. The last in order sits where too much else cannot move; the pair before it makes room."""
     job, node = snapshot_of.Job, snapshot_of.Node
-    sits = {"state": State.RUNNING, "attained": 9000.0, "ran": 500.0, "last_start": 500.0}
+    sits = {"state": JobState.RUNNING, "attained": 9000.0, "ran": 500.0, "last_start": 500.0}
     snapshot = snapshot_of(
         [
             job("1", gpus=2, first_start=100, seats=((0, 2),), **sits),
@@ -404,7 +408,7 @@ def test_free_gpus_of_a_reservation_start_nobody(snapshot_of):
     job, node = snapshot_of.Job, snapshot_of.Node
     snapshot = snapshot_of(
         [
-            job("1", gpus=4, state=State.LEAVING, seats=((1, 4),)),
+            job("1", gpus=4, state=JobState.RELEASING, seats=((1, 4),)),
             job("2", gpus=4, request=Request(min_nodes=2)),
             job("3", gpus=2, submit=1),
         ],
@@ -419,7 +423,7 @@ def test_those_ahead_are_not_preempted_for_want_of_nodes(snapshot_of):
     job, node = snapshot_of.Job, snapshot_of.Node
     snapshot = snapshot_of(
         [
-            job("1", gpus=4, state=State.RUNNING, first_start=100, last_start=100, seats=((0, 4),)),
+            job("1", gpus=4, state=JobState.RUNNING, first_start=100, last_start=100, seats=((0, 4),)),
             job("2", gpus=4, request=Request(nodes=frozenset({"n0"}))),
         ],
         [node(), node()],
@@ -432,7 +436,7 @@ def test_those_ahead_are_not_preempted_for_want_of_nodes(snapshot_of):
 def test_a_victim_that_is_not_needed_is_spared(snapshot_of):
     """The last in order is too small; with the one before it there is room enough without it."""
     job, node = snapshot_of.Job, snapshot_of.Node
-    sits = {"state": State.RUNNING, "attained": 9000.0, "ran": 500.0, "last_start": 500.0}
+    sits = {"state": JobState.RUNNING, "attained": 9000.0, "ran": 500.0, "last_start": 500.0}
     snapshot = snapshot_of(
         [
             job("1", gpus=4, first_start=100, seats=((0, 4),), **sits),
@@ -448,7 +452,7 @@ def test_a_victim_that_is_not_needed_is_spared(snapshot_of):
 def test_a_small_job_goes_on_beside_what_replaces_a_large_one(snapshot_of):
     """Jobs 3 and 4 need three GPUs, so the walk gives up job 1 and keeps job 2, though job 2 is further behind."""
     job, node = snapshot_of.Job, snapshot_of.Node
-    sits = {"state": State.RUNNING, "attained": 9000.0, "ran": 500.0, "last_start": 500.0}
+    sits = {"state": JobState.RUNNING, "attained": 9000.0, "ran": 500.0, "last_start": 500.0}
     snapshot = snapshot_of(
         [
             job("1", gpus=3, first_start=100, seats=((0, 3),), **sits),

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide, next_change
-from tiresias.scheduler.model import Action, Plan, Quota, Snapshot, Start, State
-from tiresias.scheduler.policies import POLICIES
-from tiresias.scheduler.pools import Pool, decide_pools, next_change_of, part_of
+from tiresias.scheduler.model import Action, JobState, Plan, Quota, Snapshot, Start
+from tiresias.scheduler.pools import NodePool, decide_pools, next_change_of, part_of
+from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.reasons import reason
 
 NODES = 3  # of each pool
@@ -27,7 +27,7 @@ CONFIGS = (
 
 @st.composite
 def jobs_of_two_pools(draw: st.DrawFn) -> list[tuple[int, int, int, float, int]]:
-    """Pool, GPUs, state, attained service and node (within the pool) of each."""
+    """NodePool, GPUs, state, attained service and node (within the pool) of each."""
     one = st.tuples(
         st.integers(0, 1), st.integers(1, 6), st.sampled_from([0, 1, 1, 2]), st.sampled_from([0.0, 20.0, 80.0]),
         st.integers(0, NODES - 1),
@@ -40,11 +40,11 @@ def snapshot_with(make: Any, drawn: list[tuple[int, int, int, float, int]], shif
     free = {(pool, node): 4 for pool in (0, 1) for node in range(NODES)}
     jobs = []
     for number, (pool, gpus, state, attained, node) in enumerate(drawn):
-        runs = state != State.WAITING and gpus <= free[pool, node]
+        runs = state != JobState.WAITING and gpus <= free[pool, node]
         free[pool, node] -= gpus if runs else 0
         at = node + (NODES if shift and pool else 0)
         job = make.Job(
-            str(number), gpus, State(state) if runs else State.WAITING, attained, attained / gpus, submit=float(number),
+            str(number), gpus, JobState(state) if runs else JobState.WAITING, attained, attained / gpus, submit=float(number),
             first_start=1.0, last_start=1.0, seats=((at, gpus),) if runs else None,
         )  # fmt: skip
         if only in (None, pool):
@@ -52,10 +52,10 @@ def snapshot_with(make: Any, drawn: list[tuple[int, int, int, float, int]], shif
     return make(jobs, [make.Node()] * (2 * NODES if shift else NODES))  # type: ignore[no-any-return]
 
 
-def pools_of(drawn: list[tuple[int, int, int, float, int]]) -> list[Pool]:
+def pools_of(drawn: list[tuple[int, int, int, float, int]]) -> list[NodePool]:
     side = np.array([one[0] for one in drawn])
     return [
-        Pool(np.flatnonzero(side == each), np.arange(NODES) + each * NODES, config, POLICIES[config.name])
+        NodePool(np.flatnonzero(side == each), np.arange(NODES) + each * NODES, config, POLICIES[config.name])
         for each, config in enumerate(CONFIGS)
     ]
 
@@ -99,7 +99,7 @@ def test_one_pool_is_what_there_was_before(
     snapshot_of: Callable[..., Snapshot], drawn: list[tuple[int, int, int, float, int]]
 ) -> None:
     whole = snapshot_with(snapshot_of, drawn, shift=True, only=None)
-    pool = Pool(np.arange(len(drawn)), np.arange(2 * NODES), CONFIGS[0], POLICIES["las"])
+    pool = NodePool(np.arange(len(drawn)), np.arange(2 * NODES), CONFIGS[0], POLICIES["las"])
     plan, (part,) = decide_pools(whole, [pool])
     expected = decide(whole, CONFIGS[0])
     assert (plan.starts, plan.preemptions, plan.reserved) == (expected.starts, expected.preemptions, expected.reserved)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.policies import CLAIRVOYANT, POLICIES
+from tiresias.scheduler.rank.policies import CLAIRVOYANT, POLICIES
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.failures import Exponential, Failure, Failures, Listed, Outage, Outages
 from tiresias.simulator.simulation import Outcome, simulate

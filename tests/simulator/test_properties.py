@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiresias.scheduler.config import ORDERS, PolicyConfig
-from tiresias.scheduler.distribution import Distribution
-from tiresias.scheduler.policies import CLAIRVOYANT, POLICIES
-from tiresias.scheduler.policies.continuous_gittins import ContinuousGittins
-from tiresias.scheduler.policies.gittins import Gittins
-from tiresias.scheduler.policy import Policy
+from tiresias.scheduler.estimates.distribution import Distribution
+from tiresias.scheduler.rank.continuous_gittins import ContinuousGittins
+from tiresias.scheduler.rank.gittins import Gittins
+from tiresias.scheduler.rank.policies import CLAIRVOYANT, POLICIES
+from tiresias.scheduler.rank.policy import Policy
 from tiresias.simulator import simulation
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.simulated_job import SimulatedJob

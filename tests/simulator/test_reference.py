@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.distribution import Distribution
-from tiresias.scheduler.policies import CLAIRVOYANT, POLICIES
-from tiresias.scheduler.policies.gittins import Gittins
-from tiresias.scheduler.policy import Policy
+from tiresias.scheduler.estimates.distribution import Distribution
+from tiresias.scheduler.rank.gittins import Gittins
+from tiresias.scheduler.rank.policies import CLAIRVOYANT, POLICIES
+from tiresias.scheduler.rank.policy import Policy
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.simulation import simulate
 from tiresias.simulator.simulation_rules import Rules

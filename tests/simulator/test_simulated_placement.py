@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tiresias.errors import UsageError
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.model import Style
-from tiresias.scheduler.policies import POLICIES
+from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.models import MODELS
 from tiresias.simulator.simulated_placement import STYLES, SimulatedPlacement

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.distribution import Distribution
-from tiresias.scheduler.policies import CLAIRVOYANT, POLICIES
-from tiresias.scheduler.policies.continuous_gittins import ContinuousGittins
-from tiresias.scheduler.policies.las import Las
+from tiresias.scheduler.estimates.distribution import Distribution
+from tiresias.scheduler.rank.continuous_gittins import ContinuousGittins
+from tiresias.scheduler.rank.las import Las
+from tiresias.scheduler.rank.policies import CLAIRVOYANT, POLICIES
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.simulation import simulate
 from tiresias.simulator.simulation_rules import Cost, Rules

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
-from tiresias.scheduler.model import State
+from tiresias.scheduler.model import JobState
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 from tiresias.slurm_plugin.comments import rounding
 from tiresias.slurm_plugin.comments.waiting_text import LONGEST, is_ours, wanted
@@ -34,7 +34,7 @@ def texts(
     pending: Callable[..., SlurmJob], waiting: list[Any], starts: dict[str, float] | None = None, **more: Any
 ) -> Any:
     """Four GPUs that a job holds, and jobs that wait for them."""
-    holder = build.Job("held", 4, State.RUNNING, 1.0, 1.0, last_start=999.0, movable=False)
+    holder = build.Job("held", 4, JobState.RUNNING, 1.0, 1.0, last_start=999.0, movable=False)
     snapshot = build([holder, *waiting], [build.Node(4)])
     records = [pending(id=job.id, raw_id=int(job.id.partition("_")[0]), gpus=job.gpus, **more) for job in waiting]
     found = wanted(snapshot, decide(snapshot, CONFIG), records, starts or {})

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tiresias.protocol import control
 from tiresias.protocol.job_kind import Key
 from tiresias.protocol.profile_summary import Summary, as_object
-from tiresias.scheduler.packlimit import learn
+from tiresias.scheduler.place.packlimit_classifier import learn
 from tiresias.slurm_plugin.observation.learned_limit import ENOUGH, REFIT, LearnedLimit, Observation, fair, slowdowns
 
 SCRIPT = "0123456789abcdef"

@@ -1,0 +1,1 @@
+"""What is learned from completed jobs: how long jobs run and how much service they need."""

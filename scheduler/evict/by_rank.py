@@ -1,0 +1,27 @@
+"""The walk of pseudocode 2 (lines 9 to 18): which jobs hold GPUs when everything has settled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tiresias.scheduler.model import Bools, Ints
+
+
+def walk(cost: Ints, capacity: int, blocks: bool) -> Bools:
+    """Takes jobs in order as long as their GPUs fit; skips those that do not fit, or with `blocks` stops at the first.
+
+    cost: GPUs of each job in the order of the walk, shape (jobs,). O(jobs x different sizes): the first job that does not fit
+    is at least as large as what is left after those before it, so all of its size are out at once.
+    """
+    if blocks:
+        return np.cumsum(cost) <= capacity
+    taken = np.zeros(len(cost), bool)
+    left = np.arange(len(cost))
+    while left.size:
+        left = left[cost[left] <= capacity]
+        total = np.cumsum(cost[left])
+        fit = int(np.searchsorted(total, capacity, side="right"))
+        taken[left[:fit]] = True
+        capacity -= int(total[fit - 1]) if fit else 0
+        left = left[fit + 1 :]
+    return taken

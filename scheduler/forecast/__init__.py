@@ -1,0 +1,1 @@
+"""When a waiting job starts: an upper bound, an estimate, and what has to happen before."""

@@ -1,0 +1,1 @@
+"""Stage place: on which nodes a job gets its GPUs."""

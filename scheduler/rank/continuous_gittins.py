@@ -1,0 +1,33 @@
+"""2D-Gittins without queues (pseudocode 1): the job first that is the most likely to end soon for the service that it will still
+take, whatever quantum shows it at its best. Compared at every decision. As long as nothing is known this is continuous 2D-LAS.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.elementwise import Values
+from tiresias.scheduler.estimates.completed_jobs import Completed, next_fit
+from tiresias.scheduler.estimates.distribution import Distribution
+from tiresias.scheduler.rank.continuous_las import ContinuousLas
+from tiresias.scheduler.rank.policy import Policy, Rows
+
+Index: TypeAlias = Callable[[Values], Values]  # of attained service, GPU-seconds
+
+
+class ContinuousGittins(ContinuousLas):
+    """Learns from the jobs that complete. With `index` it knows all it will ever know."""
+
+    def __init__(self, index: Index | None = None, refit_at: float = math.inf) -> None:
+        self._index, self.refit_at = index, refit_at
+
+    def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
+        if self._index is None:
+            return super().keys(jobs, now, config, promoted)
+        return 0, -self._index(jobs.attained)
+
+    def fitted(self, completed: Completed, there: Rows) -> Policy:
+        return ContinuousGittins(Distribution(completed.service).best, next_fit(len(completed)))

@@ -1,0 +1,19 @@
+"""2D-LAS without queues (section 3.2.2): the least attained service first, compared at every decision.
+
+Where decisions are far apart (`Rules.interval` in the simulator, the controller's period) jobs that have had the same take
+turns; close together they would preempt each other all the time, which is why the paper goes on to queues.
+"""
+
+from __future__ import annotations
+
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.elementwise import Values
+from tiresias.scheduler.rank.policy import Policy, Rows
+
+
+class ContinuousLas(Policy):
+    def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
+        return 0, jobs.attained
+
+    def drifts(self, jobs: Rows, config: PolicyConfig) -> Values:
+        return True

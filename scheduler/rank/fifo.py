@@ -1,0 +1,23 @@
+"""First come, first served: with head-of-line blocking (FIFO) or without (best effort). Neither preempts."""
+
+from __future__ import annotations
+
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.elementwise import Values
+from tiresias.scheduler.rank.policy import Policy, Rows
+
+
+class Fifo(Policy):
+    """FIFO with head-of-line blocking, as YARN-CS: the paper's baseline. No job overtakes another one."""
+
+    preempts = False
+    blocks = True
+
+    def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
+        return (0,)
+
+
+class BestEffort(Fifo):
+    """FIFO in which smaller jobs overtake a job that does not fit."""
+
+    blocks = False

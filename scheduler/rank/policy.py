@@ -1,0 +1,155 @@
+"""What a policy is: who goes first. `decide` and the simulator do everything else.
+
+A policy says for each job, by formulas of `elementwise.py`, what it is sorted by, when that changes by itself, and when the job
+is promoted. From these follow the ranking of a snapshot (here) and the simulator's line, which is kept from event to event.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.elementwise import Values
+from tiresias.scheduler.estimates.completed_jobs import Completed
+from tiresias.scheduler.model import Bools, Floats, Ints, Snapshot
+
+
+class Rows(Protocol):
+    """What a policy sees of one job, or of many: the columns of `model.Jobs`."""
+
+    @property
+    def gpus(self) -> Values: ...
+    @property
+    def submit(self) -> Values: ...
+    @property
+    def state(self) -> Values: ...
+    @property
+    def attained(self) -> Values: ...
+    @property
+    def ran(self) -> Values: ...
+    @property
+    def waited(self) -> Values: ...
+    @property
+    def first_start(self) -> Values: ...
+    @property
+    def last_start(self) -> Values: ...
+    @property
+    def preempted(self) -> Values: ...
+    @property
+    def remaining(self) -> Values: ...
+    @property
+    def preemption_cost(self) -> Values: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranking:
+    """Arrays of shape (jobs,). order: rows, most urgent first. queue: of each row. promoted: rows whose service starts anew."""
+
+    order: Ints
+    queue: Ints
+    promoted: Bools
+
+
+class Policy(ABC):
+    """preempts: running jobs compete too, else they keep their GPUs. blocks: nobody overtakes the first job that does not fit.
+    spares: running jobs are preempted only where it is worth it, see `selection.weigh`.
+    refit_at: the number of completed jobs from which on `fitted` answers something new."""
+
+    preempts = True
+    blocks = False
+    spares = False
+    refit_at = math.inf
+
+    @abstractmethod
+    def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
+        """Sort keys, the most significant first; the first is the index of the queue, 0 the most urgent. What is equal is
+        sorted by submit time and id. The keys of a waiting job may only change when it is promoted."""
+
+    def promoted(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
+        """Whether the job's service and waiting time now start anew (section 3.2.3)."""
+        return False
+
+    def change(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
+        """The next moment at which the job's keys change or it is promoted although nothing happens; inf for never."""
+        return math.inf
+
+    def next_change(self, job: Rows, now: float, config: PolicyConfig) -> str:
+        """What happens to a waiting job at the moment that `change` returns, in words."""
+        return "it is promoted"
+
+    def drifts(self, jobs: Rows, config: PolicyConfig) -> Values:
+        """Whether the keys of a running job change all the time, not only at the moments that `change` tells. Jobs that drift
+        go before all others."""
+        return False
+
+    def settled(self, keys: tuple[Values, ...], config: PolicyConfig) -> Values:
+        """Whether a running job of these keys that keeps its GPUs now keeps its keys too; else it has others from the next
+        decision on."""
+        return True
+
+    def worth(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
+        """GPUs that running jobs may lose for a waiting one, if the policy `spares` any: 0 while it has not waited long enough, inf
+        where it starves."""
+        return jobs.gpus
+
+    def drains(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
+        """Whether GPUs are kept free for a waiting job that does not fit (`drain`)."""
+        return False
+
+    def turn(self, now: float, config: PolicyConfig) -> float:
+        """The next moment at which the order is another one although no job's own change is due; inf for never."""
+        return math.inf
+
+    def fitted(self, completed: Completed, there: Rows) -> Policy:
+        """The policy that has learned from all jobs that ever completed, and from those that are there."""
+        return self
+
+    def rank(self, snapshot: Snapshot, config: PolicyConfig) -> Ranking:
+        """O(jobs log jobs)."""
+        jobs, now = snapshot.jobs, snapshot.time
+        promoted = _column(self.promoted(jobs, now, config), len(jobs)).astype(np.bool_)
+        keys = [_column(key, len(jobs)) for key in self.keys(jobs, now, config, promoted)]
+        return Ranking(ordered([*keys, jobs.submit], jobs.id), keys[0].astype(np.int64), promoted)
+
+    def changes(self, snapshot: Snapshot, config: PolicyConfig) -> Floats:
+        """`change` of each job, shape (jobs,)."""
+        return _column(self.change(snapshot.jobs, snapshot.time, config), len(snapshot.jobs)).astype(np.float64)
+
+    def standing(self, job: Rows, queue: int, now: float, config: PolicyConfig) -> str:
+        """Why one job is ranked as it is, in words."""
+        return f"Q{queue + 1}"
+
+
+def _column(values: Values, jobs: int) -> npt.NDArray[np.generic]:
+    """What is the same for all jobs is a single number in a policy's formulas."""
+    return np.broadcast_to(np.asarray(values), (jobs,))
+
+
+def ordered(keys: Sequence[npt.NDArray[np.generic]], ids: Sequence[str]) -> Ints:
+    """Rows by the keys, the most significant first; the id breaks ties. O(n log n), ids are looked at in ties only."""
+    order = np.lexsort(tuple(reversed(keys)))
+    tied = np.ones(max(len(order) - 1, 0), bool)
+    for key in keys:
+        tied &= key[order[1:]] == key[order[:-1]]
+    if tied.any():
+        twins = np.flatnonzero(np.concatenate((tied, [False])) | np.concatenate(([False], tied)))
+        group = np.cumsum(np.concatenate(([True], ~tied)))[twins].tolist()
+        rows = order[twins].tolist()
+        names = [natural(ids[row]) for row in rows]
+        order[twins] = [row for _, _, row in sorted(zip(group, names, rows, strict=True))]
+    return order
+
+
+def natural(job_id: str) -> tuple[tuple[str | int, ...], str]:
+    """9 before 10, and task 12_3 before 12_10; the text itself at the end, so that 01 and 1 are told apart."""
+    if job_id.isdecimal():
+        return ("", int(job_id), ""), job_id
+    return tuple(int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", job_id)), job_id

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tiresias.scheduler.evict.by_rank import walk
+from tiresias.scheduler.evict.cost_aware import Starter, Victim, Weighed, spare, weigh
+from tiresias.scheduler.job_queue import JobQueue
+
+STARVES = math.inf
+
+
+@pytest.mark.parametrize(
+    ("starters", "victim", "verdict"),
+    [
+        ([(4, 4)], (4, 1), Weighed(1, [], 0)),
+        ([(4, 0)], (4, 1), Weighed(0, [0], 0)),
+        ([(4, 4)], (4, 0), Weighed(0, [0], 0)),  # it ranks behind the victim
+        ([(1, 1), (3, 0)], (4, 2), Weighed(0, [0], 0)),  # fewer GPUs than the victim gives
+        ([(4, 4), (2, 0), (2, 2)], (4, 3), Weighed(1, [0], 0)),  # the first keeps what it gets
+        ([(2, 2), (2, 2)], (4, 2), Weighed(2, [], 0)),
+    ],
+)
+def test_one_victim(starters, victim, verdict):
+    assert weigh(0, [Starter(*each) for each in starters], [Victim(*victim)]) == verdict
+
+
+@pytest.mark.parametrize(("ahead", "verdict"), [(1, Weighed(1, [], 3)), (0, Weighed(0, [0], 0))])
+def test_a_starving_job_takes_a_victim_of_any_size_behind_it(ahead, verdict):
+    assert weigh(3, [Starter(1, STARVES)], [Victim(4, ahead)]) == verdict
+
+
+def test_a_victim_whose_gpus_nobody_needs_stays():
+    assert weigh(4, [Starter(1, 1)], [Victim(4, 1)]) == Weighed(1, [0], 0)
+
+
+def test_what_a_large_job_leaves_helps_the_next_victim():
+    """The first victim stays, so the 4 GPUs for the last starter are not needed, of which 2 spare the second one too."""
+    starters = [Starter(2, 2), Starter(4, 0)]
+    assert weigh(0, starters, [Victim(2, 2), Victim(2, 2), Victim(2, 2)]) == Weighed(1, [0, 1], 0)
+
+
+jobs = st.lists(st.tuples(st.sampled_from([1, 1, 2, 4, 8]), st.booleans(), st.booleans()), max_size=30)
+
+
+@given(jobs, st.integers(0, 20))
+def test_spare(some, free):
+    """(GPUs, runs, patient) in the order of the walk; those who run hold GPUs beside those that are free."""
+    cost, runs, patient = np.array(some, dtype=np.int64).reshape(-1, 3).T
+    runs, patient = runs.astype(bool), patient.astype(bool)
+    capacity = free + int(cost[runs].sum())
+    walked = walk(cost, capacity, False)
+    kept = spare(cost, walked, runs, cost * patient, capacity)
+    victims, starters = ~kept & runs, kept & ~runs
+    assert cost[kept].sum() <= capacity
+    assert not (victims & walked).any()  # nobody has to go who could stay
+    for place in np.flatnonzero(victims):
+        assert (
+            cost[starters & patient][: np.searchsorted(np.flatnonzero(starters & patient), place)].sum() >= cost[place]
+        )
+    left = capacity - cost[kept].sum()
+    assert (cost[~kept & ~runs] > left).all()  # nobody waits who fits
+
+
+@given(jobs, st.integers(0, 20))
+def test_patient_jobs_of_one_size_have_the_walk_as_it_is(some, free):
+    runs = np.array([each[1] for each in some], dtype=bool)
+    cost, patient = np.ones(len(some), np.int64), np.ones(len(some), bool)
+    capacity = free + int(runs.sum())
+    walked = walk(cost, capacity, False)
+    assert spare(cost, walked, runs, cost * patient, capacity).tolist() == walked.tolist()
+
+
+@given(jobs, st.integers(0, 20), st.sets(st.integers(0, 29), max_size=3))
+def test_the_line_spares_whom_the_walk_spares(some, free, starving):
+    """Twice, as those who do not start after all have to stand in the line again."""
+    cost, runs, patient = np.array(some, dtype=np.int64).reshape(-1, 3).T
+    runs, patient = runs.astype(bool), patient.astype(bool)
+    starves = np.isin(np.arange(len(some)), list(starving))
+    line = JobQueue(cost.tolist(), blocks=False)
+    for row in range(len(some)):
+        (line.compete if runs[row] else line.wait)(row, (row,))
+    for _ in range(2):
+        capacity = free + int(cost[runs].sum())
+        worth = np.where(starves, math.inf, cost * patient)
+        kept = spare(cost, walk(cost, capacity, False), runs, worth, capacity)
+        choice = line.choose(free, worth.tolist().__getitem__)
+        assert choice.starts == np.flatnonzero(kept & ~runs).tolist()
+        assert choice.victims == np.flatnonzero(~kept & runs).tolist()
+        for row in choice.victims:
+            line.leave(row)
+            line.wait(row, (row,))
+        for row in choice.starts:
+            line.compete(row, (row,))
+        free, runs, patient = capacity - int(cost[kept].sum()), kept, ~patient

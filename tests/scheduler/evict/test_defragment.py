@@ -1,0 +1,176 @@
+"""Who moves aside for a job that must sit together: the cheapest, only where it pays, and never into the cold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.decide import decide, next_change, reason
+from tiresias.scheduler.evict.defragment import Defragmenter, moments, prices
+from tiresias.scheduler.model import Action, JobState, Request, Snapshot, Style
+from tiresias.scheduler.place.free_capacity import Holdings
+from tiresias.scheduler.place.placer import Placer
+
+NOW = 10_000.0
+SITE = PolicyConfig("las", defragment=2)  # a move costs 60 s
+
+
+def cluster(snapshot_of: Any, waited: float = 200.0, **mover: Any) -> Snapshot:
+    """Two nodes of four GPUs, each with a job of two that sits anywhere, and one that wants a whole node."""
+    moves = {"ran": 5000.0, "attained": 10_000.0, "last_start": 5000.0, "style": Style.SPREAD} | mover
+    small = [
+        snapshot_of.Job(f"small{node}", gpus=2, state=JobState.RUNNING, seats=((node, 2),), first_start=5000.0, **moves)
+        for node in (0, 1)
+    ]
+    since = NOW - waited
+    large = snapshot_of.Job("large", gpus=4, submit=since, packed_until=since + 300.0, attained=20_000.0)
+    return snapshot_of([*small, large], [snapshot_of.Node()] * 2, time=NOW)
+
+
+def test_the_next_moment_is_when_a_waiting_job_has_waited_for_as_long_as_the_moves_cost(snapshot_of):
+    """Neither a running job nor one that sits anywhere waits for a move."""
+    snapshot = cluster(snapshot_of, waited=70.0)
+    since = NOW - 70.0
+    assert moments(snapshot, 0, 60.0) == math.inf
+    assert moments(snapshot, 1, 60.0) == math.inf
+    assert moments(snapshot, 2, 60.0) == since + 120.0
+    assert moments(snapshot, 1, 100.0) == since + 100.0
+    spread = replace(snapshot, jobs=replace(snapshot.jobs, style=np.full(3, Style.SPREAD)))
+    assert moments(spread, 2, 60.0) == math.inf
+    young = replace(snapshot, jobs=replace(snapshot.jobs, submit=np.array([NOW - 1.0, NOW - 1.0, since])))
+    assert moments(young, 2, 60.0) == since + 120.0, "the two that run do not count"
+
+
+def test_one_moves_aside_and_the_large_job_gets_its_node(snapshot_of):
+    snapshot = cluster(snapshot_of)
+    plan = decide(snapshot, SITE)
+    (gone,) = plan.preemptions
+    assert gone.beneficiary == "large"
+    (seat,) = plan.reserved
+    (node,) = seat.nodes
+    assert seat.job == "large"
+    assert node == (f"n{gone.job[-1]}", 4)
+    other = f"n{1 - int(gone.job[-1])}"
+    row = snapshot.jobs.id.index(gone.job)
+    assert reason(plan, snapshot, row) == (
+        f"moves aside, so that job large gets its nodes together; there is room for it on {other} (2 GPUs)"
+    )
+    assert reason(plan, snapshot, 2) == f"waits for job {gone.job} to leave n{gone.job[-1]} (4 GPUs)"
+
+
+def test_the_paper_has_none_of_it(snapshot_of):
+    assert not decide(cluster(snapshot_of), PolicyConfig.paper()).preemptions
+
+
+@pytest.mark.parametrize(
+    ("why", "waited", "mover"),
+    [
+        ("it has not waited for as long as a move costs", 50.0, {}),
+        ("it takes two nodes in 50 s anyway", 250.0, {}),
+        ("they end sooner, as far as can be told", 200.0, {"ran": 40.0}),
+        ("they have not earned a move since they started", 200.0, {"last_start": NOW - 500.0}),
+        ("they sit together for a reason", 200.0, {"style": Style.CONSOLIDATE}),
+        ("they cannot save", 200.0, {"movable": False}),
+    ],
+)
+def test_nobody_moves(snapshot_of, why, waited, mover):
+    _stays(cluster(snapshot_of, waited, **mover), why)
+
+
+def test_nobody_moves_who_has_nowhere_to_go(snapshot_of):
+    snapshot = cluster(snapshot_of)
+    pinned = tuple(Request(nodes=frozenset({node})) for node in snapshot.nodes.name)
+    _stays(replace(snapshot, jobs=replace(snapshot.jobs, request=(*pinned, snapshot.jobs.request[2]))), "pinned")
+
+
+def _stays(snapshot: Snapshot, why: str) -> None:
+    plan = decide(snapshot, SITE)
+    assert not plan.preemptions, why
+    assert "waits for all its GPUs on one node" in reason(plan, snapshot, 2)
+
+
+def test_what_a_move_costs_is_the_movers_own_where_it_was_measured(snapshot_of):
+    snapshot = cluster(snapshot_of)
+    dear = replace(snapshot, jobs=replace(snapshot.jobs, preemption_cost=np.array([190.0, 70.0, np.nan])))
+    assert [gone.job for gone in decide(dear, SITE).preemptions] == ["small1"]
+
+
+def test_a_decision_is_due_when_the_wait_has_become_worth_a_move(snapshot_of):
+    young = cluster(snapshot_of, waited=20.0)
+    assert next_change(young, SITE) == NOW - 20.0 + 60.0
+    assert next_change(young, replace(SITE, defragment=0)) == NOW - 20.0 + 300.0
+
+
+@given(st.data())
+def test_the_cheapest_of_all_for_a_job_on_one_node(snapshot_of, data):
+    sizes = data.draw(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), max_size=8))
+    small = [
+        snapshot_of.Job(str(at), gpus=gpus, state=JobState.RUNNING, style=Style.SPREAD, last_start=0.0, ran=9e3)
+        for at, (gpus, _) in enumerate(sizes)
+    ]
+    nodes = [snapshot_of.Node(gpus=data.draw(st.sampled_from([2, 4, 8]))) for _ in range(3)]
+    snapshot = snapshot_of([*small, snapshot_of.Job("large", gpus=data.draw(st.integers(1, 8)))], nodes, time=NOW)
+    runs = snapshot.jobs.state == JobState.RUNNING
+    cost = np.array([*(10.0 + 7 * extra for _, extra in sizes), 0.0])
+    jobs = replace(snapshot.jobs, preemption_cost=cost)
+    mess = _defragmenter(replace(snapshot, jobs=jobs), runs)
+    kind, gpus = mess.kind_of(len(sizes)), int(jobs.gpus[-1])
+    assume(mess.placer.possible(kind, gpus) and mess.placer.fewest(kind, gpus) == 1)
+    movers = np.flatnonzero(runs).tolist()
+    sets = [rows for size in range(mess.most + 1) for rows in combinations(movers, size)]
+    enough = [float(cost[list(rows)].sum()) for rows in sets if _has_room(mess, list(rows), gpus)]
+    found = mess.cheapest(kind, gpus)
+    if not enough:
+        assert not found
+    elif not found:
+        assert _has_room(mess, [], gpus)
+    else:
+        assert _has_room(mess, found, gpus)
+        assert float(cost[found].sum()) == min(enough)
+
+
+def _defragmenter(snapshot: Snapshot, runs: np.ndarray) -> Defragmenter:
+    placer, on = Placer(snapshot.nodes), snapshot.nodes
+    free = np.stack((on.free, on.free_cpus, on.free_memory), axis=1).astype(float)
+    price = prices(snapshot, runs, 60.0)
+    assert np.array_equal(price < math.inf, runs)
+
+    def kind_of(row: int) -> Any:
+        return placer.kind(snapshot.jobs.request[row], int(snapshot.jobs.style[row]))
+
+    return Defragmenter(snapshot.jobs, placer, Holdings(snapshot), free, price, 2, kind_of)
+
+
+def _has_room(mess: Defragmenter, gone: list[int], gpus: int) -> bool:
+    freed = mess.holdings.on_nodes(np.array(gone, int))[:, 0] if gone else 0.0
+    return bool((mess.room[:, 0] + freed >= gpus).any())
+
+
+def test_moved_jobs_come_back_at_once(snapshot_of):
+    """The next decisions: while the mover leaves the nodes are kept, then both start."""
+    first = cluster(snapshot_of)
+    (gone,) = decide(first, SITE).preemptions
+    row = first.jobs.id.index(gone.job)
+    state = first.jobs.state.copy()
+    state[row] = JobState.RELEASING
+    plan = decide(replace(first, jobs=replace(first.jobs, state=state)), SITE)
+    assert [seat.job for seat in plan.reserved] == ["large"]
+    assert plan.action[2] == Action.WAIT
+    free = first.nodes.free.copy()
+    free[row] += 2
+    state[row] = JobState.WAITING
+    gap = replace(
+        first, jobs=replace(first.jobs, state=state), nodes=replace(first.nodes, free=free),
+        allocations=replace(first.allocations, **{
+            name: np.delete(getattr(first.allocations, name), row) for name in ("job", "node", "gpus", "cpus", "memory")
+        }),
+    )  # fmt: skip
+    assert {seat.job for seat in decide(gap, SITE).starts} == {"large", gone.job}

@@ -1,0 +1,224 @@
+"""The policy `adaptive`: ranks by hand, and the same outcome whichever way it is computed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.decide import decide, next_change, reason
+from tiresias.scheduler.estimates.completed_jobs import Completed
+from tiresias.scheduler.forecast.start_forecast import start_forecast
+from tiresias.scheduler.model import JobState, Row
+from tiresias.scheduler.rank.adaptive import Adaptive
+from tiresias.scheduler.rank.policies import POLICIES
+from tiresias.scheduler.rank.policy import Policy
+from tiresias.simulator.cluster_size import ClusterSize
+from tiresias.simulator.simulated_job import JobColumns
+from tiresias.simulator.simulation import simulate
+from tiresias.simulator.simulation_rules import Cost, Rules
+from tiresias.simulator.trace import Trace, TraceJob
+
+ADAPTIVE = POLICIES["adaptive"]
+NOBODY = JobColumns()
+NOBODY.now = 0.0
+CONFIG = replace(PolicyConfig.paper("adaptive"), preemption_cost=60.0)
+
+
+def ranked(snapshot, config=CONFIG, policy: Policy = ADAPTIVE) -> list[str]:
+    return [snapshot.jobs.id[row] for row in policy.rank(snapshot, config).order]
+
+
+def test_nothing_known_the_youngest_and_smallest_first(snapshot_of):
+    job, node = snapshot_of.SimulatedJob, snapshot_of.Node
+    jobs = [job("1", 1, ran=7000.0, preempted=9.0), job("2", 1, ran=100.0, preempted=8.0), job("3", 8), job("4", 1)]
+    assert ranked(snapshot_of(jobs, [node()])) == ["4", "2", "3", "1"]
+
+
+def test_who_costs_more_to_start_waits_longer(snapshot_of):
+    job, node = snapshot_of.SimulatedJob, snapshot_of.Node
+    jobs = [job("1", ran=50.0, preempted=9.0), job("2", ran=60.0, preempted=8.0), job("3", ran=60.0, preempted=7.0)]
+    snapshot = snapshot_of(jobs, [node()])
+    assert ranked(snapshot) == ["1", "2", "3"]
+    measured = replace(snapshot, jobs=replace(snapshot.jobs, preemption_cost=np.array([500.0, math.nan, 5.0])))
+    assert ranked(measured) == ["3", "2", "1"]
+    first, second, third = (ADAPTIVE.keys(Row(measured.jobs, row), 0.0, CONFIG, False)[1] for row in range(3))
+    together = ADAPTIVE.keys(measured.jobs, 0.0, CONFIG, np.zeros(3, bool))[1]
+    assert together.tolist() == [first, second, third]
+
+
+def test_what_is_learned_turns_the_order(snapshot_of):
+    """All jobs of the past took an hour: who has had most of it is nearest to its end."""
+    job, node = snapshot_of.SimulatedJob, snapshot_of.Node
+    snapshot = snapshot_of([job("1", ran=3000.0, preempted=9.0), job("2", ran=30.0, preempted=8.0)], [node()])
+    assert ranked(snapshot) == ["2", "1"]
+    learned = ADAPTIVE.fitted(hour_jobs(50), snapshot_of([], [node()]).jobs)
+    assert ranked(snapshot, policy=learned) == ["1", "2"]
+
+
+def hour_jobs(count: int) -> Completed:
+    nothing = ("",) * count
+    services = np.full(count, 2 * 3600.0)
+    return Completed(np.full(count, 2), services, np.zeros(count), nothing, nothing, nothing)
+
+
+def test_it_learns_ever_less_often():
+    policy, fits = Adaptive(), []
+    while policy.refit_at < 100:
+        fits.append(policy.refit_at)
+        policy = policy.fitted(hour_jobs(int(policy.refit_at)), NOBODY)
+    assert fits[:5] == [1, 2, 3, 4, 5]
+    assert all(after >= 1.1 * before for before, after in pairwise(fits[10:]))
+
+
+def test_jobs_that_are_there_count_too(snapshot_of):
+    """Nobody ended yet, but many are an hour old: what looks short may well be long."""
+    job, node = snapshot_of.SimulatedJob, snapshot_of.Node
+    jobs = [job(str(n), 1, JobState.RUNNING, ran=3600.0, last_start=0.0) for n in range(8)]
+    there = snapshot_of(jobs, [node(8)]).jobs
+    young, old = job("8", ran=2000.0, preempted=9.0), job("9", ran=5000.0, preempted=8.0)
+    snapshot = snapshot_of([young, old], [node()])
+    assert ranked(snapshot) == ["8", "9"]
+    assert ranked(snapshot, policy=ADAPTIVE.fitted(hour_jobs(0), there)) == ["9", "8"]
+
+
+def test_a_running_job_is_preempted_for_patient_ones_only(snapshot_of):
+    job, node = snapshot_of.SimulatedJob, snapshot_of.Node
+    runs = job("1", 4, JobState.RUNNING, attained=40_000, ran=10_000, submit=-10_000, last_start=-10_000)
+    for submit, gpus, preempted in ((900, 4, ()), (880, 4, ("1",)), (880, 3, ())):
+        snapshot = snapshot_of([runs, job("2", gpus, submit=submit)], [node()])
+        plan = decide(snapshot, CONFIG)
+        assert tuple(each.job for each in plan.preemptions) == preempted
+    assert next_change(snapshot_of([runs, job("2", 4, submit=900)], [node()]), CONFIG) == 1020.0
+
+
+def test_who_has_waited_too_long_goes_first_and_stays_there(snapshot_of):
+    job, node = snapshot_of.SimulatedJob, snapshot_of.Node
+    config = replace(CONFIG, starve_limit=500.0)
+    late = job("1", 4, waited=600.0, ran=9000.0, submit=-8600, preempted=900.0)
+    others = [job("2", 1, waited=100.0, submit=900), job("3", 1, waited=0.0, submit=1000)]
+    assert ranked(snapshot_of([*others, late], [node()]))[0] == "2"
+    assert ranked(snapshot_of([*others, late], [node()]), config) == ["1", "2", "3"]
+    runs = replace(late, state=JobState.RUNNING, last_start=990.0)
+    assert ranked(snapshot_of([*others, runs], [node()]), config) == ["1", "2", "3"]
+    assert next_change(snapshot_of(others[:1], [node()]), config) == 1020.0  # first its patience ends
+    assert next_change(snapshot_of([job("2", waited=450.0, submit=0)], [node()]), config) == pytest.approx(1050.0)
+
+
+def test_a_starving_job_preempts_jobs_of_more_gpus(snapshot_of):
+    """Any other takes the GPUs of several that it displaces only together with jobs that need as many."""
+    job, node = snapshot_of.SimulatedJob, snapshot_of.Node
+    runs = job("1", 4, JobState.RUNNING, attained=40_000, ran=10_000, waited=0.0, submit=-9000, last_start=-9000)
+    snapshot = snapshot_of([runs, job("2", 1, waited=600.0, submit=400)], [node()])
+    assert not decide(snapshot, CONFIG).preemptions
+    plan = decide(snapshot, replace(CONFIG, starve_limit=500.0))
+    assert [(each.job, each.beneficiary) for each in plan.preemptions] == [("1", "2")]
+
+
+@pytest.mark.parametrize(("waited", "kept"), [(600.0, True), (900.0, False), (1050.0, True), (499.0, False)])
+def test_gpus_are_kept_free_for_a_starving_job_that_does_not_fit(snapshot_of, waited, kept):
+    """The job that runs started just now; a small one has just come. Kept free for 300 s, and again after each further 500 s."""
+    job, node = snapshot_of.SimulatedJob, snapshot_of.Node
+    config = replace(CONFIG, starve_limit=500.0, drain_limit=300.0, min_run=60.0)
+    runs = job("1", 3, JobState.RUNNING, ran=5.0, submit=980, last_start=995.0)
+    large = job("2", 4, waited=waited, submit=1000.0 - waited)
+    snapshot = snapshot_of([runs, large, job("3", 1, waited=1.0, submit=999)], [node()])
+    plan = decide(snapshot, config)
+    assert [each.job for each in plan.starts] == ([] if kept else ["3"])
+    assert ("kept free for it" in reason(plan, snapshot, 1)) == kept
+    words = start_forecast(snapshot, plan, config, 1).steps[-1].what
+    assert words.startswith(
+        "GPUs are no longer" if kept else "GPUs are kept free" if waited > 500 else "it goes before"
+    )
+
+
+def test_what_a_waiting_job_is_told(snapshot_of):
+    job, node = snapshot_of.SimulatedJob, snapshot_of.Node
+    config = replace(CONFIG, starve_limit=500.0)
+    runs = job("1", 4, JobState.RUNNING, ran=900.0, last_start=100.0)
+    snapshot = snapshot_of([runs, job("2", 4, waited=40.0, submit=960)], [node()])
+    told = start_forecast(snapshot, decide(snapshot, config), config, 1)
+    assert [(step.at, step.what) for step in told.steps] == [
+        (1080.0, "running jobs behind it may be preempted for it (policy.preemption_cost)")
+    ]
+    assert told.bound.why.endswith("as long as they need; it goes before all others in 460 s (policy.starve_limit)")
+
+
+def test_next_change_is_the_next_bucket_where_somebody_waits(snapshot_of):
+    job, node = snapshot_of.SimulatedJob, snapshot_of.Node
+    runs = job("1", 4, JobState.RUNNING, ran=900.0, last_start=100.0)
+    waits = job("2", 4, submit=0)
+    assert next_change(snapshot_of([runs], [node()]), CONFIG) == math.inf
+    assert next_change(snapshot_of([runs, waits], [node()]), CONFIG) == pytest.approx(1000.0 + 1024.0 - 900.0)
+    young = replace(CONFIG, min_run=950.0)
+    assert next_change(snapshot_of([runs, waits], [node()]), young) == 1050.0
+
+
+def test_reasons_tell_the_age_and_what_it_means(snapshot_of):
+    job, node = snapshot_of.SimulatedJob, snapshot_of.Node
+    stays = job("1", 4, JobState.RUNNING, ran=900.0, last_start=100.0, movable=False)
+    runs = job("2", 4, JobState.RUNNING, ran=900.0, last_start=100.0)
+    snapshot = snapshot_of([stays, runs, job("3", 8, waited=700.0, submit=300)], [node(), node()])
+    plan = decide(snapshot, CONFIG)
+    assert "had GPUs for 900 s, after which a completion costs" in reason(plan, snapshot, 1)
+    assert "had GPUs for 0 s" in reason(plan, snapshot, 2)
+    plan = decide(snapshot, replace(CONFIG, starve_limit=600.0))
+    assert "waited for 700 s, longer than policy.starve_limit, place 1" in reason(plan, snapshot, 2)
+
+
+# The simulator's two ways of computing it, and its rows in another order.
+
+some_jobs = st.lists(
+    st.tuples(st.integers(0, 900).map(float), st.sampled_from([1, 1, 2, 4, 6]), st.integers(0, 900).map(float)),
+    min_size=1, max_size=25,
+).map(sorted)  # fmt: skip
+configs = st.builds(
+    PolicyConfig,
+    name=st.just("adaptive"),
+    preemption_cost=st.sampled_from([0.0, 7.0, 60.0]),
+    starve_limit=st.sampled_from([math.inf, 300.0]),
+    min_run=st.sampled_from([0.0, 30.0]),
+)
+resumes = st.sampled_from([0.0, 7.0])
+many = settings(max_examples=60, deadline=None)
+few = settings(max_examples=20, deadline=None)  # simulated node by node
+
+
+def trace(jobs: list[tuple[float, int, float]]) -> Trace:
+    return Trace.of(TraceJob(str(row), *job) for row, job in enumerate(jobs, start=1))
+
+
+def results(jobs, cluster: ClusterSize, rules: Rules) -> list[tuple[float, float, int]]:
+    outcome = simulate(trace(jobs), cluster, rules)
+    return list(zip(*(each.tolist() for each in (outcome.start, outcome.finish, outcome.preemptions)), strict=True))
+
+
+@few
+@given(some_jobs, configs, resumes)
+def test_node_by_node_is_as_in_one_pool(jobs, config, resume):
+    cluster, rules = ClusterSize(2, 3), Rules(ADAPTIVE, config, Cost(resume=resume))
+    assert results(jobs, cluster, replace(rules, by_node=True)) == results(jobs, cluster, rules)
+
+
+@few
+@given(some_jobs, configs, st.sampled_from([3.0, 40.0]))
+def test_node_by_node_is_as_in_one_pool_when_leaving_takes_time(jobs, config, pause):
+    """On one node: on several a reservation keeps what a pool gives away."""
+    cluster, rules = ClusterSize(1, 6), Rules(ADAPTIVE, config, Cost(pause=pause))
+    assert results(jobs, cluster, replace(rules, by_node=True)) == results(jobs, cluster, rules)
+
+
+@many
+@given(some_jobs, configs, st.randoms(use_true_random=False))
+def test_the_order_of_rows_changes_nothing(jobs, config, random):
+    """Jobs of the same submit time are told apart by their rows, so here no two have the same."""
+    jobs = [(submit + 1000.0 * row, *rest) for row, (submit, *rest) in enumerate(jobs)]
+    shuffled = random.sample(jobs, len(jobs))
+    rules = Rules(ADAPTIVE, config)
+    assert results(shuffled, ClusterSize(2, 3), rules) == results(jobs, ClusterSize(2, 3), rules)
