@@ -29,9 +29,9 @@ from typing import Any, NoReturn
 
 from tiresias.checkpoint import signals
 from tiresias.checkpoint.agreement import LOOK
-from tiresias.checkpoint.behind import Behind
-from tiresias.checkpoint.launch import Agrees, Alone, Launch
-from tiresias.checkpoint.program import Program
+from tiresias.checkpoint.async_save import AsyncSaves
+from tiresias.checkpoint.program_report import Program
+from tiresias.checkpoint.rank_group import Agrees, Alone, Launch
 from tiresias.checkpoint.retention import KeepLast, Policy, policies_from_env
 from tiresias.checkpoint.snapshot import Snapshots
 from tiresias.checkpoint.state import Checkpoint
@@ -39,7 +39,7 @@ from tiresias.checkpoint.store import Store
 from tiresias.checkpoint.world import World
 from tiresias.errors import TiresiasError
 from tiresias.protocol import control, files
-from tiresias.protocol.job_log import say
+from tiresias.protocol.job_log import log_line
 
 
 class Checkpointer:
@@ -62,7 +62,7 @@ class Checkpointer:
         self._launch = Launch(self._home, self.world) if self.world.size > 1 else Alone()
         self._agreement: Agrees = self._launch
         self.store = Store(Path(folder), retention, self._launch.dead)
-        self._behind, self._snapshots = Behind(), Snapshots()
+        self._async_saves, self._snapshots = AsyncSaves(), Snapshots()
 
     @classmethod
     def from_env(
@@ -116,19 +116,19 @@ class Checkpointer:
         has made good for it.
         """
         if not wait:
-            self._behind.make_room(at_once=self.world.size == 1)
+            self._async_saves.wait_for_slot(at_once=self.world.size == 1)
             copy = self._snapshots.take(state)
-            self._behind.submit(lambda: self._save_copy(step, copy))
+            self._async_saves.submit(lambda: self._save_copy(step, copy))
             return self.store.path(step)
-        failure = self._behind.settle()
+        failure = self._async_saves.settle()
         self._save(step, state)
         if failure:
-            say(f"{failure}; step {step} is saved")
+            log_line(f"{failure}; step {step} is saved")
         return self.store.path(step)
 
     def flush(self) -> None:
         """Return when all saves of wait=False are committed. Raises what went wrong with the newest that failed."""
-        if failure := self._behind.settle():
+        if failure := self._async_saves.settle():
             raise failure
 
     def should_stop(self, step: int) -> bool:
@@ -157,7 +157,7 @@ class Checkpointer:
         try:
             self._save(step, copy)
         except TiresiasError as error:
-            say(str(error))  # at once: who raises it may come much later
+            log_line(str(error))  # at once: who raises it may come much later
             raise
         finally:
             self._snapshots.release(copy)
@@ -169,7 +169,9 @@ class Checkpointer:
             self._launch.publish(-1, str(error))
             raise
         self._launch.publish(found.step if found else -1)
-        say(f"run {self._restart} " + (f"resumes from step {found.step}" if found else "starts from the beginning"))
+        log_line(
+            f"run {self._restart} " + (f"resumes from step {found.step}" if found else "starts from the beginning")
+        )
         return found
 
     def _restore_as_rank_0_did(self) -> Checkpoint | None:

@@ -31,7 +31,7 @@ from tiresias.checkpoint.state import Checkpoint, State
 from tiresias.checkpoint.world import World
 from tiresias.errors import CorruptCheckpoint, TiresiasError, Unavailable
 from tiresias.protocol import files
-from tiresias.protocol.job_log import say
+from tiresias.protocol.job_log import log_line
 
 MAX_ATTEMPTS = 2  # resumes from one checkpoint without a save after them
 PATIENCE = 1800.0  # seconds that one rank waits for another's part
@@ -235,7 +235,7 @@ class Store:
             try:
                 self.verify(step)
             except TiresiasError as error:
-                say(f"{error}; older ones stay for now")
+                log_line(f"{error}; older ones stay for now")
                 return False
             self._verified.add(step)
         return True
@@ -252,9 +252,9 @@ class Store:
         except OSError as error:
             if must or error.errno not in _FIXED:
                 raise self._folder.unavailable(error) from None
-            say(f"checkpoint of step {step} is passed over, it stays in place ({error.strerror}): {why}")
+            log_line(f"checkpoint of step {step} is passed over, it stays in place ({error.strerror}): {why}")
             return
-        say(f"checkpoint of step {step} is set aside as {target.name}: {why}")
+        log_line(f"checkpoint of step {step} is set aside as {target.name}: {why}")
 
     def _attempts(self, step: int) -> int:
         try:
@@ -273,7 +273,7 @@ class Store:
                 files.write_synced(folder, _ATTEMPTS, manifest.seal(noted))
                 os.fsync(folder)
         except OSError as error:
-            say(f"{self.root}: resume from step {step} could not be noted: {error.strerror}")
+            log_line(f"{self.root}: resume from step {step} could not be noted: {error.strerror}")
 
 
 def _verify(folder: int, step: int, hashed: set[str] | None) -> Manifest:

@@ -3,13 +3,13 @@
     <control root>/<uid>/<job id>/
         supervisor.json   written by the job's supervisor only
         program.json      written by the training program (rank 0) only; the supervisor removes it before it starts the script
-        submission.json   whose folder this is: the number that tsbatch gave to the submission (wrappers/folders.py)
+        submission.json   whose folder this is: the number that tsbatch gave to the submission (wrappers/job_folders.py)
         stop-<restart>    made by the supervisor, or by a rank that was told to stop: "save and exit 99"; all ranks see it
         ranks/<host>-<pid>-<start ticks>   one file a rank that handles the checkpoint signal by itself
         profile/          what was recorded of the job's trial run (profiler), trial: that this run has made one
     <control root>/<uid>/profiles/         what was learned from such recordings, a file a kind of job (profile_summary.py)
     <control root>/<uid>/submitted/        which script was submitted from which path, and when (submitted_scripts.py)
-    <control root>/<uid>/scripts/          what the last job of a script showed, for its owner alone (wrappers/earlier.py)
+    <control root>/<uid>/scripts/          what the last job of a script showed, for its owner alone (wrappers/previous_job.py)
     <control root>/controller/protocol.json   the versions that the controller speaks (versions.py), which no job has to read
 
 Every file is one JSON object, at most MAX_BYTES, put there by an atomic rename. The daemon reads only files that are

@@ -216,7 +216,7 @@ class Actor(Preempting, Starting, HandingOver, Releasing):
 
 
 def _may_save_for_its_limit(job: SlurmJob, now: float) -> bool:
-    """In the second half of its time: its supervisor takes no more than that (wrappers/limit.py)."""
+    """In the second half of its time: its supervisor takes no more than that (wrappers/time_limit.py)."""
     return job.time_limit > 0 and min(job.time_limit / 2, FIRST_LOOK) > job.start_time + job.time_limit - now
 
 

@@ -74,7 +74,7 @@ def _holds(path: Path, content: bytes) -> bool:
 
 
 def environment(number: str, asked: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
-    """Variables for sbatch. asked: the options of command line, environment and script together (understood/wishes.py)."""
+    """Variables for sbatch. asked: all options together (scheduling_notes/submit_options.py)."""
     added = {
         variable: value for option, (variable, value) in DEFAULTS.items() if option not in asked and variable not in env
     }

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tiresias.protocol import control, versions
-from tiresias.protocol.job_log import say
-from tiresias.wrappers import folders
+from tiresias.protocol.job_log import log_line
+from tiresias.wrappers import job_folders
 
 
 class Job(NamedTuple):
@@ -50,14 +50,14 @@ def job_id(env: Mapping[str, str]) -> str:
 def from_env(env: Mapping[str, str]) -> Job:
     """Find or make the job's folders; what cannot be had is None, with a line in the log that says what follows."""
     name, restart = job_id(env), _count(env.get("SLURM_RESTART_COUNT", "0"))
-    owner = folders.Owner(name, env.get("TIRESIAS_SUBMISSION", ""), restart)
-    folder = _unless_refused(folders.control_folder(env.get("TIRESIAS_CONTROL_ROOT", ""), owner), restart)
+    owner = job_folders.Owner(name, env.get("TIRESIAS_SUBMISSION", ""), restart)
+    folder = _unless_refused(job_folders.control_folder(env.get("TIRESIAS_CONTROL_ROOT", ""), owner), restart)
     return Job(
         id=name,
         restart=restart,
         run_id=_run_id(folder, name, restart, env),
         control=folder,
-        checkpoints=folders.checkpoint_folder(env.get("TIRESIAS_CHECKPOINT_ROOT", ""), owner),
+        checkpoints=job_folders.checkpoint_folder(env.get("TIRESIAS_CHECKPOINT_ROOT", ""), owner),
         signal_name=env.get("TIRESIAS_SIGNAL") or "USR2",
         submission=owner.submission,
     )
@@ -69,7 +69,7 @@ def _unless_refused(folder: Path | None, restart: int) -> Path | None:
     words = versions.refusal("the controller", spoken, "slurm-tiresias where the job was submitted")
     if folder is None or not words:
         return folder
-    say(f"{words}. This job will not be preempted")
+    log_line(f"{words}. This job will not be preempted")
     with suppress(OSError):
         control.write(folder, control.SUPERVISOR, {"restart": restart, versions.KEY: versions.OWN})
     return None

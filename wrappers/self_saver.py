@@ -16,9 +16,9 @@ from pathlib import Path
 
 from tiresias.errors import UsageError
 from tiresias.protocol import control, versions
-from tiresias.protocol.job_log import say
+from tiresias.protocol.job_log import log_line
 from tiresias.protocol.requeue_request import Requests
-from tiresias.wrappers import changes, limit, receivers, requeue_shim, self_saving
+from tiresias.wrappers import folder_changes, receivers, requeue_shim, self_saving, time_limit
 from tiresias.wrappers.job import Job
 
 SCAN_S = 0.5  # between two looks for processes that handle the signal
@@ -31,7 +31,7 @@ class SelfSaver:
     def __init__(self, option: self_saving.SelfSaving, job: Job, folder: Path, saves: int) -> None:
         self._option, self._job, self._control, self.saves = option, job, folder, max(saves, 0)
         self._requests = Requests(folder, job.restart)
-        self._before: changes.Marks = {}
+        self._before: folder_changes.Marks = {}
         self._signalled: dict[int, receivers.Process] = {}
         self._asked_at = self._scanned_at = 0.0
         self.said = ""  # what was saved, for the log
@@ -45,9 +45,9 @@ class SelfSaver:
             requeue_shim.install(self._control)
             self._register()
         except OSError as error:
-            say(f"{self._control}: {error.strerror}: this run cannot be preempted")
+            log_line(f"{self._control}: {error.strerror}: this run cannot be preempted")
         if self._job.restart:
-            say(f"run {self._job.restart} begins; its program resumes by itself from {self._option.path}")
+            log_line(f"run {self._job.restart} begins; its program resumes by itself from {self._option.path}")
 
     def child_env(self, env: Mapping[str, str]) -> dict[str, str]:
         """Not for jobs that the script submits: the option itself."""
@@ -56,7 +56,7 @@ class SelfSaver:
 
     def ask(self) -> str:
         """Send the signal; returns words for the log."""
-        self._before, self._asked_at = changes.marks(self._option.path), time.monotonic()
+        self._before, self._asked_at = folder_changes.marks(self._option.path), time.monotonic()
         with suppress(OSError):
             control.stop_file(self._control, self._job.restart).touch()
         if self._scan():
@@ -74,14 +74,16 @@ class SelfSaver:
     def step_after(self, code: int) -> int | None:
         """The script has ended. The number of saves with which the job is requeued, -1: none; None: it is not requeued."""
         if self._requests.final.exists():
-            say("the program ended and declined a requeue")
+            log_line("the program ended and declined a requeue")
             return None
         if not self._signalled and not self._requests.asked.exists():
-            say(f"the script ended before a process of it handled {self._option.number.name}")
+            log_line(f"the script ended before a process of it handled {self._option.number.name}")
             return None
-        found = changes.since(self._before, self._option.path)
+        found = folder_changes.since(self._before, self._option.path)
         if code == 0 and not found.files and self._is_late() and not self._requests.asked.exists():
-            say(f"the program went on after {self._option.number.name} and has ended with exit code 0: the job ends")
+            log_line(
+                f"the program went on after {self._option.number.name} and has ended with exit code 0: the job ends"
+            )
             return None
         if found.is_save:
             self.saves += 1
@@ -91,7 +93,7 @@ class SelfSaver:
 
     def _is_late(self) -> bool:
         """Whether the controller has given up waiting for the save: a program that ends then has ignored the signal."""
-        return time.monotonic() - self._asked_at > limit.save_deadline(os.environ)
+        return time.monotonic() - self._asked_at > time_limit.save_deadline(os.environ)
 
     def late_words(self) -> str:
         here = sum(map(receivers.is_alive, self._signalled.values()))
@@ -151,11 +153,11 @@ class SelfSaver:
         except (OSError, subprocess.SubprocessError) as error:
             problem = str(error)
         if problem:
-            say(f"the tasks on other nodes have not got {self._option.number.name}: scancel: {problem}")
+            log_line(f"the tasks on other nodes have not got {self._option.number.name}: scancel: {problem}")
 
     # words
 
-    def _words(self, code: int, found: changes.Changes) -> str:
+    def _words(self, code: int, found: folder_changes.Changes) -> str:
         folder, number = self._option.path, self._option.number.name
         if found.is_save:
             size = f"{found.size / 2**20:.1f} MiB"
@@ -170,7 +172,7 @@ def make(job: Job, before: Mapping[str, object], program: Mapping[str, object]) 
     try:
         option = self_saving.from_env(os.environ)
     except UsageError as error:
-        say(f"{error}; the script runs, and is not preempted")
+        log_line(f"{error}; the script runs, and is not preempted")
         return None
     if option is None or job.control is None:
         return None

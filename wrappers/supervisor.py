@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tiresias.protocol import control
-from tiresias.protocol.job_log import say
-from tiresias.wrappers import ending, inserted, limit, outcome, processes, saved
+from tiresias.protocol.job_log import log_line
+from tiresias.wrappers import exit_status, inserted, job_processes, newest_checkpoint, run_messages, time_limit
 from tiresias.wrappers import job as jobs
-from tiresias.wrappers.exchange import Exchange
+from tiresias.wrappers.control_channel import ControlChannel
 from tiresias.wrappers.user_script import UserScript, extract
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ WATCHED = (
 
 class Supervisor:
     def __init__(self, job: jobs.Job, script: UserScript, arguments: list[str], mask: set[int]) -> None:
-        self.job, self._exchange = job, Exchange(job)
+        self.job, self._exchange = job, ControlChannel(job)
         self._command = [*script.command, *arguments]
         self._mask = mask  # the signals that were blocked before ours
         self._signal = getattr(signal, f"SIG{job.signal_name}", signal.SIGUSR2)
@@ -66,13 +66,13 @@ class Supervisor:
         self._left = self._ending = 0.0
         self._leaving: set[str] = set()  # who was registered then
         self._began = time.time()
-        self._end = limit.end_time(os.environ)
+        self._end = time_limit.end_time(os.environ)
         self._late_at = float("inf")  # when a save that is not over is reported
-        self._final = ending.final_codes(os.environ)
+        self._final = exit_status.final_codes(os.environ)
         self._self_saver = _self_saver(job, self._exchange)
 
     def run(self) -> int:
-        """The job's status (ending.py)."""
+        """The job's status (exit_status.py)."""
         self._tell_of_the_run_before()
         while True:
             self._start()
@@ -89,17 +89,19 @@ class Supervisor:
         if not 0 <= restart < self.job.restart:
             return
         if before.get("state") == "parked" and before.get("why") == "limit":
-            say(f"run {self.job.restart} begins with a new time limit; run {restart} saved before its own was over")
+            log_line(
+                f"run {self.job.restart} begins with a new time limit; run {restart} saved before its own was over"
+            )
         if before.get("state") in ("running", "saving"):
-            say(
+            log_line(
                 f"run {self.job.restart} begins; run {restart} was cut off before it could save (node failure, requeue)"
             )
 
     def _ended(self, code: int) -> int:
         capable = self._exchange.is_capable()
         if code and capable:
-            words = outcome.words(code, self._terminated, code in self._final)
-            say(f"run {self.job.restart} ended with {words}; {self._listed()}")
+            words = run_messages.words(code, self._terminated, code in self._final)
+            log_line(f"run {self.job.restart} ended with {words}; {self._listed()}")
         if code == 0 or capable:
             self._note(capable, control.integer(self._exchange.program().get("step")))
         self._exchange.tell("ended", why=self._why)
@@ -107,11 +109,11 @@ class Supervisor:
 
     def _note(self, registered: bool, step: int) -> None:
         """For the owner of the next job of this script. One that failed before its program could register shows nothing."""
-        from tiresias.wrappers import earlier  # here: at an end only
+        from tiresias.wrappers import previous_job  # here: at an end only
 
         if self.job.control:
-            shown = earlier.Earlier(self.job.id, registered, step)
-            earlier.note(self.job.control, os.environ.get("TIRESIAS_SCRIPT", ""), shown)
+            shown = previous_job.PreviousJob(self.job.id, registered, step)
+            previous_job.note(self.job.control, os.environ.get("TIRESIAS_SCRIPT", ""), shown)
 
     # the user's script
 
@@ -129,12 +131,12 @@ class Supervisor:
         )  # fmt: skip
 
     def _attend(self) -> int:
-        """Look after the script until it ends; its status (ending.py). A zombie then: its group keeps its number."""
+        """Look after the script until it ends; its status (exit_status.py). A zombie then: its group keeps its number."""
         while True:
             if received := signal.sigtimedwait(WATCHED, self._pause()):
                 self._received(received.si_signo)
             if ended := os.waitid(os.P_PID, self._child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                return ending.status(ended)
+                return exit_status.status(ended)
             if self._saving:
                 self._hurry()
             elif self._limit_is_near():
@@ -155,7 +157,7 @@ class Supervisor:
         if number == signal.SIGTERM:
             self._terminated = True
         if number == self._signal and self._exchange.is_away():
-            say("asked to make room, but its control folder is away: the script goes on")
+            log_line("asked to make room, but its control folder is away: the script goes on")
         elif number == self._signal and (self._saving or self._exchange.is_capable()):
             self._save()
         elif not self._whole_job_got(number):
@@ -181,7 +183,7 @@ class Supervisor:
     def _lead(self) -> float:
         save = self._exchange.program().get("save")
         known = float(save) if isinstance(save, (int, float)) and 0 <= save <= control.LONGEST else None
-        return limit.lead(self._end - self._began, known)
+        return time_limit.lead(self._end - self._began, known)
 
     # saving
 
@@ -190,18 +192,18 @@ class Supervisor:
             return
         if not self._self_saver and self._exchange.program() and not self._exchange.registered():
             self._end = float("inf") if why else self._end  # once is enough
-            say("told to save, but the program has ended: the script goes on")
+            log_line("told to save, but the program has ended: the script goes on")
             return
         self._saving, self._terminated, self._why = True, False, why
         self._before = control.integer(self._exchange.program().get("step"))
         self._exchange.tell("saving", why=why)
-        self._late_at = time.monotonic() + (self._lead() / 2 if why else limit.save_deadline(os.environ))
+        self._late_at = time.monotonic() + (self._lead() / 2 if why else time_limit.save_deadline(os.environ))
         reason = "the time limit is near" if why else "asked to make room"
         if self._self_saver:
-            say(f"{reason}: {self._self_saver.ask()}")
+            log_line(f"{reason}: {self._self_saver.ask()}")
             return
         told = self._exchange.tell_to_save(self._signal)
-        say(f"{reason}: told the program to save ({told} processes here)")
+        log_line(f"{reason}: told the program to save ({told} processes here)")
 
     def _hurry(self) -> None:
         """A program that saved has ended its job's run: what the script still does after it would be done again.
@@ -215,7 +217,7 @@ class Supervisor:
             if now - self._ending > CLEAN_UP:
                 self._kill_all()
         elif now - self._left > GRACE and not self._others_are_saving(now - self._left):
-            say("the program saved and left; ending the rest of the script")
+            log_line("the program saved and left; ending the rest of the script")
             self._ending = now
             os.killpg(self._child, signal.SIGTERM)
 
@@ -224,7 +226,7 @@ class Supervisor:
             self._left, self._leaving = now, self._exchange.registered()
         elif now > self._late_at:
             self._late_at = float("inf")
-            say(self._late_words())
+            log_line(self._late_words())
 
     def _has_left(self) -> bool:
         if self._self_saver:
@@ -237,7 +239,7 @@ class Supervisor:
             return self._self_saver.late_words()
         here, elsewhere = self._exchange.staying(self._exchange.registered())
         step = control.integer(self._exchange.program().get("step"))
-        return outcome.late_words(here, elsewhere, step, self._end - time.time() if self._why else None)
+        return run_messages.late_words(here, elsewhere, step, self._end - time.time() if self._why else None)
 
     def _others_are_saving(self, waited: float) -> bool:
         """Programs that were there when the first one left; not the workers that a launcher starts in the place of those."""
@@ -256,13 +258,13 @@ class Supervisor:
         if self._self_saver:
             return self._self_saver.step_after(code)
         left = code == control.EXIT_REQUEUE or bool(self._exchange.program().get("requeue"))
-        step = saved.newest(self._checkpoints()) if left or code or self._exchange.is_away() else None
+        step = newest_checkpoint.newest(self._checkpoints()) if left or code or self._exchange.is_away() else None
         if left and step is None:
-            say("the program left, but no checkpoint verifies: the job ends here")
+            log_line("the program left, but no checkpoint verifies: the job ends here")
         return step if left or (step is not None and step > self._before) else None
 
     def _listed(self) -> str:
-        return self._self_saver.listed() if self._self_saver else saved.listed(self._checkpoints())
+        return self._self_saver.listed() if self._self_saver else newest_checkpoint.listed(self._checkpoints())
 
     def _checkpoints(self) -> Path:
         return Path(str(self._exchange.program().get("folder") or self.job.checkpoints))
@@ -277,12 +279,12 @@ class Supervisor:
         if self._why and os.environ.get("TIRESIAS_NO_REQUEUE"):
             self._exchange.tell("ended", step, self._why)
             words = self._self_saver.ended_words() if self._self_saver else ""
-            say(f"run {self.job.restart} {words or outcome.saved_without_requeue(step, self._checkpoints())}")
+            log_line(f"run {self.job.restart} {words or run_messages.saved_without_requeue(step, self._checkpoints())}")
             return False
         self._exchange.tell("parked", step, self._why)
         limit_words = " before its time limit" if self._why else ""
         what = self._self_saver.said if self._self_saver else f"saved step {step}{limit_words}"
-        say(f"run {self.job.restart} {what} and waits for the requeue")
+        log_line(f"run {self.job.restart} {what} and waits for the requeue")
         timeout = _seconds(os.environ.get("TIRESIAS_PARK_TIMEOUT"))
         ends = bool(self._why) or time.time() + timeout >= self._end  # by its time limit, while it waits
         if ends:
@@ -292,7 +294,7 @@ class Supervisor:
         if ends:
             return not self._requeue_it()
         where = "what its program saved" if self._self_saver else f"step {step}"
-        say(f"no requeue came in {timeout:g} s: the script runs again, from {where}")
+        log_line(f"no requeue came in {timeout:g} s: the script runs again, from {where}")
         return True
 
     def _requeue_comes(self, timeout: float) -> bool:
@@ -309,29 +311,29 @@ class Supervisor:
         A slurmctld that is away ends no job; once it is back there are seconds until it sees that this one is over its limit.
         """
         told, end = "", time.monotonic() + max(0.0, self._end - time.time()) + IDLE
-        while problem := limit.requeue(os.environ.get("SLURM_JOB_ID", "")):
-            if limit.is_refused(problem):
-                say(f"{outcome.ends_here(self._checkpoints())} Slurm does not requeue it: {problem}")
+        while problem := time_limit.requeue(os.environ.get("SLURM_JOB_ID", "")):
+            if time_limit.is_refused(problem):
+                log_line(f"{run_messages.ends_here(self._checkpoints())} Slurm does not requeue it: {problem}")
                 return True
             if problem != told:
-                say(f"nobody requeued this job, and it cannot do so itself: {problem}; trying again")
+                log_line(f"nobody requeued this job, and it cannot do so itself: {problem}; trying again")
             told = problem
             if self._requeue_comes(REQUEUE_AGAIN):
                 return True
             if time.monotonic() > end:
                 return False
-        say("requeued by itself")
+        log_line("requeued by itself")
         return self._requeue_comes(end - time.monotonic())
 
     def _kill_all(self) -> None:
         """What the script left behind would hold its GPU through the requeue."""
         os.killpg(self._child, signal.SIGKILL)
         marks = {"TIRESIAS_CONTROL": str(self.job.control), "SLURM_JOB_ID": os.environ.get("SLURM_JOB_ID", "")}
-        if left := processes.kill_all(marks):
-            say(f"killed what was left of the run: {left} processes here")
+        if left := job_processes.kill_all(marks):
+            log_line(f"killed what was left of the run: {left} processes here")
 
 
-def _self_saver(job: jobs.Job, exchange: Exchange) -> SelfSaver | None:
+def _self_saver(job: jobs.Job, exchange: ControlChannel) -> SelfSaver | None:
     if not os.environ.get("TIRESIAS_CHECKPOINT"):
         return None
     from tiresias.wrappers import self_saver  # here: few jobs have the option
@@ -353,16 +355,16 @@ def main() -> None:
     try:
         script = extract(Path(sys.argv[1]), Path(os.environ.get("TMPDIR") or "/tmp"))
     except (OSError, ValueError) as error:
-        say(f"the user's script cannot be taken out of the batch script: {error}")
+        log_line(f"the user's script cannot be taken out of the batch script: {error}")
         sys.exit(1)
     os.environ["TIRESIAS_SCRIPT"] = script.kind
     try:
         code = Supervisor(jobs.from_env(os.environ), script, sys.argv[2:], set(mask)).run()
     except OSError as error:
-        say(f"the user's script cannot be started: {error}")
+        log_line(f"the user's script cannot be started: {error}")
         code = 126 if error.errno else 1
     script.remove()
-    ending.exit_as(code)
+    exit_status.exit_as(code)
 
 
 if __name__ == "__main__":

@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tiresias.errors import UsageError
-from tiresias.protocol.job_log import say
-from tiresias.wrappers import apart, batch_script, inserted, isolated, sbatch_options, self_saving, settings
+from tiresias.protocol.job_log import log_line
+from tiresias.wrappers import batch_script, child_process, inserted, isolated, sbatch_options, self_saving, settings
 from tiresias.wrappers.sbatch_options import NotUnderstood
-from tiresias.wrappers.understood import wishes
+from tiresias.wrappers.scheduling_notes import submit_options
 
 PATIENCE = 5.0  # seconds for the line of what was understood; folders that hang must not hold up a submission
 _BURST_BUFFER = frozenset({"bb", "bbf"})  # sbatch takes one file of --bbf, and none beside --bb
@@ -49,8 +49,8 @@ class Submission(NamedTuple):
     has_options: bool = True
     refused: str = ""
 
-    def asked(self) -> wishes.Wishes:
-        return wishes.of(self.options, self.script if self.has_options else b"", os.environ)
+    def asked(self) -> submit_options.SubmitOptions:
+        return submit_options.of(self.options, self.script if self.has_options else b"", os.environ)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,29 +66,29 @@ def _run(words: list[str]) -> int:
     try:
         self_saving.from_env(os.environ)
     except UsageError as error:
-        say(str(error))
+        log_line(str(error))
         return error.exit_code
     try:
         submission = understand(words)
     except NotUnderstood as reason:
         if str(reason):
-            say(f"left to sbatch as it is, so the job will not be preempted: {reason}")
+            log_line(f"left to sbatch as it is, so the job will not be preempted: {reason}")
         return _exec(words)
     return submit(submission)
 
 
 def understand(words: Sequence[str]) -> Submission:
     """What is to be submitted. Raises NotUnderstood; standard input has not been read then."""
-    line = sbatch_options.split(words)
-    if line.wrap is not None:
-        if line.operands:
+    command_line = sbatch_options.split(words)
+    if command_line.wrap is not None:
+        if command_line.operands:
             raise NotUnderstood("--wrap together with a script")
-        script = batch_script.WRAPPED.format(line.wrap).encode(errors="surrogateescape")
-        return Submission(list(words), line.options, script, "wrap", has_options=False)
-    if not line.operands:
+        script = batch_script.WRAPPED.format(command_line.wrap).encode(errors="surrogateescape")
+        return Submission(list(words), command_line.options, script, "wrap", has_options=False)
+    if not command_line.operands:
         script = sys.stdin.buffer.read()  # from here on it cannot be left to sbatch
-        return Submission(list(words), line.options, script, refused=batch_script.why_not(script))
-    path = _find(line.operands[0], dict(sbatch_options.named(line.options)).get("chdir", ""))
+        return Submission(list(words), command_line.options, script, refused=batch_script.why_not(script))
+    path = _find(command_line.operands[0], dict(sbatch_options.named(command_line.options)).get("chdir", ""))
     try:
         script = Path(path).read_bytes()
     except OSError as error:
@@ -96,7 +96,7 @@ def understand(words: Sequence[str]) -> Submission:
     if reason := batch_script.why_not(script):
         raise NotUnderstood(f"{path}: {reason}")
     name = path.rpartition("/")[2]
-    return Submission(list(words), line.options, script, name, path, line.operands[1:])
+    return Submission(list(words), command_line.options, script, name, path, command_line.operands[1:])
 
 
 def _find(script: str, chdir: str) -> str:
@@ -112,10 +112,10 @@ def _find(script: str, chdir: str) -> str:
 def submit(submission: Submission) -> int:
     """Run sbatch with the supervisor in the job's script; its exit code."""
     if submission.refused:
-        say(f"left to sbatch as it is, so the job will not be preempted: {submission.refused}")
+        log_line(f"left to sbatch as it is, so the job will not be preempted: {submission.refused}")
         return _pipe(submission.words, submission.script)
     asked = submission.asked()
-    apart.run(lambda: _report(submission, asked), PATIENCE)
+    child_process.run(lambda: _report(submission, asked), PATIENCE)
     number, site = os.urandom(16).hex(), settings.of_job(os.environ)
     is_piped = submission.has_options and not submission.path
     if not is_piped and (lines := _lines(submission, asked, site)):
@@ -127,14 +127,14 @@ def submit(submission: Submission) -> int:
     return _pipe(submission.words, text) if is_piped else _copy(submission, text)
 
 
-def _lines(submission: Submission, asked: wishes.Wishes, site: Mapping[str, str]) -> Path | None:
+def _lines(submission: Submission, asked: submit_options.SubmitOptions, site: Mapping[str, str]) -> Path | None:
     """The file that sbatch is to insert; None where its lines would not run in this script, or an option may be overlooked."""
     script = submission.script
     header = script if submission.has_options else b""
     if (
         not inserted.fits(script)
         or b"\n#PBS" in header
-        or not wishes.are_understood(submission.options, header)
+        or not submit_options.are_understood(submission.options, header)
         or {*_BURST_BUFFER} & asked.keys()
         or "SBATCH_BURST_BUFFER" in os.environ
     ):
@@ -145,17 +145,19 @@ def _lines(submission: Submission, asked: wishes.Wishes, site: Mapping[str, str]
     try:
         return inserted.file(inserted.text(sys.executable, str(isolated.LIBRARY), site), home)
     except OSError as error:
-        say(f"{home}/.tiresias/batch: {error.strerror}: Slurm shows a private copy of the script as the job's Command")
+        log_line(
+            f"{home}/.tiresias/batch: {error.strerror}: Slurm shows a private copy of the script as the job's Command"
+        )
         return None
 
 
-def _report(submission: Submission, asked: wishes.Wishes) -> None:
+def _report(submission: Submission, asked: submit_options.SubmitOptions) -> None:
     """In a process of its own: what was understood, and which script the job runs, for the controller."""
-    from tiresias.wrappers.understood import line
+    from tiresias.wrappers.scheduling_notes import submission_note
 
-    line.report(
+    submission_note.report(
         submission.name, submission.path, asked, submission.arguments, submission.script,
-        silent=bool(wishes.SILENT & asked.keys()),
+        silent=bool(submit_options.SILENT & asked.keys()),
     )  # fmt: skip
 
 
@@ -171,7 +173,7 @@ def _copy(submission: Submission, text: bytes) -> int:
             path.write_bytes(text)
             return _relay(["sbatch", *submission.options, str(path), *submission.arguments])
     except OSError as error:
-        say(f"the batch script cannot be written: {error}; set TMPDIR to a folder with room")
+        log_line(f"the batch script cannot be written: {error}; set TMPDIR to a folder with room")
         return 1
 
 
@@ -196,10 +198,10 @@ def _relay(command: list[str], added: Mapping[str, str] | None = None) -> int:
         )
         _, status = os.waitpid(process, 0)
     except FileNotFoundError:
-        say("sbatch is not in PATH: load your site's Slurm module")
+        log_line("sbatch is not in PATH: load your site's Slurm module")
         return 127
     except OSError as error:  # more words than a program can be given
-        say(f"sbatch cannot be started: {error.strerror}")
+        log_line(f"sbatch cannot be started: {error.strerror}")
         return 126
     finally:
         for number, handler in before.items():
@@ -212,7 +214,7 @@ def _exec(words: list[str]) -> int:
     try:
         os.execvp("sbatch", ["sbatch", *words])
     except OSError:
-        say("sbatch is not in PATH: load your site's Slurm module")
+        log_line("sbatch is not in PATH: load your site's Slurm module")
         return 127
 
 

@@ -18,7 +18,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from tiresias.protocol.job_log import say
+from tiresias.protocol.job_log import log_line
 from tiresias.wrappers.trial import begin
 
 NOTHING: Mapping[str, str] = {}
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     env = dict(os.environ)
     if "SLURM_JOB_ID" not in env:
-        say("srun outside of a job: Slurm cannot requeue it, so it will not be preempted (tsbatch jobs can be)")
+        log_line("srun outside of a job: Slurm cannot requeue it, so it will not be preempted (tsbatch jobs can be)")
     try:
         recorded = begin.begin(env)
         os.execvpe(
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except OSError:
-        say("srun is not in PATH: load your site's Slurm module")
+        log_line("srun is not in PATH: load your site's Slurm module")
         return 127
 
 

@@ -18,7 +18,7 @@ import torch
 from transformers import TrainerCallback
 
 from tiresias.checkpoint import Checkpointer
-from tiresias.checkpoint.adapters import files
+from tiresias.checkpoint.adapters import packed_files
 
 
 class TrainerCheckpoint(TrainerCallback):
@@ -35,7 +35,7 @@ class TrainerCheckpoint(TrainerCallback):
         folder = Path(output_dir) / "resumed"
         if self._checkpointer.world.rank == 0:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            files.replace_folder(found.state, folder)
+            packed_files.replace_folder(found.state, folder)
         _together()
         return str(folder)
 
@@ -52,7 +52,9 @@ class TrainerCheckpoint(TrainerCallback):
         _together()  # each rank has written its generators
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         first = self._checkpointer.world.rank == 0
-        self._checkpointer.save(state.global_step, files.pack(folder, files.inside(folder)) if first else {})
+        self._checkpointer.save(
+            state.global_step, packed_files.pack(folder, packed_files.inside(folder)) if first else {}
+        )
         if first and self._only_ours:
             shutil.rmtree(folder, ignore_errors=True)
         self._checkpointer.exit_for_requeue()

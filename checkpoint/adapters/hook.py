@@ -25,9 +25,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from tiresias.checkpoint import Checkpoint, Checkpointer, SaveFailed, signals
-from tiresias.checkpoint.adapters import files
+from tiresias.checkpoint.adapters import packed_files
 from tiresias.errors import TiresiasError, UsageError
-from tiresias.protocol.job_log import say
+from tiresias.protocol.job_log import log_line
 
 LOOK = 0.1  # seconds between looks at the program and its files
 QUIET = 2.0  # seconds without a change after which files of a program that runs on count as whole
@@ -68,9 +68,9 @@ class Hook:
 
     # the program's files
 
-    def _marks(self) -> dict[Path, files.Mark]:
+    def _marks(self) -> dict[Path, packed_files.Mark]:
         found = {path for pattern in self._patterns for path in self._folder.glob(pattern) if path.is_file()}
-        return files.marks(self._folder, sorted(path.relative_to(self._folder) for path in found))
+        return packed_files.marks(self._folder, sorted(path.relative_to(self._folder) for path in found))
 
     def _quiet(self) -> bool:
         """There is something new, and it has been left alone."""
@@ -82,9 +82,9 @@ class Hook:
     def _commit(self) -> bool:
         marks = self._marks()
         try:
-            self._checkpointer.save(self._step + 1, files.pack(self._folder, marks))
+            self._checkpointer.save(self._step + 1, packed_files.pack(self._folder, marks))
         except SaveFailed as error:
-            say(str(error))
+            log_line(str(error))
             self._changed = time.monotonic()  # again after the next quiet time
             return False
         self._step, self._committed = self._step + 1, marks
@@ -99,7 +99,7 @@ class Hook:
         for path in self._marks():
             (aside / path).parent.mkdir(parents=True, exist_ok=True)
             (self._folder / path).replace(aside / path)
-        files.unpack(found.state, self._folder)
+        packed_files.unpack(found.state, self._folder)
 
     # the program
 

@@ -21,7 +21,7 @@ from submitit.slurm.slurm import SlurmExecutor, SlurmJobEnvironment
 
 from tiresias.errors import UsageError
 from tiresias.protocol import control, requeue_request
-from tiresias.protocol.job_log import say
+from tiresias.protocol.job_log import log_line
 
 MODULE = "tiresias.checkpoint.adapters.submitit"
 _requeue_by_slurm = SlurmJobEnvironment._requeue
@@ -74,7 +74,7 @@ def _requeue(environment: Any, countdown: int) -> None:
     if requests is None or not requests.is_saving:
         _requeue_by_slurm(environment, countdown)
         return
-    say(f"submitit has saved ({countdown} remaining timeouts); the requeue is left to the controller")
+    log_line(f"submitit has saved ({countdown} remaining timeouts); the requeue is left to the controller")
     requests.ask()
 
 

@@ -27,7 +27,7 @@ from tiresias.checkpoint import Checkpoint, Checkpointer
 from tiresias.checkpoint.adapters import encoding
 from tiresias.checkpoint.world import World
 from tiresias.errors import UsageError
-from tiresias.protocol.job_log import say
+from tiresias.protocol.job_log import log_line
 
 OF_EACH_RANK = {"rng", "sampler"}
 
@@ -74,7 +74,7 @@ class TrainingState:
         for name, part in self._parts.items():
             if name == "rng" and found.world_size != world.size:
                 if world.rank == 0:
-                    say(
+                    log_line(
                         f"{found.world_size} ranks saved, {world.size} resume: random generators stay as the program seeds them"
                     )
                 continue

@@ -14,7 +14,7 @@ from tiresias.protocol import control
 from tiresias.slurm_plugin.backends.commands import CommandsBackend
 from tiresias.slurm_plugin.backends.protocol import JobRefused, NoSuchJob, SlurmJob
 from tiresias.wrappers import sbatch_options, settings
-from tiresias.wrappers.understood import wishes
+from tiresias.wrappers.scheduling_notes import submit_options
 
 LOOK = 0.2  # seconds between two looks at the job's folder
 ASK = 2.0  # seconds between two questions to Slurm
@@ -110,7 +110,7 @@ def _has_output(words: Sequence[str]) -> bool:
         script = Path(line.operands[0]).read_bytes() if line.operands else b""
     except OSError:
         script = b""
-    return "SBATCH_OUTPUT" in os.environ or bool({"o", "output"} & wishes.of(line.options, script, {}).keys())
+    return "SBATCH_OUTPUT" in os.environ or bool({"o", "output"} & submit_options.of(line.options, script, {}).keys())
 
 
 def is_here() -> bool:

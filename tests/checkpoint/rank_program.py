@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from tiresias.checkpoint import Checkpointer
-from tiresias.checkpoint.launch import Agrees
+from tiresias.checkpoint.rank_group import Agrees
 
 LAST = int(os.environ.get("LAST", "1000000"))
 

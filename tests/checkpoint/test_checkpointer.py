@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tiresias.checkpoint import EXIT_REQUEUE, Checkpointer, program
+from tiresias.checkpoint import EXIT_REQUEUE, Checkpointer, program_report
 from tiresias.checkpoint.agreement import LOOK
 from tiresias.checkpoint.world import World
 from tiresias.errors import TiresiasError, UsageError
@@ -49,8 +49,10 @@ def test_seconds_a_step_are_reported_after_the_first_seconds(
 ) -> None:
     """Steps 5 to 9 take two seconds each; nothing is reported in the first seconds."""
     now = 1000.0
-    monkeypatch.setattr(program.time, "monotonic", lambda: now)
-    teller = program.Program(Path(env["TIRESIAS_CONTROL"]), 2, World(0, 1, "x"), Path(env["TIRESIAS_CHECKPOINT_DIR"]))
+    monkeypatch.setattr(program_report.time, "monotonic", lambda: now)
+    teller = program_report.Program(
+        Path(env["TIRESIAS_CONTROL"]), 2, World(0, 1, "x"), Path(env["TIRESIAS_CHECKPOINT_DIR"])
+    )
     teller.at = 5
     teller.started()
     reported = []
@@ -228,7 +230,7 @@ def test_a_control_folder_that_was_removed_is_made_again(env: dict[str, str], mo
     assert control.submission_of(folder) == "a"
     assert len(list((folder / control.RANKS).iterdir())) == 1
     shutil.rmtree(folder.parent)
-    monkeypatch.setattr(program, "PROGRESS", 0.0)
+    monkeypatch.setattr(program_report, "PROGRESS", 0.0)
     assert not checkpointer.should_stop(1)
     assert control.submission_of(folder) == "a"
     assert len(list((folder / control.RANKS).iterdir())) == 1

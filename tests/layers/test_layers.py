@@ -33,7 +33,9 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 # The only files that import more, each for one thing that cannot be in protocol/.
 EXCEPTIONS = {
-    "wrappers/saved.py": {"checkpoint"},  # the supervisor verifies the newest checkpoint before it gives a run up
+    "wrappers/newest_checkpoint.py": {
+        "checkpoint"
+    },  # the supervisor verifies the newest checkpoint before it gives a run up
     "wrappers/trial/begin.py": {"profiler"},  # finds the recorder's libraries
     "wrappers/trial/fold.py": {"profiler"},  # reads what was recorded on a node
     "wrappers/trial/watch.py": {"profiler"},  # analyses it, in a process of its own

@@ -55,6 +55,8 @@ FOLDERS = {
             "tests/slurm_plugin/sockets/test_systemd.py"),
     ),
     "checkpoint": Folder(
-        ("checkpoint/*.py", "wrappers/saved.py"), ("tests/checkpoint/test_*.py", "tests/wrappers/test_saved.py")
+        ("checkpoint/*.py", "wrappers/newest_checkpoint.py"), (
+            "tests/checkpoint/test_*.py", "tests/wrappers/test_newest_checkpoint.py",
+        )
     ),
 }  # fmt: skip

@@ -35,7 +35,7 @@ NAMED = (
         'self._leadership.tell(f"{verb}-{job_id}")', "pass", FENCE,
     ),
     Named(
-        "a run parks for a checkpoint whose hashes were not verified", "wrappers/saved.py",
-        "store.verify(step)\n", "pass\n", ("tests/wrappers/test_saved.py",),
+        "a run parks for a checkpoint whose hashes were not verified", "wrappers/newest_checkpoint.py",
+        "store.verify(step)\n", "pass\n", ("tests/wrappers/test_newest_checkpoint.py",),
     ),
 )  # fmt: skip

@@ -41,7 +41,7 @@ def test_packlimit_is_the_callers():
         (SURE, 20, RING_OF_4, None, None, "unknown", "needs the bandwidth"),
         (SURE, 20, RING_OF_4, None, 0.8, "consolidate", "0.80 s on the wire"),
         (SURE, 20, RING_OF_4, None, 0.1, "spread", "tensors are cut"),
-        (SURE, 20, TrafficShape(UNKNOWN, 0, 0.0), None, 0.1, "unknown", "neither parameter servers nor"),
+        (SURE, 20, TrafficShape(UNKNOWN, 0, 0.0), None, 0.1, "unknown", "neither that of parameter servers nor"),
     ],
 )
 def test_decision_and_reason(period, iterations, shape, skew, intensity, decision, reason):

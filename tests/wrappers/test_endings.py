@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tiresias.protocol import control
-from tiresias.wrappers import ending, limit, outcome, ranks
+from tiresias.wrappers import exit_status, registered_ranks, run_messages, time_limit
 
 Site = Any  # conftest.py
 PYTHON = shlex.quote(sys.executable)
@@ -26,7 +26,7 @@ def limited(seconds: float) -> dict[str, str]:
 
 
 def test_it_saves_before_its_time_limit(site: Site) -> None:
-    job = site.start(site.train.replace("300", "100000"), **limited(limit.LEAST + 3))
+    job = site.start(site.train.replace("300", "100000"), **limited(time_limit.LEAST + 3))
     job.until(lambda report: report.state == "parked")
     assert job.report().why == "limit"
     assert "the time limit is near: told the program to save" in job.log.read_text()
@@ -38,7 +38,7 @@ def test_it_saves_before_its_time_limit(site: Site) -> None:
 
 def test_at_its_limit_a_job_asks_for_its_requeue_itself(site: Site) -> None:
     """Once nobody else has done so. Without scontrol it says so and waits for its end: what is saved stays."""
-    words = {"TIRESIAS_PARK_TIMEOUT": "0.2", "PATH": str(site.folder)} | limited(limit.LEAST + 2)
+    words = {"TIRESIAS_PARK_TIMEOUT": "0.2", "PATH": str(site.folder)} | limited(time_limit.LEAST + 2)
     job = site.start(site.train.replace("300", "100000"), **words)
     job.until_logged("nobody requeued this job, and it cannot do so itself: there is no scontrol here")
     assert job.report().state == "parked"
@@ -48,7 +48,7 @@ def test_at_its_limit_a_job_asks_for_its_requeue_itself(site: Site) -> None:
 @pytest.mark.slow
 def test_a_job_that_made_room_shortly_before_its_limit_asks_for_its_requeue_too(site: Site) -> None:
     """Who told it to save may not come back in time."""
-    words = {"PATH": str(site.folder)} | limited(limit.LEAST + 10)
+    words = {"PATH": str(site.folder)} | limited(time_limit.LEAST + 10)
     job = site.start(site.train.replace("300", "100000"), **words).preempt()
     assert job.report().why == ""
     job.until_logged("nobody requeued this job, and it cannot do so itself: there is no scontrol here")
@@ -60,7 +60,9 @@ def test_a_requeue_that_slurm_does_not_hear_is_asked_for_again(site: Site) -> No
     scontrol = site.folder / "scontrol"
     scontrol.write_text("#!/bin/sh\n[ -e up ] || { echo 'Unable to contact slurm controller' >&2; exit 1; }\n")
     scontrol.chmod(0o755)
-    words = {"TIRESIAS_PARK_TIMEOUT": "0.2", "PATH": f"{site.folder}:{os.environ['PATH']}"} | limited(limit.LEAST + 2)
+    words = {"TIRESIAS_PARK_TIMEOUT": "0.2", "PATH": f"{site.folder}:{os.environ['PATH']}"} | limited(
+        time_limit.LEAST + 2
+    )
     job = site.start(site.train.replace("300", "100000"), **words)
     job.until_logged("it cannot do so itself: Unable to contact slurm controller; trying again")
     (site.folder / "up").touch()
@@ -85,7 +87,7 @@ def test_a_script_that_cannot_save_gets_its_whole_time(site: Site) -> None:
     ],
 )
 def test_the_end_that_slurm_tells(env: dict[str, str], end: float) -> None:
-    assert limit.end_time(env) == end
+    assert time_limit.end_time(env) == end
 
 
 @pytest.mark.parametrize(
@@ -94,13 +96,13 @@ def test_the_end_that_slurm_tells(env: dict[str, str], end: float) -> None:
 )
 def test_how_long_before_the_end(length: float, save: float | None, seconds: float) -> None:
     """A known save makes it exact; it never takes more than half of the time."""
-    assert limit.lead(length, save) == seconds
+    assert time_limit.lead(length, save) == seconds
 
 
 def test_a_run_that_was_cut_off_is_told_of(site: Site) -> None:
     """A node that failed: nobody had a moment for a word."""
     job = site.start(site.train).until(lambda report: report.ready)
-    for name in ranks.names(site.control() / control.RANKS):
+    for name in registered_ranks.names(site.control() / control.RANKS):
         os.kill(int(name.split("-")[-2]), signal.SIGKILL)
     job.process.kill()
     job.end()
@@ -113,7 +115,7 @@ def test_a_run_that_was_cut_off_is_told_of(site: Site) -> None:
 def test_a_rank_that_is_killed_ends_the_job_with_a_line(site: Site) -> None:
     """As the kernel does when memory runs out."""
     job = site.start(f"exec {site.train}").until(lambda report: report.ready)
-    os.kill(int(ranks.names(site.control() / control.RANKS)[0].split("-")[-2]), signal.SIGKILL)
+    os.kill(int(registered_ranks.names(site.control() / control.RANKS)[0].split("-")[-2]), signal.SIGKILL)
     assert job.end() == -9
     line = "run 0 ended with signal 9: a process was killed, as the kernel does when memory runs out; there is no checkpoint"
     assert line in job.log.read_text()
@@ -149,14 +151,14 @@ def test_what_the_next_run_does_again(site: Site) -> None:
     ],
 )
 def test_the_words_of_an_end(code: int, terminated: bool, words: str) -> None:
-    assert words in outcome.words(code, terminated)
+    assert words in run_messages.words(code, terminated)
 
 
 # a job that does not come back
 
 
 def test_a_job_without_requeue_releases_its_gpus_once_it_saved_for_its_limit(site: Site) -> None:
-    words = {"TIRESIAS_NO_REQUEUE": "1"} | limited(limit.LEAST + 2)
+    words = {"TIRESIAS_NO_REQUEUE": "1"} | limited(time_limit.LEAST + 2)
     job = site.start(site.train.replace("300", "100000"), **words)
     assert job.end() == control.EXIT_REQUEUE
     assert time.time() < float(words["SLURM_JOB_END_TIME"]) - 10, "it held its GPUs"
@@ -169,7 +171,9 @@ def test_a_job_whose_requeue_slurm_refuses_for_good_ends(site: Site) -> None:
     scontrol = site.folder / "scontrol"
     scontrol.write_text("#!/bin/sh\necho 'Requested operation is presently disabled for job 7' >&2; exit 1\n")
     scontrol.chmod(0o755)
-    words = {"TIRESIAS_PARK_TIMEOUT": "0.2", "PATH": f"{site.folder}:{os.environ['PATH']}"} | limited(limit.LEAST + 2)
+    words = {"TIRESIAS_PARK_TIMEOUT": "0.2", "PATH": f"{site.folder}:{os.environ['PATH']}"} | limited(
+        time_limit.LEAST + 2
+    )
     job = site.start(site.train.replace("300", "100000"), **words)
     assert job.end() == control.EXIT_REQUEUE
     assert time.time() < float(words["SLURM_JOB_END_TIME"]) - 10, "it held its GPUs"
@@ -193,7 +197,7 @@ def test_an_exit_code_that_says_not_to_requeue(site: Site, codes: dict[str, str]
     [(None, {93}), ("93, 3", {93, 3}), ("none", set()), ("0,99,7", {7}), ("x,5", {5}), ("\u0663", set())],
 )
 def test_which_exit_codes_say_so(given: str | None, codes: set[int], capfd: pytest.CaptureFixture[str]) -> None:
-    assert ending.final_codes({"TIRESIAS_FINAL_CODES": given} if given else {}) == codes
+    assert exit_status.final_codes({"TIRESIAS_FINAL_CODES": given} if given else {}) == codes
     assert ("is not an exit code" in capfd.readouterr().err) == (given in ("x,5", "\u0663"))
 
 
@@ -202,7 +206,7 @@ def test_which_exit_codes_say_so(given: str | None, codes: set[int], capfd: pyte
 
 def test_a_save_that_is_late_is_told_of_in_the_log(site: Site) -> None:
     job = site.start(site.train, TIRESIAS_SAVE_DEADLINE="0.3").until(lambda report: report.ready)
-    program = int(ranks.names(site.control() / control.RANKS)[0].split("-")[-2])
+    program = int(registered_ranks.names(site.control() / control.RANKS)[0].split("-")[-2])
     os.kill(program, signal.SIGSTOP)
     job.send(signal.SIGUSR2).until_logged("the program has not saved in time (1 processes here and 0 on other nodes")
     assert "the job keeps its GPUs, and is not asked to save again in this run" in job.log.read_text()
@@ -222,11 +226,11 @@ def test_a_save_that_is_late_is_told_of_in_the_log(site: Site) -> None:
     ],
 )
 def test_what_follows_from_a_late_save(step: int, limit_in: float | None, said: str) -> None:
-    assert said in outcome.late_words(8, 24, step, limit_in)
+    assert said in run_messages.late_words(8, 24, step, limit_in)
 
 
 def test_a_run_after_its_time_limit_says_so(site: Site) -> None:
-    job = site.start(site.train.replace("300", "100000"), **limited(limit.LEAST + 1))
+    job = site.start(site.train.replace("300", "100000"), **limited(time_limit.LEAST + 1))
     job.until(lambda report: report.state == "parked").send(signal.SIGTERM).end()
     last = site.start("true", restart=1)
     assert last.end() == 0
@@ -239,7 +243,7 @@ def test_out_of_memory_is_read_where_slurm_keeps_jobs_in_cgroups(tmp_path: Path)
     (job / "memory.events").write_text("low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0\n")
     own = tmp_path / "cgroup"
     own.write_text("0::/system.slice/slurmstepd.scope/job_7/step_batch/user/task_0\n")
-    assert outcome.out_of_memory(own, tmp_path) == 2
+    assert run_messages.out_of_memory(own, tmp_path) == 2
     own.write_text("0::/user.slice\n")
-    assert outcome.out_of_memory(own, tmp_path) == 0
-    assert outcome.out_of_memory(tmp_path / "none", tmp_path) == 0
+    assert run_messages.out_of_memory(own, tmp_path) == 0
+    assert run_messages.out_of_memory(tmp_path / "none", tmp_path) == 0

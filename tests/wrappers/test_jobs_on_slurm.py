@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tiresias.checkpoint import Store
-from tiresias.wrappers import limit
+from tiresias.wrappers import time_limit
 
 pytestmark = pytest.mark.sandbox
 User = Any  # conftest.py
@@ -147,7 +147,7 @@ def test_a_time_limit_of_a_minute_and_nobody_who_requeues(alice: User) -> None:
 def test_slurms_words_for_a_job_that_is_never_requeued(alice: User) -> None:
     job = alice.run("sbatch", "--parsable", "--no-requeue", "-o", "/dev/null", "--wrap", "sleep 60").stdout.strip()
     alice.until(lambda: alice.squeue(job, "%T") == "RUNNING", lambda: alice.squeue(job, "%T"))
-    assert limit.is_refused(alice.run("scontrol", "requeue", job).stderr.strip().splitlines()[-1])
+    assert time_limit.is_refused(alice.run("scontrol", "requeue", job).stderr.strip().splitlines()[-1])
     alice.run("scancel", job)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tiresias.checkpoint import Store
-from tiresias.wrappers import processes, ranks
+from tiresias.wrappers import job_processes, registered_ranks
 
 Site = Any  # conftest.py
 PYTHON = shlex.quote(sys.executable)
@@ -76,7 +76,7 @@ def test_another_jobs_processes_are_not_touched(site: Site) -> None:
     )
     job = site.start(site.train).preempt()
     assert other.process.poll() is None
-    assert processes.kill_all({"TIRESIAS_CONTROL": str(site.control("7")), "SLURM_JOB_ID": "9"}) == 0
+    assert job_processes.kill_all({"TIRESIAS_CONTROL": str(site.control("7")), "SLURM_JOB_ID": "9"}) == 0
     assert job.send(signal.SIGTERM).end() == 99
 
 
@@ -117,7 +117,7 @@ def test_two_programs_at_once_both_save(site: Site) -> None:
         "time.sleep(3); c.save(n, {'n': n}); c.exit_for_requeue()"
     )
     job = site.start(f"{PYTHON} -c {shlex.quote(slow)} & {site.train} & wait; sleep 1000")
-    job.until(lambda report: len(ranks.names(site.control() / "ranks")) == 2 and report.ready).preempt()
+    job.until(lambda report: len(registered_ranks.names(site.control() / "ranks")) == 2 and report.ready).preempt()
     assert Store(site.folder / "slow").steps(), job.log.read_text()
     assert Store(site.folder / "checkpoints" / "7").steps()
     assert job.send(signal.SIGTERM).end() == 99

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tiresias.errors import UsageError
-from tiresias.wrappers import changes, self_saving
+from tiresias.wrappers import folder_changes, self_saving
 from tiresias.wrappers.receivers import Process, choose
 
 Site = Any  # conftest.py
@@ -143,20 +143,20 @@ def test_the_signal_goes_to_the_topmost_processes_below_launchers(processes: lis
 def test_a_distributed_checkpoint_is_whole_once_it_has_its_metadata() -> None:
     before = {"step-1/__0_0.distcp": (1, 5, 0), "step-1/.metadata": (2, 5, 0)}
     data = {**before, "step-2/__0_0.distcp": (3, 5, 0)}
-    assert changes.compare(before, data).incomplete == "step-2/.metadata is missing"
-    assert changes.compare(before, {**data, "step-2/.metadata": (4, 5, 0)}).is_save
-    assert not changes.compare(before, before).is_save
-    assert not changes.compare(before, {**before, "empty": (9, 0, 0)}).is_save
+    assert folder_changes.compare(before, data).incomplete == "step-2/.metadata is missing"
+    assert folder_changes.compare(before, {**data, "step-2/.metadata": (4, 5, 0)}).is_save
+    assert not folder_changes.compare(before, before).is_save
+    assert not folder_changes.compare(before, {**before, "empty": (9, 0, 0)}).is_save
 
 
 def test_a_pattern_leaves_out_the_log_beside_the_checkpoints(tmp_path: Path) -> None:
     place = tmp_path / "checkpoint-*"
     (tmp_path / "checkpoint-1").mkdir()
     (tmp_path / "checkpoint-1" / "weights").write_text("1")
-    before = changes.marks(place)
+    before = folder_changes.marks(place)
     (tmp_path / "log").write_text("a line")
-    assert not changes.since(before, place).is_save
+    assert not folder_changes.since(before, place).is_save
     (tmp_path / "checkpoint-2").mkdir()
     (tmp_path / "checkpoint-2" / "weights").write_text("2")
-    assert changes.since(before, place).files == (f"{tmp_path}/checkpoint-2/weights",)
-    assert len(changes.marks(tmp_path / "log")) == 1
+    assert folder_changes.since(before, place).files == (f"{tmp_path}/checkpoint-2/weights",)
+    assert len(folder_changes.marks(tmp_path / "log")) == 1

@@ -18,7 +18,7 @@ import pytest
 from tiresias.checkpoint import Store
 from tiresias.protocol import control
 from tiresias.protocol.job_kind import script_hash
-from tiresias.wrappers import batch_script, earlier, isolated, ranks
+from tiresias.wrappers import batch_script, isolated, previous_job, registered_ranks
 from tiresias.wrappers import job as jobs
 
 # what any script sees
@@ -86,16 +86,16 @@ def test_the_jobs_variables(site: Any) -> None:
 def test_what_a_job_showed_is_left_for_the_next_of_its_script(site: Any) -> None:
     root = site.folder / "control"
 
-    def shown(script: str) -> earlier.Earlier | None:
-        return earlier.of_script(root, script_hash(f"#!/bin/bash\n{script}\n".encode()))
+    def shown(script: str) -> previous_job.PreviousJob | None:
+        return previous_job.of_script(root, script_hash(f"#!/bin/bash\n{script}\n".encode()))
 
     assert site.start("exit 3").end() == 3
     assert shown("exit 3") is None, "it may have failed before its program could say anything"
     assert site.start("exit 0", job="8", TIRESIAS_SCRIPT="0" * 16).end() == 0
-    assert shown("exit 0") == earlier.Earlier("8", False, -1)
+    assert shown("exit 0") == previous_job.PreviousJob("8", False, -1)
     job = site.start(site.train, job="9")
     step = preempted(site, job, "9")
-    assert shown(site.train) == earlier.Earlier("9", True, step)
+    assert shown(site.train) == previous_job.PreviousJob("9", True, step)
     assert (root / str(os.getuid()) / "scripts").stat().st_mode & 0o777 == 0o700
 
 
@@ -121,7 +121,7 @@ def preempted(site: Any, job: Any, name: str) -> int:
 
 @pytest.mark.parametrize("kind", ["", "../../etc", "0" * 15, "G" * 16])
 def test_only_a_hash_names_a_file(tmp_path: Path, kind: str) -> None:
-    earlier.note(tmp_path / "0" / "7", kind, earlier.Earlier("7", True, 1))
+    previous_job.note(tmp_path / "0" / "7", kind, previous_job.PreviousJob("7", True, 1))
     assert not list(tmp_path.iterdir())
 
 
@@ -275,7 +275,7 @@ def test_a_script_that_fails_while_it_is_asked_to_save_has_failed(site: Any) -> 
         f"{site.train} & program=$!; trap 'kill -9 $program; exit 6' USR1; echo up; wait $program; sleep 0.2; exit 6"
     )
     job.until(lambda report: report.ready)
-    program = next(int(name.split("-")[-2]) for name in ranks.names(site.control() / control.RANKS))
+    program = next(int(name.split("-")[-2]) for name in registered_ranks.names(site.control() / control.RANKS))
     os.kill(program, signal.SIGSTOP)
     job.send(signal.SIGUSR2).until(lambda report: report.state == "saving")
     os.kill(program, signal.SIGKILL)
@@ -497,10 +497,10 @@ def test_only_the_process_that_registered_is_signalled(tmp_path: Path) -> None:
             "..-1-1",
         ):
             (tmp_path / name).touch()
-        assert ranks.send(tmp_path, signal.SIGKILL) == 0
+        assert registered_ranks.send(tmp_path, signal.SIGKILL) == 0
         assert bystander.poll() is None
         bystander.kill()
-    assert ranks.send(tmp_path / "none", signal.SIGKILL) == 0
+    assert registered_ranks.send(tmp_path / "none", signal.SIGKILL) == 0
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to somebody else")

@@ -18,7 +18,7 @@ from tiresias.protocol import control, site_configuration
 from tiresias.protocol.job_kind import Key, script_hash
 from tiresias.protocol.profile_summary import Summary, as_object
 from tiresias.slurm_plugin.config import Paths
-from tiresias.wrappers import apart, earlier, isolated, settings, tsrun, user_script
+from tiresias.wrappers import child_process, isolated, previous_job, settings, tsrun, user_script
 
 STAND_IN = f"""#!{sys.executable}
 import os, sys
@@ -144,7 +144,7 @@ def test_what_earlier_jobs_of_the_script_showed_is_said(folder: Path) -> None:
     kind, root = script_hash(SCRIPT.encode()), folder / ".tiresias/control"
     job = root / str(os.getuid()) / "12"
     job.mkdir(parents=True)
-    earlier.note(job, kind, earlier.Earlier("12", True, 40))
+    previous_job.note(job, kind, previous_job.PreviousJob("12", True, 40))
     assert "may be preempted: job 12 of this script could save, and saved step 40" in run(folder, "job.sh").stderr
     key, found = Key("job.sh", kind, 4), Summary("spread", job="11")
     (job.parent / "profiles").mkdir()
@@ -156,7 +156,7 @@ def test_what_earlier_jobs_of_the_script_showed_is_said(folder: Path) -> None:
 
 def test_a_folder_that_hangs_holds_up_nobody() -> None:
     before = time.monotonic()
-    apart.run(lambda: time.sleep(60), 0.3)
+    child_process.run(lambda: time.sleep(60), 0.3)
     assert time.monotonic() - before < 30
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tiresias.errors import TiresiasError
 from tiresias.protocol import control
 from tiresias.protocol.job_kind import SCRIPT, Key
-from tiresias.protocol.job_log import say
+from tiresias.protocol.job_log import log_line
 from tiresias.protocol.profile_summary import Summary, from_object
 from tiresias.wrappers import isolated
 
@@ -76,7 +76,7 @@ def begin(env: Mapping[str, str]) -> dict[str, str]:
         _start_watcher(trial, env)
         _report_limits(found)
     except (TiresiasError, OSError) as error:
-        say(f"this run is not profiled: {error}")
+        log_line(f"this run is not profiled: {error}")
         return {}
     return variables
 
@@ -94,7 +94,7 @@ def _require_plain(variables: Mapping[str, str]) -> None:
 
 def _report_limits(found: Libraries) -> None:
     if found.verbs is None and INFINIBAND.is_dir() and any(INFINIBAND.iterdir()):
-        say("RDMA is not recorded: the profiler's libraries were built without rdma-core's headers")
+        log_line("RDMA is not recorded: the profiler's libraries were built without rdma-core's headers")
 
 
 def _is_first(trial: Trial) -> bool:

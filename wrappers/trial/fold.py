@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tiresias.profiler.recordings.recording import BadRecording, used_bytes
-from tiresias.protocol.job_log import say
+from tiresias.protocol.job_log import log_line
 
 STOP = "stop"
 NODE_BYTES = 64 << 20  # brought from one node, at most
@@ -73,7 +73,7 @@ def main() -> int:
     try:
         fold(Path(sys.argv[1]), Path(sys.argv[2]))
     except OSError as error:
-        say(f"what was recorded on {os.uname().nodename} is lost: {error}")
+        log_line(f"what was recorded on {os.uname().nodename} is lost: {error}")
         return 1
     return 0
 

@@ -22,7 +22,7 @@ from tiresias.profiler.placement_verdict import PACKLIMIT, SURE
 from tiresias.profiler.recordings.recording import BadRecording, Recording, read
 from tiresias.protocol import control
 from tiresias.protocol.files import remove_flat
-from tiresias.protocol.job_log import say
+from tiresias.protocol.job_log import log_line
 from tiresias.protocol.profile_summary import REASONS, Summary, as_object
 from tiresias.wrappers import isolated
 from tiresias.wrappers.trial.begin import Trial, of_job
@@ -86,7 +86,7 @@ def _fold_everywhere(local: Path, target: Path, nodes: str, env: Mapping[str, st
             command, env=ours, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=FOLD_TIMEOUT, check=False
         )
     except subprocess.TimeoutExpired:
-        say(f"the nodes did not bring what they recorded within {FOLD_TIMEOUT:.0f} s")
+        log_line(f"the nodes did not bring what they recorded within {FOLD_TIMEOUT:.0f} s")
 
 
 def _read(files: Iterable[Path]) -> list[Recording]:
@@ -128,17 +128,17 @@ def main() -> int:
         left = port_counters.sent(before, port_counters.read())
         found = collect(trial, env)
         if not found:
-            say("this run is not profiled: no process sent anything over TCP or RDMA that the recorder sees")
+            log_line("this run is not profiled: no process sent anything over TCP or RDMA that the recorder sees")
             return 0
         speed = _positive(env.get("TIRESIAS_PLACEMENT_BANDWIDTH"))
         limit = _positive(env.get("TIRESIAS_PLACEMENT_PACKLIMIT")) or PACKLIMIT
         profile = analyze(found, limit, speed * GIGABIT if speed else fastest())
         summary = keep(trial, profile, time.time())
-        say(f"profiled: {summary.decision}; {summary.reasons[0] if summary.reasons else ''}")
+        log_line(f"profiled: {summary.decision}; {summary.reasons[0] if summary.reasons else ''}")
         for note in cross_check.ports(found, {os.uname().nodename: left} if left else {}):
-            say(f"profiled: {note}")
+            log_line(f"profiled: {note}")
     except (TiresiasError, OSError) as error:
-        say(f"this run could not be profiled: {error}")
+        log_line(f"this run could not be profiled: {error}")
     return 0
 
 

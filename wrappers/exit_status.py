@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from tiresias.protocol import control
-from tiresias.protocol.job_log import say
+from tiresias.protocol.job_log import log_line
 
 FINAL_CODES = "93"  # where TIRESIAS_FINAL_CODES is unset
 
@@ -47,5 +47,5 @@ def final_codes(env: Mapping[str, str]) -> frozenset[int]:
     words = [word.strip() for word in (env.get("TIRESIAS_FINAL_CODES") or FINAL_CODES).split(",")]
     numbers = [word for word in words if re.fullmatch("[0-9]{1,3}", word, re.ASCII)]
     if wrong := [word for word in words if word not in numbers and word != "none"]:
-        say(f"TIRESIAS_FINAL_CODES: {wrong[0]!r:.40} is not an exit code and is ignored; use 93,3 or none")
+        log_line(f"TIRESIAS_FINAL_CODES: {wrong[0]!r:.40} is not an exit code and is ignored; use 93,3 or none")
     return frozenset(map(int, numbers)) - {0, control.EXIT_REQUEUE}

@@ -8,12 +8,12 @@ from contextlib import suppress
 
 from tiresias.protocol import control, versions
 from tiresias.protocol.files import remove_flat
-from tiresias.protocol.job_log import say
-from tiresias.wrappers import limit, ranks
+from tiresias.protocol.job_log import log_line
+from tiresias.wrappers import registered_ranks, time_limit
 from tiresias.wrappers.job import Job
 
 
-class Exchange:
+class ControlChannel:
     """One run's. The folder may go away and come back while it goes on."""
 
     def __init__(self, job: Job) -> None:
@@ -55,7 +55,7 @@ class Exchange:
         said = control.read(self._folder / control.PROGRAM, os.getuid())
         if self._refuses(said):
             return False
-        return bool(self._capable or said or ranks.names(self._folder / control.RANKS))
+        return bool(self._capable or said or registered_ranks.names(self._folder / control.RANKS))
 
     def program(self) -> dict[str, object]:
         """What the program said in this run."""
@@ -74,15 +74,15 @@ class Exchange:
         name = "slurm-tiresias-checkpoint in the job's environment"
         words = versions.refusal(name, versions.stated(said), "slurm-tiresias where the job was submitted")
         if words and not self._refused and "ready" in said:
-            say(f"{words}. This job is not told to save")
+            log_line(f"{words}. This job is not told to save")
         self._refused = self._refused or bool(words)
         return bool(words)
 
     def registered(self) -> set[str]:
-        return set(ranks.names(self._folder / control.RANKS)) if self._folder else set()
+        return set(registered_ranks.names(self._folder / control.RANKS)) if self._folder else set()
 
     def staying(self, among: set[str]) -> tuple[int, int]:
-        return ranks.staying(self._folder / control.RANKS, among) if self._folder else (0, 0)
+        return registered_ranks.staying(self._folder / control.RANKS, among) if self._folder else (0, 0)
 
     # saying
 
@@ -93,12 +93,12 @@ class Exchange:
         content = {
             "restart": self._job.restart, versions.KEY: versions.OWN, "state": state, "step": step,
             "run_id": self._job.run_id, "why": why, "began": self._began, "reached": self._reached,
-            "start": limit.start_time(os.environ),
+            "start": time_limit.start_time(os.environ),
         }  # fmt: skip
         try:
             control.write(self._folder, control.SUPERVISOR, content)
         except OSError as error:
-            say(f"{self._folder}: {error.strerror}: the daemon does not hear that this job is {state}")
+            log_line(f"{self._folder}: {error.strerror}: the daemon does not hear that this job is {state}")
 
     def tell_to_save(self, number: int) -> int:
         """The program, wherever it runs. How many processes here were told by signal."""
@@ -107,8 +107,8 @@ class Exchange:
         try:
             control.stop_file(self._folder, self._job.restart).touch()
         except OSError as error:
-            say(f"{self._folder}: {error.strerror}: only this node's processes are told to save")
-        return ranks.send(self._folder / control.RANKS, number)
+            log_line(f"{self._folder}: {error.strerror}: only this node's processes are told to save")
+        return registered_ranks.send(self._folder / control.RANKS, number)
 
     def tell_again(self, number: int) -> None:
         """Where the folder was away when the program was to be told. Silent, and no signal, where that still cannot be written."""
@@ -118,4 +118,4 @@ class Exchange:
         with suppress(OSError):
             if not stop.exists():
                 stop.touch()
-                ranks.send(self._folder / control.RANKS, number)
+                registered_ranks.send(self._folder / control.RANKS, number)

@@ -14,41 +14,41 @@ from pathlib import Path
 from tiresias.errors import one_line
 from tiresias.protocol import control, site_configuration
 from tiresias.protocol.job_kind import Key, script_hash
-from tiresias.protocol.job_log import say
+from tiresias.protocol.job_log import log_line
 from tiresias.protocol.profile_summary import Summary, from_object
 from tiresias.protocol.submitted_scripts import key, note
-from tiresias.wrappers import earlier, self_saving, settings
-from tiresias.wrappers.understood import program, site, treatment
-from tiresias.wrappers.understood.wishes import Wishes
+from tiresias.wrappers import previous_job, self_saving, settings
+from tiresias.wrappers.scheduling_notes import save_detection, site_controller, wording
+from tiresias.wrappers.scheduling_notes.submit_options import SubmitOptions
 
 PROFILES = 32  # looked at, of one script
 PLACED = {"consolidate": "kept on the fewest nodes", "spread": "placed wherever GPUs are free"}
 
 
-def report(name: str, path: str, asked: Wishes, arguments: Sequence[str], script: bytes, silent: bool) -> None:
+def report(name: str, path: str, asked: SubmitOptions, arguments: Sequence[str], script: bytes, silent: bool) -> None:
     """name: of the script; path: as Slurm shows it; arguments: the script's. Prints the line unless `silent`."""
     kind, root = script_hash(script), Path(settings.of_job(os.environ)["TIRESIAS_CONTROL_ROOT"])
     try:
         if not silent:
-            say(line(name, asked, arguments, script))
+            log_line(line(name, asked, arguments, script))
     except OSError as error:
-        say(f"what becomes of this job cannot be said: {one_line(error)}")
+        log_line(f"what becomes of this job cannot be said: {one_line(error)}")
     if "test-only" not in asked:
         note(root, key(path, asked.get("job-name") or name), kind)
 
 
-def line(name: str, asked: Wishes, arguments: Sequence[str], script: bytes) -> str:
+def line(name: str, asked: SubmitOptions, arguments: Sequence[str], script: bytes) -> str:
     kind = script_hash(script)
     root = Path(settings.of_job(os.environ)["TIRESIAS_CONTROL_ROOT"])
-    scheduling = treatment.scheduling(asked, _user(), site.of_host(site_configuration.read(), time.time()))
-    seen_in, before = program.seen_in(name, script, arguments), earlier.of_script(root, kind)
+    scheduling = wording.scheduling(asked, _user(), site_controller.of_host(site_configuration.read(), time.time()))
+    seen_in, before = save_detection.seen_in(name, script, arguments), previous_job.of_script(root, kind)
     parts = [
         "nothing is submitted, but it would be under Tiresias' supervisor" if "test-only" in asked else "",
         scheduling.words,
-        treatment.self_saving(asked, scheduling.ours, os.environ.get(self_saving.VARIABLE, ""))
-        or treatment.saving(asked, scheduling.ours, seen_in, before),
-        treatment.renewal(asked, seen_in or os.environ.get(self_saving.VARIABLE, ""), before),
-        treatment.order(asked, scheduling.ours),
+        wording.self_saving(asked, scheduling.ours, os.environ.get(self_saving.VARIABLE, ""))
+        or wording.saving(asked, scheduling.ours, seen_in, before),
+        wording.renewal(asked, seen_in or os.environ.get(self_saving.VARIABLE, ""), before),
+        wording.order(asked, scheduling.ours),
         placing(root, kind, asked.get("job-name") or name),
     ]
     return one_line("; ".join(filter(None, parts)))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tiresias.protocol import control
 from tiresias.protocol.files import own_folder
-from tiresias.protocol.job_log import say
+from tiresias.protocol.job_log import log_line
 
 
 class Owner(NamedTuple):
@@ -33,7 +33,7 @@ def control_folder(root: str, owner: Owner) -> Path | None:
         control.make(folder, owner.submission)
         return folder
     except OSError as error:
-        say(
+        log_line(
             f"no control folder in {root or 'TIRESIAS_CONTROL_ROOT'}: {error.strerror or error}; this job will not be preempted"
         )
         return None
@@ -48,7 +48,7 @@ def checkpoint_folder(root: str, owner: Owner) -> Path | None:
         control.mark(folder, owner.submission)
         return folder
     except OSError as error:
-        say(
+        log_line(
             f"no checkpoint folder in {root or 'TIRESIAS_CHECKPOINT_ROOT'}: {error.strerror or error}; programs use their own"
         )
         return None
@@ -67,7 +67,7 @@ def _set_aside(folder: Path) -> None:
     while (aside := folder.with_name(f"{folder.name}.{number}")).exists():
         number += 1
     folder.rename(aside)
-    say(f"{folder} was left by an older job with this id; it is now {aside.name}")
+    log_line(f"{folder} was left by an older job with this id; it is now {aside.name}")
 
 
 def _unless_foreign(folder: Path) -> Path:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from tiresias.protocol import site_configuration
 
 
-class Site(NamedTuple):
+class SiteController(NamedTuple):
     """partitions: the managed ones; default: Slurm's, "" where that is not known; users, accounts: the exempt ones.
     leads: whether a controller leads; None: that cannot be seen from here."""
 
@@ -24,7 +24,7 @@ class Site(NamedTuple):
     leads: bool | None = None
 
 
-def of_host(document: Mapping[str, Any] | None, now: float) -> Site | None:
+def of_host(document: Mapping[str, Any] | None, now: float) -> SiteController | None:
     """document: the configuration; None: there is none. now: epoch seconds."""
     run = _table(document or {}, "paths").get("run", site_configuration.RUN)
     try:
@@ -33,21 +33,21 @@ def of_host(document: Mapping[str, Any] | None, now: float) -> Site | None:
         return None if document is None else _of_configuration(document)
 
 
-def _of_lease(text: str, now: float) -> Site:
+def _of_lease(text: str, now: float) -> SiteController:
     """Raises ValueError."""
     until, partitions, default, _, users, accounts = text.split("\n")[:6]
-    return Site("exact", _names(partitions), _names(users), _names(accounts), default, int(until) > now)
+    return SiteController("exact", _names(partitions), _names(users), _names(accounts), default, int(until) > now)
 
 
 def _names(line: str) -> frozenset[str]:
     return frozenset(filter(None, line.split(",")))
 
 
-def _of_configuration(document: Mapping[str, Any]) -> Site:
+def _of_configuration(document: Mapping[str, Any]) -> SiteController:
     """What is mistyped in it counts as not there: the controller tells its admin."""
     exempt, mode = _table(document, "exempt"), document.get("mode", "shadow")
     partitions = _list(document.get("partitions", ["gpu"]))
-    return Site(str(mode), partitions, _list(exempt.get("users")), _list(exempt.get("accounts")))
+    return SiteController(str(mode), partitions, _list(exempt.get("users")), _list(exempt.get("accounts")))
 
 
 def _table(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -16,10 +16,10 @@ _VARIABLES = {
     for name in ("account", "gpus", "gpus-per-node", "gpus-per-task", "gres", "job-name", "partition", "reservation")
 } | {"SBATCH_TIMELIMIT": "time"}
 SILENT = frozenset({"parsable", "quiet"})  # programs read what sbatch prints then
-Wishes = Mapping[str, str]
+SubmitOptions = Mapping[str, str]
 
 
-def of(options: Sequence[str], script: bytes, env: Mapping[str, str]) -> Wishes:
+def of(options: Sequence[str], script: bytes, env: Mapping[str, str]) -> SubmitOptions:
     """By long name; "" for an option without a value; requeue: "no" for --no-requeue. What sbatch will refuse is left out."""
     return {**_named(_directives(script)), **_from(env), **_named(options)}
 
@@ -33,13 +33,13 @@ def are_understood(options: Sequence[str], script: bytes) -> bool:
     return True
 
 
-def asks_for_gpus(wishes: Wishes) -> bool:
+def asks_for_gpus(wishes: SubmitOptions) -> bool:
     counts = [value for name, value in wishes.items() if name.startswith("gpus")]
     named = [wishes.get(name, "") for name in ("gres", "tres-per-task")]
     return any(count != "0" for count in counts) or any("gpu" in value for value in named)
 
 
-def _named(words: Sequence[str]) -> Wishes:
+def _named(words: Sequence[str]) -> SubmitOptions:
     try:
         pairs = sbatch_options.named(words)
     except NotUnderstood:
@@ -47,7 +47,7 @@ def _named(words: Sequence[str]) -> Wishes:
     return dict(("requeue", "no") if name == "no-requeue" else (name, value) for name, value in pairs)
 
 
-def _from(env: Mapping[str, str]) -> Wishes:
+def _from(env: Mapping[str, str]) -> SubmitOptions:
     found = {name: env[variable] for variable, name in _VARIABLES.items() if variable in env}
     return found | ({"requeue": "no"} if "SBATCH_NO_REQUEUE" in env else {})
 

@@ -15,7 +15,7 @@ from tiresias.protocol.files import own_folder
 from tiresias.protocol.job_kind import SCRIPT
 
 
-class Earlier(NamedTuple):
+class PreviousJob(NamedTuple):
     """job: its id. registered: its program could save. step: of its newest checkpoint, -1: none."""
 
     job: str
@@ -23,7 +23,7 @@ class Earlier(NamedTuple):
     step: int
 
 
-def note(folder: Path, script: str, shown: Earlier) -> None:
+def note(folder: Path, script: str, shown: PreviousJob) -> None:
     """folder: the job's control folder. What cannot be written is not known then, and no more."""
     if not SCRIPT.fullmatch(script):
         return
@@ -33,9 +33,9 @@ def note(folder: Path, script: str, shown: Earlier) -> None:
         control.write(place, f"{script}.json", shown._asdict())
 
 
-def of_script(root: Path, script: str) -> Earlier | None:
+def of_script(root: Path, script: str) -> PreviousJob | None:
     found = control.read(control.scripts_folder(root, os.getuid()) / f"{script}.json", os.getuid())
     job = found.get("job")
     if not isinstance(job, str):
         return None
-    return Earlier(job, found.get("registered") is True, control.integer(found.get("step")))
+    return PreviousJob(job, found.get("registered") is True, control.integer(found.get("step")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tiresias.wrappers import sbatch_options
-from tiresias.wrappers.understood import wishes
+from tiresias.wrappers.scheduling_notes import submit_options
 
 
 @pytest.mark.parametrize(
@@ -41,20 +41,20 @@ SCRIPT = b"#!/bin/sh\n# a comment\n#SBATCH -p gpu --gres=gpu:2  # why\n#SBATCH -
 )
 def test_who_counts(options: list[str], env: dict[str, str], changed: dict[str, str]) -> None:
     written = {"partition": "gpu", "gres": "gpu:2", "job-name": "a b", "requeue": "no"}
-    assert wishes.of(options, SCRIPT, env) == written | changed
+    assert submit_options.of(options, SCRIPT, env) == written | changed
 
 
 def test_a_line_that_sbatch_will_refuse_says_nothing() -> None:
-    assert wishes.of([], b"#!/bin/sh\n#SBATCH -J 'open\n", {}) == {}
+    assert submit_options.of([], b"#!/bin/sh\n#SBATCH -J 'open\n", {}) == {}
 
 
 @pytest.mark.parametrize(
     "options", [["-G1"], ["--gpus=a100:2"], ["--gpus-per-task=1"], ["--gres=gpu"], ["--tres-per-task=gres/gpu:1"]]
 )
 def test_gpus(options: list[str]) -> None:
-    assert wishes.asks_for_gpus(wishes.of(options, b"", {}))
+    assert submit_options.asks_for_gpus(submit_options.of(options, b"", {}))
 
 
 @pytest.mark.parametrize("options", [[], ["-n4"], ["--gres=shard:1"], ["--gpus=0"], ["--gpu-bind=none"]])
 def test_none(options: list[str]) -> None:
-    assert not wishes.asks_for_gpus(wishes.of(options, b"", {}))
+    assert not submit_options.asks_for_gpus(submit_options.of(options, b"", {}))

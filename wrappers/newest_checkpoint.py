@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tiresias.protocol.job_log import say
+from tiresias.protocol.job_log import log_line
 
 FULL_VERIFY = 512 << 20  # bytes: larger checkpoints get their sizes checked here, and all hashes when they are restored
 
@@ -23,9 +23,9 @@ def newest(folder: Path) -> int | None:
                     store.verify(step)
                 return step
             except TiresiasError as error:
-                say(str(error))
+                log_line(str(error))
     except TiresiasError as error:
-        say(str(error))
+        log_line(str(error))
     return None
 
 

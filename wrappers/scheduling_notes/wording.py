@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tiresias.wrappers.earlier import Earlier
-from tiresias.wrappers.understood.site import Site
-from tiresias.wrappers.understood.wishes import Wishes, asks_for_gpus
+from tiresias.wrappers.previous_job import PreviousJob
+from tiresias.wrappers.scheduling_notes.site_controller import SiteController
+from tiresias.wrappers.scheduling_notes.submit_options import SubmitOptions, asks_for_gpus
 
 
 class Scheduling(NamedTuple):
@@ -16,7 +16,7 @@ class Scheduling(NamedTuple):
     words: str
 
 
-def scheduling(wishes: Wishes, user: str, site: Site | None) -> Scheduling:
+def scheduling(wishes: SubmitOptions, user: str, site: SiteController | None) -> Scheduling:
     if site is None:
         return Scheduling(True, "whether Tiresias schedules it cannot be seen from this host")
     if reason := _why_not(wishes, user, site):
@@ -31,7 +31,7 @@ def scheduling(wishes: Wishes, user: str, site: Site | None) -> Scheduling:
     return Scheduling(True, f"Tiresias schedules it in partition {partition}{said}")
 
 
-def saving(wishes: Wishes, ours: bool, seen_in: str, earlier: Earlier | None) -> str:
+def saving(wishes: SubmitOptions, ours: bool, seen_in: str, earlier: PreviousJob | None) -> str:
     """seen_in: where the program is seen to save, "" where it is not. The word of an earlier job counts more than a look."""
     if wishes.get("requeue") == "no":
         return "never preempted, as --no-requeue keeps it from coming back"
@@ -41,7 +41,7 @@ def saving(wishes: Wishes, ours: bool, seen_in: str, earlier: Earlier | None) ->
     return f"not preempted unless its program says that it can save: {why} (tiresias rehearse tells)" if ours else why
 
 
-def renewal(wishes: Wishes, seen_in: str, earlier: Earlier | None) -> str:
+def renewal(wishes: SubmitOptions, seen_in: str, earlier: PreviousJob | None) -> str:
     """What the time limit means for a job that can save; "" where it asks for none or cannot. 22.05 tells jobs no end."""
     limit = wishes.get("time")
     if not limit or not _saves(seen_in, earlier):
@@ -51,7 +51,7 @@ def renewal(wishes: Wishes, seen_in: str, earlier: Earlier | None) -> str:
     return f"--time={limit} limits each run and not the job, which is requeued at the limit and goes on (from Slurm 23.02 on)"
 
 
-def order(wishes: Wishes, ours: bool) -> str:
+def order(wishes: SubmitOptions, ours: bool) -> str:
     """What becomes of the options that order jobs or delay them; "" where there are none."""
     if not ours:
         return ""
@@ -64,18 +64,18 @@ def order(wishes: Wishes, ours: bool) -> str:
     return "; ".join(filter(None, [without, begin]))
 
 
-def _saves(seen_in: str, earlier: Earlier | None) -> bool:
+def _saves(seen_in: str, earlier: PreviousJob | None) -> bool:
     return bool(seen_in) or (earlier is not None and earlier.registered)
 
 
-def self_saving(wishes: Wishes, ours: bool, option: str) -> str:
+def self_saving(wishes: SubmitOptions, ours: bool, option: str) -> str:
     """option: TIRESIAS_CHECKPOINT; "" where it is not set, or the job is not requeued anyway."""
     if not option or wishes.get("requeue") == "no":
         return ""
     return f"{'may be preempted' if ours else 'saves before its time limit'}: its program saves by itself ({option})"
 
 
-def _why(seen_in: str, earlier: Earlier | None) -> str:
+def _why(seen_in: str, earlier: PreviousJob | None) -> str:
     if earlier and earlier.registered:
         step = f", and saved step {earlier.step}" if earlier.step >= 0 else ""
         return f"job {earlier.job} of this script could save{step}"
@@ -84,7 +84,7 @@ def _why(seen_in: str, earlier: Earlier | None) -> str:
     return f"job {earlier.job} of this script could not save" if earlier else "no checkpointing seen in the script"
 
 
-def _why_not(wishes: Wishes, user: str, site: Site) -> str:
+def _why_not(wishes: SubmitOptions, user: str, site: SiteController) -> str:
     """As the controller sees it (slurm_plugin/cluster/scope.py), as far as the options tell."""
     partition = _partition(wishes, site)
     if partition and not site.partitions.issuperset(partition.split(",")):
@@ -98,5 +98,5 @@ def _why_not(wishes: Wishes, user: str, site: Site) -> str:
     return "it has a reservation" if wishes.get("reservation") else ""
 
 
-def _partition(wishes: Wishes, site: Site) -> str:
+def _partition(wishes: SubmitOptions, site: SiteController) -> str:
     return wishes.get("partition") or site.default

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tiresias.wrappers.understood.program import BYTES, seen_in
+from tiresias.wrappers.scheduling_notes.save_detection import BYTES, seen_in
 
 EXAMPLES = Path(__file__).parents[3] / "docs/examples"
 SAVES = "from tiresias.checkpoint import Checkpointer\n"

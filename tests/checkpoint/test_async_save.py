@@ -87,7 +87,7 @@ def test_one_is_written_and_one_waits(checkpointer: Checkpointer, monkeypatch: p
 def test_a_failure_is_raised_by_the_next_save(checkpointer: Checkpointer) -> None:
     checkpointer.save(9, {})
     checkpointer.save(5, {}, wait=False)
-    wait_for(lambda: checkpointer._behind._saves[0].done())
+    wait_for(lambda: checkpointer._async_saves._saves[0].done())
     with pytest.raises(SaveFailed, match="step 9, newer than 5"):
         checkpointer.save(10, {}, wait=False)
     checkpointer.save(11, {}, wait=False)

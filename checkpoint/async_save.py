@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 WAITING = 1
 
 
-class Behind:
+class AsyncSaves:
     """Give it to one thread. The interpreter's end waits for what has been submitted."""
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
         self._saves: deque[Future[None]] = deque()
 
-    def make_room(self, at_once: bool) -> None:
+    def wait_for_slot(self, at_once: bool) -> None:
         """Return when a save may be submitted. Raises what the oldest save raised that has ended.
 
         at_once: also where nothing had to be waited for. Several ranks look only at what each must wait for: the same save on

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tiresias.wrappers.earlier import Earlier
-from tiresias.wrappers.understood import site as sites
-from tiresias.wrappers.understood import treatment
-from tiresias.wrappers.understood.site import Site
+from tiresias.wrappers.previous_job import PreviousJob
+from tiresias.wrappers.scheduling_notes import site_controller as sites
+from tiresias.wrappers.scheduling_notes import wording
+from tiresias.wrappers.scheduling_notes.site_controller import SiteController
 
-LED = Site("exact", frozenset({"gpu", "a100"}), frozenset({"ada"}), frozenset({"vip"}), "gpu", True)
+LED = SiteController("exact", frozenset({"gpu", "a100"}), frozenset({"ada"}), frozenset({"vip"}), "gpu", True)
 ASKS = {"gpus": "2"}
 
 
@@ -35,16 +35,16 @@ ASKS = {"gpus": "2"}
         (ASKS, None, "whether Tiresias schedules it cannot be seen from this host"),
     ],
 )  # fmt: skip
-def test_who_schedules(asked: dict[str, str], site: Site | None, said: str) -> None:
-    found = treatment.scheduling(asked, "alice", site)
+def test_who_schedules(asked: dict[str, str], site: SiteController | None, said: str) -> None:
+    found = wording.scheduling(asked, "alice", site)
     assert found == (not said.startswith("Slurm alone"), said)
 
 
 def test_exempt_users() -> None:
-    assert treatment.scheduling(ASKS, "ada", LED).words == "Slurm alone schedules it: user ada is exempt"
+    assert wording.scheduling(ASKS, "ada", LED).words == "Slurm alone schedules it: user ada is exempt"
 
 
-COULD, NOT = Earlier("12", True, 5150), Earlier("12", False, -1)
+COULD, NOT = PreviousJob("12", True, 5150), PreviousJob("12", False, -1)
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ COULD, NOT = Earlier("12", True, 5150), Earlier("12", False, -1)
     ],
 )  # fmt: skip
 def test_whether_it_may_be_preempted(
-    asked: dict[str, str], ours: bool, seen_in: str, earlier: Earlier | None, said: str
+    asked: dict[str, str], ours: bool, seen_in: str, earlier: PreviousJob | None, said: str
 ) -> None:
-    assert treatment.saving(asked, ours, seen_in, earlier) == said
+    assert wording.saving(asked, ours, seen_in, earlier) == said
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ def test_whether_it_may_be_preempted(
         ({}, "x.py", COULD, ""),
     ],
 )
-def test_what_a_time_limit_means(asked: dict[str, str], seen_in: str, earlier: Earlier | None, said: str) -> None:
-    found = treatment.renewal(asked, seen_in, earlier)
+def test_what_a_time_limit_means(asked: dict[str, str], seen_in: str, earlier: PreviousJob | None, said: str) -> None:
+    found = wording.renewal(asked, seen_in, earlier)
     assert found.startswith(said)
     assert bool(found) == bool(said)
 
@@ -105,8 +105,8 @@ def test_what_a_time_limit_means(asked: dict[str, str], seen_in: str, earlier: E
     ],
 )
 def test_what_orders_and_delays(asked: dict[str, str], said: str) -> None:
-    assert treatment.order(asked, True) == said
-    assert treatment.order(asked, False) == ""
+    assert wording.order(asked, True) == said
+    assert wording.order(asked, False) == ""
 
 
 # the site
@@ -125,13 +125,13 @@ def test_without_a_lease_the_configuration_counts(tmp_path: Path, text: str) -> 
     (tmp_path / "lease").write_text(text)
     paths = {"run": str(tmp_path)}
     document = {"paths": paths, "mode": "exact", "partitions": ["gpu"], "exempt": {"users": ["ada"]}}
-    assert sites.of_host(document, 0.0) == Site("exact", frozenset({"gpu"}), frozenset({"ada"}))
-    assert sites.of_host({"paths": paths}, 0.0) == Site("shadow", frozenset({"gpu"}))
+    assert sites.of_host(document, 0.0) == SiteController("exact", frozenset({"gpu"}), frozenset({"ada"}))
+    assert sites.of_host({"paths": paths}, 0.0) == SiteController("shadow", frozenset({"gpu"}))
 
 
 def test_what_is_mistyped_counts_as_not_there(tmp_path: Path) -> None:
     document = {"paths": {"run": str(tmp_path)}, "partitions": "gpu", "exempt": 5}
-    assert sites.of_host(document, 0.0) == Site("shadow", frozenset())
+    assert sites.of_host(document, 0.0) == SiteController("shadow", frozenset())
     assert sites.of_host({"paths": 3}, 0.0) is not None
 
 

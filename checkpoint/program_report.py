@@ -13,7 +13,7 @@ from pathlib import Path
 from tiresias.checkpoint.world import World
 from tiresias.errors import TiresiasError
 from tiresias.protocol import control, versions
-from tiresias.protocol.job_log import say
+from tiresias.protocol.job_log import log_line
 from tiresias.protocol.process_identity import own_name
 
 PROGRESS = 10.0  # seconds between two words on the step reached, from which the next run knows how much it does again
@@ -74,7 +74,7 @@ class Program:
             try:
                 control.write(self.folder, control.PROGRAM, content)
             except OSError as error:
-                say(f"{self.folder}: {error.strerror}: the daemon does not hear of this program")
+                log_line(f"{self.folder}: {error.strerror}: the daemon does not hear of this program")
 
     def _measure_pace(self) -> None:
         """Seconds a step in this run, saves and evaluations included, once it has gone on for long enough to tell."""
@@ -106,7 +106,7 @@ class Program:
             self._come(self.folder)
             atexit.register(self._unregister, os.getpid())
         except OSError as error:
-            say(f"{self.folder}: {error.strerror or error}: this program cannot be told to save")
+            log_line(f"{self.folder}: {error.strerror or error}: this program cannot be told to save")
             self.folder = None
         self.tell()
 
@@ -116,7 +116,7 @@ class Program:
         name = "slurm-tiresias where the job was submitted"
         words = versions.refusal(name, supervisor, "slurm-tiresias-checkpoint in this program's environment")
         if words and not self._world.rank:
-            say(f"{words}. This job will not be preempted")
+            log_line(f"{words}. This job will not be preempted")
             with contextlib.suppress(OSError):
                 control.write(folder, control.PROGRAM, {"restart": self._restart, versions.KEY: versions.OWN})
         return bool(words)
@@ -136,7 +136,7 @@ class Program:
         """torchrun --max-restarts starts its workers again when they leave: they would train on what the next run does again."""
         said = control.read(folder / control.PROGRAM, os.getuid())
         if said.get("requeue") is True and said.get("restart") == self._restart and not self.is_displaced():
-            say("this run has saved and waits for its requeue: a program that starts now leaves")
+            log_line("this run has saved and waits for its requeue: a program that starts now leaves")
             sys.exit(control.EXIT_REQUEUE)
 
     def _unregister(self, pid: int) -> None:
