@@ -9,6 +9,7 @@
 # make test-rdma  of that, the profiler's tests on RDMA
 # make test-records extreme records of jobs and nodes through both back ends: RECORDS=100000 SEED=...; results in build/records.json
 # make test-chaos a real Slurm with everything going wrong: MINUTES=10 SEED=..., and KILLS=60 kills of the controller at its steps
+# make coverage   lines and branches that the tests without a cluster execute; results in build/coverage
 # make test-mutants whether the fast tests notice wrong code: MUTANTS=300 SEED=1, MUTANTS=0 for all mutations
 #
 # Variables of the demo:
@@ -31,7 +32,7 @@ SEED ?= 14
 TRACE ?= $(wildcard ../shared/data/testbed480_seed1.csv)
 OUT := demo-out
 
-.PHONY: demo demo-live audit test test-long test-rdma test-chaos test-records test-mutants test-system trees installed lint pages manual deb rpm sbom sign wheels venv bench clean system
+.PHONY: demo demo-live audit coverage test test-long test-rdma test-chaos test-records test-mutants test-system trees installed lint pages manual deb rpm sbom sign wheels venv bench clean system
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.runs
@@ -54,6 +55,14 @@ test-long: TESTS :=
 test test-long:
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target lint trees test-system installed
 	$(VENV)/bin/python -m pytest $(TESTS) -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+
+# build/coverage/html/index.html, and a table of the folders in build/coverage.txt
+coverage: $(VENV)/.develops
+	@mkdir -p build/coverage
+	$(VENV)/bin/python -m coverage run -m pytest -q -m 'not sandbox and not slow and not long' tests
+	@$(VENV)/bin/python -m coverage html -q
+	@$(VENV)/bin/python -m coverage json -q -o build/coverage/coverage.json
+	@$(VENV)/bin/python tests/coverage_table.py build/coverage/coverage.json | tee build/coverage.txt
 
 # Known weaknesses of the packages in use, by pip-audit; "not checked" where the public database cannot be reached.
 audit: $(VENV)/.audits

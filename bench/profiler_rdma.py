@@ -22,9 +22,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/profiler/rdma"))
 
-from tests.profiler.rdma.guest import Guest, missing, run
+from guest import Guest, missing, run
+
 from tiresias.profiler import build
 
 SIZES = (4096, 65536)

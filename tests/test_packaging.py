@@ -11,8 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-
-from tests.installed import build
+from installed import build
 
 ROOT = Path(__file__).resolve().parents[1]
 # what admins copy, and what the private cluster of an installed wheel needs

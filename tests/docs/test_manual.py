@@ -21,7 +21,7 @@ from tiresias.__main__ import parser_of
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted({ROOT / "README.md", *DOCS.rglob("*.md")} - {*(DOCS / "generated").rglob("*")})
+PAGES = sorted({ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")} - {*(DOCS / "generated").rglob("*")})
 SOURCES = ("checkpoint", "profiler", "protocol", "sandbox", "scheduler", "simulator", "slurm_plugin", "wrappers")
 REASONS = {
     "set-up": "installs; the tests run in what it makes",
@@ -200,11 +200,6 @@ def test_a_command_that_is_mentioned_exists(page: str, line: str) -> None:
     parser = parser_of(f"tiresias {name}", COMMANDS[name][0])
     known = set(re.findall(r"--[\w-]+", parser.format_help() + (parser.description or "")))
     assert {word.partition("=")[0].rstrip(".,") for word in words if word.startswith("--")} <= known
-
-
-def test_links_of_the_readme_lead_somewhere() -> None:
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / "README.md").read_text()):
-        assert (ROOT / target).exists(), target
 
 
 # -- what is built --------------------------------------------------------------------------------------------------------

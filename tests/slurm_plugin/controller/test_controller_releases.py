@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-
-from tests.releases import previous, speaking
+from releases import previous, speaking
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 Centre = Any  # conftest.py

@@ -8,8 +8,7 @@ import time
 from typing import Any
 
 import pytest
-
-from tests.pseudo_terminal import Terminal
+from pseudo_terminal import Terminal
 
 pytestmark = pytest.mark.sandbox
 Centre = Any  # conftest.py
