@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pages
+import status_page
 
 from tiresias.__main__ import parser_of
 from tiresias.slurm_plugin.commands.check_config import toml
@@ -22,7 +23,8 @@ ADAPTERS = ("torch", "ddp", "fsdp", "lightning", "hf", "hook")
 
 def write(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for name, lines in {"commands": commands(), "configuration": configuration(), "python": python()}.items():
+    made = {"commands": commands(), "configuration": configuration(), "python": python(), "status": status_page.lines()}
+    for name, lines in made.items():
         (folder / f"{name}.md").write_text("\n".join(lines) + "\n")
 
 

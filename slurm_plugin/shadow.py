@@ -90,7 +90,7 @@ class Shadow:
         return {one.job: PHASES[one.action] for one in self._open}
 
     def published(self) -> dict[str, Any]:
-        """Sums only: whoever may look may see them. docs/reference/interfaces.md, Control socket."""
+        """Sums only: whoever may look may see them. protocol/status.py, PublishedShadow."""
         now = {
             name: [row.gpus for one, row in self._open.items() if PHASES[one.action] == phase]
             for name, phase in (("start", "to start"), ("preempt", "to stop"))

@@ -13,6 +13,7 @@ from rich.live import Live
 
 from tiresias.errors import TiresiasError
 from tiresias.profiler import build
+from tiresias.protocol.status import Status
 from tiresias.sandbox import host, pyslurm_layer, rootfs
 from tiresias.sandbox.replay import fragmentation, invariants, latency, report, view
 from tiresias.sandbox.replay.chaos import Chaos, Trouble
@@ -22,7 +23,6 @@ from tiresias.sandbox.replay.setup import OURS, Options
 from tiresias.sandbox.rootfs import SUITES
 from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.state.journal import KEPT_DECISIONS, History
-from tiresias.slurm_plugin.views.published import Status
 from tiresias.slurm_plugin.views.status import render_status
 
 LOOK = 1.0  # seconds between looks at the jobs

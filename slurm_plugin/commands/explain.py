@@ -15,6 +15,7 @@ import argparse
 import time
 from typing import Any, cast
 
+from tiresias.protocol.explanation import ArrayExplanation, Explanation
 from tiresias.slurm_plugin.commands.terminal import (
     add_socket_option,
     console,
@@ -26,7 +27,6 @@ from tiresias.slurm_plugin.commands.terminal import (
 from tiresias.slurm_plugin.sockets.control_socket import ask
 from tiresias.slurm_plugin.views.explain import render_explanation
 from tiresias.slurm_plugin.views.explain_array import render_array
-from tiresias.slurm_plugin.views.published import ArrayExplanation, Explanation
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

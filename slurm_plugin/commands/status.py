@@ -23,6 +23,7 @@ from typing import cast
 from rich.console import RenderableType
 
 from tiresias.errors import TiresiasError, UsageError
+from tiresias.protocol.status import Status
 from tiresias.slurm_plugin.commands.terminal import (
     add_socket_option,
     console,
@@ -32,7 +33,6 @@ from tiresias.slurm_plugin.commands.terminal import (
     user_name,
 )
 from tiresias.slurm_plugin.sockets.control_socket import ask
-from tiresias.slurm_plugin.views.published import Status
 from tiresias.slurm_plugin.views.status import render_status
 from tiresias.slurm_plugin.views.svg_rendering import as_svg
 from tiresias.slurm_plugin.views.user_filter import listing_of, of_user, with_decisions_of

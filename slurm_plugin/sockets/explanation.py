@@ -120,7 +120,7 @@ class Explanations:
             "runs": [run_of(run, left_for) for run in runs],
             "decisions": [decision(one) for one in history.decisions(job_id)],
             "had": rounded(usage(row, runs, EVER, time.time())),
-            "start_forecast": _outlook(newest, job_id, self._privacy.hides_jobs_from(request.uid)),
+            "outlook": _outlook(newest, job_id, self._privacy.hides_jobs_from(request.uid)),
             "paused": newest.about.get("paused"),
         }
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from tiresias.protocol.published_job import PublishedPause
+from tiresias.protocol.status import PublishedMoves, PublishedShadow, Status
 from tiresias.slurm_plugin.views.header import stale_after
-from tiresias.slurm_plugin.views.published import (
-    PublishedMoves,
-    PublishedPause,
-    PublishedShadow,
-    Status,
-)
 from tiresias.slurm_plugin.views.table_layout import (
     CELL_LIMIT,
     UNLIMITED,

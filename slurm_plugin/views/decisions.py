@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from tiresias.slurm_plugin.views.published import (
-    PublishedDecision,
-)
+from tiresias.protocol.published_job import PublishedDecision
 from tiresias.slurm_plugin.views.table_layout import (
     FAINT,
     Cell,

@@ -7,16 +7,12 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from tiresias.protocol.explanation import Explanation, PublishedOutlook
+from tiresias.protocol.published_job import PublishedJob, PublishedProfile
 from tiresias.slurm_plugin.comments import rounding
 from tiresias.slurm_plugin.views.alarms import pause_text
 from tiresias.slurm_plugin.views.decisions import decision_page
 from tiresias.slurm_plugin.views.jobs import STATE_STYLES, state_word
-from tiresias.slurm_plugin.views.published import (
-    Explanation,
-    PublishedJob,
-    PublishedOutlook,
-    PublishedProfile,
-)
 from tiresias.slurm_plugin.views.runs import run_table
 from tiresias.slurm_plugin.views.slurm_state import dependency, preemptable, slurm_line
 from tiresias.slurm_plugin.views.table_layout import FAINT, HEADING, styled, wrapped

@@ -5,10 +5,10 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from tiresias.protocol.explanation import ArrayExplanation, PublishedTasks
 from tiresias.slurm_plugin.views.alarms import pause_text
 from tiresias.slurm_plugin.views.explain import fact
 from tiresias.slurm_plugin.views.jobs import STATE_STYLES, state_word
-from tiresias.slurm_plugin.views.published import ArrayExplanation, PublishedTasks
 from tiresias.slurm_plugin.views.slurm_state import dependency, preemptable, state_and_reason
 from tiresias.slurm_plugin.views.table_layout import (
     FAINT,

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from tiresias.slurm_plugin.views.published import (
-    PublishedLoad,
-    Status,
-)
+from tiresias.protocol.status import PublishedLoad, Status
 from tiresias.slurm_plugin.views.table_layout import (
     FAINT,
     Cell,

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tiresias.slurm_plugin.views.published import PublishedRun
+from tiresias.protocol.published_job import PublishedRun
 from tiresias.slurm_plugin.views.runs import run_table
 from tiresias.slurm_plugin.views.table_layout import (
     FAINT,

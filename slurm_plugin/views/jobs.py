@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from tiresias.slurm_plugin.views.published import PublishedJob, Status
+from tiresias.protocol.published_job import PublishedJob
+from tiresias.protocol.status import Status
 from tiresias.slurm_plugin.views.symbols import NO_SYMBOL, Symbol
 from tiresias.slurm_plugin.views.table_layout import (
     CELL_LIMIT,

@@ -12,8 +12,8 @@ from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 
+from tiresias.protocol.status import PublishedNode, Status
 from tiresias.slurm_plugin.state.totals import by_partition
-from tiresias.slurm_plugin.views.published import PublishedNode, Status
 
 _SUMS = {
     "runs": ("runs", "Runs that began."),

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
-from tiresias.slurm_plugin.views.published import PublishedNode
+from tiresias.protocol.status import PublishedNode
 from tiresias.slurm_plugin.views.symbols import NO_SYMBOL, Symbol
 from tiresias.slurm_plugin.views.table_layout import FAINT, styled
 from tiresias.slurm_plugin.views.text import printable

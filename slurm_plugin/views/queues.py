@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from tiresias.slurm_plugin.views.published import (
-    PublishedQueue,
-)
+from tiresias.protocol.status import PublishedQueue
 from tiresias.slurm_plugin.views.table_layout import (
     Cell,
     Column,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from tiresias.slurm_plugin.views.published import PublishedRun
+from tiresias.protocol.published_job import PublishedRun
 from tiresias.slurm_plugin.views.table_layout import FAINT, Cell, Column, fitted, heading, row_lines, styled, wrapped
 from tiresias.slurm_plugin.views.text import clock, duration, service
 

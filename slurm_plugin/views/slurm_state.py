@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tiresias.slurm_plugin.views.published import PublishedDependency, PublishedJob, PublishedSlurm
+from tiresias.protocol.explanation import PublishedDependency, PublishedSlurm
+from tiresias.protocol.published_job import PublishedJob
 
 USE_TSBATCH = "submitted with sbatch: use tsbatch to make it preemptible"
 _HOLDS = ("JobHeldAdmin", "JobHeldUser")

@@ -12,12 +12,12 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from tiresias.protocol.status import Status, check_version
 from tiresias.slurm_plugin.views.alarms import alarms, shadow_lines
 from tiresias.slurm_plugin.views.decisions import decision_list, decision_page
 from tiresias.slurm_plugin.views.header import brief_load, engine, engine_words, load, pulse, title, usage
 from tiresias.slurm_plugin.views.jobs import JobTable, Listing, listed_jobs
 from tiresias.slurm_plugin.views.nodes import LEGEND, node_map
-from tiresias.slurm_plugin.views.published import Status, check_version
 from tiresias.slurm_plugin.views.queues import queue_table
 from tiresias.slurm_plugin.views.symbols import symbols_of
 from tiresias.slurm_plugin.views.table_layout import FAINT, HEADING, UNLIMITED, styled, wrapped

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tiresias.slurm_plugin.views.published import PublishedJob
+from tiresias.protocol.published_job import PublishedJob
 
 LETTERS = string.ascii_uppercase + string.ascii_lowercase
 # Light enough for black letters on a dark and on a white terminal. 11 of them: no common factor with the 52 letters.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tiresias.protocol.published_job import PublishedDecision, PublishedJob
+from tiresias.protocol.status import Status
 from tiresias.slurm_plugin.views.jobs import NO_JOBS, Listing, listed_jobs
-from tiresias.slurm_plugin.views.published import PublishedDecision, PublishedJob, Status
 from tiresias.slurm_plugin.views.symbols import symbols_of
 from tiresias.slurm_plugin.views.text import printable
 

@@ -10,11 +10,13 @@ from typing import Literal, cast
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from tiresias.protocol.explanation import Explanation
+from tiresias.protocol.published_job import PublishedJob
+from tiresias.protocol.status import Status
 from tiresias.slurm_plugin.sockets.admin_requests import PAUSE, RESUME, STOP
 from tiresias.slurm_plugin.views.decisions import decision_page
 from tiresias.slurm_plugin.views.explain import render_explanation
 from tiresias.slurm_plugin.views.jobs import LEGEND, Listing, listed_jobs
-from tiresias.slurm_plugin.views.published import Explanation, PublishedJob, Status
 from tiresias.slurm_plugin.views.status import opening, render_status, titled
 from tiresias.slurm_plugin.views.symbols import Symbol
 from tiresias.slurm_plugin.views.table_layout import FAINT, HEADING, styled

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tiresias.protocol.published_job import PublishedJob
 from tiresias.slurm_plugin.views.jobs import state_word
-from tiresias.slurm_plugin.views.published import PublishedJob
 
 _SEARCHED = 200  # characters of each field
 _KEYS: dict[str, Callable[[PublishedJob], Any]] = {
