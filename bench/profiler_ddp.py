@@ -90,7 +90,8 @@ def rank(
         "iterations": args.iterations, "compute": args.compute, "truth": folder,
     }  # fmt: skip
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    return subprocess.Popen([python, str(PROGRAM), *words], env={**os.environ, **preload})
+    path = os.pathsep.join([str(PROGRAM.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])  # tensors.py
+    return subprocess.Popen([python, str(PROGRAM), *words], env={**os.environ, **preload, "PYTHONPATH": path})
 
 
 if __name__ == "__main__":

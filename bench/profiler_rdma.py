@@ -22,10 +22,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/profiler/rdma"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from guest import Guest, missing, run
-
+from tests.profiler.rdma.guest import Guest, missing, run
 from tiresias.profiler import build
 
 SIZES = (4096, 65536)

@@ -35,7 +35,8 @@ from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config, Paths
 from tiresias.slurm_plugin.sockets.history_pages import Past
 from tiresias.slurm_plugin.sockets.privacy import OPEN
-from tiresias.slurm_plugin.state.journal import FILE, Decision, Intent, JobRow, Journal, RunRow
+from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
+from tiresias.slurm_plugin.state.journal import FILE, Decision, JobRow, Journal, RunRow
 from tiresias.slurm_plugin.state.ledger import Ledger
 
 NOW = 1_800_000_000.0
@@ -68,9 +69,12 @@ def _run(journal: Journal, row: JobRow, restart: int) -> AccountedRun:
     start = row.submit + 1000.0 * restart
     nodes = "gpu0001:8,gpu0002:8"
     journal.save_run(RunRow(row.key, restart, start, start + 900, 16, nodes, 12.5, 0.25, 1.5, 3, 0.125))
-    for kind, words in (("start", f"running: on {nodes}"), ("preempt", "parked: 1.50 s after the decision")):
+    for kind, words in (
+        (IntentKind.START, f"running: on {nodes}"),
+        (IntentKind.PREEMPT, "parked: 1.50 s after the decision"),
+    ):
         intent = Intent(
-            row.key, row.id, restart, kind, "confirm", (("gpu0001", 8), ("gpu0002", 8)), "123", start, start
+            row.key, row.id, restart, kind, IntentStep.CONFIRM, (("gpu0001", 8), ("gpu0002", 8)), "123", start, start
         )
         journal.begin(intent)
         journal.finish(intent, words)

@@ -1,227 +1,211 @@
-"""Carries a plan out: the preemption contract and the start, as two small machines over journaled steps.
-
-    preempt:  hold -> turn -> signal -> wait -> parked -> requeue -> drain    (wait -> unhold when the job cannot save)
-    renew:    hold -> signal -> wait -> requeue -> drain, of a job that saved by itself because its time limit was near
-    start:    start -> confirm                               (confirm -> rehold when Slurm does not start it)
-
-`turn` and `parked` are of the victims that one beneficiary needs together; handover.py has them, and the beneficiary's start.
-
-A step is journaled before it is done and every step may be done again: after a crash each open intent goes on from
-the step that was written last. When Slurm does not answer, the intent stays where it is.
-"""
+"""Carries a plan out: begins starts and preemptions, and takes those under way as far as they get (transitions/)."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tiresias.protocol.control import JobReport
 from tiresias.scheduler.model import Plan, Preemption
-from tiresias.slurm_plugin.admission.refusals import ANSWERED, Refusals
-from tiresias.slurm_plugin.backends.protocol import Backend, JobRefused, SlurmJob
-from tiresias.slurm_plugin.calls.allowance import Allowance, urgent_first
+from tiresias.slurm_plugin.admission.refusals import Refusals
+from tiresias.slurm_plugin.backends.protocol import Backend, CommentField, SlurmJob
 from tiresias.slurm_plugin.cluster.arrays import members, together
 from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
-from tiresias.slurm_plugin.moves.handover import HandingOver, NodeGpus
-from tiresias.slurm_plugin.moves.hands import is_in_run
-from tiresias.slurm_plugin.moves.preempting import PREEMPT, RENEW, Preempting, ReadReport
-from tiresias.slurm_plugin.moves.releasing import Releasing
-from tiresias.slurm_plugin.moves.starting import START, Starting
-from tiresias.slurm_plugin.state.journal import Intent, Journal
+from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
+from tiresias.slurm_plugin.state.journal import Decision, Journal
 from tiresias.slurm_plugin.state.ledger import Ledger
 from tiresias.slurm_plugin.state.quarantine import Quarantine
+from tiresias.slurm_plugin.transitions.allowance import Allowance, urgent_first
+from tiresias.slurm_plugin.transitions.endings import Ending
+from tiresias.slurm_plugin.transitions.forgotten import ForgottenChanges
+from tiresias.slurm_plugin.transitions.handover import HandingOver
+from tiresias.slurm_plugin.transitions.job_holds import JobHolds
+from tiresias.slurm_plugin.transitions.left_to_slurm import LeftToSlurm
+from tiresias.slurm_plugin.transitions.preempting import Preempting
+from tiresias.slurm_plugin.transitions.releasing import Releasing
+from tiresias.slurm_plugin.transitions.starting import Starting
+from tiresias.slurm_plugin.transitions.transition_context import ReadReport, TransitionContext
+from tiresias.slurm_plugin.transitions.transition_engine import TransitionEngine
 
-FIRST_LOOK = 2400.0  # seconds before its limit at which a job's report is read: a save of ten minutes is well inside
-HOLDS = 300  # at a time: a storm of arrivals must not keep those waiting whose turn it is
+LIMIT_WINDOW_S = 2400.0  # before its time limit, in which a job's report is read: a save of ten minutes is well inside
+HOLDS = 300  # at a time: a storm of arrivals must not delay the starts
 HOLD_SECONDS = 1.0  # for them: on a slow slurmctld 300 calls take longer than a free GPU may wait
-URGENT_HOLD_SECONDS = 5.0  # for those that Slurm is about to start; what is left over it starts alone
-FIRST_CHECK = 0.5  # seconds after a start; then again after twice as long
+URGENT_HOLD_SECONDS = 5.0  # for those that Slurm is about to start; it starts the rest without a plan
+FIRST_CHECK_S = 0.5  # after a start; then again after twice as long
 
 
-class Actor(Preempting, Starting, HandingOver, Releasing):
+class Actor:
+    """The controller's hold on jobs: what it begins, continues and gives back."""
+
     def __init__(
         self, backend: Backend, journal: Journal, ledger: Ledger, config: PreemptionConfig, report: ReadReport,
         allowance: Allowance | None = None, refusals: Refusals | None = None, quarantine: Quarantine | None = None,
+        has_begun: Callable[[SlurmJob, float], bool] = lambda job, now: True, comment_field: CommentField | None = None,
+        progress: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
-        super().__init__(backend, journal, ledger, config, refusals or Refusals(config.backoff), quarantine)
-        self._report = report
-        self.allowance = allowance or Allowance()
-        self._unpin_from: dict[str, float] = {}  # of jobs of which Slurm refused it
-        self._steps: dict[str, Callable[[Intent, float], bool]] = {
-            "hold": self._hold, "signal": self._signal, "wait": self._wait, "requeue": self._requeue, "drain": self._drain,
-            "unhold": self._unhold, "start": self._start, "confirm": self._confirm, "rehold": self._rehold,
-            "turn": self._turn, "parked": self._parked, "spare": self._spare, "prioritize": self._prioritize,
-        }  # fmt: skip
+        """Continues with the open intents of the journal. See TransitionContext for the arguments."""
+        self.context = TransitionContext(
+            backend, journal, ledger, config, report, allowance or Allowance(), refusals or Refusals(config.backoff),
+            quarantine or Quarantine(), has_begun, comment_field, progress,
+        )  # fmt: skip
+        self._holds = JobHolds(self.context)
+        self._forgotten = ForgottenChanges(self.context, self._holds)
+        self._left_to_slurm = LeftToSlurm(self.context, self._holds)
+        self._engine = TransitionEngine(self.context, self._holds)
+        self._preempting = Preempting(self.context, self._holds)
+        self._releasing = Releasing(self.context, self._holds, self._engine, self._forgotten)
+        starting = Starting(self.context, self._holds, self._left_to_slurm)
+        handing_over = HandingOver(self.context, self._holds, self._engine)
+        for part in (self._preempting, starting, handing_over, self._releasing):
+            self._engine.add(part.operations)
+        self._unpin_from: dict[str, float] = {}  # epoch second of the next attempt, of jobs of which Slurm refused it
 
-    # what the daemon calls, besides `see` and `release_all`
+    # what is under way
 
-    def hear(self, notes: Iterable[str]) -> None:
-        """What a leader before us did when its time was over (fence.py): a hold or a pin of ours, though we never gave it."""
-        told = [(verb, job_id) for verb, _, name in (note.partition("-") for note in notes) for job_id in members(name)]
-        for verb, job_id in told:
-            if row := self._ledger.jobs.get(job_id):
-                with self._quarantine.guard("a note about it", job_id):
-                    row.held |= verb == "hold"
-                    row.pinned |= verb == "start"
-                    self._ledger.save(row)
+    @property
+    def intents(self) -> Mapping[str, Intent]:
+        """The open intents, by job id."""
+        return self.context.intents
+
+    @property
+    def alarms(self) -> list[str]:
+        return self._left_to_slurm.alarms
+
+    def steps(self) -> dict[str, str]:
+        """The step of each job with an open intent."""
+        return {one.id: one.step for one in self.intents.values()}
+
+    def take_news(self) -> list[Decision]:
+        """Return the decisions and outcomes since the last call."""
+        news, self.context.news = self.context.news, []
+        return news
+
+    def next_check(self, now: float) -> float:
+        """When to poll again whether started jobs run, as no event reports it; inf: no start is under way."""
+        started = [one.stepped for one in self.intents.values() if one.step == IntentStep.CONFIRM]
+        return now + max(now - max(started), FIRST_CHECK_S) if started else math.inf
+
+    # new records
+
+    def see(self, jobs: Sequence[SlurmJob], at: float = math.inf) -> None:
+        """Take the records of a new snapshot, for which Slurm was asked at that epoch second."""
+        self.context.see(jobs, at)
+
+    def take_notes(self, notes: Iterable[str]) -> None:
+        """Journal holds and pins of an earlier leader whose call ended after its lease did (fence.py)."""
+        for call, _, name in (note.partition("-") for note in notes):
+            for job_id in members(name):
+                if row := self.context.ledger.jobs.get(job_id):
+                    with self.context.quarantine.guard("a note about it", job_id):
+                        row.held |= call == "hold"
+                        row.pinned |= call == "start"
+                        self.context.ledger.save(row)
+
+    def confirm(self, now: float) -> None:
+        """Find in the new records what was started and now runs, and what has released its GPUs."""
+        self._forgotten.find_releases((self.context.records or {}).values())
+        self._forgotten.find_unpins()
+        for intent in list(self.intents.values()):
+            if intent.step == IntentStep.CONFIRM:
+                self._engine.advance(intent, now)
+            elif intent.step == IntentStep.DRAIN and not self.context.quarantine.holds(intent.id):
+                with self.context.quarantine.guard("its preemption", intent.id):
+                    record = self.context.record(intent.id)
+                    self._engine.apply(intent, self._preempting.released_gpus(intent, record, now), now)
+
+    def collect(self, jobs: Iterable[SlurmJob], now: float) -> None:
+        """Begin the requeue of jobs that have saved: after their deadline, or before their time limit."""
+        for job in jobs:
+            with self.context.quarantine.guard("reading its report", job.id):
+                self._collect(job, now)
+
+    def _collect(self, job: SlurmJob, now: float) -> None:
+        late = bool(self.context.ledger.jobs[job.id].unmovable)
+        if job.state != "RUNNING" or job.id in self.intents or not (late or _may_save_for_its_limit(job, now)):
+            return
+        report = self.context.report(job) if job.requeue and job.batch else JobReport()
+        if report.restart == job.restarts and report.state == "parked":
+            self._engine.begin(job.id, IntentKind.RENEW if report.why == "limit" else IntentKind.PREEMPT, now)
+
+    # holds
 
     def hold(self, jobs: Iterable[SlurmJob], now: float, before: float = math.inf) -> None:
-        """Exact mode: every pending job waits for us. One that others released or requeued is held again. Those that Slurm could
-        start soonest come first; `before`: only those that it could start before that moment."""
+        """Hold pending jobs, so that Slurm starts none without a plan; also one that others released or requeued.
+
+        Those that Slurm could start soonest come first. before: only those that it could start before that epoch second.
+        """
         free = [job for job in jobs if job.priority > 0 and job.id not in self.intents and job.begin_time < before]
         names = list(together(sorted(free, key=lambda job: job.begin_time)).items())
         end = time.monotonic() + (HOLD_SECONDS if math.isinf(before) else URGENT_HOLD_SECONDS)
+        allowance = self.context.allowance
         for place, (name, several) in enumerate(names):
             if place == HOLDS or time.monotonic() >= end:
-                self.allowance.postponed += len(names) - place
+                allowance.postponed += len(names) - place
                 return
-            if self.allowance.affords_hold(self.intents.values()):
-                with self._quarantine.guard("its hold", *(job.id for job in several)):
-                    self._hold_waiting(name, several, now)
+            if allowance.affords_hold(self.intents.values()):
+                with self.context.quarantine.guard("its hold", *(job.id for job in several)):
+                    self._holds.hold_pending(name, several, now)
 
     def unpin(self, jobs: Iterable[SlurmJob], now: float) -> None:
-        """Jobs that wait again get their own request back: their owners may read and change it. Where Slurm refuses it, the unpin
-        is retried after the back-off."""
-        for row in [self._ledger.jobs[job.id] for job in jobs if job.id not in self.intents]:
+        """Give jobs that are pending again their owners' requests back; where Slurm refuses it, again after the back-off."""
+        for row in [self.context.ledger.jobs[job.id] for job in jobs if job.id not in self.intents]:
             # not where the hold waits for calls: a job that may start keeps its pin
             if not (row.pinned and row.held) or now < self._unpin_from.get(row.id, now):
                 continue
             self._unpin_from.pop(row.id, None)
-            with self._quarantine.guard("its unpin", row.id):
-                if not self._try(self._unpin, row.id, now):
-                    self._unpin_from[row.id] = now + self._config.backoff
+            with self.context.quarantine.guard("its unpin", row.id):
+                if not self._holds.attempt(self._holds.unpin, row.id, now):
+                    self._unpin_from[row.id] = now + self.context.config.backoff
 
-    def collect(self, jobs: Iterable[SlurmJob], now: float) -> None:
-        """Jobs that wait for nothing but the requeue: they took too long and have saved by now, or saved before their limit."""
-        for job in jobs:
-            with self._quarantine.guard("reading its report", job.id):
-                self._collect(job, now)
+    def release_left_to_slurm(self, jobs: Iterable[SlurmJob], now: float) -> None:
+        """Release jobs that are left to Slurm."""
+        self._left_to_slurm.release_again(jobs, now)
 
-    def _collect(self, job: SlurmJob, now: float) -> None:
-        late = bool(self._ledger.jobs[job.id].unmovable)
-        if job.state != "RUNNING" or job.id in self.intents or not (late or _may_save_for_its_limit(job, now)):
-            return
-        report = self._report(job) if job.requeue and job.batch else JobReport()
-        if report.restart == job.restarts and report.state == "parked":
-            self._begin(job.id, RENEW if report.why == "limit" else PREEMPT, now)
-
-    def let_go(self, now: float) -> None:
-        """What was moved to where we do not manage is Slurm's again."""
-        for row in self._ledger.strays:
-            with self._quarantine.guard("its release", row.id):
+    def release_unmanaged(self, now: float) -> None:
+        """Release jobs that were moved to partitions that are not managed."""
+        for row in self.context.ledger.strays:
+            with self.context.quarantine.guard("its release", row.id):
                 if row.id in self.intents:
-                    self._finish(self.intents[row.id], "left: for partitions or nodes that are not managed", now)
-                self._try(self._release, row.id, now)
-                self._ledger.forget(row, now)
+                    self._engine.finish(self.intents[row.id], Ending.UNMANAGED.end(), now)
+                self._holds.attempt(self._releasing.release, row.id, now)
+                self.context.ledger.forget(row, now)
+
+    def release_all(self, now: float, set_aside: Callable[[SlurmJob], bool] = lambda job: False) -> list[str]:
+        """Fail open; see Releasing.release_all."""
+        return self._releasing.release_all(now, set_aside)
+
+    # the plan
 
     def begin(self, plan: Plan, now: float) -> None:
-        """In the plan's order, as far as calls are left: what is not begun now is planned anew."""
-        self._reserved = plan.reserved
+        """Begin what the plan lists, in its order, as far as calls are left: the rest is planned anew."""
+        self.context.reserved = plan.reserved
+        allowance = self.context.allowance
         for start in plan.starts:
-            if self.allowance.affords_start(self.intents.values()):
-                with self._quarantine.guard("its start", start.job):
-                    self._begin_start(start.job, start.nodes, now)
+            if allowance.affords_start(self.intents.values()):
+                with self.context.quarantine.guard("its start", start.job):
+                    self._engine.begin_start(start.job, start.nodes, now)
         nodes = {start.job: start.nodes for start in plan.reserved}
         for beneficiary, victims in _by_beneficiary(plan.preemptions).items():
-            if self.allowance.affords_preemptions(len(victims), self.intents.values()):
+            if allowance.affords_preemptions(len(victims), self.intents.values()):
                 for victim in victims:
-                    with self._quarantine.guard("its preemption", victim):
-                        self._begin(victim, PREEMPT, now, nodes=nodes.get(beneficiary, ()), beneficiary=beneficiary)
+                    with self.context.quarantine.guard("its preemption", victim):
+                        reserved = nodes.get(beneficiary, ())
+                        self._engine.begin(victim, IntentKind.PREEMPT, now, nodes=reserved, beneficiary=beneficiary)
 
     def advance(self, now: float) -> None:
-        """Take every open intent as far as it goes now. Raises SlurmUnavailable: then all stay where they are."""
-        for intent in urgent_first(self.intents.values()) if self._seen is not None else ():
-            self._advance(intent, now)
-
-    def steps(self) -> dict[str, str]:
-        """The step of each job that is on the move."""
-        return {one.id: one.step for one in self.intents.values()}
-
-    def confirm(self, now: float) -> None:
-        """Look whether what was started runs, and what was to leave has gone, in the records just seen."""
-        self._find_forgotten_releases((self._seen or {}).values())
-        self._find_forgotten_unpins()
-        for intent in list(self.intents.values()):
-            if intent.step == "confirm":
-                self._advance(intent, now)
-            elif intent.step == "drain" and not self._quarantine.holds(intent.id):
-                with self._quarantine.guard("its preemption", intent.id):
-                    self._drained(intent, self._record(intent.id), now)
-
-    def next_check(self, now: float) -> float:
-        """When to look again whether what was started runs, as nobody tells; inf: nothing was started."""
-        started = [one.stepped for one in self.intents.values() if one.step == "confirm"]
-        return now + max(now - max(started), FIRST_CHECK) if started else math.inf
-
-    # inner
-
-    def _advance(self, intent: Intent, now: float) -> None:
-        if self._quarantine.holds(intent.id):
-            return
-        # the clock may have been set back
-        intent.began, intent.stepped = min(intent.began, now), min(intent.stepped, now)
-        self.progress()
-        with self._quarantine.guard(f"step {intent.step!r} of its {intent.kind}", intent.id):
-            try:
-                while not intent.outcome and self._step(intent, now):
-                    pass
-            except JobRefused as error:
-                self._refused(intent, str(error), now)
-
-    def _step(self, intent: Intent, now: float) -> bool:
-        return self.allowance.affords_step(intent.step) and self._steps[intent.step](intent, now)
-
-    def _begin_start(self, job_id: str, nodes: NodeGpus, now: float, beneficiary: str = "") -> None:
-        job = self._record(job_id)
-        if job and job.priority > 0:  # pins are put on held jobs only
-            self._hold_waiting(job.id, [job], now)
-        self._begin(job_id, START, now, nodes, beneficiary)
-
-    def _begin(self, job_id: str, kind: str, now: float, nodes: NodeGpus = (), beneficiary: str = "") -> None:
-        row, job = self._ledger.jobs[job_id], self._record(job_id)
-        assert job is not None  # the plan was made from these records
-        first = "start" if kind == START else "hold"
-        intent = Intent(row.key, job_id, job.restarts, kind, first, nodes, beneficiary, began=now, stepped=now)
-        self._journal.begin(intent)
-        self.intents[job_id] = intent
-        where = ", ".join(f"{node}:{gpus}" for node, gpus in nodes)
-        late = "it has saved, though late" if kind == PREEMPT else "it has saved before its time limit"
-        leaves = f"for job {beneficiary}" if beneficiary else late
-        self._say(now, job_id, kind, f"on {where}" if kind == START else leaves)
-
-    def _refused(self, intent: Intent, words: str, now: float) -> None:
-        """Slurm said no to one step: that job goes its own way, the hold goes, the others are not concerned."""
-        row = self._row(intent)
-        if row and intent.kind != START:
-            if not is_in_run(self._fresh(intent.id), intent):  # its run is over, and that was all we wanted
-                self._next(intent, "drain", now)
-                return
-            self._give_up(intent, now)
-            self._mark_unmovable(intent, f"Slurm refused its preemption: {words}")
-            self._try(self._lift, intent.id, now)
-        elif row:
-            self._back_off(row, now)
-            if job := self._record(intent.id):
-                said = words.removeprefix(f"job {intent.id}: ").removesuffix(f" for job {intent.id}")
-                self._refusals.note(job, ANSWERED + said, now)
-        self._finish(intent, f"refused: {words}", now)
-
-    def _hold_waiting(self, name: str, jobs: Sequence[SlurmJob], now: float) -> None:
-        """`name`: what Slurm calls these jobs together."""
-        with self._journal.batch():
-            for job in jobs:
-                self._remember_hold(self._ledger.jobs[job.id])
-        self._try(self._backend.hold, name, now)
+        """Take every open intent as far as it gets now. Raises SlurmUnavailable: then all stay where they are."""
+        for intent in urgent_first(self.intents.values()) if self.context.records is not None else ():
+            self._engine.advance(intent, now)
 
 
 def _may_save_for_its_limit(job: SlurmJob, now: float) -> bool:
-    """In the second half of its time: its supervisor takes no more than that (wrappers/time_limit.py)."""
-    return job.time_limit > 0 and min(job.time_limit / 2, FIRST_LOOK) > job.start_time + job.time_limit - now
+    """Whether the job is in the second half of its time: its supervisor saves no earlier (wrappers/time_limit.py)."""
+    return job.time_limit > 0 and min(job.time_limit / 2, LIMIT_WINDOW_S) > job.start_time + job.time_limit - now
 
 
 def _by_beneficiary(preemptions: Iterable[Preemption]) -> dict[str, list[str]]:
-    """All that one job needs leave together or not at all."""
+    """Group the victims: all that one job needs are preempted, or none."""
     groups: dict[str, list[str]] = {}
     for one in preemptions:
         groups.setdefault(one.beneficiary, []).append(one.job)

@@ -28,7 +28,6 @@ from tiresias.slurm_plugin.admission.known_rules import RULES_BEFORE_PREEMPTION_
 from tiresias.slurm_plugin.admission.refusals import Refusals
 from tiresias.slurm_plugin.backends.budget import Budgeted
 from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot
-from tiresias.slurm_plugin.calls.allowance import Allowance
 from tiresias.slurm_plugin.calls.traffic import Traffic, bucket
 from tiresias.slurm_plugin.cluster import sharing, topology
 from tiresias.slurm_plugin.cluster.partition_pools import PartitionPools
@@ -46,12 +45,15 @@ from tiresias.slurm_plugin.observation.profiles import Profiles
 from tiresias.slurm_plugin.observation.scripts import with_scripts
 from tiresias.slurm_plugin.shadow import Gpus, Shadow
 from tiresias.slurm_plugin.sockets.privacy import Privacy
-from tiresias.slurm_plugin.sockets.publication import PHASES, SHOWN_DECISIONS, Publication, Publisher
+from tiresias.slurm_plugin.sockets.publication import SHOWN_DECISIONS, Publication, Publisher
 from tiresias.slurm_plugin.state.database import StateError, Unwritable
+from tiresias.slurm_plugin.state.intents import IntentKind, IntentStep, Notice
 from tiresias.slurm_plugin.state.journal import Decision, Journal
 from tiresias.slurm_plugin.state.ledger import Ledger
 from tiresias.slurm_plugin.state.quarantine import Quarantine
 from tiresias.slurm_plugin.state.switches import PAUSED, pause, refuse_if_stopped, resume, stop, switched
+from tiresias.slurm_plugin.transitions.allowance import Allowance
+from tiresias.slurm_plugin.transitions.transition_table import row_of
 
 log = logging.getLogger("tiresias")
 
@@ -125,7 +127,7 @@ class Controller:
     @property
     def moving(self) -> bool:
         """Something is under way that only looking again will tell about."""
-        others = (one for one in self._actor.intents.values() if one.step != "confirm")  # starts: next_check
+        others = (one for one in self._actor.intents.values() if one.step != IntentStep.CONFIRM)  # starts: next_check
         return any(not self._quarantine.holds(one.id) for one in others)
 
     def _recall(self) -> None:
@@ -139,11 +141,8 @@ class Controller:
         observer.admission_waits = self._admission_waits
         actor = Actor(
             self._backend, self._journal, ledger, self._config.preemption, observer.reports.fresh, self._allowance, refusals,
-            self._quarantine,
+            self._quarantine, observer.has_begun, self._comments.field, lambda: self._progress(),
         )  # fmt: skip
-        actor.progress = self._progress
-        actor.has_begun = observer.has_begun
-        actor.comment_field = self._comments.field
         self._ledger, self._observer, self._actor, self._is_ahead = ledger, observer, actor, False
         self._refusals = refusals
         self._shadow = Shadow(self._journal, self._config.lease_seconds) if self._config.mode == "shadow" else None
@@ -179,9 +178,9 @@ class Controller:
         self._observer.packlimit.refit(self._ledger, began)
         self._traffic.look(began)
         slurm, notes = self._snapshot(), self._leadership.notes()
-        self._actor.hear(notes)  # before a pin is taken for its owner's wish
+        self._actor.take_notes(notes)  # before a pin is taken for its owner's request
         managed = self._ledger.apply(slurm)
-        self._actor.hear(notes)  # of jobs that were met just now
+        self._actor.take_notes(notes)  # of jobs first seen in this snapshot
         self.wanted |= WANTED in notes
         for note in notes:
             self._leadership.done(note)
@@ -218,7 +217,7 @@ class Controller:
 
     def _comment(self, slurm: SlurmSnapshot, decided: _Decided) -> None:
         snapshot, managed = decided.snapshot, decided.managed
-        starting = {one.id for one in self._actor.intents.values() if one.kind == "start"}
+        starting = {one.id for one in self._actor.intents.values() if one.kind == IntentKind.START}
         promised = starting | {
             snapshot.jobs.id[row] for row in np.flatnonzero(snapshot.jobs.state == JobState.STARTING)
         }
@@ -277,7 +276,7 @@ class Controller:
 
     def on_progress(self, call: Callable[[], None]) -> None:
         """Called in the middle of long cycles, too, wherever some of their work is done."""
-        self._progress = self._actor.progress = call
+        self._progress = call
 
     def pause(self, by: str, reason: str) -> str:
         """Preempt nobody from the next cycle on; preemptions under way come to their end, starts go on."""
@@ -298,7 +297,7 @@ class Controller:
         """From the next cycle on, which begins with what the journal has, as a new controller does: no job is held or released for
         it. Raises StateError when the changes cannot be journaled: then the old configuration stays."""
         self._log_news()
-        reload = Decision(self._clock(), "", "reload", "; ".join(changes))
+        reload = Decision(self._clock(), "", Notice.RELOAD, "; ".join(changes))
         self._journal.record([reload])
         self._decisions = [*self._decisions, reload][-SHOWN_DECISIONS:]
         limit = bucket(config.rpc, site.rate_limit)
@@ -352,7 +351,7 @@ class Controller:
         soon = now + self._config.lease_seconds / 2
         self._actor.hold(self._observer.waiting(managed, now), now, before=soon)
         self._actor.collect(managed, now)
-        self._actor.let_go(now)
+        self._actor.release_unmanaged(now)
 
     def _give_back(self, managed: list[SlurmJob]) -> None:
         """Mode shadow holds and moves nothing. What a controller in mode exact left when it was killed is lifted, as its own end
@@ -368,7 +367,7 @@ class Controller:
         now = self._clock()
         self._actor.hold(waiting, now)
         self._actor.unpin(waiting, now)
-        self._actor.release_unpinnable(managed, now)
+        self._actor.release_left_to_slurm(managed, now)
 
     def _note_costs(self, managed: list[SlurmJob]) -> None:
         """What a run says of its start, once it trains."""
@@ -390,7 +389,7 @@ class Controller:
     def _carry_out(self, plan: Plan, slurm: SlurmSnapshot, snapshot: Snapshot) -> None:
         self._promote(plan)
         if self._shadow:
-            self._actor.news += self._shadow.look(slurm, plan, self._ledger.jobs, Gpus.of(snapshot))
+            self._actor.context.news += self._shadow.look(slurm, plan, self._ledger.jobs, Gpus.of(snapshot))
         else:
             self._actor.begin(plan, self._clock())
             self._actor.advance(self._clock())
@@ -403,10 +402,10 @@ class Controller:
                 row = self._ledger.jobs[job_id]
                 row.reset = now
                 self._ledger.save(row)
-            self._actor.news.append(Decision(now, job_id, "promote", "waited too long: its service counts from 0"))
+            self._actor.context.add_news(now, job_id, Notice.PROMOTE, "waited too long: its service counts from 0")
 
     def _log_news(self) -> None:
-        news, self._actor.news = self._actor.news, []
+        news = self._actor.take_news()
         if not news:
             return
         for one in news:
@@ -448,7 +447,7 @@ class Controller:
     def _phases(self) -> dict[str, str]:
         if self._shadow:
             return self._shadow.phases()
-        return {one.id: PHASES.get(one.step, "starting") for one in self._actor.intents.values()}
+        return {one.id: row_of(one).phase for one in self._actor.intents.values()}
 
     def _alarms(self) -> list[str]:
         traffic = self._traffic.alarms(self._allowance.postponed)

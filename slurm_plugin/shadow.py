@@ -17,6 +17,7 @@ import numpy as np
 
 from tiresias.scheduler.model import JobState, Plan, Snapshot, Start
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.state.intents import Notice
 from tiresias.slurm_plugin.state.journal import Decision, JobRow, Journal
 from tiresias.slurm_plugin.state.watched import PREEMPT, START, START_AFTER, WatchRow, WouldRow
 
@@ -83,7 +84,7 @@ class Shadow:
                 self._begin(watch, one, rows[one.job].key, jobs[one.job].gpus)
             self._journal.save_watch(watch)
         self.watched, self._gpus = self._journal.watched(), gpus
-        return [Decision(now, one.job, "shadow", one.words) for one in news]
+        return [Decision(now, one.job, Notice.SHADOW, one.words) for one in news]
 
     def phases(self) -> dict[str, str]:
         """By job, what would be done with it now."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +22,6 @@ from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.slurm_conf import ClusterSpec
 
 TESTS = Path(__file__).parent
-sys.path.insert(0, str(TESTS))  # users.py
 
 ClusterOf = Callable[..., Cluster]
 

@@ -6,8 +6,9 @@ import json
 import subprocess
 from pathlib import Path
 
-import installed
 import pytest
+
+from tests import installed
 
 # run by the environment's own interpreter: module -> the package that its import did not find, or "" where it worked
 PROGRAM = """

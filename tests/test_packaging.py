@@ -11,7 +11,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from installed import build
+
+from tests.installed import build
 
 ROOT = Path(__file__).resolve().parents[1]
 # what admins copy, and what the private cluster of an installed wheel needs

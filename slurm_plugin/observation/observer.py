@@ -24,7 +24,8 @@ from tiresias.slurm_plugin.backends.rules import SlurmRules
 from tiresias.slurm_plugin.cluster import begin_time, islands, sharing, topology
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.observation.learned_limit import LearnedLimit
-from tiresias.slurm_plugin.state.journal import Intent, JobRow, RunRow
+from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
+from tiresias.slurm_plugin.state.journal import JobRow, RunRow
 from tiresias.slurm_plugin.state.ledger import Ledger
 
 PROGRESS = 120.0  # seconds between two looks at the progress of a run that is ready
@@ -357,7 +358,7 @@ def _cleaned_up_soon(job: SlurmJob, now: float) -> bool:
 
 
 def _state(job: SlurmJob, intent: Intent | None) -> JobState:
-    if intent and intent.kind == "start":
+    if intent and intent.kind == IntentKind.START:
         return JobState.STARTING
     if job.completing or (intent and job.state == "RUNNING"):  # preempted, or parked for its time limit
         return JobState.RELEASING
@@ -383,8 +384,12 @@ def _request(job: SlurmJob, row: JobRow, closed: frozenset[str]) -> Request:
 
 def _promised(intents: Mapping[str, Intent]) -> dict[str, Intent]:
     """The starts that hand-overs under way will come to, by beneficiary: it is not planned for again meanwhile."""
-    moves = [one for one in intents.values() if one.kind == "preempt" and one.beneficiary and one.step != "spare"]
-    return {one.beneficiary: Intent("", one.beneficiary, 0, "start", "start", one.nodes) for one in moves if one.nodes}
+    preemptions = [one for one in intents.values() if one.kind == IntentKind.PREEMPT and one.beneficiary]
+    return {
+        one.beneficiary: Intent("", one.beneficiary, 0, IntentKind.START, IntentStep.START, one.nodes)
+        for one in preemptions
+        if one.nodes and one.step != IntentStep.SPARE
+    }
 
 
 def _shares(job: SlurmJob, intent: Intent | None) -> list[tuple[str, int, float, float]]:
@@ -400,7 +405,7 @@ def _shares(job: SlurmJob, intent: Intent | None) -> list[tuple[str, int, float,
 
 def _promise(job: SlurmJob, intents: Mapping[str, Intent]) -> Intent | None:
     intent = intents.get(job.id)
-    return intent if intent and intent.kind == "start" else None
+    return intent if intent and intent.kind == IntentKind.START else None
 
 
 def _taken(

@@ -31,17 +31,6 @@ from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.sockets.privacy import OPEN, Privacy
 from tiresias.slurm_plugin.state.journal import Decision, JobRow
 
-PHASES = {
-    "hold": "signalled",
-    "turn": "running",  # it is not signalled yet
-    "spare": "running",
-    "signal": "signalled",
-    "wait": "saving",
-    "parked": "parked",
-    "requeue": "leaving",
-    "drain": "leaving",
-    "start": "starting",
-}
 SHOWN_DECISIONS = 50
 BRIEF = 250  # jobs: no terminal is higher
 STATES = {int(state): state.name for state in JobState}

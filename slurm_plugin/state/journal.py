@@ -19,12 +19,13 @@ import math
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiresias.slurm_plugin.lead.leadership import Superseded
-from tiresias.slurm_plugin.state.database import Database, Locked, Unwritable, epoch_in, fence, make, take_away
+from tiresias.slurm_plugin.state.database import Damaged, Database, Locked, Unwritable, epoch_in, fence, make, take_away
+from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentOutcome, IntentStep
 from tiresias.slurm_plugin.state.schema import open_current
 from tiresias.slurm_plugin.state.watched import PREEMPT, Watched, WatchRow, WouldRow
 
@@ -84,28 +85,6 @@ class RunRow:
     pause: float | None = None
     redone: int | None = None
     pace: float | None = None
-
-
-@dataclass(slots=True)
-class Intent:
-    """A start or a preemption under way. step: the step that was begun last. outcome: "" until it is over.
-
-    nodes: of a start; of a preemption those that its beneficiary gets, with their GPUs. beneficiary: of a preemption; of a start
-    that is part of a hand-over the job itself. began: when it was decided; of a preemption when its job was signalled, once it was.
-    """
-
-    key: str
-    id: str
-    restart: int
-    kind: str
-    step: str
-    nodes: tuple[tuple[str, int], ...] = ()
-    beneficiary: str = ""
-    began: float = 0.0
-    stepped: float = 0.0
-    outcome: str = ""
-    epoch: int = 0  # of the leader that began it
-    seq: int = field(default=0)
 
 
 class Place(NamedTuple):
@@ -174,8 +153,8 @@ class History:
 
     def beneficiaries(self, key: str) -> dict[int, str]:
         """For whom each run of a job was preempted, by its restart count; of the newest KEPT_INTENTS moves only."""
-        query = "select restart, beneficiary from intent where key = ? and kind = 'preempt' and outcome like 'parked%'"
-        return dict(self._db.execute(query, (key,)).fetchall())
+        query = "select restart, beneficiary from intent where key = ? and kind = ? and outcome like ?"
+        return dict(self._db.execute(query, (key, IntentKind.PREEMPT, f"{IntentOutcome.PARKED}%")).fetchall())
 
     def in_our_hands(self) -> int:
         """Live jobs that wait because we hold them, or that we are moving."""
@@ -341,23 +320,30 @@ class Journal(History):
     # intents
 
     def open_intents(self) -> list[Intent]:
-        columns = _columns(Intent)
-        return [
-            _intent(row) for row in self._db.execute(f"select {columns} from intent where outcome = '' order by seq")
-        ]
+        return self._intents(f"select {_columns(Intent)} from intent where outcome = '' order by seq")
 
     def last_start(self, key: str) -> Intent | None:
-        """The newest one of this job, over or not."""
-        found = self._db.execute(
-            f"select {_columns(Intent)} from intent where key = ? and kind = 'start' order by seq desc limit 1", (key,)
-        ).fetchone()
-        return _intent(found) if found else None
+        """Return the newest start of this job, over or not."""
+        query = f"select {_columns(Intent)} from intent where key = ? and kind = ? order by seq desc limit 1"
+        return next(iter(self._intents(query, key, IntentKind.START)), None)
 
     def releases_of(self, job_id: str) -> list[Intent]:
-        """Starts, and preemptions that were given up: the newest first, of all jobs that ever had this id."""
+        """Return starts, and preemptions that were given up: the newest first, of all jobs that ever had this id."""
         of_id = f"select {_columns(Intent, 'intent.')} from job join intent using (key) where job.id = ?"
-        query = f"{of_id} and (intent.kind = 'start' or intent.step in ('unhold', 'spare')) order by seq desc"
-        return [_intent(row) for row in self._db.execute(query, (job_id,))]
+        query = f"{of_id} and (intent.kind = ? or intent.step in (?, ?)) order by seq desc"
+        return self._intents(query, job_id, IntentKind.START, IntentStep.UNHOLD, IntentStep.SPARE)
+
+    def _intents(self, query: str, *values: str) -> list[Intent]:
+        return [self._intent(row) for row in self._db.execute(query, values)]
+
+    def _intent(self, row: tuple[Any, ...]) -> Intent:
+        intent = Intent(*row)
+        try:
+            intent.kind, intent.step = IntentKind(intent.kind), IntentStep(intent.step)
+        except ValueError as error:
+            raise Damaged(self.path, f"intent {intent.seq}: {error}") from None
+        intent.nodes = tuple((name, gpus) for name, gpus in json.loads(str(intent.nodes)))
+        return intent
 
     def begin(self, intent: Intent) -> None:
         intent.epoch = self.epoch
@@ -366,7 +352,7 @@ class Journal(History):
         cursor = self._db.execute(f"insert into intent ({', '.join(columns)}) values ({marks})", values)
         intent.seq = cursor.lastrowid or 0
 
-    def step(self, intent: Intent, step: str, now: float) -> None:
+    def step(self, intent: Intent, step: IntentStep, now: float) -> None:
         """Write that `step` is about to be done, with all else of the intent that changes."""
         intent.step, intent.stepped = step, now
         self._db.execute(
@@ -421,12 +407,6 @@ def _job(row: tuple[Any, ...]) -> JobRow:
     job = JobRow(*row)
     job.held, job.pinned, job.ended = bool(job.held), bool(job.pinned), bool(job.ended)
     return job
-
-
-def _intent(row: tuple[Any, ...]) -> Intent:
-    intent = Intent(*row)
-    intent.nodes = tuple((name, gpus) for name, gpus in json.loads(str(intent.nodes)))
-    return intent
 
 
 def _intent_values(intent: Intent) -> tuple[list[str], list[Any]]:

@@ -17,7 +17,8 @@ from typing import Any
 
 from tiresias.slurm_plugin.backends.protocol import RequestChange, SlurmJob
 from tiresias.slurm_plugin.state import own_tasks
-from tiresias.slurm_plugin.state.journal import Intent, JobRow
+from tiresias.slurm_plugin.state.intents import Intent
+from tiresias.slurm_plugin.state.journal import JobRow
 from tiresias.slurm_plugin.state.own_tasks import KEPT
 
 NUMBER, ONLY, TASKS = "number", "only", "tasks"

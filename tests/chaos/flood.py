@@ -34,8 +34,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
 from run import CONFIG
 from scene import USERS, Scene
 

@@ -17,9 +17,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from run import Run, add_options, carry_out
 from scene import Job, Scene

@@ -50,7 +50,8 @@ time.time = wrong_time  # before the imports below: some of them keep it as a de
 from tiresias import __main__ as program  # noqa: E402
 from tiresias.protocol import control  # noqa: E402
 from tiresias.slurm_plugin.commands import controller as _imported_beforehand  # noqa: E402, F401
-from tiresias.slurm_plugin.state.journal import Intent, Journal  # noqa: E402
+from tiresias.slurm_plugin.state.intents import Intent  # noqa: E402
+from tiresias.slurm_plugin.state.journal import Journal  # noqa: E402
 
 right_read = control.read
 

@@ -23,8 +23,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
 from checks import Check, story
 from samples import Sampler
 from scene import Job, Scene

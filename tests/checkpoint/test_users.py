@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from users import ALICE, MALLORY, as_user
 
+from tests.users import ALICE, MALLORY, as_user
 from tiresias.checkpoint import Store
 from tiresias.checkpoint.world import World
 

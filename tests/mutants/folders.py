@@ -41,11 +41,10 @@ FOLDERS = {
             "tests/slurm_plugin/sockets/test_history_pages.py",
         ),
     ),
-    "slurm_plugin/moves": Folder(
-        ("slurm_plugin/moves/*.py", "slurm_plugin/act.py", "slurm_plugin/transitions/*.py"),
+    "slurm_plugin/transitions": Folder(
+        ("slurm_plugin/transitions/*.py", "slurm_plugin/act.py"),
         (
-            "tests/slurm_plugin/test_act*.py", "tests/slurm_plugin/calls/test_allowance.py",
-            "tests/slurm_plugin/moves/test_*.py", "tests/slurm_plugin/transitions/test_*.py",
+            "tests/slurm_plugin/test_act*.py", "tests/slurm_plugin/transitions/test_*.py",
             "tests/slurm_plugin/failover/test_fence.py",
         ),
     ),

@@ -21,8 +21,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
 from folders import FOLDERS, Folder
 from named import NAMED, Named
 from operators import Mutation, mutations

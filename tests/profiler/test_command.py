@@ -7,9 +7,9 @@ import json
 import os
 
 import pytest
-from recording import Network
 from tensors import tensors
 
+from tests.profiler.recording import Network
 from tiresias.errors import TiresiasError, UsageError
 from tiresias.slurm_plugin.commands import profile as command
 

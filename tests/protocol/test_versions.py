@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from users import ALICE, DAEMON, MALLORY, as_user
 
+from tests.users import ALICE, DAEMON, MALLORY, as_user
 from tiresias.protocol import control, versions
 from tiresias.protocol.control import JobReport
 from tiresias.protocol.versions import OWN, UNSTATED, Versions

@@ -9,10 +9,10 @@ import subprocess
 import time
 from pathlib import Path
 
-import installed
 import pip
 import pytest
 
+from tests import installed
 from tiresias.sandbox import rootfs
 from tiresias.sandbox.cluster import Cluster
 

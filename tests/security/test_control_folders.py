@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from users import ALICE, DAEMON, MALLORY, as_user
 
+from tests.users import ALICE, DAEMON, MALLORY, as_user
 from tiresias.protocol import control
 from tiresias.protocol.job_kind import Key
 from tiresias.protocol.profile_summary import Summary, as_object

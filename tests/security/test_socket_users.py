@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from users import ALICE, MALLORY, as_user
 
+from tests.users import ALICE, MALLORY, as_user
 from tiresias.slurm_plugin.sockets.control_socket import MAX_CLIENTS, ControlServer, ask
 from tiresias.slurm_plugin.sockets.peer import Peer
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from users import ALICE, DAEMON, MALLORY, as_user
 
+from tests.users import ALICE, DAEMON, MALLORY, as_user
 from tiresias.protocol import control
 from tiresias.slurm_plugin.cluster.finding import Level
 from tiresias.slurm_plugin.config import Paths

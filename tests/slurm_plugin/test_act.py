@@ -32,7 +32,8 @@ from tiresias.slurm_plugin.backends.protocol import (
 from tiresias.slurm_plugin.backends.rules import SlurmRules
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
-from tiresias.slurm_plugin.state.journal import Intent, JobRow, Journal
+from tiresias.slurm_plugin.state.intents import Intent
+from tiresias.slurm_plugin.state.journal import JobRow, Journal
 from tiresias.slurm_plugin.state.ledger import Ledger
 
 Make = Callable[..., SlurmJob]
@@ -197,7 +198,7 @@ class Desk:
 
     def said(self) -> list[str]:
         """Of job 1."""
-        return [f"{one.action}: {one.why}" for one in self.actor.news if one.id == "1"]
+        return [f"{one.action}: {one.why}" for one in self.actor.context.news if one.id == "1"]
 
 
 @pytest.fixture
@@ -650,7 +651,7 @@ def test_a_storm_is_held_by_and_by_those_first_whom_slurm_could_start_first(
     monkeypatch.setattr("tiresias.slurm_plugin.act.time", SimpleNamespace(monotonic=lambda: 0.0))
     jobs = [pending(id=str(n), raw_id=n, priority=1, begin_time=9000 - n) for n in range(2, HOLDS + 102)]
     assert storm(waits, jobs) == [job.id for job in reversed(jobs)][:HOLDS]
-    assert waits.actor.allowance.postponed == 100
+    assert waits.actor.context.allowance.postponed == 100
     assert sum(row.held for row in waits.ledger.jobs.values()) == HOLDS
 
 
@@ -667,14 +668,14 @@ def test_a_slow_slurmctld_is_asked_for_a_second_and_longer_for_the_urgent_ones(
     monkeypatch.setattr("tiresias.slurm_plugin.act.time", SimpleNamespace(monotonic=lambda: next(steady)))
     jobs = [pending(id=str(n), raw_id=n, priority=1) for n in range(2, 32)]
     assert storm(waits, jobs) == ["2", "3", "4"]
-    assert waits.actor.allowance.postponed == 27
+    assert waits.actor.context.allowance.postponed == 27
     assert len(storm(waits, jobs, before=1e9)) == 16
 
 
 def test_whom_slurm_could_not_start_soon_is_held_later(waits: Desk, pending: Make) -> None:
     soon, late = (pending(id=str(n), raw_id=n, priority=1, begin_time=1000 * n) for n in (2, 3))
     assert storm(waits, [late, soon], before=2500.0) == ["2"]
-    assert waits.actor.allowance.postponed == 0
+    assert waits.actor.context.allowance.postponed == 0
 
 
 def test_what_waits_for_us_only_is_released_without_a_look_at_each(waits: Desk, pending: Make) -> None:
@@ -769,7 +770,7 @@ def test_a_job_that_is_left_to_slurm_is_managed_again_when_its_owner_changes_the
 
 def test_a_job_with_fewer_gpus_than_nodes_is_left_to_slurm(waits: Desk) -> None:
     waits.slurm.change(gpus=1, min_nodes=2)
-    waits.actor.release_unpinnable(waits.see(), 1101)
+    waits.actor.release_left_to_slurm(waits.see(), 1101)
     assert waits.actor.alarms == ["job 1: left to Slurm, because it requests fewer GPUs (1) than nodes (2)"]
     assert (waits.job.priority, waits.row.held) == (1, False)
 
@@ -777,5 +778,5 @@ def test_a_job_with_fewer_gpus_than_nodes_is_left_to_slurm(waits: Desk) -> None:
 def test_a_preempted_job_that_is_left_to_slurm_is_released(waits: Desk) -> None:
     waits.row.unpinnable = "tasks 4 to 1"
     assert waits.job.held_by_admin
-    waits.actor.release_unpinnable(waits.see(), 1101)
+    waits.actor.release_left_to_slurm(waits.see(), 1101)
     assert (waits.job.priority, waits.row.held) == (1, False)

@@ -35,6 +35,6 @@ def test_a_job_that_left_our_partitions_is_forgotten_without_a_hold(journal: Jou
     assert desk.job.priority == 0
     desk.slurm.change(partition="other")
     desk.see()
-    desk.actor.let_go(1002.0)
+    desk.actor.release_unmanaged(1002.0)
     assert desk.job.priority == 1
     assert "1" not in desk.ledger.jobs

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from releases import previous, speaking
 
+from tests.releases import previous, speaking
 from tiresias.protocol import control, versions
 from tiresias.wrappers import isolated
 

@@ -8,19 +8,15 @@ import random
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.checkpoint.adapters.nursery import Child, Nursery
 from tiresias.checkpoint import EXIT_REQUEUE
 from tiresias.protocol import control
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from nursery import Child, Nursery
 
 PATIENCE = 240.0
 MOMENT = 0.6

@@ -64,6 +64,9 @@ def run(
     """
     python, ranks = interpreter(framework), workers + servers + chiefs
     environment = {**os.environ, "LD_PRELOAD": str(libraries().net), "TIRESIAS_PROFILE_DIR": str(folder)}
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )  # tensors.py
     environment |= {name: str(value) for name, value in more.items() if name.isupper()}
     options = {"model": model, "scale": scale, "workers": workers, "servers": servers, "truth": folder, **more}
     command = [python, str(HERE / program), "--ports", *map(str, _free_ports(ranks))]

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import os
 
-import jobs
 import pytest
 
+from tests.profiler.frameworks import jobs
 from tiresias.simulator.models import MODELS
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("frameworks")]

@@ -3,8 +3,9 @@ with others on one connection."""
 
 from __future__ import annotations
 
-import jobs
 import pytest
+
+from tests.profiler.frameworks import jobs
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("frameworks")]
 

@@ -1,14 +1,15 @@
-"""The common parts of the training programs in this folder: a model's tensors, a pace, and the true values that they write."""
+"""The common parts of the training programs in this folder: a model's tensors, a pace, and the true values that they write.
+
+The programs run with tests/profiler on PYTHONPATH.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from tensors import tensors
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recording import Network, Process, ticks
 from rich.console import Console
 from tensors import tensors
 
+from tests.profiler.recording import Network, Process, ticks
 from tiresias.profiler.analysis import Profile, analyze
 from tiresias.profiler.iteration.collectives import view
 from tiresias.profiler.network.cross_check import ports

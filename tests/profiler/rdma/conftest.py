@@ -5,16 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import guest
-
+from tests.profiler.rdma import guest
 from tiresias.profiler import build
 from tiresias.profiler.recordings.recording import Recording, read
 

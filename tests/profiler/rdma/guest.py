@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import guest_image
+from tests.profiler.rdma import guest_image
 
 QEMU = "qemu-system-x86_64"
 PACKAGE = "qemu-system-x86"

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from guest import Guest, run
 
+from tests.profiler.rdma.guest import Guest, run
 from tiresias.profiler.recordings import layout
 from tiresias.profiler.recordings.join import join
 from tiresias.profiler.recordings.layout import POST_RECV, READ, SEND, WRITE

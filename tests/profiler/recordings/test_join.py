@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from recording import Network, tcp, ticks, verbs
 
+from tests.profiler.recording import Network, tcp, ticks, verbs
 from tiresias.profiler.recordings import layout
 from tiresias.profiler.recordings.join import IN_FLIGHT, join
 from tiresias.profiler.recordings.recording import read

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from recording import Network
 
+from tests.profiler.recording import Network
 from tiresias.profiler.recordings import layout
 from tiresias.profiler.recordings.messages import traffic
 from tiresias.profiler.recordings.recording import read

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from recording import EPOCH, Network
 
+from tests.profiler.recording import EPOCH, Network
 from tiresias.profiler.analysis import analyze
 from tiresias.profiler.recordings import layout
 from tiresias.profiler.recordings.recording import LIMIT, BadRecording, read

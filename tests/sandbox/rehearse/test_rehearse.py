@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from releases import speaking
 
+from tests.releases import speaking
 from tiresias.sandbox.cluster import Cluster
 
 pytestmark = pytest.mark.sandbox

@@ -23,7 +23,8 @@ from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config, Paths
 from tiresias.slurm_plugin.failover.standby import leadership_of
 from tiresias.slurm_plugin.state.database import Damaged, StateError
-from tiresias.slurm_plugin.state.journal import FILE, Decision, Intent, JobRow, Journal, RunRow, epoch_of
+from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
+from tiresias.slurm_plugin.state.journal import FILE, Decision, JobRow, Journal, RunRow, epoch_of
 from tiresias.slurm_plugin.state.ledger import Ledger
 
 Make = Callable[..., SlurmJob]
@@ -106,7 +107,7 @@ def test_the_log_of_the_old_database_never_meets_the_new_one(tmp_path: Path, pen
 
 
 def test_a_sound_database_keeps_what_only_it_knows(tmp_path: Path, pending: Make) -> None:
-    intent = Intent("1@1000", "1", 1, "start", "start", nodes=(("gpu01", 4),))
+    intent = Intent("1@1000", "1", 1, IntentKind.START, IntentStep.START, nodes=(("gpu01", 4),))
     with closing(Journal(tmp_path)) as journal:
         journal.save_job(
             JobRow("1@1000", "1", 1001, 1000.0, reset=1050.0, held=True, pinned=True, preemptions=7, min_nodes=2)

@@ -35,8 +35,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
 import extremes
 from fake_slurm import Answers, Commands, Pyslurm
 

@@ -6,22 +6,17 @@
 from __future__ import annotations
 
 import random
-import sys
-from pathlib import Path
 from typing import Any
 
+import extremes
 import pytest
+from extreme_records import Campaign
+from fake_slurm import Answers, Commands, Pyslurm
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tiresias.slurm_plugin.backends import bounds, parse, records, unreadable
 from tiresias.slurm_plugin.backends.protocol import JobRefused
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import extremes
-from extreme_records import Campaign
-from fake_slurm import Answers, Commands, Pyslurm
 
 versions = pytest.mark.parametrize("version", extremes.VERSIONS)
 READ = (

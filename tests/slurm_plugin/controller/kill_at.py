@@ -14,8 +14,9 @@ import sys
 from typing import Any
 
 from tiresias.__main__ import main
-from tiresias.slurm_plugin.moves.starting import Starting
-from tiresias.slurm_plugin.state.journal import Intent, Journal
+from tiresias.slurm_plugin.state.intents import Intent
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.transitions.starting import Starting
 
 KIND, STEP, WHEN, CONFIG = sys.argv[1:]
 

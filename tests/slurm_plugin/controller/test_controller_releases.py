@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from releases import previous, speaking
+
+from tests.releases import previous, speaking
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 Centre = Any  # conftest.py

@@ -8,7 +8,8 @@ import time
 from typing import Any
 
 import pytest
-from pseudo_terminal import Terminal
+
+from tests.pseudo_terminal import Terminal
 
 pytestmark = pytest.mark.sandbox
 Centre = Any  # conftest.py

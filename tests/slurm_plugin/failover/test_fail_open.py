@@ -13,7 +13,8 @@ from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.config import Config, Paths
 from tiresias.slurm_plugin.failover.fail_open import held, is_silent, is_stopped, own_journal
 from tiresias.slurm_plugin.lead.leadership import Leadership
-from tiresias.slurm_plugin.state.journal import FILE, Intent, JobRow, Journal
+from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
+from tiresias.slurm_plugin.state.journal import FILE, JobRow, Journal
 from tiresias.slurm_plugin.state.switches import stop
 
 
@@ -83,8 +84,8 @@ def test_what_is_in_our_hands(config: Config) -> None:
     journal = Journal(config.paths.state)
     for number in range(4):
         journal.save_job(JobRow(f"{number}@1", str(number), 1000, 1.0, held=number == 1, ended=number == 3))
-    journal.begin(Intent("2@1", "2", 0, "start", "start"))
-    journal.begin(Intent("3@1", "3", 0, "start", "start"))
+    journal.begin(Intent("2@1", "2", 0, IntentKind.START, IntentStep.START))
+    journal.begin(Intent("3@1", "3", 0, IntentKind.START, IntentStep.START))
     assert held(config) == 2, "one is held, one is being started; one ended on the way"
     assert not is_stopped(config)
     stop(journal, 1.0, "root", "")

@@ -149,7 +149,7 @@ def test_a_late_operation_is_the_new_leaders_to_undo(
     held = pending(id="7")
     ledger, actor = follow(held)
     assert not ledger.free(held)
-    actor.hear(pair.standby.notes())
+    actor.take_notes(pair.standby.notes())
     row = ledger.jobs["7"]
     assert (row.held, row.pinned) == (operation == "hold", operation == "pin")
     assert ledger.free(held) == (operation == "hold")

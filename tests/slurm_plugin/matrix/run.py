@@ -22,15 +22,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from outcome import Outcome, differences
+from requests_matrix import Request, everything, few
+
+from tiresias.sandbox.cluster import Cluster
+from tiresias.sandbox.slurm_conf import ClusterSpec
+
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-
-from outcome import Outcome, differences  # noqa: E402
-from requests_matrix import Request, everything, few  # noqa: E402
-
-from tiresias.sandbox.cluster import Cluster  # noqa: E402
-from tiresias.sandbox.slurm_conf import ClusterSpec  # noqa: E402
-
 OPTIONS: dict[str, Any] = {
     "nodes": 16, "gpus_per_node": 4, "gpu_type": "v100", "cpus_per_node": 16, "sockets_per_node": 2,
     "settings": {"KillWait": "5", "MinJobAge": "20"},

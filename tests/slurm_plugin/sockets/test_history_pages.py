@@ -18,7 +18,8 @@ from tiresias.slurm_plugin.sockets import history_pages
 from tiresias.slurm_plugin.sockets.cursor import Cursors
 from tiresias.slurm_plugin.sockets.history_pages import HistoryPages
 from tiresias.slurm_plugin.sockets.privacy import OPEN, Privacy
-from tiresias.slurm_plugin.state.journal import START, Intent, JobRow, Journal, RunRow
+from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
+from tiresias.slurm_plugin.state.journal import START, JobRow, Journal, RunRow
 
 ALICE, BOB, ROOT = 1001, 1002, 0
 
@@ -174,11 +175,13 @@ def test_one_job_with_its_runs_and_for_whom_it_left(journal: Journal) -> None:
     journal.save_run(RunRow(row.key, 0, 1010.0, 1100.0, 4, "gpu01:4", pause=2.0))
     journal.save_run(RunRow(row.key, 1, 1200.0, 2000.0, 4, "gpu01:4"))
     for restart, kind, outcome in (
-        (0, "preempt", "parked: 2.00 s"),
-        (1, "preempt", "left running: x"),
-        (1, "start", ""),
+        (0, IntentKind.PREEMPT, "parked: 2.00 s"),
+        (1, IntentKind.PREEMPT, "left running: x"),
+        (1, IntentKind.START, ""),
     ):
-        move = Intent(row.key, "7", restart, kind, "hold", beneficiary="12" if kind == "preempt" else "")
+        move = Intent(
+            row.key, "7", restart, kind, IntentStep.HOLD, beneficiary="12" if kind == IntentKind.PREEMPT else ""
+        )
         journal.begin(move)
         journal.finish(move, outcome)
     new, old = HistoryPages(journal.path, OPEN).answer({"job": "7"}, ROOT)["jobs"]

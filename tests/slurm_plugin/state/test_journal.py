@@ -19,8 +19,9 @@ from tiresias.errors import Unavailable
 from tiresias.slurm_plugin.lead.leadership import Superseded
 from tiresias.slurm_plugin.state import database
 from tiresias.slurm_plugin.state import journal as journal_module
-from tiresias.slurm_plugin.state.database import StateError, Unwritable
-from tiresias.slurm_plugin.state.journal import Decision, History, Intent, JobRow, Journal, RunRow, epoch_of
+from tiresias.slurm_plugin.state.database import Damaged, StateError, Unwritable
+from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
+from tiresias.slurm_plugin.state.journal import Decision, History, JobRow, Journal, RunRow, epoch_of
 
 
 def row(key: str = "7@1000", **changes: object) -> JobRow:
@@ -31,9 +32,9 @@ def test_what_was_written_is_there_after_reopening(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     journal.save_job(row(held=True, min_nodes=2))
     journal.save_run(RunRow("7@1000", 0, 1010.0, 1020.0, 4, "gpu01:4"))
-    intent = Intent("7@1000", "7", 0, "start", "start", nodes=(("gpu01", 4),), began=1.0, stepped=1.0)
+    intent = Intent("7@1000", "7", 0, IntentKind.START, IntentStep.START, nodes=(("gpu01", 4),), began=1.0, stepped=1.0)
     journal.begin(intent)
-    journal.step(intent, "confirm", 2.0)
+    journal.step(intent, IntentStep.CONFIRM, 2.0)
     journal.record([Decision(1.0, "7", "start", "on gpu01:4")])
     journal.close()
 
@@ -74,12 +75,13 @@ def test_the_newest_bearer_of_an_id_is_found(tmp_path: Path) -> None:
 STEPS_UNTIL_KILLED = """
 import sys
 from pathlib import Path
-from tiresias.slurm_plugin.state.journal import Intent, Journal
+from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
+from tiresias.slurm_plugin.state.journal import Journal
 journal = Journal(Path(sys.argv[1]))
-intent = Intent("7@1000", "7", 0, "preempt", "hold")
+intent = Intent("7@1000", "7", 0, IntentKind.PREEMPT, IntentStep.HOLD)
 journal.begin(intent)
 for number in range(10**9):
-    journal.step(intent, f"step-{number}", float(number))
+    journal.step(intent, IntentStep.WAIT, float(number))
     print(number, flush=True)
 """
 
@@ -95,13 +97,24 @@ def test_a_step_that_was_reported_survives_kill_9(tmp_path: Path) -> None:
     writer.wait()
     journal = Journal(tmp_path)  # the dead writer's locks are gone
     (intent,) = journal.open_intents()
-    assert int(intent.step.removeprefix("step-")) >= int([line for line in said if line.endswith("\n")][-1])
+    assert intent.stepped >= int([line for line in said if line.endswith("\n")][-1])
     journal.close()
+
+
+@pytest.mark.parametrize("column", ["kind", "step"])
+def test_an_unknown_word_is_reported_in_one_line(journal: Journal, column: str) -> None:
+    journal.begin(Intent("7@1000", "7", 0, IntentKind.PREEMPT, IntentStep.HOLD))
+    with sqlite3.connect(journal.path) as db:
+        db.execute(f"update intent set {column} = 'dance'")
+    db.close()
+    with pytest.raises(Damaged, match="intent 1: 'dance' is not a valid Intent") as caught:
+        journal.open_intents()
+    assert "\n" not in str(caught.value)
 
 
 def test_who_led_before_writes_nothing_more(tmp_path: Path) -> None:
     old = Journal(tmp_path, epoch=1)
-    intent = Intent("7@1000", "7", 0, "start", "start")
+    intent = Intent("7@1000", "7", 0, IntentKind.START, IntentStep.START)
     old.begin(intent)
     old.save_job(row())
     new = Journal(tmp_path, epoch=2)
@@ -109,8 +122,8 @@ def test_who_led_before_writes_nothing_more(tmp_path: Path) -> None:
         lambda: old.save_job(row(held=True)),
         lambda: old.save_job(row("8@1000")),
         lambda: old.save_run(RunRow("7@1000", 0, 1010.0, 1020.0, 4, "gpu01:4")),
-        lambda: old.begin(Intent("8@1000", "8", 0, "start", "start")),
-        lambda: old.step(intent, "confirm", 2.0),
+        lambda: old.begin(Intent("8@1000", "8", 0, IntentKind.START, IntentStep.START)),
+        lambda: old.step(intent, IntentStep.CONFIRM, 2.0),
         lambda: old.finish(intent, "running"),
         lambda: old.record([Decision(1.0, "7", "start", "on gpu01:4")]),
         old.check,
@@ -217,7 +230,7 @@ def test_steps_that_are_over_are_bounded(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(journal_module, "KEPT_INTENTS", 3)
     with closing(Journal(tmp_path)) as journal:
         for number in range(10):
-            intent = Intent("7@1000", "7", number, "start", "start")
+            intent = Intent("7@1000", "7", number, IntentKind.START, IntentStep.START)
             journal.begin(intent)
             if number:
                 journal.finish(intent, "running")

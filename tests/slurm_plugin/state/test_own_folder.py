@@ -8,8 +8,8 @@ import stat
 from pathlib import Path
 
 import pytest
-from users import ALICE, DAEMON, as_user
 
+from tests.users import ALICE, DAEMON, as_user
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.state.own_folder import private_file, refuse_shared
 

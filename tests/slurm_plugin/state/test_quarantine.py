@@ -13,7 +13,8 @@ from tiresias.slurm_plugin.act import Actor
 from tiresias.slurm_plugin.backends.protocol import JobRefused, SlurmJob, SlurmSnapshot, SlurmUnavailable
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Preemption
-from tiresias.slurm_plugin.state.journal import Intent, Journal
+from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
+from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.ledger import Ledger
 from tiresias.slurm_plugin.state.quarantine import RETRY_S, SHOWN_ALARMS, SIFT_S, Quarantine
 
@@ -202,7 +203,7 @@ def test_the_intent_of_a_job_that_is_set_aside_rests(journal: Journal, running: 
     backend: Any = object()  # without any operation
     actor = Actor(backend, journal, ledger, Preemption(), lambda job: JobReport(), quarantine=quarantine)
     actor.see(managed)
-    intent = Intent(ledger.jobs["1"].key, "1", 0, "preempt", "hold", began=1000.0, stepped=1000.0)
+    intent = Intent(ledger.jobs["1"].key, "1", 0, IntentKind.PREEMPT, IntentStep.HOLD, began=1000.0, stepped=1000.0)
     journal.begin(intent)
     actor.intents["1"] = intent
     actor.advance(1001.0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from example_status import example_status
+
+from tests.example_status import example_status
 
 SUMS = {"runs": 7.0, "preemptions": 2.0, "waited": 60.5, "saving": 4.0, "restoring": 8.0, "redone": 1.5}
 MORE = {

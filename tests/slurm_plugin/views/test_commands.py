@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pseudo_terminal import Terminal
 
+from tests.pseudo_terminal import Terminal
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.sockets.control_socket import ControlServer
 from tiresias.slurm_plugin.sockets.peer import Peer

@@ -22,7 +22,8 @@ from tiresias.slurm_plugin.sockets import history_pages
 from tiresias.slurm_plugin.sockets.control_socket import ControlServer
 from tiresias.slurm_plugin.sockets.history_pages import HistoryPages
 from tiresias.slurm_plugin.sockets.privacy import OPEN
-from tiresias.slurm_plugin.state.journal import Intent, JobRow, Journal, RunRow
+from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
+from tiresias.slurm_plugin.state.journal import JobRow, Journal, RunRow
 from tiresias.slurm_plugin.views.history import SHOWN, by_user, lost, ordered, render_jobs, with_names
 from tiresias.slurm_plugin.views.table_layout import UNLIMITED
 
@@ -38,7 +39,7 @@ def fill(journal: Journal) -> None:
     journal.save_job(victim)
     journal.save_run(RunRow("7@1", 0, NOW - 9 * HOUR, NOW - 7 * HOUR, 4, "gpu01:4", 60.0, 2.0, 9.0))
     journal.save_run(RunRow("7@1", 1, NOW - 6 * HOUR, NOW - 2 * HOUR, 4, "gpu02:4", 27.0, None, None, 20, 2.7))
-    move = Intent("7@1", "7", 0, "preempt", "hold", beneficiary="9")
+    move = Intent("7@1", "7", 0, IntentKind.PREEMPT, IntentStep.HOLD, beneficiary="9")
     journal.begin(move)
     journal.finish(move, "parked: 9.00 s after the decision")
     for job_id, ago in (("9", 7.0), ("5", 30 * 24.0)):

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from golden import compare
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from tests.golden import compare
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.views.status import render_status
 from tiresias.slurm_plugin.views.svg_rendering import as_svg

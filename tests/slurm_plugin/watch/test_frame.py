@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from example_status import NOW, example_status, hostile_status
-from golden import compare
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from tests.example_status import NOW, example_status, hostile_status
+from tests.golden import compare
 from tiresias.slurm_plugin.views.symbols import symbols_of
 from tiresias.slurm_plugin.watch.frame import Frame, Scene
 from tiresias.slurm_plugin.watch.listing import listed

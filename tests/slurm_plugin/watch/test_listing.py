@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from example_status import example_status, hostile_status
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.example_status import example_status, hostile_status
 from tiresias.slurm_plugin.watch.listing import SORTS, listed
 
 JOBS: Any = example_status()["jobs"]

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from example_status import example_status, hostile_status
-from pseudo_terminal import ENTER, LEAVE, Terminal
 
+from tests.example_status import example_status, hostile_status
+from tests.pseudo_terminal import ENTER, LEAVE, Terminal
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.sockets.admin_requests import AdminRequest, AdminRequests
 from tiresias.slurm_plugin.sockets.control_socket import ControlServer

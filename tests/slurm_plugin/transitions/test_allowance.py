@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiresias.slurm_plugin.backends.budget import PRICES, Bucket
-from tiresias.slurm_plugin.calls.allowance import Allowance, urgent_first
-from tiresias.slurm_plugin.state.journal import Intent
+from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
+from tiresias.slurm_plugin.transitions.allowance import Allowance, urgent_first
+from tiresias.slurm_plugin.transitions.transition_table import TABLE
 
-PREEMPTION = ("hold", "signal", "wait", "requeue", "drain")
-STEPS = (*PREEMPTION, "turn", "parked", "spare", "unhold", "start", "prioritize", "confirm", "rehold")
-INTENTS = st.lists(st.sampled_from(STEPS), max_size=8).map(
-    lambda steps: [Intent(f"{n}@0", str(n), 0, "", step) for n, step in enumerate(steps)]
+ROWS = [row for row in TABLE if row.kind != IntentKind.RELEASE]
+INTENTS = st.lists(st.sampled_from(ROWS), max_size=8).map(
+    lambda rows: [Intent(f"{n}@0", str(n), 0, row.kind, row.step) for n, row in enumerate(rows)]
 )
 PRICE = PRICES["commands"]
 # hold, signal, look and requeue, look again
@@ -29,6 +29,10 @@ def allowance(tokens: int) -> Allowance:
     return Allowance(bucket, PRICE)
 
 
+def at(step: IntentStep) -> Intent:
+    return Intent("1@0", "1", 0, IntentKind.PREEMPT, step)
+
+
 @given(st.integers(0, SIZE), INTENTS)
 def test_a_preemption_is_begun_only_where_it_can_be_finished(tokens: int, intents: list[Intent]) -> None:
     ours = allowance(tokens)
@@ -41,15 +45,16 @@ def test_one_that_was_begun_gets_to_its_end(others: int) -> None:
     """Its steps find the calls there, one after the other, though nothing is refilled."""
     bucket = Bucket(SIZE, 1.6, lambda: 0.0)
     ours = Allowance(bucket, PRICE)
-    intents = [Intent(f"{n}@0", str(n), 0, "preempt", "hold") for n in range(others + 1)]
+    intents = [Intent(f"{n}@0", str(n), 0, IntentKind.PREEMPT, IntentStep.HOLD) for n in range(others + 1)]
     begun = [one for at, one in enumerate(intents) if ours.affords_preemptions(1, intents[:at])]
     for step, price in (
-        ("hold", PRICE["hold"]),
-        ("signal", PRICE["signal"]),
-        ("requeue", PRICE["job"] + PRICE["requeue"]),
+        (IntentStep.HOLD, PRICE["hold"]),
+        (IntentStep.SIGNAL, PRICE["signal"]),
+        (IntentStep.REQUEUE, PRICE["job"] + PRICE["requeue"]),
     ):
         for intent in begun:
-            assert ours.affords_step(step), intent
+            intent.step = step
+            assert ours.affords_step(intent), intent
             bucket.take(price)
     assert begun
 
@@ -77,16 +82,16 @@ def test_after_something_was_postponed_the_next_cycle_leaves_half_a_bucket_for_i
 def test_without_a_limit_all_goes() -> None:
     ours = Allowance()
     assert ours.affords_preemptions(10**9, ())
-    assert ours.affords_step("drain")
+    assert ours.affords_step(at(IntentStep.DRAIN))
     assert ours.wait(()) == 0.0
 
 
 def test_steps_without_calls_go_even_in_debt_and_looks_give_way_first() -> None:
-    assert allowance(-5).affords_step("wait")
-    assert not allowance(1).affords_step("requeue")
-    assert allowance(2).affords_step("requeue")
-    assert not allowance(12).affords_step("drain")
-    assert allowance(13).affords_step("drain")
+    assert allowance(-5).affords_step(at(IntentStep.WAIT))
+    assert not allowance(1).affords_step(at(IntentStep.REQUEUE))
+    assert allowance(2).affords_step(at(IntentStep.REQUEUE))
+    assert not allowance(12).affords_step(at(IntentStep.DRAIN))
+    assert allowance(13).affords_step(at(IntentStep.DRAIN))
 
 
 @given(INTENTS)

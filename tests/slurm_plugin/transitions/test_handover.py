@@ -34,7 +34,7 @@ class Group(Desk):
 
     def begin_life(self) -> None:
         super().begin_life()
-        self.actor._report = lambda job: self.reports.get(job.id, JobReport())
+        self.actor.context.report = lambda job: self.reports.get(job.id, JobReport())
 
     def preempt_both(self, now: float = 1100.0) -> None:
         self.actor.begin(plan((Preemption("1", "3"), Preemption("2", "3")), (Start("3", NODES),)), now)
@@ -46,7 +46,7 @@ class Group(Desk):
         return {one.id: one.step for one in self.journal.open_intents()}
 
     def why(self, job: str) -> list[str]:
-        return [f"{one.action}: {one.why}" for one in self.actor.news if one.id == job]
+        return [f"{one.action}: {one.why}" for one in self.actor.context.news if one.id == job]
 
 
 def plan(preemptions: tuple[Preemption, ...], reserved: tuple[Start, ...]) -> Plan:

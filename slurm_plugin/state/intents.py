@@ -1,0 +1,100 @@
+"""A transition of one job under way, as the journal stores it: its kind, its step and its outcome.
+
+The values of these enums are what the database and the kill campaigns hold: they do not change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class StoredWord(str, Enum):
+    """A word of the database. It equals, formats and serialises as its value."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+class IntentKind(StoredWord):
+    """What is done to a job."""
+
+    PREEMPT = "preempt"
+    RENEW = "renew"  # a requeue of a job that saved by itself, because its time limit was near
+    START = "start"
+    RELEASE = "release"  # of a hold and a pin; the job's row is its journal, so no intent of this kind is written
+
+
+class IntentStep(StoredWord):
+    """The state of an intent: what is about to be done, or waited for, next."""
+
+    HOLD = "hold"
+    TURN = "turn"
+    SIGNAL = "signal"
+    WAIT = "wait"
+    PARKED = "parked"
+    REQUEUE = "requeue"
+    DRAIN = "drain"
+    UNHOLD = "unhold"
+    SPARE = "spare"
+    START = "start"
+    PRIORITIZE = "prioritize"
+    CONFIRM = "confirm"
+    REHOLD = "rehold"
+    PINNED = "pinned"  # of a release
+    HELD = "held"  # of a release
+
+
+class IntentOutcome(StoredWord):
+    """How an intent ends. The database holds it with its details: "parked: 1.50 s after the decision"."""
+
+    ENDED = "ended"
+    PARKED = "parked"
+    RUNNING = "running"
+    LEFT_RUNNING = "left running"
+    NOT_STARTED = "not started"
+    LEFT_TO_SLURM = "left to Slurm"
+    LEFT = "left"
+    REFUSED = "refused"
+    RELEASED = "released"
+
+
+class Notice(StoredWord):
+    """What the list of decisions reports besides the beginnings and the outcomes of intents."""
+
+    PROMOTE = "promote"
+    RELOAD = "reload"
+    SHADOW = "shadow"
+    PIN_TAKEN_BACK = "pin taken back"
+
+
+@dataclass(slots=True)
+class Intent:
+    """A start, a preemption or a renewal of one job.
+
+    Attributes:
+        key: the job, as the journal names it.
+        id: the job, as Slurm names it.
+        restart: the restart count of the run that the intent is about.
+        step: the step that was journaled last.
+        nodes: of a start, its nodes and GPUs; of a preemption, those that its beneficiary gets.
+        beneficiary: of a preemption, the job that gets the GPUs; of a start within a hand-over, the job itself.
+        began: epoch second of the decision; of a preemption, of the checkpoint signal, once the job was signalled.
+        stepped: epoch second at which the step was journaled.
+        outcome: "" until the intent is over.
+        epoch: of the leader that began it.
+        seq: its number in the database.
+    """
+
+    key: str
+    id: str
+    restart: int
+    kind: IntentKind
+    step: IntentStep
+    nodes: tuple[tuple[str, int], ...] = ()
+    beneficiary: str = ""
+    began: float = 0.0
+    stepped: float = 0.0
+    outcome: str = ""
+    epoch: int = 0
+    seq: int = field(default=0)

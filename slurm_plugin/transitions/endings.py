@@ -1,0 +1,43 @@
+"""How intents end: each outcome with its details, as the journal and the log have them."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from tiresias.slurm_plugin.state.intents import IntentOutcome
+
+
+class End(NamedTuple):
+    """The end of one intent. details: a sentence with its parameters filled in."""
+
+    outcome: IntentOutcome
+    details: str
+
+    @property
+    def stored(self) -> str:
+        return f"{self.outcome}: {self.details}"
+
+
+class Ending(Enum):
+    """An outcome and the sentence that explains it; the names in braces are its parameters."""
+
+    ENDED_BEFORE_PREEMPTION = IntentOutcome.ENDED, "before it was preempted"
+    ENDED_IN_PREEMPTION = IntentOutcome.ENDED, "while it was being preempted"
+    ENDED_BEFORE_START = IntentOutcome.ENDED, "before it was started"
+    ENDED_AT_ONCE = IntentOutcome.ENDED, "at once"
+    PARKED = IntentOutcome.PARKED, "{seconds:.2f} s after the decision"
+    RUNNING = IntentOutcome.RUNNING, "on {nodes}"
+    NOT_PREEMPTED = IntentOutcome.LEFT_RUNNING, "it could not be preempted"
+    NOT_NEEDED = IntentOutcome.LEFT_RUNNING, "job {beneficiary} is not to have its GPUs any more"
+    BLOCKED = IntentOutcome.NOT_STARTED, "it is held by others, or depends on others, by now"
+    BEGINS_LATER = IntentOutcome.NOT_STARTED, "its owner set a later begin time"
+    NOT_STARTED = IntentOutcome.NOT_STARTED, "Slurm says {reason}; tried again in {seconds:.0f} s"
+    LEFT_TO_SLURM = IntentOutcome.LEFT_TO_SLURM, "{why}"
+    UNMANAGED = IntentOutcome.LEFT, "for partitions or nodes that are not managed"
+    REFUSED = IntentOutcome.REFUSED, "{message}"
+    RELEASED = IntentOutcome.RELEASED, "the controller stops"
+
+    def end(self, **parameters: object) -> End:
+        outcome, sentence = self.value
+        return End(outcome, sentence.format(**parameters))

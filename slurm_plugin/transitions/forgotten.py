@@ -1,0 +1,60 @@
+"""Finds what a killed slurmctld forgot: releases and unpins that the controller made and the new slurmctld does not show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.state import pins
+from tiresias.slurm_plugin.state.intents import IntentKind
+from tiresias.slurm_plugin.state.journal import JobRow
+from tiresias.slurm_plugin.transitions.job_holds import JobHolds
+from tiresias.slurm_plugin.transitions.transition_context import TransitionContext
+
+
+class ForgottenChanges:
+    """Compares new records with the journal."""
+
+    def __init__(self, context: TransitionContext, holds: JobHolds) -> None:
+        self._context, self._holds = context, holds
+
+    def find_releases(self, jobs: Iterable[SlurmJob]) -> None:
+        """Take back holds that look like an administrator's and are the controller's own.
+
+        A start is two calls, a pin and a release. A slurmctld that was killed when it had saved the first alone, or neither, shows
+        the controller's hold; so does one that forgot the release of a job whose preemption was given up. An administrator may
+        have placed it; where slurmctld was started after the release, and knows no run after it, the controller more likely did.
+        """
+        for job in jobs:
+            with self._context.quarantine.guard("looking for a forgotten release", job.id):
+                row = self._context.ledger.jobs[job.id]
+                suspicious = job.held_by_admin and not job.completing and not row.held
+                if suspicious and self._forgot_release(row, job):
+                    self._holds.note_hold(row)
+
+    def find_unpins(self) -> None:
+        """A killed slurmctld may show a pin that was taken off; else the job's owner requests those nodes again."""
+        for job in self._context.ledger.resurfaced:
+            with self._context.quarantine.guard("looking for a forgotten unpin", job.id):
+                row = self._context.ledger.jobs[job.id]
+                start = self._context.journal.last_start(row.key)
+                if start and self._context.backend.booted() >= math.floor(start.began):
+                    row.pinned = True
+                    self._context.ledger.save(row)
+                else:
+                    self._context.ledger.adopt_wishes(row, job)
+
+    def _forgot_release(self, row: JobRow, job: SlurmJob) -> bool:
+        """The record may be older than a requeue, or than the job's end: then the ledger takes it for a new job."""
+        released = self._context.journal.releases_of(job.id)
+        released = [one for one in released if one.key == row.key or one.began >= job.submit_time - 1]
+        if not released:
+            return False
+        given_up = released[0].kind != IntentKind.START  # that job ran on, and is pending after the run that it was in
+        if released[0].restart + given_up < job.restarts:
+            return False
+        starts = [[node for node, _ in one.nodes] for one in released if one.kind == IntentKind.START]
+        if row.pinned and not any(pins.is_on(row, job, nodes) for nodes in starts):
+            return False
+        return self._context.backend.booted() >= math.floor(released[0].began)  # in whole seconds

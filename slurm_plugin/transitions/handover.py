@@ -1,0 +1,160 @@
+"""The hand-over: all victims of one beneficiary park before any of them is requeued, and the beneficiary is pinned to their nodes.
+
+    victims:      hold -> turn -> signal -> wait -> parked -> requeue -> drain      (turn -> spare, wait -> unhold)
+    beneficiary:                                 start -> prioritize -> confirm     (between `parked` and `requeue`)
+
+Slurm gives a free GPU to any pending job of any partition on the node. So the beneficiary is pinned and released with the highest
+priority of all while the victims still hold the GPUs: where such a job fails for lack of resources, slurmctld keeps its required
+nodes from every later job in the same pass (job_scheduler.c), and starts it at the end of the victims' clean-up.
+
+The victims that are most likely to be late are signalled first, the others once those have parked: a victim that does not save
+costs the others nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from tiresias.protocol.control import JobReport
+from tiresias.scheduler.model import Start
+from tiresias.slurm_plugin.backends.protocol import JobRefused
+from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
+from tiresias.slurm_plugin.transitions.endings import Ending
+from tiresias.slurm_plugin.transitions.job_holds import JobHolds
+from tiresias.slurm_plugin.transitions.transition_context import NodeGpus, TransitionContext, is_in_run
+from tiresias.slurm_plugin.transitions.transition_engine import MOVED, STAY, Operations, Result, TransitionEngine
+from tiresias.slurm_plugin.transitions.transition_table import BEFORE_PARKED, Operation
+from tiresias.slurm_plugin.transitions.victim_group import give_up, group_of
+
+
+class HandingOver:
+    """Gives the GPUs of a group of victims to their beneficiary."""
+
+    def __init__(self, context: TransitionContext, holds: JobHolds, engine: TransitionEngine) -> None:
+        self._context, self._holds, self._engine = context, holds, engine
+
+    @property
+    def operations(self) -> Operations:
+        return {
+            Operation.AWAIT_TURN: self._await_turn,
+            Operation.AWAIT_GROUP: self._await_group,
+            Operation.SPARE: self._spare,
+            Operation.PRIORITIZE: self._prioritize,
+        }
+
+    # the operations of a victim
+
+    def _await_turn(self, intent: Intent, now: float) -> Result:
+        if not is_in_run(self._context.record(intent.id), intent):
+            return IntentStep.WAIT  # which finds out how the run ended
+        if not self._is_wanted(intent.beneficiary, now):
+            return IntentStep.SPARE
+        proof = self._context.ledger.proof(self._context.ledger.jobs[intent.id])
+        if any(self._comes_first(one, proof) for one in group_of(self._context, intent.beneficiary)):
+            return STAY
+        intent.began = now  # the time limit of the save counts from here
+        return IntentStep.SIGNAL
+
+    def _comes_first(self, other: Intent, proof: int) -> bool:
+        row = self._context.row(other)
+        return row is not None and other.step in BEFORE_PARKED and self._context.ledger.proof(row) < proof
+
+    def _await_group(self, intent: Intent, now: float) -> Result:
+        if not is_in_run(self._context.record(intent.id), intent):
+            return IntentStep.DRAIN
+        start = self._context.intents.get(intent.beneficiary)
+        if not intent.beneficiary or (start is None and not self._is_wanted(intent.beneficiary, now)):
+            give_up(self._context, intent, now)
+            return IntentStep.REQUEUE
+        if self._runs_again(intent):
+            return IntentStep.TURN
+        group = group_of(self._context, intent.beneficiary)
+        if any(one.step in BEFORE_PARKED for one in group):
+            return STAY
+        return self._hand_over(intent, group, now)
+
+    def _spare(self, intent: Intent, now: float) -> Result:
+        if row := self._context.row(intent):
+            self._holds.lift(row.id)
+        return Ending.NOT_NEEDED.end(beneficiary=intent.beneficiary)
+
+    # the operation of a beneficiary
+
+    def _prioritize(self, intent: Intent, now: float) -> Result:
+        """After the release: a held job has no priority. Its next hold and release, or the end of its start, take it back."""
+        self._context.backend.prioritize(intent.id)
+        return IntentStep.CONFIRM
+
+    # the group
+
+    def _is_wanted(self, beneficiary: str, now: float) -> bool:
+        """Whether nothing but these GPUs keeps the beneficiary pending."""
+        row, job = self._context.ledger.jobs.get(beneficiary), self._context.record(beneficiary)
+        if row is None or job is None or job.state != "PENDING" or job.completing:
+            return False
+        return self._context.ledger.free(job) and row.not_before <= now and not row.unpinnable
+
+    def _runs_again(self, intent: Intent) -> bool:
+        """Whether the supervisor runs the script again, as no requeue came within PARK_TIMEOUT."""
+        job = self._context.record(intent.id)
+        report = self._context.report(job) if job else JobReport()
+        return report.restart == intent.restart and report.state == "running"
+
+    def _hand_over(self, intent: Intent, group: Sequence[Intent], now: float) -> Result:
+        start = self._started(intent.beneficiary, intent.nodes, now)
+        for other in self._other_beneficiaries(group, intent.nodes, now):
+            self._started(other.job, other.nodes, now)
+        if start is None:
+            return STAY  # Slurm refused it: at the next poll the beneficiary is not wanted
+        if start.step != IntentStep.CONFIRM:
+            return STAY  # Slurm does not answer, or the calls are used up
+        for one in group:
+            self._engine.enter(one, IntentStep.REQUEUE, now)
+        self._requeue_together(group, now)
+        return MOVED
+
+    def _requeue_together(self, group: Sequence[Intent], now: float) -> None:
+        """Requeue all within milliseconds: where some run on while others have ended, Slurm expects the beneficiary's start at the
+        end of their time limits, and backfills what ends before it."""
+        if len(group) == 1:
+            self._requeue_one(group[0], now)
+            return
+        running = [one for one in group if is_in_run(self._context.fresh(one.id), one)]
+        try:
+            if running:
+                self._context.backend.requeue_together([one.id for one in running])
+        except JobRefused:
+            for one in group:
+                self._requeue_one(one, now)
+            return
+        for one in group:
+            self._engine.enter(one, IntentStep.DRAIN, now)
+
+    def _requeue_one(self, intent: Intent, now: float) -> None:
+        try:
+            self._engine.execute(intent, now)
+        except JobRefused as error:
+            self._engine.refuse(intent, str(error), now)
+
+    def _started(self, job_id: str, nodes: NodeGpus, now: float) -> Intent | None:
+        """The start of a beneficiary, as far as it gets now; None where Slurm refused it."""
+        if job_id not in self._context.intents:
+            self._engine.begin_start(job_id, nodes, now, beneficiary=job_id)
+        start = self._context.intents[job_id]
+        if start.kind == IntentKind.START and start.step != IntentStep.CONFIRM:
+            self._engine.advance(start, now)
+        return self._context.intents.get(job_id)
+
+    def _other_beneficiaries(self, group: Sequence[Intent], nodes: NodeGpus, now: float) -> Iterator[Start]:
+        """Other jobs for which the plan reserves what the beneficiary leaves of its victims' GPUs."""
+        left = Counter[str]()
+        for one in group:
+            job = self._context.record(one.id)
+            left.update({share.node: share.gpus for share in (job.shares if job else ())})
+        left.subtract(dict(nodes))
+        for start in self._context.reserved:
+            fits = all(gpus <= left[node] for node, gpus in start.nodes)
+            if fits and start.job not in self._context.intents and self._is_wanted(start.job, now):
+                left.subtract(dict(start.nodes))
+                yield start

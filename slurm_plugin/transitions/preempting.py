@@ -1,0 +1,122 @@
+"""The operations of a preemption and of a renewal.
+
+A victim with a beneficiary also waits for the other victims, before the signal and before the requeue (handover.py).
+"""
+
+from __future__ import annotations
+
+from tiresias.protocol.control import JobReport
+from tiresias.slurm_plugin.backends.protocol import NotRequeueable, SlurmJob
+from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
+from tiresias.slurm_plugin.transitions.endings import Ending
+from tiresias.slurm_plugin.transitions.job_holds import JobHolds
+from tiresias.slurm_plugin.transitions.transition_context import TransitionContext, is_in_run
+from tiresias.slurm_plugin.transitions.transition_engine import STAY, Operations, Result
+from tiresias.slurm_plugin.transitions.transition_table import Operation, is_overdue
+from tiresias.slurm_plugin.transitions.victim_group import give_up
+
+SIGNALS_BEFORE_DEADLINE = 4  # times at most that a job that does not answer is signalled
+
+
+class Preempting:
+    """Holds, signals and requeues a running job."""
+
+    def __init__(self, context: TransitionContext, holds: JobHolds) -> None:
+        self._context, self._holds = context, holds
+
+    @property
+    def operations(self) -> Operations:
+        return {
+            Operation.HOLD: self._hold,
+            Operation.SIGNAL: self._signal,
+            Operation.AWAIT_SAVE: self._await_save,
+            Operation.REQUEUE: self._requeue,
+            Operation.AWAIT_END: self._await_end,
+            Operation.LEAVE_RUNNING: self._leave_running,
+        }
+
+    def _hold(self, intent: Intent, now: float) -> Result:
+        if (row := self._context.row(intent)) is None:
+            return Ending.ENDED_BEFORE_PREEMPTION.end()
+        job = self._context.record(intent.id)
+        if (
+            row.held or job is None or job.priority > 0
+        ):  # else its owner or an administrator holds it for after this run
+            self._holds.note_hold(row)
+            self._context.backend.hold(intent.id)
+        return IntentStep.TURN if intent.beneficiary else IntentStep.SIGNAL
+
+    def _signal(self, intent: Intent, now: float) -> Result:
+        self._context.backend.signal(intent.id, self._context.config.signal)
+        return IntentStep.WAIT
+
+    def _await_save(self, intent: Intent, now: float) -> Result:
+        job = self._context.record(intent.id)
+        if self._context.row(intent) is None or job is None:
+            return Ending.ENDED_IN_PREEMPTION.end()
+        if job.restarts > intent.restart or job.completing:
+            return IntentStep.DRAIN
+        report = self._context.report(job)
+        answered = report.restart == intent.restart
+        if answered and report.state == "parked":
+            self._context.ledger.note(self._context.ledger.jobs[intent.id], intent.restart, save=report.save)
+            return _saved(intent)
+        if is_overdue(intent, self._context.config, now):
+            return self._overdue(intent, report, answered, now)
+        silence = self._context.config.deadline / SIGNALS_BEFORE_DEADLINE
+        if not (answered and report.state == "saving") and now - intent.stepped >= silence:
+            return IntentStep.SIGNAL  # a lost signal is sent again
+        return STAY
+
+    def _overdue(self, intent: Intent, report: JobReport, answered: bool, now: float) -> Result:
+        """After the deadline a job that is saving and has an older checkpoint is requeued; any other job runs on."""
+        self._context.ledger.note_late(self._context.ledger.jobs[intent.id], now)
+        if answered and report.state == "saving" and report.step >= 0:
+            return _saved(intent)
+        return IntentStep.UNHOLD
+
+    def _requeue(self, intent: Intent, now: float) -> Result:
+        if is_in_run(self._context.fresh(intent.id), intent):
+            try:
+                self._context.backend.requeue(intent.id)
+            except NotRequeueable as error:
+                self._holds.mark_unmovable(intent, str(error))
+                return IntentStep.UNHOLD
+        return IntentStep.DRAIN
+
+    def _await_end(self, intent: Intent, now: float) -> Result:
+        """Poll less often the longer it takes: a poll costs a call, and finds the end a fifth too late at most."""
+        since = now - self._context.drain_polls.get(intent.id, intent.stepped)
+        if since < (now - intent.stepped) / 5:
+            return STAY
+        self._context.drain_polls[intent.id] = now
+        return self.released_gpus(intent, self._context.fresh(intent.id), now)
+
+    def released_gpus(self, intent: Intent, job: SlurmJob | None, now: float) -> Result:
+        """The end of a preemption whose job has released its GPUs. job: its record; None where Slurm does not know it."""
+        row = self._context.ledger.observe(job) if job else self._context.row(intent)
+        if job is None or row is None or row.ended or row.key != intent.key:
+            return Ending.ENDED_IN_PREEMPTION.end()
+        if job.completing or is_in_run(job, intent):
+            return STAY
+        if intent.kind == IntentKind.PREEMPT:
+            row.preemptions += 1
+            row.last_preempted = now
+            self._context.ledger.save(row)
+        if intent.beneficiary:  # else it had saved before the controller signalled it
+            self._context.ledger.note(row, intent.restart, pause=round(now - intent.began, 3))
+        return Ending.PARKED.end(seconds=now - intent.began)
+
+    def _leave_running(self, intent: Intent, now: float) -> Result:
+        row = self._context.row(intent)
+        give_up(self._context, intent, now)  # before this one is over: after a crash the group is found as it is
+        if row:
+            if not row.unmovable:
+                why = f"did not save within {self._context.config.deadline:g} s of the signal"
+                self._holds.mark_unmovable(intent, why)
+            self._holds.lift(row.id)
+        return Ending.NOT_PREEMPTED.end()
+
+
+def _saved(intent: Intent) -> IntentStep:
+    return IntentStep.PARKED if intent.beneficiary else IntentStep.REQUEUE

@@ -1,0 +1,154 @@
+"""The operations of a start. A job that Slurm does not start is held again, at once where Slurm gives a definite reason."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from tiresias.slurm_plugin.admission.refusals import is_definite
+from tiresias.slurm_plugin.backends.protocol import TOP_PRIORITY, JobRefused, RequestChange, SlurmJob
+from tiresias.slurm_plugin.comments.waiting_text import is_ours
+from tiresias.slurm_plugin.state import own_tasks, pins
+from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep, Notice
+from tiresias.slurm_plugin.state.journal import JobRow
+from tiresias.slurm_plugin.state.ledger import IMPOSSIBLE, Avoided
+from tiresias.slurm_plugin.transitions.endings import Ending
+from tiresias.slurm_plugin.transitions.job_holds import JobHolds
+from tiresias.slurm_plugin.transitions.left_to_slurm import LeftToSlurm
+from tiresias.slurm_plugin.transitions.transition_context import TransitionContext
+from tiresias.slurm_plugin.transitions.transition_engine import STAY, Operations, Result
+from tiresias.slurm_plugin.transitions.transition_table import RELEASING_GPUS, Operation, is_overdue
+
+# reasons for which another node may do. Priority: as where Slurm keeps that node for a job of others
+NODES_AT_FAULT = ("ReqNodeNotAvail", "Reservation", "Resources", "Priority", "NodeDown", IMPOSSIBLE)
+IMPOSSIBLE_STARTS = 3  # refused in a row as impossible: then the job is left to Slurm, which may find nodes for it
+
+
+class Starting:
+    """Pins a pending job to its nodes, releases it and waits for Slurm to start it."""
+
+    def __init__(self, context: TransitionContext, holds: JobHolds, left_to_slurm: LeftToSlurm) -> None:
+        self._context, self._holds, self._left_to_slurm = context, holds, left_to_slurm
+
+    @property
+    def operations(self) -> Operations:
+        return {Operation.START: self._start, Operation.CONFIRM: self._confirm, Operation.REHOLD: self._rehold}
+
+    def _start(self, intent: Intent, now: float) -> Result:
+        row, job = self._context.row(intent), self._context.fresh(intent.id)
+        if row is None or job is None:
+            return Ending.ENDED_BEFORE_START.end()
+        if job.state == "PENDING" and not self._context.ledger.free(job):
+            return Ending.BLOCKED.end()
+        if job.state == "PENDING" and not self._context.has_begun(job, now):  # changed since the snapshot
+            return Ending.BEGINS_LATER.end()
+        if job.state == "PENDING" and not job.completing:
+            if changed := self._pinned(intent, row, job, now):
+                return self._leave_to_slurm(row, changed)
+            self._context.backend.lift(intent.id)
+            self._holds.note_release(row)
+        return IntentStep.PRIORITIZE if intent.beneficiary else IntentStep.CONFIRM
+
+    def _pinned(self, intent: Intent, row: JobRow, job: SlurmJob, now: float) -> str:
+        """Pin the job in a way that changes nothing else of its request; "" or why it cannot be pinned."""
+        if row.unpinnable:  # found by a controller that was killed before it could act on it
+            return row.unpinnable
+        own, kept = self._own_request(intent, row, job)
+        nodes, changed = [node for node, _ in intent.nodes], ""
+        for way in pins.ways(own, len(nodes), job.tasks):
+            row.pinned, row.pin = True, way
+            self._context.ledger.save(row)
+            self._pin(job, pins.pin(own, way, nodes))
+            found = self._context.fresh(intent.id)
+            changed = pins.changes(kept, found) if found and found.state == "PENDING" else ""
+            if not changed:
+                return ""
+            self._context.add_news(now, intent.id, Notice.PIN_TAKEN_BACK, f"it changed {changed}")
+            self._holds.unpin(intent.id)
+        return f"every pin to nodes changes its request: {changed}"
+
+    def _pin(self, job: SlurmJob, change: RequestChange) -> None:
+        """Pin, and remove the controller's comment in the same call. job: as it was read just before."""
+        field = self._context.comment_field
+        if field and is_ours(job.comments.of(field)):
+            with suppress(JobRefused):  # the comment must not keep the job from starting
+                return self._context.backend.pin(job.id, replace(change, uncommented=(field,)))
+        return self._context.backend.pin(job.id, change)
+
+    def _own_request(self, intent: Intent, row: JobRow, job: SlurmJob) -> tuple[SlurmJob, dict[str, Any]]:
+        """The job as it was before any pin, and what a pin must keep of it. A controller that continues the start of another one
+        finds both in the journal."""
+        kept = pins.noted(row, intent)
+        if kept is None:
+            if row.pinned:
+                self._holds.unpin(intent.id)
+                job = self._context.fresh(intent.id) or job
+            job = own_tasks.restored(row, job)
+            row.asked = pins.note(job, intent)
+            self._context.ledger.adopt_wishes(row, job)
+            kept = pins.noted(row, intent) or {}
+        return replace(job, **kept, min_nodes=row.min_nodes, max_nodes=row.max_nodes), kept
+
+    def _leave_to_slurm(self, row: JobRow, why: str) -> Result:
+        self._left_to_slurm.leave(row, why)
+        return Ending.LEFT_TO_SLURM.end(why=why)
+
+    def _confirm(self, intent: Intent, now: float) -> Result:
+        job = self._context.record(intent.id)
+        if self._context.row(intent) is None or job is None:
+            return Ending.ENDED_AT_ONCE.end()
+        if job.state == "RUNNING" or job.restarts > intent.restart or job.completing:
+            return self._confirmed(intent, job, now)
+        if self._victims_drain(intent):
+            intent.stepped = now  # the time limit counts from the moment at which they have released its GPUs
+        waited = now - intent.stepped
+        answered = self._context.asked_at > intent.stepped and is_definite(job.reason, waited)
+        if answered or is_overdue(intent, self._context.config, now):
+            return IntentStep.REHOLD
+        return STAY
+
+    def _victims_drain(self, intent: Intent) -> bool:
+        """Whether a job that is being preempted still has GPUs of these nodes."""
+        nodes = {node for node, _ in intent.nodes}
+        others = (one for one in self._context.intents.values() if one.kind != IntentKind.START)
+        draining = [one for one in others if one.step in RELEASING_GPUS]
+        return any(node in nodes for one in draining for node, _ in one.nodes)
+
+    def _confirmed(self, intent: Intent, job: SlurmJob, now: float) -> Result:
+        row = self._context.ledger.jobs[intent.id]
+        row.failures, row.not_before = 0, 0.0
+        self._context.refusals.started(job)
+        if job.state == "RUNNING" and job.priority == TOP_PRIORITY:
+            self._holds.attempt(self._context.backend.lift, row.id, now)
+        # A controller that was killed right after the release could not journal it.
+        row.held = row.held and job.priority == 0
+        self._context.ledger.save(row)
+        got = tuple((share.node, share.gpus) for share in job.shares)
+        wanted = ", ".join(f"{node}:{gpus}" for node, gpus in intent.nodes)
+        differs = "" if not got or set(got) == set(intent.nodes) else f", not on {wanted} as planned"
+        return Ending.RUNNING.end(nodes=", ".join(f"{node}:{gpus}" for node, gpus in got) + differs)
+
+    def _rehold(self, intent: Intent, now: float) -> Result:
+        row, job = self._context.row(intent), self._context.fresh(intent.id)
+        if row is None or job is None:
+            return Ending.ENDED_BEFORE_START.end()
+        if job.state == "PENDING" and not self._context.ledger.free(job):
+            return Ending.BLOCKED.end()
+        if job.state == "PENDING":
+            self._holds.note_hold(row)
+            self._context.backend.hold(intent.id)
+            job = self._context.fresh(intent.id) or job
+        if job.state != "PENDING":  # it started between the two polls
+            self._holds.lift(row.id)
+            return self._confirmed(intent, job, now)
+        self._holds.back_off(row, now)
+        refused = self._context.record(intent.id) or job
+        reason = refused.reason
+        self._context.refusals.note(refused, reason, now)
+        if reason.startswith(IMPOSSIBLE) and row.failures >= IMPOSSIBLE_STARTS:
+            return self._leave_to_slurm(row, f"Slurm refused {row.failures} starts: {reason}")
+        if reason.startswith(NODES_AT_FAULT):
+            nodes = frozenset(node for node, _ in intent.nodes)
+            self._context.ledger.avoids[row.id] = Avoided(nodes, 2 * row.not_before - now)
+        return Ending.NOT_STARTED.end(reason=reason, seconds=row.not_before - now)

@@ -1,0 +1,94 @@
+"""What all operations of the transition table share: the collaborators, the open intents and the newest records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tiresias.protocol.control import JobReport
+from tiresias.scheduler.model import Start
+from tiresias.slurm_plugin.admission.refusals import Refusals
+from tiresias.slurm_plugin.backends.protocol import Backend, CommentField, NoSuchJob, SlurmJob
+from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
+from tiresias.slurm_plugin.state.intents import Intent
+from tiresias.slurm_plugin.state.journal import Decision, JobRow, Journal
+from tiresias.slurm_plugin.state.ledger import Ledger
+from tiresias.slurm_plugin.state.quarantine import Quarantine
+from tiresias.slurm_plugin.transitions.allowance import Allowance
+
+RUNS = ("RUNNING", "SUSPENDED")
+
+NodeGpus = tuple[tuple[str, int], ...]  # names and GPUs
+ReadReport = Callable[[SlurmJob], JobReport]
+
+
+@dataclass(slots=True)
+class TransitionContext:
+    """The state of all transitions of one controller.
+
+    Attributes:
+        report: reads what a job's supervisor reports.
+        has_begun: whether no begin time that the job's owner set is still to come, at that epoch second.
+        comment_field: the field in which pending jobs have a comment of the controller.
+        progress: called before each job that is acted on, so that the watchdog sees that no call hangs.
+        intents: the open ones, by job id.
+        reserved: the reservations of the newest plan.
+        news: the decisions and outcomes since they were logged last.
+        records: of the newest snapshot, by job id; None before the first one.
+        asked_at: epoch second at which Slurm was asked for them.
+        drain_polls: epoch second of the newest poll of each job that releases its GPUs.
+    """
+
+    backend: Backend
+    journal: Journal
+    ledger: Ledger
+    config: PreemptionConfig
+    report: ReadReport
+    allowance: Allowance
+    refusals: Refusals
+    quarantine: Quarantine
+    has_begun: Callable[[SlurmJob, float], bool] = lambda job, now: True
+    comment_field: CommentField | None = None
+    progress: Callable[[], None] = lambda: None
+    intents: dict[str, Intent] = field(init=False)
+    reserved: tuple[Start, ...] = ()
+    news: list[Decision] = field(default_factory=list)
+    records: Mapping[str, SlurmJob] | None = None
+    asked_at: float = -math.inf
+    drain_polls: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.intents = {one.id: one for one in self.journal.open_intents()}
+
+    def see(self, jobs: Sequence[SlurmJob], at: float = math.inf) -> None:
+        """Take the records of a new snapshot, for which Slurm was asked at that epoch second."""
+        self.records, self.asked_at = {job.id: job for job in jobs}, at
+
+    def record(self, job_id: str) -> SlurmJob | None:
+        """Return the job as the newest snapshot has it."""
+        return (self.records or {}).get(job_id)
+
+    def fresh(self, job_id: str) -> SlurmJob | None:
+        """Ask Slurm for the job now; None where Slurm does not know it."""
+        try:
+            return self.backend.job(job_id)
+        except NoSuchJob:
+            return None
+
+    def runs(self, job_id: str) -> bool:
+        job = self.record(job_id)
+        return job is not None and job.state in RUNS and not job.completing
+
+    def row(self, intent: Intent) -> JobRow | None:
+        """Return the row of the very job that the intent is about, unless that job ended."""
+        row = self.ledger.jobs.get(intent.id)
+        return row if row and row.key == intent.key else None
+
+    def add_news(self, now: float, job_id: str, action: str, why: str) -> None:
+        self.news.append(Decision(now, job_id, action, why))
+
+
+def is_in_run(job: SlurmJob | None, intent: Intent) -> bool:
+    """Whether the run that the intent is about continues."""
+    return job is not None and job.restarts == intent.restart and job.state in RUNS and not job.completing

@@ -1,0 +1,92 @@
+"""The transition table is complete: each row has an operation, and every step leads to an end."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.slurm_plugin.test_act import Desk, Make
+from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
+from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.transitions.transition_engine import STAY
+from tiresias.slurm_plugin.transitions.transition_table import (
+    BEFORE_PARKED,
+    BEFORE_REQUEUE,
+    BEFORE_SIGNAL,
+    RELEASING_GPUS,
+    TABLE,
+    Operation,
+    Transition,
+    is_overdue,
+    path,
+)
+
+ROWS = {(row.kind, row.step): row for row in TABLE}
+
+
+def test_no_state_has_two_rows_and_no_step_or_operation_is_without_one() -> None:
+    assert len(ROWS) == len(TABLE)
+    assert {row.step for row in TABLE} == set(IntentStep)
+    assert {row.kind for row in TABLE} == set(IntentKind)
+    assert {row.operation for row in TABLE} == set(Operation)
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.kind}-{row.step}")
+def test_each_row_leads_to_rows_of_its_kind_and_to_an_end(row: Transition) -> None:
+    following = [row.following] if row.following else []
+    assert all((row.kind, step) in ROWS for step in (*following, *row.otherwise))
+    assert list(path(row.kind, row.step))[-1].following is None
+
+
+def test_the_path_of_a_preemption() -> None:
+    steps = [str(row.step) for row in path(IntentKind.PREEMPT, IntentStep.HOLD)]
+    assert steps == ["hold", "turn", "signal", "wait", "parked", "requeue", "drain"]
+    assert BEFORE_SIGNAL == ("hold", "turn")
+    assert BEFORE_PARKED == ("hold", "turn", "signal", "wait")
+    assert BEFORE_REQUEUE == ("hold", "turn", "signal", "wait", "parked")
+    assert RELEASING_GPUS == ("requeue", "drain")
+
+
+def test_what_frees_gpus_and_jobs_comes_before_what_takes_them() -> None:
+    """Rows of one step have one urgency, whatever their kind."""
+    journaled = [row for row in TABLE if row.kind != IntentKind.RELEASE]
+    urgency = {row.step: row.urgency for row in journaled}
+    assert all(urgency[row.step] == row.urgency for row in journaled)
+    assert sorted(urgency, key=lambda step: urgency[step]) == [
+        "requeue", "unhold", "spare", "rehold", "drain", "prioritize", "confirm", "parked", "wait", "signal", "turn",
+        "hold", "start",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "step", "seconds"), [("preempt", "wait", 120.0), ("renew", "wait", 120.0), ("start", "confirm", 30.0)]
+)
+def test_a_time_limit_is_a_setting_of_preemption(kind: str, step: str, seconds: float) -> None:
+    config = PreemptionConfig(deadline=120.0, start_timeout=30.0)
+    intent = Intent("1@0", "1", 0, IntentKind(kind), IntentStep(step), began=1000.0, stepped=1000.0)
+    assert not is_overdue(intent, config, 1000.0 + seconds - 0.5)
+    assert is_overdue(intent, config, 1000.0 + seconds)
+
+
+def test_a_step_without_a_time_limit_is_never_overdue() -> None:
+    config = PreemptionConfig(deadline=120.0, start_timeout=30.0)
+    assert not is_overdue(Intent("1@0", "1", 0, IntentKind.PREEMPT, IntentStep.DRAIN), config, 1e9)
+
+
+def test_a_step_that_the_table_does_not_list_is_refused(journal: Journal, running: Make) -> None:
+    """The job is set aside, and its intent stays where it was."""
+    desk = Desk(journal, running(1000))
+    desk.preempt()
+    engine = desk.actor._engine
+    engine.add({Operation.HOLD: lambda intent, now: IntentStep.DRAIN})
+    desk.actor.advance(1100)
+    assert desk.actor.context.quarantine.holds("1")
+    assert [one.step for one in desk.moves()] == [IntentStep.HOLD]
+
+
+def test_an_operation_that_stays_journals_nothing(journal: Journal, running: Make) -> None:
+    desk = Desk(journal, running(1000))
+    desk.preempt()
+    desk.actor._engine.add({Operation.HOLD: lambda intent, now: STAY})
+    desk.actor.advance(1200)
+    assert [(one.step, one.stepped) for one in desk.moves()] == [(IntentStep.HOLD, 1100.0)]
