@@ -11,13 +11,14 @@ import numpy as np
 from tiresias.scheduler.decide import decide, relaxes
 from tiresias.scheduler.elementwise import known
 from tiresias.scheduler.job_queue import Choice
-from tiresias.scheduler.model import ANYWHERE, Floats, Ints, Jobs, Snapshot, Start
+from tiresias.scheduler.model import Floats, Ints, Snapshot, Start
 from tiresias.scheduler.rank.policy import Policy
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.occupancy import Occupancy
 from tiresias.simulator.simulated_job import JobColumns, SimulatedJob
 from tiresias.simulator.simulated_placement import SimulatedPlacement
 from tiresias.simulator.simulation_rules import Rules
+from tiresias.simulator.snapshots import job_rows
 
 
 class NodeAllocator:
@@ -59,7 +60,7 @@ class NodeAllocator:
         self._on.usable[node] = True
 
     def choose(self, now: float) -> Choice:
-        snapshot = self._snapshot(now)
+        snapshot = self.snapshot(now)
         plan = decide(snapshot, self._config, self._policy)
         self.relaxes = relaxes(snapshot, self._config)
         self._starts = {int(start.job): start for start in (*plan.starts, *plan.reserved)}
@@ -75,20 +76,14 @@ class NodeAllocator:
         nodes = len(self._starts[job.row].nodes)
         return self._placing.slowdown(self._models[job.row], job.gpus, nodes, self._gpus_per_node)
 
-    def _snapshot(self, now: float) -> Snapshot:
+    def snapshot(self, now: float) -> Snapshot:
+        """Return the jobs and nodes at `now`, as `decide` sees them."""
         jobs = list(self._jobs.values())
-        seen, count = JobColumns(jobs), len(jobs)
-        seen.now = now
-        shown = Jobs(
-            id=tuple(str(job.row) for job in jobs), gpus=seen.gpus, submit=seen.submit, state=seen.state,
-            attained=seen.attained, ran=seen.ran, waited=seen.waited, first_start=seen.first_start,
-            last_start=seen.last_start, preempted=seen.preempted, remaining=seen.remaining, progress_from=seen.idle_until,
-            movable=np.array([now >= job.movable_from for job in jobs], bool),
-            eligible=np.ones(count, bool), request=(ANYWHERE,) * count, **self._wanted(seen),
-        )  # fmt: skip
-        return Snapshot(
-            now, shown, self._on.nodes(), self._on.allocations({job.row: at for at, job in enumerate(jobs)})
-        )
+        columns = JobColumns(jobs)
+        columns.now = now
+        shown = job_rows(jobs, columns, now, **self._wanted(columns))
+        places = {job.row: place for place, job in enumerate(jobs)}
+        return Snapshot(now, shown, self._on.nodes(), self._on.allocations(places))
 
     def _wanted(self, seen: JobColumns) -> dict[str, Any]:
         """Of each job its style, and until when it waits for the fewest nodes: counted from when it came, or came back."""

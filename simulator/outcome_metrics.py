@@ -9,7 +9,7 @@ import numpy as np
 
 from tiresias.scheduler.model import Floats, Ints
 from tiresias.simulator.cluster_size import ClusterSize
-from tiresias.simulator.simulation import Course, Outcome
+from tiresias.simulator.outcome import Outcome, Timeline
 from tiresias.simulator.trace import Trace
 
 Summary = dict[str, float]
@@ -55,15 +55,15 @@ def _ratios(each: Summary, base: Summary, keys: Iterable[str]) -> Summary:
     return {key: each[key] / base[key] for key in keys if base[key] > 0}
 
 
-def over_time(course: Course, values: Floats | Ints, edges: Floats) -> Floats:
-    """The mean of `values` (one for each step of the course, shape (steps,)) between each two of `edges`, shape (edges - 1,).
+def over_time(timeline: Timeline, values: Floats | Ints, edges: Floats) -> Floats:
+    """The mean of `values` (one for each step of the timeline, shape (steps,)) between each two of `edges`, shape (edges - 1,).
 
     Before the first step nothing is there; the last value lasts.
     """
-    lengths = np.diff(course.time)
+    lengths = np.diff(timeline.time)
     passed = np.concatenate(([0.0], np.cumsum(values[:-1] * lengths)))
-    beyond = np.maximum(edges - course.time[-1], 0.0) * float(values[-1])
-    integral = np.interp(edges, course.time, passed, left=0.0) + beyond
+    beyond = np.maximum(edges - timeline.time[-1], 0.0) * float(values[-1])
+    integral = np.interp(edges, timeline.time, passed, left=0.0) + beyond
     means: Floats = np.diff(integral) / np.diff(edges)
     return means
 

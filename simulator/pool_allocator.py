@@ -9,10 +9,11 @@ from functools import partial
 import numpy as np
 
 from tiresias.scheduler.job_queue import Choice, Columns, JobQueue, Key
-from tiresias.scheduler.model import JobState
+from tiresias.scheduler.model import JobState, Snapshot
 from tiresias.scheduler.rank.policy import Policy
 from tiresias.simulator.simulated_job import JobColumns, SimulatedJob
 from tiresias.simulator.simulation_rules import Rules
+from tiresias.simulator.snapshots import pool_snapshot
 
 
 class PoolAllocator:
@@ -22,7 +23,7 @@ class PoolAllocator:
 
     def __init__(self, rules: Rules, capacity: int, gpus: Sequence[int], jobs: Mapping[int, SimulatedJob]) -> None:
         self._config, self._gpus, self._jobs = rules.config, gpus, jobs
-        self.free = capacity
+        self.free, self._capacity = capacity, capacity
         self._leaving = 0
         self.follow(rules.policy)
 
@@ -137,6 +138,10 @@ class PoolAllocator:
                 self.update(job)
         self.free = self.free - sum(job.gpus for job in starts)
         return starts
+
+    def snapshot(self, now: float) -> Snapshot:
+        """Return the jobs and the pool at `now`; the pool is shown as one node."""
+        return pool_snapshot(list(self._jobs.values()), now, self._capacity, self.free)
 
     def _key(self, job: SimulatedJob) -> Key:
         return (*self._policy.keys(job, job.now, self._config, False), job.row)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.elementwise import Values, known, larger, where
-from tiresias.scheduler.evict.protection import first_step, minimum
+from tiresias.scheduler.evict.protection import first_step
 from tiresias.scheduler.model import JobState
 
 NEVER = float("nan")
@@ -76,26 +76,38 @@ class SimulatedJob(_Work):
         self.at(submit)
 
     def at(self, now: float) -> None:
-        """Look at it at this moment."""
+        """Compute what depends on the time, as `_ran` does for columns."""
         self.now = now
-        self.ran = _ran(self)
+        ran = self.held - self.uncounted
+        self.ran = ran if self.state == _WAITING else ran + (now - self.last_start)
 
-    def start(self, now: float, overhead: float, config: PolicyConfig, slow: float = 1.0) -> None:
-        """`overhead`: seconds until it makes progress. `slow`: as above. `config` says, by `min_run` and its like, when it may
-        be preempted."""
+    def start(
+        self, now: float, overhead: float, config: PolicyConfig, minimum_run: float = 0.0, slow: float = 1.0
+    ) -> None:
+        """Start the job.
+
+        Args:
+            now: Simulated time, seconds.
+            overhead: Seconds until the job makes progress.
+            config: Limits on preemptions (`cooldown`, `max_preemptions`, `protection_limit`).
+            minimum_run: Seconds of progress before the job may be preempted.
+            slow: Seconds that a second of work takes.
+        """
         self.state, self.last_start, self.idle_until, self.slow = int(JobState.RUNNING), now, now + overhead, slow
-        self.movable_from = max(self._progressed(config), known(self.preempted, -math.inf) + config.cooldown)
+        self.movable_from = max(
+            self._progressed(minimum_run, config), known(self.preempted, -math.inf) + config.cooldown
+        )
         if config.max_preemptions and self.preemptions >= config.max_preemptions:
             self.movable_from = math.inf
         self.first_start = known(self.first_start, now)
         self._happened(now)
         self.ends = self.idle_until + self.remaining * slow
 
-    def _progressed(self, config: PolicyConfig) -> float:
-        """When it has made progress for its minimum run time; as `protection.protected_until`."""
-        needed = minimum(config, math.nan)
-        steps = first_step(self.last_start, self.idle_until, config)
-        return float(steps + needed) if needed > 0 else self.last_start
+    def _progressed(self, minimum_run: float, config: PolicyConfig) -> float:
+        """When the job has made progress for its minimum run time; as `protection.protected_until`."""
+        if minimum_run <= 0:
+            return float(self.last_start)
+        return float(first_step(self.last_start, self.idle_until, config) + minimum_run)
 
     def preempt(self, now: float, overhead: float) -> None:
         """It stops working and holds its GPUs until it waits, `overhead` seconds from now."""

@@ -32,7 +32,7 @@ from tiresias.errors import UsageError
 from tiresias.simulator.commands import arguments
 from tiresias.simulator.commands.arguments import configure as configure
 from tiresias.simulator.experiments import reproduce, sensitivity
-from tiresias.simulator.experiments.experiment import Run, Setup, run_experiments, whole, without_course
+from tiresias.simulator.experiments.experiment import Run, Setup, run_experiments, whole, without_timeline
 from tiresias.simulator.views import output, simulation_plots
 from tiresias.simulator.views import simulate as view
 
@@ -50,7 +50,7 @@ def _compare(args: argparse.Namespace) -> int:
     policies: tuple[str, ...] = arguments.needed(args.policy, "--policy P")
     setup = _setup(args)
     experiments = {name: setup.experiment(name) for name in policies}
-    runs = run_experiments(experiments, whole if args.plot or args.series else without_course)
+    runs = run_experiments(experiments, whole if args.plot or args.series else without_timeline)
     output.write(_files(args, setup, runs))
     _print(view.headline(setup), *view.tables(_summaries(runs)))
     return 0

@@ -10,9 +10,9 @@ where it would have acted otherwise than Slurm, and for how long. For root and t
 
 examples:
   tiresias whatif                                            the last 90 days of this cluster
-  tiresias whatif --since 2026-09-01 --partition gpu --html simulate_view.html
+  tiresias whatif --since 2026-09-01 --partition gpu --html report.html
   tiresias whatif dump.txt --nodes 30 --gpus-per-node 8      of sacct, or any trace of tiresias simulate
-  tiresias whatif --from-shadow --html simulate_view.html           of what was seen since the controller was installed
+  tiresias whatif --from-shadow --html report.html           of what was seen since the controller was installed
 
 The dump is made on the cluster, and may be looked at before it is passed on, by
   sacct -P --allusers --duplicates -S now-90days -E now -s BF,CA,CD,DL,F,NF,OOM,PD,PR,R,RQ,RV,S,TO \\

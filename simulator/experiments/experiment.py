@@ -20,9 +20,10 @@ from tiresias.scheduler.rank.policy import Policy
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.experiments.parallel import Tell, run_all
 from tiresias.simulator.failures import Exponential
+from tiresias.simulator.outcome import Outcome, Timeline
 from tiresias.simulator.outcome_metrics import Summary, summary
 from tiresias.simulator.simulated_placement import SimulatedPlacement
-from tiresias.simulator.simulation import Course, Outcome, simulate
+from tiresias.simulator.simulation import simulate
 from tiresias.simulator.simulation_rules import FREE, Cost, Rules, mean_seconds
 from tiresias.simulator.trace import Trace, read_trace
 
@@ -104,11 +105,11 @@ def whole(experiment: Experiment, run: Run) -> Run:
     return run
 
 
-def without_course(experiment: Experiment, run: Run) -> Run:
-    """The course has several steps a job; not needed, it need not travel."""
+def without_timeline(experiment: Experiment, run: Run) -> Run:
+    """The timeline has several steps a job; not needed, it need not travel."""
     nothing = np.zeros(0, np.int64)
-    course = Course(np.zeros(0), nothing, nothing, nothing)
-    return replace(run, outcome=replace(run.outcome, course=course))
+    timeline = Timeline(np.zeros(0), nothing, nothing, nothing)
+    return replace(run, outcome=replace(run.outcome, timeline=timeline))
 
 
 def read(file: Path, gpus: int, format: str) -> Trace:

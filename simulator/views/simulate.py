@@ -11,8 +11,8 @@ from rich import box
 from rich.table import Table
 
 from tiresias.simulator.experiments.experiment import Setup
+from tiresias.simulator.outcome import Outcome
 from tiresias.simulator.outcome_metrics import Summary, finite, ratios
-from tiresias.simulator.simulation import Outcome
 from tiresias.simulator.trace import Trace
 
 JCT = {"mean_jct": "mean", "median_jct": "median", "p95_jct": "95th", "p99_jct": "99th"}
@@ -89,9 +89,9 @@ def series_lines(outcomes: Mapping[str, Outcome]) -> Iterator[str]:
     """From each step's time until the next one's."""
     yield "policy,time,gpus_used,running,waiting\n"
     for name, outcome in outcomes.items():
-        course = outcome.course
-        columns = (course.time, course.used, course.running, course.waiting)
-        yield from _csv(zip((name,) * len(course.time), *(each.tolist() for each in columns), strict=True))
+        timeline = outcome.timeline
+        columns = (timeline.time, timeline.used, timeline.running, timeline.waiting)
+        yield from _csv(zip((name,) * len(timeline.time), *(each.tolist() for each in columns), strict=True))
 
 
 class _Echo:

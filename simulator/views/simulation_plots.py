@@ -16,15 +16,15 @@ import numpy as np
 from tiresias.errors import UsageError
 from tiresias.scheduler.model import Floats, Ints
 from tiresias.simulator.experiments.experiment import Setup
+from tiresias.simulator.outcome import Outcome
 from tiresias.simulator.outcome_metrics import Summary, cumulative, over_time
-from tiresias.simulator.simulation import Outcome
 from tiresias.simulator.views import output
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BINS = 200  # of a course over time
+BINS = 200  # of a timeline over time
 POINTS = 2000  # of a distribution
 DAY, HOUR = 86400.0, 3600.0
 
@@ -86,7 +86,7 @@ def _jct(setup: Setup, outcomes: Mapping[str, Outcome]) -> Figure:
 def _utilization(setup: Setup, outcomes: Mapping[str, Outcome]) -> Figure:
     figure, (axes,) = _figure(f"GPU utilization, {setup.name}")
     for name, outcome in outcomes.items():
-        _course(axes, name, outcome, outcome.course.used / setup.cluster.gpus)
+        _timeline(axes, name, outcome, outcome.timeline.used / setup.cluster.gpus)
     axes.set_ylabel("share of GPUs in use")
     axes.set_ylim(0.0, 1.05)
     axes.legend()
@@ -96,19 +96,19 @@ def _utilization(setup: Setup, outcomes: Mapping[str, Outcome]) -> Figure:
 def _waiting(setup: Setup, outcomes: Mapping[str, Outcome]) -> Figure:
     figure, (axes,) = _figure(f"Waiting jobs, {setup.name}")
     for name, outcome in outcomes.items():
-        _course(axes, name, outcome, outcome.course.waiting)
+        _timeline(axes, name, outcome, outcome.timeline.waiting)
     axes.set_ylabel("jobs")
     axes.set_ylim(bottom=0.0)
     axes.legend()
     return figure
 
 
-def _course(axes: Axes, name: str, outcome: Outcome, values: Floats | Ints) -> None:
-    time = outcome.course.time
+def _timeline(axes: Axes, name: str, outcome: Outcome, values: Floats | Ints) -> None:
+    time = outcome.timeline.time
     span = max(float(time[-1] - time[0]), 1.0)
     unit, word = (DAY, "days") if span > 3 * DAY else (HOUR, "hours")
     edges = np.linspace(time[0], time[0] + span, BINS + 1)
-    axes.plot((edges[:-1] - time[0]) / unit, over_time(outcome.course, values, edges), label=name, linewidth=1)
+    axes.plot((edges[:-1] - time[0]) / unit, over_time(outcome.timeline, values, edges), label=name, linewidth=1)
     axes.set_xlabel(f"{word} since the first job came")
 
 

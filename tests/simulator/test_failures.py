@@ -14,7 +14,8 @@ from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.rank.policies import CLAIRVOYANT, POLICIES
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.failures import Exponential, Failure, Failures, Listed, Outage, Outages
-from tiresias.simulator.simulation import Outcome, simulate
+from tiresias.simulator.outcome import Outcome
+from tiresias.simulator.simulation import simulate
 from tiresias.simulator.simulation_rules import Cost, Rules
 from tiresias.simulator.trace import Trace, TraceJob
 
@@ -107,10 +108,10 @@ def test_work_is_done_once_or_lost(jobs, failures, policy, checkpoint_interval, 
     done = outcome(jobs, failures, policy, checkpoint_interval=checkpoint_interval, cost=cost)
     assert np.isfinite(done.finish).all()
     assert (done.lost > 0) <= (checkpoint_interval > 0)
-    course = done.course
-    held = float(course.used[:-1] @ np.diff(course.time))
+    timeline = done.timeline
+    held = float(timeline.used[:-1] @ np.diff(timeline.time))
     assert held == pytest.approx(float(jobs.gpus @ jobs.duration) + done.overhead + done.lost, abs=1e-4)
-    assert (course.used <= up(failures, course.time)).all()
+    assert (timeline.used <= up(failures, timeline.time)).all()
 
 
 def up(failures: Failures, moments: np.ndarray) -> np.ndarray:

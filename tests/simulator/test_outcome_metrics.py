@@ -7,24 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tiresias.simulator.outcome import Timeline
 from tiresias.simulator.outcome_metrics import cumulative, over_time, ratios
-from tiresias.simulator.simulation import Course
 
 
-def course(times, used):
+def timeline(times, used):
     nothing = np.zeros(len(times), np.int64)
-    return Course(np.array(times, float), np.array(used, np.int64), nothing, nothing)
+    return Timeline(np.array(times, float), np.array(used, np.int64), nothing, nothing)
 
 
 def test_over_time_by_hand():
     """4 GPUs from 10 to 12 s, 2 until 20 s, then none."""
-    steps = course([10, 12, 20], [4, 2, 0])
+    steps = timeline([10, 12, 20], [4, 2, 0])
     edges = np.array([0.0, 10.0, 11.0, 14.0, 30.0])
     assert over_time(steps, steps.used, edges).tolist() == [0.0, 4.0, (4 + 2 + 2) / 3, 2 * 6 / 16]
 
 
 def test_the_last_value_lasts():
-    steps = course([0], [3])
+    steps = timeline([0], [3])
     assert over_time(steps, steps.used, np.array([0.0, 1.0, 5.0])).tolist() == [3.0, 3.0]
 
 
@@ -40,7 +40,7 @@ def test_over_time_agrees_with_counting_seconds(steps, edges):
     at = np.searchsorted(times, second, side="right") - 1
     each = np.where(at < 0, 0, np.array(values)[at])
     expected = [each[int(low) : int(high)].mean() for low, high in pairwise(edges)]
-    one = course(times, values)
+    one = timeline(times, values)
     assert over_time(one, one.used, edges) == pytest.approx(expected)
 
 

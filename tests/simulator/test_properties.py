@@ -11,15 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiresias.scheduler.config import ORDERS, PolicyConfig
-from tiresias.scheduler.estimates.distribution import Distribution
-from tiresias.scheduler.rank.continuous_gittins import ContinuousGittins
+from tiresias.scheduler.distribution import Distribution
 from tiresias.scheduler.rank.gittins import Gittins
 from tiresias.scheduler.rank.policies import CLAIRVOYANT, POLICIES
+from tiresias.scheduler.rank.policies.continuous_gittins import ContinuousGittins
 from tiresias.scheduler.rank.policy import Policy
-from tiresias.simulator import simulation
+from tiresias.simulator import event_loop
 from tiresias.simulator.cluster_size import ClusterSize
+from tiresias.simulator.outcome import Outcome
 from tiresias.simulator.simulated_job import SimulatedJob
-from tiresias.simulator.simulation import Outcome, simulate
+from tiresias.simulator.simulation import simulate
 from tiresias.simulator.simulation_rules import FREE, Cost, Rules
 from tiresias.simulator.trace import Trace, TraceJob
 
@@ -79,20 +80,20 @@ def test_every_job_gets_its_work_and_no_more(name, jobs, config, cost):
 
 @many
 @given(names, traces, configs, costs)
-def test_the_course_is_that_of_the_jobs(name, jobs, config, cost):
+def test_the_timeline_is_that_of_the_jobs(name, jobs, config, cost):
     """GPU-seconds are work and overhead and nothing else; nobody is lost on the way; no GPU is used twice; time goes on."""
     outcome = simulate(jobs, CLUSTER, Rules(EVERY_POLICY[name], config, cost))
-    course = outcome.course
-    assert (np.diff(course.time) >= 0).all()
-    assert ((course.used >= 0) & (course.used <= CLUSTER.gpus)).all()
-    assert course.used[-1] == 0
-    held = float(course.used[:-1] @ np.diff(course.time))
+    timeline = outcome.timeline
+    assert (np.diff(timeline.time) >= 0).all()
+    assert ((timeline.used >= 0) & (timeline.used <= CLUSTER.gpus)).all()
+    assert timeline.used[-1] == 0
+    held = float(timeline.used[:-1] @ np.diff(timeline.time))
     assert held == pytest.approx(float(jobs.gpus @ jobs.duration) + outcome.overhead, abs=1e-4)
-    settled = np.append(np.diff(course.time) > 0, True)
-    there = np.searchsorted(jobs.submit, course.time, side="right") - finished(outcome, course.time)
-    assert ((course.running + course.waiting)[settled] == there[settled]).all()
+    settled = np.append(np.diff(timeline.time) > 0, True)
+    there = np.searchsorted(jobs.submit, timeline.time, side="right") - finished(outcome, timeline.time)
+    assert ((timeline.running + timeline.waiting)[settled] == there[settled]).all()
     if cost == FREE:
-        assert (course.running <= course.used).all()
+        assert (timeline.running <= timeline.used).all()
 
 
 def finished(outcome: Outcome, time: np.ndarray) -> np.ndarray:
@@ -133,7 +134,7 @@ def test_the_order_of_rows_changes_nothing(name, jobs, config, cost, shuffle: ra
     assert again.job_id == jobs.job_id
     one, two = simulate(jobs, CLUSTER, rules), simulate(again, CLUSTER, rules)
     assert_same(one, two)
-    assert one.course.time.tolist() == two.course.time.tolist()
+    assert one.timeline.time.tolist() == two.timeline.time.tolist()
     assert one.decisions == two.decisions
 
 
@@ -152,7 +153,7 @@ def test_no_job_is_preempted_before_its_minimum_run_time(name, jobs, config, cos
             super().preempt(now, overhead)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(simulation, "SimulatedJob", Watched)
+        patch.setattr(event_loop, "SimulatedJob", Watched)
         simulate(jobs, CLUSTER, Rules(EVERY_POLICY[name], config, cost, by_node=by_node))
     assert min(progress, default=needed) >= needed - 1e-6
 

@@ -1,0 +1,250 @@
+"""The event loop of a simulation: what is due at a moment happens in a fixed order, then one decision is made.
+
+At equal times the order is: jobs end, preempted jobs release their GPUs, nodes fail and return, jobs arrive, jobs sink a queue or
+are promoted. Nothing is random and there is no global state: the same input gives the same output.
+"""
+
+from __future__ import annotations
+
+import math
+from heapq import heappop, heappush
+
+import numpy as np
+
+from tiresias.scheduler.config import SERVICE_TOLERANCE
+from tiresias.scheduler.evict.protection import minimum
+from tiresias.scheduler.model import JobState
+from tiresias.simulator.cluster_size import ClusterSize
+from tiresias.simulator.failures import Outages
+from tiresias.simulator.node_allocator import NodeAllocator
+from tiresias.simulator.observation import EventKind
+from tiresias.simulator.outcome import Outcome
+from tiresias.simulator.pool_allocator import PoolAllocator
+from tiresias.simulator.recorders import CompletionRecorder, TimelineRecorder
+from tiresias.simulator.simulated_job import JobColumns, SimulatedJob
+from tiresias.simulator.simulation_rules import Cost, Rules
+from tiresias.simulator.trace import Trace
+
+_FINISH, _RELEASE = 0, 1
+_SAME_TIME_S = 1e-6  # a moment computed in two ways differs by rounding errors
+
+
+class EventLoop:
+    """The state of one simulation, and what changes it.
+
+    Attributes:
+        now: The moment of the last step, seconds.
+        completed: Number of jobs that have ended.
+        events: What happened in the last step: kind, and the row of the job or the index of the node.
+        allocator: The part of the cluster that decides and holds the GPUs.
+    """
+
+    def __init__(self, trace: Trace, cluster: ClusterSize, rules: Rules) -> None:
+        count = len(trace)
+        self._trace, self._cluster, self._rules, self._policy = trace, cluster, rules, rules.policy
+        self._submit: list[float] = [*trace.submit.tolist(), math.inf]
+        self._duration, self._gpus = trace.duration.tolist(), trace.gpus.tolist()
+        self._minimum_run = float(minimum(rules.config, math.nan))  # seconds of progress before a preemption
+        self._jobs: dict[int, SimulatedJob] = {}  # submitted and not ended, by row
+        self._nodes = NodeAllocator(rules, cluster, self._jobs, trace.model) if rules.by_node else None
+        self.allocator: PoolAllocator | NodeAllocator = self._nodes or PoolAllocator(
+            rules, cluster.gpus, self._gpus, self._jobs
+        )
+        self._outages = Outages(rules.failures(cluster.nodes) if rules.failures else ())
+        self._ends: list[tuple[float, int, int, int]] = []  # (time, _FINISH or _RELEASE, row, stamp)
+        self._changes: list[tuple[float, int, int]] = []  # (time, row, stamp)
+        self.events: list[tuple[EventKind, int]] = []  # of the last step
+        self._start, self._finish = np.full(count, math.nan), np.full(count, math.nan)
+        self._preemptions = np.zeros(count, np.int64)
+        self._recorder, self._completions = TimelineRecorder(), CompletionRecorder(trace)
+        self._learns = rules.policy.refit_at < math.inf
+        self.now, self.completed, self._next_arrival, self._running = 0.0, 0, 0, 0
+        self._decisions, self._overhead, self._lost, self._wake = 0, 0.0, 0.0, math.inf
+
+    @property
+    def waiting(self) -> int:
+        """Number of jobs that wait or still release their GPUs."""
+        return len(self._jobs) - self._running
+
+    def outcome(self) -> Outcome:
+        """Return what has happened so far; nan for the times of jobs that have not ended."""
+        return Outcome(
+            self._start.copy(), self._finish.copy(), self._finish - self._trace.submit, self._preemptions.copy(),
+            self._recorder.timeline(), self._decisions, self._overhead, self._lost,
+        )  # fmt: skip
+
+    def next_event(self) -> float:
+        """Return the next moment at which something is due; inf if nothing is."""
+        moment = min(self._wake, self._submit[self._next_arrival], self._outages.moment)
+        if self._ends and self._ends[0][0] < moment:
+            moment = self._ends[0][0]
+        if self._changes and self._changes[0][0] < moment:
+            moment = self._changes[0][0]
+        return moment
+
+    def advance(self, moment: float) -> bool:
+        """Process what is due at `moment`, which `next_event` returned, and decide.
+
+        Returns:
+            False if all that was due was out of date, such as the end of a job that was preempted meanwhile.
+        """
+        self.now = moment
+        self.events.clear()
+        happened = self._process_due()
+        if self.completed >= self._policy.refit_at:
+            self._learn()
+        if decides := self._decision_due(happened):
+            self._decide()
+        return happened or decides
+
+    def _process_due(self) -> bool:
+        """Process all events that are due, in their order. Returns False if all of them were out of date."""
+        now, happened = self.now, False
+        while self._ends and self._ends[0][0] <= now + _SAME_TIME_S:
+            happened |= self._end(*heappop(self._ends))
+        if self._outages.moment <= now:
+            for outage in self._outages.happen(now):
+                happened |= self._outage(*outage)
+        while self._submit[self._next_arrival] <= now:
+            self._arrive(self._next_arrival)
+            self._next_arrival += 1
+            happened = True
+        if self._changes and self._changes[0][0] <= now + SERVICE_TOLERANCE:
+            for change in self._due_changes():
+                happened |= self._change(*change)
+        return happened
+
+    def _due_changes(self) -> list[tuple[float, int, int]]:
+        """Remove and return the due changes. Policies compare service and waiting time with the same tolerance."""
+        due = []
+        while self._changes and self._changes[0][0] <= self.now + SERVICE_TOLERANCE:
+            due.append(heappop(self._changes))
+        return due
+
+    def _end(self, moment: float, what: int, row: int, stamp: int) -> bool:
+        job = self._jobs.get(row)
+        if job is None or job.stamp != stamp:
+            return False
+        self.allocator.release(job)
+        if what == _RELEASE:
+            self.events.append((EventKind.RELEASE, row))
+            job.wait(self.now)
+            self._requeue(job)
+            return True
+        self.events.append((EventKind.FINISH, row))
+        self._finish[row] = self.now
+        self._start[row], self._preemptions[row] = job.first_start, job.preemptions
+        if self._learns:
+            self._completions.add(job, self.now)
+        self._running -= 1
+        self.completed += 1
+        del self._jobs[row]
+        return True
+
+    def _outage(self, node: int, down: bool) -> bool:
+        assert self._nodes, "Rules refuse failures without by_node"
+        self.events.append((EventKind.NODE_DOWN if down else EventKind.NODE_UP, node))
+        if down:
+            for row in self._nodes.fail(node):
+                self._fail(self._jobs[row])
+        else:
+            self._nodes.repair(node)
+        return True
+
+    def _fail(self, job: SimulatedJob) -> None:
+        self.events.append((EventKind.KILL, job.row))
+        self.allocator.release(job)
+        self._running -= job.state == JobState.RUNNING
+        self._overhead -= self._unspent(job)
+        self._lost += job.fail(self.now, self._rules.checkpoint_interval) * job.gpus
+        self._requeue(job)
+
+    def _arrive(self, row: int) -> None:
+        self.events.append((EventKind.SUBMIT, row))
+        self._jobs[row] = job = SimulatedJob(row, self._gpus[row], self._submit[row], self._duration[row])
+        if job.now != self.now:
+            job.at(self.now)
+        self._requeue(job)
+
+    def _change(self, moment: float, row: int, stamp: int) -> bool:
+        job = self._jobs.get(row)
+        if job is None or job.stamp != stamp:
+            return False
+        self.events.append((EventKind.CHANGE, row))
+        job.at(self.now)
+        if self._policy.promoted(job, self.now, self._rules.config):
+            job.promote(self.now)
+        self._requeue(job)
+        return True
+
+    def _requeue(self, job: SimulatedJob) -> None:
+        """Give the job its new position in the order, and schedule the moment at which the position changes by itself."""
+        self.allocator.update(job)
+        moment = self._policy.change(job, self.now, self._rules.config)
+        if job.state == JobState.RUNNING and self._policy.preempts:
+            moment = min(moment, job.movable_from) if job.movable_from > self.now else moment
+        if moment < job.ends:  # a waiting job has no end
+            heappush(self._changes, (max(moment, self.now), job.row, job.stamp))  # overdue after the policy learned
+
+    def _learn(self) -> None:
+        """Replace the policy by the fitted one: all keys, and the moments at which they change, are different now."""
+        present = JobColumns(self._jobs.values())
+        present.now = self.now
+        self._policy = self._policy.fitted(self._completions.completed(), present)
+        self.allocator.follow(self._policy)
+        self._changes.clear()
+        for job in self._jobs.values():
+            if job.state != JobState.RELEASING:
+                job.at(self.now)
+                self._requeue(job)
+
+    def _decision_due(self, happened: bool) -> bool:
+        """Return whether to decide now. With an interval: at its multiples only, other events wait for the next one."""
+        interval = self._rules.interval
+        if not interval:
+            turned, waiting = self.now >= self._wake, len(self._jobs) > self._running
+            self._wake = self._policy.turn(self.now, self._rules.config) if waiting else math.inf
+            return happened or turned
+        self._wake = (math.floor(self.now / interval) + 1) * interval
+        return self.now % interval == 0
+
+    def _decide(self) -> None:
+        self._decisions += 1
+        choice = self.allocator.choose(self.now)
+        self._wake = min(self._wake, self.allocator.relaxes)
+        for row in choice.victims:
+            self._preempt(self._jobs[row])
+        for job in self.allocator.admit(choice):
+            self._begin(job)
+        self._recorder.add(
+            self.now, self._cluster.gpus - self.allocator.free, self._running, len(self._jobs) - self._running
+        )
+
+    def _preempt(self, job: SimulatedJob) -> None:
+        self.events.append((EventKind.PREEMPT, job.row))
+        pause = self._cost(job).pause
+        self._overhead += pause * job.gpus - self._unspent(job)
+        job.preempt(self.now, pause)
+        self._running -= 1
+        self.allocator.preempt(job)
+        heappush(self._ends, (self.now + pause, _RELEASE, job.row, job.stamp))
+        if not pause:
+            self._end(*heappop(self._ends))
+
+    def _begin(self, job: SimulatedJob) -> None:
+        self.events.append((EventKind.START, job.row))
+        resume = 0.0 if math.isnan(job.first_start) else self._cost(job).resume
+        job.start(self.now, resume, self._rules.config, self._minimum_run, self.allocator.slowdown(job))
+        self._running += 1
+        self._overhead += resume * job.gpus
+        heappush(self._ends, (job.ends, _FINISH, job.row, job.stamp))
+        self._requeue(job)
+
+    def _unspent(self, job: SimulatedJob) -> float:
+        """GPU-seconds of the job's overhead that have not passed yet."""
+        unspent: float = max(0.0, job.idle_until - self.now) * job.gpus
+        return unspent
+
+    def _cost(self, job: SimulatedJob) -> Cost:
+        costs = self._rules.costs
+        return costs.get(self._trace.model[job.row], self._rules.cost) if costs else self._rules.cost

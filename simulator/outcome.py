@@ -1,0 +1,49 @@
+"""The results of a simulation: what happened to each job, and the state of the cluster over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiresias.scheduler.model import Floats, Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timeline:
+    """The cluster over time: one row for each decision, valid until the next one.
+
+    Attributes:
+        time: Moments of the decisions, seconds, shape (steps,).
+        used: Allocated GPUs, shape (steps,).
+        running: Running jobs, shape (steps,).
+        waiting: Waiting jobs, preempted jobs that still release their GPUs included, shape (steps,).
+    """
+
+    time: Floats
+    used: Ints
+    running: Ints
+    waiting: Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What happened to each job of a trace. Arrays have the shape (jobs,) and the order of the trace.
+
+    Attributes:
+        start: First start of each job, seconds; nan for a job that has not ended.
+        finish: End of each job, seconds; nan for a job that has not ended.
+        jct: Job completion time: end minus submission, seconds.
+        preemptions: Number of preemptions of each ended job.
+        timeline: The cluster over time.
+        decisions: Number of scheduling decisions.
+        overhead: GPU-seconds without progress, because of preemptions and restarts.
+        lost: GPU-seconds of work that node failures undid.
+    """
+
+    start: Floats
+    finish: Floats
+    jct: Floats
+    preemptions: Ints
+    timeline: Timeline
+    decisions: int
+    overhead: float
+    lost: float = 0.0

@@ -1,0 +1,49 @@
+"""What a simulation records while it runs, in compact columns: there are several decisions for each job."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+
+from tiresias.scheduler.estimates.completed_jobs import Completed
+from tiresias.simulator.outcome import Timeline
+from tiresias.simulator.simulated_job import SimulatedJob
+from tiresias.simulator.trace import Trace
+
+
+class TimelineRecorder:
+    """Records one row of the timeline for each decision."""
+
+    def __init__(self) -> None:
+        self._time, self._used, self._running, self._waiting = array("d"), array("q"), array("q"), array("q")
+
+    def add(self, time: float, used: int, running: int, waiting: int) -> None:
+        """Record the state of the cluster after the decision at `time`."""
+        self._time.append(time)
+        self._used.append(used)
+        self._running.append(running)
+        self._waiting.append(waiting)
+
+    def timeline(self) -> Timeline:
+        """Return what was recorded so far."""
+        counts = (np.array(column, np.int64) for column in (self._used, self._running, self._waiting))
+        return Timeline(np.array(self._time), *counts)
+
+
+class CompletionRecorder:
+    """Records the completed jobs, from which policies learn."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace, self._rows, self._service = trace, array("q"), array("d")
+
+    def add(self, job: SimulatedJob, now: float) -> None:
+        """Record a job that completes at `now`."""
+        self._rows.append(job.row)
+        self._service.append((job.held + now - job.last_start) * job.gpus)
+
+    def completed(self) -> Completed:
+        """Return the completed jobs as columns."""
+        trace, rows = self._trace, np.array(self._rows, np.int64)
+        user, vc, model = (tuple(map(words.__getitem__, self._rows)) for words in (trace.user, trace.vc, trace.model))
+        return Completed(trace.gpus[rows], np.array(self._service), trace.submit[rows], user, vc, model)

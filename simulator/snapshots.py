@@ -1,0 +1,52 @@
+"""Snapshots of a simulated cluster, as `scheduler.decide` and the policies see them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tiresias.scheduler.model import ANYWHERE, Allocations, Jobs, JobState, Nodes, Snapshot
+from tiresias.simulator.simulated_job import JobColumns, SimulatedJob
+
+
+def job_rows(jobs: Sequence[SimulatedJob], columns: JobColumns, now: float, **more: Any) -> Jobs:
+    """Return the jobs at `now`.
+
+    Args:
+        jobs: The jobs.
+        columns: The same jobs in columns, at `now`.
+        now: Simulated time, seconds.
+        more: Further columns of `Jobs`.
+    """
+    count = len(jobs)
+    return Jobs(
+        id=tuple(str(job.row) for job in jobs), gpus=columns.gpus, submit=columns.submit, state=columns.state,
+        attained=columns.attained, ran=columns.ran, waited=columns.waited, first_start=columns.first_start,
+        last_start=columns.last_start, preempted=columns.preempted, remaining=columns.remaining,
+        progress_from=columns.idle_until, movable=np.array([now >= job.movable_from for job in jobs], bool),
+        eligible=np.ones(count, bool), request=(ANYWHERE,) * count, **more,
+    )  # fmt: skip
+
+
+def pool_snapshot(jobs: Sequence[SimulatedJob], now: float, gpus: int, free: int) -> Snapshot:
+    """Return a snapshot of a pool of GPUs, shown as one node.
+
+    Args:
+        jobs: The jobs that wait or run.
+        now: Simulated time, seconds.
+        gpus: GPUs of the pool.
+        free: Free GPUs of the pool.
+    """
+    columns = JobColumns(jobs)
+    columns.now = now
+    unlimited = np.full(1, np.inf)
+    node = Nodes(
+        ("pool",), np.array([gpus]), np.array([free]), unlimited, unlimited, np.ones(1, bool), np.zeros(1, np.int64), ("",),
+        (frozenset(),),
+    )  # fmt: skip
+    holders = np.flatnonzero(columns.state != JobState.WAITING)
+    none = np.zeros(len(holders))
+    held = Allocations(holders, np.zeros(len(holders), np.int64), columns.gpus[holders], none, none)
+    return Snapshot(now, job_rows(jobs, columns, now), node, held)
