@@ -1,7 +1,7 @@
-"""Draws docs/architecture.svg, the picture of the README: python docs/architecture_figure.py [FILE]
+"""Draws docs/architecture.svg, the figure of the README: python docs/architecture_figure.py [FILE]
 
 Each box names the folders that its program comes from. A folder of the import namespace that no box names is an error, so
-that the picture changes with the tree; tests/docs/test_architecture_figure.py compares the stored file with a new one.
+that the figure changes with the tree; tests/docs/test_architecture_figure.py compares the stored file with a new one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Box(NamedTuple):
 
 
 class Arrow(NamedTuple):
-    """A call or a file access, from one point to another, with its label beside it."""
+    """A call or a file access, from one point to another, and its label."""
 
     start: tuple[int, int]
     end: tuple[int, int]
@@ -107,7 +107,7 @@ def main() -> None:
 
 
 def svg() -> str:
-    """Return the picture of the present tree.
+    """Return the figure of the present tree.
 
     Raises:
         SystemExit: A folder of the import namespace is in no box.

@@ -1,4 +1,4 @@
-"""The README's picture is drawn from the present folders."""
+"""The README's figure is drawn from the present folders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def figure() -> ModuleType:
     return module
 
 
-def test_the_stored_picture_is_the_one_that_the_script_draws(figure: ModuleType) -> None:
+def test_the_stored_figure_is_the_one_that_the_script_draws(figure: ModuleType) -> None:
     assert (DOCS / "architecture.svg").read_text() == figure.svg(), "run: python docs/architecture_figure.py"
 
 
