@@ -33,7 +33,7 @@ from tiresias.simulator.commands import arguments
 from tiresias.simulator.commands.arguments import configure as configure
 from tiresias.simulator.experiments import reproduce, sensitivity
 from tiresias.simulator.experiments.experiment import Run, Setup, run_experiments, whole, without_timeline
-from tiresias.simulator.views import output, simulation_plots
+from tiresias.simulator.views import output, paper_tables, sensitivity_tables, simulation_plots
 from tiresias.simulator.views import simulate as view
 
 
@@ -62,11 +62,11 @@ def _sensitivity(args: argparse.Namespace) -> int:
     found = sensitivity.measure(setup, args.sensitivity, args.policy or sensitivity.POLICIES, args.threshold)
     files: dict[Path, output.Content] = {}
     if args.json:
-        files[args.json] = view.as_text({**view.setup_json(setup), **sensitivity.as_json(found)})
+        files[args.json] = view.as_text({**view.setup_json(setup), **sensitivity_tables.as_json(found)})
     if args.plot:
         files.update(simulation_plots.sensitivity(args.plot, found.knob, found.summaries))
     output.write(files)
-    _print(view.headline(setup), *sensitivity.tables(found))
+    _print(view.headline(setup), *sensitivity_tables.tables(found))
     return 0
 
 
@@ -74,9 +74,11 @@ def _reproduce(args: argparse.Namespace) -> int:
     _refuse(args, "--reproduce-paper", "trace", "policy", "nodes", "gpus_per_node", "jobs_out", "series", "plot")
     found = reproduce.reproduce(args.traces, args.in_queue_order)
     if args.json:
-        output.write({args.json: view.as_text(reproduce.as_json(found))})
+        output.write({args.json: view.as_text(paper_tables.as_json(found))})
     _print(
-        f"The paper's numbers and ours; the trace: {found.trace}.", *reproduce.tables(found), *reproduce.notes(found)
+        f"The paper's numbers and ours; the trace: {found.trace}.",
+        *paper_tables.tables(found),
+        *paper_tables.notes(found),
     )
     return 0
 

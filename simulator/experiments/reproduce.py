@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from rich.table import Table
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.config import PolicyConfig
@@ -29,12 +28,11 @@ from tiresias.simulator.experiments.experiment import (
     read,
     run_experiments,
 )
-from tiresias.simulator.experiments.paper import COUNTS, EXAMPLE, NUMBERS, WHY, Number
+from tiresias.simulator.experiments.paper import EXAMPLE, NUMBERS, Number
 from tiresias.simulator.generators import SHORT, SMALL, paper_testbed, philly_like
 from tiresias.simulator.outcome_metrics import queueing
 from tiresias.simulator.simulation_rules import FREE, Cost, Rules
 from tiresias.simulator.trace import Trace, TraceJob
-from tiresias.simulator.views.simulate import new_table
 
 SEEDS = range(1, 6)
 SHAPES = {"ours": (1.0, 1.0), "variant": (3.0, 0.75)}  # of the durations of short and long jobs
@@ -182,53 +180,3 @@ def _value(table: Mapping[Key, Measured], number: Number, variant: str) -> float
 
 def _of(table: Mapping[Key, Measured], number: Number, variant: str, policy: str, seed: int) -> float:
     return table[number.workload, variant, policy, seed][number.metric]
-
-
-def tables(found: Reproduction) -> list[Table]:
-    sections = list(dict.fromkeys(each.number.section for each in found.comparisons))
-    return [_table(found, section) for section in sections]
-
-
-def _table(found: Reproduction, section: str) -> Table:
-    table = new_table(section)
-    for heading in ("paper", "ours", "ratio", "variant", "why"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    letters = _letters(found)
-    for each in found.comparisons:
-        if each.number.section == section:
-            why = " ".join(letters[reason] for reason in found.reasons(each))
-            numbers = (_written(each, each.number.paper), _written(each, each.ours), _written(each, each.ratio, True))
-            table.add_row(each.number.what, *numbers, _written(each, each.variant), why)
-    return table
-
-
-def notes(found: Reproduction) -> list[str]:
-    return [f"{letter}: {WHY[reason]}" for reason, letter in _letters(found).items()]
-
-
-def _letters(found: Reproduction) -> dict[str, str]:
-    """A letter for each reason that is needed, in the order of the tables."""
-    needed = dict.fromkeys(reason for each in found.comparisons for reason in found.reasons(each))
-    return {reason: chr(ord("a") + place) for place, reason in enumerate(needed)}
-
-
-def _written(comparison: Comparison, value: float, ratio: bool = False) -> str:
-    number = comparison.number
-    if np.isnan(value):
-        return "-"
-    if ratio or number.over or number.workload == EXAMPLE:
-        return f"{value:,.2f}"
-    return f"{value:,.0f}" + " s" * (number.metric not in COUNTS)
-
-
-def as_json(found: Reproduction) -> dict[str, object]:
-    return {"trace": found.trace, "numbers": [_as_json(found, each) for each in found.comparisons]}
-
-
-def _as_json(found: Reproduction, each: Comparison) -> dict[str, object]:
-    number = each.number
-    ours, variant, ratio = (None if np.isnan(value) else value for value in (each.ours, each.variant, each.ratio))
-    return {
-        "section": number.section, "what": number.what, "paper": number.paper, "ours": ours, "ratio": ratio,
-        "variant": variant, "why": [WHY[reason] for reason in found.reasons(each)],
-    }  # fmt: skip

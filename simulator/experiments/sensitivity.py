@@ -9,12 +9,9 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from rich.table import Table
-
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.simulator.experiments.experiment import Setup, run_experiments
-from tiresias.simulator.outcome_metrics import Summary, finite
-from tiresias.simulator.views.simulate import new_table
+from tiresias.simulator.outcome_metrics import Summary
 
 POLICIES = ("las", "gittins_known")
 HOUR = 3600.0
@@ -23,14 +20,6 @@ HOUR = 3600.0
 THRESHOLDS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 QUEUES = ((1.0,), (1.0, 2.0), (1.0, 2.0, 4.0))
 PROMOTE_KNOBS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, math.inf)
-
-COLUMNS = {
-    "mean_jct": ("mean", "{:,.0f}"),
-    "median_jct": ("median", "{:,.0f}"),
-    "p95_jct": ("95th", "{:,.0f}"),
-    "max_jct": ("longest", "{:,.0f}"),
-    "preemptions": ("preemptions", "{:,}"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,27 +64,6 @@ def measure(
     runs = run_experiments(experiments, lambda experiment, run: run.summary)
     summaries = {policy: {label: runs[f"{policy} {label}"] for label in settings} for policy in policies}
     return Sensitivity(knob, settings, summaries)
-
-
-def as_json(found: Sensitivity) -> dict[str, object]:
-    settings = {
-        label: {"thresholds": list(config.thresholds), "promote_knob": finite(config.promote_knob)}
-        for label, config in found.settings.items()
-    }
-    return {"sensitivity": found.knob, "settings": settings, "policies": found.summaries}
-
-
-def tables(found: Sensitivity) -> list[Table]:
-    return [_table(found, policy) for policy in found.summaries]
-
-
-def _table(found: Sensitivity, policy: str) -> Table:
-    table = new_table(f"{policy}: JCT in seconds by {found.knob}")
-    for heading, _ in COLUMNS.values():
-        table.add_column(heading, justify="right", no_wrap=True)
-    for label, summary in found.summaries[policy].items():
-        table.add_row(label, *(form.format(summary[key]) for key, (_, form) in COLUMNS.items()))
-    return table
 
 
 def _label(knob: str, config: PolicyConfig) -> str:

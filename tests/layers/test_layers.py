@@ -53,9 +53,6 @@ FRAMEWORKS = {  # each adapter is imported by programs that use its framework, a
 }
 
 
-NOT_YET = {"simulator"}  # folders whose units still form a cycle
-
-
 def imports(file: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
@@ -81,7 +78,7 @@ def test_a_folder_imports_only_what_it_may(folder: str) -> None:
     assert used == allowed, "an exception that no file needs"
 
 
-@pytest.mark.parametrize("folder", sorted(ALL - NOT_YET))
+@pytest.mark.parametrize("folder", sorted(ALL))
 def test_no_cycle_between_the_units_of_a_folder(folder: str) -> None:
     assert import_graph.cycles(import_graph.between_units(folder)) == []
 
