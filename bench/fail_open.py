@@ -137,14 +137,14 @@ def one_round(site: Site, args: argparse.Namespace) -> dict[str, float]:
     controllers, deadman = site.controllers(), site.deadman()
     try:
         running, waiting = site.fill(args.waiting)
-        died, released = time.monotonic(), site.log().count("Slurm carries on alone")
+        died, released = time.monotonic(), site.log().count("Slurm schedules alone")
         signal_all(controllers, signal.SIGSTOP if args.hang else signal.SIGKILL)
         site.cluster.run(["scancel", *running[:FREED]], user="alice")
         time.sleep(1)
         [late], submitted = site.submit(1), time.monotonic()
         until(lambda: site.started(waiting), "Slurm starts nothing")
         start = time.monotonic() - died
-        until(lambda: site.log().count("Slurm carries on alone") > released, "not all is released")
+        until(lambda: site.log().count("Slurm schedules alone") > released, "not all is released")
         release = time.monotonic() - died
         site.cluster.run(["scancel", *running[FREED:], *waiting], user="alice")
         until(lambda: site.started([late]), "the late job does not start")

@@ -131,7 +131,7 @@ def shown(centre: Centre, example: Example) -> str:
     job, record = example.job, centre.run(f"scontrol show job {example.job}")
     fields = re.findall(r"^ *(?:AdminComment=.*|JobState=.*)$", record, re.MULTILINE)
     explained = centre.run(f"COLUMNS={COLUMNS} tiresias explain {job}", check=False).splitlines()
-    facts = [line for line in explained if re.match(r"(estimate|note|at the latest|no bound) ", line)]
+    facts = [line for line in explained if re.match(r"(estimate|note|latest start|no bound) ", line)]
     status = [
         re.sub(" {3,}", "  ", line)
         for line in centre.run("tiresias status").splitlines()

@@ -34,7 +34,7 @@ from tiresias.slurm_plugin.cluster.partition_pools import PartitionPools
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.comments.start_times import starts_of
-from tiresias.slurm_plugin.comments.waiting_text import Wanted, wanted
+from tiresias.slurm_plugin.comments.waiting_text import WaitingComment, waiting_comments
 from tiresias.slurm_plugin.comments.writer import CommentWriter
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.failover.fence import FencedBackend
@@ -487,7 +487,7 @@ def _p99(seconds: Collection[float]) -> float:
     return sorted(seconds)[len(seconds) * 99 // 100]
 
 
-def _texts(slurm: SlurmSnapshot, decided: _Decided) -> Iterator[Wanted]:
+def _texts(slurm: SlurmSnapshot, decided: _Decided) -> Iterator[WaitingComment]:
     for part in decided.parts:
         starts = starts_of(slurm, part.snapshot, part.plan, part.pool.config)
-        yield from wanted(part.snapshot, part.plan, decided.managed, starts)
+        yield from waiting_comments(part.snapshot, part.plan, decided.managed, starts)

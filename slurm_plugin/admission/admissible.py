@@ -23,16 +23,22 @@ from tiresias.slurm_plugin.admission.slurm_limit import Limit, Measure
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 from tiresias.slurm_plugin.backends.rules import License, Partition, SlurmRules
 
-# jobs that are equal in these are treated alike
+# jobs that are equal in these fields are treated the same
 _SHAPE = attrgetter(
     "partition", "user", "account", "qos", "gpus", "gpu_type", "cpus", "memory_per_node", "memory_per_cpu", "min_nodes",
     "time_limit", "licenses", "required_nodes", "excluded_nodes", "reservation",
 )  # fmt: skip
-_CLASS = attrgetter("user", "account", "qos")  # with a partition: jobs that meet the same limits
+_CLASS = attrgetter("user", "account", "qos")  # with a partition: jobs under the same limits
 
 
 class SharedLimit(NamedTuple):
-    """A limit that several jobs share. left: what the jobs that hold resources leave of it; amounts: by id, of waiting jobs."""
+    """A limit that several jobs share.
+
+    Attributes:
+        reason: Slurm's reason
+        left: what the jobs that hold resources leave of it
+        amounts: what waiting jobs need of it, by job id
+    """
 
     reason: str
     left: float
@@ -41,7 +47,14 @@ class SharedLimit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AdmissionResult:
-    """By job id. changes_at: the next moment at which the answer changes by itself; inf for never."""
+    """Obstacles of the waiting jobs, by job id.
+
+    Attributes:
+        obstacle: Slurm's reason for which the job cannot start
+        closed: nodes on which the job cannot start
+        quotas: limits that waiting jobs share
+        changes_at: the next moment at which the result changes without an event; inf for never
+    """
 
     obstacle: Mapping[str, str] = field(default_factory=dict)
     closed: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -57,18 +70,28 @@ class _Shape(NamedTuple):
 def admission(
     rules: SlurmRules, jobs: Iterable[SlurmJob], waiting: Iterable[SlurmJob], now: float, starting: Collection[str] = ()
 ) -> AdmissionResult:
-    """jobs: all of the snapshot. waiting: those to be judged. starting: ids of pending jobs that are being started, which count as
-    if they ran. O(jobs + limits)."""
+    """Return which waiting jobs Slurm would start now. O(jobs + limits).
+
+    Args:
+        rules: Slurm's rules
+        jobs: all jobs of the snapshot
+        waiting: the jobs to check
+        now: epoch seconds
+        starting: ids of pending jobs that are being started, which count as running
+    """
     return _Model(_limits_of(rules), now).judge(list(jobs), list(waiting), frozenset(starting))
 
 
 def not_restartable(rules: SlurmRules, jobs: Iterable[SlurmJob], now: float) -> Mapping[str, str]:
-    """Of running jobs: those that could not start again, and Slurm's reason. Their node lists may be pins, and do not count."""
+    """Return the running jobs that could not start again, with Slurm's reason.
+
+    Their node lists may be pins, and do not count.
+    """
     again = [replace(job, shares=(), required_nodes=()) for job in jobs]
     return _Model(LimitTable(rules, counted=False), now).judge([], again, frozenset()).obstacle
 
 
-_last: list[LimitTable] = []  # of the newest rules, which are the same for many snapshots: found once
+_last: list[LimitTable] = []  # cache for the newest rules, which are the same for many snapshots
 
 
 def _limits_of(rules: SlurmRules) -> LimitTable:
@@ -107,8 +130,10 @@ class _Model:
         return AdmissionResult(self._obstacle, self._closed, found, min(changes, default=math.inf))
 
     def _count(self, jobs: Sequence[SlurmJob], holding: Sequence[SlurmJob], shapes: Iterable[_Shape]) -> None:
-        """What the jobs that hold resources use up of the limits that waiting jobs meet. Licences come back when a job has
-        completed, all else as soon as it completes."""
+        """Sum what jobs hold of the limits of waiting jobs.
+
+        Licences are returned when a job has completed, all other resources when it starts to complete.
+        """
         classes = {(part, *_CLASS(shape.job)) for shape in shapes for part in _parts(shape.job)}
         met = {limit for one in classes for limit in self._limits.of(*one) if limit.shared}
         count_running(holding, met, self._limits, self._now)
@@ -136,7 +161,7 @@ class _Model:
                 limit.members.append((amount, ids))
 
     def _judge_partition(self, job: SlurmJob, name: str) -> tuple[str, list[tuple[Limit, float]]]:
-        """Slurm's reason why the job cannot start in this partition now, and else what it would take of which limits."""
+        """Return Slurm's reason why the job cannot start in this partition, else the limits and amounts that it needs."""
         partition = self._rules.partitions.get(name)
         if why := self._refused(job, name, partition):
             return why, []
@@ -167,7 +192,7 @@ def _holds(job: SlurmJob, starting: frozenset[str]) -> bool:
 
 
 def _license(one: License) -> Limit:
-    """Without what the jobs of the snapshot hold."""
+    """Return the limit of a licence, without what the jobs of the snapshot hold."""
     return Limit("Licenses", Measure.AMOUNT, f"license/{one.name}", one.total - one.reserved - one.deficit, shared=True)
 
 
@@ -176,7 +201,7 @@ def _parts(job: SlurmJob) -> list[str]:
 
 
 def _quota(limit: Limit) -> SharedLimit | None:
-    """None for a limit that all who wait can stay within."""
+    """Return the shared limit, None if all waiting jobs together stay within it."""
     if sum(amount * len(ids) for amount, ids in limit.members) <= limit.left:
         return None
     return SharedLimit(limit.reason, limit.left, {one: amount for amount, ids in limit.members for one in ids})

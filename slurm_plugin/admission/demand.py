@@ -1,4 +1,4 @@
-"""What a job takes of the resources that Slurm counts (TRES)."""
+"""The resources that Slurm counts (TRES), as amounts that a job needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LICENSE = re.compile(r"([^:,|;]+)(?::(\d{1,15}))?")
 
 @lru_cache(10_000)
 def licenses(text: str) -> Mapping[str, float]:
-    """ "matlab:2,idl" -> {"matlab": 2, "idl": 1}; nothing for a choice ("a|b"), which Slurm makes at the start."""
+    """Return {"matlab": 2, "idl": 1} for "matlab:2,idl"; nothing for a choice ("a|b"), which Slurm makes at the start."""
     if not text or "|" in text:
         return {}
     found = [_LICENSE.fullmatch(one) for one in re.split("[,;]", text)]
@@ -27,8 +27,10 @@ Amount = Callable[[SlurmJob], float]
 
 @cache
 def amount(tres: str) -> Amount:
-    """What a job takes of a TRES; 1 of "", which stands for jobs. At least: what an exclusive job gets beyond its request, and
-    untyped GPUs of a type, are not counted."""
+    """Return the function that gives a job's amount of a TRES; 1 for "", which stands for jobs.
+
+    The amount is a minimum: what an exclusive job gets beyond its request, and untyped GPUs of a type, are not counted.
+    """
     if tres.startswith("gres/gpu:"):
         kind = tres.removeprefix("gres/gpu:")
         return lambda job: float(job.gpus if job.gpu_type == kind else 0)
@@ -39,6 +41,7 @@ def amount(tres: str) -> Amount:
 
 
 def nodes(job: SlurmJob) -> float:
+    """Return the number of nodes that the job holds or needs at least."""
     return float(max(len(job.shares) or job.min_nodes, 1))
 
 
@@ -57,12 +60,15 @@ _PLAIN: Mapping[str, Amount] = {
 
 
 def is_counted(tres: str) -> bool:
-    """Whether `amount` knows what a job takes of it."""
+    """Return whether `amount` supports this TRES."""
     return tres in _PLAIN or tres.startswith(("gres/gpu:", "license/"))
 
 
 def minutes(job: SlurmJob, partition: Partition | None) -> float:
-    """The time limit. A job that names none shows its partition's maximum, and gets its default where it has one."""
+    """Return the time limit in minutes.
+
+    A job without a limit shows its partition's maximum, and gets the partition's default where it has one.
+    """
     limit = job.time_limit or math.inf
     if partition and partition.default_time < limit and limit >= partition.max_time:
         limit = partition.default_time

@@ -1,4 +1,4 @@
-"""Which waiting jobs the admit stage of `decide` may start: by Slurm's rules, and by the starts that it refused."""
+"""The waiting jobs that the admit stage of `decide` may start: by Slurm's rules, and by the starts that Slurm refused."""
 
 from __future__ import annotations
 
@@ -29,20 +29,23 @@ class Eligibility:
     trial: RetryPlan = NONE_REFUSED
 
     def allows(self, job_id: str) -> bool:
+        """Return whether the job may be started."""
         return job_id not in self.obstacle and job_id not in self.trial.held_back
 
     def reason(self, job_id: str) -> str:
-        """In Slurm's words; "" for a job that nothing keeps waiting."""
+        """Return Slurm's reason why the job waits, "" for none."""
         return self.obstacle.get(job_id) or self.trial.refused.get(job_id, "").removeprefix(ANSWERED)
 
     def is_refused(self, job_id: str) -> bool:
+        """Return whether Slurm refused a start of the job or of a job of its group."""
         return job_id in self.trial.refused
 
     def closed_to(self, job_id: str) -> frozenset[str]:
+        """Return the nodes on which the job cannot start."""
         return self.closed.get(job_id, NOWHERE)
 
     def of_rows(self, ids: Sequence[str]) -> tuple[Quota, ...]:
-        """The quotas for a snapshot with these jobs."""
+        """Return the quotas for a snapshot with these jobs."""
         row_of = {job_id: row for row, job_id in enumerate(ids)} if self.quotas else {}
         return tuple(
             Quota(reason, left, {row_of[job]: amount for job, amount in amounts.items() if job in row_of})

@@ -1,4 +1,4 @@
-"""Slurm's rules as they were read last, and when they are to be read again."""
+"""Slurm's rules as they were last read, and when they are read again."""
 
 from __future__ import annotations
 
@@ -12,20 +12,29 @@ from tiresias.slurm_plugin.backends.rules import NO_USAGE, SlurmRules
 
 log = logging.getLogger("tiresias")
 
-RULES_S = 60.0  # seconds between two readings
-RULES_WHILE_BLOCKED_S = 10.0  # the same while a rule keeps a job waiting beside free GPUs
-RULES_BEFORE_PREEMPTION_S = 1.0  # the age of the rules by which a job may be preempted
+RULES_S = 60.0  # interval between two reads
+RULES_WHILE_BLOCKED_S = 10.0  # interval while a rule blocks a job although GPUs are free
+RULES_BEFORE_PREEMPTION_S = 1.0  # maximum age of the rules for a preemption
 
 
 class KnownRules:
-    """`read` asks Slurm. Where it does not answer, the rules that were read last go on counting, and an alarm says so."""
+    """The rules last read; they stay in force, with an alarm, while Slurm does not answer.
+
+    Args:
+        read: reads the rules from Slurm
+        changed: called when a rule has changed; the use of a limit is no rule
+
+    Attributes:
+        rules: the rules last read
+        blocks: whether a rule blocks a job although GPUs are free
+    """
 
     def __init__(self, read: Callable[[], SlurmRules], changed: Callable[[], None]) -> None:
-        """changed: called when a rule is another one than before; how much is used of a limit is no rule."""
+
         self._read, self._changed = read, changed
         self._read_at, self._problem = -math.inf, ""
         self.rules = SlurmRules()
-        self.blocks = False  # whether a rule keeps a job waiting beside free GPUs
+        self.blocks = False
 
     @property
     def _interval(self) -> float:
@@ -33,20 +42,18 @@ class KnownRules:
 
     @property
     def due(self) -> float:
-        """When the rules are read again."""
+        """Time at which the rules are read again."""
         return self._read_at + self._interval
 
     def refresh(self, now: float, age: float = math.inf) -> bool:
-        """Read the rules if they are due, or older than `age` seconds; True if they were read."""
+        """Read the rules if they are due, or older than `age` seconds; return whether they were read."""
         if 0 <= now - self._read_at < min(age, self._interval):
             return False
         self._read_at = now
         try:
             found, self._problem = self._read(), ""
         except SlurmUnavailable as error:
-            self._problem = (
-                f"Slurm's limits and reservations could not be read: {error}; those read last go on counting"
-            )
+            self._problem = f"Slurm's limits and reservations could not be read: {error}; those read last stay in force"
             log.warning("%s", self._problem)
             return False
         if without_usage(found) != without_usage(self.rules):
@@ -56,11 +63,12 @@ class KnownRules:
 
     @property
     def alarms(self) -> list[str]:
+        """The problem of the last read, as a list of at most one line."""
         return [self._problem] if self._problem else []
 
 
 def without_usage(rules: SlurmRules) -> SlurmRules:
-    """The rules alone: without the moment and without what is used of them."""
+    """Return the rules without their time and without the use of each limit."""
     return replace(
         rules,
         time=0.0,

@@ -1,9 +1,9 @@
-"""Slurm's words for the limits that keep a job waiting (job_state_reason.c, acct_policy.c)."""
+"""Slurm's reasons for jobs that a limit blocks (job_state_reason.c, acct_policy.c)."""
 
 from __future__ import annotations
 
-# of a limit of cpu, of mem, of node, of any other TRES
-_WORDS = {
+# by limit: the reasons for cpu, mem, node and any other TRES
+_REASONS = {
     "QOSGrp": ("QOSGrpCpuLimit", "QOSGrpMemLimit", "QOSGrpNodeLimit", "QOSGrp{}"),
     "QOSGrpMins": ("QOSGrpCPUMinutesLimit", "QOSGrpMemoryMinutes", "QOSGrpNodeMinutes", "QOSGrp{}Minutes"),
     "QOSGrpRunMins": (
@@ -39,7 +39,7 @@ _OTHERS = {"gres": "GRES", "license": "License", "billing": "Billing", "energy":
 
 
 def reason(limit: str, tres: str) -> str:
-    """Of a limit (the keys of _WORDS) of a TRES, such as "gres/gpu:v100"."""
-    words = _WORDS[limit]
+    """Return the reason of a limit (a key of _REASONS) of a TRES, such as "gres/gpu:v100"."""
+    words = _REASONS[limit]
     kind = tres.partition("/")[0]
     return words[_PLAIN.index(kind)] if kind in _PLAIN else words[3].format(_OTHERS.get(kind, "Unknown"))

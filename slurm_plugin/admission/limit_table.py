@@ -1,7 +1,8 @@
-"""The limits of QOS and associations that a job meets, in the order in which Slurm looks at them (acct_policy.c).
+"""The limits of QOS and associations for a job, in the order in which Slurm checks them (acct_policy.c).
 
-The partition's QOS comes first, then the job's (the other way round with the flag OverPartQOS), then the user's association and the
-accounts above it. What one QOS limits the other does not, and what a QOS limits the associations do not: TRES by TRES.
+The partition's QOS comes first, then the job's (in reverse with the flag OverPartQOS), then the user's association and the
+accounts above it. A TRES limited by one QOS is not limited by the other, and a TRES limited by a QOS is not limited by the
+associations.
 """
 
 from __future__ import annotations
@@ -17,10 +18,15 @@ Key = tuple[str, ...]
 
 
 class LimitTable:
-    """Makes each limit once, however many jobs it counts."""
+    """The limits by partition, user, account and QOS; each limit is one object, however many jobs it counts.
+
+    Args:
+        rules: Slurm's rules
+        counted: whether Slurm's own count of running jobs is included
+    """
 
     def __init__(self, rules: SlurmRules, counted: bool = True) -> None:
-        """counted: whether what Slurm itself counts of running jobs is used up."""
+
         self.rules, self._counted = rules, counted
         self._known: dict[Key, Limit] = {}
         self._flags: dict[tuple[str, str], frozenset[str]] = {}
@@ -30,32 +36,35 @@ class LimitTable:
 
     @property
     def shared(self) -> list[Limit]:
+        """The limits that several jobs share."""
         return [limit for limit in self._known.values() if limit.shared]
 
     def reset(self) -> None:
-        """For another snapshot."""
+        """Reset all limits for another snapshot."""
         for limit in self._known.values():
             limit.reset()
 
     def settle(self) -> None:
+        """Compute what is left of each limit."""
         for limit in self._known.values():
             limit.settle()
 
     def of(self, partition: str, user: str, account: str, qos: str) -> tuple[Limit, ...]:
+        """Return the limits of a job."""
         key = (partition, user, account, qos)
         if key not in self._of:
             self._of[key] = tuple(self._find(*key)) if self._applies else ()
         return self._of[key]
 
     def flags(self, partition: str, qos: str) -> frozenset[str]:
-        """Of all QOS that count."""
+        """Return the flags of all QOS that apply."""
         key = (partition, qos)
         if key not in self._flags:
             self._flags[key] = frozenset(flag for one in self.order(*key) for flag in one.flags)
         return self._flags[key]
 
     def order(self, partition: str, qos: str) -> list[Qos]:
-        """The QOS that count, the stronger first."""
+        """Return the QOS that apply, the stronger first."""
         own, place = self.rules.qos.get(qos), self.rules.partitions.get(partition)
         other = self.rules.qos.get(place.qos) if place and place.qos else None
         found = [own, other] if own and "OverPartQOS" in own.flags else [other, own]
@@ -68,7 +77,7 @@ class LimitTable:
         free = own is not None and own.usage_factor == 0.0  # its jobs use up no minutes
         chain = self.rules.chain(account, user, partition)
         factor = next((one.limit_factor for one in strong if one.limit_factor > 0), 1.0)
-        # Slurm asks for numbers of jobs and wall time before it looks for nodes, and for TRES after it.
+        # Slurm checks numbers of jobs and wall time before it selects nodes, and TRES afterwards.
         for one in strong:
             yield from self._fresh(taken, self._jobs_of_qos(one, user, account))
         for level, link in enumerate(chain):
@@ -80,17 +89,17 @@ class LimitTable:
 
     @staticmethod
     def _fresh(taken: set[Key], found: Iterator[tuple[Key, Limit]]) -> Iterator[Limit]:
-        """Of a QOS: what no stronger one limits; from then on nothing weaker does."""
-        mine = [(key, limit) for key, limit in found if key not in taken]
-        taken.update(key for key, _ in mine)
+        """Return the limits of a QOS that no stronger one has set; they override all weaker ones."""
+        fresh = [(key, limit) for key, limit in found if key not in taken]
+        taken.update(key for key, _ in fresh)
         taken.update(
-            key[:1] for key, _ in mine if key[0] == "max_jobs"
-        )  # of users or accounts: then associations have none
-        return iter([limit for _, limit in mine])
+            key[:1] for key, _ in fresh if key[0] == "max_jobs"
+        )  # of users or accounts: it overrides the associations' limit
+        return iter([limit for _, limit in fresh])
 
     @staticmethod
     def _open(taken: set[Key], found: Iterator[tuple[Key, Limit]]) -> Iterator[Limit]:
-        """Of an association: what no QOS limits, at each level."""
+        """Return the limits of an association that no QOS has set, at each level."""
         return iter([limit for key, limit in found if key not in taken])
 
     def _jobs_of_qos(self, one: Qos, user: str, account: str) -> Iterator[tuple[Key, Limit]]:
@@ -166,7 +175,7 @@ class LimitTable:
             yield ("grp_wall",), self._limit((*where, "grp_wall"), limit)
 
     def _minutes(self, one: Qos | Association, where: Key, word: str, free: bool) -> Iterator[tuple[Key, Limit]]:
-        """Decayed by Slurm, so its own count. Only `safe` has what the running jobs will still use left for them."""
+        """Yield the limits of used minutes, by Slurm's own, decayed count; only `safe` reserves for running jobs."""
         for tres, limit in one.grp_tres_mins.items():
             used = 0.0 if free else one.usage.tres_mins.get(tres, 0.0)
             left = -1.0 if used >= limit else limit - used if self._safe else math.inf

@@ -1,4 +1,4 @@
-"""What a partition itself asks of a job (job_limits_check and part_policy_valid_* of slurmctld)."""
+"""A partition's own requirements of a job (job_limits_check and part_policy_valid_* of slurmctld)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Collection
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 from tiresias.slurm_plugin.backends.rules import Partition
 
-_STATES = {"DOWN": "PartitionDown", "INACTIVE": "PartitionInactive"}  # a DRAIN partition still starts what it has
+_STATES = {"DOWN": "PartitionDown", "INACTIVE": "PartitionInactive"}  # a DRAIN partition still starts its queued jobs
 
 
 def obstacle(job: SlurmJob, partition: Partition, flags: Collection[str]) -> str:
-    """Slurm's reason for which the job cannot start in this partition; flags: of the job's QOS."""
+    """Return Slurm's reason for which the job cannot start in this partition; flags: of the job's QOS."""
     limit = job.time_limit or float("inf")
     if limit > partition.max_time and "PartitionTimeLimit" not in flags:
         return "PartitionTimeLimit"
@@ -25,7 +25,7 @@ def obstacle(job: SlurmJob, partition: Partition, flags: Collection[str]) -> str
 
 
 def _refuses(name: str, allowed: Collection[str] | None, denied: Collection[str]) -> bool:
-    """Whether a partition refuses an account or a QOS. A list of those that are allowed replaces the list of denied ones."""
+    """Return whether a partition refuses an account or a QOS. A list of allowed names replaces the list of denied ones."""
     if not name:
         return False
     return name not in allowed if allowed is not None else name in denied

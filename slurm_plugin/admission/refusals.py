@@ -1,12 +1,13 @@
-"""Starts that Slurm refused, by the groups of jobs that share the reason, and which of these jobs may be tried next.
+"""Starts that Slurm refused, by the groups of jobs that share the reason, and which of these jobs may be tried next. Pure.
 
-Where a rule of Slurm's is not known in advance, a job that breaks it is pinned, released and not started. What Slurm answers for
-one job of a user, an account or a QOS it answers for all of them: so the whole group backs off, and one job of it is tried at a
-time, on free GPUs only. Each that starts doubles how many may be tried at once; a group that is tried whole is no group any more. A
-reason that is not definite, such as Resources, may have been a matter of moments: after the longest backoff it counts no more.
+Where a rule of Slurm's is not known in advance, a job that breaks it is pinned, released and not started. Slurm's answer
+for one job of a user, an account or a QOS applies to all of them: the whole group backs off, and one job of it is tried at
+a time, on free GPUs only. Each successful start doubles the number of jobs that may be tried at once; a group that is tried
+as a whole is dissolved. A reason that is not definite, such as Resources, may be transient: after the longest backoff it is
+dropped.
 
-Kept in memory: after a restart of the controller the jobs whose last start was refused are known from the journal (`recall`), a
-group is found again by its next refused start. Pure.
+The state is kept in memory: after a restart of the controller the jobs whose last start was refused are known from the
+journal (`recall`), and a group is formed again by its next refused start.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from typing import NamedTuple
 
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 
-MAX_BACKOFF = 16  # times the first one
-ANSWERED = "refused: "  # before the words in which Slurm refused a call
+MAX_BACKOFF = 16  # longest backoff, as a multiple of the first one
+ANSWERED = "refused: "  # prefix of Slurm's answer to a refused call
 # Reasons that no other job's end changes within seconds: a start that Slurm answers with one of them has failed.
 DEFINITE = (
     "QOS", "Assoc", "AccountingPolicy", "Licenses", "Partition", "InvalidQOS", "InvalidAccount", "AccountNotAllowed",
     "JobArrayTaskLimit", "Max", "BurstBuffer", "BadConstraints", "DependencyNeverSatisfied", "JobHoldMaxRequeue",
     ANSWERED,
 )  # fmt: skip
-# Reasons about the nodes, which a job ahead of it in Slurm's queue may cause for a moment.
+# Reasons about the nodes, which an earlier job in Slurm's queue may cause temporarily.
 ABOUT_NODES = ("ReqNodeNotAvail", "Reservation")
-NODES_SETTLED_S = 2.0  # seconds after which Slurm means those, too
+NODES_SETTLED_S = 2.0  # time after which these are definite, too
 
 UNKNOWN = "a start was refused before the controller began"
 
@@ -36,12 +37,12 @@ Key = tuple[str, ...]
 
 
 def is_definite(reason: str, seconds: float) -> bool:
-    """Whether a job that waits for this reason, so many seconds after its release, will not start now."""
+    """Return whether a job with this reason, so many seconds after its release, will not start now."""
     return reason.startswith(DEFINITE) or (reason.startswith(ABOUT_NODES) and seconds >= NODES_SETTLED_S)
 
 
 def group_of(job: SlurmJob, reason: str) -> Key:
-    """What the jobs have in common that Slurm refuses for this reason alike; for a reason that is not definite the job's id."""
+    """Return what jobs have in common that Slurm refuses for this reason; the job's id for a reason that is not definite."""
     size = (str(job.gpus), str(job.cpus), str(job.time_limit), str(job.min_nodes)) if "PerJob" in reason else ()
     if reason.startswith("QOS"):
         owner = job.user if "User" in reason else job.account if "Account" in reason else ""
@@ -60,7 +61,7 @@ def group_of(job: SlurmJob, reason: str) -> Key:
 
 
 def _shape(job: SlurmJob) -> Key:
-    """All that a job asks for, and its user, account, partition and QOS."""
+    """Return the job's requests, user, account, partition and QOS."""
     asked = (
         job.user, job.account, job.partition, job.qos, job.gpus, job.gpu_type, job.gpus_per_node, job.min_nodes, job.max_nodes,
         job.cpus, job.memory_per_node, job.memory_per_cpu, job.time_limit, job.features, job.required_nodes, job.excluded_nodes,
@@ -70,7 +71,14 @@ def _shape(job: SlurmJob) -> Key:
 
 @dataclass(slots=True)
 class RefusalGroup:
-    """Jobs that Slurm refuses for the same reason. width: so many of them may be tried at once."""
+    """Jobs that Slurm refuses for the same reason.
+
+    Attributes:
+        reason: Slurm's reason
+        failures: number of refused attempts
+        not_before: time of the next attempt
+        width: number of jobs that may be tried at once
+    """
 
     reason: str
     failures: int = 0
@@ -79,11 +87,11 @@ class RefusalGroup:
 
 
 class RetryPlan(NamedTuple):
-    """Waiting jobs that Slurm refused, or others of their group: by id, Slurm's reason.
+    """Waiting jobs that Slurm refused, or other jobs of their group: by id, Slurm's reason.
 
     Attributes:
-        held_back: they may not be tried now.
-        refused: all of them; none may start but on free GPUs.
+        held_back: jobs that may not be tried now
+        refused: all of them; they may start on free GPUs only
     """
 
     held_back: Mapping[str, str]
@@ -91,18 +99,22 @@ class RetryPlan(NamedTuple):
 
 
 class Refusals:
-    """backoff: seconds before the first repetition; doubles up to MAX_BACKOFF times."""
+    """The groups of refused jobs.
+
+    Args:
+        backoff: seconds before the first retry; doubles up to MAX_BACKOFF times
+    """
 
     def __init__(self, backoff: float) -> None:
         self._backoff = backoff
         self._groups: dict[Key, RefusalGroup] = {}
 
     def recall(self, job_id: str, failures: int, not_before: float) -> None:
-        """The last start of this job was refused before the controller began."""
+        """Record that the last start of this job was refused before the controller began."""
         self._groups[UNKNOWN, job_id] = RefusalGroup(UNKNOWN, failures, not_before)
 
     def note(self, job: SlurmJob, reason: str, now: float) -> None:
-        """Slurm did not start the job. Several of a group that are refused at about the same time count once."""
+        """Record that Slurm did not start the job. Several refusals of a group at about the same time count once."""
         group = self._groups.setdefault(group_of(job, reason), RefusalGroup(reason))
         group.width = 1
         if now >= group.not_before:
@@ -110,20 +122,26 @@ class Refusals:
             group.failures += 1
 
     def started(self, job: SlurmJob) -> None:
-        """Slurm started the job: the reason of its group may be gone."""
+        """Record that Slurm started the job: the reason of its group may no longer apply."""
         for key, group in self._groups.items():
             if group_of(job, group.reason) == key:
                 group.failures, group.not_before, group.width = 0, 0.0, 2 * group.width
 
     def forget(self) -> None:
-        """The rules of Slurm have changed: each job may be tried as if it had never been refused."""
+        """Drop all groups, because Slurm's rules have changed."""
         self._groups.clear()
 
     def sort_out(
         self, waiting: Sequence[SlurmJob], tried: Collection[str], now: float, may_start: Callable[[SlurmJob], bool]
     ) -> RetryPlan:
-        """waiting: jobs in the order in which they are tried. tried: ids of jobs that are being started. may_start: whether
-        nothing else keeps a job from being tried. O(jobs x groups)."""
+        """Decide which refused jobs may be tried now. O(jobs x groups).
+
+        Args:
+            waiting: jobs in the order of attempts
+            tried: ids of jobs that are being started
+            now: epoch seconds
+            may_start: whether nothing else prevents an attempt
+        """
         held_back: dict[str, str] = {}
         refused: dict[str, str] = {}
         for key, group in list(self._groups.items()):
@@ -146,5 +164,5 @@ class Refusals:
         return members <= group.width and not group.failures
 
     def next_change(self, now: float) -> float:
-        """The next moment at which a group may be tried again; inf for never."""
+        """Return the next time at which a group may be tried again; inf for never."""
         return min((group.not_before for group in self._groups.values() if group.not_before > now), default=math.inf)

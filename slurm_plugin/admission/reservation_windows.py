@@ -1,4 +1,4 @@
-"""Reservations and maintenance windows: on which nodes a job may not start now, because it might run into one."""
+"""Reservations and maintenance windows: the nodes on which a job may not start now, because it could overlap one."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ OPEN: frozenset[str] = frozenset()
 
 
 def duration(job: SlurmJob) -> float:
-    """Seconds that Slurm takes a job to run where it looks at reservations: a year where it has no time limit."""
+    """Return the run time that Slurm assumes in checks of reservations: a year for a job without a time limit."""
     return float(job.time_limit) or YEAR
 
 
 class ReservationWindows:
-    """The reservations that have not ended. A reservation of a part of a node counts as all of it."""
+    """The reservations that have not ended. A reservation of a part of a node counts as the whole node."""
 
     def __init__(self, reservations: Sequence[Reservation], now: float) -> None:
         ahead = sorted((one for one in reservations if one.end > now and one.nodes), key=lambda one: one.start)
@@ -30,7 +30,7 @@ class ReservationWindows:
         self._first_end = min((one.end for one in ahead), default=math.inf)
 
     def closed(self, seconds: float) -> frozenset[str]:
-        """Nodes that are reserved within so many seconds: the same object for jobs with the same answer."""
+        """Return the nodes that are reserved within so many seconds; equal results are the same object."""
         count = bisect_left(self._starts, self._now + seconds)
         if count not in self._closed:
             nodes = (name for one in self._reservations[:count] for name in one.nodes)
@@ -38,7 +38,7 @@ class ReservationWindows:
         return self._closed[count]
 
     def next_change(self, seconds: float) -> float:
-        """The next moment at which `closed` answers otherwise for jobs of this duration, or a reservation begins or ends."""
+        """Return the next time at which `closed` changes for jobs of this duration, or a reservation begins or ends."""
         later = bisect_right(self._starts, self._now + seconds)
         reached = self._starts[later] - seconds if later < len(self._starts) else math.inf
         began = bisect_right(self._starts, self._now)
@@ -46,24 +46,24 @@ class ReservationWindows:
         return min(reached, begins, self._first_end)
 
     def obstacle(self, job: SlurmJob, partition: Partition) -> str:
-        """Slurm's reason where the reservations leave the job too few nodes of its partition."""
+        """Return Slurm's reason if the reservations leave the job too few nodes of its partition."""
         closed = self.closed(duration(job))
         if not closed or not partition.nodes:
             return ""
         if not closed.isdisjoint(job.required_nodes):
-            return self._word(job.required_nodes)
+            return self._reason(job.required_nodes)
         left = self._open(closed, partition)
         if job.excluded_nodes:
             left = left.difference(job.excluded_nodes)
-        return self._word(partition.nodes) if len(left) < max(job.min_nodes, 1) else ""
+        return self._reason(partition.nodes) if len(left) < max(job.min_nodes, 1) else ""
 
     def _open(self, closed: frozenset[str], partition: Partition) -> frozenset[str]:
-        key = (len(closed), partition.name)  # the longer the job, the more of them: as many are the same
+        key = (len(closed), partition.name)  # a longer job has a superset: equal sizes are equal sets
         if key not in self._left:
             self._left[key] = frozenset(partition.nodes) - closed
         return self._left[key]
 
-    def _word(self, nodes: Sequence[str]) -> str:
-        """As select_nodes() in node_scheduler.c: maintenance of a whole partition has a reason of its own."""
+    def _reason(self, nodes: Sequence[str]) -> str:
+        """Return the reason of select_nodes() in node_scheduler.c: maintenance of a whole partition has its own."""
         maintained = any("MAINT" in one.flags and set(nodes).issubset(one.nodes) for one in self._reservations)
         return "ReqNodeNotAvail" if maintained else "Resources"

@@ -1,4 +1,4 @@
-"""What jobs that hold resources use up: of limits of QOS and associations, and of the throttles of arrays."""
+"""Use of limits by jobs that hold resources: limits of QOS and associations, and throttles of arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Class = tuple[str, str, str, str]
 
 
 def count_running(holding: Sequence[SlurmJob], met: Collection[Limit], limits: LimitTable, now: float) -> None:
-    """Jobs of a class meet the same limits: they are summed up first."""
+    """Add the use of running jobs to the limits. Jobs of a class are subject to the same limits and are summed first."""
     plain = {one.tres for one in met if one.measure is not Measure.MINUTES and not one.counts_nodes}
     timed = {one.tres for one in met if one.measure is Measure.MINUTES}
     members: dict[Class, list[SlurmJob]] = {}
@@ -28,7 +28,7 @@ def count_running(holding: Sequence[SlurmJob], met: Collection[Limit], limits: L
 def _sums(
     jobs: Sequence[SlurmJob], plain: Collection[str], timed: Collection[str], limits: LimitTable, now: float
 ) -> Mapping[tuple[str, bool], float]:
-    """By TRES: what the jobs hold and, with True, that times the minutes that they may still run."""
+    """Return, by TRES, the amounts that the jobs hold and, with True, the amounts times their remaining minutes."""
     sums = {(tres, False): sum(map(demand.amount(tres), jobs)) for tres in plain}
     if timed:
         minutes = [_left(job, limits, now) for job in jobs]
@@ -55,8 +55,10 @@ def _use(found: Sequence[Limit], jobs: Sequence[SlurmJob], sums: Mapping[tuple[s
 def throttles(
     jobs: Sequence[SlurmJob], holding: Sequence[SlurmJob], waiting: Sequence[SlurmJob], obstacle: dict[str, str]
 ) -> Iterator[tuple[str, float, Mapping[str, float]]]:
-    """The throttles (%N) of arrays, as the fields of a quota; tasks of those that are used up get an obstacle. Not each record of
-    an array shows its throttle."""
+    """Yield the throttles (%N) of arrays, as the fields of a quota; tasks of exhausted throttles get an obstacle.
+
+    Not every record of an array shows its throttle.
+    """
     limits: dict[int, int] = {}
     for job in jobs:
         if job.array_limit:

@@ -1,4 +1,4 @@
-"""One limit of Slurm's that jobs meet, and how much of it is left."""
+"""One of Slurm's limits that jobs are subject to, and how much of it is left."""
 
 from __future__ import annotations
 
@@ -13,24 +13,30 @@ JOBS = ""  # in place of a TRES
 
 
 class Measure(Enum):
-    AMOUNT = 1  # of a TRES, or jobs
-    MINUTES = 2  # the amount times the time limit
+    """The quantity that a limit limits."""
+
+    AMOUNT = 1  # of a TRES, or number of jobs
+    MINUTES = 2  # amount times time limit
     PER_NODE = 3
-    AT_LEAST = 4  # the amount may not be less
+    AT_LEAST = 4  # minimum amount
     WALL = 5  # the time limit
 
 
 @dataclass(slots=True, eq=False)
 class Limit:
-    """
+    """One limit.
+
     Attributes:
-        reason: Slurm's, of a job that it keeps waiting.
-        tres: JOBS for a number of jobs.
-        limit: at most; `counted` of it is used up, by Slurm's own count, before any job of the snapshot.
-        shared: several jobs count against it, `used` being the sum of those that hold resources; else each job alone.
-        nodes: that jobs hold: Slurm counts each once.
-        members: amount, ids of waiting jobs that take so much.
-        left: once all that is used is known.
+        reason: Slurm's reason for a job that the limit blocks
+        measure: the limited quantity
+        tres: JOBS for a number of jobs
+        limit: the maximum
+        shared: whether several jobs count against it; otherwise each job alone
+        counted: use in Slurm's own count, before any job of the snapshot
+        used: sum of the jobs that hold resources
+        nodes: the nodes that jobs hold: Slurm counts each once
+        members: amount, ids of waiting jobs that need this amount
+        left: the rest, after `settle`
     """
 
     reason: str
@@ -45,18 +51,20 @@ class Limit:
     left: float = 0.0
 
     def reset(self) -> None:
-        """For another snapshot."""
+        """Reset the use for another snapshot."""
         self.used, self.nodes, self.members = 0.0, set(), []
 
     def settle(self) -> None:
+        """Compute `left`."""
         self.left = max(self.limit - max(self.used, self.counted), 0.0)
 
     @property
     def counts_nodes(self) -> bool:
+        """Whether Slurm counts each node once."""
         return self.shared and self.tres == "node" and self.measure is Measure.AMOUNT
 
     def amount(self, job: SlurmJob, minutes: float) -> float:
-        """What a job takes of it, at least; minutes: of its time limit."""
+        """Return a job's minimum amount of the limit; minutes: of its time limit."""
         if self.measure is Measure.WALL:
             return minutes
         amount = demand.amount(self.tres)(job)
@@ -67,6 +75,7 @@ class Limit:
         return amount // demand.nodes(job) if self.measure is Measure.PER_NODE else amount
 
     def exceeded(self, amount: float) -> bool:
+        """Return whether a job with this amount is blocked."""
         if self.measure is Measure.AT_LEAST:
             return amount < self.limit
         if self.measure is Measure.WALL and amount == math.inf:

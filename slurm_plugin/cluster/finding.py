@@ -1,4 +1,4 @@
-"""What a look found, and what to do about it."""
+"""The result of a check, and the remedy."""
 
 from __future__ import annotations
 
@@ -7,14 +7,23 @@ from typing import NamedTuple
 
 
 class Level(IntEnum):
+    """Severity of a finding."""
+
     FINE = 0
-    ADVICE = 1  # works; would work better
-    RISK = 2  # works until the day it does not: the controller warns of it each time it starts
+    ADVICE = 1  # works, but not optimally
+    RISK = 2  # may fail: the controller logs a warning at each start
     BLOCKS = 3  # mode exact cannot work
 
 
 class Finding(NamedTuple):
-    """about: what was looked at, a word or two. words: what is so. remedy: what to do, "" where all is fine."""
+    """One finding.
+
+    Attributes:
+        level: severity
+        about: what was checked, a word or two
+        words: the finding
+        remedy: what to do, "" if all is well
+    """
 
     level: Level
     about: str
@@ -23,4 +32,5 @@ class Finding(NamedTuple):
 
 
 def fine(about: str, words: str) -> Finding:
+    """Return a finding without a problem."""
     return Finding(Level.FINE, about, words)

@@ -1,4 +1,4 @@
-"""The lines of slurm.conf that the controller depends on. Pure: from what `scontrol show config` says."""
+"""Checks of the settings in slurm.conf that the controller depends on. Pure, on the output of `scontrol show config`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from tiresias.slurm_plugin.cluster.finding import Finding, Level, fine
 
 Settings = Mapping[str, str]
-_SEEN_ENDED = 120  # seconds that Slurm should remember an ended job: four of the controller's usual periods
-_LONG_KILL = 60
+_MIN_JOB_AGE_S = 120  # four of the controller's default periods
+_MAX_KILL_WAIT_S = 60
 
 
 def findings(config: Settings) -> list[Finding]:
-    """One for each look, in the order of what matters."""
-    return [look(config) for look in _LOOKS]
+    """Return one finding for each check, the most important first."""
+    return [check(config) for check in _CHECKS]
 
 
 def _words(config: Settings, name: str) -> list[str]:
@@ -33,15 +33,17 @@ def _select(config: Settings) -> Finding:
     return Finding(
         Level.BLOCKS,
         "SelectType",
-        f"{plugin or 'not known'}: GPUs cannot be shared out job by job",
+        f"{plugin or 'not known'}: GPUs cannot be allocated job by job",
         "SelectType=select/cons_tres",
     )
 
 
 def _gres(config: Settings) -> Finding:
     if "gpu" in _words(config, "GresTypes"):
-        return fine("GresTypes", "gpu is one of them")
-    return Finding(Level.BLOCKS, "GresTypes", "Slurm knows of no GPUs", "GresTypes=gpu, and Gres=gpu:N for each node")
+        return fine("GresTypes", "contains gpu")
+    return Finding(
+        Level.BLOCKS, "GresTypes", "no GPUs are configured in Slurm", "GresTypes=gpu, and Gres=gpu:N for each node"
+    )
 
 
 def _requeue(config: Settings) -> Finding:
@@ -51,7 +53,7 @@ def _requeue(config: Settings) -> Finding:
         Level.RISK,
         "JobRequeue",
         "only jobs submitted with --requeue can be preempted",
-        "JobRequeue=1 (tsbatch asks for it anyway)",
+        "JobRequeue=1 (tsbatch requests it in any case)",
     )
 
 
@@ -61,17 +63,17 @@ def _shrink(config: Settings) -> Finding:
     return Finding(
         Level.RISK,
         "disable_job_shrink",
-        "a pin that comes too late would shrink the job",
+        "a pin that arrives too late would shrink the job",
         "SchedulerParameters=disable_job_shrink",
     )
 
 
 def _remembers(config: Settings) -> Finding:
     seconds = _seconds(config, "MinJobAge")
-    if seconds >= _SEEN_ENDED:
+    if seconds >= _MIN_JOB_AGE_S:
         return fine("MinJobAge", f"{seconds} s")
     return Finding(
-        Level.RISK, "MinJobAge", f"Slurm forgets an ended job after {seconds} s: while the controller restarts its end goes unseen",
+        Level.RISK, "MinJobAge", f"ended jobs are removed after {seconds} s: an end during a restart of the controller is missed",
         "MinJobAge=300",
     )  # fmt: skip
 
@@ -79,10 +81,10 @@ def _remembers(config: Settings) -> Finding:
 def _preemption(config: Settings) -> Finding:
     plugin = config.get("PreemptType", "(null)")
     if plugin in ("(null)", "preempt/none", "none"):
-        return fine("PreemptType", "only we preempt")
+        return fine("PreemptType", "only Tiresias preempts")
     return Finding(
         Level.RISK, "PreemptType", f"{plugin}: Slurm preempts too, without waiting for checkpoints",
-        "keep the managed partitions out of it: PreemptMode=OFF on them",
+        "PreemptMode=OFF on the managed partitions",
     )  # fmt: skip
 
 
@@ -90,9 +92,9 @@ def _memory(config: Settings) -> Finding:
     counts = "MEMORY" in config.get("SelectTypeParameters", "").upper()
     defaults = [config.get(name, "UNLIMITED") for name in ("DefMemPerNode", "DefMemPerCPU", "DefMemPerGPU")]
     if not counts or any(value not in ("UNLIMITED", "0", "(null)") for value in defaults):
-        return fine("DefMemPer...", "a job that asks for no memory leaves some to others")
+        return fine("DefMemPer...", "a job without a memory request leaves memory to other jobs")
     return Finding(
-        Level.ADVICE, "DefMemPer...", "a job that asks for no memory gets a node's whole, and nothing fits beside it",
+        Level.ADVICE, "DefMemPer...", "a job without a memory request gets all memory of a node, and no other job fits there",
         "DefMemPerCPU or DefMemPerGPU, for the managed partitions at least",
     )  # fmt: skip
 
@@ -112,17 +114,17 @@ def _admission(config: Settings) -> Finding:
     if any("lua" in plugin for plugin in _words(config, "JobSubmitPlugins")):
         return fine("JobSubmitPlugins", "lua")
     return Finding(
-        Level.ADVICE, "JobSubmitPlugins", "Slurm may start a job before the controller has seen it",
+        Level.ADVICE, "JobSubmitPlugins", "Slurm may start a job before the controller ranks it",
         "JobSubmitPlugins=lua, with etc/job_submit.lua beside slurm.conf",
     )  # fmt: skip
 
 
 def _hook(config: Settings) -> Finding:
     if config.get("EpilogSlurmctld", "(null)") not in ("(null)", ""):
-        return fine("EpilogSlurmctld", "set; it should call poke.sh")
+        return fine("EpilogSlurmctld", "set; it must call poke.sh")
     return Finding(
         Level.ADVICE, "EpilogSlurmctld",
-        "no hook reports a job's end: GPUs idle for up to a period, and a job that depends on it (afterany) overtakes others",
+        "no hook reports a job's end: GPUs are idle for up to a period, and a dependent job (afterany) may start out of order",
         "EpilogSlurmctld=/etc/tiresias/poke.sh",
     )  # fmt: skip
 
@@ -131,30 +133,30 @@ def _launch(config: Settings) -> Finding:
     if config.get("PrologSlurmctld", "(null)") in ("(null)", ""):
         return fine("PrologSlurmctld", "none")
     return Finding(
-        Level.ADVICE, "PrologSlurmctld", "a slurmctld that is stopped while it waits for it never launches that job",
-        "use Prolog on the nodes where that is enough",
+        Level.ADVICE, "PrologSlurmctld", "a slurmctld that is stopped while the prolog runs never launches the job",
+        "use Prolog on the nodes where possible",
     )  # fmt: skip
 
 
 def _kill_wait(config: Settings) -> Finding:
     seconds = _seconds(config, "KillWait")
-    if seconds <= _LONG_KILL:
+    if seconds <= _MAX_KILL_WAIT_S:
         return fine("KillWait", f"{seconds} s")
     return Finding(
         Level.ADVICE,
         "KillWait",
-        f"a job that ignores SIGTERM keeps its GPUs for {seconds} s after it was requeued",
+        f"a job that ignores SIGTERM keeps its GPUs for {seconds} s after its requeue",
         "KillWait=30",
     )
 
 
-_LOOKS: tuple[Callable[[Settings], Finding], ...] = (
+_CHECKS: tuple[Callable[[Settings], Finding], ...] = (
     _select, _gres, _requeue, _shrink, _remembers, _preemption, _memory, _accounted, _admission, _hook, _launch, _kill_wait,
 )  # fmt: skip
 
 
 def risks(config: Settings) -> Iterator[str]:
-    """What the controller warns of."""
+    """Yield the findings that the controller logs at its start."""
     for found in findings(config):
         if found.level >= Level.RISK:
             yield f"{found.about}: {found.words}; {found.remedy}"

@@ -1,4 +1,4 @@
-"""Read the configuration as the controller would, and show every value with where it comes from; or name the first mistake.
+"""Read the configuration as the controller would, and print every value with its source, or the first mistake.
 
 examples:
   tiresias check-config                      /etc/tiresias/tiresias.toml, its conf.d and the environment
@@ -48,7 +48,7 @@ def _table(loaded: Loaded) -> Table:
 
 
 def toml(value: Any) -> str:
-    """`value` as one writes it in the file."""
+    """Return `value` as it is written in the file."""
     if isinstance(value, tuple):
         return f"[{', '.join(map(toml, value))}]"
     if isinstance(value, str | Path):
@@ -58,7 +58,7 @@ def toml(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON can hold it: no path, no tuple, no infinity."""
+    """Return `value` without paths, tuples and infinities, which JSON lacks."""
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
     if isinstance(value, Path) or (isinstance(value, float) and math.isinf(value)):

@@ -1,4 +1,4 @@
-"""The daemon that ranks, starts and preempts jobs. It runs beside slurmctld, as a user who may act on others' jobs.
+"""The daemon that ranks, starts and preempts jobs. Runs on slurmctld's host, as a user who may modify other users' jobs.
 
 examples:
   tiresias controller                               serve until SIGTERM, with /etc/tiresias/tiresias.toml
@@ -7,8 +7,8 @@ examples:
   tiresias controller --keep-holds                  SIGTERM ends it for a restart: the holds stay for the next controller
   tiresias controller --release                     lift the holds that a killed controller left, then exit
 
-SIGHUP and `tiresias reload` make it read its configuration again. A second one on the same state folder stands by, and takes over
-within two periods when the first is gone.
+SIGHUP and `tiresias reload` make it read its configuration again. A second controller on the same state folder is the
+standby, and takes over within two periods of the first one's end.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mode", choices=["shadow", "exact"], help="instead of the configured one")
     parser.add_argument(
         "--keep-holds", action="store_true",
-        help="SIGTERM leaves the holds to the next controller; where none comes, `tiresias deadman` lifts them: have it run",
+        help="SIGTERM leaves the holds to the next controller; where none starts, `tiresias deadman` lifts them: enable it",
     )  # fmt: skip
     parser.add_argument("--once", action="store_true", help="one cycle, then exit")
-    parser.add_argument("--release", action="store_true", help="lift our holds and exit")
+    parser.add_argument("--release", action="store_true", help="lift the controller's holds and exit")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     with closing(open_backend(configured.config.backend, CALL_DEADLINE)) as backend:
         if args.once or args.release:
             return _act_once(args, configured.config, lambda leadership: lead(configured, leadership))
-        faulthandler.enable()  # systemd's watchdog ends what hangs by SIGABRT: the log then says where it hung
+        faulthandler.enable()  # systemd's watchdog ends a hanging process by SIGABRT: the log then contains its stack
         Daemon(configured, leadership_of(configured.config), lead, args.keep_holds).serve()
     return 0
 
@@ -60,13 +60,13 @@ def run(args: argparse.Namespace) -> int:
 def _act_once(args: argparse.Namespace, config: Config, lead: Callable[[Leadership], Controller]) -> int:
     try:
         if args.release and leadership_of(config).has_standby():
-            raise SomebodyLeads("another controller stands by")
+            raise SomebodyLeads("another controller is the standby")
         with as_owner(config.paths.state), leading(config) as leadership, closing(lead(leadership)) as controller:
             return _release(controller) if args.release else _cycle(controller)
     except SomebodyLeads as error:
         if not args.release:
             raise
-        print(f"nothing was released: {error}", file=sys.stderr)  # as it should be after a takeover: no error
+        print(f"nothing was released: {error}", file=sys.stderr)  # expected after a takeover: no error
         return 0
 
 

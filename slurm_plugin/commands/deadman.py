@@ -1,13 +1,13 @@
-"""Release what a dead or hung controller holds, so that Slurm carries on alone. For a timer (etc/tiresias-deadman.timer) or cron,
-on any host with Slurm's commands that sees the state folder: best not only on the controller's own.
+"""Release the holds of a dead or hung controller, so that Slurm schedules alone. For a timer (etc/tiresias-deadman.timer)
+or cron, on any host with Slurm's commands and the state folder, preferably not only the controller's own.
 
-It watches the controllers' lease. A controller that is well changes it every few seconds, and this command is over at once. When
-nothing has changed for the given time, it takes the lead away, lifts the controller's holds and pins, and gives the lead up. Only
-its own steady clock counts, so hosts' clocks may differ. A controller that wakes up later finds itself superseded, and takes its
-jobs up again.
+The command watches the controllers' lease. A healthy controller changes it every few seconds, and the command ends at once.
+Where nothing has changed for the given time, it takes the lead away, lifts the controller's holds and pins, and gives up
+the lead. Only its own monotonic clock counts, so the hosts' clocks may differ. A controller that resumes later finds itself
+superseded, and manages its jobs again.
 
 examples:
-  tiresias deadman                         after one lease of silence, and ten seconds in which a standby may take over
+  tiresias deadman                         after one lease without a change, and ten seconds in which a standby may take over
   tiresias deadman --after 300
   * * * * * root tiresias deadman          in a crontab
 """
@@ -25,12 +25,15 @@ from tiresias.slurm_plugin.daemon.release import release
 from tiresias.slurm_plugin.failover.fail_open import held, is_silent, seized
 from tiresias.slurm_plugin.failover.standby import leadership_of
 
-STANDBY_SECONDS = 10.0  # for a standby, which waits for one lease, to be quicker
+STANDBY_DELAY_S = 10.0  # a standby waits for one lease, and so takes over first
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--after", type=float, metavar="SECONDS", help="of silence; default: a leader's lease (1.5 periods) and 10 s"
+        "--after",
+        type=float,
+        metavar="SECONDS",
+        help="without a change of the lease; default: one lease (1.5 periods) and 10 s",
     )
     add_config_option(parser)
 
@@ -38,17 +41,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     config = load_for_release(args.config).config
     leadership = leadership_of(config)
-    after = leadership.seconds + STANDBY_SECONDS if args.after is None else args.after
+    after = leadership.seconds + STANDBY_DELAY_S if args.after is None else args.after
     if not (math.isfinite(after) and after > 0):
         raise UsageError(f"--after {after:g}: give seconds above 0")
     leader = leadership.lease()
     if held(config) == 0 or not is_silent(leadership, after):
         return 0
-    with seized(config) as ours:
-        if ours is None:
+    with seized(config) as seized_lead:
+        if seized_lead is None:
             return 0
-        released = release(config, ours)
-    print(f"released {released.jobs} jobs: {leader} had said nothing for {after:g} s; Slurm carries on alone")
+        released = release(config, seized_lead)
+    print(f"released {released.jobs} jobs: {leader} had not renewed its lease for {after:g} s; Slurm schedules alone")
     for problem in released.problems:
         print(f"tiresias: {problem}", file=sys.stderr)
     return 1 if released.problems else 0

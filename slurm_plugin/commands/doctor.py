@@ -1,6 +1,6 @@
-"""Looks at this host, Slurm and the configuration, and says what stands in the way; nothing is changed.
+"""Check this host, Slurm and the configuration, and report what prevents or weakens operation. Nothing is changed.
 
-Run it as the controller's user on the host of slurmctld. Exit code 1 when something blocks mode exact.
+Run it as the controller's user on the host of slurmctld. Exit code 1 if a finding blocks mode exact.
 
 examples:
   tiresias doctor
@@ -27,7 +27,7 @@ from tiresias.slurm_plugin.doctor import folder_checks, host_checks, limit_check
 from tiresias.slurm_plugin.views.text import printable
 
 _STYLES = {Level.FINE: "green", Level.ADVICE: "cyan", Level.RISK: "yellow", Level.BLOCKS: "bold red"}
-_WORDS = 200
+_MAX_CELL_CHARACTERS = 200
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    found = sorted(_look(load_config(args.config, {})), key=lambda each: -each.level)
+    found = sorted(_check(load_config(args.config, {})), key=lambda each: -each.level)
     if args.json:
         print_json([{**each._asdict(), "level": each.level.name.lower()} for each in found])
     else:
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     return int(any(each.level is Level.BLOCKS for each in found))
 
 
-def _look(config: Config) -> Iterator[Finding]:
+def _check(config: Config) -> Iterator[Finding]:
     slurm_conf = read_settings()
     yield from slurm_conf_checks.findings(slurm_conf)
     yield from host_checks.partitions(config.partitions)
@@ -71,5 +71,5 @@ def _table(found: list[Finding]) -> Table:
         table.add_column(title, overflow="fold")
     for each in found:
         mark = Text("ok" if each.level is Level.FINE else each.level.name.lower(), _STYLES[each.level])
-        table.add_row(mark, *(Text(printable(words, _WORDS)) for words in each[1:]))
+        table.add_row(mark, *(Text(printable(words, _MAX_CELL_CHARACTERS)) for words in each[1:]))
     return table

@@ -1,11 +1,11 @@
-"""Why a job waits, runs or was preempted: its place in the order, its runs, and what was decided about it.
+"""Explain why a job waits, runs or was preempted: its rank, its runs, and the decisions on it.
 
-JOBID is what squeue prints (%i): 123, 123_4 for an array task, 123_[1-3] for some tasks, 123+1 for a part of a heterogeneous
-job. The number of an array stands for all its tasks. Into a file or a pipe lines are as long as their text.
+JOBID is what squeue prints (%i): 123, 123_4 for an array task, 123_[1-3] for some tasks, 123+1 for a part of a
+heterogeneous job. The id of an array stands for all its tasks. In a file or a pipe, lines are not wrapped.
 
 examples:
   tiresias explain 123
-  tiresias explain '123_[1-3]'         quoted, as shells have a meaning for brackets
+  tiresias explain '123_[1-3]'         quoted, as shells interpret brackets
   tiresias explain 123_4 --json
 """
 
@@ -52,6 +52,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _name_owner(job: dict[str, Any]) -> None:
-    """The answer has only the uid of a job that slurmctld has forgotten."""
+    """Add the user's name where the answer contains only the uid, of a job that slurmctld has removed."""
     if not job.get("user") and "uid" in job:
         job["user"] = user_name(job["uid"])

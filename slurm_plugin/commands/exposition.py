@@ -1,7 +1,7 @@
-"""The controller's metrics in the formats of Prometheus: its text format once, or over HTTP the format that the client accepts.
+"""The controller's metrics in Prometheus's formats: its text format once, or over HTTP the format that the client accepts.
 
-A process of its own that asks the controller's socket at each scrape. Only this file, views/metrics.py and their tests need
-prometheus_client.
+Runs as a process of its own that queries the controller's socket at each scrape. Only this file, views/metrics.py and their
+tests need prometheus_client.
 """
 
 from __future__ import annotations
@@ -22,18 +22,26 @@ from tiresias.slurm_plugin.views.metrics import metrics
 
 
 def registry(socket: Path, by_account: bool) -> CollectorRegistry:
+    """Return a registry with the controller's metrics."""
     found = CollectorRegistry()
     found.register(_Controller(socket, by_account))
     return found
 
 
 def text(socket: Path, by_account: bool = False) -> str:
-    """Prometheus's text format, version 0.0.4. OpenMetrics has types such as info that node_exporter and promtool refuse."""
+    """Return the metrics in Prometheus's text format, version 0.0.4.
+
+    OpenMetrics has types such as info that node_exporter and promtool refuse.
+    """
     return generate_latest(registry(socket, by_account)).decode()
 
 
 def server(socket: Path, address: str, port: int, by_account: bool = False) -> WSGIServer:
-    """OpenMetrics for clients whose Accept header names it, the text format for others. Raises OSError."""
+    """Return a server of OpenMetrics for clients whose Accept header names it, of the text format for others.
+
+    Raises:
+        OSError: the address cannot be used.
+    """
     return MetricsServer((address, port), make_wsgi_app(registry(socket, by_account)))
 
 
@@ -49,5 +57,5 @@ class _Controller(Collector):
         return metrics(status, time.time(), self._by_account)
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing is asked before the first scrape."""
+        """Return nothing: the controller is not queried before the first scrape."""
         return iter(())

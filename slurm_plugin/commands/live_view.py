@@ -1,6 +1,6 @@
-"""The live view of `tiresias status --watch`: it waits for keys, signals and the next look at the controller, and draws.
+"""The live view of `tiresias status --watch`: waits for keys, signals and the next poll of the controller, and draws.
 
-When the controller goes away the last frame stays, under a line that says so; it goes on when one answers again.
+When the controller stops answering, the last frame stays below a line that reports it, until one answers again.
 """
 
 from __future__ import annotations
@@ -29,27 +29,33 @@ from tiresias.slurm_plugin.watch.frame import Frame, Scene
 from tiresias.slurm_plugin.watch.keys import Decoder
 from tiresias.slurm_plugin.watch.listing import listed
 from tiresias.slurm_plugin.watch.screen import Screen, signals
-from tiresias.slurm_plugin.watch.view_state import Page, Sight, ViewState, pressed, seen
+from tiresias.slurm_plugin.watch.view_state import Page, ScreenContents, ViewState, after_key, after_update
 
-LOOK = 0.5  # seconds between two looks at the controller, at least
-# a look that takes long is followed by a rest of so many times that, but of so many seconds at most
-EASE, REST = 20, 5.0
-PATIENCE = 2.0  # seconds for an answer; meanwhile no key is heard
-TICK = 1.0  # seconds after which the ages on the screen are counted anew
-SILENCE = 0.05  # seconds after which an ESC was the key
-_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+POLL_INTERVAL_S = 0.5  # shortest time between two polls of the controller
+POLL_REST_FACTOR, MAX_POLL_REST_S = 20, 5.0  # pause after a slow poll: this multiple of its time, at most so long
+ANSWER_TIMEOUT_S = 2.0  # keys are not read meanwhile
+REDRAW_INTERVAL_S = 1.0  # time after which the ages on the screen are updated
+ESCAPE_DELAY_S = 0.05  # time without a byte after which ESC is the escape key
+_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def watch(path: Path, console: Console, admin: bool, user: str = "") -> int:
-    """The exit code. `user`: only this user's jobs are listed, "" for all.
+    """Show the live view until it is ended and return the exit code.
 
-    Raises TiresiasError when no controller answers at the start.
+    Args:
+        path: the control socket
+        console: standard output
+        admin: whether keys may send orders to the controller
+        user: only jobs of this user are listed, "" for all users
+
+    Raises:
+        TiresiasError: no controller answers at the start.
     """
     live = _Live(path, console, admin, user)
     keyboard = sys.stdin.fileno() if sys.stdin.isatty() else None
     screen = Screen(keyboard, sys.stdout.fileno(), sys.stdout.encoding, sys.stdout.errors or "replace")
-    with signals(*_ENDS, signal.SIGWINCH, signal.SIGTSTP) as told, screen:
-        return live.run(screen, told)
+    with signals(*_ENDING_SIGNALS, signal.SIGWINCH, signal.SIGTSTP) as signal_pipe, screen:
+        return live.run(screen, signal_pipe)
 
 
 class _Live:
@@ -59,18 +65,18 @@ class _Live:
         self._problem = ""
         self._take(ask_status(path))
         self._explanation: Explanation | str = ""
-        self._order = 0  # that is being carried out
-        self._look_at = time.monotonic() + LOOK
-        self._drawn_at = 0.0  # 0: what is drawn is not so any more
+        self._order = 0  # number of the order in progress
+        self._next_poll = time.monotonic() + POLL_INTERVAL_S
+        self._drawn_at = 0.0  # 0: the drawing is outdated
         self._ended_by = 0
 
-    def run(self, screen: Screen, told: int) -> int:
+    def run(self, screen: Screen, signal_pipe: int) -> int:
         while not (self._state.over or self._ended_by):
-            if time.monotonic() - self._drawn_at >= TICK:
+            if time.monotonic() - self._drawn_at >= REDRAW_INTERVAL_S:
                 self._draw(screen)
-            self._wait(screen, told)
-            if time.monotonic() >= self._look_at:
-                self._look()
+            self._wait(screen, signal_pipe)
+            if time.monotonic() >= self._next_poll:
+                self._poll()
         return 128 + self._ended_by if self._ended_by not in (0, signal.SIGINT) else 0
 
     def _draw(self, screen: Screen) -> None:
@@ -82,13 +88,13 @@ class _Live:
             self._ended_by = signal.SIGHUP  # the terminal is gone
         self._drawn_at = time.monotonic()
 
-    def _wait(self, screen: Screen, told: int) -> None:
-        """For a key or a signal, but only until the next look or tick."""
-        rest = max(min(self._look_at, self._drawn_at + TICK) - time.monotonic(), 0.0)
-        sources = [told] + ([screen.keyboard] if screen.keyboard is not None else [])
-        ready, _, _ = select.select(sources, [], [], SILENCE if self._keys.waits else rest)
-        if told in ready:
-            self._signalled(screen, os.read(told, 64))
+    def _wait(self, screen: Screen, signal_pipe: int) -> None:
+        """Wait for a key or a signal until the next poll or redraw."""
+        rest = max(min(self._next_poll, self._drawn_at + REDRAW_INTERVAL_S) - time.monotonic(), 0.0)
+        sources = [signal_pipe] + ([screen.keyboard] if screen.keyboard is not None else [])
+        ready, _, _ = select.select(sources, [], [], ESCAPE_DELAY_S if self._keys.waits else rest)
+        if signal_pipe in ready:
+            self._signalled(screen, os.read(signal_pipe, 64))
         elif ready:
             self._typed(screen, _read(sources[-1]))
         elif self._keys.waits:
@@ -98,7 +104,7 @@ class _Live:
         self._drawn_at = 0.0
 
     def _signalled(self, screen: Screen, numbers: bytes) -> None:
-        self._ended_by = next((number for number in numbers if number in _ENDS), 0)
+        self._ended_by = next((number for number in numbers if number in _ENDING_SIGNALS), 0)
         if signal.SIGTSTP in numbers:
             screen.__exit__()
             os.kill(os.getpid(), signal.SIGSTOP)
@@ -113,7 +119,7 @@ class _Live:
 
     def _press(self, screen: Screen, keys: list[str]) -> None:
         for key in keys:
-            before, self._state = self._state, pressed(self._state, key, self._sight(screen))
+            before, self._state = self._state, after_key(self._state, key, self._contents(screen))
             if key == "redraw":
                 screen.forget()
             self._relist()
@@ -122,15 +128,15 @@ class _Live:
                 self._explain()
             if self._state.over:
                 return
-            if self._state.question:  # it is not answered by what was typed before it was asked
+            if self._state.question:  # keys typed before the question are no answer
                 return screen.discard_typed()
             if self._state.order:
                 self._give()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         began, before = time.monotonic(), (self._status, self._problem, self._state)
         try:
-            self._take(ask_status(self._path, PATIENCE))
+            self._take(ask_status(self._path, ANSWER_TIMEOUT_S))
             self._problem = ""
             self._see_order()
         except TiresiasError as error:
@@ -139,34 +145,34 @@ class _Live:
             self._explain()
             self._drawn_at = 0.0
         now = time.monotonic()
-        self._look_at = now + max(LOOK, min(EASE * (now - began), REST))
+        self._next_poll = now + max(POLL_INTERVAL_S, min(POLL_REST_FACTOR * (now - began), MAX_POLL_REST_S))
 
     def _explain(self) -> None:
         if self._state.page is Page.EXPLAIN:
             try:
-                answer = ask(self._path, {"op": "explain", "job": self._state.subject}, PATIENCE)
+                answer = ask(self._path, {"op": "explain", "job": self._state.subject}, ANSWER_TIMEOUT_S)
                 self._explanation = cast(Explanation, answer)
             except TiresiasError as error:
                 self._explanation = str(error)
 
     def _give(self) -> None:
-        """The order that was confirmed, to the controller: it may refuse."""
+        """Send the confirmed order to the controller, which may refuse it."""
         op = self._state.order
         request = {"op": op, "release": True} if op == STOP else {"op": op}
         try:
-            self._order = ask(self._path, request, PATIENCE)["order"]
-            self._state = replace(self._state, order="", note=f"{op}: told the controller")
+            self._order = ask(self._path, request, ANSWER_TIMEOUT_S)["order"]
+            self._state = replace(self._state, order="", note=f"{op}: sent to the controller")
         except TiresiasError as error:
             self._state = replace(self._state, order="", note=str(error))
-        self._look_at = time.monotonic()
+        self._next_poll = time.monotonic()
 
     def _see_order(self) -> None:
         if not self._order:
             return
         try:
-            outcome = ask(self._path, {"op": OUTCOME, "order": self._order}, PATIENCE)["outcome"]
+            outcome = ask(self._path, {"op": OUTCOME, "order": self._order}, ANSWER_TIMEOUT_S)["outcome"]
         except Unavailable:
-            self._order = 0  # another controller knows nothing of it
+            self._order = 0  # another controller has no record of the order
             raise
         except TiresiasError as error:
             outcome = str(error)
@@ -184,11 +190,11 @@ class _Live:
         self._ids = [job["id"] for job in self._jobs]
 
     def _settle(self, screen: Screen) -> None:
-        self._state = seen(self._state, self._sight(screen))
+        self._state = after_update(self._state, self._contents(screen))
 
-    def _sight(self, screen: Screen) -> Sight:
+    def _contents(self, screen: Screen) -> ScreenContents:
         frame = self._frame(screen)
-        return Sight(self._ids, frame.rows, len(frame.text()))
+        return ScreenContents(self._ids, frame.rows, len(frame.text()))
 
     def _frame(self, screen: Screen) -> Frame:
         scene = Scene(self._status, self._jobs, self._known, self._explanation, self._problem, self._user)

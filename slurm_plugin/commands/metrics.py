@@ -1,11 +1,12 @@
-"""The controller's state as metrics for Prometheus. A process of its own that asks the controller's socket: no scrape delays
-a cycle, and the controller listens on no port.
+"""Print or serve the controller's state as metrics for Prometheus. A separate process queries the controller's socket: no
+scrape delays a cycle, and the controller listens on no port.
 
 examples:
   tiresias metrics                              print them once, in Prometheus's text format, for node_exporter's textfile collector
   tiresias metrics --listen 127.0.0.1:9817      serve them at http://127.0.0.1:9817/metrics; OpenMetrics where Accept names it
 
-etc/tiresias-metrics.service runs it, etc/tiresias-alerts.yml has alerts, etc/tiresias-dashboard.json a dashboard for Grafana.
+etc/tiresias-metrics.service runs it, etc/tiresias-alerts.yml has alerts, etc/tiresias-dashboard.json a dashboard for
+Grafana.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from tiresias.slurm_plugin.commands.terminal import add_socket_option, socket_pa
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_socket_option(parser)
-    parser.add_argument("--listen", metavar="ADDRESS:PORT", help="serve until stopped; anyone who reaches it may read")
-    parser.add_argument("--by-account", action="store_true", help="waits, preemptions and losses by account, too")
+    parser.add_argument("--listen", metavar="ADDRESS:PORT", help="serve until stopped, without authentication")
+    parser.add_argument("--by-account", action="store_true", help="split waits, preemptions and losses by account")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,9 +1,9 @@
-"""Preempt no more jobs until `tiresias resume`. Jobs still start where there is room, in the policy's order, and a preemption that
-is under way comes to its end. It lasts through restarts of the controller. For root and the controller's own user.
+"""Make no further preemptions until `tiresias resume`. Jobs still start on free GPUs, in the policy's order, and a
+preemption in progress is completed. The pause outlasts restarts of the controller. For root and the controller's own user.
 
 examples:
   tiresias pause --reason "maintenance of the file system"
-  tiresias status                      says that it is paused, since when and why
+  tiresias status                      shows the pause, its begin and its reason
 """
 
 from __future__ import annotations
@@ -30,5 +30,5 @@ def run(args: argparse.Namespace) -> int:
     except Unavailable:
         with own_journal(config) as journal:
             print(pause(journal, time.time(), "root", clean(args.reason)))
-        print("no controller runs; the next one will heed it")
+        print("no controller runs; the next one will apply it")
     return 0

@@ -1,12 +1,12 @@
-"""Say what a job's processes sent, and where the job may therefore sit.
+"""Report the traffic of a job's processes, and which placement the job therefore needs.
 
-Of a job that tsrun recorded give its JOBID, as squeue prints it. Else name the .net files that the recorder left, one a process,
-of all processes of one job, or their folder.
-The verdict is consolidate (the fewest nodes), spread (wherever GPUs are free) or unknown, with its reasons. Jobs with
-parameter servers are judged by their skew, the largest tensor's share of the model; all-reduce jobs by how long they
-communicate, for which --bandwidth is needed.
+For a job that tsrun recorded give its JOBID, as squeue prints it. Otherwise name the .net files that the recorder wrote, one for
+each process, of all processes of one job, or their folder.
+The verdict is consolidate (the fewest nodes), spread (any free GPUs) or unknown, with its reasons. Jobs with parameter servers are
+classified by their skew, the largest tensor's share of the model; all-reduce jobs by the time that they communicate, for which
+--bandwidth is needed.
 
-Not seen: shared memory, GPU-initiated and direct verbs, io_uring. So record a run on two nodes at least.
+Not recorded: shared memory, GPU-initiated and direct verbs, io_uring. Record a run on at least two nodes.
 
 examples:
   tiresias profile 4711
@@ -36,8 +36,8 @@ from tiresias.protocol import control
 from tiresias.slurm_plugin.commands.terminal import JOB_ID
 from tiresias.slurm_plugin.config import load_option
 
-FILES = 4096  # of one job, at most
-GIGABIT = 1e9 / 8
+MAX_FILES = 4096  # of one job
+BYTES_PER_GIGABIT = 1e9 / 8
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -50,15 +50,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=PACKLIMIT,
         help=f"skew above which a job is consolidated (default {PACKLIMIT})",
     )
-    parser.add_argument("--bandwidth", type=_positive, metavar="GBIT", help="of a node's link, Gbit/s")
+    parser.add_argument("--bandwidth", type=_positive, metavar="GBIT", help="bandwidth of a node's link in Gbit/s")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw sizes and time line")
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="plot sizes and time line")
 
 
 def run(args: argparse.Namespace) -> int:
     if args.plot:
         profile_plots.check(args.plot)
-    bandwidth = args.bandwidth * GIGABIT if args.bandwidth else None
+    bandwidth = args.bandwidth * BYTES_PER_GIGABIT if args.bandwidth else None
     profile = analyze(_recordings(args.files), args.packlimit, bandwidth)
     if args.plot:
         profile_plots.draw(profile, args.plot)
@@ -73,8 +73,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _recordings(named: list[Path]) -> list[Recording]:
     files = [file for path in named for file in _files(path)]
-    if len(files) > FILES:
-        raise UsageError(f"{len(files)} files: a job may have {FILES}; name fewer")
+    if len(files) > MAX_FILES:
+        raise UsageError(f"{len(files)} files: a job may have {MAX_FILES}; name fewer")
     return [read(file) for file in dict.fromkeys(files)]
 
 
@@ -86,18 +86,18 @@ def _files(path: Path) -> Iterator[Path]:
         return
     found = sorted(path.glob("*.net"))
     if not found:
-        raise UsageError(f"{path}: holds no .net file; name the folder that the job recorded into")
+        raise UsageError(f"{path}: contains no .net file; name the folder that the job recorded into")
     yield from found
 
 
 def _of_job(job: str) -> Path:
-    """Where tsrun brought what was recorded: in the job's control folder, that of one's own job first."""
+    """Return the folder of the recording in the job's control folder; the caller's own job comes first."""
     roots = _control_roots()
     found = [path for root in roots for path in root.glob(f"*/{job}/{control.PROFILE}") if _is_of_its_user(path)]
     if not found:
         raise UsageError(
             f"job {job} left no recording below {' or '.join(map(str, roots))}: tsrun records the first job of a name, script "
-            "and number of GPUs; say TIRESIAS_CONTROL_ROOT if it is elsewhere"
+            "and number of GPUs; set TIRESIAS_CONTROL_ROOT if it is elsewhere"
         )
     own = [path for path in found if _user_of(path) == str(os.getuid())]
     if len(found) > 1 and not own:
@@ -110,7 +110,7 @@ def _user_of(profile: Path) -> str:
 
 
 def _is_of_its_user(profile: Path) -> bool:
-    """Not one that somebody else put where that user's would be. Anybody may have a folder for any job's number, though."""
+    """Return whether the folder belongs to the user in its path. Any user may have a folder for any job id."""
     folders = (profile, profile.parent, profile.parent.parent)
     return all(str(each.lstat().st_uid) == _user_of(profile) and not each.is_symlink() for each in folders)
 

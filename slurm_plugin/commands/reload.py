@@ -1,7 +1,7 @@
-"""Have the running controller read its configuration again: the file that it was started with, and conf.d beside it. No job is held
-or released for it, but those of partitions that became managed, or are managed no more. A wrong configuration, and one that changes
-paths or the back end, is refused in one line, and the old one stays in force. What changed is printed, logged and journaled. SIGHUP
-does the same. For root and the controller's own user.
+"""Make the running controller read its configuration again: the file that it was started with, and conf.d beside it. No job
+is held or released for it, except in partitions that become managed or unmanaged. An invalid configuration, and one that
+changes paths or the back end, is refused in one line, and the old one stays in force. The changes are printed, logged and
+journaled. SIGHUP does the same. For root and the controller's own user.
 
 examples:
   tiresias check-config

@@ -26,5 +26,5 @@ def run(args: argparse.Namespace) -> int:
     except Unavailable:
         with own_journal(config) as journal:
             print(resume(journal))
-        print("no controller runs; the next one will heed it")
+        print("no controller runs; the next one will apply it")
     return 0

@@ -1,15 +1,15 @@
-"""Queues, jobs, nodes and the last decisions, as the running controller sees them. Anyone may look.
+"""Show queues, jobs, nodes and the newest decisions of the running controller. For all users.
 
-Into a file or a pipe it writes every job, with lines as long as their text.
+In a file or a pipe every job is listed, and lines are not wrapped.
 
 examples:
   tiresias status                    one page
-  tiresias status --me               only your jobs; also those that wait for a dependency or are held
+  tiresias status --me               only your jobs, including held jobs and jobs that wait for a dependency
   tiresias status --user ada --watch
   tiresias status --watch            live; ? shows its keys, q or ctrl-C ends it
-  tiresias status --watch --admin    with keys that pause, resume and stop; each asks first
+  tiresias status --watch --admin    with keys that pause, resume and stop; each asks for confirmation
   tiresias status --json | jq '.jobs[] | select(.user == "ada")'
-  tiresias status --svg status.svg   one frame as a picture
+  tiresias status --svg status.svg   one frame as an SVG file
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tiresias.slurm_plugin.views.status import render_status
 from tiresias.slurm_plugin.views.svg_rendering import as_svg
 from tiresias.slurm_plugin.views.user_filter import listing_of, of_user, with_decisions_of
 
-PICTURE = (160, 44)  # cells and lines of --svg
+SVG_SIZE = (160, 44)  # cells and lines
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -50,10 +50,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--watch", action="store_true", help="live view (on a terminal)")
     parser.add_argument(
-        "--admin", action="store_true", help="with --watch: keys that order the controller (root and its own user)"
+        "--admin",
+        action="store_true",
+        help="with --watch: keys that pause, resume and stop the controller (root and its own user)",
     )
-    how.add_argument("--json", action="store_true", help="the published dictionary, whole")
-    how.add_argument("--svg", type=Path, metavar="FILE", help="write one frame as an SVG picture")
+    how.add_argument("--json", action="store_true", help="print the published dictionary")
+    how.add_argument("--svg", type=Path, metavar="FILE", help="write one frame as an SVG file")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -69,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(of_user(status, user) if user else status)
     elif args.svg:
-        _write_picture(status, args.svg, user)
+        _write_svg(status, args.svg, user)
     else:
         screen.print(_rendered(status, user, screen.width, height_of(screen)))
     return 0
@@ -88,14 +90,23 @@ def _rendered(status: Status, user: str, width: int, height: int) -> RenderableT
 
 
 def ask_status(path: Path, timeout: float = 5.0, brief: bool = False) -> Status:
-    """timeout: seconds. brief: of the jobs that no page shows only what the map needs."""
+    """Return the published status.
+
+    Args:
+        path: the control socket
+        timeout: seconds
+        brief: whether jobs that no page shows contain only what the map needs
+
+    Raises:
+        TiresiasError: no controller answers.
+    """
     return cast(Status, ask(path, {"op": "status", "brief": brief}, timeout))
 
 
-def _write_picture(status: Status, file: Path, user: str) -> None:
-    width, height = PICTURE
-    picture = as_svg(_rendered(status, user, width, height), width, "tiresias status")
+def _write_svg(status: Status, file: Path, user: str) -> None:
+    width, height = SVG_SIZE
+    document = as_svg(_rendered(status, user, width, height), width, "tiresias status")
     try:
-        file.write_text(picture, encoding="utf-8")
+        file.write_text(document, encoding="utf-8")
     except OSError as error:
         raise TiresiasError(f"{file}: cannot be written: {error.strerror}") from error

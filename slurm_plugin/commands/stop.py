@@ -1,10 +1,10 @@
-"""Stop the controller. Its preemptions under way come to their end, its holds are lifted, and Slurm carries on alone; where another
-controller stands by, that one goes on instead. `systemctl stop` and `restart` keep the holds for the next controller instead, until
+"""Stop the controller. Its preemptions in progress are completed, its holds are lifted, and Slurm schedules alone; a
+standby controller takes over instead. `systemctl stop` and `restart` keep the holds for the next controller, until
 `tiresias deadman` or this command lifts them. For root and the controller's own user.
 
---release is the kill switch. No controller leads any more on any host, also none that systemd starts again, until `tiresias
-resume`. The holds are lifted at once: by the controller, or, where it is dead, hung or elsewhere, by this command in its place.
-A job that is saving just now runs on by itself. Both may be given again.
+--release is the kill switch. No controller leads any more on any host, even if systemd starts it again, until `tiresias
+resume`. The holds are lifted at once: by the controller, or, where it is dead, hung or on another host, by this command. A
+job that is saving continues to run. Both may be repeated.
 
 examples:
   tiresias stop
@@ -24,7 +24,12 @@ from contextlib import closing
 from pathlib import Path
 
 from tiresias.errors import TiresiasError, Unavailable
-from tiresias.slurm_plugin.commands.admin_client import HASTE, PATIENCE, add_config_option, give
+from tiresias.slurm_plugin.commands.admin_client import (
+    ORDER_TIMEOUT_S,
+    RELEASE_ORDER_TIMEOUT_S,
+    add_config_option,
+    give,
+)
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.config_for_release import load_for_release
 from tiresias.slurm_plugin.daemon.release import release
@@ -35,13 +40,13 @@ from tiresias.slurm_plugin.sockets.control_socket import ask
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.switches import stop
 
-_LOOK = 0.2  # seconds between two
+_POLL_INTERVAL_S = 0.2
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--release", action="store_true", help="the kill switch: on all hosts, and for good")
+    parser.add_argument("--release", action="store_true", help="the kill switch: on all hosts, until `tiresias resume`")
     parser.add_argument(
-        "--reason", default="", metavar="TEXT", help="told to whoever starts a controller; with --release"
+        "--reason", default="", metavar="TEXT", help="shown when a controller is started; with --release"
     )
     add_config_option(parser)
 
@@ -61,13 +66,13 @@ def run(args: argparse.Namespace) -> int:
         )
     print("the controller has ended" if ended else "no controller runs")
     if leads:
-        print(f"{leader} goes on in its place")
+        print(f"{leader} takes over")
         return 0
-    return _tell(*_release_kept(config))
+    return _report(*_release_kept(config))
 
 
 def _release_kept(config: Config) -> tuple[int | None, list[str]]:
-    """The holds that a controller kept when it ended for a restart. Returns the jobs that are still held, and why."""
+    """Release the holds kept for a restart; return the number of jobs that are still held, and why."""
     problems = list[str]()
     if held(config):
         with seized(config) as leadership:
@@ -78,9 +83,12 @@ def _release_kept(config: Config) -> tuple[int | None, list[str]]:
 
 
 def _order(config: Config, socket: Path, request: dict[str, object]) -> bool:
-    """False when no controller answers on this host. One that hangs is told of; with --release it is not needed."""
+    """Order the controller to stop; return False if none answers on this host.
+
+    A controller that hangs is reported; --release does not need it.
+    """
     try:
-        print(give(socket, request, HASTE if request["release"] else PATIENCE))
+        print(give(socket, request, RELEASE_ORDER_TIMEOUT_S if request["release"] else ORDER_TIMEOUT_S))
         _wait_for_its_end(config, socket)
     except Unavailable:
         return False
@@ -92,33 +100,35 @@ def _order(config: Config, socket: Path, request: dict[str, object]) -> bool:
 
 
 def _wait_for_its_end(config: Config, socket: Path) -> None:
-    """Its socket is the last that a controller closes. It has time as long as it gets on with its releases."""
-    left, deadline = math.inf, time.monotonic() + PATIENCE
+    """Wait until the socket is closed, a controller's last action, as long as its releases make progress."""
+    left, deadline = math.inf, time.monotonic() + ORDER_TIMEOUT_S
     with contextlib.suppress(Unavailable):
         while ask(socket, {"op": OUTCOME, "order": 0}) and time.monotonic() < deadline:
             if (now_left := held(config) or 0) < left:
-                left, deadline = now_left, time.monotonic() + PATIENCE
-            time.sleep(_LOOK)
-        raise TiresiasError(f"the controller has not ended within {PATIENCE:g} s: see its log, then end its process")
+                left, deadline = now_left, time.monotonic() + ORDER_TIMEOUT_S
+            time.sleep(_POLL_INTERVAL_S)
+        raise TiresiasError(
+            f"the controller has not ended within {ORDER_TIMEOUT_S:g} s: see its log, then end its process"
+        )
 
 
 def _leave_slurm_alone(config: Config, reason: str) -> int:
-    """Whatever is not so yet: nobody leads, nobody will, nothing is held."""
+    """Ensure that no controller leads or can lead and that no job is held; repeatable."""
     leader, problems = leadership_of(config).lease(), list[str]()
     is_alone = leader.released and held(config) == 0 and is_stopped(config)
     if not is_alone:
-        with seized(config) as ours:
-            if ours is None:
+        with seized(config) as leadership:
+            if leadership is None:
                 raise Unavailable("another controller took the lead just now: retry the command")
-            with closing(Journal(config.paths.state, ours.epoch)) as journal:
-                stop(journal, time.time(), "root", reason)  # first: it holds even if Slurm does not answer now
-            problems = release(config, ours).problems
-    return _tell(held(config), problems)
+            with closing(Journal(config.paths.state, leadership.epoch)) as journal:
+                stop(journal, time.time(), "root", reason)  # first: it applies even if Slurm does not answer now
+            problems = release(config, leadership).problems
+    return _report(held(config), problems)
 
 
-def _tell(left: int | None, problems: Sequence[str]) -> int:
+def _report(left: int | None, problems: Sequence[str]) -> int:
     for problem in problems:
         print(f"tiresias: {problem}", file=sys.stderr)
     if left == 0:
-        print("no job is held by Tiresias; Slurm carries on alone")
+        print("no job is held by Tiresias; Slurm schedules alone")
     return 1 if left else 0

@@ -1,1 +1,1 @@
-"""Why a managed job waits, as a comment in Slurm's own record, where squeue and scontrol show it."""
+"""The reason why a managed job waits, as a comment in Slurm's own record, where squeue and scontrol show it."""

@@ -1,11 +1,11 @@
-"""Coarse numbers: a text made of them changes seldom, and each change is a call to slurmctld."""
+"""Rounded numbers: a text made of them changes seldom, and each change is a call to slurmctld."""
 
 from __future__ import annotations
 
 import math
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
-# what an estimate is rounded up to, in seconds
+# values in seconds to which an estimate is rounded up
 _STEPS = (
     *(_MINUTE * count for count in (1, 2, 5, 10, 15, 20, 25, 30, 40, 50)),
     *(_HOUR * count for count in (1, 2, 3, 4, 6, 8, 12, 18)),
@@ -14,7 +14,7 @@ _STEPS = (
 
 
 def count(number: int) -> int:
-    """`number`, exact up to 20, then to the nearest multiple of 10, 100, 1000 and so on, so that two digits are left."""
+    """Return `number`, exact up to 20, otherwise with two digits: the nearest multiple of 10, 100, 1000 and so on."""
     if number <= 20:
         return number
     step = int(10 ** max(len(str(number)) - 2, 1))
@@ -22,7 +22,7 @@ def count(number: int) -> int:
 
 
 def ordinal(number: int) -> str:
-    """Such as "12th", or "about 120th" where it is rounded."""
+    """Return text such as "12th", or "about 120th" where it is rounded."""
     rounded = count(number)
     ending = "th" if 10 <= rounded % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(rounded % 10, "th")
     about = "about " if number > 20 else ""
@@ -30,7 +30,7 @@ def ordinal(number: int) -> str:
 
 
 def estimate(seconds: float) -> str:
-    """Such as "25 min", "2 h" or "3 days"; "" for no estimate."""
+    """Return text such as "25 min", "2 h" or "3 days"; "" for no estimate."""
     if not 0 <= seconds < math.inf:
         return ""
     step = next((one for one in _STEPS if seconds <= one), 0)

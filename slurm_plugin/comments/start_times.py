@@ -1,4 +1,4 @@
-"""Estimated starts from Slurm's records: the time limits and run times of the jobs that hold GPUs of the managed nodes."""
+"""Estimated starts from Slurm's records: time limits and run times of the jobs that hold GPUs of the managed nodes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from tiresias.slurm_plugin.comments.waiting_text import waiting_rows
 
 
 def starts_of(slurm: SlurmSnapshot, snapshot: Snapshot, plan: Plan, config: PolicyConfig) -> dict[str, float]:
-    """Seconds until each waiting job is estimated to start, by job id; inf where nothing is known. Jobs that Slurm keeps from
-    starting, or that ask for more GPUs than there are, have no estimate."""
+    """Return the seconds until each waiting job is estimated to start, by job id; inf where nothing is known.
+
+    Jobs that Slurm excludes, or that request more GPUs than exist, have no estimate.
+    """
     jobs, total = snapshot.jobs, int(snapshot.nodes.gpus.sum())
     gpus, rank, eligible = jobs.gpus.tolist(), plan.rank.tolist(), jobs.eligible.tolist()
     rows = [
@@ -50,10 +52,10 @@ def _holders(slurm: SlurmSnapshot, snapshot: Snapshot, plan: Plan, config: Polic
 
 
 def _ends(job: SlurmJob, now: float) -> float:
-    """Seconds until its time limit; a run beyond it is about to end."""
+    """Return the seconds until the time limit; a run beyond it is about to end."""
     return max(job.start_time + job.time_limit - now, 0.0) if job.time_limit and job.start_time else math.inf
 
 
 def notes(job: SlurmJob) -> list[str]:
-    """Options of the job's owner that have no effect, in words."""
+    """Return the options of the job's owner that have no effect, as text."""
     return [f"--nice={job.nice} has no effect on the order of jobs that Tiresias schedules"] if job.nice else []

@@ -1,4 +1,4 @@
-"""The text of a waiting job's comment: its place, its reason and when it is estimated to start. Pure."""
+"""The text of a waiting job's comment: its rank, its reason and its estimated start. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiresias.slurm_plugin.backends.protocol import SlurmJob
 from tiresias.slurm_plugin.cluster.arrays import together
 from tiresias.slurm_plugin.comments import rounding
 
-PREFIX = "Tiresias: "  # a comment that begins with it is the controller's, any other is not
+PREFIX = "Tiresias: "  # only comments of the controller begin with it
 LONGEST = 120  # characters; Slurm itself has no limit
 SPECIAL = {
     NEVER: "cannot run: no managed nodes fit the request",
@@ -24,8 +24,14 @@ SPECIAL = {
 }
 
 
-class Wanted(NamedTuple):
-    """What the comment of one record of Slurm's is to be. name: of the job, or of the array tasks that share the record."""
+class WaitingComment(NamedTuple):
+    """The requested comment of one of Slurm's records.
+
+    Attributes:
+        name: of the job, or of the array tasks that share the record
+        record: its number
+        text: the comment
+    """
 
     name: str
     record: int
@@ -33,15 +39,20 @@ class Wanted(NamedTuple):
 
 
 def is_ours(comment: str) -> bool:
+    """Return whether the controller wrote the comment."""
     return comment.startswith(PREFIX)
 
 
-def wanted(snapshot: Snapshot, plan: Plan, records: Sequence[SlurmJob], starts: dict[str, float]) -> Iterator[Wanted]:
-    """Of the waiting jobs that the controller holds, in rank order. O(jobs + nodes).
+def waiting_comments(
+    snapshot: Snapshot, plan: Plan, records: Sequence[SlurmJob], starts: dict[str, float]
+) -> Iterator[WaitingComment]:
+    """Yield the comments of the waiting jobs that the controller holds, in rank order. O(jobs + nodes).
 
     Args:
-        records: of Slurm's jobs.
-        starts: seconds until each job is estimated to start, by job id.
+        snapshot: the jobs and nodes
+        plan: the decisions on them
+        records: of Slurm's jobs
+        starts: seconds until each job is estimated to start, by job id
     """
     queue = _Queue(snapshot, plan)
     held = [job for job in records if job.id in queue.place and job.held_by_admin and not job.completing]
@@ -51,11 +62,11 @@ def wanted(snapshot: Snapshot, plan: Plan, records: Sequence[SlurmJob], starts: 
         parts = queue.parts(first.id, starts.get(first.id, math.inf))
         if len(jobs) > 1:
             parts.insert(1, f"first of {rounding.count(len(jobs))} tasks")
-        yield Wanted(name, first.raw_id, _printable(PREFIX + "; ".join(parts)))
+        yield WaitingComment(name, first.raw_id, _printable(PREFIX + "; ".join(parts)))
 
 
 def waiting_rows(snapshot: Snapshot, plan: Plan) -> list[int]:
-    """The rows of the jobs that wait for GPUs, in rank order."""
+    """Return the rows of the jobs that wait for GPUs, in rank order."""
     waits = (snapshot.jobs.state == JobState.WAITING) & (plan.action == Action.WAIT)
     rows = np.flatnonzero(waits)
     found: list[int] = rows[np.argsort(plan.rank[rows], kind="stable")].tolist()
@@ -63,7 +74,7 @@ def waiting_rows(snapshot: Snapshot, plan: Plan) -> list[int]:
 
 
 class _Queue:
-    """The waiting jobs. place: of each job, from 1."""
+    """The waiting jobs; place: of each job, from 1."""
 
     def __init__(self, snapshot: Snapshot, plan: Plan) -> None:
         self._snapshot, self._plan = snapshot, plan
@@ -99,6 +110,6 @@ class _Queue:
 
 
 def _printable(text: str) -> str:
-    """One line of at most LONGEST characters."""
+    """Return one line of at most LONGEST ASCII characters."""
     clean = "".join(one if one.isascii() and one.isprintable() else "?" for one in text)
     return clean if len(clean) <= LONGEST else clean[: LONGEST - 3] + "..."

@@ -1,9 +1,9 @@
-"""Sets the comments of waiting jobs, from calls to slurmctld that nothing else needs.
+"""Sets the comments of waiting jobs with calls to slurmctld that no other operation needs.
 
-A pass compares the wanted texts with those that were set before, and spends at most `per_minute` calls a minute: on each text that
-changed, one call to set it, and one call a pass to read the comments first, so that no comment of others is changed. Between that
-reading and the setting lie a few milliseconds in which an admin's comment would be lost. Comments are kept by record number: array
-tasks that share a record have one comment.
+A pass compares the requested texts with those set before, and makes at most `per_minute` calls a minute: one call to set
+each changed text, and one call a pass to read the comments first, so that no comment of a user or administrator is changed.
+An administrator's comment written in the few milliseconds between that read and the write would be lost. Comments are kept
+by record number: array tasks that share a record have one comment.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from typing import NamedTuple
 from tiresias.slurm_plugin.backends.budget import Bucket
 from tiresias.slurm_plugin.backends.protocol import Backend, CommentField, JobRefused, SlurmJob, SlurmUnavailable
 from tiresias.slurm_plugin.cluster.arrays import together
-from tiresias.slurm_plugin.comments.waiting_text import Wanted, is_ours
+from tiresias.slurm_plugin.comments.waiting_text import WaitingComment, is_ours
 from tiresias.slurm_plugin.config import Comment as CommentConfig
 
 log = logging.getLogger("tiresias")
 
-PASS_INTERVAL_S = 3.0  # between two passes at least: each reads comments once
-SHARE = 20.0  # passes take a twentieth of the controller's time at most
-PASS_LIMIT_S = 0.3  # that a pass may take: starts wait for it
-REMOVAL_LIMIT_S = 10.0  # that a controller that stops may take to remove its comments
-READ_AT_ONCE = 500  # records whose comments are read by one call
-SET_AT_ONCE = 50  # jobs that get the same text by one command
+PASS_INTERVAL_S = 3.0  # shortest time between two passes: each reads comments once
+PAUSE_PER_PASS_TIME = 20.0  # a pass is followed by this multiple of its time: passes take 1/20 of the controller's time
+PASS_LIMIT_S = 0.3  # longest pass: starts are delayed by it
+REMOVAL_LIMIT_S = 10.0  # longest removal of all comments when the controller stops
+MAX_RECORDS_PER_READ = 500
+MAX_JOBS_PER_WRITE = 50  # jobs that get the same text by one command
 
 
 class _Set(NamedTuple):
-    """A text that was set, "" for none, and when."""
+    """A text set earlier, "" for none, and its time."""
 
     text: str
     at: float
@@ -41,7 +41,15 @@ NEVER_SET = _Set("", -math.inf)
 
 
 class CommentWriter:
-    """`spare`: calls to slurmctld that nothing else needs now. `may_administer`: Slurm lets this user set AdminComment."""
+    """Writes comments pass by pass.
+
+    Args:
+        config: the section [comment]
+        backend: of Slurm
+        may_administer: whether Slurm lets this user set AdminComment
+        spare: returns the number of calls to slurmctld that no other operation needs now
+        clock: seconds
+    """
 
     def __init__(
         self, config: CommentConfig, backend: Backend, may_administer: bool, spare: Callable[[], float],
@@ -54,45 +62,45 @@ class CommentWriter:
         self.field = _field(config.field, may_administer)
 
     def write(
-        self, wanted: Callable[[], Iterable[Wanted]], jobs: Sequence[SlurmJob], starting: Collection[str],
+        self, requested: Callable[[], Iterable[WaitingComment]], jobs: Sequence[SlurmJob], starting: Collection[str],
         promised: Collection[str],
     ) -> None:  # fmt: skip
-        """One pass; comments of ours that are not wanted are removed. Never raises for what Slurm refuses.
+        """Make one pass; comments of the controller that are not requested are removed. A refusal by Slurm is logged, not raised.
 
         Args:
-            wanted: the texts of the waiting jobs, the most urgent first.
-            jobs: the managed ones.
-            starting: ids of jobs whose start is under way: the start itself removes the comment.
-            promised: ids of those, and of jobs whose start follows preemptions that are under way.
+            requested: returns the texts of the waiting jobs, the most urgent first.
+            jobs: the managed jobs.
+            starting: ids of jobs whose start is in progress: the start itself removes the comment.
+            promised: ids of those, and of jobs whose start follows preemptions in progress.
         """
         now = self._clock()
         if self.field is None or now < self._next_pass:
             return
         try:
-            self._pass(wanted, jobs, starting, promised, now)
+            self._pass(requested, jobs, starting, promised, now)
         finally:
             took = self._clock() - now
-            self._next_pass = now + took + max(PASS_INTERVAL_S, SHARE * took)
+            self._next_pass = now + took + max(PASS_INTERVAL_S, PAUSE_PER_PASS_TIME * took)
 
     def _pass(
-        self, wanted: Callable[[], Iterable[Wanted]], jobs: Sequence[SlurmJob], starting: Collection[str],
+        self, requested: Callable[[], Iterable[WaitingComment]], jobs: Sequence[SlurmJob], starting: Collection[str],
         promised: Collection[str], now: float,
     ) -> None:  # fmt: skip
-        self._meet(jobs, starting)
-        due = self._due(list(wanted()), [job for job in jobs if job.id not in promised], now)[: self._affordable()]
+        self._update_records(jobs, starting)
+        due = self._due(list(requested()), [job for job in jobs if job.id not in promised], now)[: self._affordable()]
         if due:
             self._carry_out(due, now + PASS_LIMIT_S)
 
     def remove_all(self, jobs: Sequence[SlurmJob]) -> bool:
-        """Remove every comment of ours; False: some may be left, because Slurm or the time did not allow it."""
+        """Remove every comment of the controller; return False if some may be left, for lack of time or because of Slurm."""
         if self.field is None:
             return True
-        self._meet(jobs, ())
+        self._update_records(jobs, ())
         due = self._removals([job for job in jobs if self._set[job.raw_id].text])
         return not due or self._carry_out(due, self._clock() + REMOVAL_LIMIT_S)
 
-    def _meet(self, jobs: Sequence[SlurmJob], starting: Collection[str]) -> None:
-        """Records that are new get the text that they show; those that are gone are forgotten."""
+    def _update_records(self, jobs: Sequence[SlurmJob], starting: Collection[str]) -> None:
+        """Store the shown text of new records, and forget records that are gone."""
         assert self.field
         alive = {job.raw_id: job for job in jobs}
         for record in self._set.keys() - alive.keys():
@@ -104,29 +112,29 @@ class CommentWriter:
             elif known is None or (known is NEVER_SET and job.state == "RUNNING"):  # a start that did not remove it
                 self._set[record] = _Set(shown, -math.inf) if is_ours(shown) else NEVER_SET
 
-    def _due(self, wanted: Sequence[Wanted], jobs: Sequence[SlurmJob], now: float) -> list[Wanted]:
-        """What is to be set now: removals first, then the most urgent texts."""
-        keep = {one.record for one in wanted}
+    def _due(self, requested: Sequence[WaitingComment], jobs: Sequence[SlurmJob], now: float) -> list[WaitingComment]:
+        """Return the texts to set now: removals first, then the most urgent texts."""
+        keep = {one.record for one in requested}
         stale = [job for job in jobs if self._set[job.raw_id].text and job.raw_id not in keep]
-        new = [one for one in wanted if one.text != self._set[one.record].text and self._is_old(one.record, now)]
+        new = [one for one in requested if one.text != self._set[one.record].text and self._is_old(one.record, now)]
         return self._removals(stale) + new
 
     @staticmethod
-    def _removals(jobs: Sequence[SlurmJob]) -> list[Wanted]:
-        return [Wanted(name, several[0].raw_id, "") for name, several in together(jobs).items()]
+    def _removals(jobs: Sequence[SlurmJob]) -> list[WaitingComment]:
+        return [WaitingComment(name, several[0].raw_id, "") for name, several in together(jobs).items()]
 
     def _is_old(self, record: int, now: float) -> bool:
         return now - self._set[record].at >= self._config.interval
 
     def _affordable(self) -> int:
-        """Texts, besides the reading call."""
+        """Return the number of texts that may be set, besides the reading call."""
         return max(int(min(self._bucket.tokens, self._spare())) - 1, 0)
 
-    def _carry_out(self, due: Sequence[Wanted], deadline: float) -> bool:
-        """False: not all of it, because Slurm or the time did not allow it."""
+    def _carry_out(self, due: Sequence[WaitingComment], deadline: float) -> bool:
+        """Set the texts; return False if some are left, for lack of time or because of Slurm."""
         try:
-            for at in range(0, len(due), READ_AT_ONCE):
-                for text, several in _by_text(self._unspoiled(due[at : at + READ_AT_ONCE])):
+            for at in range(0, len(due), MAX_RECORDS_PER_READ):
+                for text, several in _by_text(self._replaceable(due[at : at + MAX_RECORDS_PER_READ])):
                     if self._clock() >= deadline or self.field is None:
                         return False
                     self._set_text(text, several)
@@ -135,8 +143,8 @@ class CommentWriter:
             return False
         return True
 
-    def _unspoiled(self, due: Sequence[Wanted]) -> list[Wanted]:
-        """Those whose comment is empty or ours."""
+    def _replaceable(self, due: Sequence[WaitingComment]) -> list[WaitingComment]:
+        """Return those whose present comment is empty or the controller's."""
         assert self.field
         self._bucket.take(1)
         found, kept = self._backend.comments([one.record for one in due]), []
@@ -144,18 +152,18 @@ class CommentWriter:
             shown = found[one.record].of(self.field) if one.record in found else None
             if shown is not None and (not shown or is_ours(shown)) and shown != one.text:
                 kept.append(one)
-            else:  # the job is gone, or the comment is another's: looked at again after the interval
+            else:  # the job is gone, or the comment is not the controller's: checked again after the interval
                 self._set[one.record] = _Set(shown if shown is not None and is_ours(shown) else "", self._clock())
         return kept
 
-    def _set_text(self, text: str, several: Sequence[Wanted]) -> None:
+    def _set_text(self, text: str, several: Sequence[WaitingComment]) -> None:
         assert self.field
         self._bucket.take(len(several))
-        shown = ""  # not known while it is not done: it is read again after the interval
+        shown = ""  # unknown until the call has succeeded: read again after the interval
         try:
             self._backend.set_comment([one.name for one in several], self.field, text)
             shown = text
-        except JobRefused as error:  # a job ended meanwhile, or this user may not set it
+        except JobRefused as error:  # a job has ended, or this user may not set it
             log.info("comments: %s", error)
             self._give_up(str(error))
         finally:
@@ -176,13 +184,13 @@ def _field(configured: str, may_administer: bool) -> CommentField | None:
     return "AdminComment" if configured == "AdminComment" or (configured == "auto" and may_administer) else "Comment"
 
 
-def _by_text(due: Iterable[Wanted]) -> list[tuple[str, list[Wanted]]]:
-    """In the order of the first of each text."""
-    groups: dict[str, list[Wanted]] = {}
+def _by_text(due: Iterable[WaitingComment]) -> list[tuple[str, list[WaitingComment]]]:
+    """Group jobs by text, in the order of the first job of each."""
+    groups: dict[str, list[WaitingComment]] = {}
     for one in due:
         groups.setdefault(one.text, []).append(one)
     return [
-        (text, several[at : at + SET_AT_ONCE])
+        (text, several[at : at + MAX_JOBS_PER_WRITE])
         for text, several in groups.items()
-        for at in range(0, len(several), SET_AT_ONCE)
+        for at in range(0, len(several), MAX_JOBS_PER_WRITE)
     ]

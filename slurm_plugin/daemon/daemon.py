@@ -80,7 +80,7 @@ class Daemon:
     def _stand(self, pokes: PokeSocket, seconds: float) -> bool:
         """By, for that long or until something calls us; False: we are to stop."""
         notify(f"STATUS={self._standby.words}")
-        self._watchdog.pet()
+        self._watchdog.keep_alive()
         pokes.wait(seconds)
         self._obey()
         return not self._stopping
@@ -95,7 +95,7 @@ class Daemon:
             self._leadership.step_down()
             self._stand(pokes, self._pause())
             return
-        self._controller.on_progress(self._watchdog.pet)
+        self._controller.on_progress(self._watchdog.keep_alive)
         self._controller.more_alarms = lambda: self._hook_lease.alarms
         self._views = self._controller.publisher.answer
         try:
@@ -186,7 +186,7 @@ class Daemon:
             self._pace.failed()
             log.warning("%s; trying again", error)
             notify(f"STATUS={error}; trying again")
-        self._watchdog.pet()
+        self._watchdog.keep_alive()
 
     def _rest(self, pokes: PokeSocket) -> None:
         """Until the next cycle: a poke, the period, or a job under way that got somewhere; never before slurmctld has had its
@@ -197,7 +197,7 @@ class Daemon:
         with contextlib.suppress(Unavailable):
             self._leadership.renew(grace=end - now + HUNG_SECONDS)
         while not self._stopping and now < end:
-            self._watchdog.pet()
+            self._watchdog.keep_alive()
             polls = self._controller.moving and not self._pace.failures
             slice_ = min(self._config.poll if polls or woken else self._watchdog.every, end - now)
             if woken:

@@ -1,1 +1,1 @@
-"""What is looked at before the controller is trusted with a cluster. Each file looks at one side of it and reports findings."""
+"""Checks of `tiresias doctor` before the controller manages a cluster. Each file checks one area and returns findings."""

@@ -1,4 +1,4 @@
-"""The folders of the configuration: who may write there, and whether the file system keeps its word."""
+"""Checks of the configured folders: write access, and the file system's guarantees."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from pathlib import Path
 from tiresias.slurm_plugin.cluster.finding import Finding, Level, fine
 from tiresias.slurm_plugin.config import Paths
 
-_OF_ONE_HOST = ("tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "overlay", "zfs")
-_CLOCKS_APART = 5.0  # seconds
-_SHOWN = 5  # names in a finding
+_LOCAL_FILE_SYSTEMS = ("tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "overlay", "zfs")
+_MAX_CLOCK_DIFFERENCE_S = 5.0
+_MAX_NAMES = 5  # in a finding
 
 
 def findings(paths: Paths, several_hosts: bool) -> Iterator[Finding]:
-    """several_hosts: the nodes are other machines than this one."""
+    """Yield the findings; several_hosts: whether nodes are other machines than this one."""
     yield _own(paths.state, "the journal")
     yield _own(paths.run, "sockets and lease")
     for folder, what, closed in (
         (paths.control, "control folders", _made_for_users), (paths.checkpoints, "checkpoints", _own_roots)
     ):  # fmt: skip
         found = list(_of_users(folder, what, several_hosts, closed))
-        yield from found or [fine(what, f"{folder}: for all users, and renames are whole")]
+        yield from found or [fine(what, f"{folder}: writable for all users, renames are atomic")]
 
 
 def _own(folder: Path, what: str) -> Finding:
-    """Made by the controller where its parent can be written."""
+    """Check a folder of the controller, which creates it where the parent is writable."""
     there = next(path for path in (folder, *folder.parents) if path.exists())
     if not os.access(there, os.W_OK | os.X_OK):
         remedy = f"install -d -o {_name()} {folder}, or StateDirectory= and RuntimeDirectory= of the unit"
@@ -42,10 +42,10 @@ def _own(folder: Path, what: str) -> Finding:
 def _of_users(
     folder: Path, what: str, several_hosts: bool, closed: Callable[[Path, str], Iterator[Finding]]
 ) -> Iterator[Finding]:
-    """closed: of a root in which users make no folders."""
+    """Check a root of users' folders; closed: checks one in which users may not create folders."""
     if not folder.is_dir():
         yield Finding(
-            Level.BLOCKS, what, f"{folder}: is no folder", f"install -d -m 1777 {folder} on the shared file system"
+            Level.BLOCKS, what, f"{folder}: not a folder", f"install -d -m 1777 {folder} on the shared file system"
         )
         return
     mode = folder.stat().st_mode
@@ -54,55 +54,55 @@ def _of_users(
     elif not mode & stat.S_ISVTX:
         yield Finding(Level.BLOCKS, what, f"{folder}: users may remove one another's folders", f"chmod 1777 {folder}")
     kind = file_system(folder)
-    if several_hosts and kind in _OF_ONE_HOST:
+    if several_hosts and kind in _LOCAL_FILE_SYSTEMS:
         yield Finding(
             Level.BLOCKS,
             what,
-            f"{folder}: {kind} is of one host; jobs write on others",
-            "a folder that all nodes share",
+            f"{folder}: {kind} exists on one host only; jobs run on other hosts",
+            "a folder on a shared file system",
         )
     if os.access(folder, os.W_OK):
         yield from _semantics(folder, what)
 
 
 def _made_for_users(folder: Path, what: str) -> Iterator[Finding]:
-    """Of a control root in which the site makes the folders (docs/explanation/security.md), named by uid."""
+    """Check a control root in which the site creates the folders (docs/explanation/security.md), named by uid."""
     users = [each for each in folder.iterdir() if each.name.isdecimal()]
     foreign = [each.name for each in users if each.stat().st_uid != int(each.name)]
     closed = [each.name for each in users if not os.access(each, os.R_OK | os.X_OK)]
     if not users:
         yield Finding(
-            Level.BLOCKS, what, f"{folder}: users cannot make folders there, and none was made for them",
+            Level.BLOCKS, what, f"{folder}: users cannot create folders there, and the site created none",
             f"chmod 1777 {folder}, or a folder for each user (docs/explanation/security.md)",
         )  # fmt: skip
     if foreign:
         yield Finding(
-            Level.BLOCKS, what, f"{folder}: not owned by the user that they are named by: {_some(foreign)}",
+            Level.BLOCKS, what, f"{folder}: folders not owned by the user in their name: {_some(foreign)}",
             "chown each to its user: jobs with a folder of another owner are not preempted",
         )  # fmt: skip
     if closed:
         yield Finding(
-            Level.BLOCKS, what, f"{folder}: not readable for {_name()} with its groups: {_some(closed)}",
+            Level.BLOCKS, what, f"{folder}: folders not readable for {_name()} and its groups: {_some(closed)}",
             "chgrp them to a group of SupplementaryGroups= in the unit, mode 750",
         )  # fmt: skip
     if users and not foreign and not closed:
-        yield fine(what, f"{folder}: {len(users)} users' folders, made by the site")
+        yield fine(what, f"{folder}: {len(users)} users' folders, created by the site")
 
 
 def _own_roots(folder: Path, what: str) -> Iterator[Finding]:
     yield Finding(
-        Level.RISK, what, f"{folder}: users cannot make folders there; right only where each has a root of its own",
+        Level.RISK, what, f"{folder}: users cannot create folders there; correct only where each user has a separate root",
         f"TIRESIAS_CHECKPOINT_ROOT for each user, or chmod 1777 {folder}",
     )  # fmt: skip
 
 
 def _some(names: list[str]) -> str:
     names = sorted(names)
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else "")
 
 
 def file_system(folder: Path) -> str:
-    """Its kind, as /proc/self/mountinfo names it; "" where that cannot be read."""
+    """Return the type of the file system in /proc/self/mountinfo, "" if it cannot be read."""
     try:
         lines = Path("/proc/self/mountinfo").read_text().splitlines()
     except OSError:
@@ -113,13 +113,13 @@ def file_system(folder: Path) -> str:
 
 
 def _semantics(folder: Path, what: str) -> Iterator[Finding]:
-    """What commits of checkpoints and acknowledgements rely on."""
+    """Check the guarantees that commits of checkpoints and acknowledgements need."""
     place = folder / f".doctor-{secrets.token_hex(8)}"
     try:
         place.mkdir(mode=0o700)
         yield from _rename(place, what)
     except OSError as error:
-        yield Finding(Level.BLOCKS, what, f"{folder}: {error.strerror} while a file was made, written through and renamed",
+        yield Finding(Level.BLOCKS, what, f"{folder}: {error.strerror} while a file was created, synchronised and renamed",
                       "free space and quota; mount options; another file system")  # fmt: skip
     finally:
         for each in place.glob("*"):
@@ -139,12 +139,12 @@ def _rename(place: Path, what: str) -> Iterator[Finding]:
     apart = abs(time.time() - made)
     new.replace(old)
     if old.read_text() != "new" or new.exists():
-        yield Finding(Level.BLOCKS, what, f"{place.parent}: a rename over a file is not whole", "a POSIX file system")
-    if apart > _CLOCKS_APART:
+        yield Finding(Level.BLOCKS, what, f"{place.parent}: a rename over a file is not atomic", "a POSIX file system")
+    if apart > _MAX_CLOCK_DIFFERENCE_S:
         yield Finding(
             Level.ADVICE,
             "clock",
-            f"the file server of {place.parent} is {apart:.0f} s apart from this host",
+            f"the clock of {place.parent}'s file server differs by {apart:.0f} s from this host's",
             "NTP or PTP on both",
         )
 

@@ -1,4 +1,4 @@
-"""Whether this host, slurmctld's and Slurm's versions go together."""
+"""Checks of this host, slurmctld's clock and Slurm's version."""
 
 from __future__ import annotations
 
@@ -7,80 +7,94 @@ import socket
 import time
 from collections.abc import Iterator
 
-from tiresias.slurm_plugin.backends import scontrol_records
-from tiresias.slurm_plugin.backends.protocol import Backend
+from tiresias.slurm_plugin.backends import processes, scontrol_records
+from tiresias.slurm_plugin.backends.protocol import Backend, SlurmUnavailable
 from tiresias.slurm_plugin.cluster import sharing as shared_nodes
 from tiresias.slurm_plugin.cluster.finding import Finding, Level, fine
-from tiresias.slurm_plugin.doctor.slurm import output
 
 OLDEST = (22, 5)
-_APART = 2.0  # seconds; what Slurm says is in whole ones
+_COMMAND_TIMEOUT_S = 20.0
+_MAX_CLOCK_DIFFERENCE_S = 2.0  # sdiag prints whole seconds
 _ADDRESS = re.compile(r"NodeAddr=(\S+) NodeHostName=(\S+)")
 
 
 def version(backend: Backend) -> Finding:
-    """The worker of pyslurm starts only where its X.Y is Slurm's: `why` tells that it did not."""
-    said = backend.version()
-    numbers = tuple(int(part) for part in re.findall(r"\d+", said)[:2])
+    """Check Slurm's version.
+
+    The worker of pyslurm starts only with Slurm of the same X.Y: `why` contains the reason if it did not start.
+    """
+    found = backend.version()
+    numbers = tuple(int(part) for part in re.findall(r"\d+", found)[:2])
     if numbers < OLDEST:
-        return Finding(Level.BLOCKS, "Slurm", f"{said or 'its version is not known'}", "Slurm 22.05 or later")
+        return Finding(Level.BLOCKS, "Slurm", f"{found or 'its version is not known'}", "Slurm 22.05 or later")
     if backend.name == "commands" and backend.why:
         return Finding(
             Level.ADVICE,
             "Slurm",
-            f"{said}, by its commands: {backend.why}",
-            "pyslurm of the same X.Y as Slurm is lighter on slurmctld",
+            f"{found}, by its commands: {backend.why}",
+            "pyslurm of the same X.Y as Slurm causes less load on slurmctld",
         )
-    return fine("Slurm", f"{said}, by {backend.name}")
+    return fine("Slurm", f"{found}, by {backend.name}")
 
 
 def clock() -> Finding:
-    """sdiag says when slurmctld answered."""
+    """Compare this host's clock with slurmctld's, which sdiag prints."""
     before = time.time()
     found = re.search(r"^sdiag output at .*\((\d+)\)", output("sdiag"), re.MULTILINE)
     if not found:
-        return Finding(Level.ADVICE, "clock", "sdiag does not say what time it is for slurmctld", "compare by hand")
-    theirs = int(found[1])
-    apart = max(before - theirs - 1, theirs - time.time())
-    if apart > _APART:
+        return Finding(Level.ADVICE, "clock", "sdiag does not print slurmctld's time", "compare the clocks manually")
+    remote = int(found[1])
+    apart = max(before - remote - 1, remote - time.time())
+    if apart > _MAX_CLOCK_DIFFERENCE_S:
         return Finding(
-            Level.RISK, "clock", f"slurmctld's is {apart:.0f} s apart from this host's", "NTP or PTP on both"
+            Level.RISK, "clock", f"slurmctld's differs by {apart:.0f} s from this host's", "NTP or PTP on both"
         )
     return fine("clock", "this host's and slurmctld's agree")
 
 
 def several() -> bool:
-    """Whether nodes are other machines than this one."""
+    """Return whether nodes are other machines than this one."""
     here = {"localhost", "127.0.0.1", socket.gethostname(), socket.gethostname().partition(".")[0]}
     nodes = _ADDRESS.findall(output("scontrol", "show", "node", "-o"))
     return any(not {address, host} & here for address, host in nodes)
 
 
 def sharing(managed: tuple[str, ...]) -> Iterator[Finding]:
-    """Whether other partitions come before the managed ones on their nodes."""
+    """Check whether other partitions have priority over the managed ones on their nodes."""
     text = output("scontrol", "--all", "show", "partition", "-o")
     found = shared_nodes.problems(shared_nodes.unprotected(scontrol_records.partitions(text), managed))
     for problem in found:
         yield Finding(Level.RISK, "PriorityTier", problem, shared_nodes.REMEDY)
     if not found:
-        yield fine("PriorityTier", "no other partition comes before the managed ones on their nodes")
+        yield fine("PriorityTier", "no other partition has priority over the managed ones on their nodes")
 
 
 def partitions(managed: tuple[str, ...]) -> Iterator[Finding]:
-    """Each of ours: there, and not for whole nodes only."""
-    there = dict(re.findall(r"^PartitionName=(\S+)(.*)$", output("scontrol", "show", "partition", "-o"), re.MULTILINE))
+    """Check that each managed partition exists and does not allocate whole nodes only."""
+    existing = dict(
+        re.findall(r"^PartitionName=(\S+)(.*)$", output("scontrol", "show", "partition", "-o"), re.MULTILINE)
+    )
     for name in managed:
-        if name not in there:
-            known = ", ".join(sorted(there)) or "none"
+        if name not in existing:
+            known = ", ".join(sorted(existing)) or "none"
             yield Finding(
-                Level.BLOCKS, "partitions", f"{name} is not in slurm.conf", f"set partitions to some of: {known}"
+                Level.BLOCKS, "partitions", f"{name} is not in slurm.conf", f"set partitions to any of: {known}"
             )
-        elif "OverSubscribe=EXCLUSIVE" in there[name]:
+        elif "OverSubscribe=EXCLUSIVE" in existing[name]:
             yield Finding(
                 Level.ADVICE,
                 "partitions",
-                f"{name}: jobs get whole nodes, whatever they ask for",
+                f"{name}: jobs get whole nodes, whatever they request",
                 "OverSubscribe=NO on it",
             )
         else:
-            yield fine("partitions", f"{name} is there")
+            yield fine("partitions", f"{name} exists")
+
+
+def output(*words: str) -> str:
+    """Return the output of one of Slurm's commands, "" if it fails: a failure is no finding by itself."""
+    try:
+        done = processes.run(words, _COMMAND_TIMEOUT_S)
+    except SlurmUnavailable:
+        return ""
+    return done.stdout.decode(errors="replace") if done.returncode == 0 else ""

@@ -1,4 +1,4 @@
-"""Whether Slurm's limits can be read, and whether all of them are known before a start."""
+"""Checks of Slurm's limits: whether they can be read, and whether all of them are known before a start."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from tiresias.slurm_plugin.backends.protocol import Backend, SlurmUnavailable
 from tiresias.slurm_plugin.backends.rules import Limits, Qos, SlurmRules, Tres
 from tiresias.slurm_plugin.cluster.finding import Finding, Level, fine
 
-_SHOWN = 5  # limits that a finding names
+_MAX_SHOWN = 5  # limits in a finding
 
 
 def read(backend: Backend) -> Iterator[Finding]:
+    """Read the limits and check them."""
     try:
         rules = backend.rules()
     except SlurmUnavailable as error:
@@ -21,6 +22,7 @@ def read(backend: Backend) -> Iterator[Finding]:
 
 
 def findings(rules: SlurmRules) -> Iterator[Finding]:
+    """Yield the findings on these rules."""
     if not rules.enforce:
         yield fine("limits", "Slurm enforces none (AccountingStorageEnforce)")
         return
@@ -30,22 +32,22 @@ def findings(rules: SlurmRules) -> Iterator[Finding]:
             "AdminLevel=Operator for this user (PrivateData hides associations from others); check slurmdbd",
         )  # fmt: skip
     if odd := sorted(set(_unknown(rules))):
-        shown = ", ".join(odd[:_SHOWN]) + (f" and {len(odd) - _SHOWN} more" if len(odd) > _SHOWN else "")
+        shown = ", ".join(odd[:_MAX_SHOWN]) + (f" and {len(odd) - _MAX_SHOWN} more" if len(odd) > _MAX_SHOWN else "")
         yield Finding(
             Level.ADVICE, "limits", f"found only by refused starts: {shown}",
-            "nothing: each refused start keeps its group of jobs back for a while (docs/reference/admission.md)",
+            "nothing: a refused start delays its group of jobs for some time (docs/reference/admission.md)",
         )  # fmt: skip
     elif not rules.unread:
         yield fine("limits", "all of QOS and associations are known before a start")
 
 
 def _unknown(rules: SlurmRules) -> Iterator[str]:
-    """Limits of TRES of which the model does not know what a job takes."""
+    """Yield limits of TRES that the model does not support."""
     for name, qos in rules.qos.items():
         yield from (f"QOS {name}: {tres}" for tres in _tres((*_shared(qos), *_own(qos))))
     for one in rules.associations.values():
-        who = f"account {one.account}" + (f", user {one.user}" if one.user else "")
-        yield from (f"{who}: {tres}" for tres in _tres(_shared(one)))
+        association = f"account {one.account}" + (f", user {one.user}" if one.user else "")
+        yield from (f"{association}: {tres}" for tres in _tres(_shared(one)))
 
 
 def _tres(limits: tuple[Tres, ...]) -> Iterator[str]:

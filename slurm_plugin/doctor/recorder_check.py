@@ -1,4 +1,4 @@
-"""Whether traffic of jobs can be recorded: the profiler's libraries on this host, or what they are built with."""
+"""Check whether traffic of jobs can be recorded: the profiler's libraries on this host, or the tools that build them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _RDMA = "RDMA is not recorded"
 
 
 def finding() -> Finding:
-    """Nothing is built. Compute nodes may differ from this host: tsrun reports there what is missing."""
+    """Check the recorder; nothing is built. Compute nodes may differ from this host: tsrun reports there what is missing."""
     if problem := build.problem():
         return Finding(Level.ADVICE, _ABOUT, f"traffic is not recorded: {problem}", _REMEDY)
     if not _records_rdma():
         return Finding(Level.ADVICE, _ABOUT, f"{_RDMA}: {build.VERBS} is built where rdma-core's headers are", _REMEDY)
-    return fine(_ABOUT, "its libraries are here, or are built at first use")
+    return fine(_ABOUT, "its libraries are installed, or are built at first use")
 
 
 def _records_rdma() -> bool:

@@ -1,12 +1,13 @@
-"""What an administrator orders of the running controller through its control socket. Only root and its own user may.
+"""Orders of an administrator to the running controller through its control socket. Only root and its own user may give
+them.
 
     {"op": "pause", "reason": "..."}     no new preemptions until resume
     {"op": "resume"}
     {"op": "reload"}                     read the configuration again
-    {"op": "stop", "release": false}     end; release: at once, without waiting for the preemptions under way
+    {"op": "stop", "release": false}     end; release: at once, without waiting for the preemptions in progress
 
-An order is taken in the socket's thread and carried out by the daemon's own, between two cycles. The answer gives its number,
-{"order": 3}; {"op": "outcome", "order": 3} answers {"outcome": null} until it is done, then what it did, in words.
+The socket's thread accepts an order, and the daemon's own thread carries it out between two cycles. The answer contains its
+number, {"order": 3}; {"op": "outcome", "order": 3} answers {"outcome": null} until it is done, then the outcome as text.
 """
 
 from __future__ import annotations
@@ -28,12 +29,22 @@ from tiresias.slurm_plugin.views.text import printable
 log = logging.getLogger("tiresias")
 
 OUTCOME, PAUSE, RELOAD, RESUME, STOP = "outcome", "pause", "reload", "resume", "stop"
-REASON = 200  # characters
-_REFUSALS_LOGGED_EVERY = 60.0  # seconds, for each user and order
+MAX_REASON_CHARACTERS = 200
+REFUSAL_LOG_INTERVAL_S = 60.0  # for each user and operation
 
 
 @dataclass(frozen=True, slots=True)
 class AdminRequest:
+    """An accepted order.
+
+    Attributes:
+        number: from 1
+        op: PAUSE, RELOAD, RESUME or STOP
+        by: name of the user
+        reason: as given
+        release: whether STOP releases holds at once
+    """
+
     number: int
     op: str
     by: str
@@ -42,7 +53,12 @@ class AdminRequest:
 
 
 class AdminRequests:
-    """`answer` is what the control socket calls; everything that is no order goes on to `views`. `wake` ends the daemon's rest."""
+    """The accepted orders and their outcomes.
+
+    Args:
+        views: answers all other requests
+        wake: ends the daemon's wait between two cycles
+    """
 
     def __init__(self, views: Answer, wake: Callable[[], None]) -> None:
         self._views, self._wake = views, wake
@@ -50,13 +66,18 @@ class AdminRequests:
         self._given = itertools.count(1)
         self._outcomes: dict[int, str] = {}
         self._failures: dict[int, TiresiasError] = {}
-        self._refused: dict[tuple[int, object], float] = {}  # uid and order, and when that was logged
+        self._refused: dict[tuple[int, object], float] = {}  # time of the last log entry, by uid and operation
 
     def answer(self, request: dict[str, Any], peer: Peer) -> Mapping[str, Any]:
+        """Answer a request of the control socket.
+
+        Raises:
+            TiresiasError: the user may not give orders, or the order failed.
+        """
         op = request.get("op")
         if op not in (PAUSE, RELOAD, RESUME, STOP, OUTCOME):
             return self._views(request, peer)
-        if not peer.may_order:
+        if not peer.may_administer:
             self._log_refusal(op, peer)
             raise TiresiasError(f"{op} is refused: only root and the controller's own user may order it")
         if op == OUTCOME:
@@ -64,14 +85,14 @@ class AdminRequests:
         return {"order": self.give(op, peer.name, request.get("reason", ""), request.get("release") is True)}
 
     def give(self, op: str, by: str, reason: object = "", release: bool = False) -> int:
-        """The order's number. A signal handler may call this."""
+        """Accept an order and return its number. Safe in a signal handler."""
         order = AdminRequest(next(self._given), op, by, clean(reason), release)
         self._taken.put(order)
         self._wake()
         return order.number
 
     def take(self) -> list[AdminRequest]:
-        """Those that came since the last call, oldest first."""
+        """Return the orders accepted since the last call, oldest first."""
         taken = []
         while True:
             try:
@@ -80,9 +101,11 @@ class AdminRequests:
                 return taken
 
     def done(self, order: AdminRequest, outcome: str) -> None:
+        """Store the outcome of an order."""
         self._outcomes[order.number] = outcome
 
     def fail(self, order: AdminRequest, error: TiresiasError) -> None:
+        """Store the failure of an order."""
         self._failures[order.number] = error
 
     def _outcome(self, number: int) -> Mapping[str, Any]:
@@ -92,11 +115,11 @@ class AdminRequests:
 
     def _log_refusal(self, op: str, peer: Peer) -> None:
         now = time.monotonic()
-        if now - self._refused.get((peer.uid, op), -math.inf) >= _REFUSALS_LOGGED_EVERY:
+        if now - self._refused.get((peer.uid, op), -math.inf) >= REFUSAL_LOG_INTERVAL_S:
             self._refused[peer.uid, op] = now
             log.warning("uid %d (pid %d) may not order %s: refused", peer.uid, peer.pid, op)
 
 
 def clean(reason: object) -> str:
-    """One harmless line of at most REASON characters."""
-    return printable(reason, REASON).strip()
+    """Return one printable line of at most MAX_REASON_CHARACTERS characters."""
+    return printable(reason, MAX_REASON_CHARACTERS).strip()

@@ -1,4 +1,4 @@
-"""Which jobs the id of an `explain` request names: one job, an array ("217"), or some of its tasks ("217_[1-3]")."""
+"""The jobs that the id of an `explain` request names: one job, an array ("217"), or some of its tasks ("217_[1-3]")."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Any
 
 from tiresias.slurm_plugin.backends import parse
 
-MAX_TASKS = 1000  # of one answer
+MAX_TASKS = 1000  # in one answer
 _TASKS = re.compile(r"([0-9]{1,10})_\[([0-9,:-]{1,400})(?:%[0-9]+)?\]")
 
 
-def chosen(wanted: str) -> tuple[str, frozenset[int] | None]:
-    """("217", {1, 2, 3}) of "217_[1-3]" and of "217_[1-3%2]"; any other id as it is, with None."""
-    found = _TASKS.fullmatch(wanted)
-    return (found[1], frozenset(parse.integers(found[2]))) if found else (wanted, None)
+def chosen(job_id_or_tasks: str) -> tuple[str, frozenset[int] | None]:
+    """Return ("217", {1, 2, 3}) for "217_[1-3]" and "217_[1-3%2]"; any other id unchanged, with None."""
+    found = _TASKS.fullmatch(job_id_or_tasks)
+    return (found[1], frozenset(parse.integers(found[2]))) if found else (job_id_or_tasks, None)
 
 
-def matching(wanted: str, ids: Iterable[str]) -> list[str]:
-    """The ids that `wanted` names, tasks in ascending order: the job itself, or else the tasks of the array."""
-    array, tasks = chosen(wanted)
+def matching(job_id_or_tasks: str, ids: Iterable[str]) -> list[str]:
+    """Return the ids that `job_id_or_tasks` names, tasks in ascending order: the job itself, or the tasks of the array."""
+    array, tasks = chosen(job_id_or_tasks)
     known = set(ids)
-    if tasks is None and wanted in known:
-        return [wanted]
+    if tasks is None and job_id_or_tasks in known:
+        return [job_id_or_tasks]
     numbers = [int(one.removeprefix(f"{array}_")) for one in known if _is_task(one, array)]
     return [f"{array}_{task}" for task in sorted(numbers) if tasks is None or task in tasks]
 
 
 def grouped(found: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Tasks in the same state for the same reason, in the order of their first task; the facts of that task stand for all.
+    """Group the tasks in the same state for the same reason, in the order of their first task, whose facts stand for all.
 
     Args:
         found: `job` and `slurm` of each task, by id, in ascending order.

@@ -1,12 +1,12 @@
-"""How viewers ask the daemon, and how hooks wake it: two Unix sockets in its run folder.
+"""Unix sockets in the daemon's run folder: viewers query the daemon, and hooks wake it.
 
-control.sock  stream: one line of JSON asks, one line of JSON answers, then it hangs up. Anyone may ask; who asks, the
-              kernel says, and who may order is decided by what answers (orders.py).
-poke.sock     datagrams: any datagram means "look now". Its content is never read, so anyone may send.
-arrivals      a file that job_submit.lua appends a byte to, for the same.
+control.sock  stream: the client sends one line of JSON, the daemon answers with one line of JSON and closes. Every user may query;
+              the kernel reports the user, and admin_requests.py decides which users may give orders.
+poke.sock     datagrams: any datagram means "start a cycle now". Its content is never read, so every user may send.
+arrivals      a file that job_submit.lua appends a byte to, for the same purpose.
 
-One thread serves all clients without ever waiting for one of them: a client that is slow, silent or hostile costs a
-bounded buffer until its time is up, and never delays the daemon's cycle or another client.
+One thread serves all clients and waits for none of them: a client that is slow, silent or hostile costs a bounded buffer
+until its time is up, and never delays the daemon's cycle or another client.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from tiresias.slurm_plugin.sockets.notifier import Notifier
 from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.sockets.unix_socket import SocketFile, listen
 
-MAX_REQUEST = 64 * 1024
+MAX_REQUEST_BYTES = 64 * 1024
 MAX_CLIENTS = 128
-CLIENT_SECONDS = 10.0  # from connecting to the last byte of the answer
-_CHUNK = 256 * 1024
-_KEPT = 3  # answers: the status, a page of it, and one more
-_ARRIVALS_SECONDS = 0.1  # between two looks at the arrivals
+CLIENT_TIMEOUT_S = 10.0  # from the connection to the last byte of the answer
+CHUNK_BYTES = 256 * 1024
+ENCODED_ANSWERS = 3  # kept: the status, a page of it, and one more
+ARRIVALS_POLL_S = 0.1
 
 Answer = Callable[[dict[str, Any], Peer], Mapping[str, Any]]
 
@@ -42,26 +42,29 @@ class ControlServer:
     """Serves `answer` on `path` from its own thread, from construction until `close`.
 
     `answer(request, peer)` runs in that thread and must not block. It may raise TiresiasError: the client gets the message.
-    An answer that is the same object as one of the last few is not encoded again, so publish whole dictionaries and
-    never change them.
-    Raises TiresiasError when another daemon answers at `path` or the socket cannot be made.
+    An answer that is the same object as one of the last few is not encoded again: publish whole dictionaries and never
+    change them.
+
+    Raises:
+        TiresiasError: another daemon answers at `path`, or the socket cannot be made.
     """
 
     def __init__(self, path: Path, answer: Answer) -> None:
         self._answer = answer
         self._socket = listen(path, socket.SOCK_STREAM)
-        self._place = SocketFile(path)
+        self._socket_file = SocketFile(path)
         self._wake, self._woken = socket.socketpair()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._socket, selectors.EVENT_READ)
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._clients: dict[socket.socket, _Client] = {}
-        self._encoded: deque[tuple[object, bytes]] = deque(maxlen=_KEPT)
+        self._encoded: deque[tuple[object, bytes]] = deque(maxlen=ENCODED_ANSWERS)
         self._thread = threading.Thread(target=self._serve, name="control-socket", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        self._place.leave()
+        """Stop serving and remove the socket."""
+        self._socket_file.remove()
         self._wake.send(b".")
         self._thread.join()
         for each in (*self._clients, self._socket, self._wake, self._woken):
@@ -88,11 +91,11 @@ class ControlServer:
 
     def _accept(self) -> None:
         if len(self._clients) >= MAX_CLIENTS:
-            self._drop_one()  # somebody who hoards connections loses his own
+            self._drop_one()  # of the user with most connections
         try:
             connection, _ = self._socket.accept()
         except BlockingIOError:
-            return  # the client has gone again
+            return  # the client has disconnected
         except OSError:  # out of descriptors
             self._drop_one()
             time.sleep(0.05)
@@ -133,7 +136,7 @@ class ControlServer:
         return self._encoded[-1][1]
 
     def _drop_one(self) -> None:
-        """The oldest of the user who has most of them."""
+        """Close the oldest connection of the user with most connections."""
         if self._clients:
             count = Counter(client.peer.uid for client in self._clients.values())
             greediest, _ = count.most_common(1)[0]
@@ -151,32 +154,32 @@ class ControlServer:
 
 
 class _Client:
-    """One connection: it reads one line, then writes one. `read` and `write` say True when it is over."""
+    """One connection: it reads one line, then writes one. `read` and `write` return True at its end."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.socket = connection
         self.peer = Peer.of(connection)
-        self.deadline = time.monotonic() + CLIENT_SECONDS
+        self.deadline = time.monotonic() + CLIENT_TIMEOUT_S
         self.request: bytes | None = None
         self.writing = False
         self._received = bytearray()
         self._unsent = memoryview(b"")
 
     def read(self) -> bool:
-        data = self.socket.recv(_CHUNK)
+        data = self.socket.recv(CHUNK_BYTES)
         self._received += data
         line, newline, _ = self._received.partition(b"\n")
-        if newline and len(line) <= MAX_REQUEST:
+        if newline and len(line) <= MAX_REQUEST_BYTES:
             self.request = bytes(line)
-        elif len(self._received) > MAX_REQUEST:
-            self.request = b""  # answered as what it is: no request
+        elif len(self._received) > MAX_REQUEST_BYTES:
+            self.request = b""  # answered as an invalid request
         return not data
 
     def reply(self, answer: bytes) -> None:
         self.writing, self._unsent = True, memoryview(answer)
 
     def write(self) -> bool:
-        self._unsent = self._unsent[self.socket.send(self._unsent[:_CHUNK]) :]
+        self._unsent = self._unsent[self.socket.send(self._unsent[:CHUNK_BYTES]) :]
         return not self._unsent
 
 
@@ -190,14 +193,23 @@ def _parsed(request: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
-        raise TiresiasError(f'a request is one line of JSON of at most {MAX_REQUEST} bytes, such as {{"op": "status"}}')
+        raise TiresiasError(
+            f'a request is one line of JSON of at most {MAX_REQUEST_BYTES} bytes, such as {{"op": "status"}}'
+        )
     return content
 
 
 def ask(path: Path, request: Mapping[str, Any], timeout: float = 5.0) -> dict[str, Any]:
-    """The daemon's answer to `request`, within `timeout` seconds in all.
+    """Send a request to the daemon and return its answer.
 
-    Raises Unavailable when no daemon answers, TiresiasError with the daemon's words when it answers with an error.
+    Args:
+        path: the control socket
+        request: as JSON
+        timeout: seconds in all
+
+    Raises:
+        Unavailable: no daemon answers.
+        TiresiasError: the daemon answers with this error.
     """
     try:
         answer = json.loads(_exchange(path, _line(request), timeout))
@@ -206,7 +218,7 @@ def ask(path: Path, request: Mapping[str, Any], timeout: float = 5.0) -> dict[st
     if isinstance(answer, dict) and isinstance(answer.get("error"), str):
         raise TiresiasError(answer["error"])
     if not isinstance(answer, dict):
-        raise Unavailable(f"what answers at {path} is no Tiresias controller")
+        raise Unavailable(f"the program that answers at {path} is not a Tiresias controller")
     return answer
 
 
@@ -217,11 +229,13 @@ def _exchange(path: Path, line: bytes, timeout: float) -> bytes:
         connection.settimeout(timeout)
         _connect(connection, path, deadline)
         connection.sendall(line)
-        while data := connection.recv(_CHUNK):
+        while data := connection.recv(CHUNK_BYTES):
             received += data
             connection.settimeout(max(deadline - time.monotonic(), 0.001))
     if not received.endswith(b"\n"):
-        raise ConnectionError("it hung up in the middle of its answer" if received else "it hung up without an answer")
+        raise ConnectionError(
+            "the connection was closed within the answer" if received else "the connection was closed without an answer"
+        )
     return bytes(received)
 
 
@@ -229,7 +243,7 @@ def _connect(connection: socket.socket, path: Path, deadline: float) -> None:
     while True:
         try:
             return connection.connect(os.fspath(path))
-        except BlockingIOError:  # a crowd waits to be accepted
+        except BlockingIOError:  # the queue of connections is full
             if time.monotonic() > deadline:
                 raise TimeoutError from None
             time.sleep(0.01)
@@ -238,31 +252,35 @@ def _connect(connection: socket.socket, path: Path, deadline: float) -> None:
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
-    return error.strerror or str(error) if isinstance(error, OSError) else "its answer is no JSON"
+    return error.strerror or str(error) if isinstance(error, OSError) else "the answer is not JSON"
 
 
 class PokeSocket:
-    """Where hooks wake the daemon. Raises TiresiasError when another daemon listens at `path`.
+    """The socket and the file through which hooks wake the daemon.
 
-    job_submit.lua cannot send a datagram: it appends a byte to the file `arrivals` beside the socket, which is looked at
-    while waiting (bell.py).
+    job_submit.lua cannot send a datagram: it appends a byte to the file `arrivals` beside the socket, which is polled while
+    waiting (notifier.py).
+
+    Raises:
+        TiresiasError: another daemon listens at `path`.
     """
 
     def __init__(self, path: Path) -> None:
         self._socket = listen(path, socket.SOCK_DGRAM)
-        self._place = SocketFile(path)
+        self._socket_file = SocketFile(path)
         self._arrivals = Notifier(path.with_name("arrivals"))
 
     def wait(self, timeout: float) -> bool:
-        """True at the first poke, False after `timeout` seconds without one. Pokes that have piled up count once."""
+        """Return True at the first poke, False after `timeout` seconds without one. Accumulated pokes count once."""
         deadline = time.monotonic() + timeout
-        while not (poked := self._poked(min(deadline - time.monotonic(), _ARRIVALS_SECONDS))):
+        while not (poked := self._poked(min(deadline - time.monotonic(), ARRIVALS_POLL_S))):
             if time.monotonic() >= deadline:
                 break
         return poked
 
     def close(self) -> None:
-        self._place.leave()
+        """Close and remove the socket."""
+        self._socket_file.remove()
         self._socket.close()
         self._arrivals.close()
 
@@ -276,17 +294,21 @@ class PokeSocket:
 
     def _drain(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            for _ in range(1024):  # bounded: somebody may send faster than we read
+            for _ in range(1024):  # bounded: clients may send faster than the daemon reads
                 self._socket.recv(1)
 
 
 def poke(path: Path) -> None:
-    """Wake the daemon. Raises Unavailable when there is none."""
+    """Wake the daemon.
+
+    Raises:
+        Unavailable: no daemon listens.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         sender.setblocking(False)
         try:
             sender.sendto(b".", os.fspath(path))
         except BlockingIOError:
-            pass  # its queue is full of pokes: it will wake
+            pass  # its queue is full of pokes
         except OSError as error:
             raise Unavailable(f"no controller listens at {path}: is it running? ({_reason(error)})") from error

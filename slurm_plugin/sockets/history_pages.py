@@ -1,11 +1,12 @@
-"""What the journal remembers of jobs, for who asks on the control socket: `{"op": "history"}`, page by page.
+"""Jobs in the journal, for clients of the control socket: `{"op": "history"}`, page by page.
 
     {"op": "history", "since": t, "until": t, "uid": n, "after": cursor}   one page: "jobs", and "next": where the next one begins
     {"op": "history", "job": "12"}                                         all jobs that ever had this id, with their runs
 
-All but "op" and "job" may be left out. A page has PAGE jobs at most, of those only that are asked for and that the user may see, so
-neither a page nor its cursor (cursor.py) depends on others' jobs. It takes some 10 ms, so that other viewers need not wait; each is
-read by itself, so that the controller's writes, which wait for readers, never do. Who sees what: privacy.py.
+All keys but "op" and "job" are optional. A page has JOBS_PER_PAGE jobs at most, only requested ones that the user may see,
+so neither a page nor its cursor (cursor.py) depends on other users' jobs. A page takes some 10 ms, so that other viewers
+need not wait; each is a read transaction of its own, so that the controller's writes do not wait for readers. privacy.py
+decides what users see.
 """
 
 from __future__ import annotations
@@ -23,13 +24,19 @@ from tiresias.slurm_plugin.sockets.privacy import Privacy
 from tiresias.slurm_plugin.state.journal import START, History, JobRow, Place, RunRow
 from tiresias.slurm_plugin.state.usage import Usage, Window, usage
 
-PAGE = 200  # jobs
-BEARERS = 20  # of one id, the newest
-EVER = Window(0.0, math.inf)
+JOBS_PER_PAGE = 200  # jobs
+MAX_JOBS_OF_AN_ID = 20  # of one id, the newest
+ALL_TIME = Window(0.0, math.inf)
 
 
-class Ask(NamedTuple):
-    """after: a cursor, None for the first page. uid: whose jobs; None: everybody's."""
+class PageRequest(NamedTuple):
+    """A checked request.
+
+    Attributes:
+        window: the period
+        after: a cursor, None for the first page
+        uid: owner of the jobs; None: all users
+    """
 
     window: Window
     after: object
@@ -37,7 +44,7 @@ class Ask(NamedTuple):
 
 
 class HistoryPages:
-    """Lives in the socket's thread."""
+    """Answers history requests; used by the socket's thread only."""
 
     def __init__(self, journal: Path, privacy: Privacy) -> None:
         self._journal, self._privacy = journal, privacy
@@ -45,7 +52,11 @@ class HistoryPages:
         self._cursors = Cursors()
 
     def answer(self, request: Mapping[str, Any], uid: int) -> dict[str, Any]:
-        """Raises TiresiasError."""
+        """Return one page, or one job.
+
+        Raises:
+            TiresiasError: the request is invalid, or the journal cannot be read.
+        """
         try:
             if isinstance(request.get("job"), str):
                 return self._job(request["job"], uid, time.time())
@@ -55,35 +66,37 @@ class HistoryPages:
 
     @property
     def history(self) -> History:
+        """The journal, opened for reading."""
         self._history = self._history or History.of(self._journal)
         return self._history
 
-    def _page(self, ask: Ask, uid: int, now: float) -> dict[str, Any]:
+    def _page(self, ask: PageRequest, uid: int, now: float) -> dict[str, Any]:
         place = self._cursors.place(ask.after, uid) if ask.after else START
         hidden = self._privacy.hides_jobs_from(uid)
         if hidden and ask.uid not in (None, uid):
             return {"time": now, "jobs": [], "next": None}
-        rows = self.history.jobs_after(place, ask.window.since, PAGE, uid if hidden else ask.uid)
+        rows = self.history.jobs_after(place, ask.window.since, JOBS_PER_PAGE, uid if hidden else ask.uid)
         jobs = [_job(row, self.history.runs(row.key), ask.window, now) for row in rows if row.submit < ask.window.until]
-        last = self._cursors.seal(Place(rows[-1].over, rows[-1].key), uid) if len(rows) == PAGE else None
+        last = self._cursors.seal(Place(rows[-1].over, rows[-1].key), uid) if len(rows) == JOBS_PER_PAGE else None
         return {"time": now, "jobs": jobs, "next": last}
 
     def _job(self, job_id: str, uid: int, now: float) -> dict[str, Any]:
-        shown = [row for row in self.history.bearers(job_id, BEARERS) if self._shows(row, uid)]
+        shown = [row for row in self.history.bearers(job_id, MAX_JOBS_OF_AN_ID) if self._shows(row, uid)]
         if not shown:
-            raise TiresiasError(f"job {job_id}: not in the journal; it knows jobs of the managed partitions only")
+            raise TiresiasError(f"job {job_id}: not in the journal, which contains jobs of the managed partitions only")
         return {"time": now, "jobs": [self._whole(row, now) for row in shown], "next": None}
 
     def _whole(self, row: JobRow, now: float) -> dict[str, Any]:
         runs, beneficiaries = self.history.runs(row.key), self.history.beneficiaries(row.key)
-        told = [run_of(run, beneficiaries) for run in runs]
-        return {**_job(row, runs, EVER, now), "each_run": told}
+        each_run = [run_of(run, beneficiaries) for run in runs]
+        return {**_job(row, runs, ALL_TIME, now), "each_run": each_run}
 
     def _shows(self, row: JobRow, uid: int) -> bool:
         return row.uid == uid or not self._privacy.hides_jobs_from(uid)
 
 
 def run_of(run: RunRow, beneficiaries: Mapping[int, str]) -> dict[str, Any]:
+    """Return a run as it is published."""
     return {
         "restart": run.restart, "start": run.start, "end": run.end, "gpus": run.gpus, "nodes": run.nodes.split(","),
         "restore": run.restore, "save": run.save, "pause": run.pause, "redone": run.redone,
@@ -92,25 +105,27 @@ def run_of(run: RunRow, beneficiaries: Mapping[int, str]) -> dict[str, Any]:
 
 
 def unreadable(journal: Path, error: sqlite3.Error) -> TiresiasError:
+    """Return the error for a journal that cannot be read."""
     return TiresiasError(f"the journal {journal} cannot be read: {error}")
 
 
 def _job(row: JobRow, runs: list[RunRow], window: Window, now: float) -> dict[str, Any]:
-    had = usage(row, runs, window, now)
+    sums = usage(row, runs, window, now)
     about = {"id": row.id, "uid": row.uid, "submit": row.submit, "end": row.over, "gpus": runs[-1].gpus if runs else 0}
-    return about | rounded(had)
+    return about | rounded(sums)
 
 
-def rounded(had: Usage) -> dict[str, float]:
-    return {name: round(value, 3) for name, value in had._asdict().items()}
+def rounded(sums: Usage) -> dict[str, float]:
+    """Return the sums of a job as they are published."""
+    return {name: round(value, 3) for name, value in sums._asdict().items()}
 
 
-def _asked(request: Mapping[str, Any]) -> Ask:
-    """What comes from a client, checked."""
+def _asked(request: Mapping[str, Any]) -> PageRequest:
+    """Check a client's request."""
     try:
         window = Window(_moment(request.get("since", 0.0)), _moment(request.get("until", math.inf)))
         uid = request.get("uid")
-        return Ask(window, request.get("after"), uid if uid is None else int(uid))
+        return PageRequest(window, request.get("after"), uid if uid is None else int(uid))
     except (TypeError, ValueError, OverflowError):
         raise TiresiasError('a history request is {"op": "history", "since": 0, "until": 1e10}') from None
 

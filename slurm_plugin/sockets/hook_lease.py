@@ -1,7 +1,7 @@
-"""The file by which job_submit.lua knows until when it may set new jobs aside for us, of which partitions, and for how long.
+"""The file by which job_submit.lua holds new jobs for the controller: until when, in which partitions, and for how long.
 
-It is renewed after each cycle. Where that fails (a full disk, a read-only folder) the last one ends by itself: new jobs are
-Slurm's then, and nobody waits for a controller that does not come.
+It is renewed after each cycle. Where that fails (a full disk, a read-only folder) the last one expires: new jobs are then
+scheduled by Slurm, and none waits for a controller that is gone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ log = logging.getLogger("tiresias")
 
 
 class HookLease:
-    """alarms: why it could not be renewed the last time, in a line; empty when it could."""
+    """The lease of job_submit.lua.
+
+    Attributes:
+        alarms: why the last renewal failed, in one line; empty if it succeeded
+    """
 
     def __init__(self, config: Config, default_partition: str) -> None:
         self._config, self._path = config, config.paths.run / "lease"
@@ -25,14 +29,14 @@ class HookLease:
         self.alarms: list[str] = []
 
     def renew(self) -> None:
-        """In mode exact; nobody is set aside for a controller that only looks, also not by what one in mode exact left."""
+        """Renew the lease in mode exact; in mode shadow remove it, also one that a controller in mode exact left."""
         if self._config.mode == "exact":
             self._try(self._write)
         else:
             self.end()
 
     def end(self) -> None:
-        """Nobody is set aside from now on."""
+        """Remove the lease: job_submit.lua holds no more new jobs."""
         self._try(lambda: self._path.unlink(missing_ok=True))
 
     def _write(self) -> None:
@@ -41,14 +45,14 @@ class HookLease:
         temporary.write_text("".join(f"{line}\n" for line in (until, *self._terms)))
         temporary.replace(self._path)
 
-    def _try(self, deed: Callable[[], object]) -> None:
-        """Never fails: Slurm carries on without a lease."""
+    def _try(self, operation: Callable[[], object]) -> None:
+        """Run an operation on the file; a failure becomes an alarm, as Slurm works without a lease."""
         alarms = []
         try:
-            deed()
+            operation()
         except OSError as error:
             folder, problem = self._path.parent, error.strerror
-            alarms = [f"run folder {folder}: {problem}; job_submit.lua sets no new jobs aside until it can be written"]
+            alarms = [f"run folder {folder}: {problem}; job_submit.lua holds no new jobs until it can be written"]
         for alarm in alarms:
             if alarm not in self.alarms:
                 log.warning("%s", alarm)

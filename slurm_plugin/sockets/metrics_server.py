@@ -1,5 +1,7 @@
-"""The HTTP server of `tiresias metrics --listen`. Clients are limited: a request has REQUEST_S seconds until the end of its answer,
-and of more than MOST_CONNECTIONS connections the oldest is closed. So neither half a request nor many of them last.
+"""The HTTP server of `tiresias metrics --listen`.
+
+Clients are limited: a request ends after REQUEST_TIMEOUT_S seconds, and of more than MAX_CONNECTIONS connections the oldest
+is closed. Neither incomplete nor numerous requests block the server.
 """
 
 from __future__ import annotations
@@ -12,30 +14,34 @@ from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-REQUEST_S = 10.0
-MOST_CONNECTIONS = 16
+REQUEST_TIMEOUT_S = 10.0
+MAX_CONNECTIONS = 16
 
 
 class MetricsServer(ThreadingMixIn, WSGIServer):
+    """A threading HTTP server with limits on its clients."""
+
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, address: tuple[str, int], app: Callable[..., Any], seconds: float = REQUEST_S) -> None:
+    def __init__(self, address: tuple[str, int], app: Callable[..., Any], seconds: float = REQUEST_TIMEOUT_S) -> None:
         self._seconds = seconds
-        self._open: dict[socket.socket, threading.Timer] = {}  # the oldest first
+        self._open: dict[socket.socket, threading.Timer] = {}  # oldest first
         self._lock = threading.Lock()
         super().__init__(address, _Quiet)
         self.set_app(app)
 
     @property
     def connections(self) -> int:
+        """Number of open connections."""
         return len(self._open)
 
     def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a request, with a timer that closes its connection."""
         timer = threading.Timer(self._seconds, _cut, [request])
         timer.daemon = True
         with self._lock:
-            oldest = next(iter(self._open)) if len(self._open) >= MOST_CONNECTIONS else None
+            oldest = next(iter(self._open)) if len(self._open) >= MAX_CONNECTIONS else None
             if oldest is not None:
                 self._open.pop(oldest).cancel()
                 _cut(oldest)
@@ -44,6 +50,7 @@ class MetricsServer(ThreadingMixIn, WSGIServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
+        """End a request and its timer."""
         with self._lock:
             timer = self._open.pop(request, None)
         if timer:
@@ -51,7 +58,7 @@ class MetricsServer(ThreadingMixIn, WSGIServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away, or was cut off, is no error."""
+        """Ignore the error: a client that disconnected or was cut off is no error."""
 
 
 class _Quiet(WSGIRequestHandler):
@@ -60,6 +67,6 @@ class _Quiet(WSGIRequestHandler):
 
 
 def _cut(connection: socket.socket) -> None:
-    """Ends what its thread reads or writes; the thread closes it."""
+    """End the reads and writes of the connection's thread, which then closes it."""
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)

@@ -1,6 +1,6 @@
-"""A file in the run folder by which slurmctld's own hooks call the daemon: they append a byte, and never wait for anybody.
+"""A file in the run folder by which slurmctld's own hooks wake the daemon: they append a byte, and never wait.
 
-It is open to the daemon's group: give the daemon slurmctld's, or nobody can ring.
+The daemon's group may write it: the daemon needs slurmctld's group for the hooks to work.
 """
 
 from __future__ import annotations
@@ -12,6 +12,15 @@ from tiresias.errors import TiresiasError
 
 
 class Notifier:
+    """One such file.
+
+    Args:
+        path: of the file
+
+    Raises:
+        TiresiasError: the file cannot be made.
+    """
+
     def __init__(self, path: Path) -> None:
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o660)
@@ -20,11 +29,12 @@ class Notifier:
         os.fchmod(self._file, 0o660)  # whatever the umask
 
     def was_notified(self) -> bool:
-        """Since the last look."""
+        """Return whether a byte was appended since the last call."""
         was_notified = os.fstat(self._file).st_size > 0
         if was_notified:
             os.ftruncate(self._file, 0)
         return was_notified
 
     def close(self) -> None:
+        """Close the file."""
         os.close(self._file)

@@ -1,4 +1,6 @@
-"""Who is at the other end of a Unix socket, as the kernel noted it when they connected: nothing of it is the client's word."""
+"""The process at the other end of a Unix socket, as the kernel recorded it at the connection; the client cannot influence
+it.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +13,25 @@ _CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7)
 
 
 class Peer(NamedTuple):
+    """Credentials of the process."""
+
     pid: int
     uid: int
     gid: int
 
     @classmethod
     def of(cls, connection: socket.socket) -> Peer:
+        """Return the credentials of the other end."""
         return cls._make(
             _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         )
 
     @property
     def name(self) -> str:
-        """Without a look into the user database, which may hang."""
+        """The user, without a query of the user database, which may hang."""
         return "root" if self.uid == 0 else f"uid {self.uid}"
 
     @property
-    def may_order(self) -> bool:
-        """root and our own user could do to this process whatever they like anyway."""
+    def may_administer(self) -> bool:
+        """Whether the user may give orders: root and the controller's own user, which control this process anyway."""
         return self.uid in (0, os.geteuid())

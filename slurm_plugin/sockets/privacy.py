@@ -1,12 +1,12 @@
-"""What users see of others on the control socket: no more than Slurm itself tells them (PrivateData in slurm.conf).
+"""What users see of other users on the control socket: no more than Slurm itself shows (PrivateData in slurm.conf).
 
-jobs, usage    others' jobs do not exist for a user: not in the list, the decisions and the alarms, and not for `explain`. On the
-               nodes their GPUs are in use by somebody. What stays are sums, and in a reason the number of a job that one's own
+jobs, usage    other users' jobs do not exist for a user: not in the list, the decisions and the alarms, and not for `explain`. On
+               the nodes their GPUs count as used by unmanaged jobs. Sums remain, and in a reason the id of a job that one's own job
                waits for. Totals are by partition, without accounts.
 nodes          no node is listed.
 
-root, SlurmUser, the controller's own user, Operators and Administrators see everything. (Slurm shows coordinators the jobs of their
-accounts; here they are users.) Pure, O(jobs + nodes) for each one who asks.
+root, SlurmUser, the controller's own user, Operators and Administrators see everything. (Slurm shows coordinators the jobs
+of their accounts; here they are users.) Pure, O(jobs + nodes) for each user.
 """
 
 from __future__ import annotations
@@ -22,23 +22,30 @@ HIDES_JOBS = frozenset({"jobs", "usage"})
 
 @dataclass(frozen=True, slots=True)
 class Privacy:
-    """private: the words of PrivateData. overseers: uids from which nothing is hidden."""
+    """Slurm's setting, and the users to which it does not apply.
+
+    Attributes:
+        private: the words of PrivateData
+        overseers: uids of users who see everything
+    """
 
     private: frozenset[str] = frozenset()
     overseers: frozenset[int] = frozenset()
 
     def hides_jobs_from(self, uid: int) -> bool:
-        """Those of others."""
+        """Return whether other users' jobs are hidden from the user."""
         return bool(self.private & HIDES_JOBS) and uid not in self.overseers
 
     def hides_nodes_from(self, uid: int) -> bool:
+        """Return whether nodes are hidden from the user."""
         return "nodes" in self.private and uid not in self.overseers
 
     def hides_from(self, uid: int) -> bool:
+        """Return whether anything is hidden from the user."""
         return self.hides_jobs_from(uid) or self.hides_nodes_from(uid)
 
     def view(self, status: Mapping[str, Any], uid: int, own: Collection[str]) -> dict[str, Any]:
-        """The published dictionary as that user may see it; `own`: the ids of the user's jobs."""
+        """Return the published dictionary as the user may see it; `own`: the ids of the user's jobs."""
         seen = dict(status)
         if self.hides_jobs_from(uid):
             seen["jobs"] = [job for job in status["jobs"] if job["id"] in own]

@@ -25,7 +25,7 @@ from tiresias.scheduler.model import Ints, JobState, Plan, Snapshot, Style
 from tiresias.scheduler.pools import PoolDecision
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.sockets.explanation import ExplainRequest, Explanations, decision, set_aside
+from tiresias.slurm_plugin.sockets.explanation import ExplainRequest, Explanations, decision, not_competing
 from tiresias.slurm_plugin.sockets.history_pages import HistoryPages
 from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.sockets.privacy import OPEN, Privacy
@@ -76,8 +76,8 @@ class Publisher:
 
     def __init__(self, journal: Path, privacy: Privacy = OPEN) -> None:
         self._journal, self._privacy = journal, privacy
-        self._past = HistoryPages(journal, privacy)
-        self._explanations = Explanations(journal, self._past, privacy)
+        self._history_pages = HistoryPages(journal, privacy)
+        self._explanations = Explanations(journal, self._history_pages, privacy)
         self._newest: Publication | None = None
         self._rendered: tuple[Publication | None, dict[str, Any]] = (None, {})
         self._brief: tuple[Publication | None, dict[str, Any]] = (None, {})
@@ -92,7 +92,7 @@ class Publisher:
         if request.get("op") == "explain" and isinstance(request.get("job"), str):
             return self._explained(request["job"], peer.uid)
         if request.get("op") == "history":
-            return self._past.answer(request, peer.uid)
+            return self._history_pages.answer(request, peer.uid)
         raise TiresiasError(
             'the controller answers {"op": "status"}, {"op": "explain", "job": "ID"} and {"op": "history"}'
         )
@@ -181,7 +181,7 @@ def _blocked(newest: Publication, most: int | None) -> list[dict[str, Any]]:
     """The waiting jobs that do not compete, by submit time."""
     competing = set(newest.snapshot.jobs.id)
     found = [
-        set_aside(newest.rows[job.id], job, newest.slurm.time) | {"state": "BLOCKED"}
+        not_competing(newest.rows[job.id], job, newest.slurm.time) | {"state": "BLOCKED"}
         for job in newest.slurm.jobs
         if job.state == "PENDING" and not job.completing and job.id in newest.rows and job.id not in competing
     ]

@@ -1,4 +1,4 @@
-"""Slurm's own facts about one job, as `explain` publishes them: state, reason, exit code and the jobs that it depends on."""
+"""Slurm's own facts about a job, as `explain` publishes them: state, reason, exit code and dependencies."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tiresias.slurm_plugin.backends.protocol import SlurmJob
 if TYPE_CHECKING:
     from tiresias.slurm_plugin.sockets.publication import Publication
 
-MAX_DEPENDENCIES = 20  # of one job that are published
+MAX_DEPENDENCIES = 20  # published dependencies of one job
 # afterok:12(unfulfilled), afterany:13_*(failed), after:14+10(unfulfilled)
 _DEPENDENCY = re.compile(r"(after\w*):([0-9]{1,10}(?:_(?:[0-9]{1,10}|\*))?)(?:\+[0-9]+)?(?:\((\w+)\))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """What `slurm_facts` looks up, by job id: Slurm's record, the row in the snapshot, and whether the run can save."""
+    """The tables that `slurm_facts` uses, by job id: Slurm's record, the row in the snapshot, and whether the run can save."""
 
     records: Mapping[str, SlurmJob]
     rows: Mapping[str, int]
@@ -32,13 +32,17 @@ class Index:
 
     @classmethod
     def of(cls, newest: Publication) -> Index:
+        """Return the tables of a publication."""
         rows = {job_id: row for row, job_id in enumerate(newest.snapshot.jobs.id)}
         return cls({job.id: job for job in newest.slurm.jobs}, rows, newest.snapshot, newest.reports)
 
 
 def slurm_facts(job: SlurmJob, index: Index) -> dict[str, Any]:
-    """`reason`: why Slurm would not start the job now; `shown`: the reason in squeue, which is that of the hold while Tiresias
-    holds the job. `tsbatch`: it was submitted with tsbatch. `ready`: its run has shown that it can save."""
+    """Return Slurm's facts about a job.
+
+    `reason`: why Slurm would not start the job now; `shown`: the reason in squeue, which is that of the hold while Tiresias
+    holds the job. `tsbatch`: it was submitted with tsbatch. `ready`: its run has reported that it can save.
+    """
     report = index.reports.get(job.id)
     return {
         "state": job.state, "reason": _obstacle(job, index) or job.reason, "shown": job.reason,
@@ -48,13 +52,13 @@ def slurm_facts(job: SlurmJob, index: Index) -> dict[str, Any]:
 
 
 def _obstacle(job: SlurmJob, index: Index) -> str:
-    """The rule of Slurm's that keeps a waiting job from starting; "" for none."""
+    """Return Slurm's rule that blocks a waiting job, "" for none."""
     row = index.rows.get(job.id, -1)
     return obstacle(index.snapshot.jobs, row) if job.state == "PENDING" and row >= 0 else ""
 
 
 def dependencies(job: SlurmJob, jobs: Sequence[SlurmJob], sees_others: bool) -> Iterator[dict[str, Any]]:
-    """The jobs named in `--dependency`, at most MAX_DEPENDENCIES; `exit_code` is the highest. O(dependencies x jobs)."""
+    """Yield the jobs named in `--dependency`, at most MAX_DEPENDENCIES; `exit_code` is the highest. O(dependencies x jobs)."""
     if job.state != "PENDING":
         return
     for kind, other, mark in _DEPENDENCY.findall(job.dependency)[:MAX_DEPENDENCIES]:
@@ -64,7 +68,7 @@ def dependencies(job: SlurmJob, jobs: Sequence[SlurmJob], sees_others: bool) -> 
 
 
 def named(job_id: str, jobs: Sequence[SlurmJob]) -> list[SlurmJob]:
-    """The jobs with that id: one, the tasks of the array with that number, or none."""
+    """Return the jobs with that id: one, the tasks of the array with that number, or none."""
     if exact := [job for job in jobs if job.id == job_id]:
         return exact
     if not job_id.isdecimal():

@@ -1,6 +1,7 @@
-"""What systemd wants to hear of a service of Type=notify (sd_notify(3)): that it is ready, well, and what it does.
+"""Notifications to systemd for a service of Type=notify (sd_notify(3)): readiness, watchdog and status.
 
-Without systemd nothing is said. Nothing here fails or waits: a service manager that does not listen is no reason to stop.
+Without systemd nothing is sent. No function here fails or waits: an unresponsive service manager does not stop the
+controller.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 
-PETS = 4  # in the time after which systemd ends a service that says nothing
+KEEPALIVES_PER_TIMEOUT = 4  # notifications in the time after which systemd ends a silent service
 
 
 def notify(*lines: str, environ: Mapping[str, str] = os.environ) -> None:
-    """Such as READY=1 or STATUS=some words."""
+    """Send lines such as READY=1 or STATUS=some text."""
     address = environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return
@@ -26,19 +27,20 @@ def notify(*lines: str, environ: Mapping[str, str] = os.environ) -> None:
 
 
 class Watchdog:
-    """`pet` says that work goes on: to be called where some was done, however often, and never from a timer."""
+    """systemd's watchdog timer."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ, clock: Callable[[], float] = time.monotonic) -> None:
-        self._environ, self._clock, self._petted = environ, clock, -math.inf
-        self.every = _seconds(environ) / PETS
+        self._environ, self._clock, self._last_keepalive = environ, clock, -math.inf
+        self.every = _seconds(environ) / KEEPALIVES_PER_TIMEOUT
 
-    def pet(self) -> None:
-        if (now := self._clock()) - self._petted > self.every:
-            self._petted = now
+    def keep_alive(self) -> None:
+        """Report progress, at most `every` seconds apart. Call it after each piece of work, never from a timer."""
+        if (now := self._clock()) - self._last_keepalive > self.every:
+            self._last_keepalive = now
             notify("WATCHDOG=1", environ=self._environ)
 
 
 def _seconds(environ: Mapping[str, str]) -> float:
-    """WatchdogSec= as systemd tells it, where it means this process; else inf."""
+    """Return WatchdogSec= if systemd set it for this process, else inf."""
     limit, owner = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID", str(os.getpid()))
     return int(limit) / 1e6 if limit.isdecimal() and int(limit) and owner == str(os.getpid()) else math.inf

@@ -1,4 +1,4 @@
-"""Unix sockets in the run folder: made whole, in place of one that a killed daemon left, never of a living one's."""
+"""Unix sockets in the run folder: created atomically, in place of one left by a killed daemon, never of a live one."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from tiresias.errors import TiresiasError
 
 BACKLOG = 128
 _EVERYONE = 0o666
-_LONGEST_PATH = 107  # sun_path of unix(7) is 108 bytes with its final NUL
+MAX_PATH_BYTES = 107  # sun_path of unix(7) is 108 bytes with its final NUL
 
 
 class SocketFile:
-    """Remembers which file a socket was bound to, so that only that one is removed, never a successor's."""
+    """The file that a socket was bound to, so that only this file is removed, never a successor's."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._identity = path, _identity(path)
 
-    def leave(self) -> None:
+    def remove(self) -> None:
+        """Remove the file unless it belongs to another socket."""
         with contextlib.suppress(OSError):
             if _identity(self._path) == self._identity:
                 self._path.unlink()
@@ -33,9 +34,13 @@ def _identity(path: Path) -> tuple[int, int]:
 
 
 def listen(path: Path, kind: socket.SocketKind) -> socket.socket:
-    """A non-blocking socket of `kind` at `path`, open to everyone, in place of one that a killed daemon left behind."""
+    """Return a non-blocking socket of `kind` at `path`, open to all users, in place of one left by a killed daemon.
+
+    Raises:
+        TiresiasError: another daemon listens there, or the socket cannot be made.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    if len(os.fsencode(temporary)) > _LONGEST_PATH:
+    if len(os.fsencode(temporary)) > MAX_PATH_BYTES:
         raise TiresiasError(f"the path {path} is too long for a Unix socket: choose a shorter paths.run")
     _refuse_if_taken(path, kind)
     server = socket.socket(socket.AF_UNIX, kind)
@@ -45,7 +50,7 @@ def listen(path: Path, kind: socket.SocketKind) -> socket.socket:
         temporary.chmod(_EVERYONE)
         if kind == socket.SOCK_STREAM:
             server.listen(BACKLOG)
-        temporary.replace(path)  # nobody ever meets it half made
+        temporary.replace(path)  # clients never find an incomplete socket
     except OSError as error:
         server.close()
         raise TiresiasError(
@@ -59,15 +64,15 @@ def _refuse_if_taken(path: Path, kind: socket.SocketKind) -> None:
     try:
         is_socket = stat.S_ISSOCK(path.lstat().st_mode)
     except OSError:
-        return  # nothing there; what else is wrong, bind will say
+        return  # no file, or an error that bind reports
     if not is_socket:
-        raise TiresiasError(f"{path} exists and is no socket: remove it or choose another paths.run")
+        raise TiresiasError(f"{path} exists and is not a socket: remove it or choose another paths.run")
     with socket.socket(socket.AF_UNIX, kind) as probe:
         probe.setblocking(False)
         try:
             probe.connect(os.fspath(path))
         except ConnectionRefusedError:
-            return  # left behind by a daemon that was killed
+            return  # left by a killed daemon
         except OSError:
-            pass  # somebody is there, though busy or not ours to reach
+            pass  # a daemon listens, but is busy or inaccessible
     raise TiresiasError(f"another controller listens at {path}: stop it first, or choose another paths.run")

@@ -1,1 +1,1 @@
-"""Renderers: from the dictionary that the daemon publishes to what rich prints. They compute nothing and ask nobody."""
+"""Renderers from the published status dictionary to rich's renderables: pure functions of their arguments."""

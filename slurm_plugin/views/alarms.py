@@ -15,20 +15,20 @@ from tiresias.slurm_plugin.views.table_layout import (
 )
 from tiresias.slurm_plugin.views.text import clock, duration, service
 
-_ALARM_LINES = 4
+_MAX_ALARM_LINES = 4
 
 
 def alarms(status: Status, now: float, width: int) -> list[Text]:
-    """What an administrator must see, in at most _ALARM_LINES lines where the width is limited."""
+    """Return the alarms for administrators, in at most _MAX_ALARM_LINES lines where the width is limited."""
     found = list(status.get("alarms", []))
     if (age := now - status.get("time", now)) > stale_after(status):
-        found.insert(0, f"no cycle for {duration(age)}: the controller may be stuck; see its log")
+        found.insert(0, f"no cycle for {duration(age)}: the controller may hang; see its log")
     if pause := status.get("paused"):
         found.insert(0, pause_text(pause, now))
-    limit = _ALARM_LINES if width < UNLIMITED else len(found)
+    limit = _MAX_ALARM_LINES if width < UNLIMITED else len(found)
     shown, lines = 0, list[str]()
     for alarm in found:
-        left = limit - len(lines) - (shown + 1 < len(found))  # one line counts the others
+        left = limit - len(lines) - (shown + 1 < len(found))  # the last line reports how many alarms are left out
         if left < 1:
             break
         lines += wrapped(f"! {alarm}", width, min(left * (width - 1), 5 * CELL_LIMIT))[:left]
@@ -38,12 +38,13 @@ def alarms(status: Status, now: float, width: int) -> list[Text]:
 
 
 def pause_text(pause: PublishedPause, now: float) -> str:
+    """Return the sentence that reports a pause of preemptions."""
     why = f": {pause['reason']}" if pause["reason"] else ""
     return f"no new preemptions since {clock(pause['since'], now)}, paused by {pause['by']}{why}"
 
 
 def shadow_lines(status: Status, width: int) -> list[Text]:
-    """Mode shadow: what would be done now, and what would have been otherwise so far."""
+    """Return what mode shadow would do in the newest cycle, and its comparison with Slurm so far."""
     found = status.get("shadow")
     if not found:
         return []
@@ -59,8 +60,8 @@ def _moves(moves: PublishedMoves) -> str:
 def _so_far(found: PublishedShadow, width: int) -> list[str]:
     if not (seconds := found.get("seconds", 0.0)):
         return []
-    agreed = f"as Slurm {found['agreed'] / seconds:.0%} of {duration(seconds)}"
+    agreed = f"same as Slurm for {found['agreed'] / seconds:.0%} of {duration(seconds)}"
     runs = f"{found['sooner']} runs sooner, {found['preempted']} preempted"
     idle = service(found["idle"])
-    long = f"{agreed}; {runs}; {idle} idle beside jobs that fit"
+    long = f"{agreed}; {runs}; {idle} idle while jobs that fit wait"
     return [long if len(long) <= width else f"{agreed}; {runs}; {idle} idle"]

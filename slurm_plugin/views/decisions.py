@@ -32,7 +32,7 @@ _DECISIONS = (
 
 
 def decision_list(decisions: Sequence[PublishedDecision], now: float, width: int, lines: int) -> list[Text]:
-    """The newest first."""
+    """Return the newest `lines` decisions, one line each, newest first."""
     if lines < 1:
         return []
     newest = sorted(decisions, key=lambda decision: -decision["time"])[:lines]
@@ -43,7 +43,7 @@ def decision_list(decisions: Sequence[PublishedDecision], now: float, width: int
 
 
 def decision_page(decisions: Sequence[PublishedDecision], now: float, width: int) -> list[Text]:
-    """All of them, the newest first, each with its whole reason, over as many lines as that takes."""
+    """Return all decisions, newest first, each with its whole reason on as many lines as needed."""
     rows = [_decision_cells(each, now) for each in sorted(decisions, key=lambda decision: -decision["time"])]
     widths = fitted(_DECISIONS, width, rows)
     return [line for row in rows for line in row_lines(_DECISIONS, widths, row)] or [styled(("none yet", FAINT))]

@@ -1,4 +1,4 @@
-"""`tiresias explain`: one job, why it waits or runs, its runs and what was decided about it. Nothing is cut: long texts wrap."""
+"""`tiresias explain`: one job, why it waits or runs, its runs and the decisions on it. Long texts wrap, nothing is cut."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ _REASON_CELLS = 1000
 
 
 def render_explanation(explanation: Explanation, width: int, now: float) -> RenderableType:
+    """Return the facts on a job, its runs and its decisions."""
     paused = explanation.get("paused")
     facts = [
         *_facts(explanation, now),
-        *_outlook(explanation.get("outlook"), now),
+        *_forecast(explanation.get("outlook"), now),
         *([("paused", pause_text(paused, now))] if paused else []),
     ]
     return Group(
@@ -40,7 +41,7 @@ def render_explanation(explanation: Explanation, width: int, now: float) -> Rend
 
 
 def _opening(explanation: Explanation, width: int) -> list[Text]:
-    """The job and its state; Slurm's state and reason; Tiresias's reason."""
+    """Return the job and its state, Slurm's state and reason, and Tiresias's reason."""
     job = explanation["job"]
     state = state_word(job)
     verb, shown = ("has", "ended") if state == "ended" else ("is", printable(state, 20))
@@ -50,16 +51,16 @@ def _opening(explanation: Explanation, width: int) -> list[Text]:
     )  # fmt: skip
     reasons = [slurm_line(job, explanation["slurm"])] if "slurm" in explanation else []
     lines = [one for text in (*reasons, job.get("why", "")) if text for one in wrapped(text, width, _REASON_CELLS)]
-    return [*_folded_text(first, width), *(styled((one, "")) for one in lines), Text()]
+    return [*_wrapped_text(first, width), *(styled((one, "")) for one in lines), Text()]
 
 
-def _folded_text(text: Text, width: int) -> list[Text]:
-    """As it is where it fits; else over more lines, without its styles."""
+def _wrapped_text(text: Text, width: int) -> list[Text]:
+    """Return the text as it is where it fits, else on more lines without its styles."""
     return [text] if text.cell_len <= width else [styled((one, HEADING)) for one in wrapped(text.plain, width)]
 
 
 def _facts(explanation: Explanation, now: float) -> Iterator[tuple[str, str]]:
-    """What is known; of a job that has ended that is little."""
+    """Yield the known facts, few of a job that has ended."""
     job, slurm = explanation["job"], explanation.get("slurm")
     yield "submitted", clock(job.get("submit_time", now), now)
     if "user" in job:
@@ -76,14 +77,14 @@ def _facts(explanation: Explanation, now: float) -> Iterator[tuple[str, str]]:
         saved = job.get("checkpoint_time")
         yield "checkpoint", f"step {job['step']}{'' if saved is None else f', {duration(now - saved)} ago'}"
     if (cost := job.get("preemption_cost")) is not None:
-        yield "a preemption", f"costs {cost:.1f} s on its GPUs, as measured: to save and leave, and to start again"
+        yield "preemption", f"costs {cost:.1f} s of its GPUs (measured: save, release and restart)"
     if profile := job.get("profile"):
         yield "traffic", _traffic(profile)
 
 
 def _service(job: PublishedJob) -> Iterator[tuple[str, str]]:
     if "attained" in job:
-        yield "queue", f"Q{job.get('queue', 0) + 1}, number {job.get('rank', 0) + 1} in the order of all jobs"
+        yield "queue", f"Q{job.get('queue', 0) + 1}, rank {job.get('rank', 0) + 1} among all jobs"
         yield "service", f"{service(job['attained'])} attained"
         yield "time", f"ran {duration(job.get('ran', 0.0))}, waited {duration(job.get('waited', 0.0))}"
     if "restarts" in job:
@@ -91,46 +92,45 @@ def _service(job: PublishedJob) -> Iterator[tuple[str, str]]:
 
 
 def _losses(explanation: Explanation, now: float) -> str:
-    """How often it was preempted, for whom last, and what that has cost."""
-    left = [run for run in explanation.get("runs", []) if run.get("beneficiary") and run["end"]]
-    last = f", last at {clock(left[-1]['end'] or now, now)} for job {left[-1]['beneficiary']}" if left else ""
-    had = explanation.get("had", {})
-    lost = had.get("saving", 0.0) + had.get("restoring", 0.0) + had.get("redone", 0.0)
-    cost = f"; cost it {service(lost)}, as measured" if lost else ""
+    """Return the number of preemptions, the last of them with its beneficiary, and their measured cost."""
+    preempted = [run for run in explanation.get("runs", []) if run.get("beneficiary") and run["end"]]
+    newest = preempted[-1] if preempted else None
+    last = f", last at {clock(newest['end'] or now, now)} for job {newest['beneficiary']}" if newest else ""
+    sums = explanation.get("had", {})
+    lost = sums.get("saving", 0.0) + sums.get("restoring", 0.0) + sums.get("redone", 0.0)
+    cost = f"; measured cost {service(lost)}" if lost else ""
     return f"{explanation['job'].get('preemptions', 0)} times{last}{cost}"
 
 
-def _outlook(outlook: PublishedOutlook | None, now: float) -> list[tuple[str, str]]:
-    if outlook is None:
+def _forecast(forecast: PublishedOutlook | None, now: float) -> list[tuple[str, str]]:
+    if forecast is None:
         return []
     has = {
-        "free": "free", "ahead": "held by jobs ahead of it", "behind": "by jobs behind it",
-        "fixed": "by jobs that are not to be preempted now", "others": "by others or out of use",
+        "free": "free", "ahead": "held by higher-ranked jobs", "behind": "by lower-ranked jobs",
+        "fixed": "by jobs that cannot be preempted now", "others": "by unmanaged jobs or out of service",
     }  # fmt: skip
-    held = ", ".join(f"{outlook[name]} {text}" for name, text in has.items() if outlook[name])  # type: ignore[literal-required]
+    held = ", ".join(f"{forecast[name]} {text}" for name, text in has.items() if forecast[name])  # type: ignore[literal-required]
     steps = [
         ("next" if not at else "", f"{_until(one['time'], now)}: {one['what']}")
-        for at, one in enumerate(outlook["steps"])
+        for at, one in enumerate(forecast["steps"])
     ]
-    steps += _estimate(outlook, now)
-    if outlook["latest"] is None:
-        return [("all GPUs", held), *steps, ("no bound", outlook["why"])]
-    unless = (
-        "if no more jobs come and no node fails, without what saves, starts and policy.min_run of jobs behind it take"
-    )
+    steps += _estimate(forecast, now)
+    if forecast["latest"] is None:
+        return [("managed GPUs", held), *steps, ("no bound", forecast["why"])]
+    unless = "if no further jobs arrive and no node fails, plus the time of saves, starts and policy.min_run of lower-ranked jobs"
     return [
-        ("all GPUs", held),
+        ("managed GPUs", held),
         *steps,
-        ("at the latest", f"{_until(outlook['latest'], now)}, {unless}: {outlook['why']}"),
+        ("latest start", f"{_until(forecast['latest'], now)}, {unless}: {forecast['why']}"),
     ]
 
 
-def _estimate(outlook: PublishedOutlook, now: float) -> list[tuple[str, str]]:
-    """As in the comment that squeue shows."""
-    start = outlook.get("estimate")
+def _estimate(forecast: PublishedOutlook, now: float) -> list[tuple[str, str]]:
+    """Return the estimate as in the comment that squeue shows, and the notes."""
+    start = forecast.get("estimate")
     about = "" if start is None else rounding.estimate(max(start - now, 0.0))
     found = [("estimate", f"starts in about {about} (estimate from time limits)")] if about else []
-    return found + [("note", one) for one in outlook.get("notes", [])]
+    return found + [("note", one) for one in forecast.get("notes", [])]
 
 
 def _until(moment: float, now: float) -> str:
@@ -138,12 +138,12 @@ def _until(moment: float, now: float) -> str:
 
 
 def _traffic(profile: PublishedProfile) -> str:
-    """What the trial run of such a job told."""
+    """Return the result of the trial run of such a job."""
     why = profile["reasons"][0] if profile.get("reasons") else profile.get("architecture", "")
-    return f"{profile.get('decision', '')}: {why} (job {profile.get('job', '')} was recorded)"
+    return f"{profile.get('decision', '')}: {why} (recorded: job {profile.get('job', '')})"
 
 
 def fact(name: str, value: str, width: int) -> list[Text]:
-    """A name and its value, which wraps."""
+    """Return a name and its value on as many lines as the value needs."""
     lines = wrapped(value, max(width - _LABEL, 20))
     return [styled((f"{'' if at else name:{_LABEL}}", FAINT), (one, "")) for at, one in enumerate(lines)]

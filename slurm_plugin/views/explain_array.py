@@ -34,6 +34,7 @@ _TASKS = (
 
 
 def render_array(found: ArrayExplanation, width: int, now: float) -> RenderableType:
+    """Return the facts that the tasks share and one row for each group of tasks."""
     groups = found["groups"]
     rows = [_cells(group) for group in groups]
     widths = fitted(_TASKS, width, rows)

@@ -1,4 +1,4 @@
-"""The parts around the map and the table of jobs: header, alarms, queues and the last decisions."""
+"""The lines above the map of nodes: leader, policy, back end, age of the status, and use of the GPUs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ _MODE_STYLES = {"exact": "bold green", "shadow": "bold yellow"}
 
 
 def title(status: Status) -> Text:
+    """Return cluster, mode, leader and whether preemptions are paused."""
     mode = printable(status.get("mode", "?"), 10)
     return styled(
         ("Tiresias ", "bold"),
@@ -27,7 +28,7 @@ def title(status: Status) -> Text:
 
 
 def _leader(status: Status) -> str:
-    """Who has the lead, how often it has changed hands, and whether somebody waits for it."""
+    """Return the host and epoch of the leader, and whether a standby exists."""
     found = status.get("leader")
     if not found:
         return ""
@@ -35,7 +36,7 @@ def _leader(status: Status) -> str:
 
 
 def engine(status: Status, now: float, width: int) -> Text:
-    """Policy, PACKLIMIT, back end with Slurm's version, and how fresh the view is; shortened where `width` is short."""
+    """Return policy, PACKLIMIT, back end, Slurm's version and the age of the status, shortened to `width` cells."""
     short, long, slurm = _policy(status)
     forms = [f"{engine_words(status)}   ", f"{long}   {slurm}   ", f"{short}  {slurm}  ", f"{short}  ", ""]
     shown = [styled((form, ""), *pulse(status, now)) for form in forms]
@@ -43,13 +44,13 @@ def engine(status: Status, now: float, width: int) -> Text:
 
 
 def engine_words(status: Status) -> str:
-    """Policy, PACKLIMIT and back end."""
+    """Return policy, PACKLIMIT and back end."""
     _, long, slurm = _policy(status)
     return f"{long}{_packlimit(status)}   {slurm}"
 
 
 def _policy(status: Status) -> tuple[str, str, str]:
-    """Name and thresholds; these and the order within a queue; back end and Slurm's version."""
+    """Return the policy's name and thresholds; these and the order within a queue; back end and Slurm's version."""
     policy = status.get("policy", {})
     thresholds = " ".join(service(each) for each in policy.get("thresholds", []))
     short = printable(f"{policy.get('name', '?')} {thresholds}".strip(), 40)
@@ -58,26 +59,27 @@ def _policy(status: Status) -> tuple[str, str, str]:
 
 
 def _packlimit(status: Status) -> str:
-    """Above which skew jobs consolidate, and whether this site's own history says so."""
+    """Return the skew above which jobs consolidate, and whether it was learned from this site's jobs."""
     found = status.get("packlimit")
     return f"   packlimit {found['limit']:.2g} {'learned' if found['learned'] else 'default'}" if found else ""
 
 
 def load(status: Status, width: int) -> list[Text]:
-    """What we ask of slurmctld, and how it bears everybody's calls, where that is known."""
+    """Return the controller's calls to slurmctld and slurmctld's load, where they are measured."""
     found = status.get("rpc")
     if not found:
         return []
-    ours = f"slurmctld: our {found['per_minute']:.0f} calls/min"
+    text = f"slurmctld: {found['per_minute']:.0f} calls/min by Tiresias"
     if seen := found["slurmctld"]:
-        ours += f" take {_milliseconds(seen)} each, {seen['threads']} threads, {seen['queue']} waiting for one, "
-        ours += f"{seen['database_queue']} for slurmdbd"
+        text += f", {_milliseconds(seen)} each; {seen['threads']} threads, {seen['queue']} queued for nodes, "
+        text += f"{seen['database_queue']} queued for slurmdbd"
     if found["postponed"]:
-        ours += f", {found['postponed']} moves wait for calls"
-    return [styled((printable(ours, width), FAINT))]
+        text += f"; {found['postponed']} operations postponed by the call limit"
+    return [styled((printable(text, width), FAINT))]
 
 
 def brief_load(status: Status) -> str:
+    """Return the mean time of a call to slurmctld, "" where it is not measured."""
     seen = (status.get("rpc") or {"slurmctld": None})["slurmctld"]
     return f"   slurmctld {_milliseconds(seen)}" if seen else ""
 
@@ -88,26 +90,26 @@ def _milliseconds(seen: PublishedLoad) -> str:
 
 
 def usage(status: Status, width: int, more: str = "") -> Text:
-    """A bar of the GPUs: our jobs', others', free; and what stands behind it."""
+    """Return a bar of the GPUs (managed jobs, unmanaged jobs, free) followed by its figures."""
     nodes = status.get("nodes", [])
     total = sum(node.get("gpus", 0) for node in nodes)
-    ours = sum(count for node in nodes for _, count in node.get("allocations", []))
+    managed = sum(count for node in nodes for _, count in node.get("allocations", []))
     other = sum(node.get("other_gpus", 0) for node in nodes)
     queues = status.get("queues", [])
     running, waiting = sum(queue["running"] for queue in queues), sum(queue["waiting"] for queue in queues)
-    share = f" {100 * ours // total}%" if total else ""
+    share = f" {100 * managed // total}%" if total else ""
     blocked = f"   {count} blocked" if (count := len(status.get("blocked", []))) else ""
-    tail = f" {ours}/{total} GPUs{share}   {running} running   {waiting} waiting{blocked}"
+    tail = f" {managed}/{total} GPUs{share}   {running} running   {waiting} waiting{blocked}"
     tail += more if len(tail) + len(more) <= width else ""
     bar = max(min(width - len(tail), 60), 0)
-    filled, foreign = (bar * ours // total, bar * other // total) if total else (0, 0)
+    filled, unmanaged = (bar * managed // total, bar * other // total) if total else (0, 0)
     return styled(
-        ("━" * filled, "green"), ("━" * foreign, "yellow"), ("─" * (bar - filled - foreign), FAINT), (tail, "")
+        ("━" * filled, "green"), ("━" * unmanaged, "yellow"), ("─" * (bar - filled - unmanaged), FAINT), (tail, "")
     )  # fmt: skip
 
 
 def pulse(status: Status, now: float) -> list[Cell]:
-    """How long the newest cycle took, and how long ago it was."""
+    """Return the duration of the newest cycle and its age."""
     cycle = status.get("cycle", {})
     age = now - status.get("time", now)
     return [
@@ -117,4 +119,5 @@ def pulse(status: Status, now: float) -> list[Cell]:
 
 
 def stale_after(status: Status) -> float:
+    """Return the age in seconds from which on the status counts as outdated."""
     return 3 * status.get("cycle", {}).get("period", 30.0) + 10.0

@@ -1,4 +1,7 @@
-"""`tiresias history`: what users and jobs had, and what preemptions took from it. Sums are made here, of the controller's pages."""
+"""`tiresias history`: runs, waits and attained service of users and jobs, and the cost of preemptions.
+
+The controller answers in pages of jobs; the sums are computed here.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,8 @@ SECONDS = ("queued", "parked")
 SORTS = ("served", "lost", "preemptions", "waited", "runs", "submit")
 SHOWN = 50  # rows of a table on a terminal
 NOTE = (
-    "lost: of the GPU time, without progress because of preemptions, as far as measured: saving, starting again, steps redone.",
-    "What they won is in no record: `tiresias whatif` replays the same jobs under another policy.",
+    "lost: GPU time without progress because of preemptions, where measured: saves, restarts and repeated steps.",
+    "The gain is not recorded: `tiresias whatif` replays the same jobs under another policy.",
 )
 
 _NUMBERS = (
@@ -40,7 +43,7 @@ _NUMBERS = (
     Column("1st wait", 8, right=True),
     Column("paused", 7, right=True),
     Column("lost", 8, right=True),
-    Column("of it", 5, right=True),
+    Column("share", 5, right=True),
     Column("saving", 7, right=True, needs=100),
     Column("starting", 8, right=True, needs=100),
     Column("redone", 7, right=True, needs=100),
@@ -53,8 +56,10 @@ _JOBS = (
 
 
 class HistoryRow(TypedDict, total=False):
-    """A job, or with `jobs` the sums of a user's jobs; what each is says slurm_plugin/state/usage.py. submit, end: epoch seconds;
-    end: 0 of a job that lives."""
+    """A job, or with `jobs` the sums over the jobs of a user.
+
+    slurm_plugin/state/usage.py documents the sums. submit, end: epoch seconds; end: 0 of a job that has not ended.
+    """
 
     id: str
     user: str
@@ -76,15 +81,17 @@ class HistoryRow(TypedDict, total=False):
 
 
 def with_names(jobs: Iterable[Mapping[str, Any]], names: Mapping[int, str]) -> list[HistoryRow]:
-    """What the controller answered. names: by uid."""
+    """Return the jobs of an answer with user names and lost GPU time; `names`: by uid."""
     return [{**job, "user": names[job["uid"]], "lost": lost(job)} for job in jobs]  # type: ignore[typeddict-item]
 
 
-def lost(past: Mapping[str, Any]) -> float:
-    return round(float(sum(past[name] for name in ("saving", "restoring", "redone"))), 3)
+def lost(row: Mapping[str, Any]) -> float:
+    """Return the GPU-seconds without progress because of preemptions."""
+    return round(float(sum(row[name] for name in ("saving", "restoring", "redone"))), 3)
 
 
 def by_user(jobs: Sequence[HistoryRow]) -> list[HistoryRow]:
+    """Return the sums over the jobs of each user."""
     sums: dict[int, dict[str, Any]] = {}
     for job in jobs:
         one = sums.setdefault(job["uid"], {"user": job["user"], "uid": job["uid"], "jobs": 0, **_nothing()})
@@ -99,7 +106,7 @@ def _nothing() -> dict[str, float]:
 
 
 def ordered(rows: Sequence[HistoryRow], sort: str) -> list[HistoryRow]:
-    """The most first; by submit time the newest."""
+    """Return the rows in descending order; by submit time, newest first."""
     return sorted(rows, key=lambda row: -_value(row, sort))
 
 
@@ -110,27 +117,29 @@ def _value(row: HistoryRow, sort: str) -> float:
 
 
 def render_users(users: Sequence[HistoryRow], width: int, now: float) -> RenderableType:
-    return _table(_USERS, users, width, now, "no jobs of the managed partitions in that time")
+    """Return the table of users."""
+    return _table(_USERS, users, width, now, "no jobs of the managed partitions in this period")
 
 
 def render_jobs(jobs: Sequence[HistoryRow], width: int, now: float) -> RenderableType:
-    return _table(_JOBS, jobs, width, now, "no such jobs in that time")
+    """Return the table of jobs."""
+    return _table(_JOBS, jobs, width, now, "no such jobs in this period")
 
 
 def render_runs(jobs: Sequence[HistoryRow], width: int, now: float) -> RenderableType:
-    """Each of the jobs that had one id, with its runs."""
+    """Return each job that had the requested id, with its runs."""
     return Group(*(part for job in jobs for part in _with_runs(job, width, now)))
 
 
 def _with_runs(job: HistoryRow, width: int, now: float) -> list[RenderableType]:
-    end = f"ended {clock(job['end'], now)}" if job["end"] else "not over"
+    end = f"ended {clock(job['end'], now)}" if job["end"] else "not ended"
     opening = styled(
         (f"job {printable(job['id'], 20)} ", HEADING),
         (f"of {printable(job['user'], 20)}, submitted {clock(job['submit'], now)}, {end}", ""),
     )
     waits = f"waited {duration(job['queued'])} for its first run and {duration(job['parked'])} between runs"
-    had = f"had {service(job['served'])}, of which preemptions cost {service(job['lost'])}; {waits}"
-    return [opening, Text(had), *run_table(job["each_run"], width, now), Text()]
+    sums = f"attained {service(job['served'])}, of which preemptions cost {service(job['lost'])}; {waits}"
+    return [opening, Text(sums), *run_table(job["each_run"], width, now), Text()]
 
 
 def _table(columns: Sequence[Column], rows: Sequence[HistoryRow], width: int, now: float, none: str) -> RenderableType:
@@ -141,7 +150,7 @@ def _table(columns: Sequence[Column], rows: Sequence[HistoryRow], width: int, no
     widths = fitted(columns, width, cells)
     lines = [row_line(columns, widths, row) for row in cells]
     left = len(rows) - len(shown)
-    more = [styled((f"… and {left} more; a file, a pipe and --json get all", FAINT))] if left else []
+    more = [styled((f"… and {left} more; output to a file or a pipe and --json lists all", FAINT))] if left else []
     return Group(heading(columns, widths), *lines, *more, *(Text(one, FAINT) for one in NOTE))
 
 
@@ -159,7 +168,7 @@ def _cells(row: HistoryRow, now: float) -> dict[str, Cell]:
         "1st wait": (duration(row["queued"] / jobs), "yellow"),
         "paused": (duration(row["parked"] / jobs), "yellow"),
         "lost": (gpu_time(row["lost"]), "red" if row["lost"] else FAINT),
-        "of it": (f"{share:.1%}", FAINT),
+        "share": (f"{share:.1%}", FAINT),
         "saving": (gpu_time(row["saving"]), FAINT),
         "starting": (gpu_time(row["restoring"]), FAINT),
         "redone": (gpu_time(row["redone"]), FAINT),

@@ -1,4 +1,4 @@
-"""The table of jobs: as many columns as there is room for. LEGEND says what the shorter headings mean."""
+"""The table of jobs, with as many columns as the width allows. LEGEND explains the shorter headings."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ POINTER = Column("  ", 1)
 _WHY = "why"
 _BEFORE = 3  # cells of the pointer and the symbol, which keeps its colour
 _INDENT = 4  # cells before a reason that stands below its job
-_WHY_CELLS = 60  # of the column of the reasons, at least: a narrower one is not shown
-_WHY_LIMIT = 400  # cells of a reason on a terminal
+_MIN_WHY_CELLS = 60  # a narrower column of reasons is not shown
+_MAX_REASON_CELLS = 400  # of a reason on a terminal
 COLUMNS = (
     Column(" ", 1),
     Column("job", 6, right=True),
@@ -46,45 +46,56 @@ COLUMNS = (
     Column("saved", 6, right=True, needs=98),
     Column("runs", 4, right=True, needs=104),
     Column("nodes", 5, right=True, needs=112),
-    Column("wants", 5, needs=126),
+    Column("style", 5, needs=126),
     Column("skew", 5, right=True, needs=126),
     Column("preempted", 9, right=True, needs=150),
     Column("where", 8, share=5, needs=150),
     Column(_WHY, 10, share=20),
 )
 LEGEND = (
-    ("time", "for which it has run, or has waited"),
-    ("Q, GPU time", "its queue, and the GPU-seconds or GPU-hours that it has had"),
-    ("demotion", "how much longer it may run before it falls to the next queue"),
-    ("saved", "age of its newest checkpoint; a newer one shows within two minutes"),
-    ("nodes", "how many it holds; 3>1: it wants few nodes and 1 would do"),
-    ("wants", "few nodes; any, as it may be spread; two, for its trial run"),
-    ("skew", "of what it sends, as its trial run showed (tiresias profile)"),
+    ("time", "run time, or wait of a job that does not run"),
+    ("Q, GPU time", "queue, and attained service in GPU-seconds or GPU-hours"),
+    ("demotion", "run time left before the job falls to the next queue"),
+    ("saved", "age of the newest checkpoint, updated within two minutes"),
+    ("nodes", "nodes that the job holds; 3>1: on 3 nodes although 1 is enough"),
+    ("style", "placement: few nodes, any nodes, or two for a trial run"),
+    ("skew", "largest tensor's share of the model, from the trial run"),
 )
 STATE_STYLES = {
     "running": "green", "waiting": "yellow", "saving": "magenta", "parked": "magenta", "leaving": "magenta",
     "completing": "magenta", "starting": "cyan", "to start": "cyan", "to stop": "magenta", "blocked": "red",
 }  # fmt: skip
 NO_JOBS = "no jobs in the managed partitions"
-_WANTS = {"consolidate": "few", "spread": "any", "apart": "two"}
+_STYLES = {"consolidate": "few", "spread": "any", "apart": "two"}
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The jobs that are shown, in their order. title: above them. symbols: of those on nodes.
+    """The jobs to show, in their order.
 
-    pointer: the id of the job that it stands at, "" for none; None: there is no pointer.
+    Attributes:
+        jobs: the jobs
+        symbols: symbols of the jobs on nodes, by job id
+        title: heading above the jobs
+        pointer: id of the job at the pointer, "" for none; None: there is no pointer
+        empty: text in place of an empty table
     """
 
     jobs: Sequence[PublishedJob]
     symbols: Mapping[str, Symbol]
     title: str = "jobs"
     pointer: str | None = None
-    empty: str = NO_JOBS  # said when there are none
+    empty: str = NO_JOBS
 
 
 class JobTable:
-    """status: where the jobs run. now: epoch seconds."""
+    """The table of jobs of a listing.
+
+    Args:
+        status: nodes and queues of the cluster
+        listing: the jobs to show
+        now: epoch seconds
+    """
 
     def __init__(self, status: Status, listing: Listing, now: float) -> None:
         self._listing, self._now = listing, now
@@ -92,7 +103,7 @@ class JobTable:
         self._widest = max((node.get("gpus", 0) for node in status.get("nodes", [])), default=0)
 
     def lines(self, width: int, lines: int) -> list[Text]:
-        """At most `lines` lines: a heading, the jobs around the pointer, and how many more there are."""
+        """Return at most `lines` lines: a heading, the jobs around the pointer, and the number of the other jobs."""
         jobs = self._listing.jobs
         if lines < 2:
             return []
@@ -107,25 +118,25 @@ class JobTable:
         return table + ([_rest(jobs, shown)] if len(shown) < len(jobs) else [])
 
     def _pointed(self) -> int:
-        """The row of the pointer, 0 where there is none."""
+        """Return the row of the pointer, 0 where there is none."""
         ids = (row for row, job in enumerate(self._listing.jobs) if job["id"] == self._listing.pointer)
         return next(ids, 0) if self._listing.pointer else 0
 
     def _columns(self, width: int) -> tuple[Sequence[Column], dict[str, int]]:
-        """The columns and their cells; without that of the reasons where it would be too narrow to read."""
+        """Return the columns and their widths; the column of reasons is left out where it is too narrow to read."""
         columns = COLUMNS if self._listing.pointer is None else (POINTER, *COLUMNS)
         rows = [self.cells(job) for job in self._listing.jobs] if width >= UNLIMITED else []
         widths = fitted(columns, width, rows)
-        if width >= UNLIMITED or widths[_WHY] >= _WHY_CELLS:
+        if width >= UNLIMITED or widths[_WHY] >= _MIN_WHY_CELLS:
             return columns, widths
         return columns[:-1], fitted(columns[:-1], width)
 
     def _block(self, job: PublishedJob, columns: Sequence[Column], widths: dict[str, int], width: int) -> list[Text]:
-        """The row of a job; the rest of its reason stands below it, in its column or else across."""
+        """Return the row of a job and the rest of its reason: in the column of reasons, or across the table below it."""
         cells = self.cells(job)
         why_cells = widths.get(_WHY, 0)
         indent = sum(widths.values()) + len(widths) - 1 - why_cells if why_cells else _INDENT
-        limit = _WHY_LIMIT if width < UNLIMITED else CELL_LIMIT
+        limit = _MAX_REASON_CELLS if width < UNLIMITED else CELL_LIMIT
         reason = wrapped(cells[_WHY][0], why_cells or max(width - indent, 10), limit)
         below = reason[1:] if why_cells else [] if _only_runs(job) else [one for one in reason if one]
         row = row_line(columns, widths, {**cells, _WHY: (reason[0], "")})
@@ -134,6 +145,7 @@ class JobTable:
         return [row, *(styled((" " * indent, ""), (one, "" if why_cells else FAINT)) for one in below)]
 
     def cells(self, job: PublishedJob) -> dict[str, Cell]:
+        """Return the cells of a job, by column title."""
         symbol, state = self._listing.symbols.get(job["id"], NO_SYMBOL), state_word(job)
         preemptions = job.get("preemptions", 0)
         return {
@@ -151,7 +163,7 @@ class JobTable:
             "saved": (self._age(job), ""),
             "runs": (str(job["restarts"] + bool(job.get("start_time"))) if "restarts" in job else "", ""),
             "nodes": self._nodes(job),
-            "wants": (_WANTS.get(job.get("placement", ""), job.get("placement", "")), ""),
+            "style": (_STYLES.get(job.get("placement", ""), job.get("placement", "")), ""),
             "skew": (_skew(job), ""),
             "preempted": (f"{preemptions}x" if preemptions else "", "magenta"),
             "where": (place(job.get("nodes", [])), ""),
@@ -163,7 +175,7 @@ class JobTable:
         return "" if saved is None else duration(self._now - saved)
 
     def _nodes(self, job: PublishedJob) -> Cell:
-        """What it got, and what it could have wanted."""
+        """Return the number of nodes; with the smallest possible number where the job consolidates on more."""
         held = len(job.get("nodes", []))
         least = math.ceil(job.get("gpus", 0) / self._widest) if self._widest else held
         if held > least and job.get("placement") == "consolidate":
@@ -172,7 +184,7 @@ class JobTable:
 
 
 class _Blocks:
-    """The lines of each job, made when they are needed: of ten thousand jobs few are shown."""
+    """The lines of each job, made on demand: of ten thousand jobs few are shown."""
 
     def __init__(self, jobs: Sequence[PublishedJob], make: Callable[[PublishedJob], list[Text]]) -> None:
         self._jobs, self._make = jobs, make
@@ -184,7 +196,7 @@ class _Blocks:
         return self._made[job["id"]]
 
     def around(self, row: int, limit: int) -> list[PublishedJob]:
-        """The job at `row`, and as many before and after it as fit into `limit` lines: about as many lines on both sides."""
+        """Return the job at `row` and its neighbours in `limit` lines, about as many lines before it as after it."""
         found = deque([self._jobs[row]])
         first = last = row
         above, below = 0, len(self.of(self._jobs[row]))
@@ -203,18 +215,18 @@ class _Blocks:
 
 
 def state_word(job: PublishedJob) -> str:
-    """What is being done to the job, or else Slurm's state in lower case; `waiting` for PENDING, as the policy calls it."""
+    """Return the transition of the job, or else Slurm's state in lower case, `waiting` for PENDING."""
     state = job.get("phase") or job.get("state", "").lower()
     return "waiting" if state == "pending" else state
 
 
 def _only_runs(job: PublishedJob) -> bool:
-    """Its reason contains no more than its place in the order."""
+    """Return whether the reason of the job contains only its rank."""
     return bool(job.get("nodes") and job.get("preemptable") and not job.get("phase"))
 
 
 def demotion(job: PublishedJob, limits: Mapping[int, float | None]) -> str:
-    """How much longer the job may run before it falls to the next queue."""
+    """Return how much longer the job may run before it falls to the next queue."""
     limit, gpus = limits.get(job.get("queue", 0)), job.get("gpus", 0)
     if limit is None or gpus < 1 or "attained" not in job:
         return ""
@@ -227,7 +239,7 @@ def _skew(job: PublishedJob) -> str:
 
 
 def listed_jobs(status: Status) -> list[PublishedJob]:
-    """Those that compete, then those that a rule of Slurm's, their owner or an admin keeps from competing."""
+    """Return the competing jobs, then the jobs that Slurm's rules, their owner or an administrator exclude."""
     return [*status.get("jobs", []), *status.get("blocked", [])]
 
 

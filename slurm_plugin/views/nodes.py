@@ -1,7 +1,7 @@
-"""Nodes x GPUs: one cell a GPU, in the letter and colour of the job that holds it.
+"""Map of nodes x GPUs: one cell for each GPU, in the letter and colour of the job that holds it.
 
-gpu01  A A A A     a letter: a job of ours     .  free
-gpu02  B B . #     #: somebody unmanaged       -  free but not usable: the node is drained or down, its name ends in !
+gpu01  A A A A     a letter: a managed job     .  free gpu02  B B . #     #: an unmanaged job         -  free but
+unavailable: the node is drained or down, its name ends in !
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tiresias.slurm_plugin.views.symbols import NO_SYMBOL, Symbol
 from tiresias.slurm_plugin.views.table_layout import FAINT, styled
 from tiresias.slurm_plugin.views.text import printable
 
-LEGEND = "· free   # not ours   - not usable!"
+LEGEND = "· free   # unmanaged   - unavailable!"
 _FREE, _OTHER, _UNUSABLE = ("·", FAINT), ("#", "#14141c on #9a9aa5"), ("-", "red")
 _BAD_STATES = ("DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "MAINT", "POWER", "UNKNOWN", "REBOOT")
 _NAME_LIMIT = 16
@@ -25,21 +25,24 @@ _GAP = 2
 def node_map(
     nodes: Sequence[PublishedNode], symbols: Mapping[str, Symbol], width: int, lines: int, widest: int = 2
 ) -> list[Text]:
-    """At most `lines` lines of `width` cells. A GPU gets `widest` cells, or fewer when more nodes are to be seen that way."""
+    """Return the map in at most `lines` lines of `width` cells.
+
+    A GPU gets `widest` cells, or fewer where more nodes are visible that way.
+    """
     if not nodes or lines < 1:
         return []
     name = min(max(len(printable(node["name"], _NAME_LIMIT)) for node in nodes) + 1, _NAME_LIMIT)
     gpus = max(node.get("gpus", 0) for node in nodes)
     cell, across = _spread(len(nodes), name + 1, max(gpus, 1), width, lines, widest)
-    room = across * lines if across * lines >= len(nodes) else across * (lines - 1)
-    drawn = [_node(node, symbols, name, gpus, cell) for node in nodes[:room]]
+    shown = across * lines if across * lines >= len(nodes) else across * (lines - 1)
+    drawn = [_node(node, symbols, name, gpus, cell) for node in nodes[:shown]]
     rows = -(-len(drawn) // across)  # read downwards, as the names count
     result = [styled(*_joined(drawn[row::rows])) for row in range(rows)]
-    return result + ([_rest(nodes[room:])] if room < len(nodes) else [])
+    return result + ([_rest(nodes[shown:])] if shown < len(nodes) else [])
 
 
 def _spread(nodes: int, label: int, gpus: int, width: int, lines: int, widest: int) -> tuple[int, int]:
-    """(cells a GPU, nodes a line): the widest cells with which every node is seen, else the narrowest."""
+    """Return cells per GPU and nodes per line: the widest cells with which every node is visible, else the narrowest."""
     for cell in range(widest, 0, -1):
         across = max((width + _GAP) // (label + gpus * cell + _GAP), 1)
         if across * lines >= nodes and label + gpus * cell <= width:
@@ -48,6 +51,7 @@ def _spread(nodes: int, label: int, gpus: int, width: int, lines: int, widest: i
 
 
 def usable(node: PublishedNode) -> bool:
+    """Return whether Slurm can start jobs on the node."""
     return not any(bad in node.get("state", "") for bad in _BAD_STATES)
 
 
@@ -84,4 +88,4 @@ def _joined(row: list[list[tuple[str, str]]]) -> list[tuple[str, str]]:
 def _rest(nodes: Sequence[PublishedNode]) -> Text:
     total = sum(node.get("gpus", 0) for node in nodes)
     used = sum(count for node in nodes for _, count in node.get("allocations", []))
-    return styled((f"… and {len(nodes)} more nodes: our jobs hold {used} of their {total} GPUs", FAINT))
+    return styled((f"… and {len(nodes)} more nodes: managed jobs hold {used} of their {total} GPUs", FAINT))

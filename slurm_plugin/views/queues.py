@@ -27,16 +27,17 @@ _QUEUES = (
 
 
 def queue_table(queues: Sequence[PublishedQueue], width: int) -> list[Text]:
+    """Return the table of queues with its heading."""
     widths = fitted(_QUEUES, width)
     return [heading(_QUEUES, widths), *(row_line(_QUEUES, widths, _queue_cells(queue)) for queue in queues)]
 
 
 def _queue_cells(queue: PublishedQueue) -> dict[str, Cell]:
     low, high = service(queue["low"]), queue["high"]
-    whose = f" ({', '.join(queue['partitions'])})" if queue.get("partitions") else ""
+    partitions = f" ({', '.join(queue['partitions'])})" if queue.get("partitions") else ""
     return {
         "queue": (f"Q{queue['index'] + 1}", "bold"),
-        "attained service": ((f"from {low}" if high is None else f"below {service(high)}") + whose, ""),
+        "attained service": ((f"from {low}" if high is None else f"below {service(high)}") + partitions, ""),
         "running": (str(queue["running"]), "green"),
         "GPUs": (str(queue["gpus_running"]), "green"),
         "waiting": (str(queue["waiting"]), "yellow"),

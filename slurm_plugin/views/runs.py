@@ -21,14 +21,14 @@ _RUNS = (
     Column("save", 7, right=True, needs=100),
     Column("pause", 7, right=True, needs=100),  # from the signal to free GPUs
     Column("redone", 6, right=True, needs=100),
-    Column("left for", 8, needs=110, wraps=True),
+    Column("for job", 8, needs=110, wraps=True),  # the job for which this run was preempted
     Column("where", 10, share=1, wraps=True),
 )
-_INDENT = 5  # cells before what stands below a run where columns are not shown
+_INDENT = 5  # cells before the values below a run whose columns are not shown
 
 
 def run_table(runs: Sequence[PublishedRun], width: int, now: float) -> list[Text]:
-    """One row a run. Where the table is too narrow for a column, its values stand below the row."""
+    """Return one row for each run; values of columns that the width does not allow stand below the row."""
     if not runs:
         return []
     rows = [_cells(run, now) for run in runs]
@@ -56,7 +56,7 @@ def _cells(run: PublishedRun, now: float) -> dict[str, Cell]:
         "save": _seconds(run.get("save")),
         "pause": _seconds(run.get("pause")),
         "redone": "" if (redone := run.get("redone")) is None else str(redone),
-        "left for": run.get("beneficiary", ""),
+        "for job": run.get("beneficiary", ""),
         "where": " ".join(run["nodes"]),
     }
     return {title: (text, "") for title, text in cells.items()}

@@ -1,4 +1,4 @@
-"""Slurm's facts about a job as lines for people: state and reason, exit code and dependencies."""
+"""Slurm's facts about a job as text: state and reason, exit code and dependencies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _HOLDS = ("JobHeldAdmin", "JobHeldUser")
 
 
 def slurm_line(job: PublishedJob, slurm: PublishedSlurm | None) -> str:
-    """State and reason as Slurm spells them. `slurm` is None once slurmctld has forgotten the job."""
+    """Return state and reason as Slurm spells them. `slurm` is None after slurmctld has removed the job."""
     if slurm is None:
         return f"Slurm: no longer known to slurmctld; sacct -j {job['id']} -o JobID,State,ExitCode shows how it ended"
     text = f"Slurm: {state_and_reason(slurm)}"
@@ -22,25 +22,29 @@ def slurm_line(job: PublishedJob, slurm: PublishedSlurm | None) -> str:
 
 
 def state_and_reason(slurm: PublishedSlurm) -> str:
-    """PENDING (Dependency), or FAILED (NonZeroExitCode), exit code 3."""
+    """Return text such as PENDING (Dependency), or FAILED (NonZeroExitCode), exit code 3."""
     reason = f" ({slurm['reason']})" if slurm["reason"] not in ("", "None") else ""
     code = slurm["exit_code"]
     return f"{slurm['state']}{reason}{'' if code is None else f', {exit_words(code)}'}"
 
 
 def exit_words(code: int) -> str:
-    """`code`: as a shell would see it."""
+    """Return the text of an exit code in a shell's convention."""
     return f"exit code {code} (signal {code - 128})" if code > 128 else f"exit code {code}"
 
 
 def dependency(one: PublishedDependency) -> str:
+    """Return the text of one dependency."""
     code = "" if one["exit_code"] is None else f", {exit_words(one['exit_code'])}"
-    never = ": cannot be satisfied any more" if one["failed"] else ""
+    never = ": can never be satisfied" if one["failed"] else ""
     return f"job {one['job']} ({one['kind']}): {one['state'] or 'not known to slurmctld'}{code}{never}"
 
 
 def preemptable(job: PublishedJob, slurm: PublishedSlurm | None) -> str:
-    """ "" for a job that has ended, and for a waiting job where nothing is known."""
+    """Return whether the job may be preempted, and if not, why.
+
+    The text is "" for a job that has ended, and for a waiting job where nothing is known.
+    """
     if job.get("state") == "ENDED":
         return ""
     if slurm and not slurm["batch"]:

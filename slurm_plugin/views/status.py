@@ -1,7 +1,7 @@
-"""`tiresias status`, as one renderable of a given size. Narrow or low: one column; wide: map and queues beside the jobs; into a
-file or a pipe: one column, of everything.
+"""`tiresias status` as one renderable of a given size.
 
-What is short of room gives way in this order: jobs (their count is told), decisions, nodes (likewise), never the header.
+Narrow or low: one column. Wide: map and queues beside the jobs. File or pipe: one column with everything. Where lines are
+short, jobs are left out first (with their number), then decisions, then nodes (with their number), never the header.
 """
 
 from __future__ import annotations
@@ -24,15 +24,25 @@ from tiresias.slurm_plugin.views.table_layout import FAINT, HEADING, UNLIMITED, 
 
 _WIDE, _HIGH = 150, 30
 _SIDE = 52  # cells of the left column, with its frame
-_PIPE_WIDTH, _EVERY = 100, 10**9  # cells of the map in a file or a pipe; lines
+_PIPE_WIDTH, _ALL_LINES = 100, 10**9  # width of the map in a file or a pipe, in cells; number of lines
 _FRAME, _BORDERS = 4, 2  # cells and lines that a panel's frame and padding take
 
 
 def render_status(
     status: Status, width: int, height: int, now: float, listing: Listing | None = None
 ) -> RenderableType:
-    """The view, at most `height` lines of `width` cells. `now`: epoch seconds. `listing`: the jobs to show, None: all that there
-    are. Raises TiresiasError on another version."""
+    """Return the view in at most `height` lines of `width` cells.
+
+    Args:
+        status: as published
+        width: in cells
+        height: in lines
+        now: epoch seconds
+        listing: the jobs to show; None for all jobs
+
+    Raises:
+        TiresiasError: the status has another version.
+    """
     check_version(status)
     listing = listing or Listing(listed_jobs(status), symbols_of(status.get("jobs", [])))
     if width >= UNLIMITED:
@@ -42,7 +52,7 @@ def render_status(
 
 
 def _whole(status: Status, listing: Listing, now: float) -> RenderableType:
-    """Nothing is cut or left out, and only the map and the rules have a width."""
+    """Return the view for a file or a pipe: nothing is cut or left out; only the map and the rules have a width."""
     decisions = decision_page(status.get("decisions", []), now, UNLIMITED)
     parts = [
         styled((f"{title(status)}  {engine(status, now, UNLIMITED)}", "")),
@@ -50,8 +60,10 @@ def _whole(status: Status, listing: Listing, now: float) -> RenderableType:
         *alarms(status, now, UNLIMITED),
         *shadow_lines(status, UNLIMITED),
         *queue_table(status.get("queues", []), 60),
-        *titled("nodes", node_map(status.get("nodes", []), listing.symbols, _PIPE_WIDTH, _EVERY), _PIPE_WIDTH, LEGEND),
-        *titled(listing.title, JobTable(status, listing, now).lines(UNLIMITED, _EVERY), _PIPE_WIDTH),
+        *titled(
+            "nodes", node_map(status.get("nodes", []), listing.symbols, _PIPE_WIDTH, _ALL_LINES), _PIPE_WIDTH, LEGEND
+        ),
+        *titled(listing.title, JobTable(status, listing, now).lines(UNLIMITED, _ALL_LINES), _PIPE_WIDTH),
         *titled("last decisions", decisions, _PIPE_WIDTH),
     ]
     for part in parts:
@@ -103,9 +115,9 @@ def _wide(status: Status, listing: Listing, width: int, height: int, now: float)
     return Group(_panel(title(status), top), sides, _panel("last decisions", decisions))
 
 
-def _airy(lines: list[Text], room: int) -> list[Text]:
-    """A blank line between two, where there is room for it."""
-    if 2 * len(lines) - 1 > room:
+def _airy(lines: list[Text], height: int) -> list[Text]:
+    """Return the lines with a blank line between two, where `height` allows it."""
+    if 2 * len(lines) - 1 > height:
         return lines
     return [each for one in lines for each in (one, Text())][:-1]
 
@@ -124,7 +136,7 @@ def _panel(name: Text | str, lines: list[Text], subtitle: str = "") -> Panel:
 
 
 def titled(name: str, lines: list[Text], width: int, note: str = "") -> list[Text]:
-    """`lines` under a rule that carries their name."""
+    """Return `lines` below a rule with their name."""
     if not lines:
         return []
     rule = "─" * max(width - len(name) - len(note) - 6, 0)
@@ -135,7 +147,7 @@ def titled(name: str, lines: list[Text], width: int, note: str = "") -> list[Tex
 
 
 def _header(status: Status, width: int, height: int, now: float) -> list[Text]:
-    """On one line where all of it fits, on more where the view is high; else the first line with less on it."""
+    """Return the header on one line where it fits, on more lines where the view is high, else the first line shortened."""
     left, right = title(status), styled(*pulse(status, now))
     engine_line = engine_words(status)
     fits = left.cell_len + len(engine_line) + 3 + right.cell_len + 2 <= width
@@ -145,13 +157,13 @@ def _header(status: Status, width: int, height: int, now: float) -> list[Text]:
 
 
 def opening(status: Status, width: int, now: float) -> Text:
-    """Who leads what, how fresh this is."""
+    """Return the first line: cluster, leader and age of the status."""
     left = title(status)
     return _spaced(left, engine(status, now, width - left.cell_len - 2), width)
 
 
 def _spaced(left: Text, right: Text, width: int) -> Text:
-    """`left` and, flush right, `right` on one line."""
+    """Return `left` and, flush right, `right` on one line."""
     gap = max(width - left.cell_len - right.cell_len, 2)
     joined = Text.assemble(left, " " * gap, right, no_wrap=True, overflow="ellipsis")
     joined.truncate(width, overflow="ellipsis")

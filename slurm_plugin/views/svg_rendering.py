@@ -1,4 +1,4 @@
-"""One frame as an SVG that needs nothing from outside: no remote font, so it may stand in a README."""
+"""One frame as an SVG file without remote resources, such as fonts: it may be embedded in a README."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _REMOTE_FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
 def as_svg(renderable: RenderableType, width: int, title: str) -> str:
+    """Render in `width` cells and return the SVG document."""
     console = Console(
         width=width, record=True, file=io.StringIO(), force_terminal=True, color_system="truecolor", no_color=False
     )
     console.print(renderable)
-    picture = console.export_svg(title=title, theme=_THEME, unique_id="tiresias")
-    return _REMOTE_FONT.sub("", picture)
+    document = console.export_svg(title=title, theme=_THEME, unique_id="tiresias")
+    return _REMOTE_FONT.sub("", document)

@@ -1,9 +1,9 @@
-"""One letter and one colour a running job, the same in the map of nodes and in the table of jobs.
+"""One letter and one colour for each running job, the same in the map of nodes and in the table of jobs.
 
-The letter alone already tells jobs apart, for eyes and terminals without colours, up to as many jobs as there are letters;
-letter and colour together up to 572. Jobs on one node, on nodes that follow one another in the map, or in rows that follow one
-another, get different colours, and where there are enough colours no two that look alike. A `Symbols` that is kept from frame to
-frame never changes the symbol of a job while the job holds nodes.
+The letter alone distinguishes jobs, for readers and terminals without colours, up to as many jobs as there are letters;
+letter and colour together, up to 572. Jobs on one node, on adjacent nodes of the map, or in adjacent rows get different
+colours, and colours that look different while there are enough of them. A `Symbols` object kept from frame to frame never
+changes the symbol of a job while the job holds nodes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ COLOURS = (
     "#5aa9e6", "#f4a259", "#6bc46d", "#ef6f6c", "#b58fe0", "#e9d758", "#4fc9c4", "#f08cc0", "#a3c94a", "#8fa3f7", "#d9a77a",
 )  # fmt: skip
 _SLOTS = len(LETTERS) * len(COLOURS)
-_ALIKE = 70.0  # distance of red, green and blue below which two colours look alike
+_SIMILAR_RGB_DISTANCE = 70.0  # Euclidean distance of red, green and blue below which two colours look alike
 
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
+    """The letter of a job and its rich style."""
+
     letter: str
     style: str
 
@@ -36,42 +38,49 @@ NO_SYMBOL = Symbol(" ", "")
 
 
 class Symbols:
-    """Gives a job the slot of its number, or the next one whose letter is free; by submit time, so that one frame alone shows what
-    a hundred do. A job that comes back gets what it had, unless another job or the colour of a neighbour has it now."""
+    """Assigns symbols to jobs, stable from frame to frame.
+
+    A job gets the slot of its number, or the next slot with a free letter, in order of submit time: one frame alone shows
+    the same as the last of a hundred frames. A job that runs again gets its previous symbol, unless another job or the
+    colour of a neighbour uses it.
+    """
 
     def __init__(self) -> None:
-        self._slots: dict[str, int] = {}  # of all that had one and are still published
+        self._slots: dict[str, int] = {}  # of all published jobs that hold or have held nodes
         self._shown: Mapping[str, Symbol] = {}
 
     def of(self, jobs: Iterable[PublishedJob]) -> Mapping[str, Symbol]:
-        """Of the jobs that hold nodes, by job id; `jobs`: all that are published."""
+        """Return the symbols of the jobs that hold nodes, by job id; `jobs`: all published jobs."""
         alive = {job["id"]: job for job in jobs}
         self._slots = {job_id: slot for job_id, slot in self._slots.items() if job_id in alive}
         holding = [job_id for job_id, job in alive.items() if job.get("nodes")]
         stay = [job_id for job_id in holding if job_id in self._shown]
-        come = [job_id for job_id in holding if job_id not in self._shown]
-        come.sort(key=lambda job_id: (job_id not in self._slots, alive[job_id].get("submit_time", 0.0), job_id))
-        near = _neighbours([alive[job_id] for job_id in holding]) if come else {}
+        new = [job_id for job_id in holding if job_id not in self._shown]
+        new.sort(key=lambda job_id: (job_id not in self._slots, alive[job_id].get("submit_time", 0.0), job_id))
+        near = _neighbours([alive[job_id] for job_id in holding]) if new else {}
         taken = {self._slots[job_id] for job_id in stay}
-        marked = set(stay)
-        for job_id in come:
-            colours = {self._slots[other] % len(COLOURS) for other in near[job_id] & marked}
+        placed = set(stay)
+        for job_id in new:
+            colours = {self._slots[other] % len(COLOURS) for other in near[job_id] & placed}
             slot = _free(self._slots.get(job_id, _number(job_id)) % _SLOTS, taken, colours)
             self._slots[job_id] = slot
             taken.add(slot)
-            marked.add(job_id)
+            placed.add(job_id)
         self._shown = {job_id: _SYMBOLS[self._slots[job_id]] for job_id in holding}
         return self._shown
 
 
 def symbols_of(jobs: Iterable[PublishedJob]) -> Mapping[str, Symbol]:
-    """For one frame."""
+    """Return the symbols of the running jobs for a single frame."""
     return Symbols().of(jobs)
 
 
 def _free(slot: int, taken: Collection[int], colours: set[int]) -> int:
-    """`slot` or the next one, its letter unused while there is such a letter, its colour none of `colours` and like none of them
-    while there is such a colour. `slot` itself where nothing is free."""
+    """Return `slot` or the next free one.
+
+    Its letter is unused while such a letter exists; its colour is none of `colours` and similar to none of them while such
+    a colour exists. The result is `slot` itself where nothing is free.
+    """
     if len(taken) == _SLOTS:
         return slot
     letters = {one % len(LETTERS) for one in taken}
@@ -86,8 +95,9 @@ def _free(slot: int, taken: Collection[int], colours: set[int]) -> int:
 
 
 def _neighbours(jobs: Sequence[PublishedJob]) -> dict[str, set[str]]:
-    """By job, those on its nodes and on the nodes before and after these, in the order of the names, and the jobs before and after
-    it in the list."""
+    """Return, for each job, the jobs on its nodes and on the adjacent nodes in the order of names, and the adjacent jobs in
+    the list.
+    """
     on: dict[str, set[str]] = defaultdict(set)
     for job in jobs:
         for node, _ in job.get("nodes", []):
@@ -106,15 +116,19 @@ def _neighbours(jobs: Sequence[PublishedJob]) -> dict[str, set[str]]:
 
 
 def _counted(name: str) -> list[str | int]:
-    """gpu9 comes before gpu10: texts and numbers by turns."""
+    """Return a sort key that orders gpu9 before gpu10: texts and numbers alternate."""
     return [int(part) if at % 2 else part for at, part in enumerate(re.split(r"([0-9]{1,9})", name))]
 
 
 def _looks_like(colour: str) -> set[int]:
-    """The indexes of the colours that look like this one, its own among them."""
+    """Return the indexes of the colours similar to this one, its own among them."""
     parts = [bytes.fromhex(one[1:]) for one in COLOURS]
     own = bytes.fromhex(colour[1:])
-    return {at for at, one in enumerate(parts) if sum((a - b) ** 2 for a, b in zip(one, own, strict=True)) < _ALIKE**2}
+    return {
+        at
+        for at, one in enumerate(parts)
+        if sum((a - b) ** 2 for a, b in zip(one, own, strict=True)) < _SIMILAR_RGB_DISTANCE**2
+    }
 
 
 def _number(job_id: str) -> int:

@@ -1,4 +1,7 @@
-"""Tables of exactly as many cells as there is room for. Output into a file or a pipe has no width limit: every cell is whole."""
+"""Layout of tables in a given number of cells.
+
+Output to a file or a pipe has no width limit: each cell is printed whole.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,23 @@ from tiresias.slurm_plugin.views.text import printable
 
 HEADING, FAINT = "bold", "bright_black"
 Cell = tuple[str, str]  # text, style
-UNLIMITED = 10_000  # cells of a line in a file or a pipe
-CELL_LIMIT = 1000  # cells of one cell's text where it wraps, or where the width is unlimited
+UNLIMITED = 10_000  # width in cells that stands for output to a file or a pipe
+CELL_LIMIT = 1000  # longest text of one table cell, in terminal cells, where it wraps or the width is unlimited
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`width`: cells at least. `share`: its part of what is left over. `limit`: cells at most. `needs`: only shown in tables of
-    at least so many cells. `wraps`: a longer text takes more lines, else it is cut."""
+    """One column of a table.
+
+    Attributes:
+        title: heading; also the key of the column's cells
+        width: minimum width in cells
+        share: share of the cells left over by the minimum widths
+        limit: maximum width in cells
+        right: whether the text is aligned to the right
+        needs: minimum width of the table, in cells, at which the column is shown
+        wraps: whether a longer text continues on further lines; otherwise it is cut
+    """
 
     title: str
     width: int
@@ -31,8 +43,10 @@ class Column:
 
 
 def fitted(columns: Sequence[Column], width: int, rows: Sequence[Mapping[str, Cell]] = ()) -> dict[str, int]:
-    """The cells that each shown column gets, by title; one blank stands between two. Where the width is unlimited, those that
-    its longest text in `rows` takes."""
+    """Return the width in cells of each shown column, by title, with one blank between two columns.
+
+    Where the width is unlimited, a column is as wide as its longest text in `rows`.
+    """
     if width >= UNLIMITED:
         return {column.title: _longest(column, rows) for column in columns}
     shown = [column for column in columns if width >= column.needs]
@@ -52,11 +66,12 @@ def _longest(column: Column, rows: Sequence[Mapping[str, Cell]]) -> int:
 
 
 def heading(columns: Sequence[Column], widths: dict[str, int]) -> Text:
+    """Return the line of column titles."""
     return row_line(columns, widths, {column.title: (column.title.strip(), FAINT) for column in columns})
 
 
 def row_line(columns: Sequence[Column], widths: dict[str, int], cells: dict[str, Cell]) -> Text:
-    """One row. Every cell passes through `printable`."""
+    """Return one row as one line; every cell passes through `printable`."""
     row = Text(no_wrap=True, overflow="crop")
     for position, column in enumerate(column for column in columns if column.title in widths):
         text, style = cells.get(column.title, ("", ""))
@@ -70,7 +85,7 @@ def row_line(columns: Sequence[Column], widths: dict[str, int], cells: dict[str,
 
 
 def row_lines(columns: Sequence[Column], widths: dict[str, int], cells: Mapping[str, Cell]) -> list[Text]:
-    """One row over as many lines as its wrapping cells take; every cell passes through `printable`."""
+    """Return one row on as many lines as its wrapping cells need; every cell passes through `printable`."""
     wrapping = [column.title for column in columns if column.wraps and column.title in widths]
     texts = {title: wrapped(cells.get(title, ("", ""))[0], widths[title]) for title in wrapping}
     height = max((len(each) for each in texts.values()), default=1)
@@ -86,7 +101,7 @@ def row_lines(columns: Sequence[Column], widths: dict[str, int], cells: Mapping[
 
 
 def wrapped(text: str, width: int, limit: int = CELL_LIMIT) -> list[str]:
-    """`text` in lines of at most `width` cells, broken at blanks where there are any; at most `limit` cells in all."""
+    """Break `text` into lines of at most `width` cells, at blanks where possible; at most `limit` cells in all."""
     done, current = list[str](), ""
     for word in printable(text, limit).split():
         joined = f"{current} {word}" if current else word
@@ -100,5 +115,5 @@ def wrapped(text: str, width: int, limit: int = CELL_LIMIT) -> list[str]:
 
 
 def styled(*parts: Cell) -> Text:
-    """One line from parts of our own making."""
+    """Return one line assembled from trusted parts: unlike table cells they are not made printable."""
     return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")

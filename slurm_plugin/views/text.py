@@ -1,7 +1,7 @@
-"""Words for numbers, and the one gate for every text that comes from a user.
+"""Text of numbers, and the filter for every text that comes from a user.
 
-Names, reasons and states go through `printable`, whatever they are made of: it gives one line of characters that each take one
-or two cells on every terminal, so that a job's name can neither move the cursor nor shift a column.
+Names, reasons and states pass through `printable`, whatever they contain: it returns one line of characters that each take
+one or two cells on every terminal, so that a job's name can neither move the cursor nor shift a column.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ REPLACEMENT = "?"
 ELLIPSIS = "…"
 # General categories of unicodedata: controls, formats (bidi, zero-width), surrogates, private, unassigned, combining, separators.
 _HARMFUL = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Mn", "Mc", "Me", "Zl", "Zp"})
-# Right-to-left letters: a terminal that knows the bidi algorithm reorders the whole line around them.
+# Right-to-left letters: a terminal with the bidi algorithm reorders the whole line around them.
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 # Characters that merge with their neighbours: regional indicators, skin tones, conjoining Hangul.
 _MERGING = (
@@ -28,7 +28,10 @@ _MERGING = (
 
 
 def printable(text: object, limit: int) -> str:
-    """`text` as one harmless line of at most `limit` cells, an ellipsis where it was cut. Cost: O(limit), whatever the length."""
+    """Return `text` as one harmless line of at most `limit` cells, with an ellipsis where it was cut.
+
+    Cost: O(limit), whatever the length.
+    """
     head = str(text)[: 2 * limit + 8]
     if head.isascii() and head.isprintable():
         return head if len(head) <= limit else _cut(head, limit)
@@ -61,7 +64,7 @@ def _cut(line: str, limit: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Two units at most: 8s, 4m05s, 3h20m, 12d04h."""
+    """Return at most two units: 8s, 4m05s, 3h20m, 12d04h."""
     whole = max(int(seconds), 0)
     if whole < 60:
         return f"{whole}s"
@@ -73,7 +76,7 @@ def duration(seconds: float) -> str:
 
 
 def gpu_time(gpu_seconds: float) -> str:
-    """GPU-seconds below 10,000, GPU-hours above: 3200 s, 12.5 h."""
+    """Return GPU-seconds below 10,000, GPU-hours above: 3200 s, 12.5 h."""
     if gpu_seconds < 10_000:
         return f"{gpu_seconds:.0f} s"
     hours = gpu_seconds / 3600
@@ -81,16 +84,16 @@ def gpu_time(gpu_seconds: float) -> str:
 
 
 def service(gpu_seconds: float) -> str:
-    """The same where no heading says what it is: 3200 GPU-s, 12.5 GPU-h."""
+    """Return GPU time with its unit, for text without a heading: 3200 GPU-s, 12.5 GPU-h."""
     amount, unit = gpu_time(gpu_seconds).split(" ")
     return f"{amount} GPU-{unit}"
 
 
 def clock(moment: float, now: float) -> str:
-    """Local time of day; with the date when it is more than a day from `now`."""
+    """Return the local time of day; with the date where it is more than a day from `now`."""
     return time.strftime("%H:%M:%S" if abs(now - moment) < 86400 else "%d %b %H:%M", time.localtime(moment))
 
 
 def place(nodes: list[tuple[str, int]]) -> str:
-    """`gpu01:4 gpu02:2`; one name for many alike nodes is Slurm's business, here they are simply listed."""
+    """Return nodes with their numbers of GPUs, such as `gpu01:4 gpu02:2`. Names are not abbreviated."""
     return " ".join(f"{name}:{gpus}" for name, gpus in nodes)

@@ -1,1 +1,1 @@
-"""What `tiresias status --watch` is made of: keys, what they change, which jobs are listed, and the terminal itself."""
+"""The parts of `tiresias status --watch`: keys, their effect on the view, the listed jobs, and the terminal."""

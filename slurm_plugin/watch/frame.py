@@ -1,4 +1,4 @@
-"""One frame of the live view: the jobs or a page of text, and a line at the bottom. It computes nothing and asks nobody."""
+"""One frame of the live view: the jobs or a page of text, and a line at the bottom. Pure."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ KEYS = (
     ("Enter, e", "explain the selected job"),
     ("s", "sort by the next of rank, submit, attained, user, GPUs"),
     ("r", "reverse the order"),
-    ("/", "show only jobs with these words in user, name, number or state"),
+    ("/", "show only jobs with these words in user, name, id or state"),
     ("Esc", "close a page; end the filter and the selection"),
     ("d", "the last decisions"),
     ("?", "this page"),
-    ("ctrl-L", "draw everything anew"),
+    ("ctrl-L", "redraw the screen"),
     ("q", "close a page; quit"),
 )
 ADMIN_KEYS = (("p", "pause: no new preemptions"), ("u", "end the pause"), ("x", "stop --release: the kill switch"))
@@ -49,8 +49,16 @@ _LABEL = 14
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What there is to show. jobs: filtered and sorted. explanation: of the job that was asked for, or why there is none.
-    problem: why nothing newer is known. user: whose jobs and decisions are shown, "" for all."""
+    """The content of a frame.
+
+    Attributes:
+        status: as published
+        jobs: filtered and sorted
+        symbols: of the running jobs, by job id
+        explanation: the requested explanation, or why there is none
+        problem: why the status is not newer, "" if it is current
+        user: the user whose jobs and decisions are shown, "" for all users
+    """
 
     status: Status
     jobs: Sequence[PublishedJob]
@@ -61,24 +69,33 @@ class Scene:
 
 
 class Frame:
-    """`like`: the terminal's abilities. `now`: epoch seconds."""
+    """One drawing of a scene.
+
+    Args:
+        scene: what to show
+        state: of the view
+        width: in cells
+        height: in lines
+        now: epoch seconds
+        like: a console with the terminal's abilities
+    """
 
     def __init__(self, scene: Scene, state: ViewState, width: int, height: int, now: float, like: Console) -> None:
         self._scene, self._state, self._width, self._now, self._like = scene, state, width, now, like
         self._problem = [styled((printable(scene.problem, width), "bold white on red"))] if scene.problem else []
-        self._height = max(height - 1 - len(self._problem), 1)  # of what stands above the bottom line
+        self._height = max(height - 1 - len(self._problem), 1)  # without the bottom line
 
     @property
     def rows(self) -> int:
-        """Lines that a page's text has; of the jobs, lines to go at once."""
+        """Lines for the text of a page; among the jobs, the lines of one page up or down."""
         return self._height // 2 if self._state.page is Page.JOBS else max(self._height - _PAGE_HEAD, 1)
 
     def text(self) -> list[str]:
-        """The lines of the open page, whole."""
+        """Return all lines of the open page."""
         return [] if self._state.page is Page.JOBS else ansi_lines(self._page(), self._width, self._like)
 
     def lines(self) -> list[str]:
-        """As the terminal gets them; at most its height."""
+        """Return the lines to draw, at most the terminal's height."""
         body = self._jobs() if self._state.page is Page.JOBS else self._turned()
         above = [*ansi_lines(Group(*self._problem), self._width, self._like), *body[: self._height]]
         blank = [""] * (self._height + len(self._problem) - len(above))
@@ -87,7 +104,7 @@ class Frame:
     def _jobs(self) -> list[str]:
         listing = Listing(
             self._scene.jobs, self._scene.symbols, self._title(), self._state.selected,
-            "no job has all these words" if self._state.filter else none_of(self._scene.user),
+            "no job matches all these words" if self._state.filter else none_of(self._scene.user),
         )  # fmt: skip
         status = with_decisions_of(self._scene.status, self._scene.user)
         view = render_status(status, self._width, self._height, self._now, listing)
@@ -145,7 +162,7 @@ class Frame:
 
 
 def ansi_lines(renderable: RenderableType, width: int, like: Console) -> list[str]:
-    """What rich prints, a line each, with the colours that `like` has."""
+    """Return the lines that rich prints, in the colours that `like` has."""
     out = io.StringIO()
     colours = cast(_Colours | None, like.color_system)
     console = Console(

@@ -1,4 +1,4 @@
-"""The terminal while the live view is on it: the alternate screen, single keys, and only lines that have changed are sent."""
+"""The terminal during the live view: the alternate screen, single keys, and transfer of changed lines only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ _SMALLEST = (20, 5)
 
 
 class Screen:
-    """keyboard: the descriptor of a terminal, None: there is none. display: likewise, always there; encoding: of its characters."""
+    """The terminal; a context manager that restores its state.
+
+    Args:
+        keyboard: descriptor of a terminal; None if there is none
+        display: descriptor of the terminal to draw on
+        encoding: of the characters
+        errors: as in `str.encode`
+    """
 
     def __init__(self, keyboard: int | None, display: int, encoding: str, errors: str) -> None:
         self.keyboard, self._display = keyboard, display
@@ -33,7 +40,7 @@ class Screen:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """As it was, whatever has happened; a terminal that is gone needs nothing."""
+        """Restore the terminal in every case; a closed terminal needs nothing."""
         with contextlib.suppress(OSError):
             self._send(_LEAVE.encode())
         if self.keyboard is not None and self._before is not None:
@@ -41,16 +48,16 @@ class Screen:
                 termios.tcsetattr(self.keyboard, termios.TCSADRAIN, self._before)
 
     def size(self) -> tuple[int, int]:
-        """(cells, lines)"""
+        """Return (cells, lines)."""
         width, height = os.get_terminal_size(self._display)
         return (max(width, _SMALLEST[0]), max(height, _SMALLEST[1])) if width and height else (80, 24)
 
     def forget(self) -> None:
-        """What is shown: the next frame is sent whole."""
+        """Forget what is shown: the next frame is sent whole."""
         self._shown = []
 
     def draw(self, lines: Sequence[str]) -> int:
-        """Returns how many bytes that took."""
+        """Show the lines and return the number of bytes sent."""
         frame = [line.encode(self._encoding, self._errors) for line in lines]
         changed = [] if self._shown else [b"\x1b[2J"]
         for row, line in enumerate(frame):
@@ -62,7 +69,7 @@ class Screen:
         return self._send(b"".join(changed))
 
     def discard_typed(self) -> None:
-        """What was typed and not read yet."""
+        """Discard typed bytes that have not been read."""
         if self.keyboard is not None:
             termios.tcflush(self.keyboard, termios.TCIFLUSH)
 
@@ -75,7 +82,7 @@ class Screen:
 
 @contextlib.contextmanager
 def signals(*numbers: signal.Signals) -> Iterator[int]:
-    """A descriptor where the numbers of these signals arrive, a byte each, in place of what they would do."""
+    """Yield a descriptor from which the numbers of these signals are read, one byte each, in place of their default action."""
     reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     before = {number: signal.signal(number, lambda *_: None) for number in numbers}
     woken = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)

@@ -66,7 +66,7 @@ def test_a_dump_that_is_not_there(config: str, capsys: pytest.CaptureFixture[str
 def test_a_date_that_is_none(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         check(config, "nowhere", "--since", "soon")
-    assert "'soon' is no date; write 2026-11-01 or 2026-11-01T08:00" in capsys.readouterr().err
+    assert "'soon' is not a date; write 2026-11-01 or 2026-11-01T08:00" in capsys.readouterr().err
 
 
 def test_a_damaged_and_a_missing_database(tmp_path: Path, config: str, capsys: pytest.CaptureFixture[str]) -> None:

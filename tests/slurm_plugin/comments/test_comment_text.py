@@ -18,7 +18,7 @@ from tiresias.scheduler.decide import decide
 from tiresias.scheduler.model import JobState
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 from tiresias.slurm_plugin.comments import rounding
-from tiresias.slurm_plugin.comments.waiting_text import LONGEST, is_ours, wanted
+from tiresias.slurm_plugin.comments.waiting_text import LONGEST, is_ours, waiting_comments
 
 CONFIG = PolicyConfig(name="las", min_run_cost_factor=0.0)
 _SPEC = spec_from_file_location("snapshots", Path(__file__).parents[2] / "scheduler" / "conftest.py")
@@ -37,7 +37,7 @@ def texts(
     holder = build.Job("held", 4, JobState.RUNNING, 1.0, 1.0, last_start=999.0, movable=False)
     snapshot = build([holder, *waiting], [build.Node(4)])
     records = [pending(id=job.id, raw_id=int(job.id.partition("_")[0]), gpus=job.gpus, **more) for job in waiting]
-    found = wanted(snapshot, decide(snapshot, CONFIG), records, starts or {})
+    found = waiting_comments(snapshot, decide(snapshot, CONFIG), records, starts or {})
     return {one.name: one.text for one in found}
 
 

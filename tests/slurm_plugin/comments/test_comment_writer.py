@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tiresias.slurm_plugin.backends.protocol import Comments, JobRefused, SlurmJob, SlurmUnavailable
-from tiresias.slurm_plugin.comments.waiting_text import Wanted, is_ours
+from tiresias.slurm_plugin.comments.waiting_text import WaitingComment, is_ours
 from tiresias.slurm_plugin.comments.writer import PASS_INTERVAL_S, CommentWriter
 from tiresias.slurm_plugin.config import Comment
 
@@ -55,7 +55,7 @@ def writer(slurm: Slurm, spare: float = math.inf, **config: Any) -> CommentWrite
 def go(one: CommentWriter, jobs: Sequence[SlurmJob], starting: Sequence[str] = (), **texts: str) -> None:
     """A pass a while after the last one; texts by record, such as r7="..."."""
     one._clock.now += PASS_INTERVAL_S  # type: ignore[attr-defined]
-    wanted = [Wanted(record[1:], int(record[1:]), f"Tiresias: {text}") for record, text in texts.items()]
+    wanted = [WaitingComment(record[1:], int(record[1:]), f"Tiresias: {text}") for record, text in texts.items()]
     one.write(lambda: wanted, jobs, starting, starting)
 
 
@@ -191,6 +191,6 @@ def test_never_more_calls_than_configured(pending: Make, per_minute: int, step: 
     one, jobs = writer(slurm, per_minute=per_minute, interval=1.0), records(pending, *range(1, 31))
     for texts in passes:
         clock.now += step
-        wanted = [Wanted(str(at), at, f"Tiresias: {text}") for at, text in enumerate(texts, 1)]
+        wanted = [WaitingComment(str(at), at, f"Tiresias: {text}") for at, text in enumerate(texts, 1)]
         one.write(lambda wanted=wanted: wanted, jobs, (), ())  # type: ignore[misc]
     assert sum(count for _, _, count in slurm.calls) <= per_minute + per_minute / 60 * clock.now

@@ -143,7 +143,7 @@ def test_stop_lifts_the_holds(watched: Watched) -> None:
     for _ in range(2):
         found = centre.cluster.run(["tiresias", "stop", "--config", centre.config], check=False)
         assert found.returncode == 0, found.stderr
-        assert "no job is held by Tiresias; Slurm carries on alone" in found.stdout
+        assert "no job is held by Tiresias; Slurm schedules alone" in found.stdout
         assert watched.held() == set()
         centre.start(centre.config, program=KEEPS)
         centre.until(lambda: len(watched.held()) == FEW, "not held again")

@@ -132,7 +132,7 @@ def test_the_kill_switch_stops_both(centre: Centre, other: Other) -> None:
     centre.until(lambda: centre.status()["leader"]["standby"], "the leader does not know that somebody waits")
     ordered = ["tiresias", "stop", "--release", "--config", centre.config]
     done = centre.cluster.run(ordered, user="root")
-    assert "Slurm carries on alone" in done.stdout
+    assert "Slurm schedules alone" in done.stdout
     centre.until(lambda: other.process.poll() is not None, f"the standby takes over: {other.log()}")
     assert centre.exit_code == 0
     assert "controllers are stopped by root" in other.log()
@@ -144,7 +144,7 @@ def test_the_kill_switch_stops_both(centre: Centre, other: Other) -> None:
 def test_the_kill_switch_reaches_a_leader_elsewhere(centre: Centre, other: Other) -> None:
     """Ordered on the host of the standby, which has no other way to the leader than the state folder."""
     done = centre.cluster.run(["tiresias", "stop", "--release", "--config", other.config], user="root")
-    assert "Slurm carries on alone" in done.stdout
+    assert "Slurm schedules alone" in done.stdout
     centre.until(lambda: centre.exit_code is not None, "the leader goes on")
     centre.until(lambda: other.process.poll() is not None, "the standby goes on")
     assert any("controllers are stopped by root" in line for line in centre.log()[-3:])

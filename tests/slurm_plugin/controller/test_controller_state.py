@@ -146,7 +146,7 @@ def test_a_full_run_folder_is_an_alarm_and_jobs_go_on(accounted: Centre) -> None
     try:
         centre.start(centre.configure()[0])
         centre.cluster.run(["sh", "-c", f"cat /dev/zero > {run}/fill"], check=False)
-        said = f"run folder {run}: No space left on device; job_submit.lua sets no new jobs aside"
+        said = f"run folder {run}: No space left on device; job_submit.lua holds no new jobs"
         centre.until(lambda: [one for one in centre.status()["alarms"] if said in one], "it does not say so")
         lease = centre.root / run.strip("/") / "lease"
         assert lease.read_text().count("\n") == 6, "the last one stays whole"

@@ -69,7 +69,7 @@ def test_a_pause_stops_preemptions_and_nothing_else(own: Centre) -> None:
 
 def test_a_pause_without_a_controller_is_heeded_by_the_next(own: Centre) -> None:
     own.stop()
-    assert "the next one will heed it" in done(own, "pause")
+    assert "the next one will apply it" in done(own, "pause")
     own.start(own.config)
     assert own.status()["paused"]["by"] == "root"
 
@@ -86,7 +86,7 @@ def test_users_may_not(centre: Centre) -> None:
 
 def test_stop_ends_it_and_lifts_its_holds(own: Centre) -> None:
     filler, job = held_job(own)
-    assert "no job is held by Tiresias; Slurm carries on alone" in done(own, "stop")
+    assert "no job is held by Tiresias; Slurm schedules alone" in done(own, "stop")
     own.until(lambda: own.exit_code is not None, "the controller did not end after it had lifted the holds")
     assert own.exit_code == 0
     assert own.show(job)["Priority"] != "0"
@@ -105,7 +105,7 @@ def test_the_kill_switch(own: Centre, life: str) -> None:
     elif life == "hanging":  # its socket still takes orders
         own.stop("KILL")
         own.start(own.config, program=("python3", HANG_AT, "1"))
-    assert "Slurm carries on alone" in done(own, "stop", "--release", "--reason", "drill")
+    assert "Slurm schedules alone" in done(own, "stop", "--release", "--reason", "drill")
     assert own.show(job)["Priority"] != "0"
     starts(own, job, filler)
     if life == "frozen":
@@ -114,7 +114,7 @@ def test_the_kill_switch(own: Centre, life: str) -> None:
         assert own.show(job)["Restarts"] == "0"
     elif life == "hanging":
         own.stop("KILL")
-    assert "Slurm carries on alone" in done(own, "stop", "--release")
+    assert "Slurm schedules alone" in done(own, "stop", "--release")
     found = own.command("controller", "--config", own.config)
     assert found.returncode == 2
     assert "controllers are stopped by root" in found.stderr

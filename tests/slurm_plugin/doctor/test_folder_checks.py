@@ -50,7 +50,7 @@ def test_folders_that_the_site_makes_for_its_users(paths):
     paths.control.chmod(0o755)
     (found,) = bad(paths)
     assert (found.level, found.about) == (Level.BLOCKS, "control folders")
-    assert "none was made for them" in found.words
+    assert "the site created none" in found.words
     (paths.control / str(os.getuid())).mkdir(mode=0o750)
     assert not bad(paths)
     (paths.control / "424242").mkdir()
@@ -70,7 +70,7 @@ def test_a_local_disk_is_not_seen_by_other_hosts(paths):
         pytest.skip("the temporary folder is on a shared file system")
     found = bad(paths, several_hosts=True)
     assert [one.about for one in found] == ["control folders", "checkpoints"]
-    assert all("is of one host" in one.words for one in found)
+    assert all("exists on one host only" in one.words for one in found)
 
 
 def test_the_file_system_of_the_deepest_mount_counts():

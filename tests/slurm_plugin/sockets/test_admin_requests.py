@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tiresias.errors import TiresiasError
-from tiresias.slurm_plugin.sockets.admin_requests import REASON, AdminRequests
+from tiresias.slurm_plugin.sockets.admin_requests import MAX_REASON_CHARACTERS, AdminRequests
 from tiresias.slurm_plugin.sockets.peer import Peer
 
 ME = Peer(os.getpid(), os.geteuid(), os.getegid())
@@ -77,7 +77,7 @@ def test_a_reason_is_one_harmless_line(orders: AdminRequests, reason: Any) -> No
     orders.answer({"op": "pause", "reason": reason}, ME)
     [order] = orders.take()
     assert order.reason.isprintable()
-    assert len(order.reason) <= REASON
+    assert len(order.reason) <= MAX_REASON_CHARACTERS
 
 
 @pytest.mark.parametrize("release", [True, False, "yes", 1, None])

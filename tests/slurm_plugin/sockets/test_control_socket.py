@@ -20,7 +20,14 @@ import pytest
 
 from tiresias.errors import TiresiasError, Unavailable
 from tiresias.slurm_plugin.sockets import control_socket
-from tiresias.slurm_plugin.sockets.control_socket import MAX_CLIENTS, MAX_REQUEST, ControlServer, PokeSocket, ask, poke
+from tiresias.slurm_plugin.sockets.control_socket import (
+    MAX_CLIENTS,
+    MAX_REQUEST_BYTES,
+    ControlServer,
+    PokeSocket,
+    ask,
+    poke,
+)
 from tiresias.slurm_plugin.sockets.peer import Peer
 
 BIG = {"text": "x" * 5_000_000}
@@ -102,7 +109,7 @@ def test_what_is_no_request_is_answered_so(server: ControlServer, path: Path, re
 
 def test_a_request_without_end_is_cut_off(server: ControlServer, path: Path) -> None:
     with connected(path) as client, pytest.raises(ConnectionError):
-        client.sendall(b"x" * 100 * MAX_REQUEST)  # it answers and hangs up while we still send
+        client.sendall(b"x" * 100 * MAX_REQUEST_BYTES)  # it answers and hangs up while we still send
     assert ask(path, {"op": "fine"})
 
 
@@ -149,7 +156,7 @@ def test_a_client_waits_for_a_crowd_to_pass(path: Path) -> None:
 
 
 def test_a_client_has_its_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_socket, "CLIENT_SECONDS", 0.2)
+    monkeypatch.setattr(control_socket, "CLIENT_TIMEOUT_S", 0.2)
     with ControlServer(path, answer), connected(path) as client:
         client.sendall(b'{"op":')
         assert client.recv(1) == b""
@@ -235,7 +242,7 @@ def test_a_killed_daemons_socket_is_replaced(path: Path) -> None:
 
 def test_a_file_that_is_no_socket_is_left_alone(path: Path) -> None:
     path.write_text("mine")
-    with pytest.raises(TiresiasError, match="is no socket"):
+    with pytest.raises(TiresiasError, match="is not a socket"):
         ControlServer(path, answer)
     assert path.read_text() == "mine"
 

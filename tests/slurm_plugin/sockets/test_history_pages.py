@@ -47,7 +47,7 @@ def pages(journal: Journal, by: int = ROOT, privacy: Privacy = OPEN, **asked: An
 
 
 def test_every_job_comes_once_those_that_live_first(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_pages, "PAGE", 3)
+    monkeypatch.setattr(history_pages, "JOBS_PER_PAGE", 3)
     for number in range(10):
         add(journal, number, over=0.0 if number % 3 == 0 else 5000.0 - number)
     found = pages(journal)
@@ -121,7 +121,7 @@ def test_cursors_tell_nothing_of_others_jobs(journal: Journal) -> None:
 
 
 def test_pages_depend_on_the_jobs_that_a_user_may_see_alone(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_pages, "PAGE", 3)
+    monkeypatch.setattr(history_pages, "JOBS_PER_PAGE", 3)
     privacy = Privacy(frozenset({"jobs"}), frozenset({ROOT}))
     for number in range(7):
         add(journal, number, ALICE, over=2000.0 + 100 * number)
@@ -146,7 +146,7 @@ def test_pages_depend_on_the_jobs_that_a_user_may_see_alone(journal: Journal, mo
 def test_a_cursor_of_ones_own_making_is_refused(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[str], object]
 ) -> None:
-    monkeypatch.setattr(history_pages, "PAGE", 1)
+    monkeypatch.setattr(history_pages, "JOBS_PER_PAGE", 1)
     add(journal, 1, over=2000.0)
     add(journal, 2, over=3000.0)
     asks = HistoryPages(journal.path, OPEN)

@@ -51,7 +51,7 @@ def test_a_full_disk_is_an_alarm_and_the_last_lease_stays_whole(
     assert len(caplog.messages) == 1, "it is said once"
     assert lease.alarms == caplog.messages
     assert lease.alarms[0].startswith(
-        f"run folder {tmp_path}: No space left on device; job_submit.lua sets no new jobs aside"
+        f"run folder {tmp_path}: No space left on device; job_submit.lua holds no new jobs"
     )
     (tmp_path / ".lease").unlink()
     lease.renew()

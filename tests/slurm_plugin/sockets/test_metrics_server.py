@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tiresias.slurm_plugin.sockets.metrics_server import MOST_CONNECTIONS, MetricsServer
+from tiresias.slurm_plugin.sockets.metrics_server import MAX_CONNECTIONS, MetricsServer
 
 HALF = b"GET /metrics HTTP/1.1\r\nHost: x\r\n"
 TIRESIAS = [sys.executable, "-m", "tiresias", "metrics", "--listen", "127.0.0.1:0"]
@@ -82,5 +82,5 @@ def test_400_half_requests_keep_no_scrape_out_and_little_in(tmp_path: Path) -> N
         with urllib.request.urlopen(address, timeout=20) as answer:
             assert "tiresias_up 0" in answer.read().decode()
         here = Path(f"/proc/{program.pid}")
-        until(lambda: len(list((here / "fd").iterdir())) < MOST_CONNECTIONS + 20)
-        until(lambda: len(list((here / "task").iterdir())) <= 2 * MOST_CONNECTIONS + 4)
+        until(lambda: len(list((here / "fd").iterdir())) < MAX_CONNECTIONS + 20)
+        until(lambda: len(list((here / "task").iterdir())) <= 2 * MAX_CONNECTIONS + 4)

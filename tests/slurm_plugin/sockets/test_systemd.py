@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tiresias.slurm_plugin.sockets.systemd import PETS, Watchdog, notify
+from tiresias.slurm_plugin.sockets.systemd import KEEPALIVES_PER_TIMEOUT, Watchdog, notify
 
 
 @pytest.fixture
@@ -58,11 +58,11 @@ def test_it_is_petted_often_enough_and_not_more(manager: socket.socket) -> None:
     now = 0.0
     environ = {"NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": "20000000", "WATCHDOG_PID": str(os.getpid())}
     watchdog = Watchdog(environ, lambda: now)
-    assert watchdog.every == 20 / PETS
+    assert watchdog.every == 20 / KEEPALIVES_PER_TIMEOUT
     for tick in range(200):  # work goes on ten times a second for 20 s
         now = tick / 10
-        watchdog.pet()
-    assert heard(manager) == ["WATCHDOG=1"] * PETS
+        watchdog.keep_alive()
+    assert heard(manager) == ["WATCHDOG=1"] * KEEPALIVES_PER_TIMEOUT
 
 
 @pytest.mark.parametrize(
@@ -71,5 +71,5 @@ def test_it_is_petted_often_enough_and_not_more(manager: socket.socket) -> None:
 def test_no_watchdog_of_ours(manager: socket.socket, environ: dict[str, str]) -> None:
     watchdog = Watchdog({"NOTIFY_SOCKET": manager.getsockname()} | environ)
     for _ in range(5):
-        watchdog.pet()
+        watchdog.keep_alive()
     assert heard(manager) == []

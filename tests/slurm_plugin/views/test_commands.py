@@ -177,7 +177,7 @@ def test_explain_what_is_known_of_its_traffic(tmp_path: Path) -> None:
     with ControlServer(tmp_path / "control.sock", lambda request, peer: {"job": job, "runs": [], "decisions": []}):
         text = tiresias(tmp_path, "explain", "7", COLUMNS="120").stdout
     assert "traffic" in text
-    assert "consolidate: its largest tensor is 61.0% of the model (job 3 was recorded)" in text
+    assert "consolidate: its largest tensor is 61.0% of the model (recorded: job 3)" in text
 
 
 def test_explain_while_preemptions_are_paused(tmp_path: Path) -> None:
@@ -216,10 +216,10 @@ def test_explain_what_a_job_waits_for_and_how_long_at_most(tmp_path: Path) -> No
         bounded = tiresias(tmp_path, "explain", "7", COLUMNS="80").stdout
         outlook["latest"], outlook["why"] = None, "in the last queue those ahead of it may run until they end"
         unbounded = tiresias(tmp_path, "explain", "7", COLUMNS="120").stdout
-    assert "for job 5; cost it 4 GPU-s" in bounded
-    assert "8 held by jobs ahead of it, 4 by jobs behind it, 3 by others" in bounded
+    assert "for job 5; measured cost 4 GPU-s" in bounded
+    assert "8 held by higher-ranked jobs, 4 by lower-ranked jobs, 3 by unmanaged jobs" in bounded
     assert re.search(r"next +[0-9:]{8}, in 1m0[0-9]s: job 9 \(4 GPUs\) sinks below Q1", bounded)
-    assert re.search(r"at the latest +[0-9:]{8}, in 1h01m, if no more jobs come and no node fails", bounded)
+    assert re.search(r"latest start +[0-9:]{8}, in 1h01m, if no further jobs arrive and no node fails", bounded)
     assert all(line.isprintable() and len(line) <= 80 for line in bounded.splitlines())
     assert re.search(r"no bound +in the last queue", unbounded)
 
@@ -253,7 +253,7 @@ def test_explain_a_job_that_does_not_exist(server: ControlServer, tmp_path: Path
 def test_explain_what_is_no_job_id(tmp_path: Path, word: str) -> None:
     done = tiresias(tmp_path, "explain", word)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "is no job id" in done.stderr
+    assert "is not a job id" in done.stderr
 
 
 EXPLAINED: dict[str, Any] = {"runs": [], "decisions": []}

@@ -72,7 +72,7 @@ def asked(tmp_path: Path, *words: str) -> dict[str, Any]:
 
 
 def test_by_user(server: ControlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_pages, "PAGE", 1)  # as of many thousand jobs
+    monkeypatch.setattr(history_pages, "JOBS_PER_PAGE", 1)  # as of many thousand jobs
     first, second = asked(tmp_path)["users"]
     assert first == {
         "user": "nobody", "uid": NOBODY, "jobs": 1, "runs": 2, "preemptions": 1, "served": 4 * 6 * HOUR, "queued": HOUR,
@@ -101,7 +101,7 @@ def test_jobs_of_a_user(server: ControlServer, tmp_path: Path) -> None:
 def test_one_job(server: ControlServer, tmp_path: Path) -> None:
     lines = history(tmp_path, "7").stdout.splitlines()
     assert lines[0].startswith("job 7 of nobody, submitted ")
-    assert "had 24.0 GPU-h, of which preemptions cost 360 GPU-s; waited 1h00m for its first run" in lines[1]
+    assert "attained 24.0 GPU-h, of which preemptions cost 360 GPU-s; waited 1h00m for its first run" in lines[1]
     assert [line.split()[0] for line in lines[3:6]] == ["run", "1", "2"]
     assert "9.0s" in lines[4]
     (job,) = asked(tmp_path, "7")["jobs"]
@@ -111,12 +111,12 @@ def test_one_job(server: ControlServer, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "problem"),
     [
-        (["x"], 2, "is no job id"),
+        (["x"], 2, "is not a job id"),
         (["8"], 1, "job 8: not in the journal"),
         (["7", "--user", "nobody"], 2, "JOBID shows all of that job"),
-        (["--user", "no such\x1b[2J"], 2, "is no user here"),
+        (["--user", "no such\x1b[2J"], 2, "is not a user of this host"),
         (["--since", "2030-01-02", "--until", "2030-01-01"], 2, "--since must be before --until"),
-        (["--since", "soon"], 2, "is no date"),
+        (["--since", "soon"], 2, "is not a date"),
     ],
 )
 def test_mistakes(server: ControlServer, tmp_path: Path, words: list[str], code: int, problem: str) -> None:

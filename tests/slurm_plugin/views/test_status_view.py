@@ -114,7 +114,7 @@ def test_jobs_that_do_not_compete_are_shown(status: dict[str, Any]) -> None:
 def test_nodes_that_do_not_fit_are_counted(status: dict[str, Any]) -> None:
     status["nodes"] = [dict(status["nodes"][n % 15], name=f"gpu{n:04}") for n in range(2000)]
     for size in ((80, 24), (200, 60)):
-        assert any("more nodes: our jobs hold" in line for line in drawn(status, *size))
+        assert any("more nodes: managed jobs hold" in line for line in drawn(status, *size))
 
 
 def test_it_works_without_colours(status: dict[str, Any]) -> None:
@@ -156,8 +156,8 @@ def test_mode_shadow_says_what_it_would_do(status: dict[str, Any], width: int, h
     status["shadow"] |= {"since": NOW - 7200, "seconds": 7200.0, "agreed": 6552.0, "gpu_seconds": 432000.0, "idle": 45000.0,
                          "taken": 100.0, "sooner": 42, "preempted": 3}  # fmt: skip
     text = "\n".join(drawn(status, width, height))
-    assert "as Slurm 91% of 2h00m; 42 runs sooner, 3 preempted; 12.5 GPU-h idle" in text
-    assert ("idle beside jobs that fit" in text) is (width == 200)
+    assert "same as Slurm for 91% of 2h00m; 42 runs sooner, 3 preempted; 12.5 GPU-h idle" in text
+    assert ("idle while jobs that fit wait" in text) is (width == 200)
 
 
 def test_alarms_never_push_the_jobs_out(status: dict[str, Any]) -> None:

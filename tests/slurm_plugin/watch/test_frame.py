@@ -19,7 +19,7 @@ from tests.golden import compare
 from tiresias.slurm_plugin.views.symbols import symbols_of
 from tiresias.slurm_plugin.watch.frame import Frame, Scene
 from tiresias.slurm_plugin.watch.listing import listed
-from tiresias.slurm_plugin.watch.view_state import Sight, ViewState, pressed, seen
+from tiresias.slurm_plugin.watch.view_state import ScreenContents, ViewState, after_key, after_update
 
 GOLDEN = Path(__file__).parent / "golden"
 PLAIN = Console(file=io.StringIO(), color_system=None)
@@ -54,15 +54,15 @@ def frame_of(status: Any, state: ViewState, size: tuple[int, int], problem: str 
 def after(status: Any, size: tuple[int, int], *keys: str, admin: bool = False) -> ViewState:
     state = ViewState(admin=admin)
     for key in keys:
-        state = pressed(state, key, sight(status, state, size))
-        state = seen(state, sight(status, state, size))
+        state = after_key(state, key, sight(status, state, size))
+        state = after_update(state, sight(status, state, size))
     return state
 
 
-def sight(status: Any, state: ViewState, size: tuple[int, int]) -> Sight:
+def sight(status: Any, state: ViewState, size: tuple[int, int]) -> ScreenContents:
     frame = frame_of(status, state, size)
     ids = [job["id"] for job in listed(status["jobs"], state.sort, state.reverse, state.filter)]
-    return Sight(ids, frame.rows, len(frame.text()))
+    return ScreenContents(ids, frame.rows, len(frame.text()))
 
 
 def drawn(status: Any, size: tuple[int, int], *keys: str, admin: bool = False, problem: str = "") -> list[str]:
@@ -111,7 +111,7 @@ def test_the_pointer_stays_in_sight() -> None:
     status: Any = example_status()
     state, ids = ViewState(), [job["id"] for job in status["jobs"]]
     for job in ids:
-        state = pressed(state, "j", Sight(ids))
+        state = after_key(state, "j", ScreenContents(ids))
         pointed = [line for line in frame_of(status, state, (80, 24)).lines() if line.startswith("> ")]
         assert len(pointed) == 1
         assert f" {job} " in pointed[0]

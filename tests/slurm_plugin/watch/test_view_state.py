@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiresias.slurm_plugin.watch.listing import SORTS
-from tiresias.slurm_plugin.watch.view_state import FILTER, NO_ADMIN, ORDERS, Page, Sight, ViewState, pressed, seen
+from tiresias.slurm_plugin.watch.view_state import (
+    MAX_FILTER_CHARACTERS,
+    NO_ADMIN,
+    ORDERS,
+    Page,
+    ScreenContents,
+    ViewState,
+    after_key,
+    after_update,
+)
 
 NAMED = [
     "up",
@@ -28,32 +37,32 @@ NAMED = [
 ]
 KEYS = st.sampled_from([*NAMED, *"jkgGsr/e?dqpuxyn "]) | st.characters()
 SIGHTS = st.builds(
-    Sight,
+    ScreenContents,
     jobs=st.lists(st.integers(1, 30).map(str), unique=True, max_size=12),
     rows=st.integers(1, 60),
     lines=st.integers(0, 200),
 )
-JOBS = Sight(tuple("abcdefgh"), rows=4)
+JOBS = ScreenContents(tuple("abcdefgh"), rows=4)
 
 
-def after(*keys: str, sight: Sight = JOBS, state: ViewState | None = None) -> ViewState:
+def after(*keys: str, sight: ScreenContents = JOBS, state: ViewState | None = None) -> ViewState:
     state = state or ViewState()
     for key in keys:
-        state = seen(pressed(state, key, sight), sight)
+        state = after_update(after_key(state, key, sight), sight)
     return state
 
 
 @given(st.lists(st.tuples(KEYS, SIGHTS), max_size=60), st.booleans())
-def test_any_keys_on_any_screens(steps: list[tuple[str, Sight]], admin: bool) -> None:
-    state, before = ViewState(admin=admin), Sight()
+def test_any_keys_on_any_screens(steps: list[tuple[str, ScreenContents]], admin: bool) -> None:
+    state, before = ViewState(admin=admin), ScreenContents()
     for key, sight in steps:
         was = state
-        state = seen(pressed(state, key, before), sight)  # meanwhile the jobs may have changed
+        state = after_update(after_key(state, key, before), sight)  # meanwhile the jobs may have changed
         assert state.selected == "" or state.selected in sight.jobs
         assert state.selected == "" or sight.jobs[state.index] == state.selected
         assert 0 <= state.top <= max(sight.lines - sight.rows, 0)
         assert state.sort in SORTS
-        assert len(state.filter) <= FILTER
+        assert len(state.filter) <= MAX_FILTER_CHARACTERS
         assert not state.order or (admin and was.question == state.order and key in ("y", "Y"))
         state, before = replace(state, order=""), sight
 
@@ -71,10 +80,10 @@ def test_moving() -> None:
 
 def test_the_selection_is_a_job_not_a_line() -> None:
     state = after("j", "j", "j")
-    assert seen(state, Sight(("c", "b", "a"))).index == 0
-    assert seen(state, Sight(tuple("abdef"))).selected == "d"  # c is gone
-    assert seen(state, Sight(("a",))).selected == "a"
-    assert seen(state, Sight()).selected == ""
+    assert after_update(state, ScreenContents(("c", "b", "a"))).index == 0
+    assert after_update(state, ScreenContents(tuple("abdef"))).selected == "d"  # c is gone
+    assert after_update(state, ScreenContents(("a",))).selected == "a"
+    assert after_update(state, ScreenContents()).selected == ""
 
 
 def test_sorting() -> None:
@@ -98,7 +107,7 @@ def test_a_filter_takes_every_key_until_enter() -> None:
     ("key", "page"), [("enter", Page.EXPLAIN), ("e", Page.EXPLAIN), ("d", Page.LOG), ("?", Page.HELP)]
 )
 def test_pages_open_and_close(key: str, page: Page) -> None:
-    long = Sight(JOBS.jobs, rows=10, lines=25)
+    long = ScreenContents(JOBS.jobs, rows=10, lines=25)
     state = after("j", "j", key, sight=long)
     assert state.page is page
     assert after("j", state=state, sight=long).top == 1
@@ -111,7 +120,7 @@ def test_pages_open_and_close(key: str, page: Page) -> None:
 def test_what_is_explained() -> None:
     assert after("j", "j", "e").subject == "b"
     assert after("e").subject == "a"
-    assert after("e", sight=Sight()).note == "no job to explain"
+    assert after("e", sight=ScreenContents()).note == "no job to explain"
 
 
 @pytest.mark.parametrize("key", ORDERS)
