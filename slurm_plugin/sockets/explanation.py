@@ -163,7 +163,9 @@ def _forecast(newest: Publication, job_id: str, alone: bool) -> dict[str, Any] |
     if any(start.job == job_id for start in plan.reserved):
         due = newest.due.get(job_id)
         steps = (
-            (ForecastStep(due, "deadline of the jobs preempted for it: they have saved, or continue to run"),) if due else ()
+            (ForecastStep(due, "deadline of the jobs preempted for it: they have saved, or continue to run"),)
+            if due
+            else ()
         )
         bound = StartTimeBound(math.inf, "the job starts as soon as they have released their GPUs")
     return {
