@@ -60,7 +60,7 @@ def test_what_differs(tmp_path: Path, config: str, capsys: pytest.CaptureFixture
 
 def test_a_dump_that_is_not_there(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(config, "nowhere") == 2
-    assert "nowhere: No such file or directory; give a file that sacct wrote" in capsys.readouterr().err
+    assert "nowhere: No such file or directory; give a file with the output of sacct" in capsys.readouterr().err
 
 
 def test_a_date_that_is_none(config: str, capsys: pytest.CaptureFixture[str]) -> None:

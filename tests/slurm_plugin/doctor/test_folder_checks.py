@@ -33,7 +33,7 @@ def test_all_is_well_and_nothing_is_left_behind(paths, tmp_path):
 def test_a_folder_that_is_not_there(paths):
     (found,) = bad(replace(paths, control=Path("/nowhere/control")))
     assert found.level is Level.BLOCKS
-    assert found.words == "/nowhere/control: is no folder"
+    assert found.words == "/nowhere/control: not a folder"
     assert found.remedy.startswith("install -d -m 1777 /nowhere/control")
 
 
@@ -55,7 +55,7 @@ def test_folders_that_the_site_makes_for_its_users(paths):
     assert not bad(paths)
     (paths.control / "424242").mkdir()
     (found,) = bad(paths)
-    assert found.words.endswith("not owned by the user that they are named by: 424242")
+    assert found.words.endswith("folders not owned by the user in their name: 424242")
 
 
 def test_anyone_could_forge_the_journal(paths):

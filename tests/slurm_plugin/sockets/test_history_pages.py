@@ -157,7 +157,7 @@ def test_a_cursor_of_ones_own_making_is_refused(
         (cursor, BOB, asks),
         (cursor, ALICE, HistoryPages(journal.path, OPEN)),
     ):
-        with pytest.raises(TiresiasError, match="ask again from the first page"):
+        with pytest.raises(TiresiasError, match="start again from the first page"):
             one.answer({"op": "history", "after": after}, uid)
 
 

@@ -83,7 +83,7 @@ def test_by_user(server: ControlServer, tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_text_by_user(server: ControlServer, tmp_path: Path) -> None:
     head, *lines = history(tmp_path, "--sort", "lost").stdout.splitlines()
-    titles = "user jobs runs preempted GPU time 1st wait paused lost of it saving starting redone"
+    titles = "user jobs runs preempted GPU time 1st wait paused lost share saving starting redone"
     assert " ".join(head.split()) == titles
     assert " ".join(lines[0].split()) == "nobody 1 2 1x 24.0 h 1h00m 1h00m 360 s 0.4% 36 s 108 s 216 s"
     assert lines[1].startswith(f"{STRANGER} ")
@@ -113,7 +113,7 @@ def test_one_job(server: ControlServer, tmp_path: Path) -> None:
     [
         (["x"], 2, "is not a job id"),
         (["8"], 1, "job 8: not in the journal"),
-        (["7", "--user", "nobody"], 2, "JOBID shows all of that job"),
+        (["7", "--user", "nobody"], 2, "JOBID shows all runs of the job"),
         (["--user", "no such\x1b[2J"], 2, "is not a user of this host"),
         (["--since", "2030-01-02", "--until", "2030-01-01"], 2, "--since must be before --until"),
         (["--since", "soon"], 2, "is not a date"),
