@@ -1,4 +1,4 @@
-"""Writes those pages of the manual that the programs themselves tell: commands, configuration, the Python interface."""
+"""Writes the pages of the manual that are generated from the programs: commands, configuration, the Python interface."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write(folder: Path) -> None:
 
 
 def commands() -> Iterator[str]:
-    yield "# Commands\n\nWhat `--help` says. The man pages hold the same; `tiresias(1)` lists them."
+    yield "# Commands\n\nThe output of `--help`. The man pages contain the same; `tiresias(1)` lists them."
     for group in GROUPS:
         yield f"\n## {group}"
         for name, (module, what) in pages.commands().items():
