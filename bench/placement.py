@@ -26,7 +26,7 @@ from tiresias.scheduler.model import ANYWHERE, Snapshot, Style
 from tiresias.scheduler.place import consolidate, optimum
 from tiresias.scheduler.place.candidate_nodes import CandidateNodes
 from tiresias.simulator.models import MODELS
-from tiresias.simulator.simulated_placement import PACKLIMIT, PATIENCE
+from tiresias.simulator.simulated_placement import PACKLIMIT, WAIT_LIMIT_S
 
 JOBS, NODES = 10_000, (1_000, 2_000, 4_000, 8_000, 16_000)
 SMALL = (8, 10, 12, 16, 20, 24)
@@ -51,7 +51,7 @@ def pending(nodes: int, style: Style | None, cluster: str, seed: int) -> Snapsho
         above=(empty.nodes.leaf // LEAVES_OF_A_POD,),
     )  # fmt: skip
     styles = mixed(rng) if style is None else np.full(JOBS, style)
-    until = np.where(styles == Style.CONSOLIDATE, NOW + PATIENCE, 0.0) if style is None else np.zeros(JOBS)
+    until = np.where(styles == Style.CONSOLIDATE, NOW + WAIT_LIMIT_S, 0.0) if style is None else np.zeros(JOBS)
     return replace(empty, jobs=replace(empty.jobs, style=styles, packed_until=until), nodes=described)
 
 

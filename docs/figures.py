@@ -75,8 +75,10 @@ def placement() -> Figure:
 
 
 def _placed(style: str) -> Experiment:
-    placing = SimulatedPlacement(STYLES[style])
-    setup = Setup("", paper_testbed(seed=1), TESTBED, PolicyConfig.paper(), MEAN_COST, by_node=True, placing=placing)
+    placement = SimulatedPlacement(STYLES[style])
+    setup = Setup(
+        "", paper_testbed(seed=1), TESTBED, PolicyConfig.paper(), MEAN_COST, by_node=True, placement=placement
+    )
     return setup.experiment("las")
 
 

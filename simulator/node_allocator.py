@@ -1,4 +1,4 @@
-"""The cluster node by node: every decision is `scheduler.decide` on a snapshot of all jobs, as in the controller."""
+"""A simulated cluster of nodes: each decision is one call of `scheduler.decide` on a snapshot, as in the controller."""
 
 from __future__ import annotations
 
@@ -22,44 +22,53 @@ from tiresias.simulator.snapshots import job_rows
 
 
 class NodeAllocator:
-    """The same interface as `PoolAllocator`. O(jobs) a decision."""
+    """Decides and places jobs on nodes; the same interface as `PoolAllocator`. One decision is O(jobs).
+
+    Attributes:
+        relaxes: The next moment at which a waiting job accepts a placement that it refuses now; inf for never.
+    """
 
     def __init__(
         self, rules: Rules, cluster: ClusterSize, jobs: Mapping[int, SimulatedJob], models: Sequence[str]
     ) -> None:
-        """`models`: of each row of the trace."""
+        """`models`: the model name of each row of the trace."""
         self._policy, self._config, self._jobs = rules.policy, rules.config, jobs
-        self._placing, self._gpus_per_node, self._models = rules.placing, cluster.gpus_per_node, models
-        self._wishes = _wishes(rules.placing, models)
-        self._on = Occupancy(cluster)
+        self._placement, self._gpus_per_node, self._models = rules.placement, cluster.gpus_per_node, models
+        self._by_row = _placement_of_rows(rules.placement, models)
+        self._occupancy = Occupancy(cluster)
         self.relaxes = math.inf
         self._starts: dict[int, Start] = {}
 
     @property
     def free(self) -> int:
-        return self._on.free
+        """Number of free GPUs."""
+        return self._occupancy.free
 
     def follow(self, policy: Policy) -> None:
+        """Use this policy from now on."""
         self._policy = policy
 
     def update(self, job: SimulatedJob) -> None:
-        """Nothing is kept here that depends on keys."""
+        """Do nothing: each decision computes all keys anew."""
 
     def preempt(self, job: SimulatedJob) -> None:
-        """It is seen as leaving in the next snapshot."""
+        """Do nothing: the next snapshot shows the state of the job."""
 
     def release(self, job: SimulatedJob) -> None:
-        self._on.leave(job.row)
+        """Free the GPUs of a job."""
+        self._occupancy.release(job.row)
 
     def fail(self, node: int) -> list[int]:
-        """The node is down. Returns the rows of the jobs that are on it."""
-        self._on.usable[node] = False
-        return self._on.jobs_on(node)
+        """Mark a node as down, and return the rows of the jobs on it."""
+        self._occupancy.usable[node] = False
+        return self._occupancy.jobs_on(node)
 
     def repair(self, node: int) -> None:
-        self._on.usable[node] = True
+        """Mark a node as usable again."""
+        self._occupancy.usable[node] = True
 
     def choose(self, now: float) -> Choice:
+        """Return the rows of the jobs to start and to preempt."""
         snapshot = self.snapshot(now)
         plan = decide(snapshot, self._config, self._policy)
         self.relaxes = relaxes(snapshot, self._config)
@@ -67,40 +76,41 @@ class NodeAllocator:
         return Choice(list(self._starts), [int(each.job) for each in plan.preemptions])
 
     def admit(self, choice: Choice) -> list[SimulatedJob]:
-        """Those whose nodes are free. The others are reserved theirs in the next decision too."""
-        return [self._jobs[row] for row in choice.starts if self._on.take(row, self._starts[row])]
+        """Allocate the nodes of the chosen jobs that are free, and return these jobs; the others remain reserved."""
+        return [self._jobs[row] for row in choice.starts if self._occupancy.take(row, self._starts[row])]
 
     def slowdown(self, job: SimulatedJob) -> float:
-        if not self._placing:
+        """Return the seconds that a second of work takes where the job is placed."""
+        if not self._placement:
             return 1.0
         nodes = len(self._starts[job.row].nodes)
-        return self._placing.slowdown(self._models[job.row], job.gpus, nodes, self._gpus_per_node)
+        return self._placement.slowdown(self._models[job.row], job.gpus, nodes, self._gpus_per_node)
 
     def snapshot(self, now: float) -> Snapshot:
         """Return the jobs and nodes at `now`, as `decide` sees them."""
         jobs = list(self._jobs.values())
         columns = JobColumns(jobs)
         columns.now = now
-        shown = job_rows(jobs, columns, now, **self._wanted(columns))
+        shown = job_rows(jobs, columns, now, **self._placement_columns(columns))
         places = {job.row: place for place, job in enumerate(jobs)}
-        return Snapshot(now, shown, self._on.nodes(), self._on.allocations(places))
+        return Snapshot(now, shown, self._occupancy.nodes(), self._occupancy.allocations(places))
 
-    def _wanted(self, seen: JobColumns) -> dict[str, Any]:
-        """Of each job its style, and until when it waits for the fewest nodes: counted from when it came, or came back."""
-        if self._wishes is None:
+    def _placement_columns(self, seen: JobColumns) -> dict[str, Any]:
+        """Return the columns on placement. A job waits for the fewest nodes from its submission or its last preemption on."""
+        if self._by_row is None:
             return {}
-        style, patience = self._wishes
+        style, wait_limit = self._by_row
         since = known(seen.preempted, seen.submit)
         return {
             "style": style[seen.row],
-            "packed_until": np.where(patience[seen.row] > 0, since + patience[seen.row], -np.inf),
+            "packed_until": np.where(wait_limit[seen.row] > 0, since + wait_limit[seen.row], -np.inf),
         }
 
 
-def _wishes(placing: SimulatedPlacement | None, models: Sequence[str]) -> tuple[Ints, Floats] | None:
-    """Style and patience of each row of the trace."""
-    if placing is None:
+def _placement_of_rows(placement: SimulatedPlacement | None, models: Sequence[str]) -> tuple[Ints, Floats] | None:
+    """Return the placement style and the wait limit (seconds) of each row of the trace."""
+    if placement is None:
         return None
-    of = {model: (int(placing.style_of(model)), placing.patience_of(model)) for model in set(models)}
-    style, patience = zip(*map(of.__getitem__, models), strict=True) if models else ((), ())
-    return np.array(style, np.int64), np.array(patience, np.float64)
+    of = {model: (int(placement.style_of(model)), placement.wait_limit_of(model)) for model in set(models)}
+    style, wait_limit = zip(*map(of.__getitem__, models), strict=True) if models else ((), ())
+    return np.array(style, np.int64), np.array(wait_limit, np.float64)

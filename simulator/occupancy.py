@@ -1,4 +1,4 @@
-"""The simulated cluster: equal nodes, GPUs only, and who sits where."""
+"""The GPUs of a simulated cluster and the jobs that hold them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tiresias.simulator.cluster_size import ClusterSize
 
 
 class Occupancy:
-    """Which GPUs are whose. Rows are those of the trace."""
+    """Tracks the GPUs that each job holds on each node. Jobs are rows of the trace."""
 
     def __init__(self, cluster: ClusterSize) -> None:
         count = cluster.nodes
@@ -17,46 +17,50 @@ class Occupancy:
         self._row = {name: row for row, name in enumerate(self._names)}
         self._gpus = np.full(count, cluster.gpus_per_node, np.int64)
         self._free = self._gpus.copy()
-        self._seats: dict[int, tuple[tuple[int, int], ...]] = {}
-        self._plenty = np.full(count, np.inf)
+        self._held: dict[int, tuple[tuple[int, int], ...]] = {}
+        self._unlimited = np.full(count, np.inf)
         self._leaf, self.usable = np.zeros(count, np.int64), np.ones(count, bool)
         self._types, self._features = ("",) * count, (frozenset[str](),) * count
 
     @property
     def free(self) -> int:
+        """Number of free GPUs of all nodes."""
         return int(self._free.sum())
 
     def take(self, job: int, start: Start) -> bool:
-        """False: these GPUs are not free yet."""
-        seat = tuple((self._row[name], gpus) for name, gpus in start.nodes)
-        if any(self._free[node] < gpus for node, gpus in seat):
+        """Allocate the GPUs of a start. Returns False, and nothing has changed, if some of them are not free."""
+        place = tuple((self._row[name], gpus) for name, gpus in start.nodes)
+        if any(self._free[node] < gpus for node, gpus in place):
             return False
-        self._seats[job] = seat
-        self._move(job, -1)
+        self._held[job] = place
+        self._change_free(job, -1)
         return True
 
-    def leave(self, job: int) -> None:
-        self._move(job, +1)
-        del self._seats[job]
+    def release(self, job: int) -> None:
+        """Free the GPUs of a job."""
+        self._change_free(job, +1)
+        del self._held[job]
 
     def jobs_on(self, node: int) -> list[int]:
-        return [job for job, seat in self._seats.items() if any(node == each for each, _ in seat)]
+        """Return the jobs that hold GPUs of a node."""
+        return [job for job, place in self._held.items() if any(node == each for each, _ in place)]
 
-    def _move(self, job: int, sign: int) -> None:
-        for node, gpus in self._seats[job]:
+    def _change_free(self, job: int, sign: int) -> None:
+        for node, gpus in self._held[job]:
             self._free[node] += sign * gpus
             if not 0 <= self._free[node] <= self._gpus[node]:
                 raise AssertionError(f"{self._names[node]} has {self._free[node]} of {self._gpus[node]} GPUs free")
 
     def nodes(self) -> Nodes:
+        """Return the nodes as a snapshot shows them."""
         return Nodes(
-            self._names, self._gpus, self._free.copy(), self._plenty, self._plenty,
+            self._names, self._gpus, self._free.copy(), self._unlimited, self._unlimited,
             self.usable.copy(), self._leaf, self._types, self._features,
         )  # fmt: skip
 
     def allocations(self, place_of: dict[int, int]) -> Allocations:
-        """`place_of`: the row in the snapshot of each row of the trace that is shown in it."""
-        seats = [(place_of[job], node, gpus) for job, seat in self._seats.items() for node, gpus in seat]
-        job, node, gpus = np.array(seats, np.int64).reshape(-1, 3).T
-        nothing = np.zeros(len(seats))
+        """Return the allocations as a snapshot shows them. `place_of`: row of the trace -> row of the snapshot."""
+        rows = [(place_of[job], node, gpus) for job, place in self._held.items() for node, gpus in place]
+        job, node, gpus = np.array(rows, np.int64).reshape(-1, 3).T
+        nothing = np.zeros(len(rows))
         return Allocations(job, node, gpus, nothing, nothing)

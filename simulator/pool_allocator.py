@@ -1,4 +1,4 @@
-"""The cluster as one pool of GPUs, with the jobs in the policy's order from one decision to the next."""
+"""A simulated cluster as one pool of GPUs. The jobs stay in the policy's order from one decision to the next."""
 
 from __future__ import annotations
 
@@ -17,72 +17,80 @@ from tiresias.simulator.snapshots import pool_snapshot
 
 
 class PoolAllocator:
-    """jobs: those that are there, by row; the engine keeps them. gpus: of every row of the trace."""
+    """Decides which jobs hold the GPUs of a pool.
 
-    relaxes = math.inf  # when a waiting job takes what it did not take before: here any GPU is as good as another
+    Attributes:
+        relaxes: As of `NodeAllocator`; inf, because all GPUs are equal.
+        free: Number of free GPUs.
+    """
+
+    relaxes = math.inf
 
     def __init__(self, rules: Rules, capacity: int, gpus: Sequence[int], jobs: Mapping[int, SimulatedJob]) -> None:
+        """`gpus`: of each row of the trace. `jobs`: those that wait or run, by row; the event loop updates them."""
         self._config, self._gpus, self._jobs = rules.config, gpus, jobs
         self.free, self._capacity = capacity, capacity
-        self._leaving = 0
+        self._releasing = 0
         self.follow(rules.policy)
 
     def follow(self, policy: Policy) -> None:
-        """From now on this policy rules, and every job that waits or runs has to be updated."""
+        """Use this policy from now on. The caller then updates every job that waits or runs."""
         self._policy = policy
-        self._line = JobQueue(self._gpus, policy.blocks)
+        self._queue = JobQueue(self._gpus, policy.blocks)
         self._drifting = JobColumns()  # running jobs whose keys change all the time
         self._unsettled: list[SimulatedJob] = []
-        # Updated since the last choice. Mostly there is room for all who come: then nobody needs a key.
-        self._came: dict[int, SimulatedJob] = {}
-        self._moved: dict[int, SimulatedJob] = {}
+        # Updated since the last decision. Usually all of them fit, and then their keys are not computed.
+        self._arrived: dict[int, SimulatedJob] = {}
+        self._changed: dict[int, SimulatedJob] = {}
 
     def update(self, job: SimulatedJob) -> None:
-        """It waits or runs, and may have another key than before."""
+        """Note that a waiting or running job may have a new key."""
         if job.state == JobState.WAITING:
-            self._came[job.row] = job
+            self._arrived[job.row] = job
         elif self._policy.preempts and job.now >= job.movable_from:
             self._stop(job)
-            self._moved[job.row] = job
+            self._changed[job.row] = job
 
     def preempt(self, job: SimulatedJob) -> None:
+        """Note that a running job begins to release its GPUs."""
         self._stop(job)
-        self._leaving += job.gpus
+        self._releasing += job.gpus
 
     def release(self, job: SimulatedJob) -> None:
-        """It finishes or has left its GPUs."""
+        """Free the GPUs of a job that ends or was preempted."""
         self.free += job.gpus
         if job.state == JobState.RELEASING:
-            self._leaving -= job.gpus
+            self._releasing -= job.gpus
         else:
             self._stop(job)
 
     def _stop(self, job: SimulatedJob) -> None:
-        known = self._moved.pop(job.row, None) or self._line.leave(job.row)
+        known = self._changed.pop(job.row, None) or self._queue.leave(job.row)
         if not known and self._drifting:
             self._drifting.remove(job.row)
 
     def choose(self, now: float) -> Choice:
-        came, self._came = self._came, {}
-        if not self._line.waits and sum(job.gpus for job in came.values()) <= self.free:
-            return Choice(list(came), [])
-        for job in came.values():
-            self._line.wait(job.row, self._key(job))
-        self._line_up(now)
-        self._line.drift(len(self._drifting), partial(self._keys, now))
+        """Return the rows of the jobs to start and to preempt."""
+        arrived, self._arrived = self._arrived, {}
+        if not self._queue.waits and sum(job.gpus for job in arrived.values()) <= self.free:
+            return Choice(list(arrived), [])
+        for job in arrived.values():
+            self._queue.wait(job.row, self._key(job))
+        self._queue_running(now)
+        self._queue.drift(len(self._drifting), partial(self._keys, now))
         worth = partial(self._worth, now) if self._policy.spares else None
         drains = partial(self._drains, now) if self._config.starving_first else None
-        return self._line.choose(self.free + self._leaving, worth, drains)
+        return self._queue.choose(self.free + self._releasing, worth, drains)
 
-    def _line_up(self, now: float) -> None:
-        """Every running job that may be preempted takes its place."""
+    def _queue_running(self, now: float) -> None:
+        """Insert the running jobs that may be preempted into the queue."""
         unsettled, self._unsettled = self._unsettled, []
         for job in unsettled:
             if job.state == JobState.RUNNING and job.row in self._jobs:
                 job.at(now)
                 self.update(job)
-        moved, self._moved = self._moved, {}
-        for job in moved.values():
+        changed, self._changed = self._changed, {}
+        for job in changed.values():
             self._compete(job, now)
 
     def _compete(self, job: SimulatedJob, now: float) -> None:
@@ -96,7 +104,7 @@ class PoolAllocator:
                 key = self._key(job)
             else:
                 self._unsettled.append(job)
-        self._line.compete(job.row, key)
+        self._queue.compete(job.row, key)
 
     def _worth(self, now: float, row: int) -> float:
         waits = self._jobs[row]
@@ -104,7 +112,7 @@ class PoolAllocator:
         return float(self._policy.worth(waits, now, self._config))
 
     def _drains(self, now: float, row: int) -> int | None:
-        """As `drain.Drain`: GPUs of the jobs that may not be preempted and have not run for long."""
+        """Return the GPUs of jobs that may not be preempted and have not run for long; see `evict.drain`."""
         waits = self._jobs[row]
         waits.at(now)
         if not self._policy.drains(waits, now, self._config):
@@ -119,14 +127,17 @@ class PoolAllocator:
         return freed
 
     def slowdown(self, job: SimulatedJob) -> float:
+        """Return 1: a job runs equally fast on all GPUs."""
         return 1.0
 
     def admit(self, choice: Choice) -> list[SimulatedJob]:
-        """Those of the chosen who can start now. The others wait for GPUs that are being left; nobody behind takes what they
-        need, as in `scheduler.room`."""
+        """Allocate GPUs to the chosen jobs that fit now, and return these jobs.
+
+        The other chosen jobs wait for GPUs that are being released; a lower-ranked job does not take what they need.
+        """
         if not choice.starts:
             return []
-        now, later = self.free, self.free + self._leaving
+        now, later = self.free, self.free + self._releasing
         starts = []
         for job in map(self._jobs.__getitem__, choice.starts):
             later -= job.gpus

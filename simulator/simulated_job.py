@@ -1,4 +1,4 @@
-"""A simulated job, and many of them in columns. What a policy sees of either follows from the same formulas."""
+"""A simulated job, and many jobs in columns. Both compute what a policy sees by the same formulas."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WAITING = int(JobState.WAITING)
 
 
 class _Work:
-    """What follows from what happened, at the moment `now`. Service counts all seconds on GPUs, also those without progress."""
+    """The values of a job at the moment `now`. Service counts all seconds on GPUs, also those without progress."""
 
     __slots__ = ()
     row: Values
@@ -36,7 +36,7 @@ class _Work:
     done: Values  # seconds of work in earlier runs
     slow: Values  # seconds that a second of work takes where it runs
     ran: Values  # seconds on GPUs since the last promotion: `_ran`
-    preemption_cost = None  # nobody measures it: the policy's configuration says what it is
+    preemption_cost = None  # not measured: the policy's configuration has it
 
     @property
     def attained(self) -> Values:
@@ -58,6 +58,8 @@ def _ran(work: _Work) -> Values:
 
 
 class SimulatedJob(_Work):
+    """One job of a simulation; methods change its state at a moment `now`, seconds."""
+
     __slots__ = (
         "done", "duration", "ends", "first_start", "gpus", "held", "idle_until", "last_start", "movable_from", "now", "preempted",
         "preemptions", "ran", "reset", "row", "slow", "stamp", "state", "submit", "uncounted",
@@ -68,11 +70,11 @@ class SimulatedJob(_Work):
         self.state = _WAITING
         self.first_start = self.last_start = self.idle_until = self.preempted = NEVER
         self.reset = self.movable_from = -math.inf
-        self.ends = math.inf  # where it runs: when it will have done its work
+        self.ends = math.inf  # while it runs: the moment at which its work is done
         self.held = self.uncounted = self.done = 0.0
         self.slow = 1.0
         self.preemptions = 0
-        self.stamp = 0  # of the last thing that happened: what was expected before it will not come
+        self.stamp = 0  # number of changes; an expected event with an older stamp is out of date
         self.at(submit)
 
     def at(self, now: float) -> None:
@@ -110,7 +112,7 @@ class SimulatedJob(_Work):
         return float(first_step(self.last_start, self.idle_until, config) + minimum_run)
 
     def preempt(self, now: float, overhead: float) -> None:
-        """It stops working and holds its GPUs until it waits, `overhead` seconds from now."""
+        """Stop the work; the job holds its GPUs for another `overhead` seconds."""
         self.at(now)
         self.done = self.duration - self.remaining
         self.state, self.idle_until = int(JobState.RELEASING), now + overhead
@@ -118,7 +120,7 @@ class SimulatedJob(_Work):
         self._happened(now)
 
     def fail(self, now: float, checkpoint_interval: float) -> float:
-        """It is thrown back to its last checkpoint and waits. Returns the seconds of work that are lost."""
+        """Return the job to its last checkpoint and let it wait. Returns the lost seconds of work."""
         self.at(now)
         worked = max(0.0, now - self.idle_until) / self.slow if self.state == JobState.RUNNING else 0.0
         lost = worked % checkpoint_interval if checkpoint_interval else 0.0
@@ -127,13 +129,13 @@ class SimulatedJob(_Work):
         return lost
 
     def wait(self, now: float) -> None:
-        """It has left its GPUs."""
+        """Let the job wait: it has released its GPUs."""
         self.held += now - self.last_start
         self.preempted, self.state, self.ends = now, _WAITING, math.inf
         self._happened(now)
 
     def promote(self, now: float) -> None:
-        """Service and waiting time start anew."""
+        """Reset service and waiting time."""
         self.reset, self.uncounted = now, self.held
         self._happened(now)
 
@@ -143,7 +145,7 @@ class SimulatedJob(_Work):
 
 
 class JobColumns(_Work):
-    """Many jobs of which nothing happens as long as they are here; arrays of shape (jobs,)."""
+    """Jobs in columns, arrays of shape (jobs,). A job does not change while it is in them."""
 
     def __init__(self, jobs: Iterable[SimulatedJob] = ()) -> None:
         self._at: dict[int, int] = {}  # place of each row
@@ -155,6 +157,7 @@ class JobColumns(_Work):
         return len(self._at)
 
     def add(self, job: SimulatedJob) -> None:
+        """Append a job."""
         place = self._at[job.row] = len(self._at)
         if place == len(self._arrays["row"]):
             self._arrays = {name: np.resize(array, 2 * place) for name, array in self._arrays.items()}
@@ -162,7 +165,7 @@ class JobColumns(_Work):
             array[place] = getattr(job, name)
 
     def remove(self, row: int) -> None:
-        """The last one takes its place. A job that is not here is none to remove."""
+        """Remove a job, if it is in the columns; the last row takes its place."""
         place = self._at.pop(row, None)
         if place is None or place == len(self._at):
             return
@@ -171,7 +174,8 @@ class JobColumns(_Work):
         self._at[int(self._arrays["row"][place])] = place
 
     @property
-    def ran(self) -> Values:  # a job keeps what columns work out
+    def ran(self) -> Values:
+        """Seconds on GPUs since the last promotion; a `SimulatedJob` stores it."""
         return _ran(self)
 
     def __getattr__(self, name: str) -> Values:

@@ -1,6 +1,6 @@
-"""Where simulated jobs sit, and what that does to their speed: what the paper's simulator leaves out (section 5.3).
+"""The placement of simulated jobs and its effect on their speed, which the paper's simulator leaves out (section 5.3).
 
-A model is as fast as its trace says on the fewest nodes; on more of them one with large tensors is slower (models.py).
+On the fewest nodes a model is as fast as in the trace. On more nodes, models with large tensors are slower (models.py).
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from tiresias.scheduler.model import Style
 from tiresias.simulator import models
 
-PACKLIMIT, PATIENCE = 0.4, 300.0
+PACKLIMIT = 0.4  # skew above which a job consolidates
+WAIT_LIMIT_S = 300.0  # seconds that a consolidating job waits for the fewest nodes
 BY_SKEW = "skew"
 STYLES: dict[str, Style | None] = {BY_SKEW: None} | {
     style.name.lower(): style
@@ -21,23 +22,31 @@ STYLES: dict[str, Style | None] = {BY_SKEW: None} | {
 
 @dataclass(frozen=True, slots=True)
 class SimulatedPlacement:
-    """style: of all jobs; None: those whose largest tensor is more than `packlimit` of the model consolidate, the others spread.
-    patience: seconds that the former wait for the fewest nodes. effect: a bad placement costs speed."""
+    """How jobs are placed on nodes, and what a placement costs.
+
+    Attributes:
+        style: Placement style of all jobs. None: jobs whose largest tensor is more than `packlimit` of the model consolidate, the
+            others spread.
+        packlimit: Share of the largest tensor in the model.
+        wait_limit: Seconds that a consolidating job waits for the fewest nodes, where `style` is None.
+        effect: Whether a placement on more nodes than necessary slows a job down.
+    """
 
     style: Style | None = None
     packlimit: float = PACKLIMIT
-    patience: float = PATIENCE
+    wait_limit: float = WAIT_LIMIT_S
     effect: bool = True
 
     def style_of(self, model: str) -> Style:
+        """Return the placement style of a model."""
         if self.style is not None:
             return self.style
         return Style.CONSOLIDATE if models.model(model).skew > self.packlimit else Style.SPREAD
 
-    def patience_of(self, model: str) -> float:
-        """Seconds."""
-        return self.patience if self.style is None and self.style_of(model) is Style.CONSOLIDATE else 0.0
+    def wait_limit_of(self, model: str) -> float:
+        """Return the seconds that a job of a model waits for the fewest nodes."""
+        return self.wait_limit if self.style is None and self.style_of(model) is Style.CONSOLIDATE else 0.0
 
     def slowdown(self, model: str, gpus: int, nodes: int, gpus_per_node: int) -> float:
-        """Seconds on so many nodes for a second on the fewest."""
+        """Return the seconds that a second of work takes on `nodes` nodes."""
         return models.slowdown(models.model(model), gpus, nodes, gpus_per_node) if self.effect else 1.0

@@ -1,4 +1,4 @@
-"""What is simulated besides the jobs: the policy, what a preemption costs, and when decisions are made."""
+"""The rules of a simulation: the policy, the cost of a preemption, failures, placement, and when decisions are made."""
 
 from __future__ import annotations
 
@@ -14,8 +14,12 @@ from tiresias.simulator.simulated_placement import SimulatedPlacement
 
 
 class Cost(NamedTuple):
-    """Seconds on GPUs without progress. pause: from the decision until a preempted job has left its GPUs. resume: from its next
-    start until it goes on where it was."""
+    """The cost of a preemption: seconds on GPUs without progress.
+
+    Attributes:
+        pause: From the decision until the preempted job has released its GPUs.
+        resume: From its next start until it continues its work.
+    """
 
     pause: float = 0.0
     resume: float = 0.0
@@ -25,20 +29,31 @@ FREE = Cost()
 
 
 def mean_seconds(cost: Cost, costs: Mapping[str, Cost]) -> float:
-    """What a preemption costs: the mean over the models whose costs are known, else `cost`."""
+    """Return the mean cost of a preemption, seconds: over the models in `costs`, or `cost` if there are none."""
     known = list(costs.values()) or [cost]
     return sum(map(sum, known)) / len(known)
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """cost: of a preemption; costs: of jobs of some models, in its place.
-    interval: decide only at multiples of so many seconds; 0: whenever something happens.
-    by_node: place every job on nodes through `scheduler.decide`, as the controller does. Without it only the number of GPUs
-    counts, which gives the same result much faster as long as a job may run anywhere and is equally fast everywhere.
-    failures: of nodes, which have to be simulated then. checkpoint_interval: seconds of work between two checkpoints of a run,
-    which a failure throws back to the last one; 0: nothing is lost. A preempted job saves before it leaves.
-    placing: on which nodes jobs sit, and what that costs them; without it any GPU is as good as another. Raises UsageError."""
+    """What is simulated besides the jobs and the cluster.
+
+    Attributes:
+        policy: The policy that ranks the jobs.
+        config: Configuration of the policy and of preemptions.
+        cost: Cost of a preemption.
+        costs: Cost of a preemption of jobs of some models, in place of `cost`.
+        interval: Decide only at multiples of this, seconds; 0: at every event.
+        by_node: Place each job on nodes through `scheduler.decide`, as the controller does. Otherwise only the number of GPUs
+            counts, which gives the same result much faster as long as a job may run anywhere and is equally fast everywhere.
+        failures: Failures of nodes; requires `by_node`.
+        checkpoint_interval: Seconds of work between two checkpoints of a run. A failure undoes the work since the last one; 0:
+            nothing is lost. A preempted job always saves first.
+        placement: Where jobs are placed and what that costs; requires `by_node`. None: all GPUs are equal.
+
+    Raises:
+        UsageError: `failures` or `placement` without `by_node`.
+    """
 
     policy: Policy
     config: PolicyConfig
@@ -48,10 +63,10 @@ class Rules:
     by_node: bool = False
     failures: Failures | None = None
     checkpoint_interval: float = 0.0
-    placing: SimulatedPlacement | None = None
+    placement: SimulatedPlacement | None = None
 
     def __post_init__(self) -> None:
         if self.failures and not self.by_node:
-            raise UsageError("nodes can fail only where they are simulated; simulate node by node")
-        if self.placing and not self.by_node:
-            raise UsageError("jobs sit on nodes only where those are simulated; simulate node by node")
+            raise UsageError("failures of nodes need a simulation by node; set by_node (--by-node)")
+        if self.placement and not self.by_node:
+            raise UsageError("a placement needs a simulation by node; set by_node (--by-node)")

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from tiresias.errors import UsageError
 from tiresias.sandbox.slurm_conf import SCHEDULER_PARAMETERS, ClusterSpec
 from tiresias.simulator.models import DEFAULT, MODELS
-from tiresias.simulator.simulated_placement import BY_SKEW, PATIENCE, STYLES
+from tiresias.simulator.simulated_placement import BY_SKEW, STYLES, WAIT_LIMIT_S
 from tiresias.simulator.trace import TraceJob
 
 _POLICIES = {
@@ -121,7 +121,7 @@ preemption_cost = {PREEMPTION_COST / scale}
 
 [placement]
 style = "{style or BY_SKEW}"
-patience = {PATIENCE / scale}
+patience = {WAIT_LIMIT_S / scale}
 
 [preemption]
 deadline = 30.0

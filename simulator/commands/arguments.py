@@ -18,7 +18,7 @@ from tiresias.simulator.failures import Exponential
 from tiresias.simulator.formats import FORMATS, cells
 from tiresias.simulator.formats.table import Layout, read_table
 from tiresias.simulator.formats.trace_file import opened
-from tiresias.simulator.simulated_placement import PACKLIMIT, PATIENCE, STYLES, SimulatedPlacement
+from tiresias.simulator.simulated_placement import PACKLIMIT, STYLES, WAIT_LIMIT_S, SimulatedPlacement
 from tiresias.simulator.simulation_rules import FREE, Cost
 from tiresias.simulator.slurm_accounting import history as accounting_history
 
@@ -157,8 +157,8 @@ def _configure_placement(group: argparse._ArgumentGroup) -> None:
         help=f"skew: models whose largest tensor is more than X of them consolidate (default: {PACKLIMIT})",
     )  # fmt: skip
     group.add_argument(
-        "--patience", type=_seconds("--patience"), default=PATIENCE, metavar="SECONDS",
-        help=f"skew: these wait so long for the fewest nodes (default: {PATIENCE:g})",
+        "--patience", type=_seconds("--patience"), default=WAIT_LIMIT_S, metavar="SECONDS",
+        help=f"skew: these wait so long for the fewest nodes (default: {WAIT_LIMIT_S:g})",
     )  # fmt: skip
     group.add_argument(
         "--defragment", type=_whole("--defragment"), default=0, metavar="N",
@@ -205,11 +205,11 @@ def setup(args: argparse.Namespace) -> Setup:
     config = _config(args)
     trace = read(file, cluster.gpus, args.format)
     failures = _failures(args)
-    placing = SimulatedPlacement(STYLES[args.placement], args.packlimit, args.patience) if args.placement else None
-    by_node = args.by_node or bool(failures or placing)
+    placement = SimulatedPlacement(STYLES[args.placement], args.packlimit, args.patience) if args.placement else None
+    by_node = args.by_node or bool(failures or placement)
     return Setup(
         file.name, trace, cluster, config, args.preemption_cost, costs, by_node, args.interval, failures,
-        args.checkpoint_interval, placing,
+        args.checkpoint_interval, placement,
     )  # fmt: skip
 
 

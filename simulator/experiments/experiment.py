@@ -57,14 +57,14 @@ class Setup:
     interval: float = 0.0
     failures: Exponential | None = None
     checkpoint_interval: float = 0.0
-    placing: SimulatedPlacement | None = None
+    placement: SimulatedPlacement | None = None
 
     def experiment(self, policy: str, config: PolicyConfig | None = None) -> Experiment:
         """`config`: in place of this one. What a preemption costs is what the policies take it to cost."""
         config = replace(config or self.config, preemption_cost=mean_seconds(self.cost, self.costs))
         rules = Rules(
             policy_for(policy, self.trace), config, self.cost, self.costs, self.interval, self.by_node, self.failures,
-            self.checkpoint_interval, self.placing,
+            self.checkpoint_interval, self.placement,
         )  # fmt: skip
         return Experiment(self.trace, self.cluster, rules)
 

@@ -24,7 +24,7 @@ BLOCKERS = [(0, 3, 100, "vgg16")] * 2  # on two nodes of four GPUs: each leaves 
 
 def run(
     jobs: list[tuple[float, int, float, str]],
-    placing: SimulatedPlacement | None,
+    placement: SimulatedPlacement | None,
     policy: str = "best_effort",
     nodes: int = 2,
     **more,
@@ -36,7 +36,7 @@ def run(
             for at, (submit, gpus, duration, model) in enumerate(jobs)
         ]
     )
-    rules = Rules(POLICIES[policy], LAS, by_node=placing is not None, placing=placing, **more)
+    rules = Rules(POLICIES[policy], LAS, by_node=placement is not None, placement=placement, **more)
     return simulate(trace, ClusterSize(nodes, 4), rules)
 
 
@@ -50,13 +50,13 @@ def test_a_model_with_large_tensors_is_slower_on_more_nodes_than_it_needs():
 
 def test_by_skew_it_waits_for_the_fewest_nodes_and_not_for_ever():
     jobs = [*BLOCKERS, (1, 2, 10, "vgg16"), (1, 2, 10, "resnet50")]
-    found = run(jobs, SimulatedPlacement(patience=200.0))
+    found = run(jobs, SimulatedPlacement(wait_limit=200.0))
     assert found.start[3] == 1, "any two GPUs are good enough"
     assert found.start[2] == 100
     assert found.finish[2] == 110
-    impatient = run(jobs[:3], SimulatedPlacement(patience=50.0))
-    assert impatient.start[2] == 51
-    assert impatient.finish[2] == pytest.approx(51 + 10 * MODELS["vgg16"].spread)
+    not_waiting = run(jobs[:3], SimulatedPlacement(wait_limit=50.0))
+    assert not_waiting.start[2] == 51
+    assert not_waiting.finish[2] == pytest.approx(51 + 10 * MODELS["vgg16"].spread)
 
 
 def test_by_skew_others_leave_whole_nodes_to_those_who_need_them():
@@ -104,4 +104,4 @@ def test_without_large_tensors_any_style_is_the_pool():
 
 def test_where_nodes_are_not_simulated_nobody_sits_on_any():
     with pytest.raises(UsageError, match="simulate node by node"):
-        Rules(POLICIES["las"], LAS, placing=SimulatedPlacement())
+        Rules(POLICIES["las"], LAS, placement=SimulatedPlacement())
