@@ -20,7 +20,7 @@ import sys
 
 from tiresias.errors import UsageError
 from tiresias.slurm_plugin.commands.admin_client import add_config_option
-from tiresias.slurm_plugin.config_for_release import load_for_release
+from tiresias.slurm_plugin.config.for_release import load_for_release
 from tiresias.slurm_plugin.daemon.release import release
 from tiresias.slurm_plugin.failover.fail_open import held, is_silent, seized
 from tiresias.slurm_plugin.failover.standby import leadership_of

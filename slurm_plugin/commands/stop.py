@@ -31,7 +31,7 @@ from tiresias.slurm_plugin.commands.admin_client import (
     give,
 )
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.config_for_release import load_for_release
+from tiresias.slurm_plugin.config.for_release import load_for_release
 from tiresias.slurm_plugin.daemon.release import release
 from tiresias.slurm_plugin.failover.fail_open import held, is_stopped, seized
 from tiresias.slurm_plugin.failover.standby import leadership_of

@@ -20,7 +20,7 @@ from tiresias.slurm_plugin.backends.parse import hosts
 from tiresias.slurm_plugin.cluster.partition_pools import conflict
 from tiresias.slurm_plugin.cluster.site import Site, read_site
 from tiresias.slurm_plugin.config import Config, Loaded, load, load_option
-from tiresias.slurm_plugin.config_for_release import load_for_release
+from tiresias.slurm_plugin.config.for_release import load_for_release
 
 FIXED = (
     "backend",

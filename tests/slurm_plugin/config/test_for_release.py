@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tiresias.slurm_plugin.config import Config, load
-from tiresias.slurm_plugin.config_for_release import load_for_release
+from tiresias.slurm_plugin.config.for_release import load_for_release
 
 GOOD = 'mode = "exact"\npartitions = ["a", "b"]\nbackend = "commands"\nperiod = 7\n[paths]\nstate = "/shared/state"\n'
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tiresias.slurm_plugin.config import Config, load, load_config, options
 
-REFERENCE = Path(__file__).parents[2] / "etc" / "tiresias.toml"
+REFERENCE = Path(__file__).parents[3] / "etc" / "tiresias.toml"
 
 
 def uncommented() -> str:

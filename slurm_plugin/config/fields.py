@@ -1,0 +1,40 @@
+"""Fields of a section: each option states its default, its description, the allowed values and their check."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+
+def option(default: object, doc: str, allowed: str, check: Callable[[Any], bool] = lambda value: True) -> Any:
+    return field(default=default, metadata={"doc": doc, "allowed": allowed, "check": check})
+
+
+def choice(default: str, doc: str, *choices: str) -> Any:
+    return option(default, doc, ", ".join(choices), lambda value: value in choices)
+
+
+def seconds(default: float, doc: str, zero: bool = False) -> Any:
+    allowed = "a finite number of seconds" + (", 0 or more" if zero else " above 0")
+    return option(default, doc, allowed, lambda value: math.isfinite(value) and (value > 0 or (zero and value == 0)))
+
+
+def folder(default: str, doc: str) -> Any:
+    return option(
+        Path(default), doc, "an absolute path", lambda value: value.is_absolute() and str(value).isprintable()
+    )
+
+
+def are_partitions(names: tuple[str, ...]) -> bool:
+    return bool(names) and are_names(names)
+
+
+def are_names(names: tuple[str, ...]) -> bool:
+    return all(name.isprintable() and name and not set(name) & set(" ,=*") for name in names)
+
+
+def are_levels(levels: tuple[str, ...]) -> bool:
+    return all(part and not set(part) & set(" \t\n,") for level in levels for part in level.split("|"))

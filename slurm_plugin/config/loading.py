@@ -1,0 +1,100 @@
+"""Reads and checks the whole configuration, or one option alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tiresias.errors import UsageError
+from tiresias.slurm_plugin.config.options import Option, declared, options
+from tiresias.slurm_plugin.config.sections import SECTIONS, Config
+from tiresias.slurm_plugin.config.sources import (
+    PARTITION_POLICIES,
+    from_command_line,
+    from_environment,
+    from_files,
+    hint,
+    refuse_mistyped,
+)
+from tiresias.slurm_plugin.config.values import RawValue, convert, quoted_name
+
+if TYPE_CHECKING:
+    from tiresias.scheduler.config import PolicyConfig
+
+DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A checked configuration, and for each key where its value comes from."""
+
+    config: Config
+    sources: dict[str, str]
+
+    def value(self, key: str) -> Any:
+        section, _, name = key.rpartition(".")
+        if section.startswith(PARTITION_POLICIES):
+            return getattr(self.config.policy_of(section.removeprefix(PARTITION_POLICIES)), name)
+        return getattr(getattr(self.config, section) if section else self.config, name)
+
+
+def load_config(file: Path | None, overrides: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> Config:
+    """The checked configuration. `file` None: the default file where it exists. `overrides`: by dotted key; None is not given.
+
+    Raises UsageError.
+    """
+    return load(file, overrides, environ).config
+
+
+def load(file: Path | None, overrides: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> Loaded:
+    known = options()
+    found = from_files(file) | from_environment(known, environ) | from_command_line(overrides)
+    known |= {key: option for key in found if (option := _of_partition(key, known))}
+    for key, raw in found.items():
+        if key not in known:
+            raise UsageError(
+                f"{raw.source}: unknown key {quoted_name(key)}{hint(key, [*known, *filter(None, SECTIONS)])}"
+            )
+    refuse_mistyped(environ, [option.variable for option in known.values()])
+    values = {key: convert(known[key], raw) for key, raw in found.items()}
+    parts = {section: owner()(**_section(values, section)) for section, owner in SECTIONS.items() if section}
+    policies = _partition_policies(values, parts["policy"])
+    config = Config(**_section(values, ""), **parts, partition_policies=policies)
+    if unmanaged := [name for name, _ in policies if name not in config.partitions]:
+        key = f"{PARTITION_POLICIES}{unmanaged[0]}"
+        raise UsageError(f"{_source(found, key)}: {key}: partition {unmanaged[0]} is not managed (partitions)")
+    return Loaded(config, {key: found[key].source if key in found else DEFAULT for key in known})
+
+
+def _of_partition(key: str, known: Mapping[str, Option]) -> Option | None:
+    """The option of [policy] that a key such as policy.partitions.debug.min_run sets for one partition."""
+    section, _, name = key.rpartition(".")
+    option = known.get(f"policy.{name}") if section.startswith(PARTITION_POLICIES) else None
+    return option and replace(option, section=section)
+
+
+def _partition_policies(values: Mapping[str, Any], base: PolicyConfig) -> tuple[tuple[str, PolicyConfig], ...]:
+    changes: dict[str, dict[str, Any]] = {}
+    for key, value in values.items():
+        section, _, name = key.rpartition(".")
+        if section.startswith(PARTITION_POLICIES):
+            changes.setdefault(section.removeprefix(PARTITION_POLICIES), {})[name] = value
+    return tuple((name, replace(base, **changes[name])) for name in sorted(changes))
+
+
+def _source(found: Mapping[str, RawValue], section: str) -> str:
+    return next(raw.source for key, raw in found.items() if key.startswith(f"{section}."))
+
+
+def load_option(key: str, file: Path | None, environ: Mapping[str, str] = os.environ) -> Any:
+    """One option alone: what a viewer needs still works while an administrator has a mistake elsewhere in the file."""
+    option = next(option for option in declared(key.rpartition(".")[0]) if option.key == key)
+    found = from_files(file) | from_environment({key: option}, environ)
+    return convert(option, found[key]) if key in found else option.default
+
+
+def _section(values: Mapping[str, Any], section: str) -> dict[str, Any]:
+    return {option.name: values[option.key] for option in declared(section) if option.key in values}

@@ -1,0 +1,197 @@
+"""The sections of the configuration: every option is declared once, here or in PolicyConfig."""
+
+# ruff: noqa: RUF009  (the calls in dataclass defaults make dataclass fields)
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tiresias.protocol import site_configuration
+from tiresias.slurm_plugin.config.fields import are_levels, are_names, are_partitions, choice, folder, option, seconds
+
+if TYPE_CHECKING:
+    from tiresias.scheduler.config import PolicyConfig
+
+TABLES = {"tables": True}  # of a field that is no single option
+
+
+def policy_class() -> type[PolicyConfig]:
+    from tiresias.scheduler.config import PolicyConfig  # it brings numpy, which viewers must not wait for
+
+    return PolicyConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    state: Path = folder(
+        "/var/lib/tiresias",
+        "the journal: service, runs and what is being done to whom; shared where two controllers are to be",
+    )
+    run: Path = folder(site_configuration.RUN, "control.sock, poke.sock, lease and primary; on this host")
+    control: Path = folder(site_configuration.CONTROL, "the jobs' control folders; on the shared file system")
+    checkpoints: Path = folder(
+        site_configuration.CHECKPOINTS, "the jobs' checkpoint folders; on the shared file system"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    signal: str = choice("USR2", "the checkpoint signal", "USR1", "USR2", "HUP")
+    deadline: float = seconds(120.0, "seconds from the signal to a committed checkpoint; a job that takes longer stays")
+    final_codes: tuple[int, ...] = option(
+        (93,),
+        "exit codes of a job's script after which the job is neither requeued nor resumed; a job's TIRESIAS_FINAL_CODES "
+        "replaces them",
+        "a list of exit codes from 1 to 255, without 99",
+        lambda codes: all(0 < code < 256 and code != 99 for code in codes),
+    )
+    start_timeout: float = seconds(30.0, "seconds from a release to RUNNING before the job is held again")
+    backoff: float = seconds(60.0, "seconds before such a job is tried again; doubles up to 16 times", zero=True)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    keep_days: int = option(
+        365,
+        "days for which ended jobs and their runs are remembered, which policies learn from; 0: for ever",
+        "a whole number, 0 or more",
+        lambda value: value >= 0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    packlimit: float = option(
+        0.4,
+        "the largest tensor's share of a model above which a job with parameter servers is kept on the fewest nodes",
+        "a number from 0 to 1",
+        lambda value: 0 <= value <= 1,
+    )
+    levels: tuple[str, ...] = option(
+        ("rack|leaf", "pod|row"),
+        "how features of nodes begin that name their leaf switch or rack, then the group above it, and so on; where Slurm has a "
+        "topology, that counts",
+        'a list of beginnings, several of one level with "|" between them',
+        are_levels,
+    )
+    islands: tuple[str, ...] = option(
+        ("nvlink", "socket"),
+        "features of nodes that say into how many islands their GPUs are divided, such as socket:2; the nearest GPUs first",
+        "a list of names",
+        are_names,
+    )
+    style: str = choice(
+        "skew", "how jobs are put on nodes: by what they send, or all alike; the last three are for comparison",
+        "skew", "consolidate", "spread", "first_fit", "load_balancing", "random",
+    )  # fmt: skip
+    unknown: str = choice(
+        "consolidate", "how jobs are placed of whose tensors nothing is known", "consolidate", "spread"
+    )
+    trial: str = choice(
+        "two_nodes", "where the first job of a kind runs, whose traffic tsrun records: what stays inside of a node is not seen",
+        "two_nodes", "anywhere",
+    )  # fmt: skip
+    patience: float = seconds(
+        300.0,
+        "seconds that a job waits for the fewest nodes of which it is known that more would slow it down",
+        zero=True,
+    )
+    bandwidth: float = option(
+        0.0,
+        "Gbit/s of a node's network, one way, for judging all-reduce jobs; 0: as the nodes' own adapters say",
+        "a finite number, 0 or more",
+        lambda value: math.isfinite(value) and value >= 0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Exempt:
+    users: tuple[str, ...] = option((), "users whose jobs are Slurm's alone", "a list of names of users", are_names)
+    accounts: tuple[str, ...] = option(
+        (), "accounts whose jobs are Slurm's alone", "a list of names of accounts", are_names
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Rpc:
+    rate: float = option(
+        100.0,
+        "calls to slurmctld a second, on average; 0: no limit. Where Slurm limits our user (rl_enable), four fifths of that count",
+        "a finite number, 0 or more",
+        lambda value: math.isfinite(value) and value >= 0,
+    )
+    burst: int = option(
+        500, "calls to slurmctld at once", "a whole number, 20 or more: a preemption and a look at all jobs take a dozen",
+        lambda value: value >= 20,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    field: str = choice(
+        "auto",
+        "where squeue shows why a job waits: AdminComment where the controller's user is an Administrator, else Comment where "
+        "the job's owner gave none",
+        "auto", "AdminComment", "Comment", "none",
+    )  # fmt: skip
+    interval: float = seconds(300.0, "seconds between two texts of one job at least")
+    per_minute: int = option(
+        120, "calls to slurmctld a minute for comments, at most", "a whole number, 1 or more", lambda value: value >= 1
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    mode: str = choice("shadow", "shadow only watches and tells; exact admits, pins and preempts", "shadow", "exact")
+    partitions: tuple[str, ...] = option(
+        ("gpu",), "the managed partitions; no other is touched", "a list of names of partitions", are_partitions
+    )
+    backend: str = choice("auto", "how to speak with Slurm; auto prefers pyslurm", "auto", "pyslurm", "commands")
+    period: float = seconds(30.0, "seconds between cycles when nothing wakes the controller")
+    poll: float = seconds(0.1, "seconds between looks at jobs that are being preempted or started")
+    paths: Paths = field(default_factory=Paths)
+    policy: PolicyConfig = field(default_factory=lambda: policy_class()())
+    preemption: Preemption = field(default_factory=Preemption)
+    placement: Placement = field(default_factory=Placement)
+    exempt: Exempt = field(default_factory=Exempt)
+    rpc: Rpc = field(default_factory=Rpc)
+    comment: Comment = field(default_factory=Comment)
+    state: State = field(default_factory=State)
+    partition_policies: tuple[tuple[str, PolicyConfig], ...] = field(default=(), metadata=TABLES)
+
+    def policy_of(self, partition: str) -> PolicyConfig:
+        """Of the jobs of that partition; of several with commas between them, of the first."""
+        return dict(self.partition_policies).get(partition.partition(",")[0], self.policy)
+
+    @property
+    def lease_seconds(self) -> float:
+        """How long etc/job_submit.lua may count on the controller after a cycle: three cycles, 15 s at least."""
+        return max(3 * self.period, 15.0)
+
+    @property
+    def leader_seconds(self) -> float:
+        """How long a leader may be silent before a standby takes over, which takes a second more: within two periods."""
+        return max(1.5 * self.period, 3.0)
+
+    @property
+    def admission_wait(self) -> int:
+        """Seconds that job_submit.lua puts between a new job and Slurm's scheduler. A whole lease, and an odd bit more: by
+        the exact length the controller tells this wait from a begin time that the user asked for."""
+        return int(self.lease_seconds) + 7
+
+
+SECTIONS: dict[str, Callable[[], Any]] = {
+    "": lambda: Config,
+    "paths": lambda: Paths,
+    "policy": policy_class,
+    "preemption": lambda: Preemption,
+    "placement": lambda: Placement,
+    "exempt": lambda: Exempt,
+    "rpc": lambda: Rpc,
+    "comment": lambda: Comment,
+    "state": lambda: State,
+}
