@@ -12,12 +12,11 @@ from itertools import pairwise
 from typing import Any
 
 from tiresias.errors import UsageError
+from tiresias.scheduler.admit.rules import ADMISSION
 from tiresias.scheduler.elementwise import Values, interval
+from tiresias.scheduler.rank.policies import POLICIES
+from tiresias.scheduler.registry import Registry
 
-NAMES = (
-    "las", "fifo", "best_effort", "sf", "time_sharing", "gittins", "adaptive", "continuous_las", "continuous_gittins",
-)  # fmt: skip
-WITH_QUEUES = ("las", "gittins")  # policies that cut service into queues
 ORDERS = ("running_first", "first_start", "last_start")
 
 PAPER_THRESHOLD = {"testbed": 3200.0, "production": 3600.0}  # GPU-seconds
@@ -26,8 +25,13 @@ PAPER_THRESHOLD = {"testbed": 3200.0, "production": 3600.0}  # GPU-seconds
 SERVICE_TOLERANCE = 1e-3
 
 
-def _knob(default: object, doc: str, allowed: str, check: Callable[[Any], bool]) -> Any:
-    return field(default=default, metadata={"doc": doc, "allowed": allowed, "check": check})
+def _knob(
+    default: object, doc: str, allowed: str, check: Callable[[Any], bool], names: Registry[Any] | None = None
+) -> Any:
+    """`names`: where installed packages add to what is allowed."""
+    return field(
+        default=default, metadata={"doc": doc, "allowed": allowed, "check": check, "names": names and (lambda: names)}
+    )
 
 
 def _rising(values: object) -> bool:
@@ -60,7 +64,13 @@ def _count(value: object) -> bool:
 class PolicyConfig:
     """Raises UsageError for a value that cannot be meant."""
 
-    name: str = _knob("adaptive", "how jobs are ranked", ", ".join(NAMES), lambda value: value in NAMES)
+    name: str = _knob(
+        "adaptive",
+        "how jobs are ranked",
+        ", ".join(POLICIES.built_in),
+        lambda value: isinstance(value, str) and value in POLICIES,
+        POLICIES,
+    )
     thresholds: tuple[float, ...] = _knob(
         (3200.0,), "GPU-seconds at which a job sinks one queue", "positive numbers, each above the one before", _rising
     )
@@ -115,12 +125,21 @@ class PolicyConfig:
         _count,
     )
     quantum: float = _knob(300.0, "seconds of a turn of time_sharing", "seconds, 1 or more", _one_or_more)
+    admission: str = _knob(
+        "shared",
+        "which jobs may hold GPUs, besides what Slurm's own rules allow; shared: all jobs",
+        "shared",
+        lambda value: isinstance(value, str) and value in ADMISSION,
+        ADMISSION,
+    )
 
     def __post_init__(self) -> None:
         for knob in fields(self):
             value = getattr(self, knob.name)
             if not knob.metadata["check"](value):
-                raise UsageError(f"{knob.name} = {value!r} is not possible; allowed: {knob.metadata['allowed']}")
+                names = knob.metadata["names"]
+                allowed = ", ".join([knob.metadata["allowed"], *(names().plugins() if names else ())])
+                raise UsageError(f"{knob.name} = {value!r} is not possible; allowed: {allowed}")
 
     @classmethod
     def paper(cls, name: str = "las", cluster: str = "testbed") -> PolicyConfig:
@@ -146,8 +165,8 @@ class PolicyConfig:
 
     @property
     def limits(self) -> tuple[float, ...]:
-        """Where queues end, GPU-seconds: `thresholds`, none where the policy has no queues."""
-        return self.thresholds if self.name in WITH_QUEUES else ()
+        """GPU-seconds at which the queues of the policy end; none where it has no queues."""
+        return POLICIES[self.name].queue_limits(self)
 
     @property
     def promotes(self) -> bool:

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tiresias.scheduler.admit.quotas import QuotaUse, free_only, obstacle
+from tiresias.scheduler.admit.rules import not_admitted
 from tiresias.scheduler.assignment import Assignment
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.evict.cost_aware import spare
@@ -48,7 +49,7 @@ from tiresias.scheduler.place.free_capacity import GPUS, ClusterCapacity, Holdin
 from tiresias.scheduler.place.placer import Placer
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.rank.policy import Policy
-from tiresias.scheduler.reasons import BLOCKED, DRAINS, NEVER, NO_NODES, blocked, moves, packed, refused
+from tiresias.scheduler.reasons import BLOCKED, DRAINS, NEVER, NO_NODES, blocked, held_back, moves, packed, refused
 from tiresias.scheduler.reasons import reason as reason
 
 
@@ -61,11 +62,15 @@ def decide(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None = Non
     O(jobs log jobs + started jobs x nodes); each job that is skipped for want of nodes costs up to one more walk.
     """
     policy = policy or POLICIES[config.name]
-    none = np.zeros(len(snapshot.jobs), np.bool_)
-    plan = _decided(snapshot, config, policy, none)
+    barred = np.zeros(len(snapshot.jobs), np.bool_)
+    if config.admission != "shared":
+        barred = not_admitted(snapshot, config.admission, policy.rank(snapshot, config).order)
+    plan = _decided(snapshot, config, policy, barred)
     on_trial = free_only(snapshot.jobs)
     if plan.preemptions and (on_trial & (plan.action == Action.START)).any():
-        return _decided(snapshot, config, policy, on_trial)
+        plan = _decided(snapshot, config, policy, on_trial | barred)
+    for row in np.flatnonzero(barred).tolist():
+        plan.why[row] = held_back(config.admission)
     return plan
 
 

@@ -27,6 +27,7 @@ class NodePool:
     Attributes:
         jobs, nodes: rows of the whole snapshot, rising; shape (jobs of the pool,) and (nodes of the pool,).
         queues_before: queues of other pools, which are counted first where a queue is named.
+        note: said with the rank of each job, such as why another policy than the configured one ranks.
     """
 
     jobs: Ints
@@ -34,6 +35,7 @@ class NodePool:
     config: PolicyConfig
     policy: Policy
     queues_before: int = 0
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +62,8 @@ def decide_pools(snapshot: Snapshot, pools: Sequence[NodePool]) -> tuple[Plan, t
     """
     if len(pools) == 1:
         plan = decide(snapshot, pools[0].config, pools[0].policy)
+        if pools[0].note:
+            plan = _numbered(plan, snapshot, pools[0])
         return plan, (PoolDecision(pools[0], snapshot, plan),)
     parts: list[PoolDecision] = []
     left = list(snapshot.quotas)
@@ -75,7 +79,8 @@ def _numbered(plan: Plan, own: Snapshot, pool: NodePool) -> Plan:
 
     def standing(row: int) -> str:
         queue = pool.queues_before + int(plan.queue[row])
-        return pool.policy.standing(Row(own.jobs, row), queue, own.time, pool.config)
+        words = pool.policy.standing(Row(own.jobs, row), queue, own.time, pool.config)
+        return f"{words} ({pool.note})" if pool.note else words
 
     return replace(plan, standing=standing)
 

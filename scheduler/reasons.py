@@ -25,6 +25,11 @@ def refused(reason: str) -> str:
     return f"{blocked(reason)}; the start is retried on free GPUs only"
 
 
+def held_back(rule: str) -> str:
+    """Of a waiting job that the admission rule does not admit."""
+    return f"Waiting: not admitted by the admission rule {rule}"
+
+
 def packed(nodes: int, seconds: float) -> str:
     """Of a job that could start if it took more nodes than it needs to."""
     where = "one node" if nodes == 1 else f"{nodes} nodes"

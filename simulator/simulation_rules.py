@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.rank.policy import Policy
+from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy
 from tiresias.simulator.failures import Failures
 from tiresias.simulator.simulated_placement import SimulatedPlacement
 
@@ -66,6 +66,10 @@ class Rules:
     placement: SimulatedPlacement | None = None
 
     def __post_init__(self) -> None:
+        if (
+            not isinstance(self.policy, IncrementalPolicy) or self.config.admission != "shared"
+        ):  # these need whole snapshots
+            object.__setattr__(self, "by_node", True)
         if self.failures and not self.by_node:
             raise UsageError("failures of nodes need a simulation by node; set by_node (--by-node)")
         if self.placement and not self.by_node:

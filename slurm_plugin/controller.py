@@ -22,7 +22,7 @@ from tiresias.protocol.control import JobReport, state_controller
 from tiresias.protocol.profile_summary import Summary
 from tiresias.scheduler.admit.quotas import blocks_beside_free
 from tiresias.scheduler.model import JobState, Plan, Snapshot
-from tiresias.scheduler.pools import PoolDecision, decide_pools, next_change_of
+from tiresias.scheduler.pools import PoolDecision, next_change_of
 from tiresias.slurm_plugin.act import Actor
 from tiresias.slurm_plugin.admission.known_rules import RULES_BEFORE_PREEMPTION_S, KnownRules
 from tiresias.slurm_plugin.admission.refusals import Refusals
@@ -238,7 +238,7 @@ class Controller:
         return _Decided(list(managed), profiles, snapshot, plan, parts, next_change_of(parts))
 
     def _decide(self, snapshot: Snapshot, slurm: SlurmSnapshot) -> tuple[Plan, tuple[PoolDecision, ...]]:
-        return decide_pools(snapshot, self._pools.of(snapshot, slurm))
+        return self._pools.decide(snapshot, slurm)
 
     def _snapshot(self) -> SlurmSnapshot:
         began = time.monotonic()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tiresias.scheduler.config import WITH_QUEUES, PolicyConfig
+from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.evict.protection import protected_until
 from tiresias.scheduler.forecast.start_time_bound import StartTimeBound, latest_start
 from tiresias.scheduler.model import Bools, JobState, Plan, Row, Snapshot
@@ -58,9 +58,10 @@ def start_forecast(
 def _steps(
     snapshot: Snapshot, plan: Plan, config: PolicyConfig, row: int, movable: Bools, queues_before: int
 ) -> Iterator[ForecastStep]:
+    policy = POLICIES[config.name]
     jobs, now, edges = snapshot.jobs, snapshot.time, (*config.thresholds, math.inf)
     running, queue = movable & (jobs.state == JobState.RUNNING), int(plan.queue[row])
-    ahead = running & (plan.rank < plan.rank[row]) & (config.name in WITH_QUEUES)
+    ahead = running & (plan.rank < plan.rank[row]) & policy.has_queues
     for other in np.flatnonzero(ahead).tolist():
         at = now + (edges[queue] - float(jobs.attained[other])) / int(jobs.gpus[other])
         if now < at < math.inf:
@@ -71,9 +72,9 @@ def _steps(
     for other in np.flatnonzero(running & (plan.rank > plan.rank[row]) & (until > now)).tolist():
         words = f"{_named(snapshot, other)}, behind it, may be preempted (policy.min_run)"
         yield ForecastStep(float(until[other]), words, jobs.id[other])
-    promoted = float(POLICIES[config.name].changes(snapshot, config)[row])
+    promoted = float(policy.changes(snapshot, config)[row])
     if now < promoted < math.inf:
-        yield ForecastStep(promoted, POLICIES[config.name].next_change(Row(snapshot.jobs, row), now, config))
+        yield ForecastStep(promoted, policy.next_change(Row(snapshot.jobs, row), now, config))
     if jobs.packed_until is not None and now < jobs.packed_until[row] < math.inf:
         yield ForecastStep(float(jobs.packed_until[row]), "it takes more nodes than the fewest, too")
 

@@ -20,11 +20,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tiresias.scheduler.admit.quotas import free_only, obstacle
-from tiresias.scheduler.config import WITH_QUEUES, PolicyConfig
+from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.evict.protection import remaining
 from tiresias.scheduler.model import Floats, JobState, Request, Snapshot
 from tiresias.scheduler.place.free_capacity import CPUS, GPUS, MEMORY, Holdings, free
 from tiresias.scheduler.place.placer import Placer
+from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.reasons import blocked, refused
 
 _ROUNDS = 1000  # of promotions that make room for more promotions
@@ -39,10 +40,11 @@ class StartTimeBound(NamedTuple):
 
 def latest_start(snapshot: Snapshot, config: PolicyConfig, row: int) -> StartTimeBound:
     """Of the waiting job `row`."""
+    policy = POLICIES[config.name]
     if why := _why_slurm_decides(snapshot, row):
         return StartTimeBound(math.inf, why)
-    if config.name not in WITH_QUEUES:
-        return StartTimeBound(math.inf, _without_queues(snapshot, config, row))
+    if not policy.has_queues:
+        return StartTimeBound(math.inf, _without_queues(snapshot, config, row, policy.first_after(config)))
     held = must_be_held(snapshot, row)
     if not held:
         return StartTimeBound(
@@ -52,12 +54,12 @@ def latest_start(snapshot: Snapshot, config: PolicyConfig, row: int) -> StartTim
     return min(wait.bounds(), key=lambda bound: bound.at)
 
 
-def _without_queues(snapshot: Snapshot, config: PolicyConfig, row: int) -> str:
-    """Why there is no bound, and when the job goes before all others."""
+def _without_queues(snapshot: Snapshot, config: PolicyConfig, row: int, first_after: float) -> str:
+    """Why there is no bound, and when the job goes before all others. first_after: seconds of waiting, inf: never."""
     why = f"under the policy {config.name} jobs ahead of it run for as long as they need"
-    if config.name != "adaptive" or config.starve_limit == math.inf:
+    if first_after == math.inf:
         return why
-    seconds = config.starve_limit - float(snapshot.jobs.waited[row])
+    seconds = first_after - float(snapshot.jobs.waited[row])
     when = f"in {seconds:.0f} s" if seconds > 0 else "now"
     return f"{why}; it goes before all others {when} (policy.starve_limit)"
 

@@ -74,7 +74,7 @@ class PlacementRequest:
     identity."""
 
     def __init__(
-        self, request: Request, demand: NodeDemand, style: Style = Style.CONSOLIDATE, packed: bool = False
+        self, request: Request, demand: NodeDemand, style: int = Style.CONSOLIDATE, packed: bool = False
     ) -> None:
         self.request, self.demand, self.style, self.packed = request, demand, style, packed
         self._amounts: dict[int, tuple[float, float, float]] = {}

@@ -7,25 +7,21 @@ that is consolidated on several; O(nodes) for all others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from tiresias.scheduler.model import Bools, Floats, Nodes, Request, Style
-from tiresias.scheduler.place import baselines, consolidate, spread
+from tiresias.scheduler.place import consolidate, spread
 from tiresias.scheduler.place.candidate_nodes import CandidateNodes, Placement
 from tiresias.scheduler.place.free_capacity import FreeCapacity, NodeDemand, PlacementRequest
 from tiresias.scheduler.place.gpu_islands import finest
+from tiresias.scheduler.place.placements import PLACEMENTS, PLUGIN_CODES, Place, style_name
 
 _Offered = Callable[[PlacementRequest], CandidateNodes]
 _Place = Callable[[PlacementRequest, int], Placement | None]
-_Uneven = Callable[[Request, int, CandidateNodes], Placement | None]
-_UNEVEN: Mapping[Style, _Uneven] = {
-    Style.CONSOLIDATE: consolidate.uneven, Style.SPREAD: spread.uneven, Style.FIRST_FIT: baselines.first_fit,
-    Style.LOAD_BALANCING: baselines.load_balancing, Style.RANDOM: baselines.random,
-    Style.APART: consolidate.apart,
-}  # fmt: skip
 # A GPU, or for the former a job, that fits on one goes where it is tightest.
 _ON_ONE_NODE = (Style.CONSOLIDATE, Style.SPREAD)
 
@@ -45,7 +41,7 @@ class Placer:
         kind = self._kinds.get((request, style, packed))
         if kind is None:
             kind = self._kinds[request, style, packed] = PlacementRequest(
-                request, self._demand(request), Style(style), packed
+                request, self._demand(request), Style(style) if style < PLUGIN_CODES else style, packed
             )
         return kind
 
@@ -161,16 +157,24 @@ class Placer:
         return fitting
 
 
-def _several(request: Request, style: Style, gpus: int, offer: CandidateNodes) -> Placement | None:
+def _several(request: Request, style: int, gpus: int, offer: CandidateNodes) -> Placement | None:
+    if style >= PLUGIN_CODES:
+        found = _place_of(style)(request, gpus, offer)
+        return found or _several(request, Style.CONSOLIDATE, gpus, offer)  # a job that fits starts
     if request.gpus_per_node:
         return _equal(request, style, gpus, offer)
-    found = _UNEVEN[style](request, gpus, offer)
+    found = _place_of(style)(request, gpus, offer)
     if found is None and style not in _ON_ONE_NODE:
         return consolidate.uneven(request, gpus, offer)  # what these find may be too few or too many nodes
     return found
 
 
-def _equal(request: Request, style: Style, gpus: int, offer: CandidateNodes) -> Placement | None:
+@functools.cache
+def _place_of(style: int) -> Place:
+    return PLACEMENTS[style_name(style)]
+
+
+def _equal(request: Request, style: int, gpus: int, offer: CandidateNodes) -> Placement | None:
     """The same number of GPUs on each node."""
     each = request.gpus_per_node
     count, rest = divmod(gpus, each)

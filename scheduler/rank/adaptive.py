@@ -27,7 +27,7 @@ from tiresias.scheduler.elementwise import Values, known, pick, rounded, smaller
 from tiresias.scheduler.estimates.completed_jobs import Completed, next_fit
 from tiresias.scheduler.estimates.hazard import NOTHING_KNOWN, Hazards, bucket_of, end_of
 from tiresias.scheduler.model import JobState
-from tiresias.scheduler.rank.policy import Policy, Rows
+from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy, Rows
 from tiresias.scheduler.rank.starve_limit import may_drain, next_change, until_change
 
 _WAITING = int(JobState.WAITING)
@@ -35,7 +35,7 @@ _HOLD = 1.5  # how many times more promising a running job is than it looks
 _PATIENCE = 2.0  # preemption costs
 
 
-class Adaptive(Policy):
+class Adaptive(IncrementalPolicy):
     spares = True
 
     def __init__(self, hazards: Hazards = NOTHING_KNOWN, refit_at: int = 1) -> None:
@@ -74,6 +74,9 @@ class Adaptive(Policy):
             return False
         since = jobs.waited - config.starve_limit
         return (jobs.state == _WAITING) & _starves(jobs, config) & may_drain(since, config)
+
+    def first_after(self, config: PolicyConfig) -> float:
+        return config.starve_limit
 
     def change(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """The moment at which a rank changes: a running job reaches the next bucket; the wait limit of a waiting job has passed,
@@ -121,3 +124,6 @@ def _starves(jobs: Rows, config: PolicyConfig) -> Values:
 
 def _patient_from(jobs: Rows, config: PolicyConfig) -> Values:
     return known(jobs.preempted, jobs.submit) + _PATIENCE * config.preemption_cost
+
+
+ADAPTIVE = Adaptive()

@@ -13,6 +13,7 @@ from tiresias.scheduler.elementwise import Values
 from tiresias.scheduler.estimates.completed_jobs import Completed, next_fit
 from tiresias.scheduler.estimates.distribution import Distribution
 from tiresias.scheduler.rank.continuous_las import ContinuousLas
+from tiresias.scheduler.rank.gittins import FIRST_FIT
 from tiresias.scheduler.rank.policy import Policy, Rows
 
 Index: TypeAlias = Callable[[Values], Values]  # of attained service, GPU-seconds
@@ -31,3 +32,6 @@ class ContinuousGittins(ContinuousLas):
 
     def fitted(self, completed: Completed, there: Rows) -> Policy:
         return ContinuousGittins(Distribution(completed.service).best, next_fit(len(completed)))
+
+
+CONTINUOUS_GITTINS = ContinuousGittins(refit_at=FIRST_FIT)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.elementwise import Values
-from tiresias.scheduler.rank.policy import Policy, Rows
+from tiresias.scheduler.rank.policy import IncrementalPolicy, Rows
 
 
-class ContinuousLas(Policy):
+class ContinuousLas(IncrementalPolicy):
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
         return 0, jobs.attained
 
     def drifts(self, jobs: Rows, config: PolicyConfig) -> Values:
         return True
+
+
+CONTINUOUS_LAS = ContinuousLas()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.elementwise import Values
-from tiresias.scheduler.rank.policy import Policy, Rows
+from tiresias.scheduler.rank.policy import IncrementalPolicy, Rows
 
 
-class Fifo(Policy):
+class Fifo(IncrementalPolicy):
     """FIFO with head-of-line blocking, as YARN-CS: the paper's baseline. No job overtakes another one."""
 
     preempts = False
@@ -21,3 +21,6 @@ class BestEffort(Fifo):
     """FIFO in which smaller jobs overtake a job that does not fit."""
 
     blocks = False
+
+
+FIFO, BEST_EFFORT = Fifo(), BestEffort()

@@ -45,3 +45,6 @@ class Gittins(Las):
 
     def fitted(self, completed: Completed, there: Rows) -> Policy:
         return Gittins(Distribution(completed.service).within, next_fit(len(completed)))
+
+
+GITTINS = Gittins(refit_at=FIRST_FIT)

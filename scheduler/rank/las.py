@@ -18,7 +18,7 @@ import math
 from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
 from tiresias.scheduler.elementwise import Columns, Values, either, known, larger, pick, rounded, smaller, where
 from tiresias.scheduler.model import JobState
-from tiresias.scheduler.rank.policy import Policy, Rows
+from tiresias.scheduler.rank.policy import IncrementalPolicy, Rows
 from tiresias.scheduler.rank.starve_limit import may_drain, next_change, starves, until_change
 
 # Moments that are worked out from service are compared in milliseconds: below that they are rounding errors.
@@ -27,7 +27,9 @@ _RUNS, _BACK, _COMES = 0, 1, 2  # sections of a queue
 _WAITING, _RUNNING = int(JobState.WAITING), int(JobState.RUNNING)  # plain numbers compare faster
 
 
-class Las(Policy):
+class Las(IncrementalPolicy):
+    has_queues = True
+
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
         queue = config.queue_of(jobs.attained)
         if promoted is not False:
@@ -147,3 +149,6 @@ def _below(jobs: Rows, now: float, config: PolicyConfig, queue: Values, stopped:
     """It sank."""
     above = jobs.attained - pick((0.0, *config.thresholds), queue)
     return rounded(stopped - above / jobs.gpus, _DIGITS), above > SERVICE_TOLERANCE
+
+
+LAS = Las()

@@ -1,7 +1,8 @@
-"""What a policy is: who goes first. `decide` and the simulator do everything else.
+"""Stage rank: what a policy is.
 
-A policy says for each job, by formulas of `elementwise.py`, what it is sorted by, when that changes by itself, and when the job
-is promoted. From these follow the ranking of a snapshot (here) and the simulator's line, which is kept from event to event.
+A policy has one method, `rank`, which orders the jobs of a snapshot; all others have defaults. An `IncrementalPolicy` gives a sort
+key for each job instead, by formulas of `elementwise.py`. Its order follows from the keys, and the simulator keeps its jobs sorted
+from event to event, which is much faster.
 """
 
 from __future__ import annotations
@@ -51,49 +52,64 @@ class Rows(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranking:
-    """Arrays of shape (jobs,). order: rows, most urgent first. queue: of each row. promoted: rows whose service starts anew."""
+    """The order of the jobs of a snapshot; arrays of shape (jobs,).
+
+    Attributes:
+        order: Rows, the most urgent first.
+        queue: Index of the queue of each row, 0 the most urgent.
+        promoted: Rows whose attained service and waiting time start anew (section 3.2.3).
+    """
 
     order: Ints
     queue: Ints
     promoted: Bools
 
+    @classmethod
+    def of(cls, order: npt.ArrayLike) -> Ranking:
+        """A ranking with one queue, in which no job is promoted."""
+        rows = np.asarray(order, np.int64)
+        return cls(rows, np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_))
+
+
+class Ranks(Protocol):
+    """All that a policy must have. An installed package may register any class with this method."""
+
+    def rank(self, snapshot: Snapshot, config: PolicyConfig) -> Ranking:
+        """The order of all jobs of the snapshot."""
+
 
 class Policy(ABC):
-    """preempts: running jobs compete too, else they keep their GPUs. blocks: nobody overtakes the first job that does not fit.
-    spares: running jobs are preempted only where it is worth it, see `selection.weigh`.
-    refit_at: the number of completed jobs from which on `fitted` answers something new."""
+    """A policy with the optional parts, each with its default.
 
-    preempts = True
-    blocks = False
-    spares = False
-    refit_at = math.inf
+    Attributes:
+        preempts: Running jobs compete too; otherwise they keep their GPUs.
+        blocks: No job overtakes the first job that does not fit.
+        spares: Running jobs are preempted only where it is worth the cost (`evict/cost_aware.py`).
+        has_queues: Attained service moves a job from queue to queue at `PolicyConfig.thresholds`.
+        refit_at: The number of completed jobs from which on `fitted` returns a new policy.
+    """
+
+    preempts: bool = True
+    blocks: bool = False
+    spares: bool = False
+    has_queues: bool = False
+    refit_at: float = math.inf
 
     @abstractmethod
-    def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
-        """Sort keys, the most significant first; the first is the index of the queue, 0 the most urgent. What is equal is
-        sorted by submit time and id. The keys of a waiting job may only change when it is promoted."""
+    def rank(self, snapshot: Snapshot, config: PolicyConfig) -> Ranking:
+        """The order of all jobs of the snapshot."""
 
     def promoted(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """Whether the job's service and waiting time now start anew (section 3.2.3)."""
         return False
 
     def change(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
-        """The next moment at which the job's keys change or it is promoted although nothing happens; inf for never."""
+        """The next moment at which the order changes by the job alone, or it is promoted; inf for never."""
         return math.inf
 
     def next_change(self, job: Rows, now: float, config: PolicyConfig) -> str:
         """What happens to a waiting job at the moment that `change` returns, in words."""
         return "it is promoted"
-
-    def drifts(self, jobs: Rows, config: PolicyConfig) -> Values:
-        """Whether the keys of a running job change all the time, not only at the moments that `change` tells. Jobs that drift
-        go before all others."""
-        return False
-
-    def settled(self, keys: tuple[Values, ...], config: PolicyConfig) -> Values:
-        """Whether a running job of these keys that keeps its GPUs now keeps its keys too; else it has others from the next
-        decision on."""
-        return True
 
     def worth(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """GPUs that running jobs may lose for a waiting one, if the policy `spares` any: 0 while it has not waited long enough, inf
@@ -101,7 +117,7 @@ class Policy(ABC):
         return jobs.gpus
 
     def drains(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
-        """Whether GPUs are kept free for a waiting job that does not fit (`drain`)."""
+        """Whether GPUs are kept free for a waiting job that does not fit (`evict/drain.py`)."""
         return False
 
     def turn(self, now: float, config: PolicyConfig) -> float:
@@ -109,15 +125,16 @@ class Policy(ABC):
         return math.inf
 
     def fitted(self, completed: Completed, there: Rows) -> Policy:
-        """The policy that has learned from all jobs that ever completed, and from those that are there."""
+        """The policy that has learned from all completed jobs, and from those in the cluster."""
         return self
 
-    def rank(self, snapshot: Snapshot, config: PolicyConfig) -> Ranking:
-        """O(jobs log jobs)."""
-        jobs, now = snapshot.jobs, snapshot.time
-        promoted = _column(self.promoted(jobs, now, config), len(jobs)).astype(np.bool_)
-        keys = [_column(key, len(jobs)) for key in self.keys(jobs, now, config, promoted)]
-        return Ranking(ordered([*keys, jobs.submit], jobs.id), keys[0].astype(np.int64), promoted)
+    def queue_limits(self, config: PolicyConfig) -> tuple[float, ...]:
+        """GPU-seconds at which the queues end; none without queues."""
+        return config.thresholds if self.has_queues else ()
+
+    def first_after(self, config: PolicyConfig) -> float:
+        """Seconds of waiting after which a job goes before all others, where there are no queues; inf: never."""
+        return math.inf
 
     def changes(self, snapshot: Snapshot, config: PolicyConfig) -> Floats:
         """`change` of each job, shape (jobs,)."""
@@ -126,6 +143,32 @@ class Policy(ABC):
     def standing(self, job: Rows, queue: int, now: float, config: PolicyConfig) -> str:
         """Why one job is ranked as it is, in words."""
         return f"Q{queue + 1}"
+
+
+class IncrementalPolicy(Policy):
+    """A policy that sorts by keys of each job. The simulator needs no snapshot for it."""
+
+    @abstractmethod
+    def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
+        """Sort keys, the most significant first; the first is the index of the queue, 0 the most urgent. Equal jobs are sorted by
+        submit time and id. The keys of a waiting job may only change when it is promoted."""
+
+    def drifts(self, jobs: Rows, config: PolicyConfig) -> Values:
+        """Whether the keys of a running job change all the time, not only at the moments of `change`. Jobs that drift go before
+        all others."""
+        return False
+
+    def settled(self, keys: tuple[Values, ...], config: PolicyConfig) -> Values:
+        """Whether a running job of these keys that keeps its GPUs now keeps its keys too; else it has others from the next
+        decision on."""
+        return True
+
+    def rank(self, snapshot: Snapshot, config: PolicyConfig) -> Ranking:
+        """O(jobs log jobs)."""
+        jobs, now = snapshot.jobs, snapshot.time
+        promoted = _column(self.promoted(jobs, now, config), len(jobs)).astype(np.bool_)
+        keys = [_column(key, len(jobs)) for key in self.keys(jobs, now, config, promoted)]
+        return Ranking(ordered([*keys, jobs.submit], jobs.id), keys[0].astype(np.int64), promoted)
 
 
 def _column(values: Values, jobs: int) -> npt.NDArray[np.generic]:

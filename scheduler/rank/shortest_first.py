@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.elementwise import Values
-from tiresias.scheduler.rank.policy import Policy, Rows
+from tiresias.scheduler.rank.policy import IncrementalPolicy, Rows
 
 
-class SmallestFirst(Policy):
+class SmallestFirst(IncrementalPolicy):
     """Fewest GPUs first; run times are not considered."""
 
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
         return 0, jobs.gpus
 
 
-class ShortestRemainingTime(Policy):
+class ShortestRemainingTime(IncrementalPolicy):
     """Shortest remaining run time first."""
 
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
@@ -32,3 +32,8 @@ class ShortestRemainingService(ShortestRemainingTime):
 
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
         return 0, jobs.remaining * jobs.gpus
+
+
+SMALLEST_FIRST = SmallestFirst()
+SHORTEST_REMAINING_TIME = ShortestRemainingTime()
+SHORTEST_REMAINING_SERVICE = ShortestRemainingService()

@@ -13,12 +13,12 @@ import math
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.elementwise import Values, known, where
 from tiresias.scheduler.model import JobState
-from tiresias.scheduler.rank.policy import Policy, Rows
+from tiresias.scheduler.rank.policy import IncrementalPolicy, Rows
 
 _EARLY = 1e-6  # quanta: a multiple of the quantum that is worked out may lie just below it
 
 
-class TimeSharing(Policy):
+class TimeSharing(IncrementalPolicy):
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
         waits = jobs.state == JobState.WAITING
         turn = _turn(now, config)
@@ -36,3 +36,6 @@ class TimeSharing(Policy):
 def _turn(now: float, config: PolicyConfig) -> float:
     """When the turn of this moment began."""
     return math.floor(now / config.quantum + _EARLY) * config.quantum
+
+
+TIME_SHARING = TimeSharing()

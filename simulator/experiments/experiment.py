@@ -77,7 +77,9 @@ class Run:
 
 def policy_for(name: str, trace: Trace) -> Policy:
     """`name`: one of ALL_POLICIES."""
-    return KNOWING[name](trace) if name in KNOWING else {**POLICIES, **CLAIRVOYANT}[name]
+    if name in KNOWING:
+        return KNOWING[name](trace)
+    return CLAIRVOYANT[name] if name in CLAIRVOYANT else POLICIES[name]
 
 
 Digest = Callable[[Experiment, Run], Result]

@@ -1,30 +1,39 @@
-"""The formats of traces, a file each. One more format is one more file and its line in FORMATS."""
+"""The formats of traces by their name in `--format`, each with its place.
+
+One more format is one more file and its line in FORMATS, or an installed package that registers a `TraceFormat` as an entry
+point of the group `tiresias.trace_formats`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from tiresias.simulator.formats import (
-    acme,
-    helios,
-    openb,
-    own,
-    pai,
-    philly,
-    sacct_json,
-    sacct_table,
-    symbioticlab,
+from tiresias.scheduler.registry import Registry
+
+if TYPE_CHECKING:
+    from tiresias.simulator.formats.trace_format import TraceFormat
+
+_HERE = "tiresias.simulator.formats"
+
+
+def _accept(name: str, package: str, found: Any) -> TraceFormat:
+    from tiresias.simulator.formats.plugin_format import accepted  # which brings numpy
+
+    return accepted(name, package, found)
+
+
+FORMATS: Registry[TraceFormat] = Registry(  # the first that recognises a file reads it
+    "tiresias.trace_formats",
+    {
+        "philly": f"{_HERE}.philly:FORMAT",
+        "helios": f"{_HERE}.helios:FORMAT",
+        "acme": f"{_HERE}.acme:FORMAT",
+        "pai": f"{_HERE}.pai:FORMAT",
+        "openb": f"{_HERE}.openb:FORMAT",
+        "symbioticlab": f"{_HERE}.symbioticlab:FORMAT",
+        "sacct": f"{_HERE}.sacct_table:FORMAT",
+        "sacct-json": f"{_HERE}.sacct_json:FORMAT",
+        "csv": f"{_HERE}.own:FORMAT",
+    },
+    _accept,
 )
-from tiresias.simulator.formats.trace_format import TraceFormat
-
-FORMATS: Mapping[str, TraceFormat] = {  # the first that recognises a file reads it
-    "philly": philly.FORMAT,
-    "helios": helios.FORMAT,
-    "acme": acme.FORMAT,
-    "pai": pai.FORMAT,
-    "openb": openb.FORMAT,
-    "symbioticlab": symbioticlab.FORMAT,
-    "sacct": sacct_table.FORMAT,
-    "sacct-json": sacct_json.FORMAT,
-    "csv": own.FORMAT,
-}

@@ -5,18 +5,25 @@ Partitions that share nodes need the same policy: with two orders, each would pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from tiresias.scheduler.admit.rules import ADMISSION
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.estimates.completed_jobs import Completed
-from tiresias.scheduler.model import Ints, Jobs, Snapshot
-from tiresias.scheduler.pools import NodePool
+from tiresias.scheduler.model import Ints, Jobs, Plan, Snapshot, Style
+from tiresias.scheduler.place.placements import PLACEMENTS, PLUGIN_CODES
+from tiresias.scheduler.pools import NodePool, PoolDecision, decide_pools
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.rank.policy import Policy
+from tiresias.scheduler.registry import PluginError, guarded
 from tiresias.slurm_plugin.backends.protocol import SlurmSnapshot
 from tiresias.slurm_plugin.config import PARTITION_POLICIES, Config
+
+DECISION_TIMEOUT_S = 20.0
+_REPLACEMENTS = "admission shared, placement consolidate in place of a package's own"
 
 
 def conflict(config: Config, partitions_of: Iterable[tuple[str, Collection[str]]]) -> str:
@@ -41,38 +48,104 @@ class PartitionPools:
         self._config = config
         configs = dict.fromkeys([config.policy, *(config.policy_of(name) for name in config.partitions)])
         self._policies: dict[PolicyConfig, Policy] = {each: POLICIES[each.name] for each in configs}
-        self.alarms: list[str] = []  # in one line each
+        self._plugins = [*check_plugins(config)]
+        self._failure = ""  # of an implementation of an installed package; from then on the built-in ones decide
+        self._alarms: list[str] = []
+
+    @property
+    def alarms(self) -> list[str]:
+        """In one line each."""
+        failed = [f"{self._failure}; until a restart: policy las, {_REPLACEMENTS}"] if self._failure else []
+        return [*failed, *self._alarms]
 
     def learn(self, over: int, past: Callable[[], Completed], jobs: Jobs) -> None:
         """From all completed jobs, as often as each policy wants to. over: how many there are. past: reads them, which is slow."""
         for config, policy in self._policies.items():
             if over >= policy.refit_at:
-                self._policies[config] = policy.fitted(past(), jobs)
+                try:
+                    self._policies[config] = policy.fitted(past(), jobs)
+                except PluginError as error:
+                    self._fall_back(str(error))
+                    return
+
+    def decide(self, snapshot: Snapshot, slurm: SlurmSnapshot) -> tuple[Plan, tuple[PoolDecision, ...]]:
+        """The plan of all pools. Where an implementation of an installed package fails, the built-in ones decide instead, from this
+        decision on: `las`, the admission rule `shared` and, in place of a placement of a package, `consolidate`."""
+        if self._failure or not self._plugins:
+            return decide_pools(self._built_in(snapshot), self.of(snapshot, slurm))
+        name = ", ".join(self._plugins)
+        try:
+            return guarded(
+                "tiresias.plugins", name, name, DECISION_TIMEOUT_S, "a decision",
+                lambda: decide_pools(snapshot, self.of(snapshot, slurm)),
+            )  # fmt: skip
+        except PluginError as error:
+            self._fall_back(str(error))
+            return decide_pools(self._built_in(snapshot), self.of(snapshot, slurm))
+
+    def _fall_back(self, failure: str) -> None:
+        self._failure = self._failure or failure
+        self._policies = {config: POLICIES[_built_in(config).name] for config in self._policies}
+
+    def _built_in(self, snapshot: Snapshot) -> Snapshot:
+        """With built-in placements alone, after a failure."""
+        style = snapshot.jobs.style
+        if not self._failure or style is None:
+            return snapshot
+        own = np.where(style >= PLUGIN_CODES, int(Style.CONSOLIDATE), style)
+        return replace(snapshot, jobs=replace(snapshot.jobs, style=own))
+
+    def _pool(self, jobs: Ints, nodes: Ints, config: PolicyConfig, before: int = 0) -> NodePool:
+        policy = self._policies[config]
+        if not self._failure:
+            return NodePool(jobs, nodes, config, policy, before)
+        own = _built_in(config)
+        note = f"policy {config.name} failed, {own.name} ranks" if own.name != config.name else "a plug-in failed"
+        return NodePool(jobs, nodes, own, policy, before, note)
 
     def of(self, snapshot: Snapshot, slurm: SlurmSnapshot) -> list[NodePool]:
         """Where an administrator gave nodes to partitions of two policies, [policy] holds for all of them, with an alarm."""
-        self.alarms = []
+        self._alarms = []
         if not self._config.partition_policies:
             return [self._whole(snapshot)]
         partitions = {node.name: node.partitions for node in slurm.nodes}
         if found := conflict(self._config, ((name, partitions[name]) for name in snapshot.nodes.name)):
-            self.alarms = [f"{found}; until then [policy] holds for all partitions"]
+            self._alarms = [f"{found}; until then [policy] holds for all partitions"]
             return [self._whole(snapshot)]
         partition = {job.id: job.partition for job in slurm.jobs}
         of_jobs = [self._config.policy_of(partition[job]) for job in snapshot.jobs.id]
         of_nodes = [self._of_node(partitions[name]) for name in snapshot.nodes.name]
         pools, before = list[NodePool](), 0
         for each in dict.fromkeys(map(self._config.policy_of, self._config.partitions)):
-            pools.append(NodePool(_rows(of_jobs, each), _rows(of_nodes, each), each, self._policies[each], before))
-            before += len(each.limits) + 1
+            pools.append(self._pool(_rows(of_jobs, each), _rows(of_nodes, each), each, before))
+            before += len(pools[-1].config.limits) + 1
         return pools
 
     def _whole(self, snapshot: Snapshot) -> NodePool:
-        config = self._config.policy
-        return NodePool(np.arange(len(snapshot.jobs)), np.arange(len(snapshot.nodes)), config, self._policies[config])
+        return self._pool(np.arange(len(snapshot.jobs)), np.arange(len(snapshot.nodes)), self._config.policy)
 
     def _of_node(self, partitions: Collection[str]) -> PolicyConfig:
         return self._config.policy_of(next(name for name in self._config.partitions if name in partitions))
+
+
+def check_plugins(config: Config) -> Iterator[str]:
+    """The names of installed packages' implementations that the configuration uses. Raises PluginError where one cannot be used, or
+    where a package registers a name that the configuration uses and that is built in."""
+    for policy in dict.fromkeys([config.policy, *(policy for _, policy in config.partition_policies)]):
+        for registry, name in ((POLICIES, policy.name), (ADMISSION, policy.admission)):
+            _ = registry[name]
+            if registry.is_plugin(name):
+                yield name
+    if config.placement.style != "skew":
+        _ = PLACEMENTS[config.placement.style]
+        if PLACEMENTS.is_plugin(config.placement.style):
+            yield config.placement.style
+
+
+def _built_in(config: PolicyConfig) -> PolicyConfig:
+    """The configuration with built-in implementations alone."""
+    name = "las" if POLICIES.is_plugin(config.name) else config.name
+    return replace(config, name=name, admission="shared")
 
 
 def _rows(values: Sequence[PolicyConfig], wanted: PolicyConfig) -> Ints:

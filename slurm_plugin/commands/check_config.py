@@ -15,6 +15,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from tiresias.slurm_plugin.cluster.partition_pools import check_plugins
 from tiresias.slurm_plugin.commands.terminal import console, print_json
 from tiresias.slurm_plugin.config import DEFAULT, Loaded, load
 from tiresias.slurm_plugin.views.text import printable
@@ -27,6 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     loaded = load(args.file, {})
+    list(check_plugins(loaded.config))
     if args.json:
         print_json(
             {key: {"value": _plain(loaded.value(key)), "source": source} for key, source in loaded.sources.items()}

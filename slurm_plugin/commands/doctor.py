@@ -23,7 +23,14 @@ from tiresias.slurm_plugin.cluster.finding import Finding, Level
 from tiresias.slurm_plugin.cluster.site import read_settings
 from tiresias.slurm_plugin.commands.terminal import console, print_json
 from tiresias.slurm_plugin.config import Config, load_config
-from tiresias.slurm_plugin.doctor import folder_checks, host_checks, limit_checks, recorder_check, rights_check
+from tiresias.slurm_plugin.doctor import (
+    folder_checks,
+    host_checks,
+    limit_checks,
+    plugin_checks,
+    recorder_check,
+    rights_check,
+)
 from tiresias.slurm_plugin.views.text import printable
 
 _STYLES = {Level.FINE: "green", Level.ADVICE: "cyan", Level.RISK: "yellow", Level.BLOCKS: "bold red"}
@@ -61,6 +68,7 @@ def _check(config: Config) -> Iterator[Finding]:
     yield host_checks.clock()
     yield from folder_checks.findings(config.paths, host_checks.several())
     yield recorder_check.finding()
+    yield from plugin_checks.findings()
 
 
 def _table(found: list[Finding]) -> Table:

@@ -16,6 +16,7 @@ from tiresias.protocol import control
 from tiresias.protocol.profile_summary import Summary
 from tiresias.scheduler.attained_service import service
 from tiresias.scheduler.model import Allocations, Floats, Ints, Jobs, JobState, Nodes, Request, Snapshot, Style
+from tiresias.scheduler.place.placements import style_code
 from tiresias.slurm_plugin.admission.admissible import admission, not_restartable
 from tiresias.slurm_plugin.admission.eligibility import Eligibility
 from tiresias.slurm_plugin.admission.refusals import Refusals
@@ -321,7 +322,7 @@ class Observer:
     def _styles(self, shown: Sequence[SlurmJob], profiles: Mapping[str, Summary]) -> Ints:
         """Of jobs of one kind of which nothing is known yet the first makes its trial run."""
         if self._config.placement.style != "skew":
-            return np.full(len(shown), Style[self._config.placement.style.upper()], dtype=np.int64)
+            return np.full(len(shown), style_code(self._config.placement.style), dtype=np.int64)
         styles, tried, unknown = [], set(self._ledger.kinds), Style[self._config.placement.unknown.upper()]
         for job in shown:
             kind = (job.uid, self._ledger.jobs[job.id].kind)

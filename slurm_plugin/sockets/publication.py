@@ -21,7 +21,8 @@ from tiresias.protocol.profile_summary import Summary
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import reason
 from tiresias.scheduler.evict.protection import remaining
-from tiresias.scheduler.model import Ints, JobState, Plan, Snapshot, Style
+from tiresias.scheduler.model import Ints, JobState, Plan, Snapshot
+from tiresias.scheduler.place.placements import style_name
 from tiresias.scheduler.pools import PoolDecision
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.config import Config
@@ -33,8 +34,7 @@ from tiresias.slurm_plugin.state.journal import Decision, JobRow
 
 SHOWN_DECISIONS = 50
 BRIEF = 250  # jobs: no terminal is higher
-STATES = {int(state): state.name for state in JobState}
-STYLES = {int(style): style.name.lower() for style in Style}
+STATES = {int(state): state.name for state in JobState} | {int(JobState.RELEASING): "LEAVING"}  # the published name
 SILENT = JobReport()
 
 
@@ -59,7 +59,8 @@ class Publication:
     def part_of(self, row: int) -> tuple[Snapshot, Plan, PolicyConfig, int, int]:
         """Where the job in that row is decided on, its row there, and the number of queues of the pools before."""
         if len(self.parts) <= 1:
-            return self.snapshot, self.plan, self.config.policy, row, 0
+            config = self.parts[0].pool.config if self.parts else self.config.policy
+            return self.snapshot, self.plan, config, row, 0
         part = next(part for part in self.parts if part.has(row))
         return part.snapshot, part.plan, part.pool.config, part.row(row), part.pool.queues_before
 
@@ -210,7 +211,7 @@ def _job(
         "submit_time": submit, "start_time": job.start_time if job.shares else 0,
         "nodes": [[share.node, share.gpus] for share in job.shares], "restarts": job.restarts,
         "preemptions": known.preemptions if known else 0, "preemptable": movable, "step": report.step,
-        "checkpoint_time": report.saved_at, "placement": STYLES[style],
+        "checkpoint_time": report.saved_at, "placement": style_name(style),
         "phase": newest.phases.get(job.id, ""), "preemption_cost": None if cost != cost else round(cost, 3),
         "why": f"{why}; {unmovable}" if unmovable else why, "profile": _profile(newest.profiles.get(job.id)),
     }  # fmt: skip

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiresias.scheduler.config import ORDERS, PolicyConfig
-from tiresias.scheduler.distribution import Distribution
+from tiresias.scheduler.estimates.distribution import Distribution
 from tiresias.scheduler.rank.gittins import Gittins
 from tiresias.scheduler.rank.policies import CLAIRVOYANT, POLICIES
 from tiresias.scheduler.rank.policies.continuous_gittins import ContinuousGittins

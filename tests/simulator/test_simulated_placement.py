@@ -84,7 +84,7 @@ def test_work_is_kept_over_a_preemption_between_a_fast_and_a_slow_run():
 def test_every_job_finishes_never_faster_than_on_the_fewest_nodes(jobs, style, policy):
     found = run(
         [(float(s), g, float(d), m) for s, g, d, m in jobs],
-        SimulatedPlacement(STYLES[style]),
+        SimulatedPlacement.named(style),
         policy,
         cost=Cost(resume=2.0),
     )

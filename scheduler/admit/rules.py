@@ -1,0 +1,76 @@
+"""Stage admit: which waiting jobs may hold GPUs, besides what Slurm's own rules allow.
+
+Slurm's rules come first in every case: `Jobs.eligible` and the quotas (quotas.py). `shared` admits all jobs to one pool of GPUs, as
+the paper does. An installed package adds a rule as an entry point of the group `tiresias.admission`: a class without arguments, or
+an object, with a method `admitted`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from tiresias.scheduler.model import Bools, Ints, JobState, Snapshot
+from tiresias.scheduler.registry import PluginError, Registry, one_line
+
+GROUP = "tiresias.admission"
+
+
+class AdmissionRule(Protocol):
+    """Which jobs may hold GPUs."""
+
+    def admitted(self, snapshot: Snapshot, order: Ints) -> Bools:
+        """Whether each job may start now, shape (jobs,). Only waiting jobs count: a running job stays admitted.
+
+        Args:
+            snapshot: Jobs, nodes and allocations.
+            order: Rows of the jobs, the most urgent first.
+        """
+
+
+class Shared:
+    """All jobs share one pool of GPUs (the paper's pseudocode 2)."""
+
+    def admitted(self, snapshot: Snapshot, order: Ints) -> Bools:
+        return np.ones(len(snapshot.jobs), np.bool_)
+
+
+SHARED = Shared()
+
+
+class PluginRule:
+    """A rule of an installed package, with checked results."""
+
+    def __init__(self, name: str, package: str, found: Any) -> None:
+        self._name, self._package, self._found = name, package, found
+
+    def admitted(self, snapshot: Snapshot, order: Ints) -> Bools:
+        """Raises PluginError where the rule raises or does not return a boolean for each job."""
+        try:
+            allowed = np.asarray(self._found.admitted(snapshot, order))
+        except Exception as error:
+            problem = one_line(f"admitted() failed: {type(error).__name__}: {error}")
+            raise PluginError(GROUP, self._name, self._package, problem) from error
+        if allowed.shape != (len(snapshot.jobs),) or allowed.dtype.kind != "b":
+            raise PluginError(GROUP, self._name, self._package, "admitted() returned not one boolean for each job")
+        return allowed.astype(np.bool_)
+
+
+def _accept(name: str, package: str, found: Any) -> AdmissionRule:
+    try:
+        found = found() if isinstance(found, type) else found
+    except Exception as error:
+        raise PluginError(GROUP, name, package, one_line(f"it cannot be created: {error}")) from error
+    if not callable(getattr(found, "admitted", None)):
+        raise PluginError(GROUP, name, package, "it has no method admitted")
+    return PluginRule(name, package, found)
+
+
+ADMISSION: Registry[AdmissionRule] = Registry(GROUP, {"shared": "tiresias.scheduler.admit.rules:SHARED"}, _accept)
+
+
+def not_admitted(snapshot: Snapshot, rule: str, order: Ints) -> Bools:
+    """Waiting jobs that the rule of that name does not admit, shape (jobs,)."""
+    waits: Bools = snapshot.jobs.state == JobState.WAITING
+    return waits & np.logical_not(ADMISSION[rule].admitted(snapshot, order))

@@ -1,0 +1,81 @@
+"""Stage place: the styles of placement by their name, each with its place.
+
+An installed package adds one as an entry point of the group `tiresias.placement`: a function
+`(request: Request, gpus: int, nodes: CandidateNodes) -> Placement | None`. It returns rows of `nodes.fit` with GPUs, no more than
+`nodes.fit` has there, or None where the job does not fit. A job stores its style as a code: those of `Style`, or from
+PLUGIN_CODES on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from tiresias.scheduler.model import Request, Style
+from tiresias.scheduler.place.candidate_nodes import CandidateNodes, Placement
+from tiresias.scheduler.registry import PluginError, Registry, one_line
+
+PLUGIN_CODES = 100
+
+Place: TypeAlias = Callable[[Request, int, CandidateNodes], Placement | None]
+
+_HERE = "tiresias.scheduler.place"
+
+
+def _accept(name: str, package: str, found: Any) -> Place:
+    if not callable(found):
+        raise PluginError("tiresias.placement", name, package, "it is no function")
+
+    def place(request: Request, gpus: int, nodes: CandidateNodes) -> Placement | None:
+        try:
+            placement = found(request, gpus, nodes)
+            problem = "" if placement is None else _problem(request, gpus, nodes, placement)
+        except Exception as error:
+            problem = one_line(f"failed: {type(error).__name__}: {error}")
+        if problem:
+            raise PluginError("tiresias.placement", name, package, problem)
+        return None if placement is None else tuple(sorted((int(node), int(share)) for node, share in placement))
+
+    return place
+
+
+PLACEMENTS: Registry[Place] = Registry(
+    "tiresias.placement",
+    {
+        "consolidate": f"{_HERE}.consolidate:uneven",
+        "spread": f"{_HERE}.spread:uneven",
+        "first_fit": f"{_HERE}.baselines:first_fit",
+        "load_balancing": f"{_HERE}.baselines:load_balancing",
+        "random": f"{_HERE}.baselines:random",
+        "apart": f"{_HERE}.consolidate:apart",
+    },
+    _accept,
+)
+TRIAL_ONLY = ("apart",)  # chosen for trial runs, not by a name
+
+
+def style_code(name: str) -> int:
+    """The code of a style in `Jobs.style`. Raises KeyError for an unknown name, PluginError where a package is at fault."""
+    if name in PLACEMENTS.built_in:
+        return int(Style[name.upper()])
+    _ = PLACEMENTS[name]  # it can be imported
+    return PLUGIN_CODES + sorted(PLACEMENTS.plugins()).index(name)
+
+
+def style_name(code: int) -> str:
+    """The name of a style code."""
+    return Style(code).name.lower() if code < PLUGIN_CODES else sorted(PLACEMENTS.plugins())[code - PLUGIN_CODES]
+
+
+def _problem(request: Request, gpus: int, nodes: CandidateNodes, placement: Any) -> str:
+    """What is wrong with a placement; "" for nothing."""
+    shares = {int(node): int(share) for node, share in placement}
+    if len(shares) != len(placement) or any(not 0 <= node < len(nodes.fit) for node in shares):
+        return "it returned a node twice, or a row that is no node"
+    if any(not 0 < share <= nodes.fit[node] for node, share in shares.items()) or sum(shares.values()) != gpus:
+        return f"it returned more GPUs than a node has free, or {sum(shares.values())} GPUs for a job of {gpus}"
+    if request.gpus_per_node and set(shares.values()) != {request.gpus_per_node}:
+        return f"it returned not {request.gpus_per_node} GPUs on each node, as requested"
+    if not request.min_nodes <= len(shares) <= (request.max_nodes or len(shares)):
+        return f"it returned {len(shares)} nodes, which the job's request excludes"
+    return ""

@@ -1,0 +1,163 @@
+"""The implementations of a stage by name: built-in ones, and those of installed packages.
+
+A package registers an implementation as an entry point, for example in its pyproject.toml:
+
+    [project.entry-points."tiresias.policies"]
+    youngest = "acme_policies:Youngest"
+
+Built-in implementations have the same form, `module:attribute`, one line each. Both are imported when they are first used. The
+entry points of all packages are read once, when a name is looked up for the first time. Standard library only.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, TypeVar
+
+from tiresias.errors import UsageError
+
+IMPORT_TIMEOUT_S = 20.0
+
+T = TypeVar("T")
+Result = TypeVar("Result")
+
+
+class PluginError(UsageError):
+    """An implementation of an installed package cannot be used. The message is one line.
+
+    Attributes:
+        group: The entry-point group, such as `tiresias.policies`.
+        name: The name that the package registers.
+    """
+
+    def __init__(self, group: str, name: str, package: str, problem: str) -> None:
+        super().__init__(group, name, package, problem)  # so that the simulator's processes can send it
+        self.group, self.name = group, name
+        kind = group.removeprefix("tiresias.")
+        self._line = f"{kind}: {name!r} of package {package}: {problem}; fix or uninstall that package"
+
+    def __str__(self) -> str:
+        return self._line
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """A mapping from name to implementation. Names of installed packages come after the built-in ones.
+
+    Attributes:
+        group: The entry-point group that packages register in.
+        built_in: The name and the place, `module:attribute`, of each built-in implementation.
+    """
+
+    def __init__(
+        self, group: str, built_in: Mapping[str, str], accept: Callable[[str, str, Any], T] = lambda name, package, found: found
+    ) -> None:  # fmt: skip
+        """`accept`: called with the name, the package and the registered object of a plug-in. It returns the implementation,
+        or raises PluginError."""
+        self.group, self.built_in, self._accept = group, built_in, accept
+        self._loaded: dict[str, T] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.built_in
+        yield from sorted({point.name for point in _points(self.group)} - set(self.built_in))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.built_in or any(point.name == name for point in _points(self.group))
+
+    def __getitem__(self, name: str) -> T:
+        """The implementation. Raises KeyError for an unknown name, PluginError where a package is at fault."""
+        if name not in self._loaded:
+            self._loaded[name] = self._load(name)
+        return self._loaded[name]
+
+    def is_plugin(self, name: str) -> bool:
+        """Whether an installed package registers the name, and no built-in implementation has it."""
+        return name not in self.built_in and name in self
+
+    def plugins(self) -> dict[str, str]:
+        """The package of each name that an installed package registers."""
+        return {point.name: _package(point) for point in _points(self.group)}
+
+    def problems(self) -> list[str]:
+        """One line for each implementation of an installed package that cannot be used. Imports all of them."""
+        found = []
+        for name in sorted(self.plugins()):
+            try:
+                self[name]
+            except PluginError as error:
+                found.append(str(error))
+        return found
+
+    def _load(self, name: str) -> T:
+        points = [point for point in _points(self.group) if point.name == name]
+        if points and (name in self.built_in or len(points) > 1):
+            other = "is built in" if name in self.built_in else f"is registered by package {_package(points[0])} too"
+            raise PluginError(self.group, name, _package(points[-1]), f"the name {other}")
+        if name in self.built_in:
+            built_in: T = _attribute(self.built_in[name])
+            return built_in
+        if not points:
+            raise KeyError(name)
+        return self._imported(points[0])
+
+    def _imported(self, point: EntryPoint) -> T:
+        package = _package(point)
+        found = guarded(self.group, point.name, package, IMPORT_TIMEOUT_S, "its import", point.load)
+        return self._accept(point.name, package, found)
+
+
+def guarded(group: str, name: str, package: str, limit_s: float, what: str, call: Callable[[], Result]) -> Result:
+    """`call()`, made in a thread. Raises PluginError where it raises, or does not return within `limit_s` seconds.
+
+    A call that does not return goes on in its thread, which does not keep the process alive.
+    """
+    result: list[Result] = []
+    problem: list[PluginError] = []
+
+    def work() -> None:
+        try:
+            result.append(call())
+        except PluginError as error:
+            problem.append(error)
+        except BaseException as error:  # also SystemExit, which a plug-in must not end the controller with
+            problem.append(
+                PluginError(group, name, package, one_line(f"{what} failed: {type(error).__name__}: {error}"))
+            )
+
+    thread = threading.Thread(target=work, daemon=True, name=f"plug-in {name}")
+    thread.start()
+    thread.join(limit_s)
+    if result:
+        return result[0]
+    raise problem[0] if problem else PluginError(group, name, package, f"{what} took over {limit_s:g} s")
+
+
+def one_line(text: str) -> str:
+    """The text of an error of a package, short enough for a message."""
+    line = " ".join(text.split())
+    return line if len(line) <= 300 else line[:299] + "…"
+
+
+def _attribute(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist else point.value.partition(":")[0]
+
+
+def _points(group: str) -> tuple[EntryPoint, ...]:
+    return tuple(installed().select(group=group))
+
+
+@functools.cache
+def installed() -> Any:
+    """The entry points of all installed packages. `installed.cache_clear()` makes the next look-up read them again."""
+    return entry_points()

@@ -1,0 +1,48 @@
+"""An example of a package that adds a policy, an admission rule, a placement and a trace format."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.model import Bools, Ints, Request, Snapshot
+from tiresias.scheduler.place.candidate_nodes import CandidateNodes, Placement
+from tiresias.scheduler.rank.policy import Ranking
+from tiresias.simulator.formats.trace_columns import TraceColumns
+from tiresias.simulator.formats.trace_file import TraceFile
+from tiresias.simulator.formats.trace_format import TraceFormat
+
+
+class Youngest:
+    """The job that was submitted last goes first. It fails once the file ACME_FAILS names exists, for tests of a failure."""
+
+    def rank(self, snapshot: Snapshot, config: PolicyConfig) -> Ranking:
+        if Path(os.environ.get("ACME_FAILS", "/nonexistent")).exists():
+            raise RuntimeError("out of\nluck")
+        return Ranking.of(np.argsort(-snapshot.jobs.submit, kind="stable"))
+
+
+class SmallOnly:
+    """Jobs of up to 4 GPUs."""
+
+    def admitted(self, snapshot: Snapshot, order: Ints) -> Bools:
+        small: Bools = snapshot.jobs.gpus <= 4
+        return small
+
+
+def last_node(request: Request, gpus: int, nodes: CandidateNodes) -> Placement | None:
+    """The last node with enough GPUs."""
+    rows = np.flatnonzero(nodes.fit >= gpus)
+    return ((int(rows[-1]), gpus),) if len(rows) else None
+
+
+def _read(file: TraceFile) -> TraceColumns:
+    rows = [line.split() for line in file.lines() if not line.startswith("#")]
+    numbers = np.array([row[1:] for row in rows], np.float64).reshape(-1, 3)
+    return TraceColumns([row[0] for row in rows], *numbers.T.copy())
+
+
+FORMAT = TraceFormat("an example", lambda head: head.startswith("#acme"), _read)

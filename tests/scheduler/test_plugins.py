@@ -1,0 +1,211 @@
+"""Implementations of a separate package: found by the commands like built-in ones, and refused in one line where they are wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "plugin_package"
+TRACE = "#acme\n" + "".join(f"job{n} {n * 10}.0 {1 + n % 8} 600.0\n" for n in range(12))
+JOBS = "job_id,submit_time,num_gpus,duration\n" + "".join(f"{n},{n},{1 + n % 4},{600 + n}\n" for n in range(12))
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def command(folder: Path, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """`tiresias WORDS` with the packages of a folder."""
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.run(
+        [sys.executable, "-m", "tiresias", *words], capture_output=True, text=True, timeout=120, cwd=folder,
+        env={**os.environ, "PYTHONPATH": path, **environ},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the example package is installed in."""
+    folder = tmp_path_factory.mktemp("installed")
+    pip = [
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-deps",
+        "--no-index",
+        "--no-build-isolation",
+        "--target",
+        str(folder),
+        str(PACKAGE),
+    ]
+    done = subprocess.run([sys.executable, *pip], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    (folder / "trace.acme").write_text(TRACE)
+    (folder / "jobs.csv").write_text(JOBS)
+    return folder
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Callable[..., Path]:
+    """Write a package with one entry point: its group, its name and the code of its module."""
+
+    def write(group: str, name: str, code: str, number: int = 0) -> Path:
+        info = tmp_path / f"acme{number}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: acme{number}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[tiresias.{group}]\n{name} = acme{number}:found\n")
+        (tmp_path / f"acme{number}.py").write_text(code)
+        (tmp_path / "jobs.csv").write_text(JOBS)
+        (tmp_path / "tiresias.toml").write_text(f'[policy]\nname = "{name}"\n' if group == "policies" else "")
+        return tmp_path
+
+    return write
+
+
+def simulated(folder: Path, trace: str, *options: str) -> dict[str, dict[str, float]]:
+    """The finish time of each job by policy."""
+    out = folder / "out.csv"
+    size = ["--nodes", "3", "--gpus-per-node", "8"]
+    done = command(folder, "simulate", str(folder / trace), *size, *options, "--jobs-out", str(out))
+    assert done.returncode == 0, done.stderr
+    header, *lines = (line.split(",") for line in out.read_text().splitlines())
+    policy, job, finish = (header.index(name) for name in ("policy", "job_id", "finish"))
+    found: dict[str, dict[str, float]] = {}
+    for line in lines:
+        found.setdefault(line[policy], {})[line[job]] = float(line[finish])
+    return found
+
+
+def test_help_names_them_like_built_in_ones(installed: Path) -> None:
+    text = " ".join(command(installed, "simulate", "--help", COLUMNS="200").stdout.split())
+    for name in ("youngest", "small_only", "last_node", "acme_log"):
+        assert f", {name}" in text, name
+
+
+def test_a_policy_that_only_ranks_is_simulated(installed: Path) -> None:
+    ends = simulated(installed, "jobs.csv", "--policy", "fifo,youngest", "--nodes", "1", "--gpus-per-node", "4")
+    assert sorted(ends) == ["fifo", "youngest"]
+    assert min(ends["youngest"], key=ends["youngest"].__getitem__) == "11", "submitted last, first to end"
+    assert max(ends["fifo"], key=ends["fifo"].__getitem__) == "11"
+
+
+def test_a_trace_format_reads_by_name_and_by_itself(installed: Path) -> None:
+    by_name = simulated(installed, "trace.acme", "--policy", "las", "--format", "acme_log")
+    assert simulated(installed, "trace.acme", "--policy", "las") == by_name
+    assert len(by_name["las"]) == 12
+
+
+def test_an_admission_rule_and_a_placement_run(installed: Path) -> None:
+    plain = simulated(installed, "jobs.csv", "--policy", "las", "--by-node")
+    own = simulated(installed, "jobs.csv", "--policy", "las", "--admission", "small_only", "--placement", "last_node")
+    assert plain == own, "these jobs are small, and each node is as good as another"
+
+
+def test_check_config_takes_them(installed: Path, tmp_path: Path) -> None:
+    file = tmp_path / "tiresias.toml"
+    file.write_text('[policy]\nname = "youngest"\nadmission = "small_only"\n[placement]\nstyle = "last_node"\n')
+    done = command(installed, "check-config", str(file), "--json")
+    assert done.returncode == 0, done.stderr
+    values = {key: one["value"] for key, one in json.loads(done.stdout).items()}
+    assert (values["policy.name"], values["policy.admission"], values["placement.style"]) == (
+        "youngest",
+        "small_only",
+        "last_node",
+    )
+    file.write_text('[policy]\nname = "oldest"\n')
+    wrong = command(installed, "check-config", str(file))
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
+    assert wrong.stderr.rstrip().endswith(", youngest"), "what is allowed names it"
+
+
+RANKS = "class found:\n    def rank(self, snapshot, config):\n        "
+BAD_POLICIES = {
+    "raises at import": ("oldest", "raise ValueError('no licence')", "its import failed: ValueError: no licence"),
+    "exits at import": ("oldest", "raise SystemExit(3)", "its import failed: SystemExit: 3"),
+    "existing name": ("las", RANKS + "return None", "the name is built in"),
+    "no method": ("oldest", "found = 3", "it has no method rank"),
+    "no ranking": ("oldest", RANKS + "return [1, 2]", "rank() returned no Ranking"),
+    "rows out of range": (
+        "oldest",
+        "from tiresias.scheduler.rank.policy import Ranking\n" + RANKS + "return Ranking.of(range(1, 1 + len(snapshot.jobs)))",
+        "rank() returned an order in which not every row stands once",
+    ),
+    "rows missing": (
+        "oldest",
+        "from tiresias.scheduler.rank.policy import Ranking\n" + RANKS + "return Ranking.of(range(2))",
+        "not one row for each of the",
+    ),
+    "too long": ("oldest", "import time\n" + RANKS + "time.sleep(60)", "rank() took over 5 s"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_POLICIES)
+def test_a_bad_policy_is_one_line(case: str, package: Callable[..., Path]) -> None:
+    name, code, problem = BAD_POLICIES[case]
+    folder = package("policies", name, code)
+    check = command(folder, "check-config", str(folder / "tiresias.toml"))
+    assert (check.returncode, check.stderr.count("\n")) == (2, 1), check.stderr
+    assert f"policies: {name!r} of package acme0: " in check.stderr
+    assert problem in check.stderr
+    size = ["--nodes", "1", "--gpus-per-node", "4"]
+    simulate = command(folder, "simulate", str(folder / "jobs.csv"), *size, "--policy", name)
+    assert (simulate.returncode, simulate.stderr) == (2, check.stderr)
+
+
+def test_a_name_that_two_packages_register_is_refused(package: Callable[..., Path]) -> None:
+    package("policies", "oldest", RANKS + "return None", 1)
+    folder = package("policies", "oldest", RANKS + "return None", 2)
+    check = command(folder, "check-config", str(folder / "tiresias.toml"))
+    assert check.returncode == 2
+    assert "is registered by package acme" in check.stderr
+
+
+def test_a_bad_package_does_not_stop_commands_that_do_not_use_it(package: Callable[..., Path]) -> None:
+    folder = package("policies", "oldest", "raise ValueError('no licence')")
+    assert sorted(simulated(folder, "jobs.csv", "--policy", "las")) == ["las"]
+
+
+BAD_PLACEMENTS = {
+    "too many": "def found(request, gpus, nodes):\n    return ((0, 1000),)",
+    "no row": "def found(request, gpus, nodes):\n    return ((77, gpus),)",
+    "raises": "def found(request, gpus, nodes):\n    return 1 / 0",
+    "no pairs": "def found(request, gpus, nodes):\n    return 3",
+}
+
+
+@pytest.mark.parametrize("case", BAD_PLACEMENTS)
+def test_a_bad_placement_is_one_line(case: str, package: Callable[..., Path]) -> None:
+    folder = package("placement", "best", BAD_PLACEMENTS[case])
+    size = ["--nodes", "1", "--gpus-per-node", "4"]
+    done = command(folder, "simulate", str(folder / "jobs.csv"), *size, "--policy", "las", "--placement", "best")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "placement: 'best' of package acme0: " in done.stderr
+
+
+@pytest.mark.parametrize("returned", ["True", "snapshot.jobs.gpus", "1 / 0"])
+def test_a_bad_admission_rule_is_one_line(returned: str, package: Callable[..., Path]) -> None:
+    folder = package(
+        "admission", "rule", f"class found:\n    def admitted(self, snapshot, order):\n        return {returned}"
+    )
+    size = ["--nodes", "1", "--gpus-per-node", "4"]
+    done = command(folder, "simulate", str(folder / "jobs.csv"), *size, "--policy", "las", "--admission", "rule")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "admission: 'rule' of package acme0: admitted() " in done.stderr
+
+
+@pytest.mark.parametrize("returned", ["None", "1 / 0", "TraceColumns(['1'], *np.ones((3, 2)))"])
+def test_a_bad_trace_format_is_one_line(returned: str, package: Callable[..., Path]) -> None:
+    code = (
+        "import numpy as np\nfrom tiresias.simulator.formats.trace_columns import TraceColumns\n"
+        "from tiresias.simulator.formats.trace_format import TraceFormat\n"
+        f"found = TraceFormat('x', lambda head: False, lambda file: {returned})\n"
+    )
+    folder = package("trace_formats", "log", code)
+    size = ["--nodes", "1", "--gpus-per-node", "4"]
+    done = command(folder, "simulate", str(folder / "jobs.csv"), *size, "--policy", "las", "--format", "log")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "trace_formats: 'log' of package acme0: " in done.stderr
