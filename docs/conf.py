@@ -1,6 +1,6 @@
 """Sphinx builds the manual from this folder: make manual
 
-generated/ is written first: what the programs tell of themselves (reference_pages.py) and the simulator's figures (figures.py).
+generated/ is written first: the reference of the programs (reference_pages.py) and the simulator's figures (figures.py).
 """
 
 from __future__ import annotations

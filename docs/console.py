@@ -8,7 +8,7 @@
     ```
 
 A prompt without a name is a shell on the own machine, one with a name `tiresias sandbox shell --user NAME`. Lines that begin with
-"> " go on with the command before them. "..." in an answer stands for anything; a command without an answer may say what it likes.
+"> " continue the command before them. "..." in an answer stands for anything; a command without an answer may print anything.
 A block that is not run has its reason in the line above it: <!-- not run: pytorch -->
 """
 
@@ -29,18 +29,18 @@ PROMPT = re.compile(r"(?P<user>[a-z]*)\$ (?P<command>.*)")
 
 @dataclass(slots=True)
 class Step:
-    """user: who types in the private cluster; "" for the own machine. line: its number in the page."""
+    """user: the user in the private cluster; "" for the own machine. line: its number in the page."""
 
     user: str
     command: str
     line: int
     answer: list[str] = field(default_factory=list)
 
-    def is_answered_by(self, said: str) -> bool:
+    def is_answered_by(self, output: str) -> bool:
         """Blanks and line ends count as one blank; an answer that is not shown may be any."""
-        wanted = [re.escape(part) for part in " ".join(self.answer).split("...")]
-        pattern = re.sub(r"(\\?\s)+", r"\\s+", ".*?".join(wanted))
-        spaced = re.sub(r"\s+", "  ", f" {said} ")  # two, so that "..." between two blanks may stand for nothing
+        expected = [re.escape(part) for part in " ".join(self.answer).split("...")]
+        pattern = re.sub(r"(\\?\s)+", r"\\s+", ".*?".join(expected))
+        spaced = re.sub(r"\s+", "  ", f" {output} ")  # two, so that "..." between two blanks may stand for nothing
         return not self.answer or re.fullmatch(rf"\s*{pattern}\s*", spaced) is not None
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes a film for the manual of a recording: python docs/film.py RECORDING FOLDER [--frames SECONDS ...]
 
-FOLDER/live.cast: the same recording, one picture a second and of it only the cells that changed, a tenth as large.
+FOLDER/live.cast: the same recording, one screen a second and of it only the cells that changed, a tenth as large.
 FOLDER/live-1.svg, live-2.svg, ...: frames at these moments. `make demo-live` runs it.
 """
 
@@ -22,7 +22,7 @@ from rich.text import Text
 
 from tiresias.slurm_plugin.views.svg_rendering import as_svg
 
-EVERY = 1.0  # seconds between two pictures of the film
+EVERY = 1.0  # seconds between two screens of the film
 FRAMES = (12.0, 42.0, 120.0)  # seconds
 CLEAR = "\x1b[0m\x1b[2J\x1b[?25l"
 Event = tuple[float, str, str]  # seconds, kind, content
@@ -49,7 +49,7 @@ def read(file: Path) -> tuple[dict[str, Any], list[Event]]:
     return header, [tuple(event) for event in events]
 
 
-def pictures(header: dict[str, Any], events: Sequence[Event], every: float) -> Iterator[tuple[float, Cells]]:
+def screens(header: dict[str, Any], events: Sequence[Event], every: float) -> Iterator[tuple[float, Cells]]:
     """What the screen showed at each multiple of `every` seconds, and at the end."""
     screen = pyte.Screen(header["width"], header["height"])
     stream, shown = pyte.Stream(screen), 0.0
@@ -71,7 +71,7 @@ def cells(screen: pyte.Screen) -> Cells:
 
 def filmed(header: dict[str, Any], events: Sequence[Event]) -> Iterator[Event]:
     before: Cells = []
-    for moment, now in pictures(header, events, EVERY):
+    for moment, now in screens(header, events, EVERY):
         if not before or size(before) != size(now):
             if before:
                 yield moment, "r", "{}x{}".format(*size(now))
@@ -82,12 +82,12 @@ def filmed(header: dict[str, Any], events: Sequence[Event]) -> Iterator[Event]:
         before = now
 
 
-def size(picture: Cells) -> tuple[int, int]:
-    return len(picture[0]), len(picture)
+def size(cells: Cells) -> tuple[int, int]:
+    return len(cells[0]), len(cells)
 
 
 def changes(before: Cells, now: Cells) -> str:
-    """What makes one picture of the other."""
+    """Return the output that changes one screen into the other."""
     found = []
     for y, (old, new) in enumerate(zip(before, now, strict=True)):
         changed = [x for x in range(len(new)) if old[x] != new[x]]
@@ -126,9 +126,9 @@ def color(name: str) -> str | None:
 
 def frame(header: dict[str, Any], events: Sequence[Event], moment: float) -> str:
     """As SVG; of a moment after the end: the last one."""
-    *_, (_, picture) = pictures(header, [event for event in events if event[0] <= moment], EVERY)
-    lines = [Text.assemble(*((text, style) for style, text in spans(line))) for line in picture]
-    return as_svg(Text("\n").join(lines), size(picture)[0], header.get("title", ""))
+    *_, (_, cells) = screens(header, [event for event in events if event[0] <= moment], EVERY)
+    lines = [Text.assemble(*((text, style) for style, text in spans(line))) for line in cells]
+    return as_svg(Text("\n").join(lines), size(cells)[0], header.get("title", ""))
 
 
 if __name__ == "__main__":

@@ -73,18 +73,18 @@ def command_page(name: str, module: str, what: str) -> str:
 
 def wrapper_page(name: str, what: str) -> str:
     """Of a program whose options are Slurm's; its own words are its module's."""
-    said = import_module(f"tiresias.wrappers.{name}").__doc__ or ""
-    return _page(name, 1, what, "DESCRIPTION", said)
+    text = import_module(f"tiresias.wrappers.{name}").__doc__ or ""
+    return _page(name, 1, what, "DESCRIPTION", text)
 
 
 def overview() -> str:
     rows = "\n".join(f"{name:14}{what}" for name, (_, what) in COMMANDS.items())
-    told = f"tiresias COMMAND [options]\n\n{rows}\n\nEach has a page of its own: tiresias-status(1), tiresias-controller(8)."
-    return _page("tiresias", 1, "preemptive scheduling of deep-learning jobs on Slurm", "COMMANDS", told)
+    text = f"tiresias COMMAND [options]\n\n{rows}\n\nEach has a page of its own: tiresias-status(1), tiresias-controller(8)."
+    return _page("tiresias", 1, "preemptive scheduling of deep-learning jobs on Slurm", "COMMANDS", text)
 
 
 def configuration() -> str:
-    told = "\n\n".join(
+    text = "\n\n".join(
         f"{each.key} = {toml(each.default)}\n    {each.doc}\n    Allowed: {each.allowed}."
         for each in options().values()
     )
@@ -93,7 +93,7 @@ def configuration() -> str:
         "    Partitions that share nodes need the same policy."
     )
     return _page(
-        "tiresias.toml", 5, "the controller's configuration", "OPTIONS", f"What counts: {ORDER}\n\n{told}\n\n{tables}"
+        "tiresias.toml", 5, "the controller's configuration", "OPTIONS", f"In this order: {ORDER}\n\n{text}\n\n{tables}"
     )
 
 

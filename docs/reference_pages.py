@@ -50,8 +50,8 @@ def _help(name: str, module: str) -> str:
 
 
 def _wrapper(name: str, what: str) -> str:
-    said = import_module(f"tiresias.wrappers.{name}").__doc__ or ""
-    return f"\n### {name}\n\n{_sentence(what)}\n\n````text\n{said.strip()}\n````"
+    text = import_module(f"tiresias.wrappers.{name}").__doc__ or ""
+    return f"\n### {name}\n\n{_sentence(what)}\n\n````text\n{text.strip()}\n````"
 
 
 def _sentence(words: str) -> str:
@@ -61,7 +61,7 @@ def _sentence(words: str) -> str:
 
 
 def configuration() -> Iterator[str]:
-    yield f"# Configuration\n\nWhat counts: {pages.ORDER}. `etc/tiresias.toml` shows every option with its default.\n"
+    yield f"# Configuration\n\nIn this order: {pages.ORDER}. `etc/tiresias.toml` shows every option with its default.\n"
     section = None
     for option in options().values():
         if option.section != section:
@@ -71,8 +71,8 @@ def configuration() -> Iterator[str]:
 
 
 def _option(option: Option) -> str:
-    told = f"{_sentence(option.doc)} Allowed: {option.allowed}. In the environment: `{option.variable}`."
-    return f"`{option.name} = {toml(option.default)}`\n: {told}\n"
+    text = f"{_sentence(option.doc)} Allowed: {option.allowed}. In the environment: `{option.variable}`."
+    return f"`{option.name} = {toml(option.default)}`\n: {text}\n"
 
 
 def python() -> Iterator[str]:

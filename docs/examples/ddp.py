@@ -48,8 +48,8 @@ state = TrainingState(model=model, optimizer=optimizer, scheduler=scheduler, sam
 step = state.restore(checkpointer)
 
 while step < STEPS:
-    for inputs, wanted in loader:
-        loss = torch.nn.functional.mse_loss(parallel(inputs.to(device)), wanted.to(device))
+    for inputs, targets in loader:
+        loss = torch.nn.functional.mse_loss(parallel(inputs.to(device)), targets.to(device))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -32,9 +32,9 @@ state = TrainingState(model=model, optimizer=optimizer, scheduler=scheduler, sca
 step = state.restore(checkpointer)
 
 while step < STEPS:
-    for inputs, wanted in loader:
+    for inputs, targets in loader:
         with torch.autocast(DEVICE, enabled=DEVICE == "cuda"):
-            loss = torch.nn.functional.mse_loss(model(inputs.to(DEVICE)), wanted.to(DEVICE))
+            loss = torch.nn.functional.mse_loss(model(inputs.to(DEVICE)), targets.to(DEVICE))
         optimizer.zero_grad()
         scaler.scale(loss).backward()
         scaler.step(optimizer)
