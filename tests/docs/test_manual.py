@@ -158,9 +158,12 @@ def templates() -> list[re.Pattern[str]]:
 
 
 def _template(node: ast.JoinedStr | ast.Constant) -> str:
+    """Anything in the place of what an f-string or str.format fills in."""
     parts = node.values if isinstance(node, ast.JoinedStr) else [node]
     texts = (
-        re.escape(part.value) if isinstance(part, ast.Constant) and isinstance(part.value, str) else ".+"
+        re.sub(r"\\\{\w+(:[^{}]*)?\\\}", ".+", re.escape(part.value))
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+        else ".+"
         for part in parts
     )
     return "".join(texts)
