@@ -22,7 +22,7 @@ from tiresias.scheduler.estimates.distribution import Distribution
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.experiments.experiment import Experiment, Setup, run_experiments
 from tiresias.simulator.generators import paper_testbed
-from tiresias.simulator.simulated_placement import STYLES, SimulatedPlacement
+from tiresias.simulator.simulated_placement import SimulatedPlacement
 from tiresias.simulator.simulation_rules import Cost
 
 PAGE = Path(__file__).with_name("explanation") / "algorithm.md"
@@ -75,7 +75,7 @@ def placement() -> Figure:
 
 
 def _placed(style: str) -> Experiment:
-    placement = SimulatedPlacement(STYLES[style])
+    placement = SimulatedPlacement.named(style)
     setup = Setup(
         "", paper_testbed(seed=1), TESTBED, PolicyConfig.paper(), MEAN_COST, by_node=True, placement=placement
     )

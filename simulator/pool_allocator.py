@@ -10,7 +10,7 @@ import numpy as np
 
 from tiresias.scheduler.job_queue import Choice, Columns, JobQueue, Key
 from tiresias.scheduler.model import JobState, Snapshot
-from tiresias.scheduler.rank.policy import Policy
+from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy
 from tiresias.simulator.simulated_job import JobColumns, SimulatedJob
 from tiresias.simulator.simulation_rules import Rules
 from tiresias.simulator.snapshots import pool_snapshot
@@ -35,6 +35,7 @@ class PoolAllocator:
 
     def follow(self, policy: Policy) -> None:
         """Use this policy from now on. The caller then updates every job that waits or runs."""
+        assert isinstance(policy, IncrementalPolicy), "see Rules"
         self._policy = policy
         self._queue = JobQueue(self._gpus, policy.blocks)
         self._drifting = JobColumns()  # running jobs whose keys change all the time

@@ -8,16 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiresias.scheduler.model import Style
+from tiresias.scheduler.place.placements import PLACEMENTS, TRIAL_ONLY, style_code
 from tiresias.simulator import models
 
 PACKLIMIT = 0.4  # skew above which a job consolidates
 WAIT_LIMIT_S = 300.0  # seconds that a consolidating job waits for the fewest nodes
 BY_SKEW = "skew"
-STYLES: dict[str, Style | None] = {BY_SKEW: None} | {
-    style.name.lower(): style
-    for style in Style
-    if style is not Style.APART  # there are no trial runs
-}
+STYLES = (BY_SKEW, *(name for name in PLACEMENTS if name not in TRIAL_ONLY))  # there are no trial runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +29,17 @@ class SimulatedPlacement:
         effect: Whether a placement on more nodes than necessary slows a job down.
     """
 
-    style: Style | None = None
+    style: int | None = None
     packlimit: float = PACKLIMIT
     wait_limit: float = WAIT_LIMIT_S
     effect: bool = True
 
-    def style_of(self, model: str) -> Style:
+    @classmethod
+    def named(cls, style: str, packlimit: float = PACKLIMIT, wait_limit: float = WAIT_LIMIT_S) -> SimulatedPlacement:
+        """The placement of a style by its name, one of STYLES."""
+        return cls(None if style == BY_SKEW else style_code(style), packlimit, wait_limit)
+
+    def style_of(self, model: str) -> int:
         """Return the placement style of a model."""
         if self.style is not None:
             return self.style

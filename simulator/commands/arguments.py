@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tiresias.errors import UsageError
+from tiresias.scheduler.admit.rules import ADMISSION
 from tiresias.scheduler.config import ORDERS, PolicyConfig
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.experiments.experiment import ALL_POLICIES, Setup, read
@@ -115,6 +116,11 @@ def _configure_policy(group: argparse._ArgumentGroup) -> None:
         help=f"a turn of time_sharing (default: {DEFAULT.quantum:g})",
     )  # fmt: skip
 
+    group.add_argument(
+        "--admission", type=_one_of("--admission", tuple(ADMISSION)), default="shared", metavar="RULE",
+        help=f"{', '.join(ADMISSION)}: which jobs may hold GPUs (default: shared)",
+    )  # fmt: skip
+
 
 def _configure_cost(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
@@ -148,7 +154,7 @@ def _configure_failures(group: argparse._ArgumentGroup) -> None:
 
 def _configure_placement(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--placement", type=_one_of("--placement", tuple(STYLES)), metavar="STYLE",
+        "--placement", type=_one_of("--placement", STYLES), metavar="STYLE",
         help=f"{', '.join(STYLES)}: on which nodes jobs sit, which costs models with large tensors speed; the trace's column "
         "model says who they are; means --by-node (default: any GPU is as good as another)",
     )  # fmt: skip
@@ -205,7 +211,7 @@ def setup(args: argparse.Namespace) -> Setup:
     config = _config(args)
     trace = read(file, cluster.gpus, args.format)
     failures = _failures(args)
-    placement = SimulatedPlacement(STYLES[args.placement], args.packlimit, args.patience) if args.placement else None
+    placement = SimulatedPlacement.named(args.placement, args.packlimit, args.patience) if args.placement else None
     by_node = args.by_node or bool(failures or placement)
     return Setup(
         file.name, trace, cluster, config, args.preemption_cost, costs, by_node, args.interval, failures,
@@ -233,7 +239,7 @@ def _config(args: argparse.Namespace) -> PolicyConfig:
     return replace(
         DEFAULT, thresholds=thresholds, in_queue_order=args.in_queue_order, promote_knob=args.promote_knob,
         starve_limit=args.starve_limit, min_run=args.min_run, quantum=args.quantum,
-        defragment=args.defragment,
+        defragment=args.defragment, admission=args.admission,
     )  # fmt: skip
 
 

@@ -6,7 +6,10 @@ import math
 from collections.abc import Callable
 from dataclasses import field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tiresias.scheduler.registry import Registry
 
 
 def option(default: object, doc: str, allowed: str, check: Callable[[Any], bool] = lambda value: True) -> Any:
@@ -15,6 +18,23 @@ def option(default: object, doc: str, allowed: str, check: Callable[[Any], bool]
 
 def choice(default: str, doc: str, *choices: str) -> Any:
     return option(default, doc, ", ".join(choices), lambda value: value in choices)
+
+
+def placement(default: str, doc: str, *choices: str) -> Any:
+    """One of `choices`, or a placement of an installed package, which is looked for where the value is none of them."""
+
+    def check(value: Any) -> bool:
+        return value in choices or _placements().is_plugin(value)
+
+    return field(
+        default=default, metadata={"doc": doc, "allowed": ", ".join(choices), "check": check, "names": _placements}
+    )
+
+
+def _placements() -> Registry[Any]:
+    from tiresias.scheduler.place.placements import PLACEMENTS  # it brings numpy, which viewers must not wait for
+
+    return PLACEMENTS
 
 
 def seconds(default: float, doc: str, zero: bool = False) -> Any:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from tiresias.slurm_plugin.config.sections import SECTIONS
+
+if TYPE_CHECKING:
+    from tiresias.scheduler.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,11 @@ class Option:
     doc: str
     allowed: str
     check: Callable[[Any], bool]
+    names: Callable[[], Registry[Any]] | None = None
+
+    def allowed_now(self) -> str:
+        """What is allowed, with the names that installed packages register."""
+        return ", ".join([self.allowed, *(self.names().plugins() if self.names else ())])
 
     @property
     def key(self) -> str:

@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiresias.protocol import site_configuration
-from tiresias.slurm_plugin.config.fields import are_levels, are_names, are_partitions, choice, folder, option, seconds
+from tiresias.slurm_plugin.config.fields import (
+    are_levels,
+    are_names,
+    are_partitions,
+    choice,
+    folder,
+    option,
+    placement,
+    seconds,
+)
 
 if TYPE_CHECKING:
     from tiresias.scheduler.config import PolicyConfig
@@ -84,7 +93,7 @@ class Placement:
         "a list of names",
         are_names,
     )
-    style: str = choice(
+    style: str = placement(
         "skew", "how jobs are put on nodes: by what they send, or all alike; the last three are for comparison",
         "skew", "consolidate", "spread", "first_fit", "load_balancing", "random",
     )  # fmt: skip

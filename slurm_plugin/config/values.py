@@ -26,7 +26,7 @@ def convert(option: Option, raw: RawValue) -> Any:
             return value
     except (TypeError, ValueError, OverflowError):
         pass
-    raise UsageError(f"{raw.source}: {option.key} = {quoted_value(raw.value)}: allowed: {option.allowed}")
+    raise UsageError(f"{raw.source}: {option.key} = {quoted_value(raw.value)}: allowed: {option.allowed_now()}")
 
 
 def _typed(kind: Any, value: object) -> Any:

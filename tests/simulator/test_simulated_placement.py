@@ -98,8 +98,8 @@ def test_every_job_finishes_never_faster_than_on_the_fewest_nodes(jobs, style, p
 def test_without_large_tensors_any_style_is_the_pool():
     jobs = [(float(at % 7), 1 + at % 4, 10.0 + at, "resnet50") for at in range(30)]
     pool = run(jobs, None, "las")
-    for style in STYLES.values():
-        assert (run(jobs, SimulatedPlacement(style), "las").finish == pool.finish).all()
+    for style in STYLES:
+        assert (run(jobs, SimulatedPlacement.named(style), "las").finish == pool.finish).all()
 
 
 def test_where_nodes_are_not_simulated_nobody_sits_on_any():
