@@ -48,6 +48,9 @@ demo-live: $(VENV)/.develops
 	@$(VENV)/bin/tiresias sandbox demo --record $(OUT)/recording.cast
 	@$(VENV)/bin/python docs/film.py $(OUT)/recording.cast $(FILM)
 
+# Each Python that a test starts would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Most tests wait for Slurm and not for a processor: several files at a time, one after the other within a file.
 WORKERS ?= 3
 TESTS := -m 'not long'

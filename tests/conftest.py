@@ -88,10 +88,11 @@ def cluster(cluster_of: ClusterOf) -> Cluster:
 
 
 def _cancel_all(cluster: Cluster) -> None:
-    """Again and again: a job that is being requeued comes back after the first cancel."""
+    """Repeated, since a job that is being requeued is pending after the first cancel. The signal is sent first: once a job is
+    cancelled, Slurm waits KillWait seconds for a program that ignores SIGTERM."""
     deadline = time.monotonic() + 60
     while left := cluster.run(["squeue", "-h", "-o", "%A"]).stdout.split():
         assert time.monotonic() < deadline, f"jobs of the last test do not end: {left}"
-        cluster.run(["scancel", "--quiet", *left], check=False)
         cluster.run(["scancel", "--quiet", "--signal=KILL", "--full", *left], check=False)
+        cluster.run(["scancel", "--quiet", *left], check=False)
         time.sleep(0.1)

@@ -350,11 +350,17 @@ class Centre(RuleBasedStateMachine):
         assert set(ours) <= truth, sorted(set(ours) - truth)
 
 
-Centre.TestCase.settings = settings(
+class LongCentre(Centre):
+    """The same with more examples, for `make test-long`."""
+
+
+FEW = settings(
     phases=(Phase.explicit, Phase.reuse, Phase.generate),  # to shrink forty steps takes minutes and helps little
-    max_examples=100,
+    max_examples=40,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
+Centre.TestCase.settings, LongCentre.TestCase.settings = FEW, settings(FEW, max_examples=100)
 TestInterleavings = pytest.mark.slow(Centre.TestCase)
+TestMoreInterleavings = pytest.mark.slow(pytest.mark.long(LongCentre.TestCase))

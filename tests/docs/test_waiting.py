@@ -26,6 +26,7 @@ def alike(text: str) -> str:
 
 @pytest.mark.sandbox
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_page_is_what_a_cluster_shows() -> None:
     spec = importlib.util.spec_from_file_location("waiting_examples", DOCS / "waiting_examples.py")
     assert spec

@@ -21,6 +21,7 @@ from tiresias.sandbox.host import SYSTEM_PATH, find_tool
 pytestmark = [
     pytest.mark.sandbox,
     pytest.mark.slow,
+    pytest.mark.long,  # test_deb.py installs the package, test_installed.py replays and rehearses from the wheel
     pytest.mark.xdist_group("packages"),
     pytest.mark.skipif(os.geteuid() != 0, reason="a tree is laid over another by root only"),
 ]

@@ -47,8 +47,13 @@ def test_a_skewed_model_and_an_even_one(name):
     assert result["period_error"] < 0.5, result
 
 
+SHORT = ("vgg16", "googlenet")  # one that wants few nodes, one that does not mind
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.long) for name in MODELS]
+)
 def test_ten_models_with_all_that_may_disturb(name):
     disturbed = {"workers": 4, "evaluate_every": 10, "checkpoint_every": 8, "background": True, "iterations": 30}
     result = trials.trial({**PLAIN, **disturbed, "model": name})

@@ -29,6 +29,7 @@ TESTBED = PolicyConfig.paper()
 PRODUCTION = PolicyConfig.paper(cluster="production")
 FIRST_START = replace(PRODUCTION, in_queue_order="first_start")
 SEEDS = (1, 2, 3)
+LONG = pytest.mark.long
 
 
 @cache
@@ -48,14 +49,14 @@ def mean_jct(jobs: Trace, cluster: ClusterSize, policy: Policy, config: PolicyCo
     ("gpus", "policy", "config", "mean"),
     [
         (2000, "fifo", PRODUCTION, 60_982),
-        (2000, "best_effort", PRODUCTION, 46_066),
-        (2000, "sf", PRODUCTION, 36_337),
-        (2000, "srsf", PRODUCTION, 35_940),
+        pytest.param(2000, "best_effort", PRODUCTION, 46_066, marks=LONG),
+        pytest.param(2000, "sf", PRODUCTION, 36_337, marks=LONG),
+        pytest.param(2000, "srsf", PRODUCTION, 35_940, marks=LONG),
         (2000, "las", PRODUCTION, 36_935),
-        (2000, "las", FIRST_START, 43_638),
-        (1900, "fifo", PRODUCTION, 117_322),
-        (1900, "best_effort", PRODUCTION, 57_998),
-        (1900, "las", PRODUCTION, 39_569),
+        pytest.param(2000, "las", FIRST_START, 43_638, marks=LONG),
+        pytest.param(1900, "fifo", PRODUCTION, 117_322, marks=LONG),
+        pytest.param(1900, "best_effort", PRODUCTION, 57_998, marks=LONG),
+        pytest.param(1900, "las", PRODUCTION, 39_569, marks=LONG),
     ],
 )
 def test_philly(gpus, policy, config, mean):

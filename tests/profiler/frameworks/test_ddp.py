@@ -13,11 +13,15 @@ from tiresias.simulator.models import MODELS
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("frameworks")]
 # Each takes a minute of two processors; TIRESIAS_TEST_MODELS=all takes the ten of Table 6.
-SHOWN = list(MODELS) if os.environ.get("TIRESIAS_TEST_MODELS") == "all" else ["alexnet", "resnet50"]
+SHOWN = (
+    list(MODELS)
+    if os.environ.get("TIRESIAS_TEST_MODELS") == "all"
+    else ["alexnet", pytest.param("resnet50", marks=pytest.mark.long)]
+)
 CONSOLIDATED = {"vgg19", "vgg16", "vgg11", "alexnet"}
 
 
-@pytest.mark.parametrize(("workers", "model"), [(2, "resnet50"), (3, "googlenet")])
+@pytest.mark.parametrize(("workers", "model"), [(2, "resnet50"), pytest.param(3, "googlenet", marks=pytest.mark.long)])
 def test_each_rank_sends_its_share_of_the_model(tmp_path, workers, model):
     scale = 64
     found = jobs.run("torch", "ddp.py", tmp_path, model=model, scale=scale, workers=workers).profile

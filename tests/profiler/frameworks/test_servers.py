@@ -14,7 +14,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("frameworks")]
     ("framework", "program", "more"), [("torch", "rpc.py", {}), ("tensorflow", "tensorflow_ps.py", {"chiefs": 1})]
 )
 @pytest.mark.parametrize(
-    ("model", "scale", "workers", "servers"), [("vgg16", 64, 2, 3), ("resnet50", 16, 2, 2), ("alexnet", 32, 3, 1)]
+    ("model", "scale", "workers", "servers"),
+    [
+        pytest.param("vgg16", 64, 2, 3, marks=pytest.mark.long),
+        ("resnet50", 16, 2, 2),
+        pytest.param("alexnet", 32, 3, 1, marks=pytest.mark.long),
+    ],
 )
 def test_servers_and_what_they_hold(tmp_path, framework, program, more, model, scale, workers, servers):
     job = {"model": model, "scale": scale, "workers": workers, "servers": servers, **more}

@@ -14,7 +14,7 @@ from tiresias.profiler.analysis import Profile, analyze
 from tiresias.profiler.iteration.shape import SERVERS
 from tiresias.profiler.recordings.recording import Recording
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("guests")]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600), pytest.mark.xdist_group("guests")]
 BYTES = 256 << 10  # that models are scaled down to
 ITERATIONS, COMPUTE, WORKERS = 12, 400_000, 2  # COMPUTE in microseconds
 ADDRESSES = ("10.0.0.1", "10.0.0.2")

@@ -63,6 +63,7 @@ def holds(outcome: dict[str, Any]) -> bool:
 
 @pytest.mark.sandbox
 @pytest.mark.slow
+@pytest.mark.long
 def test_stock_slurm(trace: Path, tmp_path: Path) -> None:
     result = replay(trace, "slurm-fifo,slurm-backfill", "--sacct", tmp_path / "known")
     for outcome in result["policies"].values():

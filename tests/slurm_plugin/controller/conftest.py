@@ -244,8 +244,8 @@ class Centre:
         deadline = time.monotonic() + PATIENCE
         while left := self.cluster.run(["squeue", "-h", "-o", "%A"]).stdout.split():
             assert time.monotonic() < deadline, f"jobs of the last test do not end: {left}"
-            self.cluster.run(["scancel", "--quiet", *left], check=False)
             self.cluster.run(["scancel", "--quiet", "--signal=KILL", "--full", *left], check=False)
+            self.cluster.run(["scancel", "--quiet", *left], check=False)
 
 
 def _signal(process: subprocess.Popen[Any], name: str) -> None:
