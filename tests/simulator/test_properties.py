@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tiresias.scheduler.config import ORDERS, PolicyConfig
 from tiresias.scheduler.estimates.distribution import Distribution
+from tiresias.scheduler.rank.continuous_gittins import ContinuousGittins
 from tiresias.scheduler.rank.gittins import Gittins
 from tiresias.scheduler.rank.policies import CLAIRVOYANT, POLICIES
-from tiresias.scheduler.rank.policies.continuous_gittins import ContinuousGittins
 from tiresias.scheduler.rank.policy import Policy
 from tiresias.simulator import event_loop
 from tiresias.simulator.cluster_size import ClusterSize
