@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from tiresias.protocol import control
 from tiresias.protocol.profile_summary import Summary
 from tiresias.scheduler.attained_service import service
-from tiresias.scheduler.model import Allocations, Floats, Ints, Jobs, JobState, Nodes, Request, Snapshot, Style
+from tiresias.scheduler.model import Floats, Ints, Jobs, JobState, Nodes, Snapshot, Style
 from tiresias.scheduler.place.placements import style_code
 from tiresias.slurm_plugin.admission.admissible import admission, not_restartable
 from tiresias.slurm_plugin.admission.eligibility import Eligibility
@@ -24,86 +19,30 @@ from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSn
 from tiresias.slurm_plugin.backends.rules import SlurmRules
 from tiresias.slurm_plugin.cluster import begin_time, islands, sharing, topology
 from tiresias.slurm_plugin.config import Config
+from tiresias.slurm_plugin.observation.allocations import allocations, held_by_node, promised, scheduler_nodes
 from tiresias.slurm_plugin.observation.learned_limit import LearnedLimit
-from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
+from tiresias.slurm_plugin.observation.reports import Reports
+from tiresias.slurm_plugin.observation.requests import Requests
+from tiresias.slurm_plugin.state.intents import Intent, IntentKind
 from tiresias.slurm_plugin.state.journal import JobRow, RunRow
 from tiresias.slurm_plugin.state.ledger import Ledger
 
-PROGRESS = 120.0  # seconds between two looks at the progress of a run that is ready
-PATIENCE = 10.0  # a run that is not ready is looked at again after a tenth of the time that it has run
-SAME_START = 2  # seconds between what Slurm tells a job and us of its start, at most
 SETTLE = 2.0  # seconds between two runs of a job
 CLEAN_UP = 5.0  # seconds that COMPLETING takes at most where nothing hangs
 NOTHING: Mapping[str, Summary] = {}
 NO_RULES = SlurmRules()
-_PLAIN_FEATURES = re.compile(r"[\w.:-]+(&[\w.:-]+)*")
-
-
-class _Read(NamedTuple):
-    """A report, the run that was asked for it, and until when it will do (on the monotonic clock)."""
-
-    report: control.JobReport
-    restart: int
-    until: float
-
-
-class _Asked(NamedTuple):
-    """What a job asks for, and what that was made from."""
-
-    job: SlurmJob
-    wishes: tuple[int, int, str, str, frozenset[str]]
-    request: Request
-
-
-@dataclass(slots=True)
-class Reports:
-    """What jobs say of themselves, read from their control folders. A run that was ready stays ready, and is asked for its
-    progress now and then; one that is not is asked the less often the longer it runs. So a steady cluster costs the shared file
-    system few reads, also where most jobs have no control folder."""
-
-    root: Path
-    _read: dict[str, _Read] = field(default_factory=dict)
-    _now: float = 0.0  # of the cycle
-
-    def of(self, job: SlurmJob) -> control.JobReport:
-        last = self._read.get(job.id)
-        if last and last.restart == job.restarts and time.monotonic() < last.until:
-            return last.report
-        known, found = self.known(job), self.fresh(job)
-        ready = found.ready and found.restart == job.restarts
-        if known and not ready:
-            ready, found = True, known
-        wait = PROGRESS if ready else min(max(self._now - job.start_time, 0.0) / PATIENCE, PROGRESS)
-        self._read[job.id] = _Read(found, job.restarts, time.monotonic() + wait)
-        return found
-
-    def known(self, job: SlurmJob) -> control.JobReport | None:
-        """What this run said since it was ready, where that was read."""
-        last = self._read.get(job.id)
-        return last.report if last and last.report.ready and last.report.restart == job.restarts else None
-
-    def fresh(self, job: SlurmJob) -> control.JobReport:
-        """Nothing, where an older job with this id speaks: Slurm reuses ids, and until the supervisor has begun, what that one left
-        lies there. Who believed it would signal a job that does not listen yet."""
-        found = control.report(self.root, job.uid, job.id)
-        older = found.start and job.start_time and abs(found.start - job.start_time) > SAME_START
-        return control.JobReport() if older else found
-
-    def begin_cycle(self, alive: Mapping[str, object], now: float) -> None:
-        """What has ended is forgotten."""
-        self._now = now
-        for job_id in [one for one in self._read if one not in alive]:
-            del self._read[job_id]
 
 
 class Observer:
+    """Makes the snapshot that `decide` reads of Slurm's snapshot, the ledger, the open intents and the jobs' reports."""
+
     def __init__(self, config: Config, ledger: Ledger, refusals: Refusals | None = None) -> None:
         self._config, self._ledger = config, ledger
         self._refusals = refusals or Refusals(config.preemption.backoff)
         self.reports = Reports(config.paths.control)
         self.packlimit = LearnedLimit(config.paths.control, config.placement.packlimit)
         self.switches: tuple[topology.Level, ...] = ()  # what Slurm knows of them
-        self._requests: dict[str, _Asked] = {}
+        self._requests = Requests()
         self.unprotected: Mapping[str, str] = {}  # nodes on which nothing is preempted (sharing.py)
         self._rules, self._admission_changes = NO_RULES, math.inf
         self._not_restartable: Mapping[str, str] = {}
@@ -122,19 +61,19 @@ class Observer:
         running = [job for job in managed if job.state == "RUNNING" and not job.completing]
         self._not_restartable = not_restartable(rules, running, slurm.time)
         self.reports.begin_cycle(self._ledger.jobs, slurm.time)
-        intents = {**_promised(intents), **intents}
+        intents = {**promised(intents), **intents}
         shown = [job for job in managed if self._competes(job) and not _cleaned_up_soon(job, slurm.time)]
         nodes = [node for node in slurm.nodes if set(node.partitions) & set(self._config.partitions)]
         row_of = {node.name: row for row, node in enumerate(nodes)}
         there = [job for job in slurm.jobs if not _cleaned_up_soon(job, slurm.time)]
-        taken = _taken(there, shown, intents, row_of, len(nodes))
+        taken = held_by_node(there, shown, intents, row_of, len(nodes))
         ours = {job.id for job in shown}
         allowed = self._eligibility(slurm, shown, intents)
         snapshot = Snapshot(
             slurm.time,
             self._jobs(slurm.time, shown, intents, {node.name: node.gpus for node in nodes}, profiles, allowed),
             self._nodes(nodes, taken),
-            _allocations(shown, intents, row_of),
+            allocations(shown, intents, row_of),
             allowed.of_rows([job.id for job in shown]),
         )
         others = [job for job in there if job.id not in ours]
@@ -271,7 +210,7 @@ class Observer:
             eligible=np.array([self._is_due(job, now) and allowed.allows(job.id) for job in shown], dtype=bool),
             obstacle=tuple(self._obstacle(job, allowed, now) for job in shown),
             free_only=np.array([allowed.is_refused(job.id) for job in shown], dtype=bool),
-            request=self._asked(
+            request=self._requests.of(
                 shown, rows, [self._avoided(job, now, gpus) | allowed.closed_to(job.id) for job in shown]
             ),
             preemption_cost=np.array([self._ledger.costs.get(job.id, np.nan) for job in shown], dtype=float),
@@ -301,23 +240,10 @@ class Observer:
             return now
         return run.start + (report.restore or 0.0)
 
-    def _asked(
-        self, shown: Sequence[SlurmJob], rows: Sequence[JobRow], closed: Sequence[frozenset[str]]
-    ) -> tuple[Request, ...]:
-        """Of ten thousand jobs few have changed since the last cycle: the back ends give the same records again."""
-        last, self._requests = self._requests, {}
-        for job, row, nodes in zip(shown, rows, closed, strict=True):
-            wishes = (row.min_nodes, row.max_nodes, row.required, row.excluded, nodes)
-            known = last.get(job.id)
-            if known is None or known.job is not job or known.wishes != wishes:
-                known = _Asked(job, wishes, _request(job, row, nodes))
-            self._requests[job.id] = known
-        return tuple(self._requests[job.id].request for job in shown)
-
     def _nodes(self, nodes: Sequence[SlurmNode], taken: Floats) -> Nodes:
         near = self.switches or topology.from_features(nodes, self._config.placement.levels)
         leaf, *above = topology.groups(nodes, near)
-        return _nodes(nodes, taken, leaf, tuple(above))
+        return scheduler_nodes(nodes, taken, leaf, tuple(above))
 
     def _styles(self, shown: Sequence[SlurmJob], profiles: Mapping[str, Summary]) -> Ints:
         """Of jobs of one kind of which nothing is known yet the first makes its trial run."""
@@ -364,98 +290,3 @@ def _state(job: SlurmJob, intent: Intent | None) -> JobState:
     if job.completing or (intent and job.state == "RUNNING"):  # preempted, or parked for its time limit
         return JobState.RELEASING
     return JobState.RUNNING if job.state in ("RUNNING", "SUSPENDED") else JobState.WAITING
-
-
-def _request(job: SlurmJob, row: JobRow, closed: frozenset[str]) -> Request:
-    plain = bool(_PLAIN_FEATURES.fullmatch(job.features))
-    return Request(
-        min_nodes=row.min_nodes,
-        max_nodes=row.max_nodes,
-        gpus_per_node=job.gpus_per_node,
-        cpus_per_gpu=job.cpus / job.gpus,
-        memory_per_gpu=job.memory_per_cpu * job.cpus / job.gpus,
-        memory_per_node=float(job.memory_per_node),
-        gpu_type=job.gpu_type,
-        features=frozenset(job.features.split("&")) if plain else frozenset(),
-        nodes=frozenset(row.required.split(",")) if row.required else frozenset(),
-        excluded=frozenset(row.excluded.split(",")) if row.excluded else frozenset(),
-        closed=closed,
-    )
-
-
-def _promised(intents: Mapping[str, Intent]) -> dict[str, Intent]:
-    """The starts that hand-overs under way will come to, by beneficiary: it is not planned for again meanwhile."""
-    preemptions = [one for one in intents.values() if one.kind == IntentKind.PREEMPT and one.beneficiary]
-    return {
-        one.beneficiary: Intent("", one.beneficiary, 0, IntentKind.START, IntentStep.START, one.nodes)
-        for one in preemptions
-        if one.nodes and one.step != IntentStep.SPARE
-    }
-
-
-def _shares(job: SlurmJob, intent: Intent | None) -> list[tuple[str, int, float, float]]:
-    """(node, GPUs, CPUs, MB) that the job holds or was promised."""
-    if job.shares or not intent:
-        return [(share.node, share.gpus, share.cpus, share.memory) for share in job.shares]
-    per_gpu = job.cpus / job.gpus
-    return [
-        (node, gpus, gpus * per_gpu, job.memory_per_node or gpus * per_gpu * job.memory_per_cpu)
-        for node, gpus in intent.nodes
-    ]
-
-
-def _promise(job: SlurmJob, intents: Mapping[str, Intent]) -> Intent | None:
-    intent = intents.get(job.id)
-    return intent if intent and intent.kind == IntentKind.START else None
-
-
-def _taken(
-    jobs: Sequence[SlurmJob],
-    shown: Sequence[SlurmJob],
-    intents: Mapping[str, Intent],
-    row_of: Mapping[str, int],
-    nodes: int,
-) -> Floats:
-    """GPUs, CPUs and MB held on each node by anybody, shape (nodes, 3)."""
-    ours = {job.id for job in shown}
-    rows = [
-        (row_of[node], *amounts)
-        for job in jobs
-        if job.shares or job.id in intents
-        for node, *amounts in _shares(job, _promise(job, intents) if job.id in ours else None)
-        if node in row_of
-    ]
-    held, taken = np.array(rows, dtype=float).reshape(len(rows), 4), np.zeros((nodes, 3))
-    np.add.at(taken, held[:, 0].astype(np.int64), held[:, 1:])
-    return taken
-
-
-def _nodes(nodes: Sequence[SlurmNode], taken: Floats, leaf: Ints, above: tuple[Ints, ...]) -> Nodes:
-    usable = np.array([node.usable and "RESERVED" not in node.flags for node in nodes], dtype=bool)
-    total = np.array([(node.gpus, node.cpus, node.memory) for node in nodes], dtype=float).reshape(len(nodes), 3)
-    # Below 0 where a beneficiary was promised what its victims still hold: what these release is not free for others.
-    free = np.where(usable[:, None], total - taken, 0.0)
-    return Nodes(
-        name=tuple(node.name for node in nodes),
-        gpus=total[:, 0].astype(np.int64),
-        free=free[:, 0].astype(np.int64),
-        free_cpus=free[:, 1],
-        free_memory=free[:, 2],
-        usable=usable,
-        leaf=leaf,
-        above=above,
-        gpu_type=tuple(node.gpu_type for node in nodes),
-        features=tuple(frozenset(node.features) for node in nodes),
-    )
-
-
-def _allocations(shown: Sequence[SlurmJob], intents: Mapping[str, Intent], row_of: Mapping[str, int]) -> Allocations:
-    rows = [
-        (row, row_of[node], gpus, cpus, memory)
-        for row, job in enumerate(shown)
-        if job.shares or job.id in intents
-        for node, gpus, cpus, memory in _shares(job, _promise(job, intents))
-        if node in row_of
-    ]
-    job, node, gpus, cpus, memory = np.array(rows, dtype=float).reshape(len(rows), 5).T
-    return Allocations(job.astype(np.int64), node.astype(np.int64), gpus.astype(np.int64), cpus, memory)

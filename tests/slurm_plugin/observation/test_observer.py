@@ -21,7 +21,8 @@ from tiresias.scheduler.model import Style
 from tiresias.slurm_plugin.backends.protocol import NodeShare, SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config, Placement
-from tiresias.slurm_plugin.observation.observer import Observer, Reports
+from tiresias.slurm_plugin.observation.observer import Observer
+from tiresias.slurm_plugin.observation.reports import Reports
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.ledger import Avoided, Ledger
 

@@ -9,8 +9,8 @@ import pytest
 
 from tiresias.protocol.control import JobReport
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
-from tiresias.slurm_plugin.observation import observer
-from tiresias.slurm_plugin.observation.observer import PROGRESS, Reports
+from tiresias.slurm_plugin.observation import reports
+from tiresias.slurm_plugin.observation.reports import PROGRESS_POLL_S, Reports
 
 Make = Callable[..., SlurmJob]
 
@@ -29,7 +29,7 @@ class Folder(Reports):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     moment = [0.0]
-    monkeypatch.setattr(observer.time, "monotonic", lambda: moment[0])
+    monkeypatch.setattr(reports.time, "monotonic", lambda: moment[0])
     return moment
 
 
@@ -53,7 +53,7 @@ def test_it_is_seen_soon_after_it_is_ready_and_stays_ready(clock: list[float], r
     assert look(folder, job, clock, 99.0 + 9.9 + 0.1).ready
     assert folder.known(job) == folder.says
     folder.says = JobReport(restart=0, ready=False)
-    assert look(folder, job, clock, 110.0 + PROGRESS).ready
+    assert look(folder, job, clock, 110.0 + PROGRESS_POLL_S).ready
     assert folder.reads == 3
 
 

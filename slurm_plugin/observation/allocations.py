@@ -1,0 +1,89 @@
+"""What jobs hold, and were promised, on each node, as `scheduler` reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tiresias.scheduler.model import Allocations, Floats, Ints, Nodes
+from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode
+from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
+
+
+def promised(intents: Mapping[str, Intent]) -> dict[str, Intent]:
+    """The starts that hand-overs under way will come to, by beneficiary: it is not planned for again meanwhile."""
+    preemptions = [one for one in intents.values() if one.kind == IntentKind.PREEMPT and one.beneficiary]
+    return {
+        one.beneficiary: Intent("", one.beneficiary, 0, IntentKind.START, IntentStep.START, one.nodes)
+        for one in preemptions
+        if one.nodes and one.step != IntentStep.SPARE
+    }
+
+
+def _shares(job: SlurmJob, intent: Intent | None) -> list[tuple[str, int, float, float]]:
+    """(node, GPUs, CPUs, MB) that the job holds or was promised."""
+    if job.shares or not intent:
+        return [(share.node, share.gpus, share.cpus, share.memory) for share in job.shares]
+    per_gpu = job.cpus / job.gpus
+    return [
+        (node, gpus, gpus * per_gpu, job.memory_per_node or gpus * per_gpu * job.memory_per_cpu)
+        for node, gpus in intent.nodes
+    ]
+
+
+def _promise(job: SlurmJob, intents: Mapping[str, Intent]) -> Intent | None:
+    intent = intents.get(job.id)
+    return intent if intent and intent.kind == IntentKind.START else None
+
+
+def held_by_node(
+    jobs: Sequence[SlurmJob],
+    shown: Sequence[SlurmJob],
+    intents: Mapping[str, Intent],
+    row_of: Mapping[str, int],
+    nodes: int,
+) -> Floats:
+    """GPUs, CPUs and MB held on each node by anybody, shape (nodes, 3)."""
+    ours = {job.id for job in shown}
+    rows = [
+        (row_of[node], *amounts)
+        for job in jobs
+        if job.shares or job.id in intents
+        for node, *amounts in _shares(job, _promise(job, intents) if job.id in ours else None)
+        if node in row_of
+    ]
+    held, taken = np.array(rows, dtype=float).reshape(len(rows), 4), np.zeros((nodes, 3))
+    np.add.at(taken, held[:, 0].astype(np.int64), held[:, 1:])
+    return taken
+
+
+def scheduler_nodes(nodes: Sequence[SlurmNode], taken: Floats, leaf: Ints, above: tuple[Ints, ...]) -> Nodes:
+    usable = np.array([node.usable and "RESERVED" not in node.flags for node in nodes], dtype=bool)
+    total = np.array([(node.gpus, node.cpus, node.memory) for node in nodes], dtype=float).reshape(len(nodes), 3)
+    # Below 0 where a beneficiary was promised what its victims still hold: what these release is not free for others.
+    free = np.where(usable[:, None], total - taken, 0.0)
+    return Nodes(
+        name=tuple(node.name for node in nodes),
+        gpus=total[:, 0].astype(np.int64),
+        free=free[:, 0].astype(np.int64),
+        free_cpus=free[:, 1],
+        free_memory=free[:, 2],
+        usable=usable,
+        leaf=leaf,
+        above=above,
+        gpu_type=tuple(node.gpu_type for node in nodes),
+        features=tuple(frozenset(node.features) for node in nodes),
+    )
+
+
+def allocations(shown: Sequence[SlurmJob], intents: Mapping[str, Intent], row_of: Mapping[str, int]) -> Allocations:
+    rows = [
+        (row, row_of[node], gpus, cpus, memory)
+        for row, job in enumerate(shown)
+        if job.shares or job.id in intents
+        for node, gpus, cpus, memory in _shares(job, _promise(job, intents))
+        if node in row_of
+    ]
+    job, node, gpus, cpus, memory = np.array(rows, dtype=float).reshape(len(rows), 5).T
+    return Allocations(job.astype(np.int64), node.astype(np.int64), gpus.astype(np.int64), cpus, memory)
