@@ -32,7 +32,8 @@ SEED ?= 14
 TRACE ?= $(wildcard ../shared/data/testbed480_seed1.csv)
 OUT := demo-out
 
-.PHONY: demo demo-live audit coverage test test-long test-rdma test-chaos test-records test-mutants test-system trees installed lint pages manual deb rpm sbom sign wheels venv bench clean system
+TREES := tree-forky tree-forky-accounting tree-trixie tree-bookworm
+.PHONY: demo demo-live audit coverage test test-long test-rdma test-chaos test-records test-mutants test-system trees $(TREES) installed lint pages manual deb rpm sbom sign wheels venv bench clean system
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.runs
@@ -56,7 +57,7 @@ WORKERS ?= 3
 TESTS := -m 'not long'
 test-long: TESTS :=
 test test-long:
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target lint trees test-system installed
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target installed trees lint test-system
 	$(VENV)/bin/python -m pytest $(TESTS) -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 # build/coverage/html/index.html, and a table of the folders in build/coverage.txt
@@ -78,7 +79,7 @@ test-rdma: test-system $(VENV)/.develops
 MINUTES ?= 10
 SEED ?=
 KILLS ?= 60
-test-chaos: trees
+test-chaos: trees $(VENV)/.develops
 	$(VENV)/bin/python tests/chaos/run.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 	$(VENV)/bin/python tests/chaos/kills.py --kills $(KILLS) --slurmctld-restarts 5 --minutes 5 $(if $(SEED),--seed $(SEED))
 	$(VENV)/bin/python tests/chaos/flood.py --jobs 400 --tasks 400 --seconds 5
@@ -94,11 +95,13 @@ test-mutants: $(VENV)/.mutates
 	@mkdir -p build
 	$(VENV)/bin/python tests/mutants/run.py --mutants $(MUTANTS) --json build/mutants.json $(if $(SEED),--seed $(SEED))
 
-# The Debian trees that the tests need, built before any test's clock runs. What cannot be built, the tests tell.
-trees: $(VENV)/.develops
-	-@$(VENV)/bin/python -c "from tiresias.sandbox import pyslurm_layer, rootfs; \
-	  trees = (('forky', False), ('forky', True), ('trixie', False), ('bookworm', False)); \
-	  [pyslurm_layer.ensure(rootfs.ensure(suite, accounting=accounting, say=print), say=print) for suite, accounting in trees]"
+# The Debian trees that the tests need, built before any test's clock runs, while more of Python's packages are installed. What cannot
+# be built, the tests report.
+trees: $(TREES)
+$(TREES): $(VENV)/.runs
+	-@$(VENV)/bin/python -c "import sys; from tiresias.sandbox import pyslurm_layer, rootfs; \
+	  suite, _, accounting = sys.argv[1].partition('-'); \
+	  pyslurm_layer.ensure(rootfs.ensure(suite, accounting=bool(accounting), say=print), say=print)" $(@:tree-%=%)
 
 # Man pages and completions of the shells: build/man, build/completions
 pages: $(VENV)/.develops
