@@ -128,7 +128,7 @@ def main() -> None:
     parser.add_argument("--backend", default="auto")
     args = parser.parse_args()
     spec = ClusterSpec(name="bench-refused", nodes=2, accounting=True, settings={"KillWait": "5", "Licenses": "cad:1"})
-    cluster = Cluster.up(spec, say=lambda line: None)
+    cluster = Cluster.up(spec, report=lambda line: None)
     try:
         found = measure(Site(cluster, args), args)
     finally:

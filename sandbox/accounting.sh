@@ -1,19 +1,19 @@
 #!/bin/sh
 # Starts MariaDB and slurmdbd inside a private cluster and makes its accounts: alice and bob may submit, tiresias is an
-# Operator. Argument: the cluster's name. Runs before slurmctld, which asks for all this as soon as it starts.
+# Operator. Argument: the cluster's name. Runs before slurmctld, which reads all of it at its start.
 set -eu
 cluster=$1
 
 install -d -o slurm -m 0755 /run/mysqld
 chown slurm:slurm /var/lib/mysql /etc/slurm/slurmdbd.conf
 as_slurm="setpriv --reuid slurm --regid slurm --clear-groups"
-# MariaDB runs as the Unix user slurm, who is its administrator too: no password anywhere.
+# MariaDB runs as the Unix user slurm, which is also its administrator: there are no passwords.
 $as_slurm mariadb-install-db --no-defaults --datadir=/var/lib/mysql --skip-test-db --skip-name-resolve \
   --auth-root-authentication-method=socket --auth-root-socket-user=slurm >/var/log/slurm/mariadb.log 2>&1
-# slurmdbd could make its database itself, but its second connection fails in libmariadb 3.4.10 ("maximum allowed number
-# of columns (=0)"): a handle that was refused once forgets its limits.
+# slurmdbd could create its database, but its second connection fails in libmariadb 3.4.10 ("maximum allowed number
+# of columns (=0)"): a handle that was refused once loses its limits.
 echo 'CREATE DATABASE slurm_acct_db;' > /run/mysqld/init.sql
-# The database lives as long as the cluster: no flush to disk is waited for.
+# The database exists as long as the cluster: flushes to disk are not awaited.
 $as_slurm mariadbd --no-defaults --datadir=/var/lib/mysql --socket=/run/mysqld/mysqld.sock --skip-networking --init-file=/run/mysqld/init.sql \
   --innodb-flush-log-at-trx-commit=0 --innodb-buffer-pool-size=64M --innodb-lock-wait-timeout=900 --loose-innodb-snapshot-isolation=OFF >>/var/log/slurm/mariadb.log 2>&1 &
 

@@ -1,4 +1,4 @@
-"""Folders that are either finished or absent: built under a temporary name by one process at a time, then renamed."""
+"""Folders that are either complete or absent: built under a temporary name by one process at a time, then renamed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ MARK = ".unfinished"
 
 @contextmanager
 def exclusive(path: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Holds a lock on that file; the kernel drops it when its holder dies. Yields False when it is taken and `wait` is not set.
+    """Hold a lock on a file; the kernel releases it when the holder ends. Yields False if it is taken and `wait` is not
+    set.
 
-    The file stays: removing it would split later holders in two.
+    The file stays: removing it would give later holders different locks.
     """
     with path.open("w") as handle:
         try:
@@ -29,12 +30,12 @@ def exclusive(path: Path, *, wait: bool = True) -> Iterator[bool]:
 
 
 def build_once(final: Path, build: Callable[[Path], None]) -> None:
-    """Calls `build(unfinished)` unless `final` is there, and renames what it made. Errors of `build` pass through."""
+    """Call `build(unfinished)` unless `final` exists, and rename the result. Errors of `build` are passed on."""
     final.parent.mkdir(parents=True, exist_ok=True)
     with exclusive(_lock(final)):
         if final.is_dir():
             return
-        remove_leftovers(final.parent, mine=final)
+        remove_leftovers(final.parent, own=final)
         unfinished = final.with_name(f"{final.name}{MARK}")
         try:
             build(unfinished)
@@ -44,11 +45,11 @@ def build_once(final: Path, build: Callable[[Path], None]) -> None:
             remove_tree(unfinished)
 
 
-def remove_leftovers(folder: Path, *, mine: Path | None = None) -> None:
-    """Removes what killed builds left behind; builds that are under way, here or elsewhere, hold their lock."""
+def remove_leftovers(folder: Path, *, own: Path | None = None) -> None:
+    """Remove the folders of killed builds; a build in progress, on this host or another, holds its lock."""
     for leftover in folder.glob(f"*{MARK}"):
         final = leftover.with_name(leftover.name.removesuffix(MARK))
-        if final == mine:
+        if final == own:
             remove_tree(leftover)
             continue
         with exclusive(_lock(final), wait=False) as held:

@@ -1,4 +1,4 @@
-"""What this machine must have before anything is built: tools, rights, room on the disk."""
+"""Requirements of this machine: tools, rights, disk space."""
 
 from __future__ import annotations
 
@@ -21,21 +21,28 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def require_tools() -> None:
+    """Check that the needed programs are installed.
+
+    Raises:
+        TiresiasError: some are missing.
+    """
     missing = sorted({package for tool, package in TOOLS.items() if not find_tool(tool)})
     if missing:
         raise TiresiasError(f"the sandbox needs {', '.join(missing)}: run `apt-get install -y {' '.join(missing)}`")
 
 
 def find_tool(name: str) -> str | None:
-    """An ordinary user's PATH often lacks /usr/sbin, where `ip` lives."""
+    """Return the path of a program. A user's PATH often lacks /usr/sbin, which contains `ip`."""
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}")
 
 
 @functools.cache
 def user_namespace() -> list[str]:
-    """What `unshare` needs so that we are root in there: nothing for root, else a user namespace with our subordinate ids.
+    """Return the options of `unshare` that make this user root inside: none for root, else a user namespace with this user's
+    subordinate ids.
 
-    Raises TiresiasError when this user can have neither.
+    Raises:
+        TiresiasError: this user can have neither.
     """
     if os.geteuid() == 0:
         return []
@@ -50,7 +57,7 @@ def user_namespace() -> list[str]:
 
 
 def remove_tree(folder: Path) -> None:
-    """Also what belongs to subordinate ids, which only the user namespace may touch. Absent is fine."""
+    """Remove a folder, including files of subordinate ids, which only the user namespace may remove. It may be absent."""
     if user_namespace():
         subprocess.run(["unshare", *user_namespace(), "rm", "-rf", "--", str(folder)], check=False)
     else:
@@ -58,8 +65,8 @@ def remove_tree(folder: Path) -> None:
 
 
 @contextmanager
-def plainly() -> Iterator[None]:
-    """A full disk or a folder that is not ours is no bug of ours: one line instead of a traceback."""
+def one_line_errors() -> Iterator[None]:
+    """Turn an OSError, such as a full disk or a folder without write access, into an error of one line."""
     try:
         yield
     except OSError as error:
@@ -67,7 +74,12 @@ def plainly() -> Iterator[None]:
         raise Unavailable(f"{error.filename or 'the sandbox'}: {error.strerror}: {hint}") from error
 
 
-def require_room(folder: Path, need_mb: int) -> None:
+def require_disk_space(folder: Path, need_mb: int) -> None:
+    """Check the free space of a folder, which is created.
+
+    Raises:
+        Unavailable: it is less than `need_mb` MiB.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     free_mb = shutil.disk_usage(folder).free >> 20
     if free_mb < need_mb:

@@ -1,14 +1,14 @@
 #!/bin/sh
-# The first program inside a private cluster: starts munged, the controller daemon and one slurmd per node, then stays.
+# The first program inside a private cluster: starts munged, slurmctld and one slurmd per node, then sleeps.
 # Arguments: the daemon user, then the node names. When it ends, the kernel ends everything in the namespace.
 set -eu
 daemon_user=$1; shift
 
-# Whoever starts us may be killed before it has written us down, and then nobody would ever stop us.
+# The starting process may be killed before it has recorded the cluster; an unrecorded cluster could never be stopped.
 left=500
 until [ -e /etc/slurm/recorded ]; do
   left=$((left - 1))
-  [ "$left" -gt 0 ] || { echo "error: nobody wrote this cluster down" >&2; exit 1; }
+  [ "$left" -gt 0 ] || { echo "error: this cluster was not recorded within 10 s" >&2; exit 1; }
   sleep 0.02
 done
 
@@ -16,7 +16,7 @@ for user in tiresias alice bob; do chown "$user:$user" "/home/$user"; done
 chown -R munge:munge /etc/munge
 install -d -o munge -g munge -m 0755 /run/munge
 install -d -o slurm -g slurm -m 0755 /run/slurm /var/spool/slurm /var/spool/slurm/ctld
-for log in slurmctld slurmdbd; do install -o slurm -m 0644 /dev/null "/var/log/slurm/$log.log"; done # for whoever runs us
+for log in slurmctld slurmdbd; do install -o slurm -m 0644 /dev/null "/var/log/slurm/$log.log"; done # readable for the starting user
 install -d -o "$daemon_user" -m 0755 /run/tiresias /var/lib/tiresias
 install -d -m 1777 /run/pycache
 setpriv --reuid munge --regid munge --clear-groups munged --num-threads=4 --log-file=/var/log/slurm/munged.log

@@ -1,10 +1,10 @@
-"""The command line that makes a cluster's namespaces and starts its first program.
+"""The command line that creates a cluster's namespaces and starts its first program.
 
 launcher (unshare) ── bwrap ── first process of the inner PID namespace ── init.sh, slurmctld, slurmd, jobs
 
-The launcher's death kills bwrap, which is the first process of an outer PID namespace of its own, so that the kernel ends
-all the rest, at whatever moment it happens. (bwrap's own --die-with-parent has one where its child waits for ever.) With
-the last process go the mounts and the unnamed network. Nothing outside is touched.
+The launcher's death kills bwrap, the first process of an outer PID namespace, so that the kernel ends all other processes,
+at whatever time it happens. (With bwrap's own --die-with-parent there is a time at which its child waits forever.) The
+mounts and the unnamed network disappear with the last process. Nothing outside is changed.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from tiresias.sandbox.slurm_conf import DEVICE, ClusterSpec
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PYTHONPATH = "/opt/tiresias/src:/opt/pyslurm"
-# slurmctld looks its own address up and ignores loopback, so one end of a veth pair carries one.
+# slurmctld resolves its own address and ignores loopback, so one end of a veth pair has an address.
 NETWORK = f"ip link set lo up; ip link add sb0 type veth peer name sb1; ip addr add {HOST_ADDRESS}/24 dev sb0; " \
           "ip link set sb0 up; ip link set sb1 up"  # fmt: skip
-# cluster folder -> where it is seen inside
+# cluster folder -> its path inside
 WRITABLE = {
     "shared": "/shared", "home": "/home", "log": "/var/log/slurm", "spool": "/var/spool/slurm", "etc": "/etc/slurm",
     "munge": "/etc/munge", "lib": "/var/lib/tiresias",
@@ -29,6 +29,7 @@ WRITABLE = {
 
 
 def command(spec: ClusterSpec, rootfs: Rootfs, folder: Path, pyslurm: Path | None, info_fd: int) -> list[str]:
+    """Return the command line that starts the cluster."""
     return [
         "unshare", *host.user_namespace(), "--net", "--pid", "--fork", "--kill-child", "--mount-proc",
         "sh", "-ec", f'{NETWORK}; exec "$@"', "sh",
@@ -37,7 +38,7 @@ def command(spec: ClusterSpec, rootfs: Rootfs, folder: Path, pyslurm: Path | Non
 
 
 def environment(user: str, home: str) -> dict[str, str]:
-    """What a command inside starts with: nothing of the caller's leaks in, no SBATCH_* by accident."""
+    """Return the environment of a command inside: no variable of the caller, such as SBATCH_*, is inherited."""
     return {
         "PATH": PATH, "PYTHONPATH": PYTHONPATH, "PYTHONPYCACHEPREFIX": f"/run/pycache/{user}", "HOME": home,
         "USER": user, "LOGNAME": user, "SHELL": "/bin/bash", "LANG": "C.UTF-8", "SLURM_CONF": "/etc/slurm/slurm.conf",
@@ -69,7 +70,7 @@ def _project() -> Sequence[str]:
     words = [word for source, place in binds for word in ("--ro-bind", str(source), place)]
     if binds[0][1] == paths.PLACE:
         return words
-    open_to_all = ["--dir", f"{paths.PLACE}/src"]  # bwrap makes what it is not told of for root alone
+    open_to_all = ["--dir", f"{paths.PLACE}/src"]  # bwrap creates missing parents with access for root only
     return ["--tmpfs", paths.PLACE, *open_to_all, *words, "--remount-ro", paths.PLACE]
 
 

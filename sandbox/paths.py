@@ -1,7 +1,6 @@
-"""Where the sandbox keeps things: one folder, moved by TIRESIAS_SANDBOX_HOME.
+"""Folders of the sandbox, below one folder that TIRESIAS_SANDBOX_HOME sets.
 
-<home>/rootfs/    Debian trees, one per suite and package set
-<home>/pyslurm/   pyslurm built for one Slurm and one Python
+<home>/rootfs/    Debian trees, one per suite and package set <home>/pyslurm/   pyslurm built for one Slurm and one Python
 <home>/clusters/  one folder per cluster: configuration, logs, state, shared files
 """
 
@@ -15,6 +14,7 @@ from tiresias.errors import UsageError
 
 
 def home() -> Path:
+    """Return the sandbox's folder."""
     chosen = os.environ.get("TIRESIAS_SANDBOX_HOME")
     if chosen:
         return Path(chosen).absolute()
@@ -23,33 +23,41 @@ def home() -> Path:
 
 
 def rootfs_folder() -> Path:
+    """Return the folder of the Debian trees."""
     return home() / "rootfs"
 
 
 def pyslurm_folder() -> Path:
+    """Return the folder of pyslurm's builds."""
     return home() / "pyslurm"
 
 
 def clusters_folder() -> Path:
+    """Return the folder of all clusters."""
     return home() / "clusters"
 
 
 def cluster_folder(name: str) -> Path:
-    """Raises UsageError for a name that could lead out of the folder of clusters."""
+    """Return the folder of one cluster.
+
+    Raises:
+        UsageError: the name could lead out of the folder of clusters.
+    """
     if not name.replace("-", "").replace("_", "").isalnum() or len(name) > 40:
         raise UsageError(f"cluster name {name!r}: use at most 40 letters, digits, - and _")
     return clusters_folder() / name
 
 
-PLACE = "/opt/tiresias"  # of the project, inside a cluster
-INSTALLED = ("etc", "docs")  # what an installed package carries of the checkout, in its folder share/
+PLACE = "/opt/tiresias"  # path of the project inside a cluster
+INSTALLED = ("etc", "docs")  # folders of the checkout that an installed package contains, in share/
 
 
 def source_binds() -> list[tuple[Path, str]]:
-    """(host folder, place inside) pairs that lay the project out below PLACE as in a checkout: src/tiresias, etc, docs/examples.
+    """Return (host folder, path inside) pairs that lay out the project below PLACE as in a checkout: src/tiresias, etc,
+    docs/examples.
 
-    A checkout is bound whole, because src/ holds links to the folders beside it. Of an installed package the parts are bound;
-    the tree has no mount points for them, so that PLACE needs a file system of its own.
+    A checkout is bound as a whole, because src/ contains links to the folders beside it. Of an installed package the parts
+    are bound; the tree has no mount points for them, so PLACE needs a file system of its own.
     """
     if checkout := _checkout():
         return [(checkout, PLACE)]
@@ -58,7 +66,7 @@ def source_binds() -> list[tuple[Path, str]]:
 
 
 def project_etc() -> Path:
-    """The folder of the files that admins copy, such as job_submit.lua."""
+    """Return the folder of the files that administrators copy, such as job_submit.lua."""
     return (_checkout() or _package() / "share") / "etc"
 
 

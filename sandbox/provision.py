@@ -1,4 +1,4 @@
-"""Fills a new cluster's folder: configuration, keys, and the folders that become /shared, /home and the logs."""
+"""Fills the folder of a new cluster: configuration, keys, and the folders that become /shared, /home and the logs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCRIPTS = ("init.sh", "accounting.sh")
 
 
 def provision(spec: ClusterSpec, folder: Path) -> None:
-    """init.sh gives the files their owners: only inside are we root for sure."""
+    """Create the files; init.sh sets their owners, as only a process inside is certainly root."""
     for name in (*launch.WRITABLE, *(("db",) if spec.accounting else ())):
         (folder / name).mkdir(parents=True)
     for name in ("shared", "log"):

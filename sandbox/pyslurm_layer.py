@@ -1,7 +1,8 @@
 """pyslurm, built once for one Slurm and one Python, as a folder that is bound into clusters beside the tree.
 
-pyslurm's newest release is for Slurm 25.11. The headers in bridge/ stand before Slurm 26.05's own and translate what
-changed. When that cannot work (the suite moved on, the index is down) there is no layer, and the command back end serves.
+pyslurm's newest release is for Slurm 25.11. The headers in bridge/ precede Slurm 26.05's own and translate the changes.
+Where that fails (the suite has another Slurm, the index is unreachable) there is no layer, and the command back end is
+used.
 """
 
 from __future__ import annotations
@@ -29,28 +30,28 @@ JOBS = os.cpu_count() or 1
 BUILD_TOOLS = ("Cython>=3.1", "setuptools", "wheel", "packaging")
 
 
-def ensure(tree: Rootfs, *, say: Callable[[str], None] = lambda line: None) -> Path | None:
-    """The folder to import from, or None (said in one line) when pyslurm cannot be had for this tree."""
+def ensure(tree: Rootfs, *, report: Callable[[str], None] = lambda line: None) -> Path | None:
+    """Return the folder to import from, or None, with one line to `report`, if pyslurm is unavailable for this tree."""
     if not SUITES[tree.suite].has_bridge:
         return None
     if not tree.slurm_version.startswith(BRIDGED + "."):
-        say(
+        report(
             f"{tree.suite} has Slurm {tree.slurm_version} now; pyslurm {VERSION} fits {BRIDGED} only: using the command back end"
         )
         return None
     final = paths.pyslurm_folder() / f"{VERSION}-{_key(tree)}"
     if not final.is_dir():
-        say(f"building pyslurm {VERSION} for Slurm {tree.slurm_version} (once, about a minute) ...")
+        report(f"building pyslurm {VERSION} for Slurm {tree.slurm_version} (once, about a minute) ...")
         try:
             build_once(final, lambda unfinished: _build(tree, unfinished, final.with_name(f"{final.name}.log")))
         except Unavailable as reason:
-            say(f"{reason}: using the command back end")
+            report(f"{reason}: using the command back end")
             return None
     return final / "site"
 
 
 def prefetch(suite: str) -> None:
-    """Fetches pyslurm's source in the background. A failure shows when the source is needed."""
+    """Download pyslurm's source in the background. A failure is reported when the source is needed."""
 
     def fetch() -> None:
         with suppress(Unavailable, OSError):
@@ -68,7 +69,7 @@ def _key(tree: Rootfs) -> str:
 
 
 def _source() -> Path:
-    """pyslurm's source archive, fetched once."""
+    """Return the folder of pyslurm's source archive, downloaded once."""
     final = paths.pyslurm_folder() / f"source-{VERSION}"
 
     def fetch(unfinished: Path) -> None:
@@ -81,7 +82,7 @@ def _source() -> Path:
 
 
 def _build(tree: Rootfs, target: Path, log: Path) -> None:
-    """Raises Unavailable, saying whether it was a download or the compiler."""
+    """Build pyslurm. Raises Unavailable with the failed step, download or compilation."""
     (target / "site").mkdir(parents=True)
     shutil.copytree(_source(), target / "downloads")
     python = f"--python-version={'.'.join(tree.python_version.split('.')[:2])}"
@@ -95,14 +96,14 @@ def _build(tree: Rootfs, target: Path, log: Path) -> None:
 
 
 def _run(command: list[str], output: IO[bytes]) -> int:
-    """A killed builder takes its children along: the parent-death signal survives the exec."""
+    """Run a program that ends with this process: the parent-death signal is kept across exec."""
     return subprocess.run(
         ["setpriv", "--pdeathsig", "KILL", *command], stdout=output, stderr=output, check=False
     ).returncode
 
 
 def _download(target: Path) -> list[str]:
-    """The host's pip fetches, with whatever index it is configured for; the build itself needs no network."""
+    """Return the command that downloads with the host's pip and its configured index; the build needs no network."""
     return [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(target)]
 
 

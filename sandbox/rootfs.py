@@ -1,8 +1,8 @@
-"""A Debian tree with Slurm in it, built once per suite and package set and never half-made.
+"""A Debian tree with Slurm, built once per suite and package set, and never incomplete.
 
-`ensure(suite)` returns the finished tree. Its folder's name carries a hash of everything that shapes it, so that a new
-recipe is a new tree. It is built under a temporary name and renamed when it is whole; the leftovers of a build that was
-killed are removed by the next one, which holds the lock.
+`ensure(suite)` returns the finished tree. The name of its folder contains a hash of all inputs, so that a changed recipe
+makes a new tree. It is built under a temporary name and renamed when complete; the next build, which holds the lock,
+removes the leftovers of a killed one.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from tiresias.errors import TiresiasError, Unavailable, UsageError
 from tiresias.sandbox import host, paths
 from tiresias.sandbox.atomic import build_once
 
-RECIPE = 2  # raise it when `_finish` or the options of mmdebstrap change what is built
-NEED_MB = 1500
+RECIPE = 2  # increase it when `_finish` or the options of mmdebstrap change the result
+BUILD_SPACE_MB = 1500
 
 SLURM = ("slurmctld", "slurmd", "slurm-client", "munge")
 PYTHON = ("python3", "python3-numpy", "python3-rich")
 PYSLURM_BUILD = ("libslurm-dev", "slurm-wlm-basic-plugins-dev", "python3-venv", "python3-dev", "gcc")
 ACCOUNTING = ("slurmdbd", "mariadb-server-core", "mariadb-client-core")
 
-# The uids are fixed, so that files in a cluster's folder mean the same to every tree.
+# The uids are fixed, so that files in a cluster's folder have the same owners in every tree.
 USERS = {"tiresias": 2000, "alice": 2001, "bob": 2002}
 HOST_NAME, HOST_ADDRESS = "sandbox", "10.77.0.1"
 UNWANTED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*")
@@ -37,6 +37,8 @@ COMMANDS = {"tiresias": "tiresias", "tsbatch": "tiresias.wrappers.tsbatch", "tsr
 
 @dataclass(frozen=True)
 class Suite:
+    """A Debian suite with its packages."""
+
     name: str
     packages: tuple[str, ...]
     has_bridge: bool  # pyslurm can be built against this suite's Slurm
@@ -47,23 +49,30 @@ SUITES = {
     for suite in (
         Suite("forky", (*SLURM, *PYTHON, *PYSLURM_BUILD), has_bridge=True),
         Suite("trixie", (*SLURM, *PYTHON), has_bridge=False),
-        Suite("bookworm", (*SLURM, *PYTHON, "procps"), has_bridge=False),  # the others bring pgrep and pkill along
+        Suite(
+            "bookworm", (*SLURM, *PYTHON, "procps"), has_bridge=False
+        ),  # the other suites install pgrep and pkill as dependencies
     )
 }
 
 
 @dataclass(frozen=True)
 class Rootfs:
+    """A finished tree."""
+
     suite: str
     path: Path
 
     def uid(self, user: str) -> int:
+        """Return the uid of a user of the tree."""
         return int(self._account(user)[2])
 
     def gid(self, user: str) -> int:
+        """Return the gid of a user of the tree."""
         return int(self._account(user)[3])
 
     def home(self, user: str) -> str:
+        """Return the home folder of a user of the tree."""
         return self._account(user)[5]
 
     def _account(self, user: str) -> list[str]:
@@ -73,7 +82,7 @@ class Rootfs:
         raise UsageError(f"no user {user!r} in the sandbox; there are {', '.join(USERS)}, slurm and root")
 
     def package_version(self, package: str) -> str:
-        """Debian's version of an installed package, "" when it is not installed."""
+        """Return Debian's version of an installed package, "" if it is not installed."""
         status = (self.path / "var/lib/dpkg/status").read_text()
         for paragraph in status.split("\n\n"):
             fields = dict(line.split(": ", 1) for line in paragraph.splitlines() if ": " in line and line[0] != " ")
@@ -83,10 +92,12 @@ class Rootfs:
 
     @property
     def slurm_version(self) -> str:
+        """Slurm's version, without Debian's revision."""
         return self.package_version("slurmctld").split("-")[0]
 
     @property
     def python_version(self) -> str:
+        """Python's version, without Debian's revision."""
         return self.package_version("python3").split("-")[0]
 
 
@@ -94,28 +105,36 @@ def ensure(
     suite: str,
     *,
     accounting: bool = False,
-    say: Callable[[str], None] = lambda line: None,
+    report: Callable[[str], None] = lambda line: None,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> Rootfs:
-    """The finished tree of that suite, built when it is not there yet (about a minute).
+    """Return the finished tree of a suite, building it if it is missing (about a minute).
 
-    `meanwhile` is called when it has to be built: it may start, in the background, what will be needed next.
+    Args:
+        suite: a key of SUITES
+        accounting: whether slurmdbd and MariaDB are included
+        report: receives lines for the user
+        meanwhile: called before a build; may start, in the background, what is needed next
 
-    Raises UsageError for an unknown suite, Unavailable for a lack of network or room, TiresiasError for the rest.
+    Raises:
+        UsageError: unknown suite.
+        Unavailable: no network or disk space.
+        TiresiasError: any other failure.
     """
     if suite not in SUITES:
-        raise UsageError(f"no suite {suite!r}; known are {', '.join(SUITES)}")
+        raise UsageError(f"unknown suite {suite!r}; available: {', '.join(SUITES)}")
     packages = SUITES[suite].packages + (ACCOUNTING if accounting else ())
     final = paths.rootfs_folder() / f"{suite}{'-accounting' if accounting else ''}-{_key(suite, packages)}"
     if not final.is_dir():
         host.require_tools()
         meanwhile()
-        say(f"building Debian {suite} with Slurm (once, about a minute) ...")
+        report(f"building Debian {suite} with Slurm (once, about a minute) ...")
         build_once(final, lambda unfinished: _build(suite, packages, unfinished, final.with_name(f"{final.name}.log")))
     return Rootfs(suite, final)
 
 
 def mirror() -> str:
+    """Return the URL of the Debian mirror."""
     return os.environ.get("TIRESIAS_DEBIAN_MIRROR", "http://deb.debian.org/debian")
 
 
@@ -125,7 +144,7 @@ def _key(suite: str, packages: tuple[str, ...]) -> str:
 
 
 def _build(suite: str, packages: tuple[str, ...], target: Path, log: Path) -> None:
-    host.require_room(target.parent, NEED_MB)
+    host.require_disk_space(target.parent, BUILD_SPACE_MB)
     with log.open("wb") as output:
         done = subprocess.run(mmdebstrap(suite, packages, target), stdout=output, stderr=output, check=False)
     if done.returncode != 0:
@@ -134,8 +153,8 @@ def _build(suite: str, packages: tuple[str, ...], target: Path, log: Path) -> No
 
 
 def mmdebstrap(suite: str, packages: tuple[str, ...], target: Path) -> list[str]:
-    """The command that builds a tree of Debian with these packages and what they need."""
-    # In PID and mount namespaces of its own that die with us: a killed build leaves no process and no mount.
+    """Return the command that builds a Debian tree with these packages and their dependencies."""
+    # In PID and mount namespaces that end with this process: a killed build leaves no process and no mount.
     exclusions = "\n".join(f"path-exclude={pattern}" for pattern in UNWANTED)
     return [
         "setpriv", "--pdeathsig", "KILL", "unshare", *host.user_namespace(),
@@ -152,7 +171,7 @@ def mmdebstrap(suite: str, packages: tuple[str, ...], target: Path) -> list[str]
 
 
 def _finish(tree: Path) -> None:
-    """Users, mount points, name service and the commands of this project."""
+    """Add users, mount points, name service and the commands of this project."""
     for folder in MOUNT_POINTS:
         (tree / folder).mkdir(parents=True, exist_ok=True)
     for file, line in (

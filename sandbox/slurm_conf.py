@@ -1,4 +1,4 @@
-"""The text of slurm.conf and its companions for a private cluster. Pure: a spec in, text out.
+"""The text of slurm.conf and related files for a private cluster. Pure: a spec in, text out.
 
 Many nodes share one machine: each slurmd has its own port and name, and fake GPUs are null devices.
 """
@@ -14,7 +14,7 @@ from tiresias.sandbox import paths
 from tiresias.sandbox.rootfs import HOST_ADDRESS, HOST_NAME
 
 FIRST_PORT = 17001
-# Quick enough to watch: a centre's defaults look at the queue once a minute. disable_job_shrink: see doctor's warning.
+# Short intervals: Slurm's defaults schedule once a minute. disable_job_shrink: see the doctor's warning.
 SCHEDULER_PARAMETERS = "sched_interval=1,batch_sched_delay=0,sched_min_interval=0,bf_interval=1,disable_job_shrink"
 DEVICE = "/dev/fakegpu"
 POKE = "/opt/tiresias/etc/poke.sh"
@@ -22,18 +22,18 @@ POKE = "/opt/tiresias/etc/poke.sh"
 
 @dataclass(frozen=True)
 class ClusterSpec:
-    """What a private cluster is made of. `settings` are lines of slurm.conf that replace or extend the generated ones."""
+    """The parameters of a private cluster. `settings`: lines of slurm.conf that replace or extend the generated ones."""
 
     name: str = "default"
     suite: str = "forky"
     nodes: int = 15
     gpus_per_node: int = 4
-    gpu_type: str = ""  # several with commas between them: one of each socket
+    gpu_type: str = ""  # several, separated by commas: one for each socket
     cpus_per_node: int = 16
     memory_mb: int = 64000
-    sockets_per_node: int = 1  # each with as many CPUs and GPUs; more than one is told as a feature, such as socket:2
+    sockets_per_node: int = 1  # with equal shares of CPUs and GPUs; more than one adds a feature such as socket:2
     nodes_per_rack: int = 5
-    # what Slurm itself knows: a switch, or a block, a rack; two switches a spine
+    # topology.conf: one switch or block for each rack; two switches for each spine
     topology: Literal["flat", "tree", "block"] = "flat"
     scheduler: Literal["backfill", "builtin"] = "backfill"
     accounting: bool = False
@@ -58,16 +58,20 @@ class ClusterSpec:
 
     @property
     def node_names(self) -> list[str]:
+        """Names of the nodes, in order."""
         width = max(2, len(str(self.nodes)))
         return [f"gpu{number:0{width}}" for number in range(1, self.nodes + 1)]
 
     @property
     def daemon_user(self) -> str:
-        """Who may requeue others' jobs: without slurmdbd there are no AdminLevels, so only SlurmUser (and root)."""
+        """User of the controller: without slurmdbd there are no AdminLevels, so only SlurmUser (and root) may requeue any
+        job.
+        """
         return "tiresias" if self.accounting else "slurm"
 
 
 def slurm_conf(spec: ClusterSpec, *, job_submit: bool, hooks: bool) -> str:
+    """Return slurm.conf."""
     settings = {
         "ClusterName": spec.name,
         "SlurmctldHost": f"{HOST_NAME}({HOST_ADDRESS})",
@@ -106,6 +110,7 @@ def slurm_conf(spec: ClusterSpec, *, job_submit: bool, hooks: bool) -> str:
 
 
 def gres_conf(spec: ClusterSpec) -> str:
+    """Return gres.conf."""
     gpus, cpus = spec.gpus_per_node // spec.sockets_per_node, spec.cpus_per_node // spec.sockets_per_node
     return "".join(
         f"Name=gpu {f'Type={kind} ' if kind else ''}File={DEVICE}{_range(socket * gpus, gpus)}{_cores(spec, socket * cpus, cpus)}\n"
@@ -114,7 +119,7 @@ def gres_conf(spec: ClusterSpec) -> str:
 
 
 def _types(spec: ClusterSpec) -> list[str]:
-    """Of the GPUs of each socket."""
+    """Return the type of the GPUs of each socket."""
     types = spec.gpu_type.split(",")
     return [types[socket * len(types) // spec.sockets_per_node] for socket in range(spec.sockets_per_node)]
 
@@ -128,6 +133,7 @@ def _cores(spec: ClusterSpec, first: int, count: int) -> str:
 
 
 def topology_conf(spec: ClusterSpec) -> str:
+    """Return topology.conf."""
     racks = [
         ",".join(spec.node_names[first : first + spec.nodes_per_rack])
         for first in range(0, spec.nodes, spec.nodes_per_rack)
@@ -145,12 +151,12 @@ def topology_conf(spec: ClusterSpec) -> str:
 
 
 def cgroup_conf(suite: str) -> str:
-    """No cgroups are wanted; 22.05 cannot say so, and its v1 plugin is the one that does nothing until it is used."""
+    """Return cgroup.conf without cgroups; 22.05 has no such setting, but its v1 plugin does nothing until it is used."""
     return f"CgroupPlugin={'cgroup/v1' if suite == 'bookworm' else 'disabled'}\n"
 
 
 def hosts(spec: ClusterSpec) -> str:
-    """/etc/hosts: programs look for their first node by its name."""
+    """Return /etc/hosts: programs resolve their first node by its name."""
     names = {"localhost": "127.0.0.1", HOST_NAME: HOST_ADDRESS, **dict.fromkeys(spec.node_names, "127.0.0.1")}
     return "".join(f"{address} {name}\n" for name, address in names.items())
 
@@ -186,6 +192,7 @@ def _accounting() -> dict[str, str]:
 
 
 def slurmdbd_conf() -> str:
+    """Return slurmdbd.conf."""
     return "\n".join([
         "AuthType=auth/munge", f"DbdHost={HOST_NAME}", f"DbdAddr={HOST_ADDRESS}", "SlurmUser=slurm",
         "StorageType=accounting_storage/mysql", "StorageHost=localhost", "StorageUser=slurm", "StorageLoc=slurm_acct_db",

@@ -1,17 +1,17 @@
-"""The program that a replayed job runs: a training loop whose GPUs are asleep and whose everything else is real.
+"""The program that a replayed job runs: a training loop whose GPUs sleep; everything else is real.
 
     python3 -m tiresias.sandbox.trainer --job 7 --model vgg19 --gpus 8 --seconds 240 --results /shared/results
 
-It makes the model's number of iterations in --seconds when it sits on as few nodes as possible, and takes longer where
-the model minds being spread. Each iteration updates a small state that depends on all iterations before it, so a lost
-or repeated one changes the loss curve. It saves its state with a payload of scaled size through the checkpoint store,
-periodically and when told to stop, and resumes.
+It makes the model's number of iterations in --seconds on as few nodes as possible, and takes longer on more nodes where the
+model is sensitive to placement. Each iteration updates a small state that depends on all previous iterations, so a lost or
+repeated one changes the loss curve. The trainer saves its state with a payload of scaled size through the checkpoint store,
+periodically and at the checkpoint signal, and resumes.
 
-RESULTS/JOB.jsonl, append-only, one object an event, `time` in epoch seconds:
+RESULTS/JOB.jsonl, append-only, one object per event, `time` in epoch seconds:
     {"event": "start", "time", "restart", "first_step", "redone", "nodes", "slowdown"}
-    {"event": "stop", "time", "step"}            told to stop: it saved and left
+    {"event": "stop", "time", "step"}            saved and exited after the checkpoint signal
     {"event": "finish", "time", "step", "job", "model", "gpus", "steps", "starts", "steps_per_run", "redone", "loss", "curve"}
-RESULTS/JOB.step holds the newest iteration done, so that the next run knows what a kill -9 cost.
+RESULTS/JOB.step contains the newest completed iteration, so that the next run can count the iterations lost by a kill -9.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from pathlib import Path
 from typing import NoReturn
 
 from tiresias.checkpoint import Checkpointer
-from tiresias.sandbox.trainer_events import Events, Progress
-from tiresias.sandbox.trainer_state import TrainingState
+from tiresias.sandbox.trainer_events import Events, StepFile
+from tiresias.sandbox.trainer_state import TrainerState
 from tiresias.simulator import models
 
-LOOK = 0.1  # seconds between looks at the stop flag: the iterations in between are done in one go
+STOP_CHECK_INTERVAL_S = 0.1  # the iterations between two checks of the stop flag are done at once
 PAYLOAD_SCALE = 1 / 256  # VGG19's 548 MB become 2.1 MB, GoogleNet's 27 MB 0.1 MB
-SHORTEST = 0.001  # seconds: a trace may have jobs of none at all
-MEGABYTE = 1_000_000
+MIN_DURATION_S = 0.001  # a trace may contain jobs of 0 s
+BYTES_PER_MB = 1_000_000
 
 
 def main(argv: list[str] | None = None) -> int:
+    """Train one job and return the exit code."""
     return Trainer(_parser().parse_args(argv)).train()
 
 
@@ -43,13 +44,23 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--job", required=True, help="its id in the trace")
     parser.add_argument("--model", default=models.DEFAULT)
     parser.add_argument("--gpus", type=int, default=1)
-    parser.add_argument("--seconds", type=float, required=True, help="of training when well placed, in the trace")
-    parser.add_argument("--time-scale", type=float, default=1.0, help="how much faster than in the trace")
+    parser.add_argument(
+        "--seconds", type=float, required=True, help="training time on as few nodes as possible, in the trace"
+    )
+    parser.add_argument("--time-scale", type=float, default=1.0, help="seconds of the trace per second")
     parser.add_argument("--gpus-per-node", type=int, default=4)
     parser.add_argument(
-        "--placement-effect", action=argparse.BooleanOptionalAction, default=True, help="a bad placement costs speed"
+        "--placement-effect",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="training is slower on many nodes",
     )
-    parser.add_argument("--checkpoint-every", type=float, default=10.0, help="seconds; also when told to stop")
+    parser.add_argument(
+        "--checkpoint-every",
+        type=float,
+        default=10.0,
+        help="seconds; a checkpoint is also written at the checkpoint signal",
+    )
     parser.add_argument(
         "--payload-scale", type=float, default=PAYLOAD_SCALE, help="checkpoint bytes per byte of the model"
     )
@@ -59,6 +70,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class Trainer:
+    """The training loop of one replayed job."""
+
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
         self.model = models.model(args.model)
@@ -66,13 +79,14 @@ class Trainer:
         self.nodes = int(os.environ.get("SLURM_JOB_NUM_NODES", "1"))
         spread = models.slowdown(self.model, args.gpus, self.nodes, args.gpus_per_node)
         self.slowdown = spread if args.placement_effect else 1.0
-        self.iteration = max(args.seconds, SHORTEST) / args.time_scale / self.steps * self.slowdown
-        self.payload = int(self.model.size * MEGABYTE * args.payload_scale)
+        self.iteration = max(args.seconds, MIN_DURATION_S) / args.time_scale / self.steps * self.slowdown
+        self.payload = int(self.model.size * BYTES_PER_MB * args.payload_scale)
         self.events = Events(args.results / f"{args.job}.jsonl")
-        self.progress = Progress(args.results / f"{args.job}.step")
+        self.progress = StepFile(args.results / f"{args.job}.step")
         self.checkpointer = Checkpointer.from_env(args.checkpoints)
 
     def train(self) -> int:
+        """Train to the end, or until the checkpoint signal, and return the exit code."""
         state = self._restored()
         redone = max(0, self.progress.read() - state.step)
         self.events.add(
@@ -81,9 +95,9 @@ class Trainer:
         )  # fmt: skip
         return self._loop(state)
 
-    def _loop(self, state: TrainingState) -> int:
-        """Deadlines count from the run's start, so that no delay of one look adds to the next; a save stops the clock."""
-        first, look = state.step, max(1, int(LOOK / self.iteration))
+    def _loop(self, state: TrainerState) -> int:
+        """Train with deadlines from the run's start, so that delays do not add up; the time of saves is excluded."""
+        first, look = state.step, max(1, int(STOP_CHECK_INTERVAL_S / self.iteration))
         started = saved = time.monotonic()
         while state.step < self.steps:
             until = min(state.step + look, self.steps)
@@ -99,19 +113,19 @@ class Trainer:
                 started += saved - before
         return self._finish(state)
 
-    def _restored(self) -> TrainingState:
+    def _restored(self) -> TrainerState:
         found = self.checkpointer.restore()
-        return TrainingState.restored(found.state, self.args.job) if found else TrainingState.fresh(self.args.job)
+        return TrainerState.restored(found.state, self.args.job) if found else TrainerState.fresh(self.args.job)
 
-    def _save(self, state: TrainingState) -> None:
+    def _save(self, state: TrainerState) -> None:
         self.checkpointer.save(state.step, state.to_checkpoint(self.payload))
 
-    def _stop(self, state: TrainingState) -> NoReturn:
+    def _stop(self, state: TrainerState) -> NoReturn:
         self._save(state)
         self.events.add(event="stop", time=time.time(), step=state.step)
         self.checkpointer.exit_for_requeue()
 
-    def _finish(self, state: TrainingState) -> int:
+    def _finish(self, state: TrainerState) -> int:
         now = time.time()
         starts = [event for event in self.events.before() if event["event"] == "start"]
         ends = [event["first_step"] + event["redone"] for event in starts[1:]] + [self.steps]

@@ -1,7 +1,8 @@
-"""What a trainer leaves for the replay to read: an append-only log of events, and the number of the newest iteration done.
+"""The files that a trainer writes for the replay: an append-only log of events, and the number of the newest completed
+iteration.
 
-Two files, because of who may be killed when: an event is one write of one line, and the step is one overwrite of 20
-bytes, so both survive a kill -9 of the trainer whole.
+There are two files so that both survive a kill -9 of the trainer undamaged: an event is one write of one line, and the step
+is one overwrite of 20 bytes.
 """
 
 from __future__ import annotations
@@ -15,19 +16,20 @@ _WIDTH = 20
 
 
 class Events:
-    """RESULTS/JOB.jsonl."""
+    """The file RESULTS/JOB.jsonl."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def before(self) -> list[dict[str, Any]]:
-        """The events of earlier runs."""
+        """Return the events of earlier runs."""
         try:
             return [json.loads(line) for line in self._path.read_text().splitlines()]
         except FileNotFoundError:
             return []
 
     def add(self, **event: Any) -> None:
+        """Append one event."""
         line = json.dumps(event).encode() + b"\n"
         handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -36,14 +38,16 @@ class Events:
             os.close(handle)
 
 
-class Progress:
-    """RESULTS/JOB.step."""
+class StepFile:
+    """The file RESULTS/JOB.step."""
 
     def __init__(self, path: Path) -> None:
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     def read(self) -> int:
+        """Return the newest completed iteration, 0 for none."""
         return int(os.pread(self._handle, _WIDTH, 0) or b"0")
 
     def write(self, step: int) -> None:
+        """Store the newest completed iteration."""
         os.pwrite(self._handle, b"%*d" % (_WIDTH, step), 0)

@@ -1,8 +1,8 @@
-"""What the trainer trains: a few numbers that depend on every iteration, and their bytes in a checkpoint.
+"""The trainer's state: a few numbers that depend on every iteration, and their bytes in a checkpoint.
 
-Stochastic gradient descent with momentum on w^2, with noise from a 64-bit congruential generator (Knuth's MMIX
-constants). `curve` is a running hash (FNV-1a) of the losses of all iterations: two runs that agree in it went through
-the same losses in the same order.
+Stochastic gradient descent with momentum on w^2, with noise from a 64-bit congruential generator (Knuth's MMIX constants).
+`curve` is a running hash (FNV-1a) of the losses of all iterations: two runs with the same value had the same losses in the
+same order.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ MASK = (1 << 64) - 1
 
 
 class DamagedState(TiresiasError):
-    """A verified checkpoint that is not this program's: wrong job, or payload and numbers of different moments."""
+    """A verified checkpoint of another program: another job, or payload and numbers of different times."""
 
 
-class TrainingState:
-    """step: iterations done. No dataclass: sixty trainers that start at once feel what importing that costs."""
+class TrainerState:
+    """The state after `step` iterations. Not a dataclass, because sixty trainers that start at once would all import that
+    module.
+    """
 
     def __init__(
         self,
@@ -45,22 +47,26 @@ class TrainingState:
 
     @property
     def numbers(self) -> dict[str, Any]:
+        """The state as a dictionary."""
         return dict(vars(self))
 
     @classmethod
-    def fresh(cls, job: str) -> TrainingState:
+    def fresh(cls, job: str) -> TrainerState:
+        """Return the initial state of a job."""
         return cls(job, noise=zlib.crc32(job.encode()))
 
     @property
     def loss(self) -> float:
+        """The present loss."""
         return self.weight * self.weight
 
     @property
     def curve_text(self) -> str:
+        """The hash of all losses in hexadecimal."""
         return f"{self.curve:016x}"
 
     def advance(self, until: int) -> None:
-        """Do the iterations up to number `until`. About a microsecond each; local names keep it so."""
+        """Do the iterations up to number `until`. Local names keep an iteration at about a microsecond."""
         noise, weight, momentum, curve = self.noise, self.weight, self.momentum, self.curve
         for _ in range(self.step, until):
             noise = (noise * 6364136223846793005 + 1442695040888963407) & MASK
@@ -76,12 +82,16 @@ class TrainingState:
         )
 
     def to_checkpoint(self, payload: int) -> dict[str, Any]:
-        """The numbers, and `payload` bytes that only these numbers give: a checkpoint as large as a model's."""
+        """Return the numbers and `payload` bytes derived from them: a checkpoint as large as a model's."""
         return {"numbers": self.numbers, "payload": _payload(self.numbers, payload)}
 
     @classmethod
-    def restored(cls, checkpoint: Mapping[str, Any], job: str) -> TrainingState:
-        """Raises DamagedState."""
+    def restored(cls, checkpoint: Mapping[str, Any], job: str) -> TrainerState:
+        """Return the state in a checkpoint.
+
+        Raises:
+            DamagedState: the checkpoint is not from this job, or damaged.
+        """
         numbers, payload = checkpoint["numbers"], checkpoint["payload"]
         if payload != _payload(numbers, len(payload)):
             raise DamagedState(f"job {job}: the payload is not that of the numbers")

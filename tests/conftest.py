@@ -61,7 +61,9 @@ def all_clusters() -> Iterator[ClusterOf]:
         key = f"{suite}{sorted(options.items())}"
         if key not in running:
             name = f"test-{os.getpid()}-{len(running)}"
-            running[key] = Cluster.up(ClusterSpec(**{"name": name, "suite": suite, "nodes": 4, **options}), say=print)
+            running[key] = Cluster.up(
+                ClusterSpec(**{"name": name, "suite": suite, "nodes": 4, **options}), report=print
+            )
         return running[key]
 
     yield get

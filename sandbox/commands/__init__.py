@@ -1,14 +1,14 @@
 """A private, real Slurm cluster on this machine.
 
-  tiresias sandbox up --nodes 15 --gpus-per-node 4       start it (builds what is missing, once)
+  tiresias sandbox up --nodes 15 --gpus-per-node 4       start it (builds missing parts, once)
   tiresias sandbox run --user alice -- sbatch job.sh     run a command in it
-  tiresias sandbox shell                                 look around
-  tiresias sandbox status                                which clusters are up
+  tiresias sandbox shell                                 open a shell in it
+  tiresias sandbox status                                list running clusters
   tiresias sandbox replay trace.csv --policy las         run a trace as real jobs
   tiresias sandbox demo                                  two users compete, live
-  tiresias sandbox down                                  stop it; nothing is left behind
+  tiresias sandbox down                                  stop it and remove its files
 
-`tiresias sandbox ACTION --help` tells more.
+`tiresias sandbox ACTION --help` describes an action.
 """
 
 from __future__ import annotations

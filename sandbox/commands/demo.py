@@ -1,8 +1,8 @@
 """Two users compete on a private cluster: shows the live view and records it.
 
-Alice fills 4 nodes x 4 GPUs with long jobs, bob comes with short ones, and the controller preempts. On a terminal the view is
-`tiresias status --watch` with all its keys: q ends it, and so does ctrl-C. Without one it is recorded at 120x40 from a
-terminal of its own. The recording is asciinema's (asciinema play FILE). The cluster goes down at the end.
+Alice fills 4 nodes x 4 GPUs with long jobs, bob submits short ones, and the controller preempts. On a terminal the view is
+`tiresias status --watch` with all its keys: q or ctrl-C ends it. Without a terminal it is recorded at 120x40. The recording
+is in asciinema's format (asciinema play FILE). The cluster is stopped at the end.
 
 Examples:
   tiresias sandbox demo
@@ -23,23 +23,23 @@ from pathlib import Path
 from rich.console import Console
 
 from tiresias.errors import TiresiasError, UsageError
-from tiresias.sandbox.demo import recording
-from tiresias.sandbox.demo.recording import Recording
-from tiresias.sandbox.demo.rivals import GPUS_PER_NODE, NODES, THRESHOLD, workload
+from tiresias.sandbox.demo import terminal_recording
+from tiresias.sandbox.demo.demo_workload import GPUS_PER_NODE, NODES, THRESHOLD, workload
+from tiresias.sandbox.demo.terminal_recording import TerminalRecording
 from tiresias.sandbox.replay.replay import Replay
 from tiresias.sandbox.replay.session import available_suite
 from tiresias.sandbox.replay.setup import Options
 from tiresias.slurm_plugin.state.journal import KEPT_DECISIONS, History
 
-SECONDS, TIME_SCALE = 150.0, 30.0
-INTERRUPTED = 130  # by ctrl-C, before it took care of that itself
+MAX_SECONDS, TIME_SCALE = 150.0, 30.0
+INTERRUPTED = 130  # exit code after ctrl-C before the view has installed its handler
 SIZE = (120, 40)  # columns and lines of a recording without a terminal
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--record", type=Path, default=Path("demo.cast"), metavar="FILE", help="default: %(default)s")
     parser.add_argument(
-        "--seconds", type=float, default=SECONDS, metavar="S", help="how long it lasts at most (default: %(default)s)"
+        "--seconds", type=float, default=MAX_SECONDS, metavar="S", help="maximum duration (default: %(default)s)"
     )
     parser.add_argument(
         "--time-scale",
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         if not (math.isfinite(value := getattr(args, name)) and value > 0):
             raise UsageError(f"--{name.replace('_', '-')} is {value}: it must be above 0")
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    for number in (signal.SIGTERM, signal.SIGHUP):  # as for ctrl-C, the cluster goes down on the way out
+    for number in (signal.SIGTERM, signal.SIGHUP):  # as for ctrl-C, the cluster is stopped at exit
         signal.signal(number, lambda *_: sys.exit(143))
     suite = available_suite("", console)
     console.print(f"demo: starting Slurm with {NODES} nodes x {GPUS_PER_NODE} GPUs and the controller")
@@ -63,23 +63,23 @@ def run(args: argparse.Namespace) -> int:
     with _opened(args.record) as tape, Replay("las", workload(), options, purpose="demo") as replay:
         replay.begin(time.time())
         command = [sys.executable, "-m", "tiresias", "status", "--watch", "--socket", str(replay.control_socket)]
-        if (code := recording.play(command, tape, _over(replay, args.seconds))) not in (0, INTERRUPTED):
-            raise TiresiasError(f"the live view ended with exit code {code}: {args.record} has its last words")
+        if (code := terminal_recording.play(command, tape, _over(replay, args.seconds))) not in (0, INTERRUPTED):
+            raise TiresiasError(f"the live view ended with exit code {code}: {args.record} contains its last output")
         console.print(f"demo: {_outcome(replay)}; recorded in {args.record}: asciinema play {args.record}")
     return 0
 
 
-def _opened(file: Path) -> Recording:
-    size = recording.terminal_size() if recording.has_terminal() else SIZE
+def _opened(file: Path) -> TerminalRecording:
+    size = terminal_recording.terminal_size() if terminal_recording.has_terminal() else SIZE
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        return Recording(file, size, "Tiresias on Slurm: two users compete for 16 GPUs")
+        return TerminalRecording(file, size, "Tiresias on Slurm: two users compete for 16 GPUs")
     except OSError as error:
         raise TiresiasError(f"{file}: cannot be written: {error.strerror}") from error
 
 
 def _over(replay: Replay, seconds: float) -> Callable[[], bool]:
-    """Looks at the replay each time: a part of it that has died is an error."""
+    """Return a function that polls the replay; the death of one of its processes is an error."""
     until = time.monotonic() + seconds
     return lambda: replay.over() or time.monotonic() > until
 

@@ -26,5 +26,5 @@ def run(args: argparse.Namespace) -> int:
         if running:
             running[0].down()
         elif not Cluster.remove_dead(name):
-            raise UsageError(f"no cluster {name!r}: `tiresias sandbox status` lists those that are up")
+            raise UsageError(f"no cluster {name!r}: `tiresias sandbox status` lists running clusters")
     return 0

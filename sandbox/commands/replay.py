@@ -1,9 +1,9 @@
 """Run a trace as real jobs on private clusters, one per policy, and compare their job completion times.
 
-Policies: las, adaptive, fifo, best_effort are this product's, in exact mode; slurm-fifo and slurm-backfill are stock Slurm with
-sched/builtin and sched/backfill, where every job has twice its true duration as its time limit. All clusters run side by
-side unless --sequential.
-Times in the table are seconds of the trace: what was measured, multiplied by the time scale.
+Policies: las, adaptive, fifo and best_effort are Tiresias's, in exact mode; slurm-fifo and slurm-backfill are unmodified
+Slurm with sched/builtin and sched/backfill, where every job has twice its true duration as its time limit. All clusters run
+at the same time unless --sequential is given. Times in the table are seconds of the trace: measured times multiplied by the
+time scale.
 
 Examples:
   tiresias sandbox replay testbed480_seed1.csv --policy las,slurm-fifo
@@ -24,15 +24,15 @@ from typing import Any
 from rich.console import Console
 
 from tiresias.errors import UsageError
-from tiresias.sandbox.replay import report, setup
-from tiresias.sandbox.replay.chaos import Trouble
+from tiresias.sandbox.replay import replay_report, setup
+from tiresias.sandbox.replay.chaos import Faults
 from tiresias.sandbox.replay.session import Outcome, available_suite, side_by_side
 from tiresias.sandbox.replay.setup import LABELS, Options
 from tiresias.sandbox.rootfs import SUITES
 from tiresias.simulator.trace import read_trace
 
 SHOWN = [name for name in LABELS if "+" not in name]
-MAX_WIDTH = 1000  # cells: a table that is broken by the terminal is read more easily than one whose texts are cut
+MAX_WIDTH = 1000  # cells: the terminal wraps a wide table, as a table with cut texts is harder to read
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=1.0,
         metavar="X",
-        help="bring arrivals X times closer together, so that few jobs compete too",
+        help="divide the times between arrivals by X, so that a few jobs compete, too",
     )
     parser.add_argument("--nodes", type=int, default=default.nodes, metavar="N", help="default: %(default)s")
     parser.add_argument(
@@ -78,21 +78,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--suite",
         choices=tuple(SUITES),
         default="",
-        help="Debian suite, hence Slurm version (default: the first that can be had)",
+        help="Debian suite, hence Slurm version (default: the first available one)",
     )
     parser.add_argument(
         "--placement-effect",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="jobs slow down on many nodes as their model does; without it a replay compares with `simulate`",
+        help="jobs are slower on many nodes, by model; without it a replay is comparable with `simulate`",
     )
     parser.add_argument("--sequential", action="store_true", help="one policy after the other")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
     parser.add_argument(
         "--sacct",
         type=Path,
         metavar="FOLDER",
-        help="clusters with slurmdbd; leave what sacct tells of each policy's jobs in FOLDER/POLICY.txt, for `tiresias whatif`",
+        help="clusters with slurmdbd; write sacct's output on each policy's jobs to FOLDER/POLICY.txt, for `tiresias whatif`",
     )
     parser.add_argument(
         "--watch", action=argparse.BooleanOptionalAction, default=None, help="live view (default: on a terminal)"
@@ -112,20 +112,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="stop and start slurmctld N times while jobs arrive",
     )
     parser.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="of the moments of these (default: %(default)s)"
+        "--seed", type=int, default=1, metavar="N", help="random seed of their times (default: %(default)s)"
     )
-    parser.add_argument("--keep", action="store_true", help="leave the clusters' folders, logs and journals for a look")
+    parser.add_argument("--keep", action="store_true", help="keep the clusters' folders with logs and journals")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code 1 when an invariant is broken: the table is printed nevertheless."""
+    """Run the replay; the exit code is 1 if an invariant is violated, after the table is printed."""
     policies, options, console = list(dict.fromkeys(args.policy.split(","))), _options(args), Console(stderr=True)
     jobs = setup.take(read_trace(args.trace, options.gpus).jobs(), args.jobs, args.compress)
     setup.check(policies, jobs)
     options = replace(options, suite=available_suite(args.suite, console))
     watch = console.is_terminal if args.watch is None else args.watch
-    trouble = Trouble(args.kill_controller, args.restart_slurmctld, args.seed)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as for Ctrl-C, the clusters go down on the way out
+    trouble = Faults(args.kill_controller, args.restart_slurmctld, args.seed)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as for ctrl-C, the clusters are stopped at exit
     outcomes: dict[str, Outcome] = {}
     for group in [[name] for name in policies] if args.sequential else [policies]:
         outcomes |= side_by_side(group, jobs, options, console, watch=watch, keep=args.keep, trouble=trouble)
@@ -136,9 +136,9 @@ def run(args: argparse.Namespace) -> int:
         args.json.write_text(json.dumps(_document(outcomes, baseline, args), indent=2) + "\n")
     print(f"{len(jobs)} jobs of {args.trace.name} on {options.nodes} nodes x {options.gpus_per_node} GPUs.", end=" ")
     print(f"Times are seconds of the trace: measured x {options.time_scale:g}.")
-    table = report.table(outcomes, baseline, LABELS)
+    table = replay_report.table(outcomes, baseline, LABELS)
     Console(width=max(Console().width, Console(width=MAX_WIDTH).measure(table).maximum)).print(table)
-    for line in (broken := report.broken(outcomes)):
+    for line in (broken := replay_report.broken(outcomes)):
         console.print(f"BROKEN: {line}", style="bold red", highlight=False)
     return 1 if broken else 0
 
@@ -178,5 +178,5 @@ def _thresholds(text: str) -> tuple[float, ...]:
 def _document(outcomes: dict[str, Outcome], baseline: str, args: argparse.Namespace) -> dict[str, Any]:
     return {
         "trace": args.trace.name, "time_scale": args.time_scale, "compress": args.compress, "policies": outcomes,
-        "baseline": baseline, "ratios": report.ratios(outcomes, baseline),
+        "baseline": baseline, "ratios": replay_report.ratios(outcomes, baseline),
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Which private clusters are up.
+"""List running private clusters.
 
 Example:
   tiresias sandbox status --json
@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(rows, indent=2))
     elif not rows:
-        print("no cluster is up: `tiresias sandbox up` starts one")
+        print("no cluster is running: `tiresias sandbox up` starts one")
     else:
         print(f"{'NAME':16} {'SUITE':9} {'SLURM':9} {'PYSLURM':7} {'NODES UP':>10} {'JOBS':>6} {'UPTIME':>9}")
         for row in rows:
@@ -52,5 +52,5 @@ def _line(row: dict[str, Any]) -> str:
 
 
 def _is_up(state: str) -> bool:
-    """Slurm's words grow (mixed, planned, completing, ...); those for trouble are few. A star: it does not answer."""
+    """Return whether Slurm's state is none of the few states of failed nodes. A star: the node does not answer."""
     return not state.startswith(("down", "drain", "fail", "unknown")) and not state.endswith("*")

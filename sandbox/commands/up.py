@@ -68,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     options = {**vars(args), "settings": dict(map(_key_value, args.settings))}
     cluster = Cluster.up(
-        ClusterSpec(**options), say=lambda line: print(f"sandbox: {line}", file=sys.stderr, flush=True)
+        ClusterSpec(**options), report=lambda line: print(f"sandbox: {line}", file=sys.stderr, flush=True)
     )
     back_end = "with pyslurm" if cluster.has_pyslurm else "without pyslurm"
     print(

@@ -1,1 +1,1 @@
-"""Runs traces as real jobs on private clusters, and measures what became of them."""
+"""Runs traces as real jobs on private clusters, and measures the results."""

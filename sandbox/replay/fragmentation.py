@@ -1,17 +1,18 @@
-"""How much of the waiting was for want of whole nodes: GPUs enough were free, but on too many nodes. Pure."""
+"""The part of the waits that fragmentation caused: enough GPUs were free, but on too many nodes. Pure."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
 
-from tiresias.sandbox.replay.results import JobResult
+from tiresias.sandbox.replay.replay_results import JobResult
 
 
 def share(results: Sequence[JobResult], gpus: int, gpus_per_node: int) -> float:
-    """Of the GPU-seconds that jobs of a whole node and more waited, the part in which as many GPUs were free; nan if none waited.
+    """Return the part of the GPU-seconds of waiting, of jobs of at least a whole node, in which as many GPUs were free; nan
+    if none waited.
 
-    What a start takes (half a second, times the time scale) counts as waiting, too. O(events x waiting jobs).
+    The time of a start (half a second, times the time scale) counts as waiting, too. O(events x waiting jobs).
     """
     moments = sorted({moment for result in results for moment in (result.submit, *_ends(result))})
     waited = fragmented = 0.0

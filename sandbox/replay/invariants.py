@@ -1,17 +1,13 @@
-"""What must hold after a replay, counted: nothing lost, nothing twice, and the books agree with Slurm's.
+"""Violations of invariants after a replay: lost or duplicate work, and differences between the journal and Slurm.
 
-lost              jobs that never finished
-run_twice         jobs of which two runs were there at once
-steps_redone      iterations that were done, lost and done again (beyond the last checkpoint of a run that was killed)
-killed_runs       runs that ended without a word
-curves_differ     jobs whose losses are not those of an uninterrupted training
-slurm_runs        runs in Slurm's own completion log; ours must be as many
-runs
-ledger_error      seconds: the largest difference between a run's length in the controller's journal and in Slurm's log
-ledger_missing    runs in Slurm's log that the journal does not have
-starts            that the controller made and saw
-other_nodes       of them, on other nodes than planned; the journal says on which
-other_shares      of them, on the planned nodes, with the GPUs divided otherwise
+lost              jobs that never finished run_twice         jobs with two runs at the same time steps_redone
+iterations that were lost and repeated (beyond the last checkpoint of a killed run) killed_runs       runs that ended
+without an event curves_differ     jobs whose losses differ from those of an uninterrupted training slurm_runs        runs
+in Slurm's own completion log, equal to `runs` runs              runs that the trainers recorded ledger_error      seconds:
+the largest difference between a run's length in the controller's journal and in Slurm's log ledger_missing    runs in
+Slurm's log that the journal lacks starts            starts that the controller made and observed other_nodes       of
+these, starts on other nodes than planned, as the journal records other_shares      of these, starts on the planned nodes
+with a different distribution of GPUs
 """
 
 from __future__ import annotations
@@ -20,11 +16,12 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from tiresias.sandbox.replay.results import JobResult, SlurmRun
+from tiresias.sandbox.replay.replay_results import JobResult, SlurmRun
 from tiresias.slurm_plugin.state.journal import Decision, History, RunRow
 
 
 def count(results: Sequence[JobResult], slurm: Mapping[str, Sequence[SlurmRun]]) -> dict[str, float]:
+    """Return the counts from the trainers' events and Slurm's log."""
     runs = [run for result in results for run in result.runs]
     return {
         "lost": sum(not result.finished for result in results),
@@ -40,28 +37,30 @@ def count(results: Sequence[JobResult], slurm: Mapping[str, Sequence[SlurmRun]])
 def compare_ledger(
     results: Sequence[JobResult], slurm: Mapping[str, Sequence[SlurmRun]], history: History
 ) -> dict[str, float]:
-    """The journal's runs against Slurm's, in order; GPU-seconds follow, as a job's GPUs never change."""
+    """Compare the journal's runs with Slurm's, in order; GPU-seconds follow, as a job's GPUs never change."""
     errors, missing = [0.0], 0
     for result in results:
-        ours, theirs = _journaled(history, result.id), slurm.get(result.id, ())
-        missing += max(0, len(theirs) - len(ours))
-        errors += [abs((one.end - one.start) - (two.end - two.start)) for one, two in zip(ours, theirs, strict=False)]
+        journaled, logged = _journaled(history, result.id), slurm.get(result.id, ())
+        missing += max(0, len(logged) - len(journaled))
+        errors += [
+            abs((one.end - one.start) - (two.end - two.start)) for one, two in zip(journaled, logged, strict=False)
+        ]
     return {"ledger_error": max(errors), "ledger_missing": missing}
 
 
 def compare_plan(decisions: Iterable[Decision]) -> dict[str, float]:
-    """Where Slurm put what was started, against where it was to be."""
+    """Compare the nodes of started jobs with the planned nodes."""
     running = [decision.why for decision in decisions if decision.action == "running"]
     pairs = [tuple(map(_nodes, why.split(", not on "))) for why in running if why.endswith(" as planned")]
     return {
         "starts": len(running),
-        "other_nodes": sum(got != wanted for got, wanted in pairs),
-        "other_shares": sum(got == wanted for got, wanted in pairs),
+        "other_nodes": sum(got != planned for got, planned in pairs),
+        "other_shares": sum(got == planned for got, planned in pairs),
     }
 
 
 def _nodes(words: str) -> set[str]:
-    """Of `on gpu01:4, gpu02:1`."""
+    """Return the node names in `on gpu01:4, gpu02:1`."""
     return set(re.findall(r"([\w.-]+):\d", words))
 
 

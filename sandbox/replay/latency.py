@@ -1,8 +1,7 @@
-"""How quick the controller was, in real seconds: medians and 95th percentiles. Pure.
+"""Latency of the controller in real seconds: medians and 95th percentiles. Pure.
 
-handover    from a job's end to the start of the training that followed it, where nothing else happened in between
-preemption  from the decision to free GPUs
-start       from the decision to the RUNNING state
+handover    from a job's end to the start of the next training, with no other event in between preemption  from the decision
+to free GPUs start       from the decision to the RUNNING state
 """
 
 from __future__ import annotations
@@ -12,14 +11,16 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tiresias.sandbox.replay.results import JobResult
+from tiresias.sandbox.replay.replay_results import JobResult
 from tiresias.slurm_plugin.state.journal import Decision
 
 SPANS = {"preemption": ("preempt", "parked"), "start": ("start", "running")}  # decisions that open and close a span
 
 
 def handovers(results: Sequence[JobResult]) -> list[float]:
-    """An end, then a start with no submission, end or stop between them: only the freed GPUs explain that start."""
+    """Return the times from an end to a start with no submission, end or stop in between: only the freed GPUs explain that
+    start.
+    """
     moments = [(result.submit, "submit") for result in results]
     for result in results:
         moments += [(run.start, "start") for run in result.runs]
@@ -32,7 +33,7 @@ def handovers(results: Sequence[JobResult]) -> list[float]:
 
 
 def spans(decisions: Iterable[Decision], kind: str) -> list[float]:
-    """`decisions`: oldest first. A span that was given up is not counted."""
+    """Return the lengths of the spans of one kind, without cancelled ones. `decisions`: oldest first."""
     opening, closing = SPANS[kind]
     began: dict[str, float] = {}
     lengths = []
@@ -45,6 +46,7 @@ def spans(decisions: Iterable[Decision], kind: str) -> list[float]:
 
 
 def summary(lengths: Sequence[float]) -> dict[str, float]:
+    """Return count, median and 95th percentile."""
     if not lengths:
         return {"count": 0}
     median, p95 = np.percentile(lengths, [50, 95])

@@ -6,8 +6,8 @@
             time.sleep(1.0)
         results = replay.results()
 
-Everything that moves is outside this process: one submitter per user, the controller for our own policies, Slurm, the
-trainers. They leave files in the cluster's /shared, which this reads; nothing here delays a job.
+All active parts are other processes: one submitter per user, the controller for Tiresias's policies, Slurm, the trainers.
+They write files to the cluster's /shared, which this process reads; nothing here delays a job.
 """
 
 from __future__ import annotations
@@ -20,53 +20,49 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tiresias.errors import TiresiasError
 from tiresias.sandbox.cluster import Cluster
-from tiresias.sandbox.replay import profiles, setup
-from tiresias.sandbox.replay.results import JobLog, JobResult
-from tiresias.sandbox.replay.setup import FOLDER, OURS, USERS, Options
-from tiresias.sandbox.rootfs import USERS as UIDS
+from tiresias.sandbox.replay import preparation, setup
+from tiresias.sandbox.replay.replay_results import JobLog, JobResult, ReplayProgress
+from tiresias.sandbox.replay.setup import FOLDER, MANAGED_POLICIES, USERS, Options
 from tiresias.simulator.formats.sacct_table import COMMAND as SACCT
 from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.sockets.control_socket import ask
 
-STALLED = 60.0  # seconds without any event before Slurm is asked whether it still knows the jobs
-SETTLED = 60.0  # seconds at most between the last trainer's end and an empty queue
-READY = 60.0  # seconds for the controller to answer
+STALL_TIMEOUT_S = 60.0  # without any event, after which Slurm's queue is checked for the jobs
+SETTLE_TIMEOUT_S = 60.0  # from the last trainer's end to an empty queue
+CONTROLLER_START_TIMEOUT_S = 60.0  # until the controller answers
 CONFIG = "tiresias.toml"
 CONTROL_SOCKET = "run/tiresias/control.sock"
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    jobs: int
-    submitted: int
-    running: int
-    finished: int
-
-    @property
-    def waiting(self) -> int:
-        return self.submitted - self.running - self.finished
-
-
 class Replay:
+    """One replay; a context manager that stops its cluster.
+
+    Args:
+        policy: a key of setup.LABELS
+        jobs: of the trace
+        options: of the replay
+        keep: whether the cluster's folder is kept
+        purpose: the first word of the cluster's name
+
+    Raises:
+        TiresiasError: the cluster or the controller does not start.
+    """
+
     def __init__(
         self, policy: str, jobs: Sequence[TraceJob], options: Options, keep: bool = False, purpose: str = "replay"
     ) -> None:
-        """Brings the cluster and, for our policies, the controller up. Raises TiresiasError, Unavailable.
-
-        purpose: the first word of the cluster's name.
-        """
+        """Start the cluster and, for Tiresias's policies, the controller."""
         self.policy, self.jobs, self.options, self.keep = policy, jobs, options, keep
         self.cluster = self._bring_up(f"{purpose}-{re.sub('[+_]', '-', policy)}-{os.getpid()}")
         self._processes: list[subprocess.Popen[Any]] = []
         self._controller: subprocess.Popen[Any] | None = None
         self._moved = self.started = self.ended = 0.0
-        self.last_progress = Progress(len(jobs), 0, 0, 0)
+        self.last_progress = ReplayProgress(len(jobs), 0, 0, 0)
         try:
             self._prepare()
         except BaseException:
@@ -80,7 +76,7 @@ class Replay:
         self.close()
 
     def begin(self, start: float) -> None:
-        """Job J is submitted at `start` + its submit_time / time_scale."""
+        """Submit job J at `start` + its submit_time / time_scale."""
         self.started = self._moved = start
         plans: dict[str, list[str]] = {user: [] for user in USERS}
         for row, job in enumerate(self.jobs):
@@ -90,8 +86,8 @@ class Replay:
         for user, plan in plans.items():
             self._submit(user, plan)
 
-    def progress(self) -> Progress:
-        """Reads what is new; call it about once a second."""
+    def progress(self) -> ReplayProgress:
+        """Read new events and return the progress; call it about once a second."""
         unfinished = [log for log in self._logs.values() if not log.finished]
         before = [(len(log.runs), log.running) for log in unfinished]
         for log in unfinished:
@@ -102,30 +98,31 @@ class Replay:
         return self.last_progress
 
     def over(self) -> bool:
-        """Every job has finished; or none can any more, because Slurm knows no unfinished job."""
+        """Return whether every job has finished, or can no longer finish because Slurm has no unfinished job."""
         counts = self.progress()
-        self._look_after_processes(counts)
-        stalled = counts.submitted == counts.jobs and time.time() - self._moved > STALLED
+        self._check_processes(counts)
+        stalled = counts.submitted == counts.jobs and time.time() - self._moved > STALL_TIMEOUT_S
         if counts.finished < counts.jobs and not (stalled and not self._known_to_slurm()):
             return False
         self.ended = self.ended or time.time()
         return True
 
     def settle(self) -> None:
-        """Wait until Slurm and the controller, too, have seen the end of every job: trainers end a moment before their jobs."""
-        deadline = time.monotonic() + SETTLED
+        """Wait until Slurm and the controller have recorded the end of every job: trainers end slightly before their jobs."""
+        deadline = time.monotonic() + SETTLE_TIMEOUT_S
         while (self._known_to_slurm() or self.status().get("jobs")) and time.monotonic() < deadline:
             time.sleep(0.2)
 
     def status(self) -> dict[str, Any]:
-        """What the controller publishes; {} when it is busy or there is none."""
-        if self.policy not in OURS:
+        """Return the controller's status; {} if it is busy or there is none."""
+        if self.policy not in MANAGED_POLICIES:
             return {}
         with contextlib.suppress(TiresiasError):
             return ask(self.control_socket, {"op": "status"}, timeout=2.0)
         return {}
 
     def results(self) -> list[JobResult]:
+        """Return the result of each job."""
         submitted = self._submitted()
         results = []
         for job in self.jobs:
@@ -138,35 +135,46 @@ class Replay:
         return results
 
     def accounting(self) -> str:
-        """What sacct says of every job and run, as `tiresias whatif` reads it. Raises TiresiasError when slurmdbd lags."""
-        deadline = time.monotonic() + SETTLED
-        while (said := self.cluster.run([*SACCT.split(), "now-1day"]).stdout).count("|Unknown|") or not said:
+        """Return sacct's output on every job and run, for `tiresias whatif`.
+
+        Raises:
+            TiresiasError: slurmdbd lags.
+        """
+        deadline = time.monotonic() + SETTLE_TIMEOUT_S
+        while (output := self.cluster.run([*SACCT.split(), "now-1day"]).stdout).count("|Unknown|") or not output:
             if time.monotonic() > deadline:
-                raise TiresiasError(f"{self.policy}: slurmdbd has not heard of the end of every job")
+                raise TiresiasError(f"{self.policy}: slurmdbd has not recorded the end of every job")
             time.sleep(1.0)
-        return said
+        return output
 
     @property
     def control_socket(self) -> Path:
-        """The controller's, as this machine sees it."""
+        """The controller's socket as a path on this machine."""
         return Path(f"/proc/{self.cluster.init.pid}/root") / CONTROL_SOCKET
 
     @property
     def journal(self) -> Path:
-        """The controller's state; read it when the controller has stopped."""
+        """The controller's state; readable when the controller has stopped."""
         return self.cluster.folder / "lib" / "journal.sqlite"
 
     def stop_controller(self) -> None:
-        """As an admin would: with SIGTERM, and it lifts its holds."""
+        """Stop the controller with SIGTERM, as an administrator would; it lifts its holds."""
         if self._controller and self.cluster.alive():
             self.cluster.run(["pkill", "-TERM", "-f", "tiresias controller"], check=False, timeout=20)
             _end(self._controller)
 
     def start_controller(self, program: Sequence[str] = ("tiresias", "controller", "--config")) -> None:
-        """Raises TiresiasError when it does not answer. `program`: what to run with the configuration's path as last argument."""
+        """Start the controller and wait until it answers.
+
+        Args:
+            program: command whose last argument is the configuration's path
+
+        Raises:
+            TiresiasError: the controller does not answer.
+        """
         command = [*program, f"{FOLDER}/{CONFIG}"]
         self._controller = self._background("controller", command, self.cluster.spec.daemon_user)
-        deadline = time.monotonic() + READY
+        deadline = time.monotonic() + CONTROLLER_START_TIMEOUT_S
         while not self.status():
             if self._controller.poll() is not None or time.monotonic() > deadline:
                 raise TiresiasError(f"the controller does not start: {_last_line(self.folder / 'logs/controller')}")
@@ -174,17 +182,17 @@ class Replay:
 
     @property
     def controller_exit(self) -> int | None:
-        """None while it runs; 137 or -9 after SIGKILL, as the program that entered the cluster tells it or follows it."""
+        """Exit code of the controller, None while it runs; 137 or -9 after SIGKILL, depending on the entering program."""
         return self._controller.poll() if self._controller else 0
 
     def kill_controller(self) -> None:
-        """SIGKILL, and wait until it is gone."""
+        """Send SIGKILL to the controller and wait for its end."""
         self.cluster.run(["pkill", "-KILL", "-f", "tiresias controller"], check=False, timeout=20)
         if self._controller:
             self._controller.wait(20)
 
     def close(self) -> None:
-        """Ends everything; the cluster's folder goes too, unless it is kept to be looked at."""
+        """End all processes and remove the cluster's folder, unless it is kept."""
         with contextlib.suppress(TiresiasError, subprocess.TimeoutExpired):
             self.stop_controller()
         for process in self._processes:
@@ -197,7 +205,7 @@ class Replay:
     # -- inner --------------------------------------------------------------------------------------------------------
 
     def _bring_up(self, name: str) -> Cluster:
-        """Whoever interrupts it does not want the logs."""
+        """Start the cluster; an interrupted start leaves no folder."""
         try:
             return Cluster.up(setup.cluster_spec(self.policy, self.options, name))
         except (KeyboardInterrupt, SystemExit):
@@ -211,36 +219,12 @@ class Replay:
             (self.folder / name).chmod(0o1777)
         (self.folder / "job.sh").write_text(setup.SCRIPT)
         self._logs = {job.job_id: JobLog(self.folder / "results" / f"{job.job_id}.jsonl") for job in self.jobs}
-        if self.policy in OURS:
-            self._make_job_roots()
-            self._leave_profiles()
+        if self.policy in MANAGED_POLICIES:
+            preparation.make_job_roots(self.cluster)
+            preparation.store_profiles(self.cluster, self.jobs)
             (self.folder / CONFIG).write_text(setup.controller_config(self.policy, self.options))
             self.start_controller()
-        self._warm_up()
-
-    def _warm_up(self) -> None:
-        """Compiles once, for each user, what sixty jobs would else compile all at once in their first second."""
-        programs = [
-            "sandbox.trainer",
-            "sandbox.replay.submitter",
-            *(("wrappers.tsbatch", "wrappers.supervisor") if self.policy in OURS else ()),
-        ]
-        imports = "; ".join(f"import tiresias.{program}" for program in programs)
-        for user in USERS:
-            self.cluster.run(["python3", "-c", imports], user=user)
-
-    def _make_job_roots(self) -> None:
-        for name in ("control", "checkpoints"):
-            folder = self.cluster.shared / "tiresias" / name
-            folder.mkdir(parents=True)
-            folder.chmod(0o1777)
-
-    def _leave_profiles(self) -> None:
-        root, script = self.cluster.shared / "tiresias" / "control", setup.SCRIPT.encode()
-        for user in USERS:
-            own = [job for row, job in enumerate(self.jobs) if setup.user_of(job, row) == user]
-            kinds = [(setup.name_of(job), setup.model_of(job), job.num_gpus) for job in own]
-            profiles.leave(root, UIDS[user], script, kinds)
+        preparation.compile_modules(self.cluster, self.policy)
 
     def _submit(self, user: str, plan: Sequence[str]) -> None:
         (self.folder / f"plan-{user}.jsonl").write_text("\n".join(plan))
@@ -264,9 +248,9 @@ class Replay:
                 start_new_session=True,
             )
 
-    def _count(self) -> Progress:
+    def _count(self) -> ReplayProgress:
         logs = self._logs.values()
-        return Progress(
+        return ReplayProgress(
             len(self.jobs), len(self._submitted()), sum(log.running for log in logs), sum(log.finished for log in logs)
         )
 
@@ -275,17 +259,17 @@ class Replay:
         for user in USERS:
             path = self.folder / f"submitted-{user}.jsonl"
             for line in path.read_text().splitlines() if path.exists() else []:
-                with contextlib.suppress(ValueError):  # the last line may be half written
+                with contextlib.suppress(ValueError):  # the last line may be incomplete
                     entry = json.loads(line)
                     entries[str(entry["job"])] = entry
         return entries
 
-    def _look_after_processes(self, counts: Progress) -> None:
+    def _check_processes(self, counts: ReplayProgress) -> None:
         """Raises TiresiasError when the controller or a submitter has died, or a submission was refused."""
         for process in [*self._processes, self._controller]:
             if process and process.poll() not in (None, 0):
                 raise TiresiasError(
-                    f"a part of the replay died (exit {process.returncode}); logs: {self.folder / 'logs'}"
+                    f"a process of the replay died (exit {process.returncode}); logs: {self.folder / 'logs'}"
                 )
         for entry in self._submitted().values():
             if entry["error"]:

@@ -1,4 +1,4 @@
-"""Replays one trace under several policies at once, shows it while it runs, and measures it when it is over."""
+"""Replays one trace under several policies at the same time, displays the progress, and measures the results."""
 
 from __future__ import annotations
 
@@ -15,44 +15,46 @@ from tiresias.errors import TiresiasError
 from tiresias.profiler import build
 from tiresias.protocol.status import Status
 from tiresias.sandbox import host, pyslurm_layer, rootfs
-from tiresias.sandbox.replay import fragmentation, invariants, latency, report, view
-from tiresias.sandbox.replay.chaos import Chaos, Trouble
+from tiresias.sandbox.replay import fragmentation, invariants, latency, progress_view, replay_report
+from tiresias.sandbox.replay.chaos import Chaos, Faults
 from tiresias.sandbox.replay.replay import Replay
-from tiresias.sandbox.replay.results import slurm_runs
-from tiresias.sandbox.replay.setup import OURS, Options
+from tiresias.sandbox.replay.replay_results import slurm_runs
+from tiresias.sandbox.replay.setup import MANAGED_POLICIES, Options
 from tiresias.sandbox.rootfs import SUITES
 from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.state.journal import KEPT_DECISIONS, History
 from tiresias.slurm_plugin.views.status import render_status
 
-LOOK = 1.0  # seconds between looks at the jobs
-LINE_EVERY = 15.0  # seconds between lines where there is no terminal
-LEAD = 2.0  # seconds from the last cluster's start to the trace's zero
+POLL_INTERVAL_S = 1.0
+PROGRESS_LINE_INTERVAL_S = 15.0  # without a terminal
+START_DELAY_S = 2.0  # from the last cluster's start to time 0 of the trace
 
 Outcome = dict[str, Any]
 
 
-def available_suite(wanted: str, console: Console) -> str:
-    """Builds what is missing of the suite that is wanted; "": of the first that can be had, a line for each that cannot. One line
-    more where the profiler could not record on this host.
+def available_suite(requested: str, console: Console) -> str:
+    """Build the requested suite, or for "" the first available one, and return its name.
 
-    Raises what `rootfs.ensure` raises, when there is none.
+    Prints a line for each unavailable suite, and one if the profiler cannot record on this host.
+
+    Raises:
+        TiresiasError: no suite is available, as raised by `rootfs.ensure`.
     """
 
-    def say(line: str) -> None:
+    def report(line: str) -> None:
         console.print(line, highlight=False, soft_wrap=True)
 
     host.require_tools()
     if reason := build.problem():
-        say(f"the profiler does not record on this host: {reason}")
-    for suite in [] if wanted else list(SUITES)[:-1]:
+        report(f"the profiler does not record on this host: {reason}")
+    for suite in [] if requested else list(SUITES)[:-1]:
         try:
-            pyslurm_layer.ensure(rootfs.ensure(suite, say=say), say=say)
+            pyslurm_layer.ensure(rootfs.ensure(suite, report=report), report=report)
             return suite
         except TiresiasError as error:
-            say(f"no Debian {suite} ({error}): trying the next")
-    last = wanted or list(SUITES)[-1]
-    pyslurm_layer.ensure(rootfs.ensure(last, say=say), say=say)
+            report(f"no Debian {suite} ({error}): trying the next")
+    last = requested or list(SUITES)[-1]
+    pyslurm_layer.ensure(rootfs.ensure(last, report=report), report=report)
     return last
 
 
@@ -64,31 +66,33 @@ def side_by_side(
     *,
     watch: bool,
     keep: bool,
-    trouble: Trouble | None = None,
+    trouble: Faults | None = None,
 ) -> dict[str, Outcome]:
-    """Policy -> the report's summary, wall_seconds, `latency` (real seconds), `invariants` and, with accounting, `sacct`.
+    """Return, by policy, the report's summary, wall_seconds, `latency` (real seconds), `invariants` and, with accounting,
+    `sacct`.
 
-    Raises TiresiasError when a part of it died.
+    Raises:
+        TiresiasError: a process of a replay died.
     """
     with contextlib.ExitStack() as stack:
         replays = _bring_up(policies, jobs, options, keep, stack)
-        start = time.time() + LEAD
+        start = time.time() + START_DELAY_S
         for replay in replays:
             replay.begin(start)
-        chaos = [Chaos(replay, trouble or Trouble()) for replay in replays]
+        chaos = [Chaos(replay, trouble or Faults()) for replay in replays]
         with _display(console, watch) as show:
             while not _all_over(replays):
                 show(replays, time.time() - start, options)
                 for each in chaos:
                     each.tick(time.time() - start)
-                time.sleep(LOOK)
+                time.sleep(POLL_INTERVAL_S)
         return {replay.policy: _measure(replay, options) for replay in replays}
 
 
 def _bring_up(
     policies: Sequence[str], jobs: Sequence[TraceJob], options: Options, keep: bool, stack: contextlib.ExitStack
 ) -> list[Replay]:
-    """All at once. Whatever came up goes down with the stack, also when one failed or we were interrupted meanwhile."""
+    """Start all clusters at once; the stack stops them, also after a failure or an interrupt."""
     pool = ThreadPoolExecutor(len(policies))
     pending = [pool.submit(Replay, policy, jobs, options, keep) for policy in policies]
     stack.callback(_close, pending)
@@ -102,7 +106,7 @@ def _close(pending: Sequence[Future[Replay]]) -> None:
 
 
 def _all_over(replays: Sequence[Replay]) -> bool:
-    """Looks at every one, even after the first that is not over."""
+    """Poll every replay, also after the first one that is not over."""
     over = [replay.over() for replay in replays]
     return all(over)
 
@@ -115,16 +119,16 @@ def _measure(replay: Replay, options: Options) -> Outcome:
     slurm = slurm_runs(replay.cluster.log / "jobcomp.log")
     kept = invariants.count(results, slurm)
     spans = {"handover": latency.summary(latency.handovers(results))}
-    if replay.policy in OURS:
+    if replay.policy in MANAGED_POLICIES:
         history = History.of(replay.journal)
         kept |= invariants.compare_ledger(results, slurm, history)
         decisions = history.decisions(limit=KEPT_DECISIONS)[::-1]
         kept |= invariants.compare_plan(decisions)
         spans |= {kind: latency.summary(latency.spans(decisions, kind)) for kind in latency.SPANS}
     return {
-        **report.summary(results, options.gpus, options.time_scale),
+        **replay_report.summary(results, options.gpus, options.time_scale),
         "fragmentation": fragmentation.share(results, options.gpus, options.gpus_per_node),
-        "training": report.training(results, options.time_scale),
+        "training": replay_report.training(results, options.time_scale),
         "wall_seconds": replay.ended - replay.started,
         "latency": spans,
         "invariants": kept,
@@ -133,7 +137,7 @@ def _measure(replay: Replay, options: Options) -> Outcome:
 
 
 class _Show:
-    """Draws the live view, or a line now and then where there is no terminal."""
+    """Draws the live view, or prints a line at intervals where there is no terminal."""
 
     def __init__(self, console: Console, live: Live | None) -> None:
         self._console, self._live, self._next = console, live, 0.0
@@ -141,10 +145,12 @@ class _Show:
     def __call__(self, replays: Sequence[Replay], seconds: float, options: Options) -> None:
         progress = {replay.policy: replay.last_progress for replay in replays}
         if self._live:
-            self._live.update(view.render(progress, seconds, options.time_scale, self._status(replays)), refresh=True)
+            self._live.update(
+                progress_view.render(progress, seconds, options.time_scale, self._status(replays)), refresh=True
+            )
         elif seconds >= self._next:
-            self._console.print(view.line(progress, seconds), highlight=False, soft_wrap=True)
-            self._next = seconds + LINE_EVERY
+            self._console.print(progress_view.line(progress, seconds), highlight=False, soft_wrap=True)
+            self._next = seconds + PROGRESS_LINE_INTERVAL_S
 
     def _status(self, replays: Sequence[Replay]) -> Any:
         status = next((status for replay in replays if (status := replay.status())), None)

@@ -1,12 +1,12 @@
-"""Submits a replay's jobs at their moments, from inside the cluster and as one of its users: one process for all of them.
+"""Submits a replay's jobs at their times, inside the cluster and as one of its users: one process for all jobs.
 
     python3 -m tiresias.sandbox.replay.submitter PLAN.jsonl LOG.jsonl
 
-A line of PLAN: {"job": "7", "at": epoch seconds, "name": the job's own name, "command": ["sbatch", ...]}, in order of time. A
-line of LOG for each: {"job": "7", "time": epoch seconds before the submission, "id": "123", "error": ""}.
+A line of PLAN: {"job": "7", "at": epoch seconds, "name": the job's own name, "command": ["sbatch", ...]}, in order of time.
+A line of LOG for each: {"job": "7", "time": epoch seconds before the submission, "id": "123", "error": ""}.
 
-A submission that fails is tried again, as a user would while slurmctld is away, but not before a look whether it was accepted after
-all: when the connection breaks after the request nobody tells sbatch.
+A failed submission is repeated, as a user would do during an outage of slurmctld, but only after a check that it was not accepted:
+sbatch gets no answer if the connection breaks after the request.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from typing import IO, Any
 from tiresias.wrappers import tsbatch
 
 RETRIES = 10
-PAUSE = 1.0  # seconds before each
+RETRY_DELAY_S = 1.0
 
 
 def main(argv: list[str]) -> int:
+    """Submit the jobs of a plan and return the exit code."""
     plan, log = Path(argv[0]), Path(argv[1])
     with log.open("a", buffering=1) as out:
         for line in plan.read_text().splitlines():
@@ -43,14 +44,14 @@ def _submit(entry: dict[str, Any]) -> dict[str, str]:
     for _ in range(RETRIES):
         if not answer["error"]:
             break
-        time.sleep(PAUSE)
+        time.sleep(RETRY_DELAY_S)
         found = _accepted(entry["name"])
         answer = {"id": found, "error": ""} if found else _try(entry["command"])
     return answer
 
 
 def _accepted(name: str) -> str:
-    """The id of the job of this name, ended or not; "" if there is none or nobody answers."""
+    """Return the id of the job of this name, ended or not; "" if there is none or Slurm does not answer."""
     command = ["squeue", "--noheader", "--states=all", f"--name={name}", "--format=%i"]
     return subprocess.run(command, capture_output=True, text=True).stdout.partition("\n")[0].strip()
 
@@ -58,10 +59,10 @@ def _accepted(name: str) -> str:
 def _try(command: list[str]) -> dict[str, str]:
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         with _standard_streams(out.fileno(), err.fileno()):
-            # tsbatch runs in this process: starting a Python for each job would cost more than all the rest
+            # tsbatch runs in this process: a Python process for each job would cost more than everything else
             code = tsbatch.main(command[1:]) if command[0] == "tsbatch" else subprocess.run(command).returncode
-        printed, said = _content(out), _content(err)
-    return {"id": printed.partition(";")[0], "error": (said or f"exit code {code}") if code else ""}
+        printed, errors = _content(out), _content(err)
+    return {"id": printed.partition(";")[0], "error": (errors or f"exit code {code}") if code else ""}
 
 
 def _content(file: IO[str]) -> str:
@@ -71,7 +72,7 @@ def _content(file: IO[str]) -> str:
 
 @contextlib.contextmanager
 def _standard_streams(*handles: int) -> Iterator[None]:
-    """Standard output and error of this process and of what it starts go to `handles` meanwhile."""
+    """Redirect standard output and error of this process and its children to `handles`."""
     saved = [os.dup(number) for number in (1, 2)]
     try:
         for number, handle in zip((1, 2), handles, strict=True):

@@ -39,7 +39,7 @@ COMMANDS = {
     "profile": ("tiresias.slurm_plugin.commands.profile", "what a job sent, and where it may therefore sit"),
     "workload": ("tiresias.simulator.commands.workload", "generate a workload for simulate and replay"),
     "rehearse": (
-        "tiresias.sandbox.rehearse.command",
+        "tiresias.sandbox.rehearse.rehearse_command",
         "run, preempt and resume a script of yours; says what is missing",
     ),
     "checkpoint": ("tiresias.checkpoint.command", "list, verify and prune checkpoints"),

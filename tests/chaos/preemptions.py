@@ -16,7 +16,7 @@ from pathlib import Path
 
 from windows import Windows
 
-from tiresias.sandbox.replay.results import JobResult, Run
+from tiresias.sandbox.replay.replay_results import JobResult, Run
 
 REACH = 30.0  # seconds from the decision to the start of the job that it was made for
 BEFORE = 10.0  # seconds: a change that the controller may not have seen when it decided

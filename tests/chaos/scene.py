@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tiresias.sandbox.cluster import Cluster
-from tiresias.sandbox.replay.results import JobLog, JobResult
+from tiresias.sandbox.replay.replay_results import JobLog, JobResult
 from tiresias.sandbox.slurm_conf import SCHEDULER_PARAMETERS, ClusterSpec
 from tiresias.simulator.trace import TraceJob
 

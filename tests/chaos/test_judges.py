@@ -14,7 +14,7 @@ from samples import Sample, Waiting, _free
 from service import Accounted, service_wrong
 from windows import Window, Windows
 
-from tiresias.sandbox.replay.results import JobResult, Run
+from tiresias.sandbox.replay.replay_results import JobResult, Run
 from tiresias.simulator.trace import TraceJob
 
 DEADLINE = 6.0

@@ -59,7 +59,7 @@ def own() -> Iterator[Callable[..., Cluster]]:
 
     def up(**options: object) -> Cluster:
         spec = ClusterSpec(**{"name": f"own-{os.getpid()}-{len(made)}", "nodes": 2, **options})  # type: ignore[arg-type]
-        made.append(Cluster.up(spec, say=print))
+        made.append(Cluster.up(spec, report=print))
         NAMESPACES[made[-1].folder] = str(Path(f"/proc/{made[-1].init.pid}/ns/net").readlink())
         return made[-1]
 
@@ -352,7 +352,7 @@ def test_a_name_leads_nowhere_else(name: str) -> None:
 
 def test_a_name_is_taken_once(own: Callable[..., Cluster]) -> None:
     cluster = own()
-    with pytest.raises(UsageError, match="is already up"):
+    with pytest.raises(UsageError, match="is already running"):
         Cluster.up(cluster.spec)
     assert cluster.node_states() == ["idle", "idle"]
 

@@ -100,7 +100,7 @@ def test_impossible_sizes_are_refused(options: dict[str, int]) -> None:
         (["down", "--name", "../.."], "tiresias: cluster name '../..': use at most 40 letters, digits, - and _\n"),
         (
             ["down", "--name", "nowhere"],
-            "tiresias: no cluster 'nowhere': `tiresias sandbox status` lists those that are up\n",
+            "tiresias: no cluster 'nowhere': `tiresias sandbox status` lists running clusters\n",
         ),
     ],
 )

@@ -74,7 +74,7 @@ def test_no_network_is_said_and_leaves_nothing(home: Path, monkeypatch: pytest.M
 
 
 def test_a_full_disk_is_said_before_the_build(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rootfs, "NEED_MB", 10**9)
+    monkeypatch.setattr(rootfs, "BUILD_SPACE_MB", 10**9)
     with pytest.raises(Unavailable, match=r"disk full: .* has \d+ MB free and a build needs 1000000000 MB"):
         rootfs.ensure("bookworm")
 
@@ -109,7 +109,7 @@ def test_neither_root_nor_subordinate_ids(tmp_path: Path) -> None:
 
 
 def test_unknown_suite() -> None:
-    with pytest.raises(UsageError, match="no suite 'sid'; known are forky, trixie, bookworm"):
+    with pytest.raises(UsageError, match="unknown suite 'sid'; available: forky, trixie, bookworm"):
         rootfs.ensure("sid")
 
 
@@ -137,13 +137,13 @@ def tree_with(tmp_path: Path, suite: str, slurm: str) -> rootfs.Rootfs:
 
 def test_a_suite_that_moved_on_is_said_and_does_without(home: Path, tmp_path: Path) -> None:
     said: list[str] = []
-    assert pyslurm_layer.ensure(tree_with(tmp_path, "forky", "26.11.1"), say=said.append) is None
+    assert pyslurm_layer.ensure(tree_with(tmp_path, "forky", "26.11.1"), report=said.append) is None
     assert said == ["forky has Slurm 26.11.1 now; pyslurm 25.11.2 fits 26.05 only: using the command back end"]
 
 
 def test_suites_without_a_bridge_say_nothing(home: Path, tmp_path: Path) -> None:
     said: list[str] = []
-    assert pyslurm_layer.ensure(tree_with(tmp_path, "trixie", "24.11.5"), say=said.append) is None
+    assert pyslurm_layer.ensure(tree_with(tmp_path, "trixie", "24.11.5"), report=said.append) is None
     assert said == []
 
 
@@ -155,7 +155,7 @@ def test_an_index_that_is_down_is_said_and_tried_again_next_time(
     tree = tree_with(tmp_path, "forky", "26.05.5")
     for _ in range(2):
         said: list[str] = []
-        assert pyslurm_layer.ensure(tree, say=said.append) is None
+        assert pyslurm_layer.ensure(tree, report=said.append) is None
         assert "cannot be downloaded" in said[-1]
         assert said[-1].endswith("using the command back end")
     assert [path for path in (home / "pyslurm").iterdir() if path.is_dir()] == []

@@ -18,7 +18,7 @@ import pytest
 
 from tiresias.checkpoint import EXIT_REQUEUE
 from tiresias.protocol import control
-from tiresias.sandbox.trainer_state import TrainingState
+from tiresias.sandbox.trainer_state import TrainerState
 from tiresias.wrappers import batch_script, isolated
 
 SECONDS, SCALE = 120.0, 60.0  # two seconds of ours
@@ -84,7 +84,7 @@ def started(folder: Path, runs: int) -> Callable[[], bool]:
 
 
 def undisturbed_curve() -> str:
-    state = TrainingState.fresh("7")
+    state = TrainerState.fresh("7")
     state.advance(STEPS)
     return state.curve_text
 

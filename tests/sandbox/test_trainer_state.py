@@ -6,21 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.sandbox.trainer_state import DamagedState, TrainingState
+from tiresias.sandbox.trainer_state import DamagedState, TrainerState
 
 
-def trained(steps: int, job: str = "7") -> TrainingState:
-    state = TrainingState.fresh(job)
+def trained(steps: int, job: str = "7") -> TrainerState:
+    state = TrainerState.fresh(job)
     state.advance(steps)
     return state
 
 
 @given(st.lists(st.integers(0, 500), max_size=6))
 def test_pieces_are_the_whole(pieces: list[int]) -> None:
-    state = TrainingState.fresh("7")
+    state = TrainerState.fresh("7")
     for until in sorted(pieces):
         state.advance(until)
-        state = TrainingState.restored(state.to_checkpoint(100), "7")
+        state = TrainerState.restored(state.to_checkpoint(100), "7")
     assert state.numbers == trained(max(pieces, default=0)).numbers
 
 
@@ -34,7 +34,7 @@ def test_a_lost_or_repeated_iteration_shows() -> None:
 
 
 def test_it_learns() -> None:
-    assert trained(2000).loss < 0.1 * TrainingState.fresh("7").loss
+    assert trained(2000).loss < 0.1 * TrainerState.fresh("7").loss
 
 
 def test_jobs_differ() -> None:
@@ -48,9 +48,9 @@ def test_payload_has_the_size_asked_for() -> None:
 def test_mixed_moments_are_noticed() -> None:
     mixed = trained(10).to_checkpoint(64) | {"payload": trained(11).to_checkpoint(64)["payload"]}
     with pytest.raises(DamagedState, match="payload"):
-        TrainingState.restored(mixed, "7")
+        TrainerState.restored(mixed, "7")
 
 
 def test_another_jobs_checkpoint_is_refused() -> None:
     with pytest.raises(DamagedState, match="job 8's"):
-        TrainingState.restored(trained(10, "8").to_checkpoint(64), "7")
+        TrainerState.restored(trained(10, "8").to_checkpoint(64), "7")

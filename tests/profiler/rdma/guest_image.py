@@ -29,7 +29,7 @@ PACKAGES = ("linux-image-amd64", "busybox-static", "iproute2", "ibverbs-provider
 MODULES = ("virtio_pci", "9pnet_virtio", "9p", "virtio_net", "dummy", "crc32_generic", "rdma_rxe", "ib_uverbs",
            "rdma_ucm")  # fmt: skip
 INIT = Path(__file__).with_name("init.sh")
-NEED_MB = 1000
+BUILD_SPACE_MB = 1000
 
 
 def ensure() -> Path:
@@ -43,7 +43,7 @@ def ensure() -> Path:
 
 def _build(folder: Path) -> None:
     host.require_tools()
-    host.require_room(folder.parent, NEED_MB)
+    host.require_disk_space(folder.parent, BUILD_SPACE_MB)
     folder.mkdir()
     root = folder / "root"
     _unpack(root)

@@ -19,7 +19,7 @@ import pyte
 import pytest
 
 from tiresias.sandbox.cluster import Cluster
-from tiresias.sandbox.demo.rivals import GPUS_PER_NODE, NODES, workload
+from tiresias.sandbox.demo.demo_workload import GPUS_PER_NODE, NODES, workload
 
 PATIENCE = 120.0
 FILM = Path(__file__).parents[3] / "docs/film.py"

@@ -18,13 +18,13 @@ PROGRAM = "/opt/tiresias/tests/sandbox/rehearse/program.py"
 ROOTS = {"TIRESIAS_CONTROL_ROOT": "/shared/r/control", "TIRESIAS_CHECKPOINT_ROOT": "/shared/r/checkpoints"}
 MISSING = {
     "deaf": "no checkpoint within 3 s of the signal",
-    "no99": "told to save, it ended as COMPLETED with exit code 0, not with 99",
-    "saveless": "it left with exit code 99, but no checkpoint in",
+    "no99": "after the checkpoint signal the job ended as COMPLETED with exit code 0, not with 99",
+    "saveless": "the program exited with code 99, but no checkpoint in",
     "forgetful": "run 1 started from the beginning, though step",
     "stuck": "but its loop began at step 1",
     "crash": "restoring failed: run 1 ended as FAILED with exit code 1 before its first step",
-    "dies": "after it had resumed, it ended as FAILED with exit code 7",
-    "early": "the job ended by itself before 2 s of training",
+    "dies": "after its resumption the job ended as FAILED with exit code 7",
+    "early": "the job ended before 2 s of training",
 }
 
 
@@ -72,9 +72,9 @@ def test_what_is_missing_is_said(cluster: Cluster, habit: str) -> None:
 @pytest.mark.parametrize(
     ("script", "options", "words"),
     [
-        (f"exec python3 {PROGRAM} good 5000 result", ("--no-requeue",), "Slurm does not requeue it"),
+        (f"exec python3 {PROGRAM} good 5000 result", ("--no-requeue",), "Slurm does not requeue the job"),
         (f"exec python3 {PROGRAM} good 5000 result", ("--open-mode=truncate",), "lines of the first run are gone from"),
-        ("sleep 60", (), "the program never said that it can save"),
+        ("sleep 60", (), "the program did not report within"),
         ("true", (), "the script ended without a call of should_stop"),
         (
             "python3 -c 'import nothing_like_it'",
@@ -107,7 +107,7 @@ def test_a_program_of_a_release_that_cannot_be_spoken_with(cluster: Cluster) -> 
 def test_compared_with_an_undisturbed_run(cluster: Cluster, habit: str, same: bool) -> None:
     code, found, said = rehearse(cluster, f"exec python3 {PROGRAM} {habit} 500 result", ours=("--compare", "result"))
     assert code == (0 if same else 1), said
-    assert missing(found) == ([] if same else ["result is not the same as that of an undisturbed run"])
+    assert missing(found) == ([] if same else ["result differs from that of an undisturbed run"])
 
 
 def test_mistakes_of_the_command_line(cluster: Cluster) -> None:

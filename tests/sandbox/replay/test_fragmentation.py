@@ -7,12 +7,12 @@ import math
 import pytest
 
 from tiresias.sandbox.replay.fragmentation import share
-from tiresias.sandbox.replay.results import JobResult, Run
+from tiresias.sandbox.replay.replay_results import JobResult, JobRun
 from tiresias.simulator.trace import TraceJob
 
 
 def result(gpus: int, submit: float, *runs: tuple[float, float]) -> JobResult:
-    ran = tuple(Run(at, start, 0, 0, 1, 1.0, end, 0) for at, (start, end) in enumerate(runs))
+    ran = tuple(JobRun(at, start, 0, 0, 1, 1.0, end, 0) for at, (start, end) in enumerate(runs))
     job = TraceJob(f"{gpus}-{submit}", submit, gpus, 1.0)
     return JobResult(job, "1", submit, ran, runs[-1][1] if runs else math.nan, 1, "")
 

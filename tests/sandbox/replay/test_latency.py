@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tiresias.sandbox.replay import latency
-from tiresias.sandbox.replay.results import JobResult, Run
+from tiresias.sandbox.replay.replay_results import JobResult, JobRun
 from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.state.journal import Decision
 
 
 def result(job: str, submit: float, *runs: tuple[float, float]) -> JobResult:
-    made = tuple(Run(row, start, 0, 0, 1, 1.0, end, 1) for row, (start, end) in enumerate(runs))
+    made = tuple(JobRun(row, start, 0, 0, 1, 1.0, end, 1) for row, (start, end) in enumerate(runs))
     return JobResult(TraceJob(job, submit, 1, 1.0), job, submit, made, runs[-1][1], 1, "")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tiresias.errors import UsageError
 from tiresias.sandbox.replay import setup
-from tiresias.sandbox.replay.setup import LABELS, OURS, Options
+from tiresias.sandbox.replay.setup import LABELS, MANAGED_POLICIES, Options
 from tiresias.simulator.generators import paper_testbed
 from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.config import load_config
@@ -16,7 +16,7 @@ from tiresias.slurm_plugin.config import load_config
 JOBS = [TraceJob("a", 100.0, 8, 7200.0, "", "", "vgg19", ""), TraceJob("b", 160.0, 1, 60.0, "", "", "own", "")]
 
 
-@pytest.mark.parametrize("policy", OURS)
+@pytest.mark.parametrize("policy", MANAGED_POLICIES)
 def test_the_controller_takes_the_config(policy: str, tmp_path: Path) -> None:
     file = tmp_path / "tiresias.toml"
     file.write_text(setup.controller_config(policy, Options(time_scale=32.0, thresholds=(3200.0, 32000.0))))
@@ -31,7 +31,7 @@ def test_ours_go_through_tsbatch_and_stock_through_sbatch() -> None:
     for policy in LABELS:
         user, name, command = setup.submission(JOBS[0], 0, policy, Options())
         assert (user, name) == ("alice", "vgg19-a")
-        assert command[0] == ("tsbatch" if policy in OURS else "sbatch")
+        assert command[0] == ("tsbatch" if policy in MANAGED_POLICIES else "sbatch")
         assert {"--gpus=8", "--ntasks=8", "--gpus-per-task=1", "--time=8"} <= set(command)
         assert command[command.index("--seconds") + 1] == "7200.0"
 

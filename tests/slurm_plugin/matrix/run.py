@@ -195,7 +195,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     spec = ClusterSpec(**{"name": f"matrix-{args.suite}-{os.getpid()}", "suite": args.suite, **OPTIONS})
-    cluster = Cluster.up(spec, say=print)
+    cluster = Cluster.up(spec, report=print)
     try:
         requests = everything() if args.part == "all" else few()
         result = compare(cluster, [one for one in requests if args.only in one.words], args.backend)

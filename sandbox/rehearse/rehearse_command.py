@@ -1,13 +1,13 @@
-"""Try a script's own checkpointing before it matters: run it, preempt it, resume it, and say in plain words what is missing.
+"""Test a script's checkpointing before it is needed: run it, preempt it, resume it, and report what is missing.
 
-It needs no controller and no more rights than the job's owner has. Where no Slurm answers, a private cluster of two nodes is
-started for it, with a copy of the script's folder; only what Debian's python3 brings can be imported there.
-The job is cancelled at the end. Exit code 0: nothing is missing.
+The test needs no controller and only the rights of the job's owner. Where no Slurm answers, a private cluster of two nodes
+is started, with a copy of the script's folder; only the modules of Debian's python3 can be imported there. The job is
+cancelled at the end. Exit code 0: nothing is missing.
 
 examples:
   tiresias rehearse train.sh
   tiresias rehearse --after 60 --deadline 300 train.sh --gpus=8 --time=30
-  tiresias rehearse train.sh --gpus=8 -- --epochs 3      what stands after -- is the script's
+  tiresias rehearse train.sh --gpus=8 -- --epochs 3      arguments after -- are the script's
   tiresias rehearse --compare weights.bin train.sh       a second, undisturbed run must write the same file
 """
 
@@ -21,9 +21,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tiresias.errors import UsageError
-from tiresias.sandbox.rehearse import private
-from tiresias.sandbox.rehearse.rehearsal import Rehearsal, Wishes
-from tiresias.sandbox.rehearse.slurm import is_here
+from tiresias.sandbox.rehearse import private_rehearsal
+from tiresias.sandbox.rehearse.own_job import is_here
+from tiresias.sandbox.rehearse.rehearsal import Rehearsal
+from tiresias.sandbox.rehearse.requirements import RehearsalOptions
 
 _SECONDS = {
     "after": "seconds of training before the preemption",
@@ -34,7 +35,7 @@ _SECONDS = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    default = Wishes()
+    default = RehearsalOptions()
     for name, text in _SECONDS.items():
         parser.add_argument(
             f"--{name}",
@@ -44,8 +45,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
             help=f"{text} (default: %(default)g)",
         )
     parser.add_argument("--compare", action="append", default=[], metavar="FILE", help="may be given several times")
-    parser.add_argument("--sandbox", action="store_true", help="on a private cluster even where a Slurm answers")
-    parser.add_argument("--json", action="store_true", help="the findings, and what it took")
+    parser.add_argument("--sandbox", action="store_true", help="use a private cluster even where a Slurm answers")
+    parser.add_argument("--json", action="store_true", help="print the findings and measured times as JSON")
     parser.add_argument("script", type=Path, metavar="SCRIPT")
     parser.add_argument(
         "options", nargs=argparse.REMAINDER, metavar="...", help="sbatch's options, then -- and the script's arguments"
@@ -56,17 +57,17 @@ def run(args: argparse.Namespace) -> int:
     if not args.script.is_file():
         raise UsageError(f"{args.script}: no such script")
     if args.sandbox or not is_here():
-        return private.rehearse(args.script, _again(args), args.options, _say)
-    wishes = Wishes(args.after, args.deadline, args.startup, args.queue, tuple(args.compare))
+        return private_rehearsal.rehearse(args.script, _again(args), args.options, _report)
+    wishes = RehearsalOptions(args.after, args.deadline, args.startup, args.queue, tuple(args.compare))
     options, arguments = split(args.options)
-    rehearsal = Rehearsal([*options, str(args.script), *arguments], wishes, _say)
+    rehearsal = Rehearsal([*options, str(args.script), *arguments], wishes, _report)
     fine = rehearsal.run()
     print(json.dumps(rehearsal.document(), indent=2) if args.json else _text(rehearsal))
     return 0 if fine else 1
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """sbatch's options, and what stands after the first `--`."""
+    """Return sbatch's options, and the arguments after the first `--`."""
     at = words.index("--") if "--" in words else len(words)
     return list(words[:at]), list(words[at + 1 :])
 
@@ -79,13 +80,13 @@ def _seconds(text: str) -> float:
 
 
 def _again(args: argparse.Namespace) -> list[str]:
-    """Our own options, for the same command inside the private cluster."""
+    """Return the options of this command for the same command inside the private cluster."""
     numbers = [word for name in _SECONDS for word in (f"--{name}", str(getattr(args, name)))]
     compare = [word for name in args.compare for word in ("--compare", name)]
     return [*numbers, *compare, *(["--json"] if args.json else [])]
 
 
-def _say(line: str) -> None:
+def _report(line: str) -> None:
     print(f"rehearse: {line}", file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""A process that stays the same one: its pid together with its start time, so that a reused pid is never mistaken for it."""
+"""A process identified by its pid and its start time, so that a reused pid is never mistaken for it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,29 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Process:
+class ClusterProcess:
+    """One process on this machine.
+
+    Attributes:
+        pid: process id
+        start_ticks: start time in clock ticks since boot
+    """
+
     pid: int
     start_ticks: int
 
     @staticmethod
-    def of(pid: int) -> Process:
-        return Process(pid, _stat(pid)[1])
+    def of(pid: int) -> ClusterProcess:
+        """Return the process that has this pid now."""
+        return ClusterProcess(pid, _stat(pid)[1])
 
     def alive(self) -> bool:
-        """A zombie, whose parent has not looked yet, counts as dead."""
+        """Return whether the process runs; a zombie, which its parent has not reaped, counts as dead."""
         state, start = _stat(self.pid)
         return start == self.start_ticks and state not in ("Z", "X", "")
 
     def kill(self) -> None:
+        """Kill the process if it is the same, and reap it if it is a child."""
         if self.alive():
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -32,7 +41,7 @@ class Process:
 
 
 def children(pid: int) -> list[int]:
-    """Of its first thread, which is where the programs that we start fork."""
+    """Return the children of a process's first thread, which forks the programs started here."""
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 

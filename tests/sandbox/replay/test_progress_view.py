@@ -7,15 +7,15 @@ import io
 from rich.console import Console
 from rich.text import Text
 
-from tiresias.sandbox.replay import view
-from tiresias.sandbox.replay.replay import Progress
+from tiresias.sandbox.replay import progress_view
+from tiresias.sandbox.replay.replay_results import ReplayProgress
 
-PROGRESS = {"las": Progress(60, 50, 12, 30), "slurm-fifo": Progress(60, 50, 10, 15)}
+PROGRESS = {"las": ReplayProgress(60, 50, 12, 30), "slurm-fifo": ReplayProgress(60, 50, 10, 15)}
 
 
 def test_bars_counts_and_the_controllers_view() -> None:
     console = Console(width=100, record=True, file=io.StringIO())
-    console.print(view.render(PROGRESS, 10.0, 40.0, Text("queue 0: ...")))
+    console.print(progress_view.render(PROGRESS, 10.0, 40.0, Text("queue 0: ...")))
     lines = console.export_text().splitlines()
     assert "Tiresias-L" in lines[0]
     assert [word for word in lines[0].split() if word.isdigit()] == ["30", "12", "8", "60"]
@@ -25,7 +25,7 @@ def test_bars_counts_and_the_controllers_view() -> None:
 
 
 def test_one_line_for_a_log() -> None:
-    line = view.line(PROGRESS, 10.0)
+    line = progress_view.line(PROGRESS, 10.0)
     assert (
         line == "   10 s: Tiresias-L 30/60 done, 12 running, 8 waiting; Slurm FIFO 15/60 done, 10 running, 25 waiting"
     )

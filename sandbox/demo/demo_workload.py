@@ -1,7 +1,7 @@
-"""Who wants what in the demonstration: alice fills the cluster with long jobs, and bob comes with short ones.
+"""The workload of the demonstration: alice fills the cluster with long jobs, and bob submits short ones.
 
-For 4 nodes x 4 GPUs and one threshold of 1600 GPU-seconds. Alice's jobs fall to the second queue after some minutes; then her
-large job, and soon bob's short ones, preempt them. When bob has had enough they go on from their checkpoints.
+For 4 nodes x 4 GPUs and one threshold of 1600 GPU-seconds. Alice's jobs are demoted to the second queue after some minutes;
+then her large job, and soon bob's short ones, preempt them. After bob's last job they resume from their checkpoints.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _LARGE_OF_BOB = (25.0, 8, 10.0, "vgg19")
 
 
 def workload() -> list[TraceJob]:
-    """By time; seconds."""
+    """Return the jobs by submit time, in seconds."""
     shorts = [(_FIRST_SHORT + _EVERY * row, *job) for row, job in enumerate(islice(cycle(_SHORT), _SHORTS))]
-    wanted = [("alice", *job) for job in _LONG] + [("bob", *job) for job in [*shorts, _LARGE_OF_BOB]]
+    submitted = [("alice", *job) for job in _LONG] + [("bob", *job) for job in [*shorts, _LARGE_OF_BOB]]
     return [
         TraceJob(str(number), minute * _MINUTE, gpus, minutes * _MINUTE, user, "", model)
-        for number, (user, minute, gpus, minutes, model) in enumerate(sorted(wanted, key=lambda job: job[1]), 1)
+        for number, (user, minute, gpus, minutes, model) in enumerate(sorted(submitted, key=lambda job: job[1]), 1)
     ]

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from tiresias.sandbox.replay import invariants
-from tiresias.sandbox.replay.results import NEVER, JobLog, JobResult, Run, slurm_runs
-from tiresias.sandbox.trainer_state import TrainingState
+from tiresias.sandbox.replay.replay_results import NEVER, JobLog, JobResult, JobRun, slurm_runs
+from tiresias.sandbox.trainer_state import TrainerState
 from tiresias.simulator.trace import TraceJob
 
 START = {"event": "start", "time": 10.0, "restart": 0, "first_step": 0, "redone": 0, "nodes": 1, "slowdown": 1.0}
@@ -46,16 +46,16 @@ def test_no_log_yet(tmp_path: Path) -> None:
     assert not log.finished
 
 
-def run(start: float, end: float, redone: int = 0) -> Run:
-    return Run(0, start, 0, redone, 1, 1.0, end, 1)
+def run(start: float, end: float, redone: int = 0) -> JobRun:
+    return JobRun(0, start, 0, redone, 1, 1.0, end, 1)
 
 
-def finished(*runs: Run, curve: str = "") -> JobResult:
+def finished(*runs: JobRun, curve: str = "") -> JobResult:
     return JobResult(JOB, "12", 0.0, runs, runs[-1].end, 150, curve)
 
 
 def right_curve() -> str:
-    state = TrainingState.fresh(JOB.job_id)
+    state = TrainerState.fresh(JOB.job_id)
     state.advance(150)
     return state.curve_text
 

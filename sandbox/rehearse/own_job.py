@@ -1,4 +1,6 @@
-"""One job as its owner can treat it: submit, look, signal, requeue, cancel. No rights of an operator, no controller needed."""
+"""One job with the rights of its owner: submit, query, signal, requeue, cancel. No operator rights and no controller are
+needed.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,23 @@ from tiresias.slurm_plugin.backends.protocol import JobRefused, NoSuchJob, Slurm
 from tiresias.wrappers import sbatch_options, settings
 from tiresias.wrappers.scheduling_notes import submit_options
 
-LOOK = 0.2  # seconds between two looks at the job's folder
-ASK = 2.0  # seconds between two questions to Slurm
+POLL_INTERVAL_S = 0.2  # between two reads of the job's folder
+QUERY_INTERVAL_S = 2.0  # between two queries of Slurm
 _FIELD = re.compile(r"(?:^|\s)(StdOut|WorkDir)=(.*?)(?=\s+[A-Z]\w*=|$)", re.MULTILINE)
 
 
 class OwnJob:
-    """id: as squeue prints it. Raises TiresiasError where Slurm refuses or does not answer."""
+    """A submitted job.
+
+    Attributes:
+        id: as squeue prints it
+        settings: of the site
+        left_alone: whether tsbatch submitted it without a supervisor
+        words: tsbatch's messages
+
+    Raises:
+        TiresiasError: Slurm refuses or does not answer.
+    """
 
     def __init__(self, words: Sequence[str]) -> None:
         """Submit through tsbatch; `words`: sbatch's options and the script."""
@@ -33,13 +45,13 @@ class OwnJob:
         self.id = done.stdout.strip().partition(";")[0]
         if done.returncode or not re.fullmatch("[0-9]+", self.id):
             raise UsageError(f"sbatch refused the job: {(done.stderr.strip() or done.stdout.strip())[-300:]}")
-        self.left_alone = "left to sbatch" in done.stderr  # tsbatch said why
+        self.left_alone = "left to sbatch" in done.stderr  # words contains the reason
         self.words = done.stderr.strip()
         self._asked, self._record = 0.0, None  # type: float, SlurmJob | None
 
     def record(self, fresh: bool = False) -> SlurmJob | None:
-        """At most ASK seconds old; None: Slurm has forgotten it."""
-        if fresh or time.monotonic() - self._asked >= ASK:
+        """Return Slurm's record, at most QUERY_INTERVAL_S old; None after Slurm has removed the job."""
+        if fresh or time.monotonic() - self._asked >= QUERY_INTERVAL_S:
             self._asked = time.monotonic()
             try:
                 self._record = self._slurm.job(self.id)
@@ -48,31 +60,36 @@ class OwnJob:
         return self._record
 
     def report(self) -> control.JobReport:
-        """What supervisor and program say."""
+        """Return the reports of supervisor and program."""
         root = Path(self.settings["TIRESIAS_CONTROL_ROOT"])
         return control.report(root, os.getuid(), self.id, "this installation")
 
     @property
     def checkpoints(self) -> Path:
-        """Where its program says that they are, else where they are by default."""
+        """The folder that the program reports, else the default one."""
         folder = control.job_folder(Path(self.settings["TIRESIAS_CONTROL_ROOT"]), os.getuid(), self.id)
-        said = control.read(folder / control.PROGRAM, os.getuid()).get("folder")
-        return Path(said) if isinstance(said, str) else Path(self.settings["TIRESIAS_CHECKPOINT_ROOT"]) / self.id
+        reported = control.read(folder / control.PROGRAM, os.getuid()).get("folder")
+        return (
+            Path(reported) if isinstance(reported, str) else Path(self.settings["TIRESIAS_CHECKPOINT_ROOT"]) / self.id
+        )
 
     def files(self) -> dict[str, Path]:
-        """StdOut and WorkDir."""
+        """Return StdOut and WorkDir."""
         shown = _run("scontrol", "show", "job", self.id).stdout
         return {name: Path(value.strip()) for name, value in _FIELD.findall(shown)}
 
     def signal(self) -> None:
+        """Send the checkpoint signal."""
         self._slurm.signal(self.id, self.settings.get("TIRESIAS_SIGNAL", "USR2"))
 
     def requeue(self) -> None:
-        """Raises JobRefused."""
+        """Requeue the job. Raises JobRefused."""
         self._slurm.requeue(self.id)
 
     def elsewhere(self, job: SlurmJob, before: Sequence[str]) -> bool:
-        """Have the waiting job start at once, and not on the nodes of its last run where others are idle; whether they are."""
+        """Let the waiting job start at once, on other nodes than its last run's where enough are idle; return whether they
+        are.
+        """
         idle = _run("sinfo", "-h", "-N", "-t", "idle", "-p", job.partition, "-o", "%N").stdout.split()
         enough = len(set(idle) - set(before)) >= max(len(before), 1)
         if enough:
@@ -82,11 +99,16 @@ class OwnJob:
         return enough
 
     def cancel(self) -> None:
+        """Cancel the job."""
         _run("scancel", "--quiet", self.id)
 
 
 def refuse_unwritable(words: Sequence[str], roots: Mapping[str, str]) -> None:
-    """Raises UsageError where the job could not write its log, its checkpoints or its control files. words: as for OwnJob."""
+    """Check that the job can write its log, checkpoints and control files; words: as for OwnJob.
+
+    Raises:
+        UsageError: a folder is not writable.
+    """
     for variable, what in (("TIRESIAS_CONTROL_ROOT", "control files"), ("TIRESIAS_CHECKPOINT_ROOT", "checkpoints")):
         if not _is_writable(Path(roots[variable])):
             raise UsageError(
@@ -99,7 +121,7 @@ def refuse_unwritable(words: Sequence[str], roots: Mapping[str, str]) -> None:
 
 
 def _is_writable(folder: Path) -> bool:
-    """Of a folder that is not there: whether it could be made."""
+    """Return whether a folder is writable, or can be created."""
     there = next((place for place in (folder, *folder.parents) if place.exists()), Path("/"))
     return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
 
@@ -114,7 +136,7 @@ def _has_output(words: Sequence[str]) -> bool:
 
 
 def is_here() -> bool:
-    """Whether a Slurm answers on this machine."""
+    """Return whether a Slurm answers on this machine."""
     try:
         return _run("scontrol", "ping").returncode == 0
     except TiresiasError:

@@ -8,14 +8,14 @@ import math
 import pytest
 from rich.console import Console
 
-from tiresias.sandbox.replay import report
-from tiresias.sandbox.replay.results import NEVER, JobResult, Run
+from tiresias.sandbox.replay import replay_report
+from tiresias.sandbox.replay.replay_results import NEVER, JobResult, JobRun
 from tiresias.sandbox.replay.setup import LABELS
 from tiresias.simulator.trace import TraceJob
 
 
 def result(job: str, gpus: int, submit: float, *runs: tuple[float, float], finish: float | None = None) -> JobResult:
-    made = tuple(Run(row, start, 0, 0, 1, 1.0, end, 1) for row, (start, end) in enumerate(runs))
+    made = tuple(JobRun(row, start, 0, 0, 1, 1.0, end, 1) for row, (start, end) in enumerate(runs))
     trace = TraceJob(job, submit, gpus, 1.0, "", "", "", "")
     return JobResult(trace, job, submit, made, runs[-1][1] if finish is None else finish, 1, "")
 
@@ -24,7 +24,7 @@ TWO = [result("a", 1, 0.0, (1.0, 11.0)), result("b", 4, 2.0, (2.0, 4.0), (8.0, 1
 
 
 def test_summary_of_two_jobs() -> None:
-    summary = report.summary(TWO, gpus=4, time_scale=10.0)
+    summary = replay_report.summary(TWO, gpus=4, time_scale=10.0)
     assert summary["mean_jct"] == pytest.approx(105)
     assert summary["median_jct"] == pytest.approx(105)
     assert summary["mean_queueing"] == pytest.approx((10 + 40) / 2)
@@ -37,33 +37,33 @@ def test_summary_of_two_jobs() -> None:
 
 def test_a_lost_job_is_not_in_the_means() -> None:
     lost = result("c", 1, 0.0, (1.0, NEVER), finish=NEVER)
-    assert report.summary([*TWO, lost], 4, 10.0)["mean_jct"] == pytest.approx(105)
-    assert math.isnan(report.summary([lost], 4, 10.0)["mean_jct"])
+    assert replay_report.summary([*TWO, lost], 4, 10.0)["mean_jct"] == pytest.approx(105)
+    assert math.isnan(replay_report.summary([lost], 4, 10.0)["mean_jct"])
 
 
 def test_ratios_are_to_the_baseline() -> None:
-    ours = report.summary(TWO, 4, 1.0)
+    ours = replay_report.summary(TWO, 4, 1.0)
     twice = {key: 2 * value for key, value in ours.items()}
-    assert report.ratios({"las": ours, "slurm-fifo": twice}, "las")["slurm-fifo"]["mean_jct"] == pytest.approx(2)
+    assert replay_report.ratios({"las": ours, "slurm-fifo": twice}, "las")["slurm-fifo"]["mean_jct"] == pytest.approx(2)
 
 
 def test_table_shows_each_policy_and_its_ratio() -> None:
-    ours = report.summary(TWO, 4, 10.0)
+    ours = replay_report.summary(TWO, 4, 10.0)
     theirs = ours | {"mean_jct": 5.5 * ours["mean_jct"]}
     console = Console(width=100, record=True, file=io.StringIO())
-    console.print(report.table({"las": ours, "slurm-fifo": theirs}, "las", {"las": "Tiresias-L"}))
+    console.print(replay_report.table({"las": ours, "slurm-fifo": theirs}, "las", {"las": "Tiresias-L"}))
     text = console.export_text()
     assert "Tiresias-L" in text
     assert "105 s" in text
     assert "578 s (5.50x)" in text
-    assert "in parentheses: times that of Tiresias-L" in text
+    assert "in parentheses: ratio to Tiresias-L" in text
 
 
 def test_the_table_of_four_policies_is_whole_at_110_columns() -> None:
-    ours = {key: 1000 * value for key, value in report.summary(TWO, 4, 10.0).items()} | {"gpu_utilization": 0.7}
+    ours = {key: 1000 * value for key, value in replay_report.summary(TWO, 4, 10.0).items()} | {"gpu_utilization": 0.7}
     names = ("slurm-backfill", "slurm-fifo", "las", "adaptive")
     console = Console(width=110, record=True, file=io.StringIO())
-    console.print(report.table({name: dict(ours) for name in names}, "las", LABELS))
+    console.print(replay_report.table({name: dict(ours) for name in names}, "las", LABELS))
     lines = console.export_text().splitlines()
     assert all(any(f" {LABELS[name]} " in line for line in lines) for name in names)
     assert not any("…" in line for line in lines)
@@ -72,4 +72,4 @@ def test_the_table_of_four_policies_is_whole_at_110_columns() -> None:
 
 def test_broken_invariants_are_named() -> None:
     outcomes = {"las": {"invariants": {"lost": 0, "run_twice": 2}}, "slurm-fifo": {"invariants": {"lost": 0}}}
-    assert report.broken(outcomes) == ["las: run twice is 2"]
+    assert replay_report.broken(outcomes) == ["las: run twice is 2"]

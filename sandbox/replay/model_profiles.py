@@ -1,4 +1,4 @@
-"""The profiles of a replay's jobs, as trial runs would have left them: the trainer sends nothing that could be recorded."""
+"""Profiles of a replay's jobs, as trial runs would have stored them: the trainer sends no traffic that could be recorded."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tiresias.protocol.job_kind import Key, script_hash
 from tiresias.protocol.profile_summary import Summary, as_object
 from tiresias.simulator import models
 
-MEGABYTE = 1e6
+BYTES_PER_MB = 1e6
 
 
 def of(model: str) -> Summary:
-    """By Table 6."""
+    """Return the profile of a model from the paper's Table 6."""
     row = models.model(model)
     decision = CONSOLIDATE if row.skew > PACKLIMIT else SPREAD
     why = f"its largest tensor is {row.skew:.1%} of the model"
@@ -26,14 +26,14 @@ def of(model: str) -> Summary:
         "parameter servers",
         row.skew,
         None,
-        row.size * MEGABYTE,
-        row.largest * MEGABYTE,
+        row.size * BYTES_PER_MB,
+        row.largest * BYTES_PER_MB,
         row.iteration,
     )
 
 
 def leave(root: Path, uid: int, script: bytes, jobs: Iterable[tuple[str, str, int]]) -> None:
-    """jobs: (name, model, GPUs) of each of the user's. As root."""
+    """Store the profiles of a user's jobs, given as (name, model, GPUs). Needs root."""
     folder = control.profiles_folder(root, uid)
     folder.mkdir(parents=True)
     for name, model, gpus in jobs:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tiresias.sandbox.demo import recording
-from tiresias.sandbox.demo.recording import Recording, play
+from tiresias.sandbox.demo import terminal_recording
+from tiresias.sandbox.demo.terminal_recording import TerminalRecording, play
 
 Played = Callable[..., tuple[int, dict[str, Any], list[Any]]]
 
@@ -27,7 +27,7 @@ def played(tmp_path: Path) -> Played:
 
     def run(script: str, over: Callable[[Path], bool] = lambda file: False) -> tuple[int, dict[str, Any], list[Any]]:
         file = tmp_path / "cast"
-        with Recording(file, (97, 31), "a title") as tape:
+        with TerminalRecording(file, (97, 31), "a title") as tape:
             code = play(["sh", "-c", script], tape, lambda: over(file))
         header, *rest = events(file)
         return code, header, rest
@@ -67,7 +67,7 @@ def test_when_it_is_over_the_program_may_say_goodbye(played: Played) -> None:
 
 
 def test_one_that_stays_is_killed(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "LAST_WORDS", 0.2)
+    monkeypatch.setattr(terminal_recording, "INTERRUPT_TIMEOUT_S", 0.2)
     began = time.monotonic()
     code, _, found = played("trap '' INT HUP; echo ready; while :; do sleep 0.05; done", ready)
     assert (code, time.monotonic() - began < 30) == (-signal.SIGKILL, True)
@@ -82,13 +82,13 @@ def test_an_error_ends_the_program(tmp_path: Path) -> None:
         assert not alive.exists()
         return False
 
-    with Recording(tmp_path / "cast", (80, 24), "") as tape, pytest.raises(AssertionError):
+    with TerminalRecording(tmp_path / "cast", (80, 24), "") as tape, pytest.raises(AssertionError):
         play(["sh", "-c", f"trap 'rm {alive}; exit' INT; touch {alive}; while :; do sleep 0.05; done"], tape, over)
     assert not alive.exists()
 
 
 def test_a_character_in_two_pieces_is_one(tmp_path: Path) -> None:
-    with Recording(tmp_path / "cast", (80, 24), "") as tape:
+    with TerminalRecording(tmp_path / "cast", (80, 24), "") as tape:
         for piece in (b"gr\xc3", b"\xbcn", b"\xff"):
             tape.output(piece)
         tape.resized((100, 30))

@@ -1,6 +1,6 @@
-"""The table at the end of a replay: per policy, with ratios. Pure: results in, numbers and a rich table out.
+"""The table at the end of a replay: results per policy, with ratios. Pure.
 
-All times are in seconds of the trace: measured ones are multiplied by the time scale.
+All times are in seconds of the trace: measured times are multiplied by the time scale.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from tiresias.sandbox.replay.results import JobResult
+from tiresias.sandbox.replay.replay_results import JobResult
 
 Summary = dict[str, float]
 
-ROWS = {  # key -> (what it is called, how it is printed)
+ROWS = {  # key -> (label, format)
     "mean_jct": ("mean JCT", "{:,.0f} s"),
     "median_jct": ("median JCT", "{:,.0f} s"),
     "p95_jct": ("95th percentile JCT", "{:,.0f} s"),
@@ -31,10 +31,10 @@ BROKEN_UNLESS_ZERO = ("lost", "run_twice", "steps_redone", "curves_differ", "led
 
 
 def summary(results: Sequence[JobResult], gpus: int, time_scale: float) -> Summary:
-    """The keys of `tiresias simulate --json`, and mean_first_queueing: the mean wait for the first start.
+    """Return the results of one policy, with the keys of `tiresias simulate --json` and mean_first_queueing.
 
-    Queueing is all the time of a job in which its trainer did not run. gpu_utilization: GPU-seconds of training /
-    (gpus x makespan). nan where no job has finished.
+    mean_first_queueing: the mean wait for the first start. Queueing is all time of a job in which its trainer did not run.
+    gpu_utilization: GPU-seconds of training / (gpus x makespan). nan if no job has finished.
     """
     done = [result for result in results if result.finished]
     jct = np.array([result.jct for result in done]) * time_scale
@@ -51,22 +51,22 @@ def summary(results: Sequence[JobResult], gpus: int, time_scale: float) -> Summa
 
 
 def training(results: Sequence[JobResult], time_scale: float) -> dict[str, float]:
-    """Of each distributed job its id and the seconds that it trained: what placement is about (Figure 12)."""
+    """Return the training time of each distributed job, by id, which depends on placement (Figure 12)."""
     done = [result for result in results if result.finished and result.job.num_gpus > 1]
     return {result.job.job_id: round(result.training * time_scale, 1) for result in done}
 
 
 def ratios(summaries: Mapping[str, Summary], baseline: str) -> dict[str, Summary]:
-    """How many times larger each policy's times are than the baseline's; nothing where the baseline's is zero."""
-    ours = summaries[baseline]
+    """Return each policy's times divided by the baseline's; no entry where the baseline's time is zero."""
+    base = summaries[baseline]
     return {
-        name: {key: other[key] / ours[key] for key in RATIOS if ours[key] > 0}
+        name: {key: other[key] / base[key] for key in RATIOS if base[key] > 0}
         for name, other in summaries.items() if name != baseline
     }  # fmt: skip
 
 
 def broken(outcomes: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A line for each invariant that does not hold."""
+    """Return a line for each violated invariant."""
     return [
         f"{name}: {key.replace('_', ' ')} is {each['invariants'][key]:g}"
         for name, each in outcomes.items()
@@ -76,9 +76,9 @@ def broken(outcomes: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def table(summaries: Mapping[str, Summary], baseline: str, labels: Mapping[str, str]) -> Table:
-    """One column a policy; in parentheses how many times the baseline's that is. Four policies take 110 cells."""
+    """Return one column per policy, with ratios to the baseline in parentheses. Four policies take 110 cells."""
     against = ratios(summaries, baseline)
-    caption = f"in parentheses: times that of {labels.get(baseline, baseline)}" if against else None
+    caption = f"in parentheses: ratio to {labels.get(baseline, baseline)}" if against else None
     result = Table(caption=caption, caption_justify="left")
     result.add_column("", no_wrap=True)
     for name in summaries:
@@ -96,7 +96,7 @@ def _cell(form: str, value: float | None, ratio: float | None) -> str:
 
 
 def _makespan(done: Sequence[JobResult]) -> float:
-    """From the first submission to the last end."""
+    """Return the time from the first submission to the last end."""
     return max(result.finish for result in done) - min(result.submit for result in done) if done else float("nan")
 
 

@@ -1,10 +1,11 @@
-"""A program on a terminal of its own, shown on ours where there is one, and recorded in asciinema's format (version 2).
+"""A program on a terminal of its own, shown on the user's terminal if there is one, and recorded in asciinema's format
+(version 2).
 
-    with Recording(file, size, "title") as recording:
+    with TerminalRecording(file, size, "title") as recording:
         play(["tiresias", "status", "--watch"], recording, over=lambda: False)
 
-The recording is a file of lines: a header, then [seconds, "o", what the program wrote] and [seconds, "r", "120x40"] for a new size.
-Keys are handed on and not recorded. https://docs.asciinema.org/manual/asciicast/v2/
+The recording is a file of lines: a header, then [seconds, "o", output] and [seconds, "r", "120x40"] for a new size. Keys
+are forwarded and not recorded. https://docs.asciinema.org/manual/asciicast/v2/
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
-LOOK = 0.5  # seconds between two questions whether it is over
-LAST_WORDS = 5.0  # seconds that the program has after ctrl-C
+POLL_INTERVAL_S = 0.5  # between two checks for the end
+INTERRUPT_TIMEOUT_S = 5.0  # for the program to end after ctrl-C
 CTRL_C = b"\x03"
-TERMINAL = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}  # where we have none
+TERMINAL = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}  # where the user has none
 
 Size = tuple[int, int]  # columns, lines
 
 
-class Recording:
-    """Every event is in the file at once: what was recorded stays when we are killed."""
+class TerminalRecording:
+    """A recording. Every event is written at once, so that a killed recording is complete up to its end."""
 
     def __init__(self, file: Path, size: Size, title: str) -> None:
         self.size = size
@@ -46,7 +47,7 @@ class Recording:
         header = {"version": 2, "width": size[0], "height": size[1], "timestamp": int(time.time()), "title": title}
         self._write({**header, "env": {"TERM": environment().get("TERM", "")}})
 
-    def __enter__(self) -> Recording:
+    def __enter__(self) -> TerminalRecording:
         return self
 
     def __exit__(
@@ -55,10 +56,12 @@ class Recording:
         self._file.close()
 
     def output(self, data: bytes) -> None:
+        """Record output of the program."""
         if text := self._text.decode(data):
             self._event("o", text)
 
     def resized(self, size: Size) -> None:
+        """Record a new size of the terminal."""
         self.size = size
         self._event("r", f"{size[0]}x{size[1]}")
 
@@ -72,24 +75,28 @@ class Recording:
 
 
 def has_terminal() -> bool:
+    """Return whether standard input and output are a terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def terminal_size() -> Size:
+    """Return the size of the user's terminal."""
     size = os.get_terminal_size(sys.stdout.fileno())
     return size.columns, size.lines
 
 
 def environment() -> dict[str, str]:
-    """A program that we play finds in it what its terminal can do: what ours can, where we have one."""
+    """Return the environment of the program, with the abilities of the user's terminal if there is one."""
     return dict(os.environ) if has_terminal() else os.environ | TERMINAL
 
 
-def play(command: Sequence[str], recording: Recording, over: Callable[[], bool]) -> int:
-    """The program's exit code, when it has ended; ends it, as ctrl-C would, as soon as `over` says so or when interrupted."""
+def play(command: Sequence[str], recording: TerminalRecording, over: Callable[[], bool]) -> int:
+    """Run the program until it ends and return its exit code; end it with ctrl-C when `over` returns True or on an
+    interrupt.
+    """
     pid, master = _start(command, recording)
     ended = False
-    with _our_terminal(master, recording) if has_terminal() else contextlib.nullcontext():
+    with _raw_terminal(master, recording) if has_terminal() else contextlib.nullcontext():
         try:
             ended = _exchange(master, recording, over)
         finally:
@@ -101,8 +108,8 @@ def play(command: Sequence[str], recording: Recording, over: Callable[[], bool])
     return code
 
 
-def _start(command: Sequence[str], recording: Recording) -> tuple[int, int]:
-    """Process id and our end of its terminal. The size is there before the program looks."""
+def _start(command: Sequence[str], recording: TerminalRecording) -> tuple[int, int]:
+    """Return the process id and the master side of the terminal, whose size is set before the program starts."""
     variables = environment()
     pid, master = pty.fork()
     if pid == 0:
@@ -115,14 +122,14 @@ def _start(command: Sequence[str], recording: Recording) -> tuple[int, int]:
 
 
 def _resize(terminal: int, size: Size) -> None:
-    """What termios.tcsetwinsize does, from Python 3.11 on."""
+    """Set the size as termios.tcsetwinsize does from Python 3.11 on."""
     columns, lines = size
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
 
 @contextlib.contextmanager
-def _our_terminal(master: int, recording: Recording) -> Iterator[None]:
-    """Every key, ctrl-C included, goes to the program; so does a new size."""
+def _raw_terminal(master: int, recording: TerminalRecording) -> Iterator[None]:
+    """Forward every key, including ctrl-C, and each new size to the program."""
 
     def follow(*_: object) -> None:
         recording.resized(terminal_size())
@@ -138,28 +145,28 @@ def _our_terminal(master: int, recording: Recording) -> Iterator[None]:
         signal.signal(signal.SIGWINCH, handler)
 
 
-def _exchange(master: int, recording: Recording, over: Callable[[], bool]) -> bool:
-    """Until it is over, or the program has ended: True."""
+def _exchange(master: int, recording: TerminalRecording, over: Callable[[], bool]) -> bool:
+    """Forward input and output until `over` returns True; return whether the program has ended."""
     keyboard = [sys.stdin.fileno()] if has_terminal() else []
-    next_look = time.monotonic() + LOOK
+    next_poll = time.monotonic() + POLL_INTERVAL_S
     while True:
-        ready, _, _ = select.select([master, *keyboard], [], [], max(0.0, next_look - time.monotonic()))
+        ready, _, _ = select.select([master, *keyboard], [], [], max(0.0, next_poll - time.monotonic()))
         if master in ready and not _pass_on(master, recording):
             return True
         if keyboard and keyboard[0] in ready:
             os.write(master, os.read(keyboard[0], 1024))
-        if time.monotonic() >= next_look:
+        if time.monotonic() >= next_poll:
             if over():
                 return False
-            next_look = time.monotonic() + LOOK
+            next_poll = time.monotonic() + POLL_INTERVAL_S
 
 
-def _pass_on(master: int, recording: Recording) -> bool:
-    """False when nobody has the terminal any more."""
+def _pass_on(master: int, recording: TerminalRecording) -> bool:
+    """Forward output; return False when no process has the terminal open any more."""
     try:
         data = os.read(master, 65536)
     except OSError as error:
-        if error.errno != errno.EIO:  # which is how Linux says it
+        if error.errno != errno.EIO:  # Linux's error for a terminal without processes
             raise
         return False
     recording.output(data)
@@ -169,9 +176,9 @@ def _pass_on(master: int, recording: Recording) -> bool:
     return bool(data)
 
 
-def _interrupt(master: int, recording: Recording) -> bool:
-    """The program restores the screen on its way out. Whether it has gone."""
-    deadline = time.monotonic() + LAST_WORDS
+def _interrupt(master: int, recording: TerminalRecording) -> bool:
+    """Interrupt the program, which restores the screen, and return whether it has ended."""
+    deadline = time.monotonic() + INTERRUPT_TIMEOUT_S
     os.write(master, CTRL_C)
     while select.select([master], [], [], max(0.0, deadline - time.monotonic()))[0]:
         if not _pass_on(master, recording):

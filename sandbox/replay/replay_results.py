@@ -1,6 +1,6 @@
-"""What a replay leaves behind, read back: each job's runs as its trainer wrote them, and its runs as Slurm logged them.
+"""Results of a replay, read from files: each job's runs as its trainer recorded them, and as Slurm logged them.
 
-Everything here is in seconds of this machine's clock; `report` turns them into seconds of the trace.
+All times are seconds of this machine's clock; replay_report.py converts them to seconds of the trace.
 """
 
 from __future__ import annotations
@@ -14,20 +14,35 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tiresias.sandbox.trainer_state import TrainingState
+from tiresias.sandbox.trainer_state import TrainerState
 from tiresias.simulator.trace import TraceJob
 
 NEVER = math.nan
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One run of a job. end and last_step: nan and -1 for a run that was killed before it could say."""
+class ReplayProgress:
+    """Numbers of jobs."""
+
+    jobs: int
+    submitted: int
+    running: int
+    finished: int
+
+    @property
+    def waiting(self) -> int:
+        """Submitted jobs that neither run nor have finished."""
+        return self.submitted - self.running - self.finished
+
+
+@dataclass(frozen=True, slots=True)
+class JobRun:
+    """One run of a job; end and last_step are nan and -1 for a killed run."""
 
     restart: int
     start: float
     first_step: int
-    redone: int  # iterations that the run before had done and that were lost with it
+    redone: int  # iterations of the previous run that were lost
     nodes: int
     slowdown: float
     end: float = NEVER
@@ -36,49 +51,51 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """A replayed job. submit, finish: epoch seconds; finish is nan for a job that never finished."""
+    """A replayed job; submit, finish: epoch seconds; finish is nan for a job that never finished."""
 
     job: TraceJob
     id: str
     submit: float
-    runs: tuple[Run, ...]
+    runs: tuple[JobRun, ...]
     finish: float
     steps: int
     curve: str
 
     @property
     def finished(self) -> bool:
+        """Whether the job has finished."""
         return not math.isnan(self.finish)
 
     @property
     def jct(self) -> float:
+        """Job completion time in seconds."""
         return self.finish - self.submit
 
     @property
     def training(self) -> float:
-        """Seconds in which its trainer ran; killed runs count to the start of the next one at most, hence not at all."""
+        """Seconds in which the trainer ran, without killed runs, whose end is unknown."""
         return sum(run.end - run.start for run in self.runs if not math.isnan(run.end))
 
     @property
     def overlapping(self) -> bool:
-        """Two of its runs were there at once."""
+        """Whether two of the job's runs overlapped."""
         pairs = itertools.pairwise(self.runs)
         return any(not math.isnan(one.end) and two.start < one.end for one, two in pairs)
 
     @property
     def curve_is_right(self) -> bool:
-        """Its losses are those of a training that was never interrupted."""
-        state = TrainingState.fresh(self.job.job_id)
+        """Whether the losses are those of an uninterrupted training."""
+        state = TrainerState.fresh(self.job.job_id)
         state.advance(self.steps)
         return self.finished and self.curve == state.curve_text
 
 
 @dataclass(slots=True)
 class JobLog:
-    """Follows RESULTS/JOB.jsonl of a trainer as it grows."""
+    """Follows a trainer's RESULTS/JOB.jsonl while it grows."""
 
     path: Path
-    runs: list[Run] = field(default_factory=list)
+    runs: list[JobRun] = field(default_factory=list)
     finish: float = NEVER
     steps: int = 0
     curve: str = ""
@@ -86,13 +103,16 @@ class JobLog:
 
     @property
     def finished(self) -> bool:
+        """Whether the job has finished."""
         return not math.isnan(self.finish)
 
     @property
     def running(self) -> bool:
+        """Whether a run is in progress."""
         return bool(self.runs) and math.isnan(self.runs[-1].end)
 
     def follow(self) -> None:
+        """Read new events."""
         try:
             with self.path.open("rb") as file:
                 file.seek(self._read)
@@ -107,11 +127,11 @@ class JobLog:
     def _event(self, event: dict[str, Any]) -> None:
         if event["event"] == "start":
             names = ("restart", "first_step", "redone", "nodes", "slowdown")
-            self.runs.append(Run(start=event["time"], **{name: event[name] for name in names}))
+            self.runs.append(JobRun(start=event["time"], **{name: event[name] for name in names}))
             return
         last = self.runs.pop()
         self.runs.append(
-            Run(
+            JobRun(
                 last.restart,
                 last.start,
                 last.first_step,
@@ -128,7 +148,7 @@ class JobLog:
 
 @dataclass(frozen=True, slots=True)
 class SlurmRun:
-    """A line of Slurm's job completion log: whole seconds."""
+    """A line of Slurm's job completion log, in whole seconds."""
 
     start: int
     end: int
@@ -136,7 +156,7 @@ class SlurmRun:
 
 
 def slurm_runs(log: Path) -> dict[str, list[SlurmRun]]:
-    """All runs in a jobcomp/filetxt log by job id, in the order of their end (slurm.conf(5), JobCompType)."""
+    """Return all runs in a jobcomp/filetxt log by job id, in the order of their ends (slurm.conf(5), JobCompType)."""
     runs: dict[str, list[SlurmRun]] = {}
     for line in log.read_text(errors="replace").splitlines() if log.exists() else []:
         fields = dict(word.split("=", 1) for word in line.split() if "=" in word)
