@@ -19,7 +19,7 @@ from tiresias.sandbox.atomic import build_once
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITE, PACKAGES = "bullseye", ("gcc", "libc6-dev", "make", "libibverbs-dev")
-NEED_MB = 600
+BUILD_SPACE_MB = 600
 NEWEST_GLIBC = 28  # of Enterprise Linux 8; wheels that need a newer 2.x are refused
 
 
@@ -43,7 +43,7 @@ def tree() -> Path:
 
 
 def _build(target: Path) -> None:
-    host.require_room(target.parent, NEED_MB)
+    host.require_disk_space(target.parent, BUILD_SPACE_MB)
     done = subprocess.run(rootfs.mmdebstrap(SUITE, PACKAGES, target), capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"no tree of Debian {SUITE}: {done.stderr[-1000:]}")

@@ -63,7 +63,7 @@ def test_take_starts_at_zero_and_compresses() -> None:
 
 
 def test_mistakes_are_told_in_one_line() -> None:
-    with pytest.raises(UsageError, match="no policy 'lax' here: use some of las"):
+    with pytest.raises(UsageError, match="no policy 'lax': use any of las"):
         setup.check(["lax"], JOBS)
     for hostile in ("../x", "a/b", ".hidden", "a b", "a\n", "x" * 81):
         with pytest.raises(UsageError, match="names a file"):
