@@ -66,7 +66,7 @@ def test_mistakes_are_told_in_one_line() -> None:
     with pytest.raises(UsageError, match="no policy 'lax': use any of las"):
         setup.check(["lax"], JOBS)
     for hostile in ("../x", "a/b", ".hidden", "a b", "a\n", "x" * 81):
-        with pytest.raises(UsageError, match="names a file"):
+        with pytest.raises(UsageError, match="is used as a file name"):
             setup.check(["las"], [TraceJob(hostile, 0.0, 1, 1.0)])
 
 
