@@ -74,7 +74,7 @@ class Program:
             try:
                 control.write(self.folder, control.PROGRAM, content)
             except OSError as error:
-                log_line(f"{self.folder}: {error.strerror}: the daemon does not hear of this program")
+                log_line(f"{self.folder}: {error.strerror}: the controller cannot see this program")
 
     def _measure_pace(self) -> None:
         """Seconds a step in this run, saves and evaluations included, once it has gone on for long enough to tell."""
@@ -106,7 +106,7 @@ class Program:
             self._come(self.folder)
             atexit.register(self._unregister, os.getpid())
         except OSError as error:
-            log_line(f"{self.folder}: {error.strerror or error}: this program cannot be told to save")
+            log_line(f"{self.folder}: {error.strerror or error}: this program cannot receive checkpoint requests")
             self.folder = None
         self.tell()
 

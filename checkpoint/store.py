@@ -252,7 +252,7 @@ class Store:
         except OSError as error:
             if must or error.errno not in _FIXED:
                 raise self._folder.unavailable(error) from None
-            log_line(f"checkpoint of step {step} is passed over, it stays in place ({error.strerror}): {why}")
+            log_line(f"checkpoint of step {step} is skipped and stays in place ({error.strerror}): {why}")
             return
         log_line(f"checkpoint of step {step} is set aside as {target.name}: {why}")
 

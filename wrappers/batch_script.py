@@ -1,7 +1,7 @@
 """The batch script that tsbatch submits in the place of the user's where nothing can be inserted into that (inserted.py): a script
 on standard input, or of another interpreter than a POSIX shell. Pure: text in, text out.
 
-our defaults          #SBATCH lines that come first, so that the user's own win
+tsbatch's defaults    #SBATCH lines that come first, so that the user's own win
 the user's header     every comment line up to the first command, as sbatch would read it
 the supervisor        exec, with the batch script's own path and arguments
 the marker, then the user's script unchanged
@@ -34,7 +34,7 @@ exit 126
 
 
 def header(script: bytes) -> bytes:
-    """The lines that sbatch looks at: blank ones and comments up to the first command, without the `#!` line."""
+    """Return the lines that sbatch reads: blank ones and comments up to the first command, without the `#!` line."""
     kept = []
     for line in script.split(b"\n")[1:]:
         if line.strip() and not line.lstrip().startswith(b"#"):
@@ -44,7 +44,7 @@ def header(script: bytes) -> bytes:
 
 
 def why_not(script: bytes) -> str:
-    """Why this script is not for us; "" when it is."""
+    """Return why this script cannot run under the supervisor, "" when it can."""
     if not script.startswith(b"#!"):
         return "it does not begin with #!"
     if MARKER in script or INSERTED in script:

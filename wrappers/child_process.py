@@ -1,4 +1,4 @@
-"""Work in a forked process that ends by itself or is left behind: folders of a site may hang."""
+"""Work in a forked process with a time limit: folders of a site may hang."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tiresias.wrappers import isolated
 
 
 def run(work: Callable[[], None], limit: float) -> None:
-    """Do `work` in a child and wait for it, `limit` seconds at most. What it imports is this installation's and Python's own."""
+    """Run `work` in a child and wait for it, `limit` seconds at most. What it imports is this installation's and Python's own."""
     ended, ends = os.pipe()
     try:
         child = os.fork()
@@ -41,6 +41,6 @@ def _work(work: Callable[[], None]) -> None:
         work()
     except BaseException:  # it reports what it can by itself
         with suppress(BaseException):
-            os.write(2, b"tiresias: what becomes of this job cannot be said\n")
+            os.write(2, b"tiresias: the scheduling note for this job could not be written\n")
     finally:
         os._exit(0)

@@ -1,4 +1,4 @@
-"""What the supervisor says and hears in the job's control folder (protocol/control.py). Without one nothing: nobody is told."""
+"""The supervisor's messages in the job's control folder (protocol/control.py). Without a folder it sends and receives nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tiresias.wrappers.job import Job
 
 
 class ControlChannel:
-    """One run's. The folder may go away and come back while it goes on."""
+    """The control folder of one run. It may become unavailable and come back during the run."""
 
     def __init__(self, job: Job) -> None:
         self._job, self._folder = job, job.control
@@ -23,12 +23,12 @@ class ControlChannel:
         self._began, self._reached = time.time(), -1
 
     def is_away(self) -> bool:
-        """Nobody knows then whether the program can save, or has: the checkpoint signal kills a script that has no trap for it."""
+        """Whether the folder is unavailable: then it is unknown whether the program can save."""
         folder = self._folder
         return folder is not None and (not folder.is_dir() or control.is_anothers(folder, self._job.submission))
 
     def begin(self) -> None:
-        """Clear what an earlier run of the script left behind; only that it could save, and how far it came, is remembered."""
+        """Remove the files of an earlier run of the script, except that it could save and how far it came."""
         if self._folder is None:
             return
         self._capable = self.is_capable()
@@ -38,56 +38,58 @@ class ControlChannel:
                 if path.name not in control.KEPT:
                     remove_flat(path)
 
-    # hearing
+    # receiving
 
     def run_before(self) -> dict[str, object]:
-        """What the supervisor of the run before said last."""
+        """Return the last report of the previous run's supervisor."""
         return control.read(self._folder / control.SUPERVISOR, os.getuid()) if self._folder else {}
 
     def last_program(self) -> dict[str, object]:
-        """What the program of this run, or of the run before, reported last."""
+        """Return the last report of the program in this run or the previous one."""
         return control.read(self._folder / control.PROGRAM, os.getuid()) if self._folder else {}
 
     def is_capable(self) -> bool:
         """A script whose program never did gets the signal as from sbatch; one still on its way there finds the stop file."""
         if self._folder is None:
             return False
-        said = control.read(self._folder / control.PROGRAM, os.getuid())
-        if self._refuses(said):
+        report = control.read(self._folder / control.PROGRAM, os.getuid())
+        if self._refuses(report):
             return False
-        return bool(self._capable or said or registered_ranks.names(self._folder / control.RANKS))
+        return bool(self._capable or report or registered_ranks.names(self._folder / control.RANKS))
 
     def program(self) -> dict[str, object]:
-        """What the program said in this run."""
+        """Return the program's report in this run, {} without one."""
         if self._folder is None or self.is_away():
             return {}
-        said = control.read(self._folder / control.PROGRAM, os.getuid())
-        return said if said.get("restart") == self._job.restart and not self._refuses(said) else {}
+        report = control.read(self._folder / control.PROGRAM, os.getuid())
+        return report if report.get("restart") == self._job.restart and not self._refuses(report) else {}
 
-    def _refuses(self, said: dict[str, object]) -> bool:
+    def _refuses(self, report: dict[str, object]) -> bool:
         """Whether the program, in this run, speaks no version of the protocol that the supervisor speaks.
 
         Logged once; a program that states nothing but its versions has logged it.
         """
-        if not said or said.get("restart") != self._job.restart:
+        if not report or report.get("restart") != self._job.restart:
             return False
         name = "slurm-tiresias-checkpoint in the job's environment"
-        words = versions.refusal(name, versions.stated(said), "slurm-tiresias where the job was submitted")
-        if words and not self._refused and "ready" in said:
-            log_line(f"{words}. This job is not told to save")
+        words = versions.refusal(name, versions.stated(report), "slurm-tiresias where the job was submitted")
+        if words and not self._refused and "ready" in report:
+            log_line(f"{words}. This job gets no checkpoint signal")
         self._refused = self._refused or bool(words)
         return bool(words)
 
     def registered(self) -> set[str]:
+        """Return the names of the registered processes."""
         return set(registered_ranks.names(self._folder / control.RANKS)) if self._folder else set()
 
     def staying(self, among: set[str]) -> tuple[int, int]:
+        """Count the processes of `among` that have not left: on this node, on others."""
         return registered_ranks.staying(self._folder / control.RANKS, among) if self._folder else (0, 0)
 
-    # saying
+    # sending
 
-    def tell(self, state: str, step: int = -1, why: str = "") -> None:
-        """The daemon."""
+    def publish(self, state: str, step: int = -1, why: str = "") -> None:
+        """Write the state of this run for the controller."""
         if self._folder is None:
             return
         content = {
@@ -98,20 +100,20 @@ class ControlChannel:
         try:
             control.write(self._folder, control.SUPERVISOR, content)
         except OSError as error:
-            log_line(f"{self._folder}: {error.strerror}: the daemon does not hear that this job is {state}")
+            log_line(f"{self._folder}: {error.strerror}: the controller cannot see that this job is {state}")
 
-    def tell_to_save(self, number: int) -> int:
-        """The program, wherever it runs. How many processes here were told by signal."""
+    def request_save(self, number: int) -> int:
+        """Request a checkpoint from the program on all nodes; return the number of processes signalled on this node."""
         if self._folder is None:
             return 0
         try:
             control.stop_file(self._folder, self._job.restart).touch()
         except OSError as error:
-            log_line(f"{self._folder}: {error.strerror}: only this node's processes are told to save")
+            log_line(f"{self._folder}: {error.strerror}: only this node's processes get the checkpoint signal")
         return registered_ranks.send(self._folder / control.RANKS, number)
 
-    def tell_again(self, number: int) -> None:
-        """Where the folder was away when the program was to be told. Silent, and no signal, where that still cannot be written."""
+    def repeat_request(self, number: int) -> None:
+        """Repeat a request that could not be written. No signal and no message where it still cannot be written."""
         if self._folder is None or self.is_away():
             return
         stop = control.stop_file(self._folder, self._job.restart)

@@ -20,6 +20,7 @@ FINAL_CODES = "93"  # where TIRESIAS_FINAL_CODES is unset
 
 
 def status(ended: os.waitid_result) -> int:
+    """Return the status of an ended child."""
     return int(ended.si_status) if ended.si_code == os.CLD_EXITED else -int(ended.si_status)
 
 

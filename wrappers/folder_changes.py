@@ -1,4 +1,4 @@
-"""What a program has written to its own folder since a moment: its files are compared before and after, no clock is read."""
+"""Changes of a program's own folder since a point in time: its files are compared before and after, no clock is read."""
 
 from __future__ import annotations
 
@@ -10,16 +10,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-MOST_FILES = 200_000  # looked at
+MOST_FILES = 200_000  # scanned
 STABLE_S, STABLE_TIMEOUT_S = 0.5, 30.0  # what other nodes write arrives late
 HF_SENTINEL = "checkpoint-is-incomplete.txt"  # transformers removes it once its checkpoint is whole
 DCP_DATA, DCP_METADATA = ".distcp", ".metadata"  # torch.distributed.checkpoint writes the metadata last
 
-Marks = Mapping[str, tuple[int, int, int]]  # path -> inode, size, modification time
+FileStates = Mapping[str, tuple[int, int, int]]  # path -> inode, size, modification time
 
 
 class Changes(NamedTuple):
-    """files: new or changed, their paths. size: their bytes. incomplete: why they are seen to be no whole checkpoint, or ""."""
+    """The changed files of a folder.
+
+    Attributes:
+        files: Paths of the new or changed files.
+        size: Their bytes.
+        incomplete: Why they are not a whole checkpoint, "" where nothing shows that.
+    """
 
     files: tuple[str, ...] = ()
     size: int = 0
@@ -27,11 +33,12 @@ class Changes(NamedTuple):
 
     @property
     def is_save(self) -> bool:
+        """Whether the changes count as a checkpoint."""
         return self.size > 0 and not self.incomplete
 
 
-def marks(place: Path) -> Marks:
-    """Of the files below `place`, a folder or a file, or a pattern of such; none where there is none. Links are not followed."""
+def file_states(place: Path) -> FileStates:
+    """Return the states of the files below `place`: a folder, a file or a pattern of these. Links are not followed."""
     found: dict[str, tuple[int, int, int]] = {}
     for path in _files(place):
         if len(found) == MOST_FILES:
@@ -42,25 +49,25 @@ def marks(place: Path) -> Marks:
     return found
 
 
-def since(before: Marks, place: Path) -> Changes:
-    """Returns once two looks at the files find the same, or after STABLE_TIMEOUT_S."""
-    deadline, now = time.monotonic() + STABLE_TIMEOUT_S, marks(place)
+def since(before: FileStates, place: Path) -> Changes:
+    """Return the changes since `before`, once two scans of the files agree, or after STABLE_TIMEOUT_S."""
+    deadline, now = time.monotonic() + STABLE_TIMEOUT_S, file_states(place)
     while True:
         time.sleep(STABLE_S)
-        last, now = now, marks(place)
+        last, now = now, file_states(place)
         if last == now:
             return compare(before, now)
         if time.monotonic() > deadline:
             return compare(before, now)._replace(incomplete="files are still being written")
 
 
-def compare(before: Marks, now: Marks) -> Changes:
-    """Pure."""
+def compare(before: FileStates, now: FileStates) -> Changes:
+    """Return the changes between two states. Pure."""
     changed = tuple(sorted(path for path, mark in now.items() if before.get(path) != mark))
     return Changes(changed, sum(now[path][1] for path in changed), _incomplete(changed, now))
 
 
-def _incomplete(changed: tuple[str, ...], now: Marks) -> str:
+def _incomplete(changed: tuple[str, ...], now: FileStates) -> str:
     for path in changed:
         if Path(path).name == HF_SENTINEL:
             return f"{path} is there"

@@ -45,7 +45,10 @@ def fits(script: bytes) -> bool:
 
 
 def text(python: str, library: str, settings: Mapping[str, str]) -> bytes:
-    """settings: TIRESIAS_* variables for the job. Never a whole number of pages: sbatch reads it from a map up to the first NUL."""
+    """Return the lines to insert; settings: TIRESIAS_* variables for the job.
+
+    Never a whole number of pages: sbatch reads the file from a map up to the first NUL.
+    """
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(settings.items()))
     lines = _LINES.format(
         exports=exports, python=shlex.quote(python), library=shlex.quote(library), start=shlex.quote(START)

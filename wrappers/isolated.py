@@ -1,4 +1,4 @@
-"""How a program of ours is started beside the user's: from this installation, wherever the user's folder or PYTHONPATH leads."""
+"""Start modules of this installation from a user's job, independent of the user's folder and PYTHONPATH."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ _START = (
 
 
 def command(module: str, *words: str) -> list[str]:
+    """Return the command line that runs a module of this installation."""
     return [sys.executable, "-I", "-c", _START, str(LIBRARY), module, *words]
 
 

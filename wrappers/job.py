@@ -1,4 +1,4 @@
-"""What the supervisor knows of its job: id, run, folders. Everything comes from the environment that Slurm and tsbatch give."""
+"""The supervisor's view of its job: id, run, folders. Everything comes from the environment set by Slurm and tsbatch."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ from tiresias.wrappers import job_folders
 
 
 class Job(NamedTuple):
-    """control, checkpoints: folders of this job, None where they could not be had. restart: Slurm's count of this run.
+    """One run of a job.
 
-    submission: the number that tsbatch gave to it, by which the folders are known.
+    Attributes:
+        id: As squeue's %i prints it.
+        restart: Slurm's restart count of this run.
+        control, checkpoints: Folders of this job, None where they are unavailable.
+        submission: The number that tsbatch gave to the submission; the folders carry it.
     """
 
     id: str
@@ -29,16 +33,16 @@ class Job(NamedTuple):
     submission: str = ""
 
     def child_env(self, env: Mapping[str, str]) -> dict[str, str]:
-        """The user's environment, touched only in TIRESIAS_*; variables of another job that came along are gone."""
-        ours = {
+        """Return the user's environment with this job's TIRESIAS_* variables; those of another job are removed."""
+        own = {
             "TIRESIAS_CONTROL": self.control,
             "TIRESIAS_CHECKPOINT_DIR": self.checkpoints,
             "TIRESIAS_RESTART": self.restart,
             "TIRESIAS_SIGNAL": self.signal_name,
             "TIRESIAS_RUN_ID": self.run_id,
         }
-        kept = {name: value for name, value in env.items() if name not in ours}
-        return kept | {name: str(value) for name, value in ours.items() if value is not None}
+        kept = {name: value for name, value in env.items() if name not in own}
+        return kept | {name: str(value) for name, value in own.items() if value is not None}
 
 
 def job_id(env: Mapping[str, str]) -> str:
@@ -48,7 +52,7 @@ def job_id(env: Mapping[str, str]) -> str:
 
 
 def from_env(env: Mapping[str, str]) -> Job:
-    """Find or make the job's folders; what cannot be had is None, with a line in the log that says what follows."""
+    """Find or create the job's folders. An unavailable one is None, and the log states the consequence."""
     name, restart = job_id(env), _count(env.get("SLURM_RESTART_COUNT", "0"))
     owner = job_folders.Owner(name, env.get("TIRESIAS_SUBMISSION", ""), restart)
     folder = _unless_refused(job_folders.control_folder(env.get("TIRESIAS_CONTROL_ROOT", ""), owner), restart)
@@ -64,7 +68,7 @@ def from_env(env: Mapping[str, str]) -> Job:
 
 
 def _unless_refused(folder: Path | None, restart: int) -> Path | None:
-    """`folder`; None where the controller speaks no version of the protocol that this supervisor speaks: then its file says so."""
+    """Return `folder`; None without a protocol version in common with the controller, which supervisor.json then states."""
     spoken = control.of_controller(folder.parent.parent) if folder else versions.OWN
     words = versions.refusal("the controller", spoken, "slurm-tiresias where the job was submitted")
     if folder is None or not words:

@@ -1,9 +1,8 @@
-"""The folders of a job on the shared file system: made, or found again, and told from those that an older job of its id left.
+"""The folders of a job on the shared file system: created, or found again, and separated from those of an older job with its id.
 
-Slurm gives job ids again. Whose a folder is says its submission.json, by the number that tsbatch gave to the submission:
-in each folder its own, for either may be away when the other is not. Without it the restart count tells, though neither of a
-first run that was ended before it came here, nor of a requeue that slurmctld has forgotten. What is not ours is moved aside,
-never removed.
+Slurm reuses job ids. The owner of a folder is in its submission.json, as the number that tsbatch gave to the submission; each
+folder has its own file, because either may be unavailable alone. Without it the restart count decides, except for a first run
+that ended before this point and for a requeue that slurmctld has lost. A folder of another job is renamed, never removed.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from tiresias.protocol.job_log import log_line
 
 
 class Owner(NamedTuple):
-    """job: its id, as squeue's %i prints it. submission: "" where nothing numbered it. restart: Slurm's count of this run."""
+    """The owner of a folder: job id as squeue's %i prints it, submission number ("" without one), Slurm's restart count."""
 
     job: str
     submission: str
@@ -26,7 +25,7 @@ class Owner(NamedTuple):
 
 
 def control_folder(root: str, owner: Owner) -> Path | None:
-    """None where it cannot be had, with a line in the log that says what follows."""
+    """Return the job's folder; None where it is unavailable, and the log states the consequence."""
     try:
         folder = control.job_folder(_root(root), os.getuid(), owner.job)
         _set_aside_what_is_older(folder, owner)
@@ -40,7 +39,7 @@ def control_folder(root: str, owner: Owner) -> Path | None:
 
 
 def checkpoint_folder(root: str, owner: Owner) -> Path | None:
-    """None where it cannot be had, with a line in the log that says what follows."""
+    """Return the job's folder; None where it is unavailable, and the log states the consequence."""
     try:
         folder = _unless_foreign(_root(root) / owner.job)
         _set_aside_what_is_older(folder, owner)
@@ -71,7 +70,7 @@ def _set_aside(folder: Path) -> None:
 
 
 def _unless_foreign(folder: Path) -> Path:
-    """Another name beside it where `folder` is somebody else's: an older job had this id, and the root is everybody's."""
+    """Return another name where `folder` belongs to another user: an older job had this id in a root shared by all users."""
     other = folder.with_name(f"{folder.name}-{os.getuid()}")
     return other if _owner(folder) not in (None, os.getuid()) or _owner(other) == os.getuid() else folder
 

@@ -21,10 +21,10 @@ def kill_all(marks: Mapping[str, str]) -> int:
 
     What cannot die now (in the middle of a disk access) is left to Slurm.
     """
-    wanted = {os.fsencode(f"{name}={value}") for name, value in marks.items()}
+    required = {os.fsencode(f"{name}={value}") for name, value in marks.items()}
     killed: set[int] = set()
     for _ in range(ROUNDS):
-        found = [pid for pid in _pids() if _kill(pid, wanted)]
+        found = [pid for pid in _pids() if _kill(pid, required)]
         if not found:
             break
         killed.update(found)
@@ -36,11 +36,11 @@ def _pids() -> Iterator[int]:
     return (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit() and path.name != str(os.getpid()))
 
 
-def _kill(pid: int, wanted: set[bytes]) -> bool:
+def _kill(pid: int, required: set[bytes]) -> bool:
     with suppress(OSError):
         process = os.pidfd_open(pid)  # from here on the number cannot come to mean another process
         try:
-            if wanted <= set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")):
+            if required <= set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")):
                 signal.pidfd_send_signal(process, signal.SIGKILL)
                 return True
         finally:

@@ -1,4 +1,4 @@
-"""The newest checkpoint that verifies: what a run may be given up for."""
+"""The newest checkpoint that verifies: a run may end once it exists."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FULL_VERIFY = 512 << 20  # bytes: larger checkpoints get their sizes checked her
 
 
 def newest(folder: Path) -> int | None:
-    """Its step; None: there is none. Says which ones do not verify."""
+    """Return its step, None without one. Log those that do not verify."""
     from tiresias.checkpoint.store import Store  # here: most runs end without ever asking
     from tiresias.errors import TiresiasError
 

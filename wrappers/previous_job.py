@@ -1,4 +1,4 @@
-"""What the last job of a script showed: whether its program could save. The supervisor leaves it, tsbatch tells it.
+"""The result of the last job of a script: whether its program could save. The supervisor writes it, tsbatch prints it.
 
 <control root>/<uid>/scripts/<script's hash>.json, for the user alone.
 """
@@ -16,7 +16,7 @@ from tiresias.protocol.job_kind import SCRIPT
 
 
 class PreviousJob(NamedTuple):
-    """job: its id. registered: its program could save. step: of its newest checkpoint, -1: none."""
+    """The last job of a script: its id, whether its program registered for checkpoints, the step of its newest one (-1: none)."""
 
     job: str
     registered: bool
@@ -24,7 +24,7 @@ class PreviousJob(NamedTuple):
 
 
 def note(folder: Path, script: str, shown: PreviousJob) -> None:
-    """folder: the job's control folder. What cannot be written is not known then, and no more."""
+    """Write the result of a job; `folder` is its control folder. A failure is ignored: the next submission has no result then."""
     if not SCRIPT.fullmatch(script):
         return
     place = control.scripts_folder(folder.parent.parent, os.getuid())
@@ -34,6 +34,7 @@ def note(folder: Path, script: str, shown: PreviousJob) -> None:
 
 
 def of_script(root: Path, script: str) -> PreviousJob | None:
+    """Return the last job of a script (its hash), None without a record."""
     found = control.read(control.scripts_folder(root, os.getuid()) / f"{script}.json", os.getuid())
     job = found.get("job")
     if not isinstance(job, str):

@@ -22,9 +22,16 @@ SRUN = "srun"
 IN_STEP = b"SLURM_STEP_NUM_TASKS"  # srun sets it; SLURM_STEP_ID is in a batch script's environment too (26.05)
 
 
-class Process(NamedTuple):
-    """ticks: its start time (proc(5)). name: of its executable. handles: it has a handler for the signal. is_rank: a launcher
-    started it. in_step: srun started it."""
+class JobProcess(NamedTuple):
+    """A process of the job.
+
+    Attributes:
+        ticks: Start time (proc(5)).
+        name: Name of the executable.
+        handles: It has a handler for the signal.
+        is_rank: A launcher started it.
+        in_step: srun started it.
+    """
 
     pid: int
     ticks: int
@@ -35,15 +42,15 @@ class Process(NamedTuple):
     in_step: bool = False
 
 
-def of_job(marks: Mapping[str, str], number: int) -> list[Process]:
+def of_job(marks: Mapping[str, str], number: int) -> list[JobProcess]:
     """This user's processes on this node that have all `marks` in their first environment, but this one."""
-    wanted = {os.fsencode(f"{name}={value}") for name, value in marks.items()}
+    required = {os.fsencode(f"{name}={value}") for name, value in marks.items()}
     pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit() and path.name != str(os.getpid()))
-    return [found for pid in pids if (found := _read(pid, wanted, number))]
+    return [found for pid in pids if (found := _read(pid, required, number))]
 
 
-def choose(processes: Collection[Process]) -> list[Process]:
-    """The ones that the signal is sent to. Pure."""
+def choose(processes: Collection[JobProcess]) -> list[JobProcess]:
+    """Return the processes that the signal is sent to. Pure."""
     by_pid = {process.pid: process for process in processes}
     launchers = {pid for process in processes if process.is_rank for pid in _ranks_above(process, by_pid)}
     able = {
@@ -53,15 +60,16 @@ def choose(processes: Collection[Process]) -> list[Process]:
     return [by_pid[pid] for pid in sorted(able) if able.isdisjoint(_above(by_pid[pid], by_pid))]
 
 
-def is_alive(process: Process) -> bool:
+def is_alive(process: JobProcess) -> bool:
+    """Whether the process still runs; a reused pid does not count."""
     return start_ticks(process.pid) == process.ticks
 
 
-def _ranks_above(process: Process, by_pid: Mapping[int, Process]) -> Iterator[int]:
+def _ranks_above(process: JobProcess, by_pid: Mapping[int, JobProcess]) -> Iterator[int]:
     return (pid for pid in _above(process, by_pid) if not by_pid[pid].is_rank)
 
 
-def _above(process: Process, by_pid: Mapping[int, Process]) -> Iterator[int]:
+def _above(process: JobProcess, by_pid: Mapping[int, JobProcess]) -> Iterator[int]:
     """Its ancestors, nearest first, as far as they are of the job."""
     seen = {process.pid}
     while (parent := process.parent) in by_pid and parent not in seen:
@@ -70,15 +78,15 @@ def _above(process: Process, by_pid: Mapping[int, Process]) -> Iterator[int]:
         yield parent
 
 
-def _read(pid: int, wanted: set[bytes], number: int) -> Process | None:
+def _read(pid: int, required: set[bytes], number: int) -> JobProcess | None:
     """None: it is not one of the job's, or has ended meanwhile."""
     with suppress(OSError, ValueError, IndexError):
         folder = Path(f"/proc/{pid}")
         variables = set((folder / "environ").read_bytes().split(b"\0"))
-        if wanted <= variables:
+        if required <= variables:
             names = {variable.partition(b"=")[0] for variable in variables}
             status = (folder / "status").read_text(encoding="utf-8", errors="replace")
-            return Process(
+            return JobProcess(
                 pid, start_ticks(pid), int(_field(status, "PPid")), _field(status, "Name"), _handles(status, number),
                 bool(names & RANK_VARIABLES), IN_STEP in names,
             )  # fmt: skip

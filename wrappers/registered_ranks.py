@@ -23,6 +23,7 @@ def staying(folder: Path, among: set[str]) -> tuple[int, int]:
 
 
 def names(folder: Path) -> list[str]:
+    """Return the names of the registered processes, [] without the folder."""
     try:
         return [path.name for path in folder.iterdir() if NAME.fullmatch(path.name)]
     except OSError:

@@ -47,4 +47,5 @@ def install(control: Path) -> None:
 
 
 def path_with(control: Path, path: str) -> str:
+    """Return PATH with the shim's folder first."""
     return f"{control / FOLDER}:{path}"

@@ -1,4 +1,4 @@
-"""How a run ended, in words."""
+"""Log messages on the end of a run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUP = Path("/proc/self/cgroup")
 
 
-def words(code: int, terminated: bool, final: bool = False) -> str:
-    """code: the script's exit code, or minus the signal that ended it; terminated: Slurm sent SIGTERM before;
-    final: the code is one of TIRESIAS_FINAL_CODES."""
+def ended(code: int, terminated: bool, final: bool = False) -> str:
+    """Describe the end of a script.
+
+    Args:
+        code: The exit code, or minus the signal that ended it.
+        terminated: Slurm sent SIGTERM before.
+        final: The code is one of TIRESIAS_FINAL_CODES.
+    """
     how = f"exit code {code}" if code >= 0 else f"signal {-code}"
     if final:
         return f"{how}, which TIRESIAS_FINAL_CODES lists: the job is neither requeued nor resumed"
@@ -20,13 +25,18 @@ def words(code: int, terminated: bool, final: bool = False) -> str:
     if killed:
         return f"{how}; the kernel killed {killed} of its processes on this node: out of memory"
     if terminated:
-        return f"{how}; Slurm sent SIGTERM: cancelled, requeued by somebody or out of time"
+        return f"{how}; Slurm sent SIGTERM: cancelled, requeued or out of time"
     return f"{how}{_signal_words(code if code >= 0 else 128 - code)}"
 
 
 def late_words(here: int, elsewhere: int, step: int, limit_in: float | None) -> str:
-    """Of a program that did not save in time. here, elsewhere: its processes on this node and on others; step: of its newest
-    checkpoint, -1: none; limit_in: seconds to the time limit where that is why it was to save, None: a preemption."""
+    """Describe a program that did not save in time.
+
+    Args:
+        here, elsewhere: Its processes on this node and on others.
+        step: Step of its newest checkpoint, -1 without one.
+        limit_in: Seconds to the time limit that caused the save, None for a preemption.
+    """
     still = f"the program has not saved in time ({here} processes here and {elsewhere} on other nodes still run)"
     if limit_in is not None:
         follows = f"the time limit ends this job in {max(limit_in, 0.0):.0f} s"
@@ -40,15 +50,17 @@ def late_words(here: int, elsewhere: int, step: int, limit_in: float | None) -> 
 
 
 def saved_without_requeue(step: int, folder: Path) -> str:
+    """Describe a job that saved before its time limit and must not be requeued."""
     return f"saved step {step} before its time limit. {ends_here(folder)} It was submitted with --no-requeue."
 
 
 def ends_here(folder: Path) -> str:
+    """Describe a job that ends although its program could go on."""
     return f"The job ends here and releases its GPUs; its checkpoints are in {folder}."
 
 
 def _signal_words(code: int) -> str:
-    """Shells, srun and torchrun alike tell of a death by signal as 128 + its number."""
+    """Shells, srun and torchrun report a death by signal as 128 + its number."""
     if code == 128 + signal.SIGKILL:
         return ": a process was killed, as the kernel does when memory runs out"
     try:
@@ -58,7 +70,7 @@ def _signal_words(code: int) -> str:
 
 
 def out_of_memory(own: Path = OWN_CGROUP, cgroups: Path = CGROUPS) -> int:
-    """Processes of this job on this node that the kernel killed for want of memory, where Slurm keeps jobs in cgroups v2."""
+    """Processes of this job on this node that the kernel killed when memory ran out, where Slurm keeps jobs in cgroups v2."""
     try:
         path = own.read_text(encoding="utf-8").partition("0::/")[2].partition("\n")[0]
         job = re.match(r"(.*/)?job_[0-9]+(?=/|$)", path)

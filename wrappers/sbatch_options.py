@@ -1,8 +1,8 @@
 """Where sbatch's options end and its script begins.
 
-sbatch reads its options with getopt_long(3), stopping at the first word that is no option. To find that word one must know which
-options take the word after them. The table is the union of what sbatch 22.05, 24.11 and 26.05 accept (sbatch(1) and their hidden
-spellings); a test asks the real ones. Whatever is not in it is not understood, and is left to sbatch.
+sbatch reads its options with getopt_long(3), stopping at the first word that is no option. To find that word a parser needs the
+options that take the word after them. The table is the union of what sbatch 22.05, 24.11 and 26.05 accept (sbatch(1) and their
+hidden spellings); a test compares it with each of these. Other options are left to sbatch.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ LONG = {
     "Q": "quiet",
     "b": "begin",
     "t": "time",
-}  # that we look at
+}  # the ones that tsbatch reads
 ANSWERS = frozenset({"help", "usage", "version", "autocomplete"})  # sbatch prints something and submits nothing
 
 
-class NotUnderstood(Exception):
-    """The words are for sbatch alone; the message says why."""
+class UnsupportedOptions(Exception):
+    """The command line is passed to sbatch unchanged; the message gives the reason."""
 
 
 class CommandLine(NamedTuple):
-    """options: all words but those of --wrap; operands: script and its arguments; wrap: the command of --wrap."""
+    """A command line of sbatch: all words of options but --wrap, the script and its arguments, and the command of --wrap."""
 
     options: list[str]
     operands: list[str]
@@ -55,7 +55,7 @@ class CommandLine(NamedTuple):
 
 
 def split(words: Sequence[str]) -> CommandLine:
-    """Raises NotUnderstood."""
+    """Split a command line of sbatch. Raises UnsupportedOptions."""
     rest = list(words)
     options: list[str] = []
     wrap: str | None = None
@@ -65,13 +65,15 @@ def split(words: Sequence[str]) -> CommandLine:
         else:
             options += [word, *value]
     if rest and rest[0] == ":":
-        raise NotUnderstood("a heterogeneous job")
+        raise UnsupportedOptions("a heterogeneous job")
     return CommandLine(options, rest, wrap)
 
 
 def named(words: Sequence[str]) -> list[tuple[str, str]]:
-    """What each option says, in their order: its long name, or its letter where that is not in LONG, and its value, "" where it has
-    none. Raises NotUnderstood."""
+    """Return name and value of each option, in order. Raises UnsupportedOptions.
+
+    The name is the long one, or the letter where that is not in LONG; the value is "" for options without one.
+    """
     return [pair for word, value in _options(list(words)) for pair in _meaning(word, value)]
 
 
@@ -100,7 +102,7 @@ def _value_words(word: str, rest: list[str]) -> list[str]:
     if not _takes_next(word):
         return []
     if not rest:
-        raise NotUnderstood(f"{word} without its value")
+        raise UnsupportedOptions(f"{word} without its value")
     return [rest.pop(0)]
 
 
@@ -109,7 +111,7 @@ def _takes_next(word: str) -> bool:
         return _short_takes_next(word[1:])
     names = _long_names(word)
     if names & ANSWERS:
-        raise NotUnderstood("")
+        raise UnsupportedOptions("")
     return names <= WITH_VALUE and "=" not in word
 
 
@@ -121,7 +123,7 @@ def _long_names(word: str) -> set[str]:
     every = WITH_VALUE | WITHOUT_VALUE
     names = {typed} if typed in every else {name for name in every if name.startswith(typed)}
     if not names or not (names <= WITH_VALUE or names <= WITHOUT_VALUE):
-        raise NotUnderstood(f"the option --{typed:.40}")
+        raise UnsupportedOptions(f"the option --{typed:.40}")
     return names
 
 
@@ -131,9 +133,9 @@ def _short_takes_next(letters: str) -> bool:
         if letter in SHORT_WITH_VALUE:
             return position == len(letters) - 1
         if letter in "hV":
-            raise NotUnderstood("")
+            raise UnsupportedOptions("")
         if letter not in SHORT_WITHOUT_VALUE:
-            raise NotUnderstood(f"the option -{letter}")
+            raise UnsupportedOptions(f"the option -{letter}")
         if letter in "ks":  # their values, if any, are attached
             return False
     return False

@@ -1,5 +1,6 @@
-"""The supervisor's part for a program that saves by itself (self_saving.py): registers the job as one that can save, sends the
-signal, detects that the program has saved, and reports what changed in its folder.
+"""The supervisor's part for a program that saves by itself (self_saving.py).
+
+It registers the job as one that can save, sends the signal, detects that the program has saved, and reports what changed.
 
 What was saved is not opened: the evidence is that files of the folder changed after the signal, hold something and are no longer
 written. A program that ends after the signal is requeued also where nothing changed: it would be requeued so without this, too.
@@ -21,20 +22,25 @@ from tiresias.protocol.requeue_request import Requests
 from tiresias.wrappers import folder_changes, receivers, requeue_shim, self_saving, time_limit
 from tiresias.wrappers.job import Job
 
-SCAN_S = 0.5  # between two looks for processes that handle the signal
+SCAN_S = 0.5  # between two scans for processes that handle the signal
 SCANCEL_TIMEOUT_S = 30.0
 
 
 class SelfSaver:
-    """Of all runs of a script in one allocation. saves: how many have succeeded in this job, 0: none; what reports call a step."""
+    """Saves of a self-saving program, for all runs of a script in one allocation.
+
+    Attributes:
+        saves: Number of successful saves in this job; reports use it as the step.
+        result: What was saved, for the log.
+    """
 
     def __init__(self, option: self_saving.SelfSaving, job: Job, folder: Path, saves: int) -> None:
         self._option, self._job, self._control, self.saves = option, job, folder, max(saves, 0)
         self._requests = Requests(folder, job.restart)
-        self._before: folder_changes.Marks = {}
-        self._signalled: dict[int, receivers.Process] = {}
+        self._before: folder_changes.FileStates = {}
+        self._signalled: dict[int, receivers.JobProcess] = {}
         self._asked_at = self._scanned_at = 0.0
-        self.said = ""  # what was saved, for the log
+        self.result = ""  # what was saved, for the log
 
     def begin(self) -> None:
         """Before the script starts: it counts as able to save from now on."""
@@ -50,13 +56,13 @@ class SelfSaver:
             log_line(f"run {self._job.restart} begins; its program resumes by itself from {self._option.path}")
 
     def child_env(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Not for jobs that the script submits: the option itself."""
+        """Return the script's environment, without the option: jobs that the script submits must not inherit it."""
         kept = {name: value for name, value in env.items() if name != self_saving.VARIABLE}
         return kept | {"PATH": requeue_shim.path_with(self._control, env.get("PATH") or os.defpath)}
 
     def ask(self) -> str:
-        """Send the signal; returns words for the log."""
-        self._before, self._asked_at = folder_changes.marks(self._option.path), time.monotonic()
+        """Send the signal; return a message for the log."""
+        self._before, self._asked_at = folder_changes.file_states(self._option.path), time.monotonic()
         with suppress(OSError):
             control.stop_file(self._control, self._job.restart).touch()
         if self._scan():
@@ -88,7 +94,7 @@ class SelfSaver:
         if found.is_save:
             self.saves += 1
             self._register_quietly(save=round(time.monotonic() - self._asked_at, 3))
-        self.said = self._words(code, found)
+        self.result = self._words(code, found)
         return self.saves or -1
 
     def _is_late(self) -> bool:
@@ -96,6 +102,7 @@ class SelfSaver:
         return time.monotonic() - self._asked_at > time_limit.save_deadline(os.environ)
 
     def late_words(self) -> str:
+        """Describe a program that did not save in time."""
         here = sum(map(receivers.is_alive, self._signalled.values()))
         seconds = time.monotonic() - self._asked_at
         return (
@@ -103,9 +110,11 @@ class SelfSaver:
         )
 
     def ended_words(self) -> str:
-        return f"{self.said}. The job ends here: it was submitted with --no-requeue."
+        """Describe a job that saved and must not be requeued."""
+        return f"{self.result}. The job ends here: it was submitted with --no-requeue."
 
     def listed(self) -> str:
+        """Describe the place of the program's checkpoints."""
         return f"its program saves by itself in {self._option.path}"
 
     # registering
@@ -155,7 +164,7 @@ class SelfSaver:
         if problem:
             log_line(f"the tasks on other nodes have not got {self._option.number.name}: scancel: {problem}")
 
-    # words
+    # messages
 
     def _words(self, code: int, found: folder_changes.Changes) -> str:
         folder, number = self._option.path, self._option.number.name
@@ -168,7 +177,12 @@ class SelfSaver:
 
 
 def make(job: Job, before: Mapping[str, object], program: Mapping[str, object]) -> SelfSaver | None:
-    """before, program: the last reports of supervisor and program in the run before. None: the job does not have the option."""
+    """Return the self saver of a job, None without the option.
+
+    Args:
+        job: This run.
+        before, program: Last reports of supervisor and program in the previous run.
+    """
     try:
         option = self_saving.from_env(os.environ)
     except UsageError as error:
@@ -181,7 +195,7 @@ def make(job: Job, before: Mapping[str, object], program: Mapping[str, object]) 
     )
 
 
-def _send(process: receivers.Process, number: int) -> None:
+def _send(process: receivers.JobProcess, number: int) -> None:
     with suppress(OSError):
         handle = os.pidfd_open(process.pid)  # from here on the number cannot come to mean another process
         try:

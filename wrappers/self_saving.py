@@ -20,7 +20,7 @@ UNSUITABLE = {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGCONT}
 
 
 class SelfSaving(NamedTuple):
-    """number: of the signal. folder: relative to the job's working directory, as the user wrote it."""
+    """The option of a self-saving program: the signal, and the folder as written, relative to the job's working directory."""
 
     number: signal.Signals
     folder: str
@@ -32,7 +32,7 @@ class SelfSaving(NamedTuple):
 
 
 def parse(text: str) -> SelfSaving:
-    """Raises UsageError."""
+    """Parse the option. Raises UsageError."""
     kind, _, rest = text.partition(":")
     name, _, folder = rest.partition(":")
     if kind != "signal" or not folder.strip():

@@ -1,4 +1,4 @@
-"""What a job is told of its site, settled when it is submitted: TIRESIAS_* variables, else the configuration, else defaults."""
+"""The site's settings for a job, fixed at submission: TIRESIAS_* variables, else the configuration, else defaults."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The job's time limit: when to save before it, and the requeue that nobody else asked for.
+"""The job's time limit: when to save before it, and the job's own request for a requeue.
 
-Slurm tells the end of the run in SLURM_JOB_END_TIME (24.11 and 26.05 do, 22.05 does not: there a job gets no warning). At the
-limit it sends SIGTERM, which srun turns into SIGKILL for all its tasks at once (26.05): a program that is to save is told before.
+Slurm passes the end of the run in SLURM_JOB_END_TIME (24.11 and 26.05 do, 22.05 does not: there a job gets no warning). At the
+limit it sends SIGTERM, which srun turns into SIGKILL for all its tasks at once (26.05): so the program is signalled before.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from collections.abc import Mapping
 
 LEAST, MOST = 30.0, 300.0  # seconds before the end, where no save of this program was timed yet: a tenth of the limit
 MARGIN = 60.0  # seconds before the end besides three times what a save took
-OUT_OF_SIGHT = 365 * 86400 - 3600.0  # Slurm writes "in a year" for a job without a limit
+NO_LIMIT_S = 365 * 86400 - 3600.0  # Slurm writes "in a year" for a job without a limit
 REQUEUE_TIMEOUT = 30.0
 SAVE_DEADLINE = 120.0  # seconds; TIRESIAS_SAVE_DEADLINE, the site's preemption.deadline
 
 
 def end_time(env: Mapping[str, str]) -> float:
-    """Epoch seconds at which Slurm will end this run; inf where there is no limit or Slurm does not say."""
+    """Epoch seconds at which Slurm will end this run; inf where there is no limit or Slurm does not pass it."""
     start, end = env.get("SLURM_JOB_START_TIME", ""), env.get("SLURM_JOB_END_TIME", "")
-    if not (start.isdigit() and end.isdigit() and 0 < int(end) - int(start) < OUT_OF_SIGHT):
+    if not (start.isdigit() and end.isdigit() and 0 < int(end) - int(start) < NO_LIMIT_S):
         return float("inf")
     return float(end)
 
 
 def start_time(env: Mapping[str, str]) -> int:
-    """Epoch second at which this run began, as Slurm's record has it; 0 where Slurm does not say (22.05)."""
+    """Epoch second at which this run began, as Slurm's record has it; 0 where Slurm does not pass it (22.05)."""
     start = env.get("SLURM_JOB_START_TIME", "")
     return int(start) if re.fullmatch("[0-9]{1,12}", start, re.ASCII) else 0
 
 
 def lead(limit: float, save: float | None) -> float:
-    """Seconds before its end at which a run of `limit` seconds is told to save; `save`: what the last save took."""
+    """Return how many seconds before its end a run of `limit` seconds must save; `save`: seconds of the last save."""
     if save is not None:
         return min(MARGIN + 3 * save, max(limit / 2, LEAST))
     return min(max(limit / 10, LEAST), MOST)

@@ -4,9 +4,9 @@
 
 The script runs under a supervisor that has it save and leave when the controller needs its GPUs, and the job is requeued and
 appends to its log by default. Options, #SBATCH lines, standard output and exit code are sbatch's, and Slurm keeps the script's
-path and the options as given (Command, SubmitLine). What is not understood goes to sbatch as it is. One line on standard error
-says what is to be expected: who schedules the job, whether it may be preempted, how it is placed; with --test-only, without
-submitting; with --parsable or --quiet, never.
+path and the options as given (Command, SubmitLine). A command line that tsbatch does not support goes to sbatch
+unchanged. One line on standard error states which scheduler handles the job, whether it may be preempted and how it is placed;
+with --test-only, without submitting; with --parsable or --quiet, never.
 
 To see whether a script can be preempted and resumed, and what is missing:  tiresias rehearse script
 
@@ -28,17 +28,26 @@ from typing import NamedTuple
 from tiresias.errors import UsageError
 from tiresias.protocol.job_log import log_line
 from tiresias.wrappers import batch_script, child_process, inserted, isolated, sbatch_options, self_saving, settings
-from tiresias.wrappers.sbatch_options import NotUnderstood
+from tiresias.wrappers.sbatch_options import UnsupportedOptions
 from tiresias.wrappers.scheduling_notes import submit_options
 
-PATIENCE = 5.0  # seconds for the line of what was understood; folders that hang must not hold up a submission
+NOTE_TIMEOUT_S = 5.0  # for the scheduling note; folders that hang must not delay a submission
 _BURST_BUFFER = frozenset({"bb", "bbf"})  # sbatch takes one file of --bbf, and none beside --bb
 
 
 class Submission(NamedTuple):
-    """words: all of the user's; options: sbatch's among them; script: the user's; name: the file's, which sbatch takes as the job's
-    name; path: the file as Slurm shows it, "" where there is none; arguments: the script's; has_options: it may hold #SBATCH lines;
-    refused: why it goes to sbatch as it is."""
+    """A submission.
+
+    Attributes:
+        words: The whole command line.
+        options: sbatch's options in it.
+        script: Content of the user's script.
+        name: File name, sbatch's default for the job's name.
+        path: The file as Slurm shows it, "" without one.
+        arguments: The script's arguments.
+        has_options: The script may hold #SBATCH lines.
+        refused: Why it goes to sbatch unchanged.
+    """
 
     words: list[str]
     options: list[str]
@@ -50,10 +59,12 @@ class Submission(NamedTuple):
     refused: str = ""
 
     def asked(self) -> submit_options.SubmitOptions:
+        """Return the effective options."""
         return submit_options.of(self.options, self.script if self.has_options else b"", os.environ)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Run tsbatch; return the exit code."""
     try:
         return _run(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:  # before sbatch had the script
@@ -69,20 +80,20 @@ def _run(words: list[str]) -> int:
         log_line(str(error))
         return error.exit_code
     try:
-        submission = understand(words)
-    except NotUnderstood as reason:
+        submission = parse(words)
+    except UnsupportedOptions as reason:
         if str(reason):
             log_line(f"left to sbatch as it is, so the job will not be preempted: {reason}")
         return _exec(words)
     return submit(submission)
 
 
-def understand(words: Sequence[str]) -> Submission:
-    """What is to be submitted. Raises NotUnderstood; standard input has not been read then."""
+def parse(words: Sequence[str]) -> Submission:
+    """Return the submission of a command line. Raises UnsupportedOptions; standard input has not been read then."""
     command_line = sbatch_options.split(words)
     if command_line.wrap is not None:
         if command_line.operands:
-            raise NotUnderstood("--wrap together with a script")
+            raise UnsupportedOptions("--wrap together with a script")
         script = batch_script.WRAPPED.format(command_line.wrap).encode(errors="surrogateescape")
         return Submission(list(words), command_line.options, script, "wrap", has_options=False)
     if not command_line.operands:
@@ -92,9 +103,9 @@ def understand(words: Sequence[str]) -> Submission:
     try:
         script = Path(path).read_bytes()
     except OSError as error:
-        raise NotUnderstood(f"{path}: {error.strerror}") from None
+        raise UnsupportedOptions(f"{path}: {error.strerror}") from None
     if reason := batch_script.why_not(script):
-        raise NotUnderstood(f"{path}: {reason}")
+        raise UnsupportedOptions(f"{path}: {reason}")
     name = path.rpartition("/")[2]
     return Submission(list(words), command_line.options, script, name, path, command_line.operands[1:])
 
@@ -115,7 +126,7 @@ def submit(submission: Submission) -> int:
         log_line(f"left to sbatch as it is, so the job will not be preempted: {submission.refused}")
         return _pipe(submission.words, submission.script)
     asked = submission.asked()
-    child_process.run(lambda: _report(submission, asked), PATIENCE)
+    child_process.run(lambda: _report(submission, asked), NOTE_TIMEOUT_S)
     number, site = os.urandom(16).hex(), settings.of_job(os.environ)
     is_piped = submission.has_options and not submission.path
     if not is_piped and (lines := _lines(submission, asked, site)):
@@ -134,7 +145,7 @@ def _lines(submission: Submission, asked: submit_options.SubmitOptions, site: Ma
     if (
         not inserted.fits(script)
         or b"\n#PBS" in header
-        or not submit_options.are_understood(submission.options, header)
+        or not submit_options.are_supported(submission.options, header)
         or {*_BURST_BUFFER} & asked.keys()
         or "SBATCH_BURST_BUFFER" in os.environ
     ):
@@ -152,7 +163,7 @@ def _lines(submission: Submission, asked: submit_options.SubmitOptions, site: Ma
 
 
 def _report(submission: Submission, asked: submit_options.SubmitOptions) -> None:
-    """In a process of its own: what was understood, and which script the job runs, for the controller."""
+    """Print the scheduling note and record the script for the controller. Runs in a process of its own."""
     from tiresias.wrappers.scheduling_notes import submission_note
 
     submission_note.report(
@@ -173,7 +184,7 @@ def _copy(submission: Submission, text: bytes) -> int:
             path.write_bytes(text)
             return _relay(["sbatch", *submission.options, str(path), *submission.arguments])
     except OSError as error:
-        log_line(f"the batch script cannot be written: {error}; set TMPDIR to a folder with room")
+        log_line(f"the batch script cannot be written: {error}; set TMPDIR to a folder with free space")
         return 1
 
 
@@ -189,7 +200,7 @@ def _pipe(words: Sequence[str], text: bytes) -> int:
 
 
 def _relay(command: list[str], added: Mapping[str, str] | None = None) -> int:
-    """sbatch has this terminal's signals too, and ends in its own way; so do we."""
+    """Run sbatch and return its exit code. sbatch receives the terminal's signals itself: this process ignores them."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
     reset = [number for number, handler in before.items() if handler != signal.SIG_IGN]
     try:

@@ -4,12 +4,12 @@
 
 It is srun, exec'd: options, output and exit code are srun's. Only where the environment is not exported (--export, or
 SLURM_EXPORT_ENV from `sbatch --export=NONE`) are the variables added to the list. An allocation that srun makes itself cannot be
-requeued by Slurm, so it is never preempted; one line on standard error says so.
+requeued by Slurm, so it is never preempted; one line on standard error states that.
 
-The first tsrun of a job of whose kind there is no profile yet has the tasks' traffic recorded for a while (trial/begin.py).
+The first tsrun of a kind of job without a profile records the tasks' traffic for a while (trial/begin.py).
 
-A task that dies ends its step, as with srun --kill-on-bad-exit (whose own word wins, and SLURM_KILL_BAD_EXIT): where one rank ran
-out of memory the others would wait for it until the time limit.
+A task that dies ends its step, as with srun --kill-on-bad-exit (that option and SLURM_KILL_BAD_EXIT take precedence): without
+this the other ranks would wait for it until the time limit.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ VARIABLES = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Replace this process by srun; return an exit code where that fails."""
     words = list(sys.argv[1:] if argv is None else argv)
     env = dict(os.environ)
     if "SLURM_JOB_ID" not in env:
@@ -47,13 +48,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def with_export_env(env: Mapping[str, str], added: Mapping[str, str] = NOTHING) -> dict[str, str]:
-    """SLURM_EXPORT_ENV with our variables; NONE becomes the list of them alone. `added`: for the tasks, but not for srun."""
+    """SLURM_EXPORT_ENV with Tiresias's variables; NONE becomes the list of them alone. `added`: for the tasks, but not for srun."""
     exported = env.get("SLURM_EXPORT_ENV") or ("ALL" if added else None)
     return dict(env) if exported is None else {**env, "SLURM_EXPORT_ENV": _extended(exported, env, added)}
 
 
 def with_export(words: Sequence[str], env: Mapping[str, str], added: Mapping[str, str] = NOTHING) -> list[str]:
-    """The words with our variables added to --export, where it stands before the first word that is no option."""
+    """The words with Tiresias's variables added to --export, where it stands before the first word that is no option."""
     result = list(words)
     for position, word in enumerate(words):
         if word == "--export" and position + 1 < len(words):
@@ -66,15 +67,15 @@ def with_export(words: Sequence[str], env: Mapping[str, str], added: Mapping[str
 
 
 def _may_take_next(word: str) -> bool:
-    """-n and --ntasks, not -n2 or --ntasks=2. A flag such as -v counts too: only srun knows better."""
+    """-n and --ntasks, not -n2 or --ntasks=2. A flag such as -v counts too: only srun can distinguish them."""
     return word.startswith("-") and (len(word) == 2 or (word.startswith("--") and "=" not in word))
 
 
 def _extended(names: str, env: Mapping[str, str], added: Mapping[str, str]) -> str:
     listed = [] if names in ("NONE", "NIL") else names.split(",")
-    ours = [] if "ALL" in listed else [name for name in VARIABLES if name in env]
-    ours += [f"{name}={value}" for name, value in added.items()]
-    return ",".join([*listed, *ours]) if ours else names
+    extra = [] if "ALL" in listed else [name for name in VARIABLES if name in env]
+    extra += [f"{name}={value}" for name, value in added.items()]
+    return ",".join([*listed, *extra]) if extra else names
 
 
 if __name__ == "__main__":

@@ -14,14 +14,20 @@ NAME = "slurm_script"  # what Slurm itself calls a batch script on the node
 
 
 class UserScript(NamedTuple):
-    """folder: private and temporary, holds nothing else; command: what to start, without the script's arguments; kind: the
-    script's hash."""
+    """The user's script, extracted from the batch script.
+
+    Attributes:
+        folder: Private and temporary, holds nothing else.
+        command: The command that starts it, without the script's arguments.
+        kind: The script's hash.
+    """
 
     folder: Path
     command: list[str]
     kind: str = ""
 
     def remove(self) -> None:
+        """Remove the extracted script."""
         (self.folder / NAME).unlink(missing_ok=True)
         self.folder.rmdir()
 

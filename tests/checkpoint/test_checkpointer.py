@@ -219,7 +219,7 @@ def test_without_a_control_folder_training_goes_on(env: dict[str, str], capfd: p
     checkpointer = Checkpointer.from_env(env=env)
     assert not checkpointer.should_stop(1)
     checkpointer.save(1, {"x": 1})
-    assert "this program cannot be told to save" in capfd.readouterr().err
+    assert "this program cannot receive checkpoint requests" in capfd.readouterr().err
 
 
 def test_a_control_folder_that_was_removed_is_made_again(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,7 +161,7 @@ def test_a_disk_that_turns_read_only_and_back(disk: Path, capfd: pytest.CaptureF
         subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
     assert found is not None
     assert found.step == 1
-    assert "step 2 is passed over, it stays in place (Read-only file system)" in capfd.readouterr().err
+    assert "step 2 is skipped and stays in place (Read-only file system)" in capfd.readouterr().err
     store.save(3, {"x": 3})
     assert store.steps()[0] == 3
 

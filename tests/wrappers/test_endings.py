@@ -29,7 +29,7 @@ def test_it_saves_before_its_time_limit(site: Site) -> None:
     job = site.start(site.train.replace("300", "100000"), **limited(time_limit.LEAST + 3))
     job.until(lambda report: report.state == "parked")
     assert job.report().why == "limit"
-    assert "the time limit is near: told the program to save" in job.log.read_text()
+    assert "the time limit is near: checkpoint signal sent to" in job.log.read_text()
     job.until_logged(f"run 0 saved step {job.report().step} before its time limit")
     assert job.send(signal.SIGTERM).end() == 99
     last = site.start(site.train, restart=1)
@@ -40,7 +40,7 @@ def test_at_its_limit_a_job_asks_for_its_requeue_itself(site: Site) -> None:
     """Once nobody else has done so. Without scontrol it says so and waits for its end: what is saved stays."""
     words = {"TIRESIAS_PARK_TIMEOUT": "0.2", "PATH": str(site.folder)} | limited(time_limit.LEAST + 2)
     job = site.start(site.train.replace("300", "100000"), **words)
-    job.until_logged("nobody requeued this job, and it cannot do so itself: there is no scontrol here")
+    job.until_logged("no requeue came, and the job's own request failed: there is no scontrol here")
     assert job.report().state == "parked"
     assert job.send(signal.SIGTERM).end() == 99
 
@@ -51,7 +51,7 @@ def test_a_job_that_made_room_shortly_before_its_limit_asks_for_its_requeue_too(
     words = {"PATH": str(site.folder)} | limited(time_limit.LEAST + 10)
     job = site.start(site.train.replace("300", "100000"), **words).preempt()
     assert job.report().why == ""
-    job.until_logged("nobody requeued this job, and it cannot do so itself: there is no scontrol here")
+    job.until_logged("no requeue came, and the job's own request failed: there is no scontrol here")
     assert job.send(signal.SIGTERM).end() == 99
 
 
@@ -151,7 +151,7 @@ def test_what_the_next_run_does_again(site: Site) -> None:
     ],
 )
 def test_the_words_of_an_end(code: int, terminated: bool, words: str) -> None:
-    assert words in run_messages.words(code, terminated)
+    assert words in run_messages.ended(code, terminated)
 
 
 # a job that does not come back

@@ -61,7 +61,7 @@ def test_a_container_with_its_own_processes_and_without_slurm(alice: User) -> No
     job = alice.submit("job.sh")
     alice.trains(job)
     alice.ask(job)
-    alice.until_logged("log", "told the program to save (0 processes here)")
+    alice.until_logged("log", "checkpoint signal sent to 0 processes on this node")
     alice.until_logged("log", "run 0 saved step")
     alice.requeue(job)
     resumes(alice, job)
@@ -134,7 +134,7 @@ def test_a_time_limit_of_a_minute_and_nobody_who_requeues(alice: User) -> None:
     """It saves half a minute before its end, waits for a requeue, asks for it itself, and goes on under the same id."""
     alice.write("job.sh", "#!/bin/bash\n#SBATCH -o log --time=1\npython3 training.py 4000 0.01 result\n")
     job = alice.submit("job.sh")
-    alice.until_logged("log", "the time limit is near: told the program to save")
+    alice.until_logged("log", "the time limit is near: checkpoint signal sent to")
     alice.until_logged("log", "before its time limit and waits for the requeue")
     alice.until_logged("log", "requeued by itself")
     alice.comes_back(job)

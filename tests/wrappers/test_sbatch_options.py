@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tiresias.sandbox.cluster import Cluster
 from tiresias.wrappers import sbatch_options as table
-from tiresias.wrappers.sbatch_options import CommandLine, NotUnderstood, split
+from tiresias.wrappers.sbatch_options import CommandLine, UnsupportedOptions, split
 
 VALUES = st.text(min_size=1).filter(lambda text: "\0" not in text)
 PLAIN = sorted(table.WITHOUT_VALUE - table.ANSWERS)
@@ -60,7 +60,7 @@ def test_wrap_is_taken_out(before: list[list[str]], after: list[list[str]], comm
     ],
 )
 def test_the_rest_is_for_sbatch(words: list[str], why: str) -> None:
-    with pytest.raises(NotUnderstood, match=why):
+    with pytest.raises(UnsupportedOptions, match=why):
         split(words)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tiresias.errors import UsageError
 from tiresias.wrappers import folder_changes, self_saving
-from tiresias.wrappers.receivers import Process, choose
+from tiresias.wrappers.receivers import JobProcess, choose
 
 Site = Any  # conftest.py
 PROGRAM = Path(__file__).with_name("self_saving_program.py")
@@ -45,7 +45,7 @@ def test_three_preemptions_lose_nothing(site: Site, habit: str, name: str) -> No
         assert job.report().step == restart + 1
         assert job.send(signal.SIGTERM).end() == 99
         log = job.log.read_text()
-        assert f"asked to make room: sent SIG{name} to 1 processes here" in log
+        assert f"preemption requested: sent SIG{name} to 1 processes here" in log
         assert (
             "saved by itself: 1 files (0.0 MiB) changed in out, contents not verified and waits for the requeue" in log
         )
@@ -119,8 +119,8 @@ def test_the_folder_may_hold_colons_and_variables(monkeypatch: pytest.MonkeyPatc
     assert (option.number, option.path) == (signal.SIGUSR1, Path("runs:1/x"))
 
 
-def process(pid: int, parent: int, name: str = "python", handles: bool = True, is_rank: bool = False) -> Process:
-    return Process(pid, 1, parent, name, handles, is_rank)
+def process(pid: int, parent: int, name: str = "python", handles: bool = True, is_rank: bool = False) -> JobProcess:
+    return JobProcess(pid, 1, parent, name, handles, is_rank)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,9 @@ def process(pid: int, parent: int, name: str = "python", handles: bool = True, i
         ([process(1, 2), process(2, 1)], []),  # a loop, which /proc may show for a moment
     ],
 )
-def test_the_signal_goes_to_the_topmost_processes_below_launchers(processes: list[Process], chosen: list[int]) -> None:
+def test_the_signal_goes_to_the_topmost_processes_below_launchers(
+    processes: list[JobProcess], chosen: list[int]
+) -> None:
     assert [one.pid for one in choose(processes)] == chosen
 
 
@@ -153,10 +155,10 @@ def test_a_pattern_leaves_out_the_log_beside_the_checkpoints(tmp_path: Path) -> 
     place = tmp_path / "checkpoint-*"
     (tmp_path / "checkpoint-1").mkdir()
     (tmp_path / "checkpoint-1" / "weights").write_text("1")
-    before = folder_changes.marks(place)
+    before = folder_changes.file_states(place)
     (tmp_path / "log").write_text("a line")
     assert not folder_changes.since(before, place).is_save
     (tmp_path / "checkpoint-2").mkdir()
     (tmp_path / "checkpoint-2" / "weights").write_text("2")
     assert folder_changes.since(before, place).files == (f"{tmp_path}/checkpoint-2/weights",)
-    assert len(folder_changes.marks(tmp_path / "log")) == 1
+    assert len(folder_changes.file_states(tmp_path / "log")) == 1

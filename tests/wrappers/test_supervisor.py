@@ -252,7 +252,7 @@ def test_more_signals_change_nothing(site: Any) -> None:
         job.send(signal.SIGUSR2)
     job.until(lambda report: report.state == "parked").send(signal.SIGUSR2).send(signal.SIGUSR1)
     assert job.send(signal.SIGTERM).end() == 99
-    assert job.log.read_text().count("asked to make room") == 1
+    assert job.log.read_text().count("preemption requested") == 1
 
 
 def test_the_rest_of_the_script_is_not_run(site: Any) -> None:
@@ -376,7 +376,7 @@ def test_a_job_whose_control_folder_is_gone_goes_on_when_told_to_save(site: Any,
 
 @pytest.mark.slow
 def test_a_control_folder_that_was_removed_is_made_again_by_the_program(site: Any) -> None:
-    """In its next word on how far it came. The supervisor finds it there when it is asked to make room."""
+    """In its next word on how far it came. The supervisor finds it there when preemption is requested."""
     job = site.start(site.train.replace("300", "100000"), TIRESIAS_SUBMISSION="a").until(lambda report: report.ready)
     shutil.rmtree(site.control())
     job.until(lambda _: (site.control() / control.PROGRAM).exists())

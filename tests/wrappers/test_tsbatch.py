@@ -127,7 +127,7 @@ def test_one_line_says_what_was_understood(folder: Path, words: list[str]) -> No
     said = run(folder, *words).stderr
     assert said.endswith("said on stderr\n")
     assert said.startswith("tiresias: ")
-    assert "not preempted unless its program says that it can save: no checkpointing seen in the script" in said
+    assert "not preempted unless its program registers for checkpoints: no checkpointing seen in the script" in said
     assert said.count("\n") == 2
     assert "\x1b" not in said
 

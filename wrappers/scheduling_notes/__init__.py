@@ -1,8 +1,8 @@
-"""What tsbatch says of a submission: one line on standard error, by a process of its own.
+"""The scheduling note of a submission: one line on standard error, printed by a process of its own.
 
-wishes.py      what the options ask for
-program.py     whether the program is seen to save
-site.py        what is known here of the site's controller
-treatment.py   what that will do with the job
-line.py        the line
+submit_options.py    the options of the submission
+save_detection.py    whether its program saves checkpoints
+site_controller.py   the site's controller as a submission sees it
+wording.py           the words of the note
+submission_note.py   the note, and a record of the script for the controller
 """

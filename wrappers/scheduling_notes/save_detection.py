@@ -1,4 +1,4 @@
-"""Whether a job's program is seen to save: in the script, and in the files that it names. What these import is not followed."""
+"""Detection of checkpoints in a job's program: in the script, and in the files that it names. Their imports are not followed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORDS, BYTES = 200, 1 << 20  # looked at: of the script, of a file
 
 
 def seen_in(name: str, script: bytes, arguments: Sequence[str]) -> str:
-    """The script's name, or that of the first file that names our checkpoints; "" where none does."""
+    """Return the script's name, or that of the first file that names tiresias.checkpoint; "" without one."""
     if _USES.search(_code(script)):
         return name
     named = dict.fromkeys([*_words(script), *arguments])

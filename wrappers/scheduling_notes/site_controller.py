@@ -1,4 +1,4 @@
-"""What a submission can know of the site's controller: from its lease where it runs on this host, else from the configuration.
+"""The site's controller as a submission sees it: by its lease where it runs on this host, else by the configuration.
 
 The lease is the file that job_submit.lua reads (docs/reference/interfaces.md).
 """
@@ -13,8 +13,14 @@ from tiresias.protocol import site_configuration
 
 
 class SiteController(NamedTuple):
-    """partitions: the managed ones; default: Slurm's, "" where that is not known; users, accounts: the exempt ones.
-    leads: whether a controller leads; None: that cannot be seen from here."""
+    """The site's controller.
+
+    Attributes:
+        partitions: The managed partitions.
+        users, accounts: The exempt ones.
+        default: Slurm's default partition, "" where unknown.
+        leads: Whether a controller leads, None where unknown on this host.
+    """
 
     mode: str
     partitions: frozenset[str]
@@ -25,7 +31,12 @@ class SiteController(NamedTuple):
 
 
 def of_host(document: Mapping[str, Any] | None, now: float) -> SiteController | None:
-    """document: the configuration; None: there is none. now: epoch seconds."""
+    """Return the controller of this site.
+
+    Args:
+        document: The configuration, None without one.
+        now: Epoch seconds.
+    """
     run = _table(document or {}, "paths").get("run", site_configuration.RUN)
     try:
         return _of_lease((Path(str(run)) / "lease").read_text(encoding="utf-8"), now)
@@ -44,7 +55,7 @@ def _names(line: str) -> frozenset[str]:
 
 
 def _of_configuration(document: Mapping[str, Any]) -> SiteController:
-    """What is mistyped in it counts as not there: the controller tells its admin."""
+    """A key with a wrong type counts as missing: the controller reports it to the admin."""
     exempt, mode = _table(document, "exempt"), document.get("mode", "shadow")
     partitions = _list(document.get("partitions", ["gpu"]))
     return SiteController(str(mode), partitions, _list(exempt.get("users")), _list(exempt.get("accounts")))

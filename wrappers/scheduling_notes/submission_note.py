@@ -1,4 +1,4 @@
-"""What was understood of a submission, in one line on standard error, and a note for the controller (submitted_scripts.py).
+"""The scheduling note of a submission in one line on standard error, and a record for the controller (submitted_scripts.py).
 
 tsbatch has it done in a process of its own, and does not wait for it for long: folders of the site may hang.
 """
@@ -21,23 +21,33 @@ from tiresias.wrappers import previous_job, self_saving, settings
 from tiresias.wrappers.scheduling_notes import save_detection, site_controller, wording
 from tiresias.wrappers.scheduling_notes.submit_options import SubmitOptions
 
-PROFILES = 32  # looked at, of one script
+PROFILES = 32  # read, of one script
 PLACED = {"consolidate": "kept on the fewest nodes", "spread": "placed wherever GPUs are free"}
 
 
 def report(name: str, path: str, asked: SubmitOptions, arguments: Sequence[str], script: bytes, silent: bool) -> None:
-    """name: of the script; path: as Slurm shows it; arguments: the script's. Prints the line unless `silent`."""
+    """Print the note unless `silent`, and record the script.
+
+    Args:
+        name: File name of the script.
+        path: The script's path as Slurm shows it.
+        asked: The submit options.
+        arguments: The script's arguments.
+        script: Its content.
+        silent: Record the script only.
+    """
     kind, root = script_hash(script), Path(settings.of_job(os.environ)["TIRESIAS_CONTROL_ROOT"])
     try:
         if not silent:
-            log_line(line(name, asked, arguments, script))
+            log_line(scheduling_note(name, asked, arguments, script))
     except OSError as error:
-        log_line(f"what becomes of this job cannot be said: {one_line(error)}")
+        log_line(f"the scheduling note for this job could not be written: {one_line(error)}")
     if "test-only" not in asked:
         note(root, key(path, asked.get("job-name") or name), kind)
 
 
-def line(name: str, asked: SubmitOptions, arguments: Sequence[str], script: bytes) -> str:
+def scheduling_note(name: str, asked: SubmitOptions, arguments: Sequence[str], script: bytes) -> str:
+    """Return the note in one line."""
     kind = script_hash(script)
     root = Path(settings.of_job(os.environ)["TIRESIAS_CONTROL_ROOT"])
     scheduling = wording.scheduling(asked, _user(), site_controller.of_host(site_configuration.read(), time.time()))
@@ -45,10 +55,10 @@ def line(name: str, asked: SubmitOptions, arguments: Sequence[str], script: byte
     parts = [
         "nothing is submitted, but it would be under Tiresias' supervisor" if "test-only" in asked else "",
         scheduling.words,
-        wording.self_saving(asked, scheduling.ours, os.environ.get(self_saving.VARIABLE, ""))
-        or wording.saving(asked, scheduling.ours, seen_in, before),
+        wording.self_saving(asked, scheduling.managed, os.environ.get(self_saving.VARIABLE, ""))
+        or wording.saving(asked, scheduling.managed, seen_in, before),
         wording.renewal(asked, seen_in or os.environ.get(self_saving.VARIABLE, ""), before),
-        wording.order(asked, scheduling.ours),
+        wording.order(asked, scheduling.managed),
         placing(root, kind, asked.get("job-name") or name),
     ]
     return one_line("; ".join(filter(None, parts)))
@@ -62,7 +72,7 @@ def _user() -> str:
 
 
 def placing(root: Path, script: str, name: str) -> str:
-    """By the newest profile of the script under this name, for whatever number of GPUs; "" where none tells."""
+    """Return the placement by the newest profile of the script under this name, for any number of GPUs; "" without one."""
     folder = control.profiles_folder(root, os.getuid())
     found = [_summary(path, script, name) for path in sorted(folder.glob(f"{script}-*.json"))[:PROFILES]]
     newest = max(filter(None, found), key=lambda summary: summary.made, default=None)

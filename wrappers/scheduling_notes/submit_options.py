@@ -1,6 +1,6 @@
-"""What a submission asks for, as sbatch weighs it: the command line before SBATCH_* variables before #SBATCH lines. Pure.
+"""The options of a submission by sbatch's precedence: command line, SBATCH_* variables, #SBATCH lines. Pure.
 
-tsbatch asks whether it is to say anything at all: nothing is imported here that a user's own modules could hide.
+tsbatch itself uses this module: it imports nothing that a user's own modules could hide.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from tiresias.wrappers import batch_script, sbatch_options
-from tiresias.wrappers.sbatch_options import NotUnderstood
+from tiresias.wrappers.sbatch_options import UnsupportedOptions
 
 _VARIABLES = {
     f"SBATCH_{name.upper().replace('-', '_')}": name
@@ -24,25 +24,26 @@ def of(options: Sequence[str], script: bytes, env: Mapping[str, str]) -> SubmitO
     return {**_named(_directives(script)), **_from(env), **_named(options)}
 
 
-def are_understood(options: Sequence[str], script: bytes) -> bool:
+def are_supported(options: Sequence[str], script: bytes) -> bool:
     """Whether every option is known here: else `of` may miss one of them."""
     try:
         sbatch_options.named([*options, *_words(script)])
-    except (NotUnderstood, ValueError):
+    except (UnsupportedOptions, ValueError):
         return False
     return True
 
 
-def asks_for_gpus(wishes: SubmitOptions) -> bool:
-    counts = [value for name, value in wishes.items() if name.startswith("gpus")]
-    named = [wishes.get(name, "") for name in ("gres", "tres-per-task")]
+def asks_for_gpus(options: SubmitOptions) -> bool:
+    """Whether the job requests GPUs."""
+    counts = [value for name, value in options.items() if name.startswith("gpus")]
+    named = [options.get(name, "") for name in ("gres", "tres-per-task")]
     return any(count != "0" for count in counts) or any("gpu" in value for value in named)
 
 
 def _named(words: Sequence[str]) -> SubmitOptions:
     try:
         pairs = sbatch_options.named(words)
-    except NotUnderstood:
+    except UnsupportedOptions:
         return {}
     return dict(("requeue", "no") if name == "no-requeue" else (name, value) for name, value in pairs)
 

@@ -1,4 +1,4 @@
-"""In tsrun: whether the job is to be recorded, and how. Nothing here may cost the user anything: without any doubt, or not at all.
+"""In tsrun: whether to record the job, and how. A problem never delays or ends the user's program: it is not recorded then.
 
 Recorded are jobs of tsbatch on several GPUs of whose kind (name, script, GPUs) there is no profile yet, once a run.
 TIRESIAS_PROFILE=0 in the job's environment forbids it.
@@ -31,7 +31,13 @@ _PLAIN = re.compile(r"[\w/.+@:-]+")  # srun's --export cannot quote
 
 
 class Trial(NamedTuple):
-    """control: the job's control folder, below the user's. local: where the programs record, on each node."""
+    """The trial run of a job.
+
+    Attributes:
+        key: The kind of job.
+        control: The job's control folder, below the user's.
+        local: Folder of the recordings on each node.
+    """
 
     key: Key
     control: Path
@@ -39,9 +45,11 @@ class Trial(NamedTuple):
 
     @property
     def profiles(self) -> Path:
+        """The folder of the user's profiles."""
         return control.profiles_folder(self.control.parent.parent, os.getuid())
 
     def known(self) -> Summary | None:
+        """Return the profile of this kind of job, None without one."""
         return from_object(self.key, control.read(self.profiles / self.key.file, os.getuid()))
 
 
@@ -56,14 +64,14 @@ def of_job(env: Mapping[str, str]) -> Trial | None:
 
 
 def count_gpus(env: Mapping[str, str]) -> int:
-    """Of the whole job, as Slurm tells its batch script; 0 where it does not."""
+    """Return the number of GPUs of the whole job by the environment of its batch script, 0 where unknown."""
     if env.get("SLURM_GPUS"):  # such as 4, or a100:2,v100:2
         return sum(_number(part.rpartition(":")[2]) for part in env["SLURM_GPUS"].split(","))
     return _number(env.get("SLURM_GPUS_ON_NODE", "")) * _number(env.get("SLURM_JOB_NUM_NODES", "1"))
 
 
 def begin(env: Mapping[str, str]) -> dict[str, str]:
-    """Starts the watcher; returns what the programs' environment needs to record, nothing where they are not to."""
+    """Start the watcher; return the variables that make the programs record, {} where they must not."""
     trial = of_job(env)
     if trial is None or env.get("TIRESIAS_PROFILE") == "0" or _is_needless(trial):
         return {}

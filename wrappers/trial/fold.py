@@ -21,23 +21,23 @@ OLD = 86400.0  # seconds; what is left of a trial whose job was killed is remove
 
 def fold(local: Path, target: Path) -> None:
     """What stays on the node is an empty folder with the stop file in it: programs that start later do not record."""
-    if not _is_ours(local):
+    if not _is_own(local):
         return
     (local / STOP).touch()
-    room = NODE_BYTES
+    budget = NODE_BYTES
     for file in sorted(local.glob("*.net")):
         with suppress(FileNotFoundError):  # several nodes may share a folder, as in the sandbox
-            room -= _bring(file, target, room)
+            budget -= _bring(file, target, budget)
             file.unlink()
     _sweep(local)
 
 
-def _bring(file: Path, target: Path, room: int) -> int:
+def _bring(file: Path, target: Path, budget: int) -> int:
     try:
         size = used_bytes(file, os.getuid())
     except BadRecording:
         return 0
-    if size > room:
+    if size > budget:
         return 0
     temporary = target / f".{file.name}.{os.getpid()}"
     with file.open("rb") as source, temporary.open("wb") as copy:
@@ -51,12 +51,12 @@ def _sweep(local: Path) -> None:
     for other in local.parent.glob(f"tiresias-profile-{os.getuid()}-*"):
         earlier = other != local and other.name.rpartition("-")[0] == stem
         with suppress(OSError):
-            if _is_ours(other) and (earlier or time.time() - other.lstat().st_mtime > OLD):
+            if _is_own(other) and (earlier or time.time() - other.lstat().st_mtime > OLD):
                 shutil.rmtree(other)
 
 
-def _is_ours(folder: Path) -> bool:
-    """/tmp is everybody's."""
+def _is_own(folder: Path) -> bool:
+    """/tmp is shared by all users."""
     with suppress(OSError):
         found = folder.lstat()
         return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
@@ -64,7 +64,8 @@ def _is_ours(folder: Path) -> bool:
 
 
 def recordings(folder: Path) -> Iterator[Path]:
-    if _is_ours(folder):
+    """Yield the recordings in a folder of this user."""
+    if _is_own(folder):
         yield from sorted(folder.glob("*.net"))
 
 

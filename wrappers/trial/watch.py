@@ -1,7 +1,7 @@
-"""A process beside srun, on the job's first node: looks at what was recorded there until it tells a steady story, ends the
-recording on all nodes, and writes what the whole of it tells to the user's profiles.
+"""A process next to srun on the job's first node that ends the recording and writes the profile.
 
-It is niced, and looks more and more seldom. When srun ends first, or after LONGEST, what there is has to do.
+It analyses the recordings of its node until two results agree, ends the recording on all nodes, and writes the profile of all
+recordings to the user's profiles. It is niced, and analyses at growing intervals. It also ends with srun, or after LONGEST.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from tiresias.wrappers import isolated
 from tiresias.wrappers.trial.begin import Trial, of_job
 from tiresias.wrappers.trial.fold import fold, recordings
 
-# seconds to the first look; how many times longer each pause is than the one before; seconds of the longest
+# seconds to the first analysis; how many times longer each pause is than the one before; seconds of the longest
 FIRST, SELDOM, LATEST = 2.0, 1.5, 30.0
 LONGEST = 900.0  # seconds of recording
 ITERATIONS = 10  # that are enough
-SAME = 0.05  # two looks that agree differ by less
+SAME = 0.05  # two analyses that agree differ by less
 FOLD_TIMEOUT = 120.0  # seconds for all nodes
 GIGABIT = 1e9 / 8
 
@@ -51,7 +51,7 @@ def watch(trial: Trial, srun: int) -> None:
 
 
 def agree(before: Profile, after: Profile) -> bool:
-    """Two looks tell the same, and enough of it."""
+    """Whether two analyses agree, with enough iterations."""
     one, two = before.period, after.period
     if one is None or two is None or min(one.confidence, two.confidence) < SURE or after.iterations < ITERATIONS:
         return False
@@ -73,7 +73,7 @@ def collect(trial: Trial, env: Mapping[str, str]) -> list[Recording]:
 
 def _fold_everywhere(local: Path, target: Path, nodes: str, env: Mapping[str, str]) -> None:
     """By a step of the job beside the one that trains. What asks for tasks, CPUs or GPUs in the environment is for that one."""
-    ours = {
+    step_env = {
         name: value for name, value in env.items() if not name.startswith(("SLURM_", "SRUN_")) or name == "SLURM_CONF"
     }
     options = (
@@ -83,7 +83,12 @@ def _fold_everywhere(local: Path, target: Path, nodes: str, env: Mapping[str, st
     command = ["srun", *options, *isolated.command("tiresias.wrappers.trial.fold", str(local), str(target))]
     try:
         subprocess.run(
-            command, env=ours, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=FOLD_TIMEOUT, check=False
+            command,
+            env=step_env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            timeout=FOLD_TIMEOUT,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         log_line(f"the nodes did not bring what they recorded within {FOLD_TIMEOUT:.0f} s")
@@ -98,6 +103,7 @@ def _read(files: Iterable[Path]) -> list[Recording]:
 
 
 def summarize(profile: Profile, job: str, made: float, trials: int) -> Summary:
+    """Return the summary of a profile, with the job, epoch second and number of trials."""
     period, shape = profile.period, profile.shape
     return Summary(
         profile.verdict.decision, profile.verdict.reasons[:REASONS], shape.kind, profile.skew, profile.intensity,

@@ -113,5 +113,5 @@ def test_lightning_saves_by_itself_and_its_own_requeue_is_intercepted(centre: Ce
     pytest.importorskip("lightning", reason="lightning is not installed (make test installs it)")
     command = f"srun --nodes=1 --ntasks=1 python3 {HERE}/lightning_train.py 150"
     log = same_curve(centre, "lightning", f"{command} 0", f"{command} 0.05", 150, "signal:USR1:root")
-    assert log.count("asked to make room: sent SIGUSR1") == PREEMPTIONS
+    assert log.count("preemption requested: sent SIGUSR1") == PREEMPTIONS
     assert "Requeued SLURM job" not in log, "two requeues would compete"

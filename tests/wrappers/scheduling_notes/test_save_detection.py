@@ -81,5 +81,5 @@ def test_a_users_modules_are_not_what_it_is_made_of(here: Path) -> None:
         env={"PYTHONPATH": f"{isolated.LIBRARY}:{here}/hidden", "HOME": str(here), "PATH": f"{here}/hidden"},
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr.count(b"of the user")) == (0, b"", 0), done.stderr
-    assert done.stderr.startswith(b"tiresias: whether")
+    assert done.stderr.startswith(b"tiresias: this host")
     assert done.stderr.count(b"\n") == 1

@@ -30,9 +30,9 @@ ASKS = {"gpus": "2"}
         (ASKS, LED._replace(leads=None, default=""), "Tiresias schedules it if its partition is a100 or gpu"),
         (
             ASKS | {"partition": "gpu"}, LED._replace(leads=None),
-            "Tiresias schedules it in partition gpu, as its configuration says",
+            "Tiresias schedules it in partition gpu, by its configuration",
         ),
-        (ASKS, None, "whether Tiresias schedules it cannot be seen from this host"),
+        (ASKS, None, "this host does not show whether Tiresias schedules it"),
     ],
 )  # fmt: skip
 def test_who_schedules(asked: dict[str, str], site: SiteController | None, said: str) -> None:
@@ -57,8 +57,8 @@ COULD, NOT = PreviousJob("12", True, 5150), PreviousJob("12", False, -1)
         ({}, False, "x.py", None, "saves before its time limit: x.py names tiresias.checkpoint"),
         (
             {}, True, "", NOT,
-            "not preempted unless its program says that it can save: "
-            "job 12 of this script could not save (tiresias rehearse tells)",
+            "not preempted unless its program registers for checkpoints: "
+            "job 12 of this script could not save (tiresias rehearse checks it)",
         ),
         ({}, False, "", None, "no checkpointing seen in the script"),
     ],
