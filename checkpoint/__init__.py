@@ -2,7 +2,7 @@
 
     from tiresias.checkpoint import Checkpointer
 
-Names are looked up on first use, so that a program which only wants one part does not pay for the others.
+Names are looked up on first use, so that a program which uses one part does not import the others.
 """
 
 from __future__ import annotations

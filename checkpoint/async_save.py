@@ -1,4 +1,4 @@
-"""Saves that a thread writes behind the training's back: in order, one at a time, one more may wait."""
+"""Asynchronous saves: a thread writes them in order, one at a time, while the training continues; one more may wait."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WAITING = 1
 
 
 class AsyncSaves:
-    """Give it to one thread. The interpreter's end waits for what has been submitted."""
+    """A queue of saves for one thread. The interpreter's end waits for the submitted ones."""
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
@@ -22,20 +22,22 @@ class AsyncSaves:
     def wait_for_slot(self, at_once: bool) -> None:
         """Return when a save may be submitted. Raises what the oldest save raised that has ended.
 
-        at_once: also where nothing had to be waited for. Several ranks look only at what each must wait for: the same save on
-        all of them, whichever disk is the quickest.
+        Args:
+            at_once: Also check saves that need no wait. Several ranks only check what each must wait for: the same save on
+                all of them, whichever disk is the quickest.
         """
         while self._saves and (len(self._saves) > WAITING or (at_once and self._saves[0].done())):
             self._saves.popleft().result()
 
     def submit(self, save: Callable[[], None]) -> None:
+        """Queue a save."""
         from concurrent.futures import ThreadPoolExecutor  # here: it costs 10 ms, and most programs do without
 
         self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="tiresias-save")
         self._saves.append(self._pool.submit(save))
 
     def settle(self) -> BaseException | None:
-        """Wait for all; what the newest of those that failed raised."""
+        """Wait for all saves; return what the newest failed one raised."""
         failure = None
         while self._saves:
             failure = self._saves.popleft().exception() or failure

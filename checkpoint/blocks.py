@@ -39,7 +39,7 @@ class HashedFile:
         self.size = 0
         self._file = create(folder, name)
         self._block: list[memoryview] = []
-        self._room = BLOCK
+        self._free = BLOCK
         self._digests: list[Future[bytes]] = []
         self._pool: ThreadPoolExecutor | None = None
         self._sync: Future[None] | None = None
@@ -47,10 +47,10 @@ class HashedFile:
     def write(self, buffer: memoryview) -> None:
         """`buffer`: contiguous bytes. Raises OSError."""
         while len(buffer):
-            piece, buffer = buffer[: self._room], buffer[self._room :]
+            piece, buffer = buffer[: self._free], buffer[self._free :]
             self._block.append(piece)
-            self._room -= len(piece)
-            if not self._room:
+            self._free -= len(piece)
+            if not self._free:
                 self._hash_block()
             write_all(self._file, piece)
             self.size += len(piece)
@@ -81,10 +81,10 @@ class HashedFile:
     def _hash_block(self) -> None:
         self._pool = self._pool or _threads()
         self._digests.append(_start(self._pool, _digest, self._block))
-        self._block, self._room = [], BLOCK
+        self._block, self._free = [], BLOCK
 
     def _sync_early(self) -> None:
-        due = self._pool and len(self._digests) % SYNC_EVERY == 0 and self._room == BLOCK
+        due = self._pool and len(self._digests) % SYNC_EVERY == 0 and self._free == BLOCK
         if self._pool and due and (self._sync is None or self._sync.done()):
             self._sync = _start(self._pool, os.fdatasync, self._file)
 
@@ -132,7 +132,7 @@ def _start(pool: ThreadPoolExecutor, work: Callable[[T], R], argument: T) -> Fut
     try:
         return pool.submit(work, argument)
     except RuntimeError:
-        # The interpreter is ending and starts no thread any more: a save behind it still comes to its end.
+        # The interpreter is ending and starts no thread any more: an asynchronous save still finishes.
         from concurrent.futures import Future
 
         done: Future[R] = Future()

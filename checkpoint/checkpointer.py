@@ -1,4 +1,4 @@
-"""What a training program uses: restore, train until told to stop, save, leave.
+"""The interface for training programs: restore, train until asked to stop, save, leave.
 
     checkpointer = Checkpointer.from_env()
     found = checkpointer.restore()
@@ -28,11 +28,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tiresias.checkpoint import signals
-from tiresias.checkpoint.agreement import LOOK
+from tiresias.checkpoint.agreement import POLL_S
 from tiresias.checkpoint.async_save import AsyncSaves
-from tiresias.checkpoint.program_report import Program
+from tiresias.checkpoint.program_report import ProgramReport
 from tiresias.checkpoint.rank_group import Agrees, Alone, Launch
-from tiresias.checkpoint.retention import KeepLast, Policy, policies_from_env
+from tiresias.checkpoint.retention import KeepLast, RetentionPolicy, policies_from_env
 from tiresias.checkpoint.snapshot import Snapshots
 from tiresias.checkpoint.state import Checkpoint
 from tiresias.checkpoint.store import Store
@@ -43,21 +43,33 @@ from tiresias.protocol.job_log import log_line
 
 
 class Checkpointer:
-    """folder: where the checkpoints are. control: the job's control folder (control.py), None: only signals tell it to stop.
+    """Saves, restores and stops one rank of a training program.
 
-    restart: Slurm's restart count of this run. submission: by which the control folder is known. retention: which checkpoints
-    stay (retention.py). Make it in the main thread: signal handlers that were there before are called after ours.
+    Create it in the main thread: signal handlers that were installed before are called after this one's.
+
+    Args:
+        folder: Folder of the checkpoints.
+        control: The job's control folder; None: only signals request a stop.
+        restart: Slurm's restart count of this run.
+        signal_name: The checkpoint signal without SIG.
+        world: This rank; by default from the environment.
+        retention: Policies for older checkpoints (retention.py).
+        submission: The number of the job's submission, which its control folder carries.
+
+    Attributes:
+        world: This rank and the number of ranks.
+        store: The store of the checkpoints.
     """
 
     def __init__(
         self, folder: Path | str, *, control: Path | None = None, restart: int = 0, signal_name: str = signals.DEFAULT,
-        world: World | None = None, retention: Iterable[Policy] = (KeepLast(),), submission: str = "",
+        world: World | None = None, retention: Iterable[RetentionPolicy] = (KeepLast(),), submission: str = "",
     ) -> None:  # fmt: skip
         self.world = world or World.from_env()
-        self._wanted = self._stopping = False
-        self._looked, self._restart = -LOOK, restart
+        self._requested = self._stopping = False
+        self._polled_at, self._restart = -POLL_S, restart
         signals.on((signals.number(signal_name), signal.SIGTERM), self._flag)
-        self._program = Program(control, restart, self.world, Path(folder), submission)
+        self._program = ProgramReport(control, restart, self.world, Path(folder), submission)
         self._home = (self._program.folder or Path(folder)) / f".agreement-.{self.world.launch}"
         self._launch = Launch(self._home, self.world) if self.world.size > 1 else Alone()
         self._agreement: Agrees = self._launch
@@ -66,20 +78,26 @@ class Checkpointer:
 
     @classmethod
     def from_env(
-        cls, folder: Path | str | None = None, retention: Iterable[Policy] | None = None,
+        cls, folder: Path | str | None = None, retention: Iterable[RetentionPolicy] | None = None,
         env: Mapping[str, str] = os.environ,
     ) -> Checkpointer:  # fmt: skip
-        """As the job's supervisor set it up; outside of a job of ours the checkpoints are in `folder`, or in ./checkpoints.
+        """Create a Checkpointer from the environment that the job's supervisor set up.
 
-        What is given wins over the job's own folder, and over TIRESIAS_KEEP and its like (retention.py).
+        Args:
+            folder: Folder of the checkpoints; by default the job's own, and ./checkpoints outside of a managed job.
+            retention: Policies; by default from TIRESIAS_KEEP, TIRESIAS_KEEP_EVERY and TIRESIAS_KEEP_VERIFIED.
+            env: The environment.
+
+        Raises:
+            UsageError: A variable has an invalid value.
         """
-        ours = _is_this_jobs(env, "TIRESIAS_CONTROL")
-        its_own = ours or _is_this_jobs(env, "TIRESIAS_CHECKPOINT_DIR")  # its control folder may be away
+        managed = _is_this_jobs(env, "TIRESIAS_CONTROL")
+        its_own = managed or _is_this_jobs(env, "TIRESIAS_CHECKPOINT_DIR")  # its control folder may be unavailable
         home = folder or (env.get("TIRESIAS_CHECKPOINT_DIR") if its_own else None) or "checkpoints"
         restart = env.get("TIRESIAS_RESTART", "0")
         return cls(
             home,
-            control=Path(env["TIRESIAS_CONTROL"]) if ours else None,
+            control=Path(env["TIRESIAS_CONTROL"]) if managed else None,
             restart=int(restart) if re.fullmatch("[0-9]{1,9}", restart) else 0,
             signal_name=env.get("TIRESIAS_SIGNAL") or signals.DEFAULT,
             world=World.from_env(env),
@@ -88,32 +106,45 @@ class Checkpointer:
         )
 
     def agree_by(self, agreement: Agrees) -> None:
-        """Let the ranks agree by an adapter's all-reduce, not by files. On every rank, before the first should_stop."""
+        """Replace the agreement by files with an adapter's all-reduce. Call it on every rank, before the first should_stop."""
         self._agreement = agreement
 
     def restore(self, reshard: bool = False) -> Checkpoint | None:
-        """The newest good checkpoint, the same step on every rank; None: start from the beginning. Raises as Store.restore.
+        """Return the newest good checkpoint, the same step on every rank; None: start from the beginning.
 
-        Written by another number of ranks it is refused, unless the caller can spread it (reshard=True): see Checkpoint.shards.
+        Args:
+            reshard: Also accept a checkpoint of another number of ranks; the caller redistributes it (Checkpoint.shards).
+
+        Raises:
+            OtherWorldSize: Another number of ranks wrote it, and `reshard` is False.
+            Unavailable, NotYours: The folder cannot be read, or belongs to another user.
         """
         found = self._restore_as_rank_0_did() if self.world.rank else self._restore_first(reshard)
         self._program.measured["resumed"] = found.step if found else 0
         if found:
             self._program.committed(found.step, found.time)
         else:
-            self._program.tell()
+            self._program.publish()
         return found
 
     def save(self, step: int, state: Mapping[str, Any], wait: bool = True) -> Path:
-        """Commit this rank's `state` as part of `step`; returns when the whole checkpoint is committed. See Store.save.
+        """Commit this rank's `state` as part of `step`; all ranks call it with the same step.
 
-        Values: bytes-like (given back as bytes), iterators of bytes-like, or JSON (given back as json does: tuples become lists).
         A rank that restores gets its own names and, for names that it did not save, those of rank 0.
 
-        wait=False: return as soon as `state` is copied; a thread writes it. One is written and one may wait; while one waits,
-        the next call waits too. The copy's memory is kept for the next one. What went wrong is raised as SaveFailed by a later
-        save with wait=False or by `flush`, and the save that raises it is not made. A waiting save that succeeds only logs it: it
-        has made good for it.
+        Args:
+            step: Number of the training step, from 0.
+            state: Values by name: bytes-like (restored as bytes), iterators of bytes-like, or JSON (tuples become lists).
+            wait: True: return when the whole checkpoint is committed. False: return when `state` is copied; a thread writes it.
+                One save is written and one may wait; the next call waits for these. The copy's memory is reused.
+
+        Returns:
+            The folder of the checkpoint.
+
+        Raises:
+            SaveFailed: It could not be written. A failure with wait=False is raised by the next save with wait=False, which is
+                then not made, or by `flush`; a later successful save with wait=True only logs it.
+            TypeError: A value is none of these.
         """
         if not wait:
             self._async_saves.wait_for_slot(at_once=self.world.size == 1)
@@ -127,20 +158,28 @@ class Checkpointer:
         return self.store.path(step)
 
     def flush(self) -> None:
-        """Return when all saves of wait=False are committed. Raises what went wrong with the newest that failed."""
+        """Wait until all saves with wait=False are committed.
+
+        Raises:
+            SaveFailed: The newest failure.
+        """
         if failure := self._async_saves.settle():
             raise failure
 
     def should_stop(self, step: int) -> bool:
-        """Whether to save at `step` and leave. Costs a comparison; every half second also a look at the stop file."""
+        """Return whether to save at `step` and leave. It costs a comparison, and one file access every half second.
+
+        Args:
+            step: The step that was trained last. All ranks pass the same sequence.
+        """
         self._program.at = step
         self._program.started()
         if not self._stopping:
-            self._stopping = self._agreement.stops_at(step, self._told())
+            self._stopping = self._agreement.stops_at(step, self._stop_requested())
         return self._stopping
 
     def exit_for_requeue(self) -> NoReturn:
-        """Tell the supervisor that all is saved, and exit with code 99. Raises as `flush`."""
+        """Report to the supervisor that all is saved, and exit with code 99. Raises as `flush`."""
         self.flush()
         self._program.leave()
         sys.exit(control.EXIT_REQUEUE)
@@ -157,7 +196,7 @@ class Checkpointer:
         try:
             self._save(step, copy)
         except TiresiasError as error:
-            log_line(str(error))  # at once: who raises it may come much later
+            log_line(str(error))  # now: the call that raises it may follow much later
             raise
         finally:
             self._snapshots.release(copy)
@@ -178,25 +217,25 @@ class Checkpointer:
         step = self._launch.published(self.store.wait)
         return self.store.load(step, self.world.rank) if step >= 0 else None
 
-    # being told
+    # stop requests
 
     def _flag(self) -> None:
-        self._wanted = True
+        self._requested = True
 
-    def _told(self) -> bool:
-        if self._wanted:
+    def _stop_requested(self) -> bool:
+        if self._requested:
             if self.world.rank:
-                self._tell_rank_0()
+                self._request_from_rank_0()
             return True
         now = time.monotonic()
-        if self._program.folder and now - self._looked >= LOOK:
-            self._looked = now
+        if self._program.folder and now - self._polled_at >= POLL_S:
+            self._polled_at = now
             with contextlib.suppress(OSError):
-                self._wanted = files.is_there(self._stop_file) and not self._program.is_displaced()
-            self._program.tell_progress()
-        return self._wanted
+                self._requested = files.is_there(self._stop_file) and not self._program.is_displaced()
+            self._program.publish_progress()
+        return self._requested
 
-    def _tell_rank_0(self) -> None:
+    def _request_from_rank_0(self) -> None:
         with contextlib.suppress(OSError):
             self._stop_file.touch()
 

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tiresias.checkpoint.retention import KEEP, KeepEvery, KeepLast, Policy
+from tiresias.checkpoint.retention import KEEP, KeepEvery, KeepLast, RetentionPolicy
 from tiresias.checkpoint.store import Store
 from tiresias.errors import CorruptCheckpoint, UsageError
 
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-every", type=int, metavar="STEPS", help="prune: the first at or after each multiple stays too"
     )
-    parser.add_argument("--dry-run", action="store_true", help="prune: say what would go, remove nothing")
+    parser.add_argument("--dry-run", action="store_true", help="prune: list what would be removed, remove nothing")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"{args.folder}: no such folder; name the folder that holds the step-<n> folders")
     if args.keep < KEEP or (args.keep_every is not None and args.keep_every < 1):
         raise UsageError(f"--keep is a number from {KEEP} up, --keep-every one from 1 up")
-    policies: list[Policy] = [KeepLast(args.keep)]
+    policies: list[RetentionPolicy] = [KeepLast(args.keep)]
     if args.keep_every:
         policies.append(KeepEvery(args.keep_every))
     store = Store(args.folder, policies)
@@ -88,7 +88,7 @@ def _table(found: list[dict[str, Any]], folder: Path, good: str) -> None:
 
 
 def _row(one: dict[str, Any]) -> tuple[str, str, str, str]:
-    """Ranks, size, moment and age; nothing where the manifest cannot be believed."""
+    """Ranks, size, time and age; nothing where the manifest is invalid."""
     if one["damage"]:
         return "", "", "", ""
     moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one["time"]))
@@ -103,7 +103,7 @@ def _size(count: float) -> str:
 
 
 def _age(seconds: float) -> str:
-    """In the two largest units, as 3d 4h; a clock that is behind the writer's shows 0s."""
+    """In the two largest units, as 3d 4h; 0s where this clock is slower than the writer's."""
     minutes, rest = divmod(int(max(0, seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)

@@ -4,8 +4,8 @@
      "files": {"rank-0.json": {"size": 310, "digest": "..."}, "rank-0.bin": {...}, "rank-1.json": {...}, "rank-1.bin": {...}},
      "seal": "..."}
 
-`digest` is a tree hash (blocks.py), `seal` the SHA-256 of all the rest (of what it says, however it is spaced). A manifest may
-come from a broken disk or a hostile hand: a file's name is one of ours or it is refused.
+`digest` is a tree hash (blocks.py), `seal` the SHA-256 of all the rest (of its values, however it is spaced). A manifest may
+come from a broken disk or an attacker: a file's name is one that the store writes or it is refused.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def parse(text: bytes) -> Manifest:
-    """Raises CorruptCheckpoint (without a folder's name: the caller knows it)."""
+    """Parse a manifest. Raises CorruptCheckpoint, without the folder's name, which the caller adds."""
     document = parse_object(text, NAME)
     if document.get("version") != VERSION:
         raise CorruptCheckpoint(f"{NAME}: version {document.get('version')!r:.20} is not {VERSION}")

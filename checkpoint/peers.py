@@ -1,7 +1,7 @@
 """Whether the other ranks of a launch still live, as far as can be seen from here: those of this node.
 
 Each rank leaves its host, pid and start time in the launch's folder, and takes them away when it ends by itself. A rank of another
-node counts as alive: whether that node is there is Slurm's to say.
+node counts as alive: Slurm decides whether that node still exists.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Peers:
         atexit.register(self._leave, os.getpid())
 
     def _leave(self, pid: int) -> None:
-        """Not in a forked worker, and not after an error that nobody caught: the others are to know of that."""
+        """Not in a forked worker, and not after an uncaught error: the others must detect that."""
         if pid == os.getpid() and not hasattr(sys, "last_value"):
             files.remove_flat(self._folder / f"rank-{self._world.rank}")
 

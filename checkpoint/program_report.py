@@ -1,4 +1,4 @@
-"""What a training program tells its supervisor and the daemon, in the job's control folder (control.py)."""
+"""The reports of a training program to its supervisor and the controller, in the job's control folder (control.py)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,23 @@ from tiresias.protocol import control, versions
 from tiresias.protocol.job_log import log_line
 from tiresias.protocol.process_identity import own_name
 
-PROGRESS = 10.0  # seconds between two words on the step reached, from which the next run knows how much it does again
+PROGRESS_S = 10.0  # between two reports of the step reached; the next run computes from them how much it repeats
 
 
-class Program:
-    """folder: the job's control folder, None: nobody is told. checkpoints: where this program saves.
+class ProgramReport:
+    """program.json of one training program, written by rank 0.
 
-    at: the newest step of the training. step: the newest commit. submission: the job's number, by which its folder is known.
+    Args:
+        folder: The job's control folder, None: no reports.
+        restart: Slurm's restart count.
+        world: This rank.
+        checkpoints: Where this program saves.
+        submission: The number of the job's submission, which its folder carries.
+
+    Attributes:
+        at: Newest step of the training.
+        step: Step of the newest commit.
+        measured: Further numbers of the report, by key.
     """
 
     def __init__(
@@ -33,9 +43,9 @@ class Program:
         self.step = self.at = -1
         self._ready = False
         self.measured: dict[str, float] = {}
-        self._told_at = 0.0
+        self._published_at = 0.0
         self._began: tuple[float, int] | None = None  # monotonic, step
-        self._lock = threading.Lock()  # a save behind the training's back tells of its commit
+        self._lock = threading.Lock()  # an asynchronous save reports its commit
         self._register()
 
     def started(self) -> None:
@@ -43,29 +53,31 @@ class Program:
         if not self._ready:
             self._ready, self.measured["ready_at"] = True, time.time()
             self._began = time.monotonic(), self.at
-            self.tell()
+            self.publish()
 
     def committed(self, step: int, moment: float) -> None:
-        """moment: epoch seconds of the commit."""
+        """Report a commit; `moment`: its epoch second."""
         self.step, self.measured["saved_at"] = step, moment
-        self.tell()
+        self.publish()
 
-    def tell_progress(self) -> None:
-        if time.monotonic() - self._told_at >= PROGRESS:
-            self._told_at = time.monotonic()
-            self._come_back()
-            self.tell()
+    def publish_progress(self) -> None:
+        """Report the step reached, at most every PROGRESS_S seconds."""
+        if time.monotonic() - self._published_at >= PROGRESS_S:
+            self._published_at = time.monotonic()
+            self._register_again()
+            self.publish()
 
     def leave(self) -> None:
-        """It has saved, and ends to be requeued."""
-        self.tell(requeue=True)
+        """Report that the program has saved and ends for a requeue."""
+        self.publish(requeue=True)
         self._unregister(os.getpid())
 
-    def tell(self, requeue: bool = False) -> None:
+    def publish(self, requeue: bool = False) -> None:
+        """Write the report."""
         if self.folder is None or self._world.rank:
             return
         with self._lock:
-            self._told_at = time.monotonic()
+            self._published_at = time.monotonic()
             self._measure_pace()
             content = {
                 "restart": self._restart, versions.KEY: versions.OWN, "ready": self._ready, "step": self.step, "requeue": requeue,
@@ -77,9 +89,9 @@ class Program:
                 log_line(f"{self.folder}: {error.strerror}: the controller cannot see this program")
 
     def _measure_pace(self) -> None:
-        """Seconds a step in this run, saves and evaluations included, once it has gone on for long enough to tell."""
-        if self._began and self._told_at - self._began[0] >= PROGRESS / 2 and self.at > self._began[1]:
-            self.measured["pace"] = (self._told_at - self._began[0]) / (self.at - self._began[1])
+        """Seconds a step in this run, saves and evaluations included, once it has run for long enough."""
+        if self._began and self._published_at - self._began[0] >= PROGRESS_S / 2 and self.at > self._began[1]:
+            self.measured["pace"] = (self._published_at - self._began[0]) / (self.at - self._began[1])
 
     def refuse_if_superseded(self) -> None:
         """A node that Slurm gave up may still run an old rank while the job runs again elsewhere."""
@@ -92,7 +104,7 @@ class Program:
             )
 
     def is_displaced(self) -> bool:
-        """What stands in its control folder's place is an older job's, and about that one."""
+        """Whether an older job's folder is in the place of its control folder."""
         return self.folder is not None and control.is_anothers(self.folder, self._submission)
 
     def _register(self) -> None:
@@ -101,17 +113,17 @@ class Program:
         if self._refuses_its_supervisor(self.folder):
             self.folder = None
             return
-        self._leave_a_run_that_is_over(self.folder)
+        self._end_if_run_is_over(self.folder)
         try:
-            self._come(self.folder)
+            self._write_rank_file(self.folder)
             atexit.register(self._unregister, os.getpid())
         except OSError as error:
             log_line(f"{self.folder}: {error.strerror or error}: this program cannot receive checkpoint requests")
             self.folder = None
-        self.tell()
+        self.publish()
 
     def _refuses_its_supervisor(self, folder: Path) -> bool:
-        """Whether the two have no version in common. Then it is not told to save, and its file tells the controller so."""
+        """Whether the two have no version in common. Then it gets no checkpoint signal, and program.json reports it."""
         supervisor = versions.stated(control.read(folder / control.SUPERVISOR, os.getuid()))
         name = "slurm-tiresias where the job was submitted"
         words = versions.refusal(name, supervisor, "slurm-tiresias-checkpoint in this program's environment")
@@ -121,21 +133,21 @@ class Program:
                 control.write(folder, control.PROGRAM, {"restart": self._restart, versions.KEY: versions.OWN})
         return bool(words)
 
-    def _come(self, folder: Path) -> None:
+    def _write_rank_file(self, folder: Path) -> None:
         control.make(folder, "" if self.is_displaced() else self._submission)
         place = self._rank_file(folder)
         control.write(place.parent, place.name, {"rank": self._world.rank, "restart": self._restart})
 
-    def _come_back(self) -> None:
+    def _register_again(self) -> None:
         """To a folder that was away, or has been removed."""
         if self.folder and not self._rank_file(self.folder).exists() and not self.is_displaced():
             with contextlib.suppress(OSError):
-                self._come(self.folder)
+                self._write_rank_file(self.folder)
 
-    def _leave_a_run_that_is_over(self, folder: Path) -> None:
+    def _end_if_run_is_over(self, folder: Path) -> None:
         """torchrun --max-restarts starts its workers again when they leave: they would train on what the next run does again."""
-        said = control.read(folder / control.PROGRAM, os.getuid())
-        if said.get("requeue") is True and said.get("restart") == self._restart and not self.is_displaced():
+        report = control.read(folder / control.PROGRAM, os.getuid())
+        if report.get("requeue") is True and report.get("restart") == self._restart and not self.is_displaced():
             log_line("this run has saved and waits for its requeue: a program that starts now leaves")
             sys.exit(control.EXIT_REQUEUE)
 

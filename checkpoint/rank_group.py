@@ -1,4 +1,4 @@
-"""What the ranks of one launch share: a folder in which they find each other, tell what was restored, and agree when to stop."""
+"""The folder that the ranks of one launch share: they find each other in it, publish what was restored, and agree when to stop."""
 
 from __future__ import annotations
 
@@ -20,24 +20,27 @@ _RESTORED = "restored"
 class Agrees(Protocol):
     """How ranks agree on the step at which they all stop."""
 
-    def stops_at(self, step: int, wanted: bool) -> bool:
+    def stops_at(self, step: int, requested: bool) -> bool:
         """Whether to stop at `step`. All ranks call it with the same sequence of steps and get the first True at the same one."""
         ...
 
 
 class Alone:
-    """One rank: it stops when it is told to."""
+    """A single rank: it stops on request."""
 
     def dead(self) -> int | None:
+        """Return None: there is no other rank."""
         return None
 
-    def stops_at(self, step: int, wanted: bool) -> bool:
-        return wanted
+    def stops_at(self, step: int, requested: bool) -> bool:
+        """Whether to stop at `step`."""
+        return requested
 
     def publish(self, step: int, error: str = "") -> None:
-        """Nobody waits for it."""
+        """Do nothing: no other rank waits for it."""
 
     def published(self, wait: Wait) -> int:
+        """Return -1: there is no rank 0 to wait for."""
         return -1
 
 

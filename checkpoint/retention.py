@@ -1,6 +1,6 @@
-"""Which committed checkpoints stay. A policy names those that it wants; what no policy wants is removed.
+"""Retention of committed checkpoints. A policy names those to keep; all others are removed.
 
-The newest KEEP stay whatever the policies say, so that there is always one to fall back to.
+The newest KEEP stay under any policy, so that there is always one to fall back to.
 
 In a job the policies come from the environment:
 
@@ -21,7 +21,9 @@ from tiresias.errors import UsageError
 KEEP = 2  # the least
 
 
-class Policy(Protocol):
+class RetentionPolicy(Protocol):
+    """Chooses the committed checkpoints to keep."""
+
     def keeps(self, steps: Sequence[int], verifies: Callable[[int], bool]) -> Iterable[int]:
         """Those of `steps` (newest first) that are to stay. `verifies(step)` reads all its bytes, once a step."""
         ...
@@ -29,7 +31,7 @@ class Policy(Protocol):
 
 @dataclass(frozen=True)
 class KeepLast:
-    """The newest `count`."""
+    """Keep the newest `count`."""
 
     count: int = KEEP
 
@@ -39,7 +41,7 @@ class KeepLast:
 
 @dataclass(frozen=True)
 class KeepEvery:
-    """The first at or after each multiple of `period` steps: a preempted job saves at any step, not at round ones."""
+    """Keep the first at or after each multiple of `period` steps: a preempted job saves at any step, not at round ones."""
 
     period: int
 
@@ -50,7 +52,7 @@ class KeepEvery:
 
 @dataclass(frozen=True)
 class KeepUntilVerified:
-    """All down to the newest that verifies: none goes for one that may be damaged."""
+    """Keep all down to the newest that verifies: none is removed in favour of one that may be damaged."""
 
     def keeps(self, steps: Sequence[int], verifies: Callable[[int], bool]) -> Iterable[int]:
         for step in steps:
@@ -59,14 +61,14 @@ class KeepUntilVerified:
                 return
 
 
-def kept(policies: Iterable[Policy], steps: Sequence[int], verifies: Callable[[int], bool]) -> set[int]:
+def kept(policies: Iterable[RetentionPolicy], steps: Sequence[int], verifies: Callable[[int], bool]) -> set[int]:
     """What any of `policies` keeps of `steps` (newest first), and the newest KEEP."""
     return set(steps[:KEEP]).union(*(policy.keeps(steps, verifies) for policy in policies))
 
 
-def policies_from_env(env: Mapping[str, str]) -> list[Policy]:
-    """Raises UsageError that names the variable."""
-    policies: list[Policy] = [KeepLast(_number(env, "TIRESIAS_KEEP", KEEP))]
+def policies_from_env(env: Mapping[str, str]) -> list[RetentionPolicy]:
+    """Return the policies of the environment. Raises UsageError that names the variable."""
+    policies: list[RetentionPolicy] = [KeepLast(_number(env, "TIRESIAS_KEEP", KEEP))]
     if env.get("TIRESIAS_KEEP_EVERY"):
         policies.append(KeepEvery(_number(env, "TIRESIAS_KEEP_EVERY", 1)))
     if env.get("TIRESIAS_KEEP_VERIFIED", "0") not in ("", "0"):

@@ -17,7 +17,7 @@ from tiresias.errors import TiresiasError, Unavailable
 
 
 class NotYours(TiresiasError):
-    """The folder belongs to somebody else: nothing is read from it and nothing written to it."""
+    """The folder belongs to another user: nothing is read from it and nothing written to it."""
 
 
 class Root:

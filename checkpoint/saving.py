@@ -1,8 +1,8 @@
 """One save by all ranks: each writes its part under a temporary name, rank 0 commits by one rename.
 
 A rank that fails takes the whole temporary folder away, by one rename, too: rank 0 commits all of it or nothing. What it is called
-then stays, empty: the others find their part gone, or that name, and know that this save is over. Another try has another name:
-nothing of the one before is in its way.
+then stays, empty: the others find their part gone, or that name, and detect that this save is over. The next attempt has another
+name, so nothing of the failed one can interfere.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Wait = Callable[[Callable[[], Any], str], Any]
 
 
 class Saving:
-    """`wait(look, what)`: what `look` returns once that is not None; raises where it waits in vain for `what`."""
+    """One attempt of all ranks to save a step. `wait(poll, what)` returns the first result of `poll` that is not None."""
 
     def __init__(self, root: Root, step: int, world: World, attempt: int, wait: Wait) -> None:
         self._root, self._step, self._world, self._wait = root, step, world, wait
@@ -73,7 +73,7 @@ class Saving:
 
     @contextmanager
     def _open(self) -> Iterator[int]:
-        """Anew for each look: network file systems keep showing what a folder held when it was opened."""
+        """Opened again for each poll: network file systems keep showing what a folder held when it was opened."""
         with self._root.open() as root, files.open_folder(self.temporary.name, root) as folder:
             yield folder
 
@@ -88,7 +88,7 @@ class Saving:
         try:
             self._refuse_if_over()
         except CorruptCheckpoint:
-            if self._final.name in self._root.names():  # renamed between the two looks
+            if self._final.name in self._root.names():  # renamed between the two polls
                 return True
             raise
         return None
@@ -99,4 +99,4 @@ class Saving:
         except FileNotFoundError:
             names = set()
         if self._over.name in self._root.names() or manifest.file_name(self._world.rank, "json") not in names:
-            raise CorruptCheckpoint("another rank gave up (its message says why)")
+            raise CorruptCheckpoint("another rank gave up (its log has the reason)")

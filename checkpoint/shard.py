@@ -82,7 +82,7 @@ def _append(data: HashedFile, value: Any) -> Entry:
 
 
 def finished(folder: int, rank: int) -> dict[str, Content] | None:
-    """The contents of rank's two files, as its index tells; None: not there yet. Raises CorruptCheckpoint or OSError."""
+    """The contents of rank's two files, by its index; None: not there yet. Raises CorruptCheckpoint or OSError."""
     name = file_name(rank, "json")
     if name not in os.listdir(folder):
         return None

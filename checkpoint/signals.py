@@ -49,12 +49,12 @@ class _Flagging:
 def _in_worker(before: Mapping[signal.Signals, Any]) -> None:
     """A forked worker (a data loader's, a pool's) dies of SIGTERM as ever, and the checkpoint signal is not for it."""
     for each, handler in before.items():
-        handler = _not_ours(handler)
+        handler = _unmanaged(handler)
         if handler is not None:
             signal.signal(each, handler if each == signal.SIGTERM or handler != signal.SIG_DFL else signal.SIG_IGN)
 
 
-def _not_ours(handler: Any) -> Any:
+def _unmanaged(handler: Any) -> Any:
     """What was there before the first Checkpointer of this process: there may be several, one after the other."""
     while isinstance(handler, _Flagging):
         handler = handler.before

@@ -1,4 +1,4 @@
-"""Copies in memory of what a training program wants saved, so that it can train on while a copy is written."""
+"""Copies in memory of the state to save, so that the program trains on while a copy is written."""
 
 from __future__ import annotations
 

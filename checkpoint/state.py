@@ -1,4 +1,4 @@
-"""What a restore hands out: a verified checkpoint, and in it the names and values that one rank asked for."""
+"""The result of a restore: a verified checkpoint with the names and values of one rank."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tiresias.errors import CorruptCheckpoint, Unavailable
 from tiresias.protocol import files
 
 
-class State(Mapping[str, Any]):
-    """`state[name]` is bytes or the JSON value; a name that stands in several shards is the last one's."""
+class SavedState(Mapping[str, Any]):
+    """The values of one rank by name, bytes or JSON; a name in several shards is the last one's."""
 
     def __init__(self, shards: Sequence[shard.Shard]) -> None:
         self._homes = {name: part for part in shards for home in (part.entries, part.values) for name in home}
@@ -36,15 +36,15 @@ class State(Mapping[str, Any]):
         return len(self._homes)
 
 
-class Shards(Sequence[State]):
-    """What each rank of the run that saved gave, for a program that spreads it over another number of ranks.
+class Shards(Sequence[SavedState]):
+    """The state of each rank that saved, for a program that spreads it over another number of ranks.
 
     A shard is verified and mapped when it is first asked for. Raises CorruptCheckpoint or Unavailable.
     """
 
     def __init__(self, path: Path, found: Manifest) -> None:
         self._path, self._manifest = path, found
-        self._read: dict[int, State] = {}
+        self._read: dict[int, SavedState] = {}
 
     def __len__(self) -> int:
         return self._manifest.world_size
@@ -57,26 +57,31 @@ class Shards(Sequence[State]):
             self._read[number] = self._open(number)
         return self._read[number]
 
-    def _open(self, rank: int) -> State:
+    def _open(self, rank: int) -> SavedState:
         try:
             with files.open_folder(self._path) as folder:
                 for kind in ("bin", "json"):
                     name = manifest.file_name(rank, kind)
                     compare(folder, name, self._manifest.files[name])
-                return State([shard.read(folder, rank)])
+                return SavedState([shard.read(folder, rank)])
         except CorruptCheckpoint as error:
             raise CorruptCheckpoint(f"{self._path}: {error}") from None
         except OSError as error:
-            raise Unavailable(f"{self._path}: {error.strerror or error}; look at the disk and start again") from None
+            raise Unavailable(f"{self._path}: {error.strerror or error}; check the disk and start again") from None
 
 
 class Checkpoint:
     """A verified checkpoint as one rank sees it.
 
-    state: this rank's own names and, for names that it did not save, those of rank 0. world_size: ranks that wrote it.
-    shards: what each of them wrote. time: epoch seconds of its commit.
+    Attributes:
+        path: Its folder.
+        step: The training step.
+        world_size: Number of ranks that wrote it.
+        time: Epoch seconds of its commit.
+        state: This rank's own names and, for names that it did not save, those of rank 0.
+        shards: The state of each rank that wrote it.
     """
 
-    def __init__(self, path: Path, found: Manifest, state: State) -> None:
+    def __init__(self, path: Path, found: Manifest, state: SavedState) -> None:
         self.path, self.step, self.world_size, self.time = path, found.step, found.world_size, found.time
         self.state, self.shards = state, Shards(path, found)

@@ -1,4 +1,4 @@
-"""The store: a folder of checkpoints of which readers only ever see whole ones.
+"""The store: a folder of checkpoints in which readers only see whole ones.
 
     <root>/step-<n>/                  a committed checkpoint: manifest.json and two files a rank (shard.py)
     <root>/.step-<n>.<launch>/        one being written; a killed writer's is ignored by readers and removed by the next writer
@@ -24,17 +24,17 @@ from typing import Any
 from tiresias.checkpoint import manifest, shard
 from tiresias.checkpoint.blocks import compare
 from tiresias.checkpoint.manifest import Manifest
-from tiresias.checkpoint.retention import KEEP, KeepLast, Policy, kept
+from tiresias.checkpoint.retention import KEEP, KeepLast, RetentionPolicy, kept
 from tiresias.checkpoint.root import NotYours, Root
 from tiresias.checkpoint.saving import Saving
-from tiresias.checkpoint.state import Checkpoint, State
+from tiresias.checkpoint.state import Checkpoint, SavedState
 from tiresias.checkpoint.world import World
 from tiresias.errors import CorruptCheckpoint, TiresiasError, Unavailable
 from tiresias.protocol import files
 from tiresias.protocol.job_log import log_line
 
 MAX_ATTEMPTS = 2  # resumes from one checkpoint without a save after them
-PATIENCE = 1800.0  # seconds that one rank waits for another's part
+RANK_TIMEOUT_S = 1800.0  # that one rank waits for another's part
 _STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})", re.ASCII)
 _ASIDE = re.compile(r"(?:damaged|failed)-step-([0-9]{1,18})(?:\.[0-9]+)?", re.ASCII)
 _HIDDEN = (".step-", ".agreement-", ".damaged-", ".failed-")  # of older launches, failed saves and removals cut short
@@ -51,10 +51,22 @@ class OtherWorldSize(TiresiasError):
 
 
 class Store:
-    """retention: what a save leaves of the older ones (retention.py). lost: a rank of this launch that is known to have ended."""
+    """A folder of checkpoints.
+
+    Args:
+        root: The folder; the first save creates it.
+        retention: Policies for older checkpoints (retention.py).
+        lost: Returns a rank of this launch that is known to have ended, or None.
+
+    Attributes:
+        root: The folder.
+    """
 
     def __init__(
-        self, root: Path, retention: Iterable[Policy] = (KeepLast(),), lost: Callable[[], int | None] = lambda: None
+        self,
+        root: Path,
+        retention: Iterable[RetentionPolicy] = (KeepLast(),),
+        lost: Callable[[], int | None] = lambda: None,
     ) -> None:
         self.root = Path(root)
         self._folder = Root(self.root)
@@ -76,26 +88,49 @@ class Store:
         return [name for _, name in sorted(found)]
 
     def path(self, step: int) -> Path:
+        """Return the folder of a checkpoint."""
         return self.root / f"step-{step}"
 
     def verify(self, step: int, hashes: bool = True) -> Manifest:
-        """Compare a checkpoint with its manifest: sizes, and `hashes` of every byte. Raises CorruptCheckpoint, Unavailable."""
+        """Compare a checkpoint with its manifest.
+
+        Args:
+            step: The checkpoint.
+            hashes: Also compare the hash of every byte, not the sizes alone.
+
+        Raises:
+            CorruptCheckpoint: It differs.
+            Unavailable: It cannot be read now.
+        """
         with self._open(step) as folder:
             return _verify(folder, step, None if hashes else set())
 
     def load(self, step: int, rank: int = 0) -> Checkpoint:
-        """A checkpoint for `rank`. Rank 0 verifies every byte, others what they read. Raises CorruptCheckpoint, Unavailable."""
+        """Return the checkpoint of `step` for `rank`. Rank 0 verifies every byte, other ranks what they read.
+
+        Raises:
+            CorruptCheckpoint: It differs from its manifest.
+            Unavailable: It cannot be read now.
+        """
         read = {manifest.file_name(part, kind) for part in (0, rank) for kind in ("bin", "json")}
         with self._open(step) as folder:
             found = _verify(folder, step, read if rank else None)
             parts = sorted({0, rank} & set(range(found.world_size)))  # the own part comes last and wins
-            return Checkpoint(self.path(step), found, State([shard.read(folder, part) for part in parts]))
+            return Checkpoint(self.path(step), found, SavedState([shard.read(folder, part) for part in parts]))
 
     def restore(self, rank: int = 0, world_size: int | None = None) -> Checkpoint | None:
-        """The newest checkpoint that verifies and has not failed twice; others are set aside. None: there is none.
+        """Return the newest checkpoint that verifies and has not failed twice, None without one. Others are set aside.
 
-        Counts the attempt before it returns. Raises OtherWorldSize where `world_size` is given and another number of ranks wrote
-        it, Unavailable where the disk cannot be asked, NotYours: never starts from nothing for any of these.
+        It counts the attempt before it returns.
+
+        Args:
+            rank: The rank that restores.
+            world_size: The number of ranks that must have written it; None: any.
+
+        Raises:
+            OtherWorldSize: Another number of ranks wrote it.
+            Unavailable: The disk cannot be read now.
+            NotYours: The folder belongs to another user.
         """
         if not self._is_mine():
             return None
@@ -122,8 +157,19 @@ class Store:
     def save(self, step: int, state: Mapping[str, Any], world: World = World()) -> Path:  # noqa: B008 (immutable)
         """Commit `state` as `step`; every rank of `world` calls it with the same step, and returns when all parts are committed.
 
-        A step is written once: one that is committed already is left as it is. Values: bytes-like objects (written without a copy),
-        iterators of bytes-like objects, or JSON. Raises SaveFailed, or TypeError for a value that is none of these.
+        A step is written once: a committed one stays as it is.
+
+        Args:
+            step: Number of the step, from 0.
+            state: Values by name: bytes-like objects (written without a copy), iterators of these, or JSON.
+            world: This rank and the number of ranks.
+
+        Returns:
+            The folder of the checkpoint.
+
+        Raises:
+            SaveFailed: It could not be written; older checkpoints are untouched.
+            TypeError: A value is none of these.
         """
         if not 0 <= step <= manifest.MAX_STEP:
             raise SaveFailed(f"step {step}: a step is a whole number from 0 to {manifest.MAX_STEP}")
@@ -169,15 +215,15 @@ class Store:
                 files.remove_flat(hidden)
         return found
 
-    def wait(self, look: Callable[[], Any], what: str) -> Any:
-        """What `look` returns once that is not None. Raises SaveFailed after PATIENCE seconds, or when a rank has ended."""
-        deadline, pause = time.monotonic() + PATIENCE, 0.001
-        while (found := look()) is None:
+    def wait(self, poll: Callable[[], Any], what: str) -> Any:
+        """Return the first result of `poll` that is not None. Raises SaveFailed after RANK_TIMEOUT_S, or when a rank has ended."""
+        deadline, pause = time.monotonic() + RANK_TIMEOUT_S, 0.001
+        while (found := poll()) is None:
             lost = self._lost() if pause >= 0.05 else None
-            if lost is not None and look() is None:
+            if lost is not None and poll() is None:
                 raise SaveFailed(f"{self.root}: waited for {what}, but rank {lost} has ended")
             if time.monotonic() > deadline:
-                raise SaveFailed(f"{self.root}: waited {PATIENCE:g} s for {what}")
+                raise SaveFailed(f"{self.root}: waited {RANK_TIMEOUT_S:g} s for {what}")
             time.sleep(pause)
             pause = min(2 * pause, 0.05)
         return found
@@ -280,7 +326,7 @@ def _verify(folder: int, step: int, hashed: set[str] | None) -> Manifest:
     """Sizes of all files, hashes of those in `hashed`; None: of all. Raises CorruptCheckpoint, OSError."""
     found = manifest.parse(files.read_small(folder, manifest.NAME, manifest.MAX_BYTES))
     if found.step != step:
-        raise CorruptCheckpoint(f"{manifest.NAME}: speaks of step {found.step}")
+        raise CorruptCheckpoint(f"{manifest.NAME}: contains step {found.step}")
     for name, content in found.files.items():
         compare(folder, name, content, hashed is None or name in hashed)
     return found

@@ -1,4 +1,4 @@
-"""Who this process is: its rank, how many ranks there are, and the launch that they share."""
+"""The identity of this process: its rank, the number of ranks, and the launch that they share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class World(NamedTuple):
     def from_env(cls, env: Mapping[str, str] = os.environ) -> World:
         """torchrun's variables, else those of an srun step, else one process.
 
-        A batch script has SLURM_PROCID=0 and SLURM_NTASKS too: only SLURM_STEP_NUM_TASKS says that srun started this process.
+        A batch script has SLURM_PROCID=0 and SLURM_NTASKS too: only SLURM_STEP_NUM_TASKS shows that srun started this process.
         """
         for rank, size in (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")):
             found = _number(env.get(rank)), _number(env.get(size))

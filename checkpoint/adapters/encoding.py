@@ -151,7 +151,7 @@ def tensor_view(data: memoryview, dtype: str, shape: list[int]) -> Any:
     if not len(data):
         return torch.empty(0, dtype=kind).reshape(shape)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The given buffer is not writable")  # nobody writes: see unpack
+        warnings.filterwarnings("ignore", message="The given buffer is not writable")  # it is never written: see unpack
         return torch.frombuffer(data, dtype=kind).reshape(shape)
 
 

@@ -5,7 +5,7 @@
     ...
     state.save(checkpointer, step)
 
-Names and values come from torch.distributed.checkpoint.state_dict, which knows the wrappers. A piece is a box of a global tensor:
+Names and values come from torch.distributed.checkpoint.state_dict, which handles the wrappers. A piece is a box of a global tensor:
 
     {"pieces": [[name, buffer, dtype, offsets, sizes], ...], "piece/0": buffer, ...}     in each rank's state
     {"plain": packed}                                                                    in rank 0's: what is no DTensor

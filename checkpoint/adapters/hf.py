@@ -1,4 +1,4 @@
-"""The Trainer of Hugging Face transformers: save when told to, at the end of a step, and resume there.
+"""The Trainer of Hugging Face transformers: save on request at the end of a step, and resume there.
 
     saver = TrainerCheckpoint(Checkpointer.from_env())
     trainer = Trainer(model, args, callbacks=[saver], ...)
@@ -24,7 +24,7 @@ from tiresias.checkpoint.adapters import packed_files
 class TrainerCheckpoint(TrainerCallback):
     def __init__(self, checkpointer: Checkpointer) -> None:
         self._checkpointer = checkpointer
-        self._leaving = self._only_ours = False
+        self._leaving = self._only_requested = False
 
     def resume_path(self, output_dir: str) -> str | None:
         """The newest good checkpoint as a folder that the Trainer reads; None: there is none. Every rank calls it, after
@@ -41,7 +41,7 @@ class TrainerCheckpoint(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> Any:
         if self._checkpointer.should_stop(state.global_step) and not _epoch_ends(state):
-            self._leaving, self._only_ours = True, not control.should_save
+            self._leaving, self._only_requested = True, not control.should_save
             control.should_save = True
         return control
 
@@ -55,7 +55,7 @@ class TrainerCheckpoint(TrainerCallback):
         self._checkpointer.save(
             state.global_step, packed_files.pack(folder, packed_files.inside(folder)) if first else {}
         )
-        if first and self._only_ours:
+        if first and self._only_requested:
             shutil.rmtree(folder, ignore_errors=True)
         self._checkpointer.exit_for_requeue()
 

@@ -3,7 +3,7 @@
     python3 -m tiresias.checkpoint.adapters.hook --signal USR1 --file 'state*.dat' -- ./simulate input.txt
 
 In the program's working folder. Before it starts, the files of the newest good checkpoint are put in their places. When the job
-is to make room, the program gets its signal; once its files have changed and it has ended, or left them alone for QUIET seconds,
+is preempted, the program gets its signal; once its files have changed and it has ended, or left them alone for QUIET seconds,
 they are committed and the program is ended. What it saves at other times is committed too. A program that first writes a file
 under another name and then renames it is never caught half way.
 
@@ -29,7 +29,7 @@ from tiresias.checkpoint.adapters import packed_files
 from tiresias.errors import TiresiasError, UsageError
 from tiresias.protocol.job_log import log_line
 
-LOOK = 0.1  # seconds between looks at the program and its files
+POLL_S = 0.1  # between polls of the program and its files
 QUIET = 2.0  # seconds without a change after which files of a program that runs on count as whole
 GRACE = 2.0  # seconds for a program to end by SIGTERM once its files are committed
 ASIDE = ".set-aside"
@@ -51,7 +51,7 @@ class Hook:
         self._program = subprocess.Popen(command, cwd=self._folder)
         while (code := self._program.poll()) is None:
             self._look()
-            time.sleep(LOOK)
+            time.sleep(POLL_S)
         if self._asked and self._marks() != self._committed and self._commit():
             self._checkpointer.exit_for_requeue()
         return code if code >= 0 else 128 - code
@@ -68,9 +68,9 @@ class Hook:
 
     # the program's files
 
-    def _marks(self) -> dict[Path, packed_files.Mark]:
+    def _marks(self) -> dict[Path, packed_files.FileState]:
         found = {path for pattern in self._patterns for path in self._folder.glob(pattern) if path.is_file()}
-        return packed_files.marks(self._folder, sorted(path.relative_to(self._folder) for path in found))
+        return packed_files.file_states(self._folder, sorted(path.relative_to(self._folder) for path in found))
 
     def _quiet(self) -> bool:
         """There is something new, and it has been left alone."""

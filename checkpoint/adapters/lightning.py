@@ -1,11 +1,11 @@
-"""PyTorch Lightning: save when told to, at the end of a batch, and resume there.
+"""PyTorch Lightning: save on request at the end of a batch, and resume there.
 
     saver = LightningCheckpoint(Checkpointer.from_env(), sampler)
     trainer = Trainer(callbacks=[saver], plugins=saver.plugins(), use_distributed_sampler=False, ...)
     trainer.fit(model, loader, ckpt_path=saver.ckpt_path)
 
 What Lightning itself would save goes through the store, and with it what it would not: the random generators of each rank and the
-position in the data. Its own requeueing is switched off: on its signal it would write a checkpoint that nobody verifies and call
+position in the data. Its own requeueing is switched off: on its signal it would write an unverified checkpoint and call
 `scontrol requeue`, which does not exist in most containers, and then two would requeue the same job.
 
 Ranks are started by srun or torchrun. Strategies that write sharded files by themselves (FSDP, DeepSpeed) are refused at the start.
@@ -25,7 +25,7 @@ from tiresias.checkpoint.adapters import encoding
 from tiresias.checkpoint.adapters.torch import ResumableSampler, TrainingState
 from tiresias.errors import TiresiasError
 
-_OURS = "tiresias-checkpoint"  # in the place of a path
+_PLACEHOLDER = "tiresias-checkpoint"  # in the place of a path
 
 
 class LightningCheckpoint(Callback):
@@ -43,7 +43,7 @@ class LightningCheckpoint(Callback):
     @property
     def ckpt_path(self) -> str | None:
         """For Trainer.fit."""
-        return _OURS if self._found else None
+        return _PLACEHOLDER if self._found else None
 
     def plugins(self) -> list[Any]:
         """For the Trainer."""
@@ -55,7 +55,7 @@ class LightningCheckpoint(Callback):
         if trainer.world_size != self._checkpointer.world.size:
             raise TiresiasError(f"Lightning has {trainer.world_size} ranks, the job's launcher started "
                                 f"{self._checkpointer.world.size}: start one process a device, with srun or torchrun")  # fmt: skip
-        self._dump(trainer)  # what cannot be saved is told now, not when the job is to leave
+        self._dump(trainer)  # what cannot be saved is reported now, not at a preemption
         if self._found:
             self._state.load(self._found, self._checkpointer.world)
             self._found = None
@@ -77,7 +77,7 @@ class LightningCheckpoint(Callback):
     def _dump(self, trainer: Any) -> dict[str, Any]:
         """Lightning's own checkpoint, packed; {} on other ranks than the first."""
         self._io.caught = None
-        trainer.save_checkpoint(_OURS)
+        trainer.save_checkpoint(_PLACEHOLDER)
         if self._checkpointer.world.rank:
             return {}
         if self._io.caught is None:
@@ -107,13 +107,13 @@ class _StoreIO(TorchCheckpointIO):
         self.caught: dict[str, Any] | None = None
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        if path == _OURS:
+        if path == _PLACEHOLDER:
             self.caught = checkpoint
         else:
             super().save_checkpoint(checkpoint, path, storage_options)
 
     def load_checkpoint(self, path: Any, *args: Any, **options: Any) -> dict[str, Any]:
-        if path != _OURS or self._found is None:
+        if path != _PLACEHOLDER or self._found is None:
             return super().load_checkpoint(path, *args, **options)  # type: ignore[no-any-return]
         found: dict[str, Any] = encoding.unpack(self._found.state, "lightning")
         return found

@@ -17,7 +17,7 @@ from typing import Any
 from tiresias.errors import CorruptCheckpoint
 
 CHUNK = 4 << 20
-Mark = tuple[int, int, int]  # inode, size, nanoseconds of the last change
+FileState = tuple[int, int, int]  # inode, size, nanoseconds of the last change
 
 
 def inside(folder: Path) -> list[Path]:
@@ -26,8 +26,8 @@ def inside(folder: Path) -> list[Path]:
     return sorted(path.relative_to(folder) for path in found)
 
 
-def marks(folder: Path, paths: Iterable[Path]) -> dict[Path, Mark]:
-    """What tells one content of a file from the next; a path that is no file has none."""
+def file_states(folder: Path, paths: Iterable[Path]) -> dict[Path, FileState]:
+    """Return the state of each file, which differs between two contents; a path that is no file has none."""
     found = {}
     for path in paths:
         with suppress(OSError):
@@ -38,7 +38,7 @@ def marks(folder: Path, paths: Iterable[Path]) -> dict[Path, Mark]:
 
 def pack(folder: Path, paths: Iterable[Path]) -> dict[str, Any]:
     """paths: of regular files, relative to `folder`. Raises OSError; so does the save where one of them changes meanwhile."""
-    before = marks(folder, paths)
+    before = file_states(folder, paths)
     state: dict[str, Any] = {"files": []}
     for number, path in enumerate(before):
         mode = stat.S_IMODE((folder / path).stat().st_mode)
@@ -47,11 +47,11 @@ def pack(folder: Path, paths: Iterable[Path]) -> dict[str, Any]:
     return state
 
 
-def _chunks(folder: Path, path: Path, before: Mapping[Path, Mark]) -> Iterator[bytes]:
+def _chunks(folder: Path, path: Path, before: Mapping[Path, FileState]) -> Iterator[bytes]:
     with (folder / path).open("rb", buffering=0) as file:
         while chunk := file.read(CHUNK):
             yield chunk
-    if marks(folder, before) != before:
+    if file_states(folder, before) != before:
         raise OSError(EAGAIN, f"the program wrote to its files while {path} was read")
 
 

@@ -107,7 +107,7 @@ class ResumableSampler(torch.utils.data.Sampler[int]):
     """A shuffled order of each epoch that depends on the seed alone, dealt out to ranks, to be taken up in its middle.
 
     size: samples in the data set. All ranks get equally many, and as many in each epoch: the last size % ranks are left out.
-    Say with `taken` what has been trained on: a data loader fetches ahead.
+    Report with `taken` what has been trained on: a data loader fetches ahead.
 
         while sampler.epoch < epochs:
             for batch in loader:

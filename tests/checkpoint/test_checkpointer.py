@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tiresias.checkpoint import EXIT_REQUEUE, Checkpointer, program_report
-from tiresias.checkpoint.agreement import LOOK
+from tiresias.checkpoint.agreement import POLL_S
 from tiresias.checkpoint.world import World
 from tiresias.errors import TiresiasError, UsageError
 from tiresias.protocol import control
@@ -50,15 +50,15 @@ def test_seconds_a_step_are_reported_after_the_first_seconds(
     """Steps 5 to 9 take two seconds each; nothing is reported in the first seconds."""
     now = 1000.0
     monkeypatch.setattr(program_report.time, "monotonic", lambda: now)
-    teller = program_report.Program(
+    program = program_report.ProgramReport(
         Path(env["TIRESIAS_CONTROL"]), 2, World(0, 1, "x"), Path(env["TIRESIAS_CHECKPOINT_DIR"])
     )
-    teller.at = 5
-    teller.started()
+    program.at = 5
+    program.started()
     reported = []
-    for teller.at in (6, 7, 8, 9):
+    for program.at in (6, 7, 8, 9):
         now += 2.0
-        teller.tell()
+        program.publish()
         reported.append(report(env).pace)
     assert reported == [None, None, 2.0, 2.0]
 
@@ -105,7 +105,7 @@ def test_the_stop_file_is_seen_and_only_this_runs(env: dict[str, str]) -> None:
     control.stop_file(folder, 3).touch()
     assert not checkpointer.should_stop(1)
     control.stop_file(folder, 2).touch()
-    deadline = time.monotonic() + 10 * LOOK
+    deadline = time.monotonic() + 10 * POLL_S
     while not checkpointer.should_stop(2):
         assert time.monotonic() < deadline
 
@@ -203,7 +203,7 @@ def test_a_run_that_was_overtaken_saves_nothing(env: dict[str, str]) -> None:
     assert checkpointer.store.steps() == [5]
 
 
-def test_variables_of_another_job_are_not_ours(
+def test_variables_of_another_job_are_ignored(
     env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a job that was submitted by plain sbatch from within a job of ours."""
@@ -230,12 +230,12 @@ def test_a_control_folder_that_was_removed_is_made_again(env: dict[str, str], mo
     assert control.submission_of(folder) == "a"
     assert len(list((folder / control.RANKS).iterdir())) == 1
     shutil.rmtree(folder.parent)
-    monkeypatch.setattr(program_report, "PROGRESS", 0.0)
+    monkeypatch.setattr(program_report, "PROGRESS_S", 0.0)
     assert not checkpointer.should_stop(1)
     assert control.submission_of(folder) == "a"
     assert len(list((folder / control.RANKS).iterdir())) == 1
     control.stop_file(folder, 2).touch()
-    time.sleep(LOOK)
+    time.sleep(POLL_S)
     assert checkpointer.should_stop(2)
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tiresias.checkpoint import CorruptCheckpoint, SaveFailed, Store
 from tiresias.checkpoint.blocks import BLOCK
 from tiresias.checkpoint.retention import KeepLast
-from tiresias.checkpoint.state import State
+from tiresias.checkpoint.state import SavedState
 from tiresias.checkpoint.world import World
 from tiresias.errors import Unavailable
 
@@ -28,7 +28,7 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "job")
 
 
-def state_of(store: Store) -> State:
+def state_of(store: Store) -> SavedState:
     found = store.restore()
     assert found is not None
     return found.state

@@ -95,7 +95,7 @@ def child(scenario: Callable[[Path], None], order: dict[str, Any], answer: int) 
 
 def main() -> None:
     blocks.BLOCK = BLOCK
-    store.PATIENCE = 20.0
+    store.RANK_TIMEOUT_S = 20.0
     scenario = SCENARIOS[sys.argv[1]]
     for line in sys.stdin:
         reading, writing = os.pipe()
