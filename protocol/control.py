@@ -4,7 +4,7 @@
         supervisor.json   written by the job's supervisor only
         program.json      written by the training program (rank 0) only; the supervisor removes it before it starts the script
         submission.json   whose folder this is: the number that tsbatch gave to the submission (wrappers/job_folders.py)
-        stop-<restart>    made by the supervisor, or by a rank that was told to stop: "save and exit 99"; all ranks see it
+        stop-<restart>    made by the supervisor, or by a rank that was asked to stop: "save and exit 99"; all ranks see it
         ranks/<host>-<pid>-<start ticks>   one file a rank that handles the checkpoint signal by itself
         profile/          what was recorded of the job's trial run (profiler), trial: that this run has made one
     <control root>/<uid>/profiles/         what was learned from such recordings, a file a kind of job (profile_summary.py)
@@ -13,9 +13,9 @@
     <control root>/controller/protocol.json   the versions that the controller speaks (versions.py), which no job has to read
 
 Every file is one JSON object, at most MAX_BYTES, put there by an atomic rename. The daemon reads only files that are
-regular, small and owned by the job's user, in folders that are that user's own and no links, and believes them only about that
-job: a lie hurts only the liar. (In a root that anybody may write to, somebody else could make the user's folder first, and lead
-the daemon from there to a file that the user wrote about another job.)
+regular, small and owned by the job's user, in folders that are that user's own and no links, and trusts them only about that
+job: a false report only affects its own job. (In a root that all users may write to, another user could create the user's folder
+first, and lead the controller from there to a file that the user wrote about another job.)
 
 Each file states the versions of this protocol that its writer speaks ("protocol", versions.py).
 supervisor.json: restart, state, step, run_id, why, began (epoch seconds), reached (the step at which the run before was last seen).
@@ -48,7 +48,7 @@ KEPT = (SUPERVISOR, RANKS, PROFILE, SUBMISSION)  # from run to run
 
 
 class JobReport(NamedTuple):
-    """What a job says of its present run. Anything missing or malformed reads as the default.
+    """The report of a job on its present run. Anything missing or malformed reads as the default.
 
     restart: Slurm's restart count of the run that speaks; older reports are about an older run.
     state: "running", "saving" (signal seen), "parked" (checkpoint committed and verified, waiting for the requeue), "ended".
@@ -57,8 +57,8 @@ class JobReport(NamedTuple):
     why: "limit" where it saves or parks because its time limit is near, "" where it was asked to.
     save: seconds of the newest save. restore: seconds from the run's start to its first step. redone: steps of the run before that
     this one does again. at: the newest step it was seen at. resumed: the step it resumed from, 0: it began from the beginning.
-    pace: seconds a step. saved_at: epoch seconds of the commit of `step`. start: epoch second at which Slurm says that the run
-    began, 0 where it does not say. protocol: the version that program, supervisor and this reader use, 0: they have none in common.
+    pace: seconds a step. saved_at: epoch seconds of the commit of `step`. start: epoch second at which the run began
+    by Slurm's record, 0 where unknown. protocol: the version that program, supervisor and this reader use, 0: none in common.
     refused: why there is none; such a job is never ready.
     """
 
@@ -115,7 +115,7 @@ def write(folder: Path, name: str, content: dict[str, Any]) -> None:
 
 
 def read(path: Path, uid: int) -> dict[str, Any]:
-    """The object at `path`, or {} where there is none that may be believed: file, folder and the one above are the user's own."""
+    """Return the object at `path`, or {} without a trusted one: file, folder and the one above belong to the user."""
     try:
         with open_folder(path.parent.parent) as above, open_folder(path.parent.name, above) as folder:
             return _parse(read_small(folder, path.name, MAX_BYTES)) if os.fstat(above).st_uid == uid else {}
@@ -138,7 +138,7 @@ def mark(folder: Path, submission: str) -> None:
 
 
 def submission_of(folder: Path) -> str:
-    """Whose folder this is, "" where nothing says it."""
+    """Return the submission that the folder belongs to, "" where unknown."""
     try:
         with open_folder(folder) as place:
             noted = _parse(read_small(place, SUBMISSION, MAX_BYTES)).get("submission")
@@ -161,7 +161,7 @@ def _parse(text: bytes) -> dict[str, Any]:
 
 
 def report(root: Path, uid: int, job_id: str, reader: str = "this controller") -> JobReport:
-    """Join what supervisor and program of one run say. reader: its name in a refusal."""
+    """Join the reports of supervisor and program of one run. reader: its name in a refusal."""
     folder = job_folder(root, uid, job_id)
     supervisor, program = read(folder / SUPERVISOR, uid), read(folder / PROGRAM, uid)
     restart = integer(supervisor.get("restart"))
@@ -227,5 +227,5 @@ def _redone(reached: int, resumed: int) -> int | None:
 
 
 def integer(value: object) -> int:
-    """`value` where it may be a count, else -1: JSON knows integers of thousands of digits."""
+    """`value` where it may be a count, else -1: JSON allows integers of thousands of digits."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST else -1

@@ -1,5 +1,5 @@
 """Opening folders and files that may not be what they seem: never through a link, never a FIFO or a device, never too large,
-never somebody else's; and putting files in place."""
+never another user's; and putting files in place."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tiresias.errors import CorruptCheckpoint
 
-_NOT_A_FILE = (ENOENT, ELOOP, ENXIO, ENOTDIR, EISDIR)  # damage; any other error says that the disk cannot be asked now
+_NOT_A_FILE = (ENOENT, ELOOP, ENXIO, ENOTDIR, EISDIR)  # damage; any other error means that the disk cannot be read now
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def _refuse_foreign(name: str, folder: int, found: os.stat_result) -> None:
 
 
 def own_folder(path: Path, mode: int) -> None:
-    """Make `path`, or take it when it is a folder of ours and no link. Raises OSError."""
+    """Create `path`, or accept it when it is this user's own folder and no link. Raises OSError."""
     try:
         path.mkdir()
         path.chmod(mode)
@@ -81,14 +81,14 @@ def read_small(folder: int, name: str, most: int) -> bytes:
 
 
 def create(folder: int, name: str) -> int:
-    """A new file in an open folder. What was there is unlinked: it may be somebody's link to a file that is precious."""
+    """A new file in an open folder. What was there is unlinked: it may be another user's link to an important file."""
     with suppress(FileNotFoundError):
         os.unlink(name, dir_fd=folder)
     return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
 
 
 def write_new(folder: int, name: str, text: bytes) -> None:
-    """Write a file that nobody looks at yet, and sync it. The folder itself is not synced. Raises OSError."""
+    """Write a file that no reader uses yet, and sync it. The folder itself is not synced. Raises OSError."""
     file = create(folder, name)
     try:
         write_all(file, memoryview(text))
@@ -98,7 +98,7 @@ def write_new(folder: int, name: str, text: bytes) -> None:
 
 
 def write_synced(folder: int, name: str, text: bytes) -> None:
-    """As `write_new`, and put in place by one rename: who looks sees the whole of it or what was there before."""
+    """As `write_new`, and put in place by one rename: a reader sees the whole of it or the file before."""
     write_new(folder, f".{name}", text)
     os.rename(f".{name}", name, src_dir_fd=folder, dst_dir_fd=folder)
 

@@ -18,10 +18,12 @@ def own_name() -> str:
 
 
 def start_ticks(pid: int) -> int:
-    """When `pid` started, in clock ticks since boot (proc(5), field 22); -1: it has ended. Tells a reused pid."""
+    """When `pid` started, in clock ticks since boot (proc(5), field 22); -1: it has ended. Distinguishes a reused pid."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         fields = text.rpartition(")")[2].split()
-        return -1 if fields[0] in "ZX" else int(fields[19])  # a zombie has ended, whether or not its parent knows
+        return (
+            -1 if fields[0] in "ZX" else int(fields[19])
+        )  # a zombie has ended, whether or not its parent has waited for it
     except (OSError, ValueError, IndexError):
         return -1

@@ -1,8 +1,7 @@
-"""What is kept of a profile: one small object for all jobs of a user that have the same name, script and number of GPUs, so
+"""The stored summary of a profile: one small object for all jobs of a user with the same name, script and number of GPUs, so
 that a sweep is recorded once.
 
-It is written by the job's user, so that whoever schedules by it believes nothing in it before it is checked, and believes it
-about that user's jobs only.
+The job's user writes it. A scheduler therefore checks each value, and uses it for that user's jobs only.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from tiresias.protocol.job_kind import Key
 
 VERSION = 1
 DECISIONS = ("consolidate", "spread", "unknown")
-TRIALS = 3  # after so many without a verdict nobody tries again
+TRIALS = 3  # after so many without a verdict no further trial is made
 REASONS, LETTERS = 4, 200  # kept of them
 MOST = 1e18  # bytes, seconds; nothing gets there
 

@@ -51,12 +51,12 @@ def common(one: Versions, other: Versions) -> int:
     return newest if newest >= max(one.oldest, other.oldest) else 0
 
 
-def refusal(other: str, theirs: Versions, reader: str, own: Versions = OWN) -> str:
+def refusal(other: str, stated_versions: Versions, reader: str, own: Versions = OWN) -> str:
     """Why `reader` cannot use what `other` writes, and what to update, in one line; "" where both have a version in common."""
-    if common(own, theirs):
+    if common(own, stated_versions):
         return ""
-    older = reader if theirs.oldest > own.newest else other
-    return f"{other} speaks version {theirs} of the control protocol, {reader} {own}: update {older}"
+    older = reader if stated_versions.oldest > own.newest else other
+    return f"{other} speaks version {stated_versions} of the control protocol, {reader} {own}: update {older}"
 
 
 def may_speak_for_controller(folder: os.stat_result, root: os.stat_result) -> bool:

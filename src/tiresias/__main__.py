@@ -40,7 +40,7 @@ COMMANDS = {
     "workload": ("tiresias.simulator.commands.workload", "generate a workload for simulate and replay"),
     "rehearse": (
         "tiresias.sandbox.rehearse.rehearse_command",
-        "run, preempt and resume a script of yours; says what is missing",
+        "run, preempt and resume a script of yours; reports what is missing",
     ),
     "checkpoint": ("tiresias.checkpoint.command", "list, verify and prune checkpoints"),
 }
@@ -90,7 +90,7 @@ def parser_of(prog: str, module: str) -> argparse.ArgumentParser:
 def _top_level(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="tiresias", description="\n".join(f"  {name:14} {text}" for name, (_, text) in COMMANDS.items()),
-        formatter_class=argparse.RawDescriptionHelpFormatter, usage="tiresias COMMAND [options]   (COMMAND --help tells more)",
+        formatter_class=argparse.RawDescriptionHelpFormatter, usage="tiresias COMMAND [options]   (COMMAND --help for more)",
     )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"tiresias {__version__}")
     parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="one of the above")

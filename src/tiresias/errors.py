@@ -1,11 +1,11 @@
 """The error tree.
 
-TiresiasError         anything a user can be told in one line; exit code 1
+TiresiasError         anything that can be reported to a user in one line; exit code 1
 ├── UsageError        the command line, a trace or the config is wrong; exit code 2
 ├── Unavailable       something outside is not there now (slurmctld, network, disk); trying again may help
 └── CorruptCheckpoint a checkpoint or a control file is not what its writer committed
 
-A message says what happened, to which job or file, and what to do. Commands print it on standard error without a traceback.
+A message states what happened, to which job or file, and what to do. Commands print it on standard error without a traceback.
 """
 
 from __future__ import annotations

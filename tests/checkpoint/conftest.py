@@ -49,9 +49,9 @@ class Launch:
 
     def ends(self) -> list[list[str]]:
         """Each rank's ["stop", step, own]; all must have exited with 99."""
-        said = [rank.communicate(timeout=60) for rank in self.ranks]
-        assert [rank.returncode for rank in self.ranks] == [99] * len(self.ranks), [errors for _, errors in said]
-        return [lines.split() for lines, _ in said]
+        outputs = [rank.communicate(timeout=60) for rank in self.ranks]
+        assert [rank.returncode for rank in self.ranks] == [99] * len(self.ranks), [errors for _, errors in outputs]
+        return [lines.split() for lines, _ in outputs]
 
 
 @pytest.fixture

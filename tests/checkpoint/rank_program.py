@@ -36,22 +36,22 @@ def die_if(rank: int, moment: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-class DiesWhenTold:
-    """The launch's agreement, of a rank that is killed at its first look after it was told to stop."""
+class DiesOnRequest:
+    """The launch's agreement, of a rank that is killed at its first poll after it was asked to stop."""
 
     def __init__(self, agreement: Agrees, rank: int) -> None:
         self._agreement, self._rank = agreement, rank
 
-    def stops_at(self, step: int, wanted: bool) -> bool:
-        if wanted:
+    def stops_at(self, step: int, requested: bool) -> bool:
+        if requested:
             die_if(self._rank, "before it looks")
-        return self._agreement.stops_at(step, wanted)
+        return self._agreement.stops_at(step, requested)
 
 
 def main() -> None:
     checkpointer = Checkpointer.from_env()
     world = checkpointer.world
-    checkpointer.agree_by(DiesWhenTold(checkpointer._agreement, world.rank))
+    checkpointer.agree_by(DiesOnRequest(checkpointer._agreement, world.rank))
     lockstep = Lockstep(Path(sys.argv[2]), world.rank, world.size) if sys.argv[2:] else None
     found = checkpointer.restore(reshard="RESHARD" in os.environ)
     step, own = (found.step, found.state["own"]) if found else (0, world.rank)

@@ -1,4 +1,4 @@
-"""A training program for test_signals.py: python signal_program.py FOLDER STEPS. It says where it is, and waits to be told on.
+"""A training program for test_signals.py: python signal_program.py FOLDER STEPS. It prints where it is, and waits for input.
 
 Each word on standard output is a moment: made, restoring, step <n>, saving, saved, done; a line on standard input lets it go on.
 """

@@ -1,4 +1,4 @@
-"""Saves behind the training's back: what is saved is what was there at the call, and what fails is heard of."""
+"""Asynchronous saves: the state at the call is saved, and failures are raised."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_flush_raises_it_too_and_once(checkpointer: Checkpointer) -> None:
 def test_a_save_that_is_waited_for_makes_good_for_it(
     checkpointer: Checkpointer, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A job that is told to leave has saved: an older failure is no reason to end it."""
+    """A job that leaves on request has saved: an older failure is no reason to end it."""
     checkpointer.save(9, {})
     checkpointer.save(5, {}, wait=False)
     checkpointer.save(10, {})

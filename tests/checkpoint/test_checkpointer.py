@@ -1,4 +1,4 @@
-"""One rank's Checkpointer: what tells it to stop, what it tells others."""
+"""One rank's Checkpointer: the requests that stop it, and its reports."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_looking_is_cheap(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) 
 
 def test_ready_begins_with_the_training_loop(env: dict[str, str]) -> None:
     checkpointer = Checkpointer.from_env(env=env)
-    assert checkpointer.world.size == 1, "a batch script is one process, whatever SLURM_NTASKS says"
+    assert checkpointer.world.size == 1, "a batch script is one process, whatever SLURM_NTASKS is"
     assert report(env)[:4] == (2, "running", False, -1)
     checkpointer.should_stop(0)
     assert report(env)[:4] == (2, "running", True, -1)
@@ -141,10 +141,10 @@ def test_leaving(env: dict[str, str]) -> None:
     with pytest.raises(SystemExit) as left:
         checkpointer.exit_for_requeue()
     assert left.value.code == EXIT_REQUEUE == 99
-    said = control.read(Path(env["TIRESIAS_CONTROL"], control.PROGRAM), os.getuid())
-    assert 0 <= said.pop("save") < 60
-    assert 0 <= time.time() - said.pop("saved_at") < 60
-    assert said == {
+    content = control.read(Path(env["TIRESIAS_CONTROL"], control.PROGRAM), os.getuid())
+    assert 0 <= content.pop("save") < 60
+    assert 0 <= time.time() - content.pop("saved_at") < 60
+    assert content == {
         "restart": 2, "protocol": [1, 2], "ready": False, "step": 5, "requeue": True,
         "folder": env["TIRESIAS_CHECKPOINT_DIR"], "at": 5,
     }  # fmt: skip
@@ -163,7 +163,7 @@ def test_a_program_that_starts_when_the_run_has_saved_leaves(env: dict[str, str]
     assert Checkpointer.from_env(env=env | {"TIRESIAS_RESTART": "3"}).restore() is not None
 
 
-def test_what_a_run_costs_is_told(env: dict[str, str]) -> None:
+def test_the_cost_of_a_run_is_reported(env: dict[str, str]) -> None:
     """Seconds of the save, seconds to the first step, steps that are done again: the daemon journals them."""
     Checkpointer.from_env(env=env).save(5, {"x": 1})
     began = time.time() - 3.0
@@ -206,7 +206,7 @@ def test_a_run_that_was_overtaken_saves_nothing(env: dict[str, str]) -> None:
 def test_variables_of_another_job_are_ignored(
     env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in a job that was submitted by plain sbatch from within a job of ours."""
+    """As in a job that was submitted by plain sbatch from within a managed job."""
     monkeypatch.chdir(tmp_path)
     checkpointer = Checkpointer.from_env(env={**env, "SLURM_ARRAY_TASK_ID": "4"})
     assert checkpointer.store.root == Path("checkpoints")

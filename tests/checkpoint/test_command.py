@@ -22,9 +22,9 @@ def test_ls(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     (folder / "failed-step-5").mkdir()
     monkeypatch.setenv("COLUMNS", "120")
     assert main(["checkpoint", "ls", str(folder)]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for words in ("20", "sizes match", "set aside: failed-step-5", "B", "s"):
-        assert words in said
+        assert words in output
     assert main(["checkpoint", "ls", "--json", str(folder)]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [(one["step"], one["world_size"], one["damage"]) for one in found["checkpoints"]] == [

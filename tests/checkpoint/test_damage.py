@@ -100,7 +100,7 @@ def test_swapped_folders(store: Store, tmp_path: Path) -> None:
     shutil.copytree(store.path(2), tmp_path / "step-1")
     shutil.copytree(store.path(1), tmp_path / "step-2")
     for step in (1, 2):
-        with pytest.raises(CorruptCheckpoint, match="speaks of step"):
+        with pytest.raises(CorruptCheckpoint, match="contains step"):
             Store(tmp_path).load(step)
     assert Store(tmp_path).restore() is None
 

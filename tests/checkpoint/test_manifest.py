@@ -34,7 +34,7 @@ def test_what_is_encoded_is_parsed(step: int, world: int, time: float, data: st.
     assert parse(encode(manifest)) == manifest
 
 
-def test_no_flipped_bit_changes_what_it_says() -> None:
+def test_no_flipped_bit_changes_its_values() -> None:
     manifest = Manifest(3, 2, 1.5, {name: Content(5, DIGEST) for name in expected_files(2)})
     text = encode(manifest)
     for bit in range(8 * len(text)):
@@ -69,7 +69,7 @@ def test_any_types(changes: dict[str, Any]) -> None:
         ["../x", "/etc/passwd", "rank-0.bin/", "rank-00.bin", "rank-0.bin\n", "rank-٣.bin", "manifest.json"]
     )
 )
-def test_a_file_has_one_of_our_names(name: str) -> None:
+def test_only_file_names_of_the_store_are_accepted(name: str) -> None:
     files = {**document()["files"], name: {"size": 1, "digest": DIGEST}}
     if name not in document()["files"]:
         with pytest.raises(CorruptCheckpoint, match=r"manifest\.json"):

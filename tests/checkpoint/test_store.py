@@ -253,7 +253,7 @@ for kind in ("bytes", "stream"):
 """
 
 
-def test_no_room_is_one_clear_error_and_costs_no_checkpoint(store: Store) -> None:
+def test_a_full_disk_is_one_clear_error_and_costs_no_checkpoint(store: Store) -> None:
     """A file size limit stands for a quota: the same call fails in the same place."""
     store.save(1, {"x": 1})
     done = subprocess.run(

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="becomes other users")
 
 @pytest.fixture
 def shared() -> Iterator[Path]:
-    """As a site's checkpoint root: anybody may make a folder, and remove only what is theirs."""
+    """As a site's checkpoint root: any user may make a folder, and remove only own files."""
     folder = Path(tempfile.mkdtemp(prefix="tiresias-users-", dir="/tmp"))  # where other users get to
     folder.chmod(0o1777)
     yield folder
@@ -63,12 +63,12 @@ def test_a_folder_that_was_there_first(shared: Path) -> None:
     assert tree(shared) == before
 
 
-@pytest.mark.parametrize("to", ["his", "hers"])
+@pytest.mark.parametrize("to", ["attacker", "hers"])
 def test_a_link_that_was_there_first(shared: Path, to: str) -> None:
-    """To a folder of his, and to a folder of another job of hers."""
-    as_user(MALLORY, save(shared / "his", 5, "planted"))
+    """To a folder of the attacker, and to a folder of another job of the user."""
+    as_user(MALLORY, save(shared / "attacker", 5, "planted"))
     as_user(ALICE, save(shared / "hers", 5, "of another job"))
-    (shared / "his").chmod(0o777)
+    (shared / "attacker").chmod(0o777)
     as_user(MALLORY, lambda: (shared / "77").symlink_to(shared / to))
     before = tree(shared)
     for action in (restore(shared / "77"), save(shared / "77", 6, "hers")):
@@ -88,7 +88,7 @@ def test_he_can_neither_read_nor_write_hers(shared: Path) -> None:
     as_user(ALICE, save(root, 5, "hers"))
     before = tree(shared)
     attempts: list[Callable[[], object]] = [
-        restore(root), save(root, 6, "his"), lambda: Store(root).steps(), lambda: root.rename(shared / "gone"),
+        restore(root), save(root, 6, "attacker"), lambda: Store(root).steps(), lambda: root.rename(shared / "gone"),
         lambda: (root / "step-5" / "rank-0.json").read_text(), lambda: os.link(root / "step-5" / "rank-0.json", shared / "mine"),
         lambda: (root / "step-9").mkdir(), lambda: shutil.rmtree(root),
     ]  # fmt: skip
@@ -106,17 +106,17 @@ def careless(shared: Path) -> Path:
 
 
 def test_a_checkpoint_planted_in_her_own_folder(careless: Path) -> None:
-    as_user(MALLORY, save(careless.parent / "his", 9, "planted"))
-    shutil.copytree(careless.parent / "his" / "step-9", careless / "step-9")
+    as_user(MALLORY, save(careless.parent / "attacker", 9, "planted"))
+    shutil.copytree(careless.parent / "attacker" / "step-9", careless / "step-9")
     for path in ((careless / "step-9"), *(careless / "step-9").iterdir()):
         os.chown(path, MALLORY, MALLORY)
         path.chmod(0o777)
-    as_user(MALLORY, lambda: (careless / "step-10").symlink_to(careless.parent / "his" / "step-9"))
+    as_user(MALLORY, lambda: (careless / "step-10").symlink_to(careless.parent / "attacker" / "step-9"))
     as_user(MALLORY, lambda: os.mkfifo(careless / "step-11"))
     assert as_user(ALICE, restore(careless)) == "hers"
 
 
-def test_her_folder_with_his_files(careless: Path) -> None:
+def test_a_users_folder_with_the_attackers_files(careless: Path) -> None:
     """As after a mistake with chmod: the folder is hers, what is in it is not."""
     as_user(ALICE, save(careless, 2, "newest"))
     for path in (careless / "step-2").iterdir():
@@ -129,19 +129,19 @@ def test_her_folder_with_his_files(careless: Path) -> None:
 def test_the_temporary_name_is_taken(careless: Path, kind: str) -> None:
     """The name is known for jobs of several ranks. Nothing of hers is written where he can change it."""
     temporary = careless / ".step-2.known"
-    his = careless.parent / "his"
-    as_user(MALLORY, his.mkdir)
-    his.chmod(0o777)
+    attackers = careless.parent / "attacker"
+    as_user(MALLORY, attackers.mkdir)
+    attackers.chmod(0o777)
     plant: dict[str, Callable[[], object]] = {
         "folder": lambda: temporary.mkdir(mode=0o777),
-        "link": lambda: temporary.symlink_to(his), "fifo": lambda: os.mkfifo(temporary),
+        "link": lambda: temporary.symlink_to(attackers), "fifo": lambda: os.mkfifo(temporary),
         "file": lambda: temporary.write_text(""),
     }  # fmt: skip
     as_user(MALLORY, plant[kind])
     if kind == "folder":
         temporary.chmod(0o777)
     assert as_user(ALICE, save(careless, 2, "new")).startswith("SaveFailed")
-    assert not list(his.iterdir())
+    assert not list(attackers.iterdir())
     assert as_user(ALICE, save(careless, 2, "new")).endswith("step-2"), "what she may remove is out of the way"
     assert as_user(ALICE, restore(careless)) == "new"
 

@@ -78,7 +78,7 @@ class Job:
             )  # fmt: skip
 
     def report(self) -> control.JobReport:
-        """What this run says; nothing while an older one's word still stands."""
+        """Return this run's report; an empty one while that of an older run is still there."""
         found = control.report(self.site.folder / "control", os.getuid(), self.id)
         return found if found.restart == self.restart else control.JobReport()
 
@@ -151,8 +151,8 @@ class User:
         path = self.folder / name
         return path.read_text() if path.exists() else ""
 
-    def said(self, job: str) -> str:
-        """What the job's program tells the daemon."""
+    def report_text(self, job: str) -> str:
+        """Return program.json as text."""
         return "".join(path.read_text() for path in self.cluster.shared.glob(f"w/control/*/{job}/program.json"))
 
     def until(self, condition: Callable[[], bool], state: Callable[[], str]) -> None:
@@ -165,7 +165,10 @@ class User:
         self.until(lambda: words in self.log(name), lambda: self.log(name) + self.run("squeue").stdout)
 
     def trains(self, job: str) -> None:
-        self.until(lambda: '"ready": true' in self.said(job), lambda: f"{self.said(job)}{self.run('squeue').stdout}")
+        self.until(
+            lambda: '"ready": true' in self.report_text(job),
+            lambda: f"{self.report_text(job)}{self.run('squeue').stdout}",
+        )
 
     def ask(self, job: str) -> None:
         """The checkpoint signal, as the controller sends it."""
@@ -177,7 +180,7 @@ class User:
         self.comes_back(job)
 
     def comes_back(self, job: str) -> None:
-        """Of a job that was requeued by somebody: once it waits, it need not wait two minutes."""
+        """For a job that was requeued from outside: once it is pending, it need not wait two minutes."""
         self.until(lambda: "PENDING" in self.squeue(job, "%T"), lambda: self.squeue(job, "%T %r"))
         self.cluster.run(["scontrol", "update", f"job={job}", "StartTime=now"])
 

@@ -1,4 +1,4 @@
-"""A training program that knows nothing of Tiresias: it saves by itself when it gets a signal, and resumes from what it finds.
+"""A training program without any code for Tiresias: it saves by itself when it gets a signal, and resumes from what it finds.
 
     self_saving_program.py STEPS SECONDS HABIT [SIGNAL]
 

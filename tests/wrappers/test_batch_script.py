@@ -22,7 +22,7 @@ def test_golden() -> None:
     assert compose((GOLDEN / "bash.in").read_bytes()).decode() == (GOLDEN / "bash.out").read_text()
 
 
-def test_what_wrap_says_is_no_option() -> None:
+def test_the_command_of_wrap_is_no_option() -> None:
     script = batch_script.WRAPPED.format("#SBATCH --hold").encode()
     assert compose(script, own_options=False).partition(user_script.MARKER)[0].count(b"#SBATCH") == len(
         batch_script.DEFAULTS

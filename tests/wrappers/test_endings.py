@@ -37,7 +37,7 @@ def test_it_saves_before_its_time_limit(site: Site) -> None:
 
 
 def test_at_its_limit_a_job_asks_for_its_requeue_itself(site: Site) -> None:
-    """Once nobody else has done so. Without scontrol it says so and waits for its end: what is saved stays."""
+    """When no requeue came. Without scontrol it logs that and waits for its end: the checkpoint stays."""
     words = {"TIRESIAS_PARK_TIMEOUT": "0.2", "PATH": str(site.folder)} | limited(time_limit.LEAST + 2)
     job = site.start(site.train.replace("300", "100000"), **words)
     job.until_logged("no requeue came, and the job's own request failed: there is no scontrol here")
@@ -46,8 +46,8 @@ def test_at_its_limit_a_job_asks_for_its_requeue_itself(site: Site) -> None:
 
 
 @pytest.mark.slow
-def test_a_job_that_made_room_shortly_before_its_limit_asks_for_its_requeue_too(site: Site) -> None:
-    """Who told it to save may not come back in time."""
+def test_a_job_preempted_shortly_before_its_limit_requests_its_requeue_too(site: Site) -> None:
+    """The controller may not come back in time."""
     words = {"PATH": str(site.folder)} | limited(time_limit.LEAST + 10)
     job = site.start(site.train.replace("300", "100000"), **words).preempt()
     assert job.report().why == ""
@@ -55,8 +55,8 @@ def test_a_job_that_made_room_shortly_before_its_limit_asks_for_its_requeue_too(
     assert job.send(signal.SIGTERM).end() == 99
 
 
-def test_a_requeue_that_slurm_does_not_hear_is_asked_for_again(site: Site) -> None:
-    """slurmctld is away: it ends no job meanwhile, and hears of this one before it does."""
+def test_a_requeue_that_slurm_does_not_receive_is_requested_again(site: Site) -> None:
+    """slurmctld does not answer: it ends no job meanwhile, and gets the request before it ends this one."""
     scontrol = site.folder / "scontrol"
     scontrol.write_text("#!/bin/sh\n[ -e up ] || { echo 'Unable to contact slurm controller' >&2; exit 1; }\n")
     scontrol.chmod(0o755)
@@ -64,7 +64,7 @@ def test_a_requeue_that_slurm_does_not_hear_is_asked_for_again(site: Site) -> No
         time_limit.LEAST + 2
     )
     job = site.start(site.train.replace("300", "100000"), **words)
-    job.until_logged("it cannot do so itself: Unable to contact slurm controller; trying again")
+    job.until_logged("the job's own request failed: Unable to contact slurm controller; trying again")
     (site.folder / "up").touch()
     job.until_logged("requeued by itself")
     assert job.send(signal.SIGTERM).end() == 99
@@ -86,7 +86,7 @@ def test_a_script_that_cannot_save_gets_its_whole_time(site: Site) -> None:
         ({"SLURM_JOB_START_TIME": "100", "SLURM_JOB_END_TIME": "x"}, float("inf")),
     ],
 )
-def test_the_end_that_slurm_tells(env: dict[str, str], end: float) -> None:
+def test_the_end_time_from_slurm(env: dict[str, str], end: float) -> None:
     assert time_limit.end_time(env) == end
 
 
@@ -99,8 +99,8 @@ def test_how_long_before_the_end(length: float, save: float | None, seconds: flo
     assert time_limit.lead(length, save) == seconds
 
 
-def test_a_run_that_was_cut_off_is_told_of(site: Site) -> None:
-    """A node that failed: nobody had a moment for a word."""
+def test_a_run_that_was_cut_off_is_reported(site: Site) -> None:
+    """A node that failed: no process could report anything."""
     job = site.start(site.train).until(lambda report: report.ready)
     for name in registered_ranks.names(site.control() / control.RANKS):
         os.kill(int(name.split("-")[-2]), signal.SIGKILL)
@@ -123,15 +123,15 @@ def test_a_rank_that_is_killed_ends_the_job_with_a_line(site: Site) -> None:
 
 
 def test_what_the_next_run_does_again(site: Site) -> None:
-    """It saved at step 20 and was killed at step 49, about which it had said a word."""
+    """It saved at step 20 and was killed at step 49, which it had reported."""
     program = (
         "import os; from tiresias.checkpoint import Checkpointer; c = Checkpointer.from_env(); f = c.restore()\n"
         "c.should_stop(f.step if f else 0)\nif not f: c.save(20, {}); os.kill(os.getpid(), 9)"
     )
     script = f"exec {PYTHON} -c {shlex.quote(program)}"
     assert site.start(script).end() == -9
-    said = control.read(site.control() / control.PROGRAM, os.getuid())
-    control.write(site.control(), control.PROGRAM, said | {"at": 49})
+    report = control.read(site.control() / control.PROGRAM, os.getuid())
+    control.write(site.control(), control.PROGRAM, report | {"at": 49})
     job = site.start(script, restart=1)
     assert job.end() == 0
     found = job.report()
@@ -181,8 +181,8 @@ def test_a_job_whose_requeue_slurm_refuses_for_good_ends(site: Site) -> None:
 
 
 @pytest.mark.parametrize(("codes", "state"), [({}, "ended"), ({"TIRESIAS_FINAL_CODES": "3"}, "parked")])
-def test_an_exit_code_that_says_not_to_requeue(site: Site, codes: dict[str, str], state: str) -> None:
-    """The script saved when it was told to, and ends with 93 all the same."""
+def test_an_exit_code_that_forbids_a_requeue(site: Site, codes: dict[str, str], state: str) -> None:
+    """The script saved on request, and ends with 93 nevertheless."""
     job = site.start(f"{site.train}; exit 93", **codes).until(lambda report: report.ready)
     job.send(signal.SIGUSR2).until(lambda report: report.state == state)
     if state == "ended":
@@ -196,7 +196,7 @@ def test_an_exit_code_that_says_not_to_requeue(site: Site, codes: dict[str, str]
     ("given", "codes"),
     [(None, {93}), ("93, 3", {93, 3}), ("none", set()), ("0,99,7", {7}), ("x,5", {5}), ("\u0663", set())],
 )
-def test_which_exit_codes_say_so(given: str | None, codes: set[int], capfd: pytest.CaptureFixture[str]) -> None:
+def test_which_exit_codes_forbid_it(given: str | None, codes: set[int], capfd: pytest.CaptureFixture[str]) -> None:
     assert exit_status.final_codes({"TIRESIAS_FINAL_CODES": given} if given else {}) == codes
     assert ("is not an exit code" in capfd.readouterr().err) == (given in ("x,5", "\u0663"))
 
@@ -204,7 +204,7 @@ def test_which_exit_codes_say_so(given: str | None, codes: set[int], capfd: pyte
 # a save that hangs
 
 
-def test_a_save_that_is_late_is_told_of_in_the_log(site: Site) -> None:
+def test_a_late_save_is_logged(site: Site) -> None:
     job = site.start(site.train, TIRESIAS_SAVE_DEADLINE="0.3").until(lambda report: report.ready)
     program = int(registered_ranks.names(site.control() / control.RANKS)[0].split("-")[-2])
     os.kill(program, signal.SIGSTOP)
@@ -217,7 +217,7 @@ def test_a_save_that_is_late_is_told_of_in_the_log(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "limit_in", "said"),
+    ("step", "limit_in", "report"),
     [
         (-1, None, "the job keeps its GPUs, and is not asked"),
         (20, None, "requeues the job to its checkpoint of step 20, and later steps are lost"),
@@ -225,11 +225,11 @@ def test_a_save_that_is_late_is_told_of_in_the_log(site: Site) -> None:
         (-1, -3.0, "the time limit ends this job in 0 s, and all its work is lost"),
     ],
 )
-def test_what_follows_from_a_late_save(step: int, limit_in: float | None, said: str) -> None:
-    assert said in run_messages.late_words(8, 24, step, limit_in)
+def test_what_follows_from_a_late_save(step: int, limit_in: float | None, report: str) -> None:
+    assert report in run_messages.late_words(8, 24, step, limit_in)
 
 
-def test_a_run_after_its_time_limit_says_so(site: Site) -> None:
+def test_a_run_after_its_time_limit_logs_it(site: Site) -> None:
     job = site.start(site.train.replace("300", "100000"), **limited(time_limit.LEAST + 1))
     job.until(lambda report: report.state == "parked").send(signal.SIGTERM).end()
     last = site.start("true", restart=1)

@@ -33,7 +33,7 @@ def resumes(alice: User, job: str) -> None:
 
 
 def test_steps_one_after_the_other_and_at_once(alice: User) -> None:
-    """A step before the training, one beside it that knows of nothing, one after it that is not to run yet."""
+    """A step before the training, one next to it without checkpoints, one after it that must not run yet."""
     alice.write(
         "job.sh",
         "#!/bin/bash\n#SBATCH -N2 -n4 -o log\nsrun -N2 -n2 echo prepared\n"
@@ -72,7 +72,10 @@ def test_a_script_that_requeues_itself(alice: User) -> None:
     trap = "trap 'echo mine; scontrol requeue $SLURM_JOB_ID' USR1"
     alice.write("job.sh", f"#!/bin/bash\n#SBATCH -o log\n{trap}\n{TRAIN} 50 & while ! wait; do :; done\n")
     job = alice.submit("--signal=B:USR1@60", "job.sh")
-    alice.until(lambda: bool(re.search(r'"step": [1-9]', alice.said(job))), lambda: alice.said(job) + alice.log("log"))
+    alice.until(
+        lambda: bool(re.search(r'"step": [1-9]', alice.report_text(job))),
+        lambda: alice.report_text(job) + alice.log("log"),
+    )
     alice.cluster.run(["scancel", "--batch", "--signal=USR1", job])
     alice.until_logged("log", "mine")
     alice.comes_back(job)
@@ -84,7 +87,10 @@ def test_a_node_that_fails(alice: User) -> None:
     """Slurm requeues the job by itself; it goes on from its last checkpoint on another node."""
     alice.write("job.sh", f"#!/bin/bash\n#SBATCH -o log\n{TRAIN} 20\n")
     job = alice.submit("job.sh")
-    alice.until(lambda: bool(re.search(r'"step": [1-9]', alice.said(job))), lambda: alice.said(job) + alice.log("log"))
+    alice.until(
+        lambda: bool(re.search(r'"step": [1-9]', alice.report_text(job))),
+        lambda: alice.report_text(job) + alice.log("log"),
+    )
     node = alice.squeue(job, "%N")
     for what in (f"slurmstepd: .{job}", f"job0*{job}/slurm_script", "training.py 400"):  # as when the power goes
         alice.cluster.run(["pkill", "-KILL", "-f", what], check=False)
@@ -102,7 +108,7 @@ def test_a_node_that_fails(alice: User) -> None:
 
 
 def test_a_rank_that_runs_out_of_memory(alice: User) -> None:
-    """The kernel kills one of four: tsrun ends the others, the job fails with a line that says what is left."""
+    """The kernel kills one of four: tsrun ends the others, the job fails with a line that states what is left."""
     alice.write("job.sh", "#!/bin/bash\n#SBATCH -N2 -n4 -o log\ntsrun python3 rank_program.py 0.01\n")
     job = alice.submit("job.sh")
     alice.trains(job)
@@ -130,7 +136,7 @@ def test_ranks_that_are_killed_when_the_first_has_left(alice: User) -> None:
 
 
 @pytest.mark.slow
-def test_a_time_limit_of_a_minute_and_nobody_who_requeues(alice: User) -> None:
+def test_a_time_limit_of_a_minute_and_no_requeue_from_outside(alice: User) -> None:
     """It saves half a minute before its end, waits for a requeue, asks for it itself, and goes on under the same id."""
     alice.write("job.sh", "#!/bin/bash\n#SBATCH -o log --time=1\npython3 training.py 4000 0.01 result\n")
     job = alice.submit("job.sh")

@@ -37,7 +37,7 @@ DEAF = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', fl
 
 
 def alive(mark: str) -> list[int]:
-    """Processes of ours whose command line holds `mark`."""
+    """Processes of this test whose command line holds `mark`."""
     found = []
     for path in Path("/proc").iterdir():
         if path.name.isdigit() and int(path.name) != os.getpid():
@@ -81,7 +81,7 @@ def test_another_jobs_processes_are_not_touched(site: Site) -> None:
 
 
 def test_programs_one_after_the_other(site: Site) -> None:
-    """Each in a folder of its own, as two programs need it: the second is told, the first finds its work done."""
+    """Each in a folder of its own, as two programs need it: the second is signalled, the first finds its work done."""
     program = (
         "import os, sys, time; from tiresias.checkpoint import Checkpointer\n"
         "c = Checkpointer.from_env(os.environ['TIRESIAS_CHECKPOINT_DIR'] + '/' + sys.argv[1]); f = c.restore()\n"
@@ -100,10 +100,10 @@ def test_programs_one_after_the_other(site: Site) -> None:
     assert re.findall(r"b from (\d+)\n", last.log.read_text()) == [str(step)]
 
 
-def test_told_to_save_after_its_program_has_ended(site: Site) -> None:
+def test_a_request_after_its_program_has_ended(site: Site) -> None:
     """`train; evaluate`: nothing can be saved while it evaluates, and nothing is waited for."""
     job = site.start(f"{site.train}; echo evaluating; while [ ! -e done ]; do sleep 0.05; done")
-    job.until_logged("evaluating").send(signal.SIGUSR2).until_logged("the program has ended: the script goes on")
+    job.until_logged("evaluating").send(signal.SIGUSR2).until_logged("the program has ended: the script continues")
     assert job.report().state == "running"
     (site.folder / "done").touch()
     assert job.end() == 0
@@ -124,7 +124,7 @@ def test_two_programs_at_once_both_save(site: Site) -> None:
 
 
 def test_a_launcher_that_kills_the_others_when_one_leaves(site: Site) -> None:
-    """srun --kill-on-bad-exit: rank 0 is dead before it could say that all is saved, and the exit code is 137."""
+    """srun --kill-on-bad-exit: rank 0 is dead before it could report that all is saved, and the exit code is 137."""
     killed = (
         "import os, time; from tiresias.checkpoint import Checkpointer; c = Checkpointer.from_env(); c.restore(); n = 0\n"
         "while not c.should_stop(n): time.sleep(0.01); n += 1\n"

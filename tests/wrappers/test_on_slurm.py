@@ -98,8 +98,8 @@ def test_a_job_ends_as_under_sbatch(alice: User) -> None:
         (["-J", "mine", "x.sh"], "#!/bin/sh\n", "mine|1|append"),
         (
             ["x.sh"],
-            "#!/bin/sh\n#SBATCH --job-name=theirs --no-requeue\n#SBATCH --open-mode=truncate\n",
-            "theirs|0|truncate",
+            "#!/bin/sh\n#SBATCH --job-name=own_options --no-requeue\n#SBATCH --open-mode=truncate\n",
+            "own_options|0|truncate",
         ),
         (["--no-requeue", "x.sh"], "#!/bin/sh\n", "x.sh|0|append"),
         (["--wrap", "sleep 60"], "", "wrap|1|append"),
@@ -124,7 +124,7 @@ def test_preempted_twice_on_slurm(alice: User) -> None:
     job = alice.submit("train.sh")
     for run in range(2):
         alice.until_logged("log", "resumes from step" if run else "starts from the beginning")
-        alice.until(lambda: '"ready": true' in alice.said(job), lambda: alice.said(job))
+        alice.until(lambda: '"ready": true' in alice.report_text(job), lambda: alice.report_text(job))
         alice.cluster.run(["scancel", "--batch", "--signal=USR2", job])
         alice.until_logged("log", f"run {run} saved step")
         alice.requeue(job)
@@ -200,7 +200,7 @@ def test_checkpoints_are_the_users_alone(alice: User) -> None:
     assert Store(root / "checkpoints" / job).steps() == []
 
 
-# what tsbatch says
+# the scheduling note of tsbatch
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def led(alice: User) -> Iterator[User]:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         (
             ["--gpus=1", "plain.sh"],
@@ -231,13 +231,13 @@ def led(alice: User) -> Iterator[User]:
         (["plain.sh"], "Slurm alone schedules it: it asks for no GPU; no checkpointing seen in the script\n"),
     ],
 )
-def test_one_line_says_what_becomes_of_a_job(led: User, words: list[str], said: str) -> None:
+def test_the_scheduling_note_of_a_job(led: User, words: list[str], expected: str) -> None:
     led.write("plain.sh", "#!/bin/sh\n# no other test's script\ntrue\n")
     led.write("train.sh", "#!/bin/sh\npython3 training.py 10 0.01 result\n")
     before = {*led.cluster.shared.glob("w/control/*/*")}
     done = led.run("tsbatch", "--hold", *words)
     assert re.fullmatch(r"Submitted batch job \d+\n", done.stdout)
-    assert said in done.stderr
+    assert expected in done.stderr
     assert done.stderr.count("\n") == 1
     tried = led.run("tsbatch", "--test-only", *words)
     assert tried.returncode == 0
@@ -256,7 +256,7 @@ def test_programs_read_a_job_id_and_no_more(led: User) -> None:
         assert "tiresias" not in other.stderr
 
 
-def test_the_next_job_of_a_script_is_told_what_the_last_one_showed(alice: User) -> None:
+def test_the_next_job_of_a_script_gets_the_result_of_the_last_one(alice: User) -> None:
     alice.write("train.sh", "#!/bin/bash\n#SBATCH -o log\npython3 training.py 5 0.01 result\n")
     job = alice.submit("train.sh")
     alice.until(lambda: alice.squeue(job, "%T") == "", lambda: alice.log("log") + alice.run("squeue").stdout)

@@ -87,11 +87,11 @@ def test_a_program_that_the_supervisor_cannot_speak_with(site: Any, tmp_path: Pa
 
 
 def test_a_program_that_does_not_compare_versions(site: Any) -> None:
-    """As one of a release that this supervisor no longer speaks with: the supervisor says so, and does not have it save."""
+    """As one of a release without a common protocol version: the supervisor logs it, and requests no save."""
     job = site.start("trap 'echo passed on; exit 0' USR2; touch started; while :; do sleep 0.05; done")
     job.until(lambda report: (site.folder / "started").exists())
-    said = {"restart": 0, versions.KEY: [8, 9], "ready": True, "step": 5}
-    control.write(site.control(), control.PROGRAM, said)
+    report = {"restart": 0, versions.KEY: [8, 9], "ready": True, "step": 5}
+    control.write(site.control(), control.PROGRAM, report)
     job.send(signal.SIGUSR2)
     assert job.end() == 0
     assert "passed on" in job.log.read_text()

@@ -67,15 +67,15 @@ def test_the_rest_is_for_sbatch(words: list[str], why: str) -> None:
 @pytest.mark.sandbox
 @pytest.mark.parametrize("suite", ["forky", "trixie", "bookworm"])
 def test_the_table_is_what_sbatch_reads(cluster_of: Callable[..., Cluster], suite: str) -> None:
-    """getopt tells: an option without its value is complained of; one that is known and not complained of takes none."""
+    """By getopt: it refuses an option without its value; one that is valid and accepted takes none."""
     cluster = cluster_of(suite)
     words = [f"--{name}" for name in table.WITH_VALUE | table.WITHOUT_VALUE] + [
         f"-{letter}" for letter in table.SHORT_WITH_VALUE | table.SHORT_WITHOUT_VALUE
     ]
 
     def asks_for_value(word: str) -> bool | None:
-        said = cluster.run(["sbatch", "--test-only", word], user="alice", input="", check=False, timeout=60).stderr
-        return None if "unrecognized option" in said or "invalid option" in said else "requires an argument" in said
+        error = cluster.run(["sbatch", "--test-only", word], user="alice", input="", check=False, timeout=60).stderr
+        return None if "unrecognized option" in error or "invalid option" in error else "requires an argument" in error
 
     with ThreadPoolExecutor(4) as pool:
         found = dict(zip(words, pool.map(asks_for_value, words), strict=True))

@@ -49,7 +49,7 @@ def without_internal_signals(line: str) -> str:
 
 
 def test_the_script_runs_as_it_would_alone(site: Any) -> None:
-    """Same variables, arguments, folder, signals, standard files; its own interpreter; nothing is left behind."""
+    """Same variables, arguments, folder, signals, standard files; its own interpreter; no file remains."""
     script = 'printf "%s|" "$@"; pwd; cat; basename "$0"; grep -E "^Sig(Blk|Ign|Cgt)" /proc/self/status; env | sort'
     env = {"PYTHONPATH": "/my/own", "LD_PRELOAD": "", "PYTHONHOME": "", "TMPDIR": str(site.folder)}
     job = site.start(script, "a b", "", "$x", **env)
@@ -60,8 +60,8 @@ def test_the_script_runs_as_it_would_alone(site: Any) -> None:
     ).stdout  # fmt: skip
     skip = ("TIRESIAS_", "_=", "SHLVL", "PYTEST", "SLURM_")
     lines = [[line for line in text.splitlines() if not line.startswith(skip)] for text in (job.log.read_text(), plain)]
-    ours, alone = ([without_internal_signals(line) for line in some] for some in lines)
-    assert ours == alone
+    supervised, alone = ([without_internal_signals(line) for line in some] for some in lines)
+    assert supervised == alone
     assert {path.name for path in site.folder.iterdir()} == {"log-0", "slurm_script-0", "control", "checkpoints"}
 
 
@@ -90,7 +90,7 @@ def test_what_a_job_showed_is_left_for_the_next_of_its_script(site: Any) -> None
         return previous_job.of_script(root, script_hash(f"#!/bin/bash\n{script}\n".encode()))
 
     assert site.start("exit 3").end() == 3
-    assert shown("exit 3") is None, "it may have failed before its program could say anything"
+    assert shown("exit 3") is None, "it may have failed before its program could report anything"
     assert site.start("exit 0", job="8", TIRESIAS_SCRIPT="0" * 16).end() == 0
     assert shown("exit 0") == previous_job.PreviousJob("8", False, -1)
     job = site.start(site.train, job="9")
@@ -364,13 +364,13 @@ def test_a_control_folder_of_someone_else_is_refused(site: Any, what: str) -> No
 
 
 @pytest.mark.parametrize("how", ["exec", ""])
-def test_a_job_whose_control_folder_is_gone_goes_on_when_told_to_save(site: Any, how: str) -> None:
-    """The signal would kill a script that has no trap for it, and nobody would hear that a program saved."""
+def test_a_job_without_its_control_folder_continues_at_the_signal(site: Any, how: str) -> None:
+    """The signal would kill a script that has no trap for it, and no report of a save could arrive."""
     job = site.start(f"{how} {site.train}").until(lambda report: report.ready)
     shutil.rmtree(site.control())
     job.send(signal.SIGUSR2)
     assert job.end() == 0
-    assert "its control folder is away: the script goes on" in job.log.read_text()
+    assert "the control folder is unavailable: the script continues" in job.log.read_text()
     assert (site.folder / "result").read_text() == site.trained()
 
 
@@ -385,7 +385,7 @@ def test_a_control_folder_that_was_removed_is_made_again_by_the_program(site: An
     assert job.send(signal.SIGTERM).end() == 99
 
 
-def test_the_program_is_told_again_where_the_first_word_was_lost(site: Any) -> None:
+def test_a_lost_request_is_repeated(site: Any) -> None:
     """The control folder went away just then."""
     job = site.start(site.train).until(lambda report: report.ready)
     program = int(next((site.control() / control.RANKS).iterdir()).name.split("-")[-2])
@@ -400,8 +400,8 @@ def test_the_program_is_told_again_where_the_first_word_was_lost(site: Any) -> N
     assert job.send(signal.SIGTERM).end() == 99
 
 
-def test_the_folder_of_an_older_job_in_the_place_of_its_own_says_nothing_of_this_one(site: Any) -> None:
-    """Its mount is back. That one had saved, and had been told to stop."""
+def test_the_folder_of_an_older_job_in_the_place_of_its_own_does_not_count(site: Any) -> None:
+    """Its mount is back. That one had saved, and had been asked to stop."""
     site.start(site.train, TIRESIAS_SUBMISSION="a").preempt().send(signal.SIGTERM).end()
     older = site.control().rename(site.folder / "older")
     job = site.start(site.train, TIRESIAS_SUBMISSION="b").until(lambda report: report.ready)
@@ -409,14 +409,14 @@ def test_the_folder_of_an_older_job_in_the_place_of_its_own_says_nothing_of_this
     older.rename(site.control())
     job.send(signal.SIGUSR2)
     assert job.end() == 0
-    assert "its control folder is away: the script goes on" in job.log.read_text()
+    assert "the control folder is unavailable: the script continues" in job.log.read_text()
     assert (site.folder / "result").read_text() == site.trained()
 
 
 def test_a_control_folder_that_is_back_is_used_again(site: Any) -> None:
     job = site.start(site.train).until(lambda report: report.ready)
     away = site.control().rename(site.folder / "away")
-    job.send(signal.SIGUSR2).until_logged("its control folder is away")
+    job.send(signal.SIGUSR2).until_logged("the control folder is unavailable")
     away.rename(site.control())
     assert job.preempt().send(signal.SIGTERM).end() == 99
     assert site.start(site.train, restart=1).end() == 0
@@ -424,7 +424,7 @@ def test_a_control_folder_that_is_back_is_used_again(site: Any) -> None:
 
 
 def test_a_program_that_saved_while_its_control_folder_was_away_did_not_finish(site: Any) -> None:
-    """Though the script went on after it, and ended well: what the program said is not to be had."""
+    """Though the script went on after it, and ended well: the program's report is unavailable."""
     job = site.start(f"{site.train} || mv {site.control()} {site.folder}/away; exit 0").until(
         lambda report: report.ready
     )
@@ -455,7 +455,7 @@ def test_an_older_job_with_the_same_id_is_not_resumed(site: Any) -> None:
     assert Store(site.folder / "checkpoints" / "7.1").steps()
 
 
-def test_an_older_job_is_told_by_its_submission_in_any_run(site: Any) -> None:
+def test_an_older_job_is_detected_by_its_submission_in_any_run(site: Any) -> None:
     """The first run of the new one was ended before its supervisor started."""
     site.start(site.train, TIRESIAS_SUBMISSION="a").preempt().send(signal.SIGTERM).end()
     job = site.start(site.train, restart=1, TIRESIAS_SUBMISSION="b")
@@ -473,7 +473,7 @@ def test_a_job_whose_requeue_slurm_forgot_is_resumed(site: Any) -> None:
     assert "run 0 resumes from step" in job.log.read_text()
 
 
-def test_each_folder_says_by_itself_whose_it_is(site: Any) -> None:
+def test_each_folder_names_its_own_job(site: Any) -> None:
     """The control folder was away in the first run, and what an older job left there is back in the second."""
     site.start("true", TIRESIAS_SUBMISSION="a").end()
     away = site.control().rename(site.folder / "away")
@@ -503,17 +503,17 @@ def test_only_the_process_that_registered_is_signalled(tmp_path: Path) -> None:
     assert registered_ranks.send(tmp_path / "none", signal.SIGKILL) == 0
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to somebody else")
-def test_an_id_that_was_somebody_elses_before_has_a_checkpoint_folder_all_the_same(tmp_path: Path) -> None:
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another user")
+def test_an_id_that_another_user_had_before_gets_a_checkpoint_folder(tmp_path: Path) -> None:
     roots = {
         "TIRESIAS_CONTROL_ROOT": str(tmp_path / "control"),
         "TIRESIAS_CHECKPOINT_ROOT": str(tmp_path / "checkpoints"),
     }
-    theirs = tmp_path / "checkpoints" / "7"
-    theirs.mkdir(parents=True)
-    os.chown(theirs, 12345, 12345)
+    foreign = tmp_path / "checkpoints" / "7"
+    foreign.mkdir(parents=True)
+    os.chown(foreign, 12345, 12345)
     first = jobs.from_env({"SLURM_JOB_ID": "7", **roots})
     assert first.checkpoints == tmp_path / "checkpoints" / f"7-{os.getuid()}"
-    theirs.rmdir()
+    foreign.rmdir()
     again = jobs.from_env({"SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": "1", **roots})
     assert again.checkpoints == first.checkpoints, "its checkpoints are there"

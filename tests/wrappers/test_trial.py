@@ -78,13 +78,13 @@ def test_one_line_reports_what_is_missing(
     for name, value in {"XDG_CACHE_HOME": str(tmp_path), **change}.items():
         monkeypatch.setenv(name, value)
     assert begin.begin(env | change) == {}
-    [said] = capfd.readouterr().err.splitlines()
-    assert said.startswith(f"tiresias: {line}")
+    [logged] = capfd.readouterr().err.splitlines()
+    assert logged.startswith(f"tiresias: {line}")
 
 
-@pytest.mark.parametrize(("devices", "verbs", "is_said"), [(1, False, True), (0, False, False), (1, True, False)])
+@pytest.mark.parametrize(("devices", "verbs", "is_logged"), [(1, False, True), (0, False, False), (1, True, False)])
 def test_rdma_that_is_not_recorded_is_reported(
-    devices: int, verbs: bool, is_said: bool, env: dict[str, str], watched: list[begin.Trial], tmp_path: Path,
+    devices: int, verbs: bool, is_logged: bool, env: dict[str, str], watched: list[begin.Trial], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     place = tmp_path / "libraries"
@@ -97,7 +97,7 @@ def test_rdma_that_is_not_recorded_is_reported(
     monkeypatch.setattr(begin, "INFINIBAND", tmp_path / "devices")
     monkeypatch.setenv(build.PLACE, str(place))
     assert begin.begin(env)["LD_PRELOAD"] == str(place / build.NET)
-    assert ("RDMA is not recorded" in capfd.readouterr().err) is is_said
+    assert ("RDMA is not recorded" in capfd.readouterr().err) is is_logged
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_what_was_recorded_is_brought_and_the_recording_ends(tmp_path: Path) -> 
     assert not earlier.exists(), "of an earlier run of the job"
 
 
-def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_of_another_user_is_left_alone(tmp_path: Path) -> None:
     target = tmp_path / "profile"
     target.mkdir()
     other = tmp_path / "tiresias-profile-0-7-1"

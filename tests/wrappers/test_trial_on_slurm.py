@@ -60,7 +60,7 @@ def test_the_first_job_of_a_kind_is_recorded_and_the_next_one_is_not(trainer: Us
     trainer.run("scancel", second)
 
 
-def test_nobody_is_recorded_who_forbids_it(trainer: User) -> None:
+def test_a_job_that_forbids_it_is_not_recorded(trainer: User) -> None:
     trainer.env = trainer.env | {"TIRESIAS_PROFILE": "0", "LATER": "0"}
     job = trainer.submit("--job-name=secret", "train.sh")
     trainer.until_logged(f"log-{job}", "trained")
@@ -68,7 +68,7 @@ def test_nobody_is_recorded_who_forbids_it(trainer: User) -> None:
     assert not list(trainer.cluster.shared.glob(f"w/control/*/{job}/trial"))
 
 
-def test_a_recorder_that_cannot_be_had_costs_a_line(trainer: User) -> None:
+def test_a_missing_recorder_costs_a_line(trainer: User) -> None:
     trainer.env = trainer.env | {"TIRESIAS_PROFILE_LIBRARIES": "/shared/w/nowhere", "LATER": "0"}
     job = trainer.submit("--job-name=bare", "train.sh")
     trainer.until_logged(f"log-{job}", "trained")

@@ -31,7 +31,7 @@ text = open(script[0]).read() if script else "#!/bin/sh\\n" + wrapped[0] if wrap
 first, _, rest = text.partition("\\n")
 print(first + "\\n" + open(inserted[0]).read() + rest if inserted else text, end="")
 print(*sorted("=".join(pair) for pair in os.environ.items() if pair[0].startswith("SBATCH_")))
-print("said on stderr", file=sys.stderr)
+print("printed on stderr", file=sys.stderr)
 code = os.environ.get("CODE", "0")
 os.kill(os.getpid(), 9) if code == "kill" else sys.exit(int(code))
 """
@@ -73,7 +73,7 @@ def test_a_script_goes_in_under_its_own_name_with_its_arguments(folder: Path) ->
     assert eval(done.stdout.splitlines()[0]) == words
     assert submitted(done) == SCRIPT
     assert done.stdout.endswith("\nSBATCH_OPEN_MODE=append SBATCH_REQUEUE=\n")
-    assert done.stderr == "said on stderr\n"
+    assert done.stderr == "printed on stderr\n"
     assert not list((folder / "tmp").iterdir())
 
 
@@ -108,7 +108,7 @@ def test_where_nothing_can_be_inserted_it_is_a_private_copy(folder: Path, words:
 
 
 def test_the_file_to_insert_is_the_same_for_all_submissions(folder: Path) -> None:
-    """SubmitLine can be given again. A home without room costs only that."""
+    """SubmitLine can be given again. A full home costs only that."""
     run(folder, "job.sh")
     run(folder, "-N", "2", "--wrap", "true")
     assert len(list((folder / ".tiresias/batch").iterdir())) == 1
@@ -118,18 +118,18 @@ def test_the_file_to_insert_is_the_same_for_all_submissions(folder: Path) -> Non
 
 
 @pytest.mark.parametrize("words", [["--parsable"], ["--quiet"], ["-vQ"], ["--test-only", "--parsable"]])
-def test_programs_that_read_what_it_says_are_not_disturbed(folder: Path, words: list[str]) -> None:
-    assert run(folder, *words, "job.sh").stderr == "said on stderr\n"
+def test_programs_that_parse_its_output_are_not_disturbed(folder: Path, words: list[str]) -> None:
+    assert run(folder, *words, "job.sh").stderr == "printed on stderr\n"
 
 
 @pytest.mark.parametrize("words", [["job.sh"], ["--wrap", "true"], ["-p", "a\x1b[2Jb", "job.sh"]])
-def test_one_line_says_what_was_understood(folder: Path, words: list[str]) -> None:
-    said = run(folder, *words).stderr
-    assert said.endswith("said on stderr\n")
-    assert said.startswith("tiresias: ")
-    assert "not preempted unless its program registers for checkpoints: no checkpointing seen in the script" in said
-    assert said.count("\n") == 2
-    assert "\x1b" not in said
+def test_the_scheduling_note_is_one_line(folder: Path, words: list[str]) -> None:
+    errors = run(folder, *words).stderr
+    assert errors.endswith("printed on stderr\n")
+    assert errors.startswith("tiresias: ")
+    assert "not preempted unless its program registers for checkpoints: no checkpointing seen in the script" in errors
+    assert errors.count("\n") == 2
+    assert "\x1b" not in errors
 
 
 def test_nothing_is_submitted_with_test_only(folder: Path) -> None:
@@ -140,7 +140,7 @@ def test_nothing_is_submitted_with_test_only(folder: Path) -> None:
     assert not (folder / ".tiresias/control").exists()
 
 
-def test_what_earlier_jobs_of_the_script_showed_is_said(folder: Path) -> None:
+def test_the_note_has_the_result_of_the_last_job(folder: Path) -> None:
     kind, root = script_hash(SCRIPT.encode()), folder / ".tiresias/control"
     job = root / str(os.getuid()) / "12"
     job.mkdir(parents=True)
@@ -154,7 +154,7 @@ def test_what_earlier_jobs_of_the_script_showed_is_said(folder: Path) -> None:
     assert "traffic" not in run(folder, "-J", "another", "job.sh").stderr
 
 
-def test_a_folder_that_hangs_holds_up_nobody() -> None:
+def test_a_folder_that_hangs_delays_no_submission() -> None:
     before = time.monotonic()
     child_process.run(lambda: time.sleep(60), 0.3)
     assert time.monotonic() - before < 30
@@ -199,7 +199,7 @@ def test_standard_input_and_wrap(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "errors"),
     [
         (["nofile.sh"], "nofile.sh: No such file or directory"),
         (["--future", "1", "job.sh"], "the option --future"),
@@ -208,17 +208,17 @@ def test_standard_input_and_wrap(folder: Path) -> None:
         (["bin"], "Is a directory"),
     ],
 )
-def test_what_is_not_understood_goes_to_sbatch_as_it_is(folder: Path, words: list[str], said: str) -> None:
+def test_an_unsupported_command_line_goes_to_sbatch_unchanged(folder: Path, words: list[str], errors: str) -> None:
     done = run(folder, *words)
     assert eval(done.stdout.splitlines()[0]) == words
-    assert said in done.stderr
+    assert errors in done.stderr
     assert done.stderr.count("\n") == 2
 
 
 @pytest.mark.parametrize("words", [["--help"], ["-V"], ["--usage", "job.sh"]])
 def test_questions_are_sbatchs_to_answer(folder: Path, words: list[str]) -> None:
     done = run(folder, *words)
-    assert (eval(done.stdout.splitlines()[0]), done.stderr) == (words, "said on stderr\n")
+    assert (eval(done.stdout.splitlines()[0]), done.stderr) == (words, "printed on stderr\n")
 
 
 def test_a_bad_script_on_standard_input_reaches_sbatch_unchanged(folder: Path) -> None:
@@ -240,7 +240,7 @@ def test_without_slurm(folder: Path) -> None:
             assert "is not in PATH: load your site's Slurm module" in done.stderr
 
 
-def test_no_room_for_the_private_copy(folder: Path) -> None:
+def test_no_space_for_the_private_copy(folder: Path) -> None:
     (folder / "job.sh").write_text("#!/usr/bin/python3\n")
     assert run(folder, "job.sh", TMPDIR="/nonexistent").returncode == 0, "tempfile takes the next place"
 
@@ -284,7 +284,7 @@ def test_final_codes_go_with_the_job(tmp_path: Path, written: str, passed: str) 
     ],
 )
 @pytest.mark.parametrize("interpreter", ["/bin/sh", "/usr/bin/python3"])
-def test_the_supervisor_knows_of_no_requeue(
+def test_the_supervisor_gets_no_requeue(
     folder: Path, words: list[str], script: str, expected: bool, interpreter: str
 ) -> None:
     (folder / "job.sh").write_text(f"#!{interpreter}\n{script}true\n")
@@ -326,10 +326,10 @@ def test_a_site_that_names_no_folders_has_those_of_its_controller(tmp_path: Path
 
 def test_tsrun_is_srun(folder: Path) -> None:
     done = run(folder, "-n2", "python", "x.py", command="tsrun", SLURM_JOB_ID="1", CODE="5")
-    assert (done.returncode, done.stdout, done.stderr) == (5, "['-n2', 'python', 'x.py']\n\n", "said on stderr\n")
+    assert (done.returncode, done.stdout, done.stderr) == (5, "['-n2', 'python', 'x.py']\n\n", "printed on stderr\n")
 
 
-def test_tsrun_outside_of_a_job_says_what_follows(folder: Path) -> None:
+def test_tsrun_outside_of_a_job_logs_the_consequence(folder: Path) -> None:
     done = run(folder, "hostname", command="tsrun")
     assert done.stdout == "['hostname']\n\n"
     assert "it will not be preempted" in done.stderr
@@ -355,11 +355,11 @@ def test_ranks_of_a_job_that_exports_nothing() -> None:
     assert tsrun.with_export_env({"TIRESIAS_CONTROL": "/c"}) == {"TIRESIAS_CONTROL": "/c"}
 
 
-@pytest.mark.parametrize(("written", "told"), [("100", "100"), ("12.5", "12.5"), ("0", None), ('"fast"', None)])
-def test_the_speed_of_the_network_goes_with_the_job(tmp_path: Path, written: str, told: str | None) -> None:
+@pytest.mark.parametrize(("written", "passed"), [("100", "100"), ("12.5", "12.5"), ("0", None), ('"fast"', None)])
+def test_the_speed_of_the_network_goes_with_the_job(tmp_path: Path, written: str, passed: str | None) -> None:
     (tmp_path / "tiresias.toml").write_text(f"[placement]\nbandwidth = {written}\n")
     found = settings.of_job({"HOME": "/h"}, tmp_path / "tiresias.toml")
-    assert found.get("TIRESIAS_PLACEMENT_BANDWIDTH") == told
+    assert found.get("TIRESIAS_PLACEMENT_BANDWIDTH") == passed
 
 
 def test_ctrl_c_before_the_script_is_submitted(folder: Path) -> None:

@@ -1,6 +1,6 @@
 """A training program for the tests: python training.py STEPS SECONDS_PER_STEP RESULT [EVERY].
 
-Its result depends on every step. It saves every so many steps, and when it is told to.
+Its result depends on every step. It saves every so many steps, and on request.
 """
 
 from __future__ import annotations

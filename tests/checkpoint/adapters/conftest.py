@@ -1,4 +1,4 @@
-"""Runs a program as a job's runs would follow each other: told to stop at random moments, started again until it ends by itself."""
+"""Runs a program as a job's runs follow each other: stopped at random moments, started again until it ends by itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.checkpoint.adapters.nursery import Child, Nursery
 from tiresias.checkpoint import EXIT_REQUEUE
 from tiresias.protocol import control
 
-PATIENCE = 240.0
+PROCESS_TIMEOUT_S = 240.0
 MOMENT = 0.6
 ALWAYS = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "TORCH_CPP_LOG_LEVEL": "ERROR"}
 
@@ -57,7 +57,7 @@ class Job:
             "TIRESIAS_CHECKPOINT_DIR": str(self.folder / "checkpoints"),
         }  # fmt: skip
         if self._ranks > 1:
-            env |= {  # as torchrun has it, and what of an srun step says which launch this is
+            env |= {  # as torchrun has it, and the variables of an srun step that identify the launch
                 "RANK": str(rank), "LOCAL_RANK": str(rank), "GROUP_RANK": "0", "WORLD_SIZE": str(self._ranks),
                 "LOCAL_WORLD_SIZE": str(self._ranks), "TORCHELASTIC_RUN_ID": "x", "MASTER_ADDR": "127.0.0.1",
                 "MASTER_PORT": str(port), "SLURM_JOB_ID": "control", "SLURM_STEP_ID": str(self._restart),
@@ -67,14 +67,14 @@ class Job:
 
     def until_ready(self) -> None:
         """Until it has come to its first step, or has ended."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PROCESS_TIMEOUT_S
         while not control.read(self.control / control.PROGRAM, os.getuid()).get("ready"):
             if any(process.poll() is not None for process in self.processes):
                 return
             assert time.monotonic() < deadline, self.log()
             time.sleep(0.02)
 
-    def tell(self, how: str) -> None:
+    def request(self, how: str) -> None:
         """how: "signal" to all, "one" rank alone gets SIGTERM, "file": the stop file."""
         if how == "file":
             control.stop_file(self.control, self._restart).touch()
@@ -84,7 +84,7 @@ class Job:
     def end(self) -> int:
         """The exit code, the same of all ranks: 99 (saved) or 0."""
         try:
-            codes = {process.wait(PATIENCE) for process in self.processes}
+            codes = {process.wait(PROCESS_TIMEOUT_S) for process in self.processes}
         finally:
             self.kill()
         assert codes in ({0}, {EXIT_REQUEUE}), f"{codes}\n{self.log()}"
@@ -108,7 +108,7 @@ class Job:
             self.start()
             self.until_ready()
             time.sleep(moments.uniform(0, MOMENT))
-            self.tell(moments.choice(["signal", "one", "file"]))
+            self.request(moments.choice(["signal", "one", "file"]))
             assert self.end() == EXIT_REQUEUE, f"it came to its end before it was stopped\n{self.log()}"
         self.whole()
 

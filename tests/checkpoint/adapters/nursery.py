@@ -49,7 +49,7 @@ class Child:
 
 
 class Nursery:
-    """Closing it kills nobody: children are the caller's to end."""
+    """Closing it kills no child: the caller ends them."""
 
     def __init__(self, modules: Sequence[str], env: dict[str, str]) -> None:
         pipe = subprocess.PIPE
@@ -64,7 +64,7 @@ class Nursery:
         asked = {"command": list(command), "cwd": str(cwd), "env": env, "log": str(log)}
         self._process.stdin.write(json.dumps(asked).encode() + b"\n")
         while not self._began:
-            self._hear()
+            self._receive()
         return Child(self, self._began.pop())
 
     def code(self, pid: int, timeout: float) -> int | None:
@@ -73,17 +73,17 @@ class Nursery:
             assert self._process.stdout is not None
             if not select.select([self._process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 return None
-            self._hear()
+            self._receive()
         return self._codes[pid]
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         assert self._process.stdout is not None
-        said = json.loads(self._process.stdout.readline() or '{"gone": 0}')
-        assert "gone" not in said, "the nursery has died"
-        if "began" in said:
-            self._began.append(said["began"])
+        message = json.loads(self._process.stdout.readline() or '{"gone": 0}')
+        assert "gone" not in message, "the nursery has died"
+        if "began" in message:
+            self._began.append(message["began"])
         else:
-            self._codes[said["ended"]] = said["code"]
+            self._codes[message["ended"]] = message["code"]
 
     def close(self) -> None:
         self._process.communicate(timeout=60)
@@ -98,7 +98,7 @@ def main() -> None:
         if (pid := os.fork()) == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             _become(**asked)
-        _say(began=pid)
+        _send(began=pid)
 
 
 def _reap(*_: object) -> None:
@@ -109,10 +109,10 @@ def _reap(*_: object) -> None:
             return
         if pid == 0:
             return
-        _say(ended=pid, code=os.waitstatus_to_exitcode(status))
+        _send(ended=pid, code=os.waitstatus_to_exitcode(status))
 
 
-def _say(**words: int) -> None:
+def _send(**words: int) -> None:
     os.write(1, json.dumps(words).encode() + b"\n")
 
 

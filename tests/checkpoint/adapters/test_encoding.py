@@ -104,6 +104,6 @@ def test_what_has_no_place_is_refused_with_the_way_to_it(value: Any) -> None:
         {"array": ["b", "<f4", [7]]}, {"what": 1}, {"dict": [[[], 1]]}, {"dict": 5}, {}, {"scalar": ["<f4", "zz"]},
     ],
 )  # fmt: skip
-def test_a_damaged_tree_is_told(node: Any) -> None:
+def test_a_damaged_tree_is_reported(node: Any) -> None:
     with pytest.raises(CorruptCheckpoint, match="x: not a packed state"):
         encoding.unpack(Held(x=node, b=b"1234"), "x")

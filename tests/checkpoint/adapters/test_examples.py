@@ -72,7 +72,7 @@ def test_fsdp_goes_on_with_other_numbers_of_ranks(pair: Any, nursery_of: Any) ->
     for ranks in (3, 2, 4):
         job.start(ranks)
         job.until_ready()
-        job.tell("signal")
+        job.request("signal")
         assert job.end() == 99
     assert job.log().count("resumes from step") == 2
     assert "2 ranks saved, 4 resume" in job.log()

@@ -43,7 +43,7 @@ def test_a_program_that_goes_on_after_its_save_is_ended(pair: Any, tmp_path: Pat
         job.start()
         job.until_ready()
         time.sleep(0.3)
-        job.tell("file")
+        job.request("file")
         assert job.end() == 99, job.log()
     starts = [int(line.split()[1]) for line in job.log().splitlines() if line.startswith("from ")]
     assert starts[0] == 0 < starts[1], job.log()
@@ -54,7 +54,7 @@ def test_the_last_good_files_come_back_and_half_a_file_does_not(pair: Any, tmp_p
     job.start()
     job.until_ready()
     time.sleep(0.2)
-    job.tell("file")
+    job.request("file")
     assert job.end() == 99
     good = (job.folder / "own.state").read_text()
     (job.folder / "own.state").write_text("")  # as a crash leaves it
@@ -86,29 +86,29 @@ def test_a_program_that_ends_by_itself_gives_the_exit_code(pair: Any, tmp_path: 
 
 
 def test_a_program_that_does_not_handle_the_signal_is_left_alone(pair: Any) -> None:
-    """It would die of it: the job never says that it can save."""
+    """It would die of it: the job never registers."""
     job, _ = pair([*HOOK, "--file", "x", "--", "sleep", "1.5"])
     job.start()
-    job.tell("file")
+    job.request("file")
     assert job.processes[0].wait(60) == 0
 
 
-def test_a_program_that_dies_of_a_signal_says_so_as_a_shell_does(pair: Any, tmp_path: Path) -> None:
+def test_the_exit_code_of_a_program_that_dies_of_a_signal_is_a_shells(pair: Any, tmp_path: Path) -> None:
     job, _ = pair([*HOOK, "--file", "x", "--", program(tmp_path, "#!/bin/sh\nkill -KILL $$\n")])
     job.start()
     assert job.processes[0].wait(60) == 128 + signal.SIGKILL
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "expected"),
     [
         (["--file", "x", "--signal", "NO", "--", "true"], 2, "not a signal"),
         (["--file", "x", "--", "./nothing"], 1, "./nothing: No such file"),
     ],
 )
-def test_mistakes_are_told_in_one_line(pair: Any, words: list[str], code: int, said: str) -> None:
+def test_mistakes_are_reported_in_one_line(pair: Any, words: list[str], code: int, expected: str) -> None:
     job, _ = pair([*HOOK, *words])
     job.start()
     assert job.processes[0].wait(60) == code
-    assert said in job.log()
+    assert expected in job.log()
     assert "Traceback" not in job.log()

@@ -33,7 +33,7 @@ class Function(submitit.helpers.Checkpointable):
 
     def checkpoint(self, *args: Any, **kwargs: Any) -> Any:
         if self.habit == "raises":
-            raise RuntimeError("no room")
+            raise RuntimeError("no space")
         return None if self.habit == "none" else super().checkpoint(*args, **kwargs)
 
 
@@ -57,7 +57,7 @@ def handler(folder: Path, habit: str, requeued: list[int]) -> adapter.Handler:
     return adapter.Handler(environment, SimpleNamespace(submitted_pickle=folder / "7_submitted.pkl"), delayed)
 
 
-def supervisor_says(requests: requeue_request.Requests, why: str) -> None:
+def supervisor_requests(requests: requeue_request.Requests, why: str) -> None:
     (requests.asked.parent / control.SUPERVISOR).write_text(json.dumps({"restart": 2, "why": why}))
 
 
@@ -66,7 +66,7 @@ def test_only_a_save_for_the_time_limit_counts_as_a_time_out(
     requests: requeue_request.Requests, tmp_path: Path, why: str, left: int
 ) -> None:
     """submitit itself counts each signal of a job of five minutes."""
-    supervisor_says(requests, why)
+    supervisor_requests(requests, why)
     requeued: list[int] = []
     with pytest.raises(SystemExit):
         handler(tmp_path, "saves", requeued).checkpoint_and_try_requeue(NUMBER)
@@ -79,7 +79,7 @@ def test_only_a_save_for_the_time_limit_counts_as_a_time_out(
 def test_a_job_that_submitit_gives_up_declines_the_requeue(
     requests: requeue_request.Requests, tmp_path: Path, habit: str
 ) -> None:
-    supervisor_says(requests, "")
+    supervisor_requests(requests, "")
     requeued: list[int] = []
     with pytest.raises((RuntimeError, submitit.core.utils.UncompletedJobError)):
         handler(tmp_path, habit, requeued).checkpoint_and_try_requeue(NUMBER)

@@ -25,13 +25,13 @@ Contents = Callable[[int], dict[str, Any]]
 
 
 class Outcome(NamedTuple):
-    """saved: the scenario came to its end; refused: it raised an error of ours, `said`; killed: by the fault."""
+    """saved: the scenario came to its end; refused: it raised a TiresiasError, `message`; killed: by the fault."""
 
     saved: bool
     refused: bool
     killed: bool
     calls: int
-    said: str
+    message: str
 
 
 class Injector:
@@ -48,12 +48,12 @@ class Injector:
         assert self._program.stdout
         order = {"root": str(root), "at": at, "action": action, "lasting": lasting, "log": str(log or "")}
         print(json.dumps(order), file=self._program.stdin, flush=True)
-        status, calls, said = json.loads(self._program.stdout.readline())
+        status, calls, message = json.loads(self._program.stdout.readline())
         killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
         code = -1 if killed else os.waitstatus_to_exitcode(status)
-        assert killed or code in (0, 3), f"call {at}, action {action}: {code} {said}"
-        assert "waited" not in said, f"call {at}, action {action}: a rank was left waiting"
-        return Outcome(code == 0, code == 3, killed, calls, said)
+        assert killed or code in (0, 3), f"call {at}, action {action}: {code} {message}"
+        assert "waited" not in message, f"call {at}, action {action}: a rank was left waiting"
+        return Outcome(code == 0, code == 3, killed, calls, message)
 
     def close(self) -> None:
         self._program.kill()
@@ -100,7 +100,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Path]:
-    """A folder in which a sync costs nothing: thousands follow, and dying processes leave the same behind everywhere."""
+    """A folder in which a sync costs nothing: thousands follow, and dying processes leave the same files everywhere."""
     place = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else tmp_path
     folder = Path(tempfile.mkdtemp(prefix="tiresias-fault-", dir=place))
     yield folder

@@ -2,7 +2,7 @@
  *
  * fault_arm(n, action, lasting, log) counts from there on; n = 0 only counts. action: KILL, TORN (a write writes its first half,
  * then the process dies), or an errno that the call gets; lasting: and every later one too. log: a descriptor that gets a line
- * "call path" for each, or -1. Standard input, output and error are left alone. fault_count() tells how many calls there were.
+ * "call path" for each, or -1. Standard input, output and error are left alone. fault_count() returns the number of calls.
  */
 #define _GNU_SOURCE
 #include <dirent.h>

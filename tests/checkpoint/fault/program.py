@@ -1,7 +1,7 @@
 """What the faults are injected into: python program.py SCENARIO, with fault.c preloaded.
 
 Each line of standard input is a JSON object: root, at, action, lasting, log (see fault.c). A fork of this process runs the
-scenario in that root; one line answers: its exit status as waitpid gives it, the number of calls, what it said of its failure.
+scenario in that root; one line answers: its exit status as waitpid gives it, the number of calls, the message of its failure.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SAVED, REFUSED = 0, 3
 
 
 def state_of(step: int) -> dict[str, Any]:
-    """A small value, a buffer of many blocks, and a stream; all tell the step."""
+    """A small value, a buffer of many blocks, and a stream; all contain the step."""
 
     def stream() -> Iterator[bytes]:
         for part in range(3):
@@ -43,7 +43,7 @@ def save(root: Path) -> None:
     Store(root).save(30, state_of(30))
 
 
-def behind(root: Path) -> None:
+def async_save(root: Path) -> None:
     checkpointer = Checkpointer(root, world=World())
     checkpointer.save(30, state_of(30), wait=False)
     checkpointer.flush()
@@ -74,22 +74,27 @@ def restore(root: Path) -> None:
         raise ValueError(f"restored {found and found.step}")
 
 
-SCENARIOS: Mapping[str, Callable[[Path], None]] = {"save": save, "behind": behind, "ranks": ranks, "restore": restore}
+SCENARIOS: Mapping[str, Callable[[Path], None]] = {
+    "save": save,
+    "async_save": async_save,
+    "ranks": ranks,
+    "restore": restore,
+}
 
 
 def child(scenario: Callable[[Path], None], order: dict[str, Any], answer: int) -> None:
     library = ctypes.CDLL(None)
     log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600) if order["log"] else -1
-    status, said = SAVED, ""
+    status, message = SAVED, ""
     library.fault_arm(ctypes.c_long(order["at"]), order["action"], order["lasting"], log)
     try:
         scenario(Path(order["root"]))
     except TiresiasError as error:
-        status, said = REFUSED, str(error)
+        status, message = REFUSED, str(error)
     except BaseException as error:
-        status, said = 1, repr(error)
+        status, message = 1, repr(error)
     count = library.fault_count()
-    os.write(answer, json.dumps([count, said]).encode())
+    os.write(answer, json.dumps([count, message]).encode())
     os._exit(status)
 
 

@@ -15,7 +15,7 @@ from tiresias.checkpoint import Store
 
 KILL, TORN = -1, -2  # fault.c
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS, errno.ESTALE)
-SAVES = ("save", "behind", "ranks")
+SAVES = ("save", "async_save", "ranks")
 # Ranks make three times as many calls: one of the two is enough for `make test`.
 ERRORS_IN_SAVES = [
     pytest.param(case, lasting, marks=[pytest.mark.long] if (case, lasting) == ("ranks", True) else [])
@@ -42,7 +42,7 @@ def test_an_error_at_every_call_of_a_save(case: Any, lasting: bool) -> None:
     for number in ERRORS:
         for point in case.points():
             outcome = case.run(point, number, lasting)
-            assert outcome.saved or str(case.root) in outcome.said, outcome
+            assert outcome.saved or str(case.root) in outcome.message, outcome
             refused += outcome.refused
             case.check(30 if outcome.saved else 20)
     print(f"{refused} saves refused")
@@ -67,12 +67,12 @@ def test_killed_at_every_call_of_a_restore(case: Any) -> None:
 @pytest.mark.parametrize("lasting", [False, True])
 @pytest.mark.parametrize("case", ["restore"], indirect=True)
 def test_an_error_at_every_call_of_a_restore(case: Any, lasting: bool) -> None:
-    """It gives the newest or says why not; never an older one, never nothing (the program looks at what it got)."""
+    """It returns the newest or raises the reason; never an older one, never nothing (the program checks it)."""
     refused = 0
     for number in ERRORS:
         for point in case.points():
             outcome = case.run(point, number, lasting)
-            assert outcome.saved or str(case.root) in outcome.said, outcome
+            assert outcome.saved or str(case.root) in outcome.message, outcome
             refused += outcome.refused
             assert not Store(case.root).set_aside()
     print(f"{refused} restores refused")

@@ -1,4 +1,4 @@
-"""Whether a program is seen to save: found where it is said, and never by opening what is no file of text."""
+"""Detection of checkpoints in a program: found where they are named, without opening what is no text file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_examples_are(script: Path, monkeypatch: pytest.MonkeyPatch) -> None
         ("python3 not-tiresias-checkpoint.py", ""),
     ],
 )
-def test_where_it_is_said(line: str, expected: str, here: Path) -> None:
+def test_where_checkpoints_are_named(line: str, expected: str, here: Path) -> None:
     assert seen_in("job.sh", f"#!/bin/sh\n{line}\n".encode(), []) == expected.format(here=here)
 
 

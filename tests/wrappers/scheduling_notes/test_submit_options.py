@@ -20,7 +20,7 @@ from tiresias.wrappers.scheduling_notes import submit_options
         (["--test-only", "--", "-Q"], [("test-only", "")]),
     ],
 )
-def test_what_each_option_says(words: list[str], expected: list[tuple[str, str]]) -> None:
+def test_name_and_value_of_each_option(words: list[str], expected: list[tuple[str, str]]) -> None:
     assert sbatch_options.named(words) == expected
 
 
@@ -39,12 +39,12 @@ SCRIPT = b"#!/bin/sh\n# a comment\n#SBATCH -p gpu --gres=gpu:2  # why\n#SBATCH -
         (["--in-2030"], {}, {}),
     ],
 )
-def test_who_counts(options: list[str], env: dict[str, str], changed: dict[str, str]) -> None:
+def test_precedence(options: list[str], env: dict[str, str], changed: dict[str, str]) -> None:
     written = {"partition": "gpu", "gres": "gpu:2", "job-name": "a b", "requeue": "no"}
     assert submit_options.of(options, SCRIPT, env) == written | changed
 
 
-def test_a_line_that_sbatch_will_refuse_says_nothing() -> None:
+def test_a_line_that_sbatch_will_refuse_is_ignored() -> None:
     assert submit_options.of([], b"#!/bin/sh\n#SBATCH -J 'open\n", {}) == {}
 
 

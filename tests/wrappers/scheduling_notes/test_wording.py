@@ -1,4 +1,4 @@
-"""What becomes of a job, in words, and what is known of the controller that says so."""
+"""The words of a scheduling note, and what a submission can detect of the controller."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ASKS = {"gpus": "2"}
 
 
 @pytest.mark.parametrize(
-    ("asked", "site", "said"),
+    ("asked", "site", "expected"),
     [
         (ASKS, LED, "Tiresias schedules it in partition gpu"),
         (ASKS | {"partition": "a100,gpu"}, LED, "Tiresias schedules it in partition a100,gpu"),
@@ -35,9 +35,9 @@ ASKS = {"gpus": "2"}
         (ASKS, None, "this host does not show whether Tiresias schedules it"),
     ],
 )  # fmt: skip
-def test_who_schedules(asked: dict[str, str], site: SiteController | None, said: str) -> None:
+def test_which_scheduler(asked: dict[str, str], site: SiteController | None, expected: str) -> None:
     found = wording.scheduling(asked, "alice", site)
-    assert found == (not said.startswith("Slurm alone"), said)
+    assert found == (not expected.startswith("Slurm alone"), expected)
 
 
 def test_exempt_users() -> None:
@@ -48,7 +48,7 @@ COULD, NOT = PreviousJob("12", True, 5150), PreviousJob("12", False, -1)
 
 
 @pytest.mark.parametrize(
-    ("asked", "ours", "seen_in", "earlier", "said"),
+    ("asked", "managed", "seen_in", "earlier", "expected"),
     [
         ({"requeue": "no"}, True, "x.py", COULD, "never preempted, as --no-requeue keeps it from coming back"),
         ({}, True, "", COULD, "may be preempted: job 12 of this script could save, and saved step 5150"),
@@ -64,13 +64,13 @@ COULD, NOT = PreviousJob("12", True, 5150), PreviousJob("12", False, -1)
     ],
 )  # fmt: skip
 def test_whether_it_may_be_preempted(
-    asked: dict[str, str], ours: bool, seen_in: str, earlier: PreviousJob | None, said: str
+    asked: dict[str, str], managed: bool, seen_in: str, earlier: PreviousJob | None, expected: str
 ) -> None:
-    assert wording.saving(asked, ours, seen_in, earlier) == said
+    assert wording.saving(asked, managed, seen_in, earlier) == expected
 
 
 @pytest.mark.parametrize(
-    ("asked", "seen_in", "earlier", "said"),
+    ("asked", "seen_in", "earlier", "expected"),
     [
         (
             {"time": "60"},
@@ -84,14 +84,16 @@ def test_whether_it_may_be_preempted(
         ({}, "x.py", COULD, ""),
     ],
 )
-def test_what_a_time_limit_means(asked: dict[str, str], seen_in: str, earlier: PreviousJob | None, said: str) -> None:
+def test_what_a_time_limit_means(
+    asked: dict[str, str], seen_in: str, earlier: PreviousJob | None, expected: str
+) -> None:
     found = wording.renewal(asked, seen_in, earlier)
-    assert found.startswith(said)
-    assert bool(found) == bool(said)
+    assert found.startswith(expected)
+    assert bool(found) == bool(expected)
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("asked", "expected"),
     [
         ({"nice": "100"}, "--nice has no effect on the order of jobs that Tiresias schedules"),
         ({"nice": ""}, "--nice has no effect on the order of jobs that Tiresias schedules"),
@@ -104,15 +106,15 @@ def test_what_a_time_limit_means(asked: dict[str, str], seen_in: str, earlier: P
         ({}, ""),
     ],
 )
-def test_what_orders_and_delays(asked: dict[str, str], said: str) -> None:
-    assert wording.order(asked, True) == said
+def test_what_orders_and_delays(asked: dict[str, str], expected: str) -> None:
+    assert wording.order(asked, True) == expected
     assert wording.order(asked, False) == ""
 
 
 # the site
 
 
-def test_a_lease_tells_most(tmp_path: Path) -> None:
+def test_a_lease_shows_most(tmp_path: Path) -> None:
     (tmp_path / "lease").write_text("1000\ngpu,a100\ngpu\n37\nada\nvip,deadline\n")
     paths = {"paths": {"run": str(tmp_path)}, "mode": "shadow", "partitions": ["other"]}
     found = sites.of_host(paths, 999.0)
