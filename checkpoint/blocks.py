@@ -74,6 +74,7 @@ class HashedFile:
         return Content(self.size, _root([_digest(self._block)] if small and self._block else digests))
 
     def close(self) -> None:
+        """Close the file and end its threads."""
         if self._pool:
             self._pool.shutdown()  # before the file: a sync may be under way
         os.close(self._file)

@@ -23,6 +23,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
     parser.add_argument("action", choices=("ls", "verify", "prune"))
     parser.add_argument("folder", type=Path, metavar="DIR", help="a job's checkpoint folder")
     parser.add_argument(
@@ -36,6 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the command; return its exit code."""
     if not args.folder.is_dir():
         raise UsageError(f"{args.folder}: no such folder; name the folder that holds the step-<n> folders")
     if args.keep < KEEP or (args.keep_every is not None and args.keep_every < 1):

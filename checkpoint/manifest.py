@@ -32,7 +32,14 @@ class Content(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """time: epoch seconds at which rank 0 committed; files: name -> Content of every file but the manifest."""
+    """The description of a committed checkpoint.
+
+    Attributes:
+        step: The training step.
+        world_size: Number of ranks that wrote it.
+        time: Epoch seconds of the commit by rank 0.
+        files: Content of every file but the manifest, by name.
+    """
 
     step: int
     world_size: int
@@ -46,6 +53,7 @@ class Manifest(NamedTuple):
 
 
 def encode(manifest: Manifest) -> bytes:
+    """Return a manifest as sealed JSON."""
     files = {name: content._asdict() for name, content in manifest.files.items()}
     return seal({"version": VERSION, **manifest._asdict(), "files": files})
 
@@ -68,10 +76,12 @@ def parse(text: bytes) -> Manifest:
 
 
 def expected_files(world_size: int) -> set[str]:
+    """Return the names of the files of `world_size` ranks."""
     return {file_name(rank, kind) for rank in range(world_size) for kind in ("bin", "json")}
 
 
 def file_name(rank: int, kind: str) -> str:
+    """Return the name of a rank's file."""
     return f"rank-{rank}.{kind}"
 
 
@@ -99,6 +109,7 @@ def _seal(document: dict[str, Any]) -> str:
 
 
 def parse_object(text: bytes, name: str) -> dict[str, Any]:
+    """Parse a JSON object. Raises CorruptCheckpoint, which names the file."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -109,6 +120,7 @@ def parse_object(text: bytes, name: str) -> dict[str, Any]:
 
 
 def whole(document: dict[str, Any], key: str, most: int) -> int:
+    """Return a whole number of a document. Raises CorruptCheckpoint."""
     value = document.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
         raise CorruptCheckpoint(f"{key!r} is not a whole number up to {most}")
@@ -116,6 +128,7 @@ def whole(document: dict[str, Any], key: str, most: int) -> int:
 
 
 def parse_content(value: object) -> Content:
+    """Parse the description of a file. Raises CorruptCheckpoint."""
     if not isinstance(value, dict):
         raise CorruptCheckpoint("a file's description is not an object")
     digest = value.get("digest")

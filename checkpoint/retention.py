@@ -36,6 +36,7 @@ class KeepLast:
     count: int = KEEP
 
     def keeps(self, steps: Sequence[int], verifies: Callable[[int], bool]) -> Iterable[int]:
+        """Return the newest `count` steps."""
         return steps[: self.count]
 
 
@@ -46,6 +47,7 @@ class KeepEvery:
     period: int
 
     def keeps(self, steps: Sequence[int], verifies: Callable[[int], bool]) -> Iterable[int]:
+        """Return the first step of each period."""
         first = {step // self.period: step for step in steps}  # the oldest of a span comes last and wins
         return (step for span, step in first.items() if span)
 
@@ -55,6 +57,7 @@ class KeepUntilVerified:
     """Keep all down to the newest that verifies: none is removed in favour of one that may be damaged."""
 
     def keeps(self, steps: Sequence[int], verifies: Callable[[int], bool]) -> Iterable[int]:
+        """Return all steps down to the newest that verifies."""
         for step in steps:
             yield step
             if verifies(step):

@@ -21,7 +21,11 @@ class NotYours(TiresiasError):
 
 
 class Root:
-    """path: the folder, which need not be there yet. A link in its place is followed where the caller made it."""
+    """The folder of a store, which need not exist yet. A link in its place is followed where the caller made it.
+
+    Attributes:
+        path: The folder.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -79,4 +83,5 @@ class Root:
         return Unavailable(f"{self.path}: not the folder that was here before; look whether its file system is mounted")
 
     def unavailable(self, error: OSError) -> Unavailable:
+        """Return the exception for an error of the file system."""
         return Unavailable(f"checkpoints in {self.path}: {error.strerror or error}; look at the disk and start again")

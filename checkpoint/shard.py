@@ -25,7 +25,13 @@ Entry = tuple[int, int]  # offset, size
 
 
 class Shard(NamedTuple):
-    """entries: name -> (offset, size) in `data`; values: name -> what json gave back."""
+    """The part of one rank.
+
+    Attributes:
+        entries: (offset, size) in `data` of each buffer, by name.
+        values: JSON values by name.
+        data: The bytes of all buffers.
+    """
 
     entries: Mapping[str, Entry]
     values: Mapping[str, Any]

@@ -11,7 +11,13 @@ from tiresias.protocol.process_identity import own_name, start_ticks
 
 
 class World(NamedTuple):
-    """launch: the same for all ranks that were started together and for no others; usable in a file's name."""
+    """The identity of this process.
+
+    Attributes:
+        rank: From 0.
+        size: Number of ranks.
+        launch: The same for all ranks that were started together and for no others; valid in a file name.
+    """
 
     rank: int = 0
     size: int = 1

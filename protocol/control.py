@@ -80,22 +80,27 @@ class JobReport(NamedTuple):
 
 
 def job_folder(root: Path, uid: int, job_id: str) -> Path:
+    """Return the control folder of a job."""
     return root / str(uid) / job_id
 
 
 def profiles_folder(root: Path, uid: int) -> Path:
+    """Return the folder of a user's profiles."""
     return root / str(uid) / "profiles"
 
 
 def scripts_folder(root: Path, uid: int) -> Path:
+    """Return the folder of the results of a user's scripts."""
     return root / str(uid) / "scripts"
 
 
 def submitted_folder(root: Path, uid: int) -> Path:
+    """Return the folder of a user's submitted scripts."""
     return root / str(uid) / "submitted"
 
 
 def stop_file(folder: Path, restart: int) -> Path:
+    """Return the file that requests a save from a run."""
     return folder / f"stop-{restart}"
 
 

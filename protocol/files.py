@@ -104,6 +104,7 @@ def write_synced(folder: int, name: str, text: bytes) -> None:
 
 
 def write_all(file: int, buffer: memoryview) -> None:
+    """Write the whole buffer, with as many calls as needed."""
     while len(buffer):
         buffer = buffer[os.write(file, buffer) :]
 

@@ -23,8 +23,10 @@ class Key(NamedTuple):
 
 
 def script_hash(script: bytes) -> str:
+    """Return the hash that identifies a script."""
     return digest(script)
 
 
 def digest(text: bytes) -> str:
+    """Return 16 hexadecimal digits of the SHA-256."""
     return hashlib.sha256(text).hexdigest()[:16]

@@ -20,9 +20,18 @@ MOST = 1e18  # bytes, seconds; nothing gets there
 
 
 class Summary(NamedTuple):
-    """skew: largest tensor / model; intensity: seconds on the wire a second of computing; None where they cannot be known.
-    model, largest: bytes. iteration: seconds. confidence: of the latter, 0 to 1. job: that was recorded. made: epoch seconds.
-    trials: recordings so far."""
+    """The summary of a profile.
+
+    Attributes:
+        skew: Largest tensor / model, None where unknown.
+        intensity: Seconds on the wire a second of computing, None where unknown.
+        model, largest: Bytes.
+        iteration: Seconds.
+        confidence: Of `iteration`, 0 to 1.
+        job: The recorded job.
+        made: Epoch seconds.
+        trials: Number of recordings so far.
+    """
 
     decision: str
     reasons: tuple[str, ...] = ()
@@ -42,10 +51,12 @@ class Summary(NamedTuple):
 
     @property
     def is_final(self) -> bool:
+        """Whether no further trial run is needed."""
         return self.decision != "unknown" or self.trials >= TRIALS
 
 
 def as_object(key: Key, summary: Summary) -> dict[str, Any]:
+    """Return the summary as a JSON object."""
     return {"version": VERSION, **key._asdict(), **summary._asdict()}
 
 

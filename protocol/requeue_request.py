@@ -43,6 +43,7 @@ class Requests:
         return False
 
     def decline(self) -> None:
+        """Decline the requeue: the job ends with this run."""
         with suppress(OSError):
             self.final.touch()
 

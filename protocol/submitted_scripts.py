@@ -24,11 +24,17 @@ LATEST = 10**12  # epoch seconds
 
 
 def key(command: str, name: str) -> str:
-    """command: as Slurm shows it, "" where the script has no path; name: the job's."""
+    """Return the key of a submission.
+
+    Args:
+        command: The script's path as Slurm shows it, "" without one.
+        name: The job's name.
+    """
     return command if command else f"name:{name}"
 
 
 def file_name(of: str) -> str:
+    """Return the name of the file with the scripts of a key."""
     return f"{digest(of.encode(errors='surrogateescape'))}.json"
 
 
@@ -50,7 +56,15 @@ def at(scripts: list[tuple[int, str]], submit: int) -> str:
 
 
 def note(root: Path, of: str, script: str) -> None:
-    """root: of all control folders; of: `key`. What cannot be written costs the job its profile while it waits."""
+    """Record the script of a submission.
+
+    A failure is ignored; the job then has no profile while it waits.
+
+    Args:
+        root: The root of all control folders.
+        of: `key` of the submission.
+        script: Its hash.
+    """
     folder, name = control.submitted_folder(root, os.getuid()), file_name(of)
     scripts = known(control.read(folder / name, os.getuid()), of)
     if scripts and scripts[-1][1] == script:

@@ -26,6 +26,8 @@ SYSTEM_ACCOUNTS = 1000  # user ids below this one are not of people
 
 
 class Versions(NamedTuple):
+    """The oldest and the newest version of the protocol that a program supports."""
+
     oldest: int
     newest: int
 

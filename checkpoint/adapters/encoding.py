@@ -24,11 +24,13 @@ from tiresias.errors import CorruptCheckpoint
 
 
 class Source(Protocol):
-    """What `unpack` reads: a restored state (checkpoint.store.State)."""
+    """The input of `unpack`: a restored state (checkpoint.state.SavedState)."""
 
     def __getitem__(self, name: str, /) -> Any: ...
 
-    def view(self, name: str) -> memoryview: ...
+    def view(self, name: str) -> memoryview:
+        """Return the bytes of a buffer without a copy."""
+        ...
 
 
 def pack(name: str, tree: object) -> dict[str, Any]:
@@ -156,4 +158,5 @@ def tensor_view(data: memoryview, dtype: str, shape: list[int]) -> Any:
 
 
 def dtype_name(dtype: Any) -> str:
+    """Return the name of a dtype without "torch."."""
     return str(dtype).removeprefix("torch.")

@@ -38,6 +38,7 @@ class Box(NamedTuple):
     sizes: tuple[int, ...]
 
     def overlap(self, other: Box) -> Box | None:
+        """Return the common part of two boxes, None without one."""
         starts = tuple(map(max, self.offsets, other.offsets))
         ends = map(min, self._ends(), other._ends())
         sizes = tuple(end - start for start, end in zip(starts, ends, strict=True))
@@ -50,6 +51,7 @@ class Box(NamedTuple):
 
     @property
     def volume(self) -> int:
+        """The number of elements."""
         return math.prod(self.sizes)
 
     def _ends(self) -> list[int]:
@@ -57,7 +59,15 @@ class Box(NamedTuple):
 
 
 class ShardedState:
-    """others: as TrainingState's parts, the same on all ranks. Raises TypeError for a tensor of partial sums."""
+    """A sharded model and optimizer, and further parts of the training.
+
+    Args:
+        model: The FSDP module.
+        optimizer: Its optimizer.
+        others: As the parts of TrainingState, the same on all ranks.
+
+    Methods raise TypeError for a tensor of partial sums.
+    """
 
     def __init__(self, model: Any, optimizer: Any, **others: HasState | None) -> None:
         self._model, self._optimizer, self._others = model, optimizer, TrainingState(**others)
@@ -74,6 +84,7 @@ class ShardedState:
         return found.step if found else 0
 
     def to_checkpoint(self, rank: int) -> dict[str, Any]:
+        """Return the state of this rank in the form that Checkpointer.save takes."""
         tensors, plain = self._current()
         pieces: list[list[Any]] = []
         state = self._others.to_checkpoint(rank) | (encoding.pack("plain", plain) if rank == 0 else {})

@@ -22,6 +22,8 @@ from tiresias.checkpoint.adapters import packed_files
 
 
 class TrainerCheckpoint(TrainerCallback):
+    """A callback of the Trainer that saves on request, at the end of a step, and resumes there."""
+
     def __init__(self, checkpointer: Checkpointer) -> None:
         self._checkpointer = checkpointer
         self._leaving = self._only_requested = False
@@ -40,6 +42,7 @@ class TrainerCheckpoint(TrainerCallback):
         return str(folder)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> Any:
+        """Have the Trainer save after a step at which the ranks are to stop."""
         if self._checkpointer.should_stop(state.global_step) and not _epoch_ends(state):
             self._leaving, self._only_requested = True, not control.should_save
             control.should_save = True

@@ -36,7 +36,14 @@ ASIDE = ".set-aside"
 
 
 class Hook:
-    """folder: the program's working folder; patterns: of its files there; number: the signal that makes it save."""
+    """Runs a program that saves by itself, and commits its files as checkpoints.
+
+    Args:
+        checkpointer: Saves and restores the files.
+        folder: The program's working folder.
+        patterns: Patterns of its checkpoint files there.
+        number: The signal that makes the program save.
+    """
 
     def __init__(self, checkpointer: Checkpointer, folder: Path, patterns: list[str], number: int) -> None:
         self._checkpointer, self._folder, self._patterns, self._number = checkpointer, folder, patterns, number
@@ -135,6 +142,7 @@ def _handles(pid: int, number: int) -> bool:
 
 
 def main(argv: list[str] | None = None) -> int:
+    """Run a program; return its exit code."""
     parser = argparse.ArgumentParser(prog="tiresias.checkpoint.adapters.hook", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     parser.add_argument("--file", action="append", required=True, metavar="PATTERN", help="may be given several times")

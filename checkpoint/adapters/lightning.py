@@ -61,6 +61,7 @@ class LightningCheckpoint(Callback):
             self._found = None
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Save and leave after a batch at which the ranks are to stop."""
         if self._sampler:
             self._sampler.taken(min(trainer.train_dataloader.batch_size, self._sampler.left))
         step = trainer.global_step
@@ -71,6 +72,7 @@ class LightningCheckpoint(Callback):
             self._checkpointer.exit_for_requeue()
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Advance the sampler to the next epoch."""
         if self._sampler:
             self._sampler.next_epoch()
 

@@ -37,7 +37,15 @@ def file_states(folder: Path, paths: Iterable[Path]) -> dict[Path, FileState]:
 
 
 def pack(folder: Path, paths: Iterable[Path]) -> dict[str, Any]:
-    """paths: of regular files, relative to `folder`. Raises OSError; so does the save where one of them changes meanwhile."""
+    """Return the files in the form that Checkpointer.save takes.
+
+    Args:
+        folder: Their folder.
+        paths: Regular files, relative to `folder`.
+
+    Raises:
+        OSError: A file cannot be read. The save raises it where a file changes meanwhile.
+    """
     before = file_states(folder, paths)
     state: dict[str, Any] = {"files": []}
     for number, path in enumerate(before):

@@ -50,9 +50,10 @@ def _job_command(executor: Any) -> str:
 
 
 class Handler(job_environment.SignalHandler):
-    """Submitit's handler, where the supervisor has asked for the save; in any other case it behaves as submitit's."""
+    """A replacement of submitit's handler during a save that the supervisor requested; else it behaves as submitit's."""
 
     def has_timed_out(self) -> bool:
+        """Whether the signal is due to the time limit."""
         requests = requeue_request.from_env()
         if requests is None or not requests.is_saving:
             return bool(super().has_timed_out())

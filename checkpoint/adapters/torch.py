@@ -33,17 +33,24 @@ OF_EACH_RANK = {"rng", "sampler"}
 
 
 class HasState(Protocol):
-    """A module, optimizer, LR scheduler, GradScaler, ResumableSampler, or a class of your own."""
+    """A part of the training: module, optimizer, LR scheduler, GradScaler, ResumableSampler, or a class of your own."""
 
-    def state_dict(self) -> Any: ...
+    def state_dict(self) -> Any:
+        """Return the state to save."""
+        ...
 
-    def load_state_dict(self, state: Any, /) -> Any: ...
+    def load_state_dict(self, state: Any, /) -> Any:
+        """Restore a saved state."""
+        ...
 
 
 class TrainingState:
-    """parts: what the training changes, under names of your choice; None counts as absent. "model" and "sampler" are known names.
+    """All parts that the training changes, as one checkpoint.
 
-    Give the bare model, not its DDP or compiled wrapper, so that the checkpoint fits whatever the next run wraps it in.
+    Pass the bare model, not its DDP or compiled wrapper: the checkpoint then fits any wrapper of the next run.
+
+    Args:
+        parts: The parts by name; None counts as absent. "model" and "sampler" are reserved names.
     """
 
     def __init__(self, **parts: HasState | None) -> None:
@@ -87,6 +94,7 @@ class RandomGenerators:
     """Python's, NumPy's and PyTorch's global ones, on the CPU and on this process's GPUs."""
 
     def state_dict(self) -> dict[str, Any]:
+        """Return the states of all generators."""
         devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
         return {
             "python": random.getstate(),
@@ -96,6 +104,7 @@ class RandomGenerators:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the states of all generators."""
         random.setstate(state["python"])
         np.random.set_state(state["numpy"])
         torch.set_rng_state(state["cpu"])
@@ -126,6 +135,7 @@ class ResumableSampler(torch.utils.data.Sampler[int]):
         self._consumed += samples * self._ranks
 
     def next_epoch(self) -> None:
+        """Start the next epoch."""
         self.epoch, self._consumed = self.epoch + 1, 0
 
     @property
@@ -149,7 +159,9 @@ class ResumableSampler(torch.utils.data.Sampler[int]):
         return order
 
     def state_dict(self) -> dict[str, int]:
+        """Return epoch, position and seed."""
         return {"epoch": self.epoch, "consumed": self._consumed, "seed": self._seed}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
+        """Restore epoch, position and seed."""
         self.epoch, self._consumed, self._seed = state["epoch"], state["consumed"], state["seed"]

@@ -47,13 +47,21 @@ COMMANDS = {
 
 
 class Command(Protocol):
+    """The module of a command."""
+
     __doc__: str | None
 
-    def configure(self, parser: argparse.ArgumentParser) -> None: ...
-    def run(self, args: argparse.Namespace) -> int: ...
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's arguments."""
+        ...
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Run the command; return its exit code."""
+        ...
 
 
 def main(argv: list[str] | None = None) -> int:
+    """Run a command; return its exit code."""
     argv = sys.argv[1:] if argv is None else argv
     try:
         return _dispatch(argv)
@@ -79,6 +87,7 @@ def run_module(prog: str, module: str, argv: list[str]) -> int:
 
 
 def parser_of(prog: str, module: str) -> argparse.ArgumentParser:
+    """Return the argument parser of a command."""
     command = cast(Command, import_module(module))
     parser = argparse.ArgumentParser(
         prog=prog, description=command.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -12,10 +12,14 @@ from __future__ import annotations
 
 
 class TiresiasError(Exception):
+    """An error that is reported to the user in one line."""
+
     exit_code = 1
 
 
 class UsageError(TiresiasError):
+    """The command line, a trace or the configuration is wrong."""
+
     exit_code = 2
 
 

@@ -2,7 +2,7 @@
 
 Public: modules, classes, functions and methods without a leading underscore, in modules and classes without one.
 Summary sentence: the docstring's first paragraph starts on the first line, holds a finished sentence of at least two
-words, and is not a list of fields ("rate: events per second").
+words, and is not a list of fields ("rate: events per second"). A module's may start with the name of its command.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ def _lack(node: ast.Module | _Def) -> str:
     if not text:
         return "no docstring"
     summary = text.split("\n\n")[0]
-    if not summary[:1].strip() or _FIELD.match(summary) or not re.search(r"\w\W+\w[^.:?!]*[.:?!]", summary, re.DOTALL):
+    is_field = not isinstance(node, ast.Module) and _FIELD.match(summary)
+    if not summary[:1].strip() or is_field or not re.search(r"\w\W+\w[^.:?!]*[.:?!]", summary, re.DOTALL):
         return "no summary sentence first"
     return ""

@@ -17,6 +17,7 @@ class Scheduling(NamedTuple):
 
 
 def scheduling(options: SubmitOptions, user: str, site: SiteController | None) -> Scheduling:
+    """Return the scheduler of a job; `site`: None where this host does not show it."""
     if site is None:
         return Scheduling(True, "this host does not show whether Tiresias schedules it")
     if reason := _why_not(options, user, site):
