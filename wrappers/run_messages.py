@@ -33,7 +33,8 @@ def late_words(here: int, elsewhere: int, step: int, limit_in: float | None) -> 
     """Describe a program that did not save in time.
 
     Args:
-        here, elsewhere: Its processes on this node and on others.
+        here: Number of its processes on this node.
+        elsewhere: Number of its processes on other nodes.
         step: Step of its newest checkpoint, -1 without one.
         limit_in: Seconds to the time limit that caused the save, None for a preemption.
     """

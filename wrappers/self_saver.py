@@ -181,7 +181,8 @@ def make(job: Job, before: Mapping[str, object], program: Mapping[str, object]) 
 
     Args:
         job: This run.
-        before, program: Last reports of supervisor and program in the previous run.
+        before: Last report of the supervisor in the previous run.
+        program: Last report of the program in the previous run.
     """
     try:
         option = self_saving.from_env(os.environ)
