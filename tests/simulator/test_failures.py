@@ -66,7 +66,7 @@ def test_a_job_that_is_leaving_has_saved():
 
 
 def test_failures_need_nodes():
-    with pytest.raises(UsageError, match="node by node"):
+    with pytest.raises(UsageError, match="simulation by node"):
         Rules(ALL["las"], PAPER, failures=Listed(()))
 
 

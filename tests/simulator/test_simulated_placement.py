@@ -103,5 +103,5 @@ def test_without_large_tensors_any_style_is_the_pool():
 
 
 def test_where_nodes_are_not_simulated_nobody_sits_on_any():
-    with pytest.raises(UsageError, match="simulate node by node"):
+    with pytest.raises(UsageError, match="simulation by node"):
         Rules(POLICIES["las"], LAS, placement=SimulatedPlacement())
