@@ -1,4 +1,4 @@
-"""Nodes that fail: their jobs lose what they did since the last checkpoint and wait again; the node is back after a while."""
+"""Failures of nodes: the jobs on a failed node lose the work since their last checkpoint and wait again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from typing import NamedTuple, TypeAlias
 
 
 class Failure(NamedTuple):
-    """time, down: seconds. node: index of the node."""
+    """The failure of one node.
+
+    Attributes:
+        time: When it fails, seconds.
+        node: Index of the node.
+        down: Seconds until it is usable again.
+    """
 
     time: float
     node: int
@@ -23,7 +29,7 @@ Failures: TypeAlias = Callable[[int], Iterable[Failure]]  # of a cluster with so
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """These, as a site's log tells them."""
+    """Given failures, for example from the log of a site."""
 
     failures: tuple[Failure, ...]
 
@@ -33,8 +39,13 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Exponential:
-    """Without end and without memory. mtbf: seconds between two failures of one node, repair: seconds that it is down; both are
-    means. The same seed gives the same failures."""
+    """Random failures with exponential distributions, without end. The same seed gives the same failures.
+
+    Attributes:
+        mtbf: Mean time between two failures of one node, seconds.
+        repair: Mean time that a node is down, seconds.
+        seed: Seed of the random numbers.
+    """
 
     mtbf: float
     repair: float
@@ -48,7 +59,7 @@ class Exponential:
 
 
 class Outage(NamedTuple):
-    """The node goes down, or comes back."""
+    """A node goes down, or is usable again."""
 
     node: int
     down: bool
@@ -61,13 +72,13 @@ class Outages:
         self._failures = iter(failures)
         self._coming = self._next_failure()
         self._back: list[tuple[float, int]] = []  # (time, node)
-        self.moment = self._coming.time  # of the next one; inf: never
+        self.moment = self._coming.time  # of the next outage; inf for never
 
     def _next_failure(self) -> Failure:
         return next(self._failures, Failure(math.inf, 0, 0.0))
 
     def happen(self, now: float) -> list[Outage]:
-        """All that is due."""
+        """Return the outages that are due."""
         outages: list[Outage] = []
         while self.moment <= now:
             outages.extend(self._next())
@@ -75,7 +86,7 @@ class Outages:
         return outages
 
     def _next(self) -> Iterator[Outage]:
-        """One, or none where a node is down already that should fail."""
+        """Return the next outage, or none where the failing node is down already."""
         if self._back and self._back[0][0] <= self._coming.time:
             yield Outage(heappop(self._back)[1], down=False)
             return

@@ -4,13 +4,13 @@ Testbed (section 5.1): 480 jobs, or any number in the same proportions. GPUs: ha
 480 take 2, 4, 8, 16 and 32. Models: each of the ten of Table 6 equally often. Arrivals: a Poisson process, 30 s apart in the
 mean. Durations: 2 minutes to 2 hours, a bounded Pareto distribution on either side of 800 s, where the paper divides short from
 long; how many are short follows Table 3, for the small (4 GPUs at most) and the large apart. The paper gives no more than these
-ranges and shares, so the Pareto shapes are ours: 1 and 1 by default; 3 (short) and 0.75 (long) bring the simulated gain over FIFO
+ranges and shares, so the Pareto shapes are free: 1 and 1 by default; 3 (short) and 0.75 (long) bring the simulated gain over FIFO
 near the paper's.
 
 Philly-like: what the 111,539 jobs of Microsoft's Philly show (msr-fiddle/philly-traces, ATC'19, a duration being the first start to
 the last end). GPUs in their proportions; durations from a mixture of log-normal distributions for each class of sizes, fitted
 once by expectation maximization; arrivals a Poisson process whose rate follows Philly's hours of the day and varies from day to
-day as Philly's did. Users and models, of which that trace says little, are left out.
+day as Philly's did. Users and models, which that trace hardly contains, are left out.
 """
 
 from __future__ import annotations
@@ -47,7 +47,18 @@ def paper_testbed(
     short_shape: float = 1.0,
     long_shape: float = 1.0,
 ) -> Trace:
-    """`jobs` jobs, whole seconds."""
+    """Generate the workload of the paper's testbed.
+
+    Args:
+        jobs: Number of jobs.
+        seed: Seed of the random numbers.
+        interarrival: Mean time between two submissions, seconds.
+        short_shape: Pareto shape of the durations below 800 s.
+        long_shape: Pareto shape of the durations above.
+
+    Returns:
+        The trace; all times are whole seconds.
+    """
     generator = random.Random(seed)
     sizes = _shuffled(apportion(jobs, GPUS), generator)
     models = _shuffled(apportion(jobs, dict.fromkeys(MODELS, 1)), generator)
@@ -61,7 +72,7 @@ def paper_testbed(
 
 
 def apportion(total: int, shares: Mapping[Item, int]) -> list[Item]:
-    """`total` items in the proportions of `shares`, by largest remainder; ties go to the first."""
+    """Return `total` items in the proportions of `shares`, by largest remainder; ties go to the first."""
     whole = sum(shares.values())
     counts = {item: total * share // whole for item, share in shares.items()}
     by_remainder = sorted(shares, key=lambda item: -(total * shares[item] % whole))
@@ -71,7 +82,7 @@ def apportion(total: int, shares: Mapping[Item, int]) -> list[Item]:
 
 
 def bounded_pareto(low: float, high: float, shape: float, u: float) -> float:
-    """The inverse of the distribution function at `u` in [0, 1)."""
+    """Return the inverse of the distribution function of a bounded Pareto distribution at `u` in [0, 1)."""
     return float(low / (1.0 - u * (1.0 - (low / high) ** shape)) ** (1.0 / shape))
 
 
@@ -126,13 +137,23 @@ PHILLY_HOURS = (
 )  # fmt: skip
 PHILLY_DAYS = 1.82  # shape of a gamma distribution: a day's arrivals deviate from the mean by 74% of it
 
-LONGEST_SPAN = 1e10  # seconds, some 300 years: nobody means more, and hour by hour it would fill the memory
+LONGEST_SPAN = 1e10  # seconds, about 300 years: more is an error, and hour by hour it would fill the memory
 
 
 def philly_like(jobs: int, seed: int = 1, *, gpus: int = 2000, load: float = 0.9) -> Trace:
-    """`jobs` jobs that ask for `load` times what `gpus` GPUs give between the first and the last arrival. O(jobs), whole seconds.
+    """Generate a load like Philly's. O(jobs).
 
-    Jobs larger than the cluster are left out of the mix. Raises UsageError for more years than anybody can mean.
+    Args:
+        jobs: Number of jobs.
+        seed: Seed of the random numbers.
+        gpus: GPUs of the cluster; larger jobs are left out of the mix.
+        load: GPU-seconds requested, as a multiple of those of the cluster between the first and the last submission.
+
+    Returns:
+        The trace; all times are whole seconds.
+
+    Raises:
+        UsageError: The load would last for centuries.
     """
     generator = np.random.default_rng(seed)
     sizes = _philly_sizes(jobs, gpus, generator)
@@ -167,7 +188,7 @@ def _philly_durations(sizes: Ints, generator: np.random.Generator) -> Floats:
 
 
 def _philly_arrivals(jobs: int, span: float, generator: np.random.Generator) -> Floats:
-    """A Poisson process of varying rate, given how many come: uniform where each hour is as long as its rate is high."""
+    """Return a Poisson process of varying rate and given size: uniform where each hour is as long as its rate is high."""
     edges = np.append(np.arange(0.0, span, 3600.0), span)
     hours = np.arange(len(edges) - 1)
     days = generator.gamma(PHILLY_DAYS, size=len(hours) // 24 + 1)

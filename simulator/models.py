@@ -3,10 +3,10 @@ them.
 
 Sizes and tensor counts are Table 6. Seconds an iteration on one P100: Inception3, ResNet50, ResNet152, VGG16 (64 images
 a GPU) and AlexNet (512) are TensorFlow's published DGX-1 throughput of May 2017 (142, 219, 91.8, 154 and 2987 images a
-second); the other five are our choice, scaled from the nearest relative by the multiply-adds of a forward pass.
+second); the other five are chosen here, scaled from the nearest relative by the multiply-adds of a forward pass.
 
 `spread` is the factor that one worker a node costs. Figures 3 and 12 give no table: they say that placement matters for
-the VGGs and AlexNet only, and 1.67 at most. We give 1.67 to the two with the least computation for their traffic, less
+the VGGs and AlexNet only, and 1.67 at most. Here 1.67 is given to the two with the least computation for their traffic, less
 to the deeper VGGs, and 1 to all others.
 """
 
@@ -16,18 +16,27 @@ from typing import NamedTuple
 
 
 class Model(NamedTuple):
-    """A row of Table 6 (MB), seconds an iteration on one GPU, factor of the worst placement."""
+    """A row of Table 6, and the speed of the model.
+
+    Attributes:
+        size: Size of the model, MB.
+        tensors: Number of tensors.
+        large_tensors: Number of tensors of 1 MB and more.
+        largest: Size of the largest tensor, MB.
+        iteration: Seconds for an iteration on one GPU.
+        spread: Factor of the iteration time with one worker on each node.
+    """
 
     size: float
     tensors: int
-    large_tensors: int  # of 1 MB and more
+    large_tensors: int
     largest: float
     iteration: float
     spread: float
 
     @property
     def skew(self) -> float:
-        """Share of the largest tensor in the model: Table 6's last column, S_J of a job without a profile."""
+        """The share of the largest tensor in the model: Table 6's last column, S_J of a job without a profile."""
         return self.largest / self.size
 
 
@@ -47,11 +56,12 @@ DEFAULT = "resnet50"  # for traces that name no model, or one that is not here
 
 
 def model(name: str) -> Model:
+    """Return the model of this name, or DEFAULT."""
     return MODELS.get(name.lower(), MODELS[DEFAULT])
 
 
 def slowdown(model: Model, gpus: int, nodes: int, gpus_per_node: int) -> float:
-    """Iteration time on `nodes` nodes over that on the fewest possible: 1 there, `spread` with one worker a node.
+    """Return the iteration time on `nodes` nodes over that on the fewest possible: 1 there, `spread` with one worker a node.
 
     In between it follows the share of a worker's peers that are on its own node, 1/nodes for an even spread.
     """

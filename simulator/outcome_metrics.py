@@ -1,4 +1,4 @@
-"""What is said of a simulation: the keys of `tiresias simulate --json`, and courses over time. Pure; times in seconds."""
+"""Metrics of an outcome: the keys of `tiresias simulate --json`, and values over time. Pure; times in seconds."""
 
 from __future__ import annotations
 
@@ -18,8 +18,12 @@ RATIOS = ("mean_jct", "median_jct", "p95_jct", "p99_jct", "max_jct", "mean_queue
 
 
 def summary(trace: Trace, cluster: ClusterSize, outcome: Outcome, wall_seconds: float) -> Summary:
-    """Queueing is all the time of a job in which it made no progress. gpu_utilization: GPU-seconds of work / (GPUs x makespan).
-    preemption_gpu_seconds: on GPUs without progress, as preemption costs time; lost_gpu_seconds: of work that failures undid."""
+    """Return the metrics of an outcome by name.
+
+    Queueing is all the time of a job in which it made no progress. gpu_utilization is GPU-seconds of work / (GPUs x makespan).
+    preemption_gpu_seconds are those on GPUs without progress, because of preemptions; lost_gpu_seconds are of work that failures
+    undid.
+    """
     makespan = float(outcome.finish.max() - trace.submit[0])
     median, p95, p99 = np.percentile(outcome.jct, (50, 95, 99)).tolist()
     return {
@@ -41,12 +45,13 @@ def summary(trace: Trace, cluster: ClusterSize, outcome: Outcome, wall_seconds: 
 
 
 def queueing(trace: Trace, outcome: Outcome) -> Floats:
+    """Return the seconds of each job without progress, shape (jobs,)."""
     delay: Floats = outcome.jct - trace.duration
     return delay
 
 
 def ratios(summaries: Mapping[str, Summary]) -> dict[str, Summary]:
-    """How many times larger each one's times are than the first one's; nothing where the first one's is zero."""
+    """Return the times of each summary but the first, as multiples of the first one's; left out where that is zero."""
     base = next(iter(summaries.values()))
     return {name: _ratios(each, base, RATIOS) for name, each in summaries.items() if each is not base}
 
@@ -56,7 +61,12 @@ def _ratios(each: Summary, base: Summary, keys: Iterable[str]) -> Summary:
 
 
 def over_time(timeline: Timeline, values: Floats | Ints, edges: Floats) -> Floats:
-    """The mean of `values` (one for each step of the timeline, shape (steps,)) between each two of `edges`, shape (edges - 1,).
+    """Return the mean of `values` between each two of `edges`, shape (edges - 1,).
+
+    Args:
+        timeline: The cluster over time.
+        values: One for each step of the timeline, shape (steps,).
+        edges: Moments, seconds.
 
     Before the first step nothing is there; the last value lasts.
     """
@@ -69,12 +79,12 @@ def over_time(timeline: Timeline, values: Floats | Ints, edges: Floats) -> Float
 
 
 def cumulative(values: Floats, most: int) -> tuple[Floats, Floats]:
-    """The distribution function: sorted values, at most `most` of them, and the share of values up to each."""
+    """Return the distribution function: sorted values, at most `most` of them, and the share of values up to each."""
     count = len(values)
     rows = np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
     return np.sort(values)[rows], (rows + 1) / count
 
 
 def finite(number: float) -> float | None:
-    """JSON has no infinity."""
+    """Return the number, or None for infinity, which JSON does not have."""
     return number if math.isfinite(number) else None

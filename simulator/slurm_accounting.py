@@ -1,4 +1,4 @@
-"""The cluster at hand, as Slurm tells of it: its accounting as a trace, and its GPUs. Reads only."""
+"""The local cluster as Slurm reports it: its accounting as a trace, and its GPUs. Reads only."""
 
 from __future__ import annotations
 
@@ -14,31 +14,42 @@ from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.formats.sacct_table import COMMAND
 from tiresias.simulator.trace import Trace, read_trace
 
-SECONDS = 600.0  # sacct of a year of a busy site takes minutes
+COMMAND_TIMEOUT_S = 600.0  # sacct of a year of a busy site takes minutes
 _KEPT = ("PATH", "HOME", "SLURM_CONF")
 _GPUS = re.compile(r"gpu(?::[\w.-]+)?:(\d+)")
 
 
 def history(since: str, partitions: Sequence[str]) -> tuple[Trace, ClusterSize]:
-    """The jobs that asked for GPUs since then, and the GPUs that are there. since: as sacct takes it, such as now-90days.
+    """Read the jobs that requested GPUs, and the GPUs of the cluster.
 
-    Raises UsageError where there is no accounting or no GPU, TiresiasError where Slurm does not answer.
+    Args:
+        since: Begin of the history, in the form of sacct's -S, such as now-90days.
+        partitions: Only jobs and nodes of these partitions; empty: of all.
+
+    Returns:
+        The jobs, and the size of the cluster.
+
+    Raises:
+        UsageError: There is no accounting, or no GPU.
+        TiresiasError: Slurm does not answer.
     """
     machine = cluster(partitions)
     words = [*COMMAND.split(), since]
-    said = _output([*words, f"--partition={','.join(partitions)}"] if partitions else words)
+    table = _output([*words, f"--partition={','.join(partitions)}"] if partitions else words)
     with tempfile.NamedTemporaryFile(prefix="sacct-", suffix=".txt") as file:
-        file.write(said)
+        file.write(table)
         file.flush()
         return read_trace(Path(file.name), machine.gpus), machine
 
 
 def cluster(partitions: Sequence[str]) -> ClusterSize:
-    """Its nodes where all have as many GPUs, else single GPUs: which is all the same where jobs may sit anywhere."""
+    """Return the size of the cluster. Unequal nodes become single GPUs, which is equal where jobs may be placed anywhere."""
     lines = _output(["scontrol", "show", "node", "-o"]).decode(errors="replace").splitlines()
     nodes = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in lines]
-    ours = [node for node in nodes if not partitions or set(node.get("Partitions", "").split(",")) & set(partitions)]
-    gpus = [sum(map(int, _GPUS.findall(node.get("Gres", "")))) for node in ours]
+    selected = [
+        node for node in nodes if not partitions or set(node.get("Partitions", "").split(",")) & set(partitions)
+    ]
+    gpus = [sum(map(int, _GPUS.findall(node.get("Gres", "")))) for node in selected]
     there = [count for count in gpus if count]
     if not there:
         where = f" in {','.join(partitions)}" if partitions else ""
@@ -49,12 +60,14 @@ def cluster(partitions: Sequence[str]) -> ClusterSize:
 def _output(words: list[str]) -> bytes:
     environment = {name: value for name, value in os.environ.items() if name in _KEPT} | {"LC_ALL": "C"}
     try:
-        done = subprocess.run(words, capture_output=True, timeout=SECONDS, env=environment, check=False)
+        done = subprocess.run(words, capture_output=True, timeout=COMMAND_TIMEOUT_S, env=environment, check=False)
     except FileNotFoundError:
         raise UsageError(f"{words[0]} is not in PATH: run this where Slurm's commands are, or name the TRACE") from None
     except subprocess.TimeoutExpired:
-        raise TiresiasError(f"{words[0]}: no answer within {SECONDS:g} s; ask for less with --since") from None
+        raise TiresiasError(
+            f"{words[0]}: no answer within {COMMAND_TIMEOUT_S:g} s; ask for less with --since"
+        ) from None
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise TiresiasError(f"{words[0]}: {said[-1] if said else 'failed'}; is slurmdbd up, and slurmctld?")
+        error = done.stderr.decode(errors="replace").strip().splitlines()
+        raise TiresiasError(f"{words[0]}: {error[-1] if error else 'failed'}; is slurmdbd up, and slurmctld?")
     return done.stdout

@@ -1,7 +1,7 @@
-"""Traces: the jobs that are replayed, read from our CSV or from another format (formats/), gzip accepted.
+"""Traces: the jobs to replay, read from this project's CSV or from another format (formats/), plain or gzip.
 
-A mistake in a file is a UsageError in one line: file, line, column, what is wrong and what to do. Jobs of somebody else's trace
-that cannot be replayed are no mistake: they are dropped, and `Trace.dropped` says why and how many.
+An error in a file is a UsageError in one line: file, line, column, what is wrong and what to do. Jobs of another format that
+cannot be replayed are dropped; `Trace.dropped` has the reasons and counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,18 @@ from tiresias.simulator.formats.trace_format import TraceFormat
 
 @dataclass(frozen=True, slots=True)
 class TraceJob:
-    """submit_time and duration in seconds; duration is what the job runs when nothing stands in its way."""
+    """One job of a trace.
+
+    Attributes:
+        job_id: Its name.
+        submit_time: Moment of its submission, seconds.
+        num_gpus: GPUs that it requests.
+        duration: Seconds of work where it runs without interruption on its best placement.
+        user: Its owner.
+        vc: Its virtual cluster, or partition.
+        model: The model that it trains, see models.py.
+        status: How it ended, in the words of the trace.
+    """
 
     job_id: str
     submit_time: float
@@ -39,10 +50,14 @@ class TraceJob:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """Jobs in columns, one row a job, by submit time and then by id in natural order (9 before 10), so that a row's number
-    breaks every tie the same way whatever order the file had.
+    """Jobs in columns, one row for each job.
 
-    Arrays of shape (jobs,); submit and duration in seconds, duration is what the job runs when nothing stands in its way.
+    The rows are sorted by submit time and then by id in natural order (9 before 10), so that a row's number breaks every tie in
+    the same way whatever the order of the file. The fields are those of `TraceJob`, arrays of shape (jobs,), and:
+
+    Attributes:
+        dropped: Jobs of the file that cannot be replayed.
+        finish: The real end of each job, seconds; empty where the file does not contain it.
     """
 
     job_id: tuple[str, ...]
@@ -54,19 +69,19 @@ class Trace:
     model: tuple[str, ...]
     status: tuple[str, ...]
     dropped: tuple[Dropped, ...] = ()
-    finish: Floats = field(default_factory=lambda: np.zeros(0))  # when each really ended; empty: nobody knows
+    finish: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __len__(self) -> int:
         return len(self.job_id)
 
     def jobs(self) -> list[TraceJob]:
-        """The rows as records."""
+        """Return the rows as records."""
         numbers = (self.submit.tolist(), self.gpus.tolist(), self.duration.tolist())
         return list(map(TraceJob, self.job_id, *numbers, self.user, self.vc, self.model, self.status))
 
     @classmethod
     def of(cls, jobs: Iterable[TraceJob]) -> Trace:
-        """The jobs in any order; they are sorted here."""
+        """Return a trace of jobs in any order."""
         rows = list(map(astuple, jobs))
         job_id, submit, gpus, duration, user, vc, model, status = zip(*rows, strict=True) if rows else ((),) * 8
         numbers = (np.array(submit, np.float64), np.array(gpus, np.float64), np.array(duration, np.float64))
@@ -74,7 +89,7 @@ class Trace:
 
     @classmethod
     def from_columns(cls, columns: TraceColumns) -> Trace:
-        """Of jobs that can be replayed, in any order."""
+        """Return a trace of columns in any order, all of whose jobs can be replayed."""
         columns = columns.take(_order(columns))
         nothing = ("",) * len(columns.job_id)
         words = (columns.user, columns.vc, columns.model, columns.status)
@@ -83,14 +98,18 @@ class Trace:
         return cls(tuple(columns.job_id), *numbers, user, vc, model, status, columns.dropped, columns.finish)
 
     def of_partitions(self, names: Sequence[str]) -> Trace:
-        """The jobs of these only; of all where none is named. Raises UsageError when there are none."""
+        """Return the jobs of these partitions; all jobs if no partition is named.
+
+        Raises:
+            UsageError: There are none.
+        """
         rows = np.flatnonzero([not names or vc in names for vc in self.vc])
         if not len(rows):
             raise UsageError(f"no job is of partition {', '.join(names)}; there are {', '.join(sorted(set(self.vc)))}")
         return self._take(rows)
 
     def first(self, count: int) -> Trace:
-        """The first so many jobs to be submitted."""
+        """Return the first `count` submitted jobs."""
         return self._take(np.arange(count))
 
     def _take(self, rows: Ints) -> Trace:
@@ -100,11 +119,11 @@ class Trace:
 
 
 def _order(columns: TraceColumns) -> Ints:
-    """Ids that are numbers, the usual case, are compared as such: in natural order, without a tuple for each."""
+    """Return the order of the rows. Ids that are numbers, the usual case, are compared as numbers: no tuple for each."""
     ids = columns.job_id
     if all(map(str.isdecimal, ids)) and max(map(len, ids), default=0) < 19:
         numbers = np.fromiter(map(int, ids), np.int64, len(ids))
-        if np.diff(np.sort(numbers)).all():  # else 1 and 01 must be told apart
+        if np.diff(np.sort(numbers)).all():  # else 1 and 01 differ
             return np.lexsort((numbers, columns.submit))
     return ordered([columns.submit], ids)
 
@@ -112,9 +131,19 @@ def _order(columns: TraceColumns) -> Ints:
 def read_trace(
     file: Path, gpus: int | None = None, format: str = "auto", progress: Progress = lambda rows: None
 ) -> Trace:
-    """`gpus`: what the cluster has. `format`: one of FORMATS, or auto: it is recognised by its first line.
+    """Read a trace. It takes about 200 bytes of memory for each job.
 
-    Memory: some 200 bytes a job. `progress` is told the number of rows read.
+    Args:
+        file: A file, plain or gzip.
+        gpus: GPUs of the cluster; larger jobs are dropped or refused. None: any size.
+        format: One of FORMATS, or "auto": recognised by the beginning of the file.
+        progress: Called with the number of rows read.
+
+    Returns:
+        The trace.
+
+    Raises:
+        UsageError: The file cannot be read, or is no trace.
     """
     with opened(file, progress) as source:
         chosen = _recognised(source) if format == "auto" else _named(format)
@@ -126,7 +155,11 @@ def read_trace(
 
 
 def replayed(file: Path, columns: TraceColumns, gpus: int | None) -> Trace:
-    """Those of somebody else's jobs that a cluster of `gpus` GPUs can run. Raises UsageError where there are none."""
+    """Return the jobs that a cluster of `gpus` GPUs can run; the others are dropped.
+
+    Raises:
+        UsageError: There are none.
+    """
     return _filled(file, replayable(columns, gpus))
 
 

@@ -1,4 +1,4 @@
-"""Simulations as values: what is simulated, and many of them side by side with their progress in one display."""
+"""Experiments: simulations as values, and many of them in parallel with one display of their progress."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tiresias.scheduler.rank.gittins import Gittins
 from tiresias.scheduler.rank.policies import CLAIRVOYANT, POLICIES
 from tiresias.scheduler.rank.policy import Policy
 from tiresias.simulator.cluster_size import ClusterSize
-from tiresias.simulator.experiments.parallel import Tell, run_all
+from tiresias.simulator.experiments.parallel import ReportProgress, run_all
 from tiresias.simulator.failures import Exponential
 from tiresias.simulator.outcome import Outcome, Timeline
 from tiresias.simulator.outcome_metrics import Summary, summary
@@ -29,15 +29,17 @@ from tiresias.simulator.trace import Trace, read_trace
 
 Result = TypeVar("Result")
 
-# gittins learns from the jobs that complete; in the paper's simulations it knows the distribution of all services from the start.
-KNOWING: Mapping[str, Callable[[Trace], Policy]] = {
+# gittins learns from completed jobs; in the paper's simulations it has the distribution of all services from the start.
+WITH_FULL_TRACE: Mapping[str, Callable[[Trace], Policy]] = {
     "gittins_known": lambda trace: Gittins(Distribution(trace.gpus * trace.duration).within),
 }
-ALL_POLICIES = (*POLICIES, *KNOWING, *CLAIRVOYANT)
+ALL_POLICIES = (*POLICIES, *WITH_FULL_TRACE, *CLAIRVOYANT)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Experiment:
+    """A trace, a cluster and the rules of its simulation."""
+
     trace: Trace
     cluster: ClusterSize
     rules: Rules
@@ -45,7 +47,7 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setup:
-    """What the simulations of one command have in common. name: of the trace; the last fields as in `Rules`."""
+    """What the simulations of one command have in common: the name of the trace, and the fields of `Rules`."""
 
     name: str
     trace: Trace
@@ -60,7 +62,12 @@ class Setup:
     placement: SimulatedPlacement | None = None
 
     def experiment(self, policy: str, config: PolicyConfig | None = None) -> Experiment:
-        """`config`: in place of this one. What a preemption costs is what the policies take it to cost."""
+        """Return the experiment of one policy.
+
+        Args:
+            policy: One of ALL_POLICIES.
+            config: In place of the setup's. Its `preemption_cost` becomes the simulated mean cost.
+        """
         config = replace(config or self.config, preemption_cost=mean_seconds(self.cost, self.costs))
         rules = Rules(
             policy_for(policy, self.trace), config, self.cost, self.costs, self.interval, self.by_node, self.failures,
@@ -71,14 +78,16 @@ class Setup:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
+    """The result of one simulation."""
+
     summary: Summary
     outcome: Outcome
 
 
 def policy_for(name: str, trace: Trace) -> Policy:
-    """`name`: one of ALL_POLICIES."""
-    if name in KNOWING:
-        return KNOWING[name](trace)
+    """Return the policy of this name, one of ALL_POLICIES."""
+    if name in WITH_FULL_TRACE:
+        return WITH_FULL_TRACE[name](trace)
     return CLAIRVOYANT[name] if name in CLAIRVOYANT else POLICIES[name]
 
 
@@ -86,49 +95,51 @@ Digest = Callable[[Experiment, Run], Result]
 
 
 def run_experiments(experiments: Mapping[str, Experiment], digest: Digest[Result]) -> dict[str, Result]:
-    """What `digest` makes of each one's run, in the process that simulated it: only that travels back."""
+    """Simulate in parallel, a process for each experiment. Returns the digest of each run, made in its process."""
     with _display() as display:
         shown = _Shown(display, {name: len(each.trace) for name, each in experiments.items()})
         return run_all({name: _task(each, digest) for name, each in experiments.items()}, shown.update)
 
 
-def _task(experiment: Experiment, digest: Digest[Result]) -> Callable[[Tell], Result]:
-    def work(tell: Tell) -> Result:
+def _task(experiment: Experiment, digest: Digest[Result]) -> Callable[[ReportProgress], Result]:
+    def work(report: ReportProgress) -> Result:
         began = time.perf_counter()
-        outcome = simulate(experiment.trace, experiment.cluster, experiment.rules, tell)
+        outcome = simulate(experiment.trace, experiment.cluster, experiment.rules, report)
         seconds = time.perf_counter() - began
-        tell(len(experiment.trace))
+        report(len(experiment.trace))
         return digest(experiment, Run(summary(experiment.trace, experiment.cluster, outcome, seconds), outcome))
 
     return work
 
 
 def whole(experiment: Experiment, run: Run) -> Run:
+    """Return the run itself: a digest for `run_experiments`."""
     return run
 
 
 def without_timeline(experiment: Experiment, run: Run) -> Run:
-    """The timeline has several steps a job; not needed, it need not travel."""
+    """Return the run without its timeline, which is long: a digest for `run_experiments`."""
     nothing = np.zeros(0, np.int64)
     timeline = Timeline(np.zeros(0), nothing, nothing, nothing)
     return replace(run, outcome=replace(run.outcome, timeline=timeline))
 
 
 def read(file: Path, gpus: int, format: str) -> Trace:
+    """Read a trace with a display of the progress; arguments as of `read_trace`."""
     with _display() as display:
         task = display.add_task(f"reading {file.name}", total=None)
         return read_trace(file, gpus, format, lambda rows: display.update(task, completed=rows, refresh=True))
 
 
 def _display() -> Progress:
-    """It refreshes in step with the work and not from a thread: `run_all` forks."""
+    """Return a progress display. The work refreshes it, no thread: `run_all` forks."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal)
 
 
 class _Shown:
-    """A line for each simulation that is under way, and one for all when they are many."""
+    """Shows a line for each running simulation, and one for all of them where there are several."""
 
     def __init__(self, display: Progress, totals: Mapping[str, int]) -> None:
         self._display, self._totals = display, totals

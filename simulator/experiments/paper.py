@@ -1,4 +1,4 @@
-"""The paper's numbers, which of our simulations each one corresponds to, and why ours may differ. Data only.
+"""The paper's results, the simulation that corresponds to each one, and why the simulated value may differ. Data only.
 
 Tiresias, NSDI'19: Figure 7, Tables 1, 4 and 5, sections 5.2 and 5.3.1.
 """
@@ -21,17 +21,18 @@ METRICS = {
 COUNTS = {"preemptions"}  # the others are seconds
 
 WHY: Mapping[str, str] = {
-    "durations": "The paper tells the range of the 480 jobs' durations and how many are short, not the durations. Ours follow "
+    "durations": "The paper gives the range of the 480 jobs' durations and how many are short, not the durations. Here they follow "
     "bounded Pareto distributions of shape 1, the variant's have heavier tails (3 for short jobs, 0.75 for long ones).",
     "cost": "A preemption costs 62 s here, the paper's mean of 13,724 s for 221, whatever the model. Without it see 5.3.1.",
     "start": "The testbed takes seconds to start any job, the simulator none: half the jobs never wait.",
     "events": "Here decisions are made at every event, so a policy that sorts continuously preempts at each, and each preemption "
-    "costs; what the testbed does in between is not told.",
+    "costs; the paper does not describe what the testbed does in between.",
     "load": "The paper's trace is its authors' own; this one is the public one of 2017, a duration being the first start to the "
-    "last end. The paper tells neither its cluster's size nor its load. The variant (1,900 GPUs in place of 2,000) shows how much "
+    "last end. The paper gives neither its cluster's size nor its load. The variant (1,900 GPUs in place of 2,000) shows how much "
     "follows from that alone.",
     "generated": "The trace is not there (--traces), so a load of the same kind was generated.",
-    "gandiva": "How the paper simulates Gandiva is not told. That half the jobs take 2.6 times as long there fits jobs that share "
+    "gandiva": "The paper does not describe how it simulates Gandiva. That half the jobs take 2.6 times as long there fits jobs that "
+    "share "
     "GPUs; here it is round robin, a job to a GPU, in which a short job hardly waits.",
     "placement": "YARN-CS lets a job wait until GPUs on few machines are free, and GPUs idle; here a job takes any GPUs. The "
     "testbed's makespan under YARN-CS, 1.21 times that of Tiresias, shows it.",
@@ -43,8 +44,17 @@ WHY: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """`paper`: what is printed there of `metric` of `policy`, over that of `over` if it is a ratio. workload: of `reproduce`.
-    why: keys of WHY that explain a difference."""
+    """One result of the paper.
+
+    Attributes:
+        section: Section or table of the paper.
+        workload: The workload, see `reproduce`.
+        policy: The policy.
+        metric: The metric, a key of METRICS.
+        paper: The printed value, divided by that of `over` if it is a ratio.
+        why: Keys of WHY that explain a difference.
+        over: The policy to which a ratio relates; empty: no ratio.
+    """
 
     section: str
     workload: str
@@ -56,6 +66,7 @@ class Number:
 
     @property
     def what(self) -> str:
+        """The policy and the metric in words."""
         over = f" / {NAMES[self.over]}" if self.over else ""
         return f"{NAMES.get(self.policy, self.policy)}{over}, {METRICS[self.metric]}"
 
@@ -74,7 +85,7 @@ def _rows(
     why: Mapping[str, tuple[str, ...]],
     over: str = "",
 ) -> list[Number]:
-    """One number for each metric of each policy. why: by policy, or by metric, which comes first; '' for all others."""
+    """Return one number for each metric of each policy. why: by metric, else by policy, else of ''."""
     return [
         Number(section, workload, policy, metric, paper, why.get(metric, why.get(policy, why[""])), over)
         for policy, numbers in rows.items()

@@ -1,7 +1,7 @@
-"""Runs independent simulations side by side: a process each, at most one a core at a time.
+"""Runs independent tasks in parallel, in a process each, at most one per core at a time.
 
-Processes are forked, so a trace of millions of jobs is shared and not copied. That wants a caller without threads. A child that
-fails ends all others, and so does Ctrl-C; a child whose parent has gone ends by itself.
+Processes are forked, so that a trace of millions of jobs is shared and not copied; this requires a caller without threads. A
+child that fails ends all others, and so does Ctrl-C; a child whose parent has ended ends itself.
 """
 
 from __future__ import annotations
@@ -18,19 +18,29 @@ from typing import Generic, TypeVar
 from tiresias.errors import TiresiasError
 
 Result = TypeVar("Result")
-Tell = Callable[[int], None]  # is told how much of a task is done, in units of the task's own
+ReportProgress = Callable[[int], None]  # called with the part of a task that is done, in the task's units
 
 
 def cores() -> int:
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def run_all(
-    tasks: Mapping[str, Callable[[Tell], Result]], told: Callable[[str, int], None] = lambda name, done: None
+    tasks: Mapping[str, Callable[[ReportProgress], Result]],
+    progress: Callable[[str, int], None] = lambda name, done: None,
 ) -> dict[str, Result]:
-    """The result of each task, in the order of `tasks`. `told` hears their progress.
+    """Run all tasks.
 
-    Raises the TiresiasError of the first task that fails.
+    Args:
+        tasks: The tasks by name.
+        progress: Called with the name of a task and the part of it that is done.
+
+    Returns:
+        The result of each task, in the order of `tasks`.
+
+    Raises:
+        TiresiasError: That of the first task that fails.
     """
     waiting = list(tasks.items())
     results: dict[str, Result] = {}
@@ -43,7 +53,7 @@ def run_all(
             for child in [children[pipe] for pipe in wait(list(children)) if isinstance(pipe, Connection)]:
                 message = child.receive()
                 if isinstance(message, _Done):
-                    told(child.name, message.much)
+                    progress(child.name, message.much)
                 else:
                     results[child.name] = message.result
                     children.pop(child.pipe).end()
@@ -70,13 +80,13 @@ class _Child(Generic[Result]):
     pipe: Connection
 
     @classmethod
-    def begin(cls, name: str, task: Callable[[Tell], Result]) -> _Child[Result]:
+    def begin(cls, name: str, task: Callable[[ReportProgress], Result]) -> _Child[Result]:
         fork = get_context("fork")
-        ours, theirs = fork.Pipe(duplex=False)
-        process = fork.Process(target=_work, args=(name, task, theirs, os.getpid()), name=name, daemon=True)
+        receiver, sender = fork.Pipe(duplex=False)
+        process = fork.Process(target=_work, args=(name, task, sender, os.getpid()), name=name, daemon=True)
         process.start()
-        theirs.close()  # so that its end is seen
-        return cls(name, process, ours)
+        sender.close()  # so that the child's end of the pipe is the only one
+        return cls(name, process, receiver)
 
     def receive(self) -> _Done | _Finished[Result]:
         try:
@@ -97,19 +107,19 @@ class _Child(Generic[Result]):
 def _death(code: int | None) -> str:
     if code == -signal.SIGKILL:
         return "the process was killed; was there too little memory? Simulate fewer policies at once (taskset -c 0)"
-    return f"the process ended with exit code {code}; this is a mistake in the simulator, please report it"
+    return f"the process ended with exit code {code}; this is an error in the simulator, please report it"
 
 
-def _work(name: str, task: Callable[[Tell], Result], pipe: Connection, parent: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends us
+def _work(name: str, task: Callable[[ReportProgress], Result], pipe: Connection, parent: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends its children
 
-    def tell(much: int) -> None:
+    def report(much: int) -> None:
         if os.getppid() != parent:
             os._exit(1)
         pipe.send(_Done(much))
 
     try:
-        pipe.send(_Finished(task(tell)))
+        pipe.send(_Finished(task(report)))
     except TiresiasError as error:
         pipe.send(error)
     except MemoryError:

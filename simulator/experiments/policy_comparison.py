@@ -1,8 +1,8 @@
-"""What a site's own jobs would have had under another policy: by size, user and partition, and who loses.
+"""Completion times of a site's own jobs under other policies: by size, user and partition, and the share that loses.
 
-Side by side: what accounting recorded, a replay of the same jobs under a policy like the present one, and replays under ours. The
-first two tell how far replays can be believed here: what a replay leaves out (nodes that were down, fair share, reservations,
-other resources than GPUs) is in the one and not in the other.
+Compared are the times that accounting recorded, a replay of the same jobs under a policy like the present one, and replays under
+the alternatives. The first two show how accurate replays are for the site: what a replay leaves out (nodes that were down, fair
+share, reservations, other resources than GPUs) is in the recorded times only.
 """
 
 from __future__ import annotations
@@ -21,13 +21,19 @@ from tiresias.simulator.trace import Trace
 RECORDED = "recorded"
 SIZES = (1, 2, 4, 8, 16, 32, 64)  # GPUs: the first of each group
 SHOWN = 10  # users: those with the most GPU time
-WORSE = 1.1  # times the present JCT: who has more than that loses
+WORSE = 1.1  # multiple of the present JCT above which a job, or a user, loses
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PolicyComparison:
-    """runs: the present policy first, then ours. jct: seconds, shape (jobs,) each, RECORDED first where accounting tells.
-    seen: by a controller in mode shadow, where the jobs come from there."""
+    """The results of all replays.
+
+    Attributes:
+        setup: The trace and the cluster.
+        runs: The present policy first, then the alternatives.
+        jct: Completion times, seconds, shape (jobs,) each; RECORDED first where accounting contains them.
+        seen: What a controller in mode shadow recorded, where the jobs come from there.
+    """
 
     setup: Setup
     runs: Mapping[str, Run]
@@ -36,31 +42,34 @@ class PolicyComparison:
 
     @property
     def present(self) -> str:
+        """The name of the present policy."""
         return next(iter(self.runs))
 
     @property
-    def ours(self) -> list[str]:
+    def alternatives(self) -> list[str]:
+        """The names of the other policies."""
         return list(self.runs)[1:]
 
     @property
     def trust(self) -> float | None:
-        """Mean JCT of the replay of the present by the recorded one; None: accounting does not tell the latter."""
+        """Mean JCT of the replay of the present policy over the recorded one; None: accounting does not contain the latter."""
         if RECORDED not in self.jct:
             return None
         return float(self.jct[self.present].mean() / self.jct[RECORDED].mean())
 
 
 def compare_policies(
-    setup: Setup, present: str, ours: tuple[str, ...], seen: ShadowRecord | None = None
+    setup: Setup, present: str, alternatives: tuple[str, ...], seen: ShadowRecord | None = None
 ) -> PolicyComparison:
-    runs = run_experiments({name: setup.experiment(name) for name in (present, *ours)}, whole)
+    """Replay the trace of the setup under the present policy and the alternatives."""
+    runs = run_experiments({name: setup.experiment(name) for name in (present, *alternatives)}, whole)
     jct = {name: run.outcome.jct for name, run in runs.items()}
     recorded = recorded_jct(setup.trace)
     return PolicyComparison(setup, runs, jct if recorded is None else {RECORDED: recorded, **jct}, seen)
 
 
 def recorded_jct(trace: Trace) -> Floats | None:
-    """None unless it is known of every job."""
+    """Return the recorded completion times, or None if the end of a job is missing."""
     if not len(trace.finish) or np.isnan(trace.finish).any():
         return None
     found: Floats = trace.finish - trace.submit
@@ -68,7 +77,7 @@ def recorded_jct(trace: Trace) -> Floats | None:
 
 
 def groups(trace: Trace) -> dict[str, dict[str, Ints]]:
-    """Rows by GPUs, by user and by partition; the latter two where the trace names several."""
+    """Return the rows by GPUs, by user and by partition; the latter two where the trace has several."""
     found = {
         "GPUs": dict(_by_size(trace.gpus)),
         "user": _by_word(trace, trace.user),
@@ -86,7 +95,7 @@ def _by_size(gpus: Ints) -> Iterator[tuple[str, Ints]]:
 
 
 def _by_word(trace: Trace, words: tuple[str, ...]) -> dict[str, Ints]:
-    """The ones with the most GPU time, then all others as one."""
+    """Return the rows of the words with the most GPU time, then those of all others as one group."""
     service: Counter[str] = Counter()
     for word, seconds in zip(words, (trace.gpus * trace.duration).tolist(), strict=True):
         service[word] += seconds
@@ -98,17 +107,19 @@ def _by_word(trace: Trace, words: tuple[str, ...]) -> dict[str, Ints]:
 
 
 def numbers(jct: Floats, rows: Ints) -> dict[str, float]:
-    """Of some of the jobs."""
+    """Return the metrics of some of the jobs."""
     median, p95 = np.percentile(jct[rows], (50, 95)).tolist()
     return {"mean_jct": float(jct[rows].mean()), "median_jct": median, "p95_jct": p95}
 
 
 def losers(found: PolicyComparison, policy: str) -> dict[str, float]:
-    """Share of jobs and of users that have more than WORSE times the JCT that they have under the present policy's replay, and the
-    mean of what those jobs lose, in seconds."""
+    """Return the share of jobs and of users that lose, and the mean loss of those jobs, seconds.
+
+    A job loses if its JCT is more than WORSE times that in the replay of the present policy; a user, if the mean JCT is.
+    """
     now, then = found.jct[found.present], found.jct[policy]
     worse = then > WORSE * now
     users = {user: np.array(found.setup.trace.user) == user for user in set(found.setup.trace.user)}
-    behind = sum(bool(then[rows].mean() > WORSE * now[rows].mean()) for rows in users.values())
+    losing = sum(bool(then[rows].mean() > WORSE * now[rows].mean()) for rows in users.values())
     lost = float((then - now)[worse].mean()) if worse.any() else 0.0
-    return {"jobs": float(worse.mean()), "users": behind / max(len(users), 1), "seconds": lost}
+    return {"jobs": float(worse.mean()), "users": losing / max(len(users), 1), "seconds": lost}

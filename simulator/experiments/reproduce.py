@@ -1,8 +1,8 @@
-"""`tiresias simulate --reproduce-paper`: the paper's numbers beside ours.
+"""`tiresias simulate --reproduce-paper`: the paper's results and the simulated ones.
 
 Each workload is simulated twice, as it is and as a variant, where the paper leaves something open: the variant of the testbed has
-heavier tails of durations, that of the trace runs on 1,900 GPUs in place of 2,000. The spread between the two is how much of a
-number is ours to choose.
+heavier tails of durations, that of the trace runs on 1,900 GPUs in place of 2,000. The difference between the two shows how
+much of a result depends on such choices.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tiresias.simulator.simulation_rules import FREE, Cost, Rules
 from tiresias.simulator.trace import Trace, TraceJob
 
 SEEDS = range(1, 6)
-SHAPES = {"ours": (1.0, 1.0), "variant": (3.0, 0.75)}  # of the durations of short and long jobs
+SHAPES = {"base": (1.0, 1.0), "variant": (3.0, 0.75)}  # of the durations of short and long jobs
 MEAN_COST = Cost(resume=62.0)  # section 5.2.4: 13,724 s for 221
 TESTBED, BIG, TIGHT = ClusterSize(15, 4), ClusterSize(250, 8), ClusterSize(475, 4)
 HOUR = 3600.0
@@ -49,29 +49,39 @@ Measured = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """ours, variant: means over seeds. nan: the policy is not there."""
+    """A result of the paper and the simulated ones.
+
+    Attributes:
+        number: The result of the paper.
+        simulated: The simulated result, the mean over seeds; nan: the policy does not exist.
+        variant: The same of the variant.
+    """
 
     number: Number
-    ours: float
+    simulated: float
     variant: float
 
     @property
     def ratio(self) -> float:
-        return self.ours / self.number.paper
+        """The simulated result over the paper's."""
+        return self.simulated / self.number.paper
 
     @property
     def is_off(self) -> bool:
+        """Whether the difference needs an explanation."""
         return not abs(self.ratio - 1.0) <= (OFF_EXAMPLE if self.number.workload == EXAMPLE else OFF)
 
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
+    """All comparisons, and the trace that was used: its name, and whether it was generated."""
+
     trace: str
     generated: bool
     comparisons: tuple[Comparison, ...]
 
     def reasons(self, comparison: Comparison) -> tuple[str, ...]:
-        """Keys of WHY; none for what agrees."""
+        """Return the keys of WHY that explain a difference; none where the results agree."""
         if not comparison.is_off:
             return ()
         generated = ("generated",) * (self.generated and comparison.number.workload == "trace")
@@ -79,7 +89,12 @@ class Reproduction:
 
 
 def reproduce(traces: Path | None, in_queue_order: str) -> Reproduction:
-    """`traces`: the folder that may hold TRACE."""
+    """Simulate everything.
+
+    Args:
+        traces: The folder that may hold TRACE; else a load is generated.
+        in_queue_order: The order of jobs within a queue.
+    """
     config = replace(PolicyConfig.paper(), in_queue_order=in_queue_order)
     file = _trace_file(traces)
     trace = read(file, TIGHT.gpus, "auto") if file else philly_like(TRACE_JOBS)
@@ -87,7 +102,7 @@ def reproduce(traces: Path | None, in_queue_order: str) -> Reproduction:
     measured = run_experiments({_name(key): each for key, each in experiments.items()}, _measure)
     table = {key: measured[_name(key)] for key in experiments}
     comparisons = tuple(
-        Comparison(number, _value(table, number, "ours"), _value(table, number, "variant")) for number in NUMBERS
+        Comparison(number, _value(table, number, "base"), _value(table, number, "variant")) for number in NUMBERS
     )
     return Reproduction(TRACE if file else f"generated, as there is no {TRACE}", file is None, comparisons)
 
@@ -101,7 +116,7 @@ def _trace_file(traces: Path | None) -> Path | None:
 
 def _name(key: Key) -> str:
     workload, variant, policy, seed = key
-    return f"{workload}: {policy}" + f", {variant}" * (variant != "ours") + f", {seed}" * bool(seed)
+    return f"{workload}: {policy}" + f", {variant}" * (variant != "base") + f", {seed}" * bool(seed)
 
 
 def _policies(*workloads: str) -> list[str]:
@@ -111,7 +126,7 @@ def _policies(*workloads: str) -> list[str]:
 
 def _of_trace(trace: Trace, config: PolicyConfig) -> dict[Key, Experiment]:
     one_hour = replace(config, thresholds=(HOUR,))
-    clusters = {"ours": BIG, "variant": TIGHT}
+    clusters = {"base": BIG, "variant": TIGHT}
     slow_first = sorted(_policies("trace"), key=lambda name: not policy_for(name, trace).preempts)
     return {
         ("trace", variant, policy, 0): Setup("", trace, cluster, one_hour).experiment(policy)
@@ -133,7 +148,7 @@ def _of_testbed(config: PolicyConfig) -> dict[Key, Experiment]:
 
 
 def _of_figure_7() -> dict[Key, Experiment]:
-    """A decision each unit of time, and services as the distribution that 2D-Gittins knows. Continuous 2D-LAS is a queue for each
+    """A decision each unit of time, and services as the distribution of 2D-Gittins. Continuous 2D-LAS is a queue for each
     unit of service."""
     jobs = Trace.of(
         TraceJob(str(row), 0.0, gpus, time) for row, (gpus, time) in enumerate(((2, 2.0), (1, 8.0), (2, 6.0)))
@@ -147,7 +162,7 @@ def _of_figure_7() -> dict[Key, Experiment]:
         "2D-Gittins, slides' index values": Rules(Gittins(_index_of_the_slides), config, interval=1.0),
         "2D-Gittins, printed formula": Rules(Gittins(lambda attained, _: known.best(attained)), config, interval=1.0),
     }
-    return {(EXAMPLE, "ours", name, 0): Experiment(jobs, ClusterSize(1, 2), each) for name, each in rules.items()}
+    return {(EXAMPLE, "base", name, 0): Experiment(jobs, ClusterSize(1, 2), each) for name, each in rules.items()}
 
 
 def _index_of_the_slides(attained: Values, quantum: Values) -> Values:

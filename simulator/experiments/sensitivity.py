@@ -1,6 +1,6 @@
-"""How much a policy's knobs matter: the paper's Figures 14 and 15 (section 5.4) on any trace.
+"""The sensitivity of a policy to its parameters: the paper's Figures 14 and 15 (section 5.4) on any trace.
 
-Settings are written as there: (2, 1h) is two queues that 1 hour of GPU service parts.
+Settings are written as there: (2, 1h) is two queues with a threshold of 1 hour of GPU service.
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ PROMOTE_KNOBS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, math.inf)
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """settings: by their label. summaries: by policy and label."""
+    """Results over a range of one parameter.
+
+    Attributes:
+        knob: One of KNOBS.
+        settings: The configurations by label.
+        summaries: The metrics by policy and label.
+    """
 
     knob: str
     settings: Mapping[str, PolicyConfig]
@@ -53,7 +59,14 @@ KNOBS: Mapping[str, Callable[[PolicyConfig, float], list[PolicyConfig]]] = {
 def measure(
     setup: Setup, knob: str, policies: tuple[str, ...] = POLICIES, thresholds: tuple[float, ...] | None = None
 ) -> Sensitivity:
-    """`knob`: one of KNOBS. The first of `thresholds` is the unit of the settings in GPU-seconds (default: 1 hour)."""
+    """Simulate policies over a range of one parameter.
+
+    Args:
+        setup: The trace and the cluster.
+        knob: One of KNOBS.
+        policies: The policies.
+        thresholds: The first one is the unit of the settings, GPU-seconds; None: 1 hour.
+    """
     configs = KNOBS[knob](setup.config, thresholds[0] if thresholds else HOUR)
     settings = {_label(knob, config): config for config in configs}
     experiments = {

@@ -1,9 +1,9 @@
-"""The best knobs for a site's own jobs, found walk-forward: what is tried on a week was chosen by the weeks before it.
+"""The best settings for a site's own jobs, found walk-forward: the setting tried on a week was chosen by the weeks before it.
 
 A recipe makes a policy's configuration of the jobs seen so far; its thresholds are quantiles of their services, rounded to one
 digit. At the end of each week every recipe is replayed on all jobs until then. The next week gets the recipe that was best on
-all weeks so far and never much worse than the present setting; while there is none, that stays. So the gain that is told is one
-that a site would have had, and its spread over the weeks says how far to believe it.
+all weeks so far and never much worse than the present setting; if there is none, the present setting stays. Therefore a site
+would have had the reported gain, and its range over the weeks shows its uncertainty.
 
 O(weeks x recipes) replays of up to the whole history.
 """
@@ -22,15 +22,22 @@ from tiresias.simulator.experiments.experiment import Experiment, Run, Setup, ru
 
 WEEK = 7 * 86400.0
 MOST_WORSE = 1.005  # times the present mean JCT, in any week before
-FEWEST = 20  # jobs of a week that says anything
+FEWEST = 20  # jobs of a week that is evaluated
 
 Recipe = Callable[[PolicyConfig, Floats], PolicyConfig]  # the present configuration, the services (GPU-seconds) so far
 
 
 @dataclass(frozen=True, slots=True)
 class Week:
-    """chosen: the recipe that the weeks before speak for. seconds: JCT of all its jobs under the present setting. ratios: mean
-    JCT by that of the present setting, of each recipe."""
+    """The results of one week.
+
+    Attributes:
+        number: Number of the week, from 0.
+        jobs: Number of jobs submitted in it.
+        seconds: Sum of the JCT of its jobs under the present setting.
+        chosen: The recipe that was best on the weeks before.
+        ratios: For each recipe, mean JCT over that of the present setting.
+    """
 
     number: int
     jobs: int
@@ -40,12 +47,19 @@ class Week:
 
     @property
     def ratio(self) -> float:
+        """Mean JCT under the chosen recipe over that under the present setting."""
         return self.ratios[self.chosen]
 
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """weeks: on which it was tried. proposal: what to set now, made of the whole history."""
+    """The result of a tuning.
+
+    Attributes:
+        weeks: The weeks on which recipes were tried.
+        recipe: The recipe chosen by all weeks.
+        proposal: The configuration that it makes of the whole history.
+    """
 
     weeks: tuple[Week, ...]
     recipe: str
@@ -53,12 +67,12 @@ class Tuned:
 
     @property
     def gain(self) -> float:
-        """Mean JCT of all jobs of these weeks by that of the present setting."""
+        """Mean JCT of all jobs of these weeks over that under the present setting."""
         return sum(week.seconds * week.ratio for week in self.weeks) / sum(week.seconds for week in self.weeks)
 
     @property
     def spread(self) -> tuple[float, float]:
-        """The best and the worst week."""
+        """The ratios of the best and of the worst week."""
         ratios = [week.ratio for week in self.weeks]
         return min(ratios), max(ratios)
 
@@ -87,12 +101,16 @@ RECIPES: Mapping[str, Recipe] = {
 
 
 def present(cluster: str = "production") -> PolicyConfig:
-    """The paper's setting (section 5.3)."""
+    """Return the paper's setting (section 5.3)."""
     return replace(PolicyConfig.paper(cluster=cluster), thresholds=(PAPER_THRESHOLD[cluster],))
 
 
 def tune(setup: Setup) -> Tuned:
-    """`setup.config` is the present setting. Raises UsageError for a history of less than three weeks."""
+    """Find the best recipe; `setup.config` is the present setting.
+
+    Raises:
+        UsageError: The history is shorter than three weeks.
+    """
     week = ((setup.trace.submit - setup.trace.submit[0]) // WEEK).astype(np.int64)
     tried = [number for number in range(1, int(week[-1]) + 1) if np.count_nonzero(week == number) >= FEWEST]
     if len(tried) < 2:

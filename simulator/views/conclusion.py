@@ -20,13 +20,13 @@ class Conclusion(NamedTuple):
 
 def conclusion(found: PolicyComparison) -> Conclusion:
     """Judged by the mean JCT of all jobs."""
-    if not found.ours:
+    if not found.alternatives:
         return Conclusion(f"Only the present policy ({found.present}) was replayed: there is nothing to compare.", None)
-    jct = {name: float(found.jct[name].mean()) for name in (found.present, *found.ours)}
-    best = min(found.ours, key=lambda name: jct[name])
+    jct = {name: float(found.jct[name].mean()) for name in (found.present, *found.alternatives)}
+    best = min(found.alternatives, key=lambda name: jct[name])
     ratio = jct[best] / jct[found.present] if jct[found.present] else 1.0
     numbers = f"{jct[best]:,.0f} s instead of {jct[found.present]:,.0f} s"
-    text, is_better = _judged(best, found.present, ratio, numbers, len(found.ours))
+    text, is_better = _judged(best, found.present, ratio, numbers, len(found.alternatives))
     lost = losers(found, best)["jobs"]
     later = f" {lost:.1%} of the jobs would end more than {WORSE - 1:.0%} later." if lost else ""
     return Conclusion(f"{text}{later}{_doubt(found.trust)}", is_better)

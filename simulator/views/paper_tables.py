@@ -11,24 +11,30 @@ from tiresias.simulator.views.simulate import new_table
 
 
 def tables(found: Reproduction) -> list[Table]:
+    """Return a table for each section of the paper."""
     sections = list(dict.fromkeys(each.number.section for each in found.comparisons))
     return [_table(found, section) for section in sections]
 
 
 def _table(found: Reproduction, section: str) -> Table:
     table = new_table(section)
-    for heading in ("paper", "ours", "ratio", "variant", "why"):
+    for heading in ("paper", "simulated", "ratio", "variant", "why"):
         table.add_column(heading, justify="right", no_wrap=True)
     letters = _letters(found)
     for each in found.comparisons:
         if each.number.section == section:
             why = " ".join(letters[reason] for reason in found.reasons(each))
-            numbers = (_written(each, each.number.paper), _written(each, each.ours), _written(each, each.ratio, True))
+            numbers = (
+                _written(each, each.number.paper),
+                _written(each, each.simulated),
+                _written(each, each.ratio, True),
+            )
             table.add_row(each.number.what, *numbers, _written(each, each.variant), why)
     return table
 
 
 def notes(found: Reproduction) -> list[str]:
+    """Return the explanations of the letters in the tables."""
     return [f"{letter}: {WHY[reason]}" for reason, letter in _letters(found).items()]
 
 
@@ -48,13 +54,16 @@ def _written(comparison: Comparison, value: float, ratio: bool = False) -> str:
 
 
 def as_json(found: Reproduction) -> dict[str, object]:
+    """Return the JSON document."""
     return {"trace": found.trace, "numbers": [_as_json(found, each) for each in found.comparisons]}
 
 
 def _as_json(found: Reproduction, each: Comparison) -> dict[str, object]:
     number = each.number
-    ours, variant, ratio = (None if np.isnan(value) else value for value in (each.ours, each.variant, each.ratio))
+    simulated, variant, ratio = (
+        None if np.isnan(value) else value for value in (each.simulated, each.variant, each.ratio)
+    )
     return {
-        "section": number.section, "what": number.what, "paper": number.paper, "ours": ours, "ratio": ratio,
+        "section": number.section, "what": number.what, "paper": number.paper, "ours": simulated, "ratio": ratio,
         "variant": variant, "why": [WHY[reason] for reason in found.reasons(each)],
     }  # fmt: skip

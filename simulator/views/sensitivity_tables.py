@@ -18,6 +18,7 @@ COLUMNS = {
 
 
 def as_json(found: Sensitivity) -> dict[str, object]:
+    """Return the JSON document."""
     settings = {
         label: {"thresholds": list(config.thresholds), "promote_knob": finite(config.promote_knob)}
         for label, config in found.settings.items()
@@ -26,6 +27,7 @@ def as_json(found: Sensitivity) -> dict[str, object]:
 
 
 def tables(found: Sensitivity) -> list[Table]:
+    """Return a table for each policy."""
     return [_table(found, policy) for policy in found.summaries]
 
 

@@ -63,7 +63,7 @@ def words(found: PolicyComparison) -> Iterator[str]:
     else:
         yield f"The replay of the present policy ({found.present}) gives {trust:.2f} times the mean JCT that accounting recorded."
     now = found.jct[found.present].mean()
-    for name in found.ours:
+    for name in found.alternatives:
         lost, summary = losers(found, name), found.runs[name].summary
         gain = now / found.jct[name].mean()
         times = f"{gain:.2f} times shorter" if gain >= 1 else f"{1 / gain:.2f} times longer"
@@ -85,7 +85,7 @@ def as_json(found: PolicyComparison) -> dict[str, object]:
                    for name, rows in members.items()}
             for kind, members in groups(found.setup.trace).items()
         },
-        "losers": {name: losers(found, name) for name in found.ours},
+        "losers": {name: losers(found, name) for name in found.alternatives},
         "shadow": shadow_comparison.as_json(found.seen) if found.seen else None,
     }  # fmt: skip
 
@@ -139,7 +139,7 @@ def _cells(found: PolicyComparison, rows: np.ndarray) -> list[str]:
     return [
         f"{len(rows):,}",
         *(
-            f"{mean:,.0f} ({mean / base:.2f})" if name in found.ours and base else f"{mean:,.0f}"
+            f"{mean:,.0f} ({mean / base:.2f})" if name in found.alternatives and base else f"{mean:,.0f}"
             for name, mean in means.items()
         ),
     ]
