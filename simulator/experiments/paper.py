@@ -31,9 +31,8 @@ WHY: Mapping[str, str] = {
     "last end. The paper gives neither its cluster's size nor its load. The variant (1,900 GPUs in place of 2,000) shows how much "
     "follows from that alone.",
     "generated": "The trace is not there (--traces), so a load of the same kind was generated.",
-    "gandiva": "The paper does not describe how it simulates Gandiva. That half the jobs take 2.6 times as long there fits jobs that "
-    "share "
-    "GPUs; here it is round robin, a job to a GPU, in which a short job hardly waits.",
+    "gandiva": "The paper does not describe how it simulates Gandiva. That half the jobs take 2.6 times as long there "
+    "fits jobs that share GPUs; here it is round robin, a job to a GPU, in which a short job hardly waits.",
     "placement": "YARN-CS lets a job wait until GPUs on few machines are free, and GPUs idle; here a job takes any GPUs. The "
     "testbed's makespan under YARN-CS, 1.21 times that of Tiresias, shows it.",
     "formula": "By the printed formula, with the three services as the distribution, no index falls below 0.125, that of a job "
