@@ -1,4 +1,4 @@
-"""The options of `tiresias simulate`, and what they mean as values. Whatever cannot be meant is a UsageError in one line."""
+"""The options of `tiresias simulate`, `whatif` and `tune`, and their values. An impossible value is a UsageError in one line."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ Value = TypeVar("Value")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `simulate`."""
     _configure_trace(parser)
     parser.add_argument("--policy", type=_policies, metavar="P[,P...]", help=f"some of {', '.join(ALL_POLICIES)}")
     parser.add_argument(
         "--by-node", action="store_true",
-        help="place every job on nodes, as the controller does; without it only the number of GPUs counts (faster)",
+        help="place each job on nodes, as the controller does; without it only the number of GPUs counts (faster)",
     )  # fmt: skip
     parser.add_argument(
         "--interval", type=_seconds("--interval"), default=0.0, metavar="SECONDS",
@@ -42,13 +43,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _configure_policy(parser.add_argument_group("the policy"))
     _configure_cost(parser.add_argument_group("what a preemption costs"))
     _configure_failures(parser.add_argument_group("failures of nodes"))
-    _configure_placement(parser.add_argument_group("where jobs sit"))
+    _configure_placement(parser.add_argument_group("placement"))
     _configure_results(parser.add_argument_group("results"))
     _configure_experiments(parser.add_argument_group("experiments of the paper"))
 
 
 def configure_history(parser: argparse.ArgumentParser) -> None:
-    """Of commands that read a site's accounting, or a trace."""
+    """Add the options of commands that read a site's accounting, or a trace."""
     _configure_trace(parser)
     parser.add_argument(
         "--since", default="now-90days", metavar="WHEN", help="without TRACE: as sacct takes it (default: %(default)s)"
@@ -67,13 +68,15 @@ def configure_history(parser: argparse.ArgumentParser) -> None:
 
 
 def configure_threshold(parser: argparse.ArgumentParser, present: PolicyConfig) -> None:
+    """Add --threshold with the present setting as the default."""
     parser.add_argument(
         "--threshold", type=_thresholds, default=present.thresholds, metavar="S[,S...]",
         help=f"GPU-seconds at which a job sinks one queue (default: {present.thresholds[0]:g})",
     )  # fmt: skip
 
 
-def configure_ours(parser: argparse.ArgumentParser) -> None:
+def configure_alternatives(parser: argparse.ArgumentParser) -> None:
+    """Add --policy with the policies that are compared by default."""
     parser.add_argument(
         "--policy", type=_policies, default=("adaptive", "las"), metavar="P[,P...]",
         help="instead of the present one (default: adaptive,las)",
@@ -148,15 +151,19 @@ def _configure_failures(group: argparse._ArgumentGroup) -> None:
         help="work between two checkpoints of a job, to the last of which a failure throws it back (default: 0, nothing is lost)",
     )  # fmt: skip
     group.add_argument(
-        "--failure-seed", type=_whole("--failure-seed"), default=1, metavar="N", help="others fail (default: 1)"
+        "--failure-seed",
+        type=_whole("--failure-seed"),
+        default=1,
+        metavar="N",
+        help="seed of the failures (default: 1)",
     )
 
 
 def _configure_placement(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--placement", type=_one_of("--placement", STYLES), metavar="STYLE",
-        help=f"{', '.join(STYLES)}: on which nodes jobs sit, which costs models with large tensors speed; the trace's column "
-        "model says who they are; means --by-node (default: any GPU is as good as another)",
+        help=f"{', '.join(STYLES)}: the placement of jobs on nodes, which slows models with large tensors down; the models are "
+        "those of the trace's column model; means --by-node (default: all GPUs are equal)",
     )  # fmt: skip
     group.add_argument(
         "--packlimit", type=_number("--packlimit"), default=PACKLIMIT, metavar="X",
@@ -168,12 +175,12 @@ def _configure_placement(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
     group.add_argument(
         "--defragment", type=_whole("--defragment"), default=0, metavar="N",
-        help="skew: up to N of the others are moved at once where that gets such a job its nodes sooner (default: 0)",
+        help="skew: up to N other jobs are preempted at once where such a job gets its nodes sooner by that (default: 0)",
     )  # fmt: skip
 
 
 def _configure_results(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--json", type=Path, metavar="FILE", help="the numbers")
+    group.add_argument("--json", type=Path, metavar="FILE", help="the results")
     group.add_argument("--jobs-out", type=Path, metavar="FILE", help="a CSV with a line per policy and job")
     group.add_argument(
         "--series", type=Path, metavar="FILE",
@@ -193,7 +200,7 @@ def _configure_experiments(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
     group.add_argument(
         "--reproduce-paper", action="store_true",
-        help="no TRACE: put every number of Tables 1, 4 and 5 and of sections 5.2 and 5.3.1 beside ours",
+        help="no TRACE: compare every result of Tables 1, 4 and 5 and of sections 5.2 and 5.3.1 with the simulated one",
     )  # fmt: skip
     group.add_argument(
         "--traces",
@@ -204,7 +211,7 @@ def _configure_experiments(group: argparse._ArgumentGroup) -> None:
 
 
 def setup(args: argparse.Namespace) -> Setup:
-    """Reads the files that the options name."""
+    """Return the setup of `simulate`, with the contents of the files that the options name."""
     costs = _read_costs(args.preemption_costs) if args.preemption_costs else {}
     cluster = ClusterSize(needed(args.nodes, "--nodes N"), needed(args.gpus_per_node, "--gpus-per-node G"))
     file: Path = needed(args.trace, "TRACE")
@@ -220,7 +227,7 @@ def setup(args: argparse.Namespace) -> Setup:
 
 
 def history(args: argparse.Namespace, config: PolicyConfig) -> Setup:
-    """Reads the trace, or the accounting of the cluster at hand."""
+    """Return the setup of `whatif` and `tune`, from a trace or from the accounting of the local cluster."""
     if args.trace is None:
         return Setup("accounting", *accounting_history(args.since, args.partition), config, args.preemption_cost)
     cluster = ClusterSize(needed(args.nodes, "--nodes N"), needed(args.gpus_per_node, "--gpus-per-node G"))
@@ -229,6 +236,7 @@ def history(args: argparse.Namespace, config: PolicyConfig) -> Setup:
 
 
 def needed(value: Value | None, option: str) -> Value:
+    """Return the value. Raises UsageError for None, which stands for an option that was not given."""
     if value is None:
         raise UsageError(f"{option} is missing; see tiresias simulate --help")
     return value
@@ -259,12 +267,12 @@ def _read_costs(file: Path) -> dict[str, Cost]:
     models = table.words["model"]
     again = next((model for place, model in enumerate(models) if model in models[:place]), None)
     if again is not None:
-        raise UsageError(f"{file}: model {again[:40]!r} stands there twice; remove one")
+        raise UsageError(f"{file}: model {again[:40]!r} occurs twice; remove one")
     pairs = zip(table.numbers["pause"].tolist(), table.numbers["resume"].tolist(), strict=True)
     return {model: Cost(*pair) for model, pair in zip(models, pairs, strict=True)}
 
 
-# Types of arguments. They raise UsageError themselves, as what argparse makes of a ValueError takes several lines.
+# Types of arguments. They raise UsageError, because argparse reports a ValueError in several lines.
 
 
 def _one_of(option: str, allowed: tuple[str, ...]) -> Callable[[str], str]:
@@ -286,7 +294,7 @@ def _policies(text: str) -> tuple[str, ...]:
         if name not in ALL_POLICIES:
             raise UsageError(f"--policy {name[:40]!r}: no such policy; there are {', '.join(ALL_POLICIES)}")
         if name in names[:place]:
-            raise UsageError(f"--policy: {name} stands there twice; remove one")
+            raise UsageError(f"--policy: {name} occurs twice; remove one")
     return names
 
 

@@ -1,13 +1,13 @@
 """Replay a trace through the scheduling core on a simulated cluster and compare policies.
 
-Exact times, event by event, no randomness. Capacity only: a job runs equally fast wherever it sits, and preemption costs nothing
-unless --preemption-cost says so. The trace is a CSV file, gzip or not, with the header
+Exact times, event by event, no randomness. Only the number of GPUs counts: a job runs equally fast on all nodes, and preemption
+costs nothing, unless --placement or --preemption-cost is given. The trace is a CSV file, gzip or not, with the header
 job_id,submit_time,num_gpus,duration[,user,vc,model,status], times in seconds, or one of the other formats below.
 
-Policies: las (Tiresias-L), adaptive (learns from the jobs that complete how soon others end), gittins (las that learns so),
-gittins_known (knows the distribution of all services in advance, as in the paper), continuous_las and continuous_gittins (without
-queues), fifo (nobody overtakes), best_effort (FIFO with overtaking), sf (fewest GPUs first), time_sharing (round robin); srtf and
-srsf know every duration in advance. They are simulated side by side, a process each, and compared to the first one.
+Policies: las (Tiresias-L), adaptive (learns from completed jobs how soon others end), gittins (las that learns so),
+gittins_known (has the distribution of all services in advance, as in the paper), continuous_las and continuous_gittins (without
+queues), fifo (strict order), best_effort (FIFO with overtaking), sf (fewest GPUs first), time_sharing (round robin); srtf and
+srsf have every duration in advance. They are simulated in parallel, a process each, and compared to the first one.
 
 examples:
   tiresias simulate trace.csv --policy las,fifo --nodes 15 --gpus-per-node 4
@@ -38,6 +38,7 @@ from tiresias.simulator.views import simulate as view
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
     output.check(file for file in (args.json, args.jobs_out, args.series) if file)
     if args.reproduce_paper:
         return _reproduce(args)
@@ -76,7 +77,7 @@ def _reproduce(args: argparse.Namespace) -> int:
     if args.json:
         output.write({args.json: view.as_text(paper_tables.as_json(found))})
     _print(
-        f"The paper's numbers and ours; the trace: {found.trace}.",
+        f"The paper's results and the simulated ones; the trace: {found.trace}.",
         *paper_tables.tables(found),
         *paper_tables.notes(found),
     )

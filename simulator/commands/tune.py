@@ -1,10 +1,10 @@
-"""The best knobs for a site's own jobs, from its accounting or a trace, and the gain that they would have had.
+"""The best settings for a site's own jobs, from its accounting or a trace, and the gain that they would have had.
 
-Chosen walk-forward: what is tried on a week was chosen by the weeks before it, so the gain is one that could have been had, and
-its spread says how far to believe it. The present setting is the paper's (two queues, 1 h of GPU time) unless --threshold says
-otherwise; it stays as long as nothing was better without ever being worse.
+Chosen walk-forward: the setting tried on a week was chosen by the weeks before it, so the site would have had the gain, and its
+range over the weeks shows its uncertainty. The present setting is the paper's (two queues, 1 h of GPU time) or --threshold; it
+stays as long as no other was better without ever being worse.
 
-Without TRACE the accounting of the cluster at hand is read (sacct, scontrol): only what this user may see of it.
+Without TRACE the accounting of the local cluster is read (sacct, scontrol): only what this user may see of it.
 
 examples:
   tiresias tune                                            the last 90 days of this cluster
@@ -30,12 +30,14 @@ from tiresias.simulator.views import simulate as simulate_view
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     arguments.configure_history(parser)
     arguments.configure_threshold(parser, tuning.present())
     parser.add_argument("--json", type=Path, metavar="FILE", help="the weeks, the gain and the proposal")
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
     output.check([args.json] if args.json else [])
     setup = arguments.history(args, replace(tuning.present(), thresholds=args.threshold))
     found = tuning.tune(setup)

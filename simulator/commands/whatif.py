@@ -1,18 +1,18 @@
 """What the cluster's own jobs would have had under Tiresias: a replay of its accounting, before anything is installed.
 
-Job completion times by size, user and partition, preemptions, GPUs used, and who loses, under a policy like the present one and
-under ours. Where accounting tells when jobs ended, the replay of the present policy is set beside that, so that you see how far
-replays can be believed for your site.
+Job completion times by size, user and partition, preemptions, GPUs used, and the share of jobs and users that lose, under a
+policy like the present one and under others. Where accounting contains the end of each job, the replay of the present policy is
+compared with it, which shows how accurate replays are for the site.
 
-Without TRACE the accounting of the cluster at hand is read (sacct, scontrol): only what this user may see of it. With
---from-shadow the jobs are those that a controller in mode shadow has seen, without slurmdbd, and beside the replays stands
-where it would have acted otherwise than Slurm, and for how long. For root and the controller's user.
+Without TRACE the accounting of the local cluster is read (sacct, scontrol): only what this user may see of it. With
+--from-shadow the jobs are those that a controller in mode shadow has seen, without slurmdbd, and the replays are followed by
+the cases in which it would have acted otherwise than Slurm, and for how long. For root and the controller's user.
 
 examples:
   tiresias whatif                                            the last 90 days of this cluster
   tiresias whatif --since 2026-09-01 --partition gpu --html report.html
   tiresias whatif dump.txt --nodes 30 --gpus-per-node 8      of sacct, or any trace of tiresias simulate
-  tiresias whatif --from-shadow --html report.html           of what was seen since the controller was installed
+  tiresias whatif --from-shadow --html report.html           of what was recorded since the controller was installed
 
 The dump is made on the cluster, and may be looked at before it is passed on, by
   sacct -P --allusers --duplicates -S now-90days -E now -s BF,CA,CD,DL,F,NF,OOM,PD,PR,R,RQ,RV,S,TO \\
@@ -41,28 +41,30 @@ from tiresias.simulator.views import simulate as simulate_view
 from tiresias.simulator.views import whatif as view
 from tiresias.simulator.views.conclusion import conclusion
 
-OURS = PolicyConfig.paper(cluster="production")
+DEFAULT_CONFIG = PolicyConfig.paper(cluster="production")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     arguments.configure_history(parser)
     parser.add_argument(
         "--from-shadow", type=Path, nargs="?", const=shadow_journal.FOLDER, metavar="STATE_DIR",
         help=f"in place of TRACE: paths.state of a controller in mode shadow (default: {shadow_journal.FOLDER})",
     )  # fmt: skip
-    arguments.configure_threshold(parser, OURS)
+    arguments.configure_threshold(parser, DEFAULT_CONFIG)
     parser.add_argument(
         "--present", choices=("best_effort", "fifo"), default="best_effort",
-        help="the present policy: who does not fit is overtaken, as with backfill, or is not (default: %(default)s)",
+        help="the present policy: a job that does not fit is overtaken, as with backfill, or blocks (default: %(default)s)",
     )  # fmt: skip
-    arguments.configure_ours(parser)
+    arguments.configure_alternatives(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="all the numbers")
     parser.add_argument("--html", type=Path, metavar="FILE", help="one file with tables and plots, to be passed around")
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
     output.check(file for file in (args.json, args.html) if file)
-    setup, seen = _asked(args, replace(OURS, thresholds=args.threshold))
+    setup, seen = _asked(args, replace(DEFAULT_CONFIG, thresholds=args.threshold))
     found = compare_policies(setup, args.present, args.policy, seen)
     files: dict[Path, output.Content] = {}
     if args.json:
@@ -88,9 +90,9 @@ def _asked(args: argparse.Namespace, config: PolicyConfig) -> tuple[Setup, shado
         return arguments.history(args, config), None
     if args.trace or args.nodes or args.gpus_per_node or args.partition:
         raise UsageError(
-            "--from-shadow goes without TRACE, --nodes, --gpus-per-node and --partition: all that was seen is read"
+            "--from-shadow cannot be combined with TRACE, --nodes, --gpus-per-node or --partition: all recorded jobs are read"
         )
     seen, columns = shadow_journal.read(args.from_shadow)
-    cluster = ClusterSize(seen.gpus, 1)  # jobs may sit anywhere, so single GPUs are as good as nodes
+    cluster = ClusterSize(seen.gpus, 1)  # jobs may run anywhere, so single GPUs are equal to nodes
     trace = replayed(args.from_shadow, columns, cluster.gpus)
     return Setup("mode shadow", trace, cluster, config, args.preemption_cost), seen

@@ -25,6 +25,7 @@ MOST_JOBS = 20_000_000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     kinds = parser.add_subparsers(dest="kind", metavar="testbed|philly-like", required=True)
     _configure_testbed(kinds.add_parser("testbed", help="section 5.1 of the paper"))
     _configure_philly(kinds.add_parser("philly-like", help="any size, seeded"))
@@ -59,6 +60,7 @@ def _configure_all(parser: argparse.ArgumentParser, jobs: int) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
     for name in ("jobs", "interarrival", "short_shape", "long_shape", "gpus", "load"):
         if not 0 < getattr(args, name, 1) < inf:
             raise UsageError(f"--{name.replace('_', '-')} is {getattr(args, name)}: it must be above 0")

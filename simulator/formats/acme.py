@@ -22,6 +22,7 @@ LAYOUT = Layout(
 
 
 def read(source: TraceFile) -> TraceColumns:
+    """Read the jobs of a file of this format."""
     table = read_table(source, LAYOUT)
     numbers, words = table.numbers, table.words
     return TraceColumns(

@@ -1,4 +1,4 @@
-"""Columns of cells into numbers and words: a column is converted at once and refuses with a ValueError that says why."""
+"""Conversion of columns of cells to numbers and words. A column is converted at once; a ValueError contains the reason."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ import numpy as np
 
 from tiresias.scheduler.model import Floats
 
-MOST_GPUS = 10**9  # what asks for more is a mistake
+MOST_GPUS = 10**9  # a larger request is an error
 LARGEST = 1e15  # of any number: sums and products of such are finite
 
-_ID = re.compile(r"\w[\w.:+-]{0,127}")  # ids name files and stand in messages
+_ID = re.compile(r"\w[\w.:+-]{0,127}")  # ids occur in names of files and in messages
 _NOTHING = frozenset(("", "None", "none", "nan", "NaN", "null", "Unknown"))
 
 
 def ids(cells: Sequence[str]) -> list[str]:
+    """Return job ids."""
     names = [cell.strip() for cell in cells]
     if not all(map(_ID.fullmatch, names)):
         raise ValueError("is not possible; give every job an id of letters, digits and _ . : + -")
@@ -27,12 +28,13 @@ def ids(cells: Sequence[str]) -> list[str]:
 
 
 def words(cells: Sequence[str]) -> list[str]:
-    """Few different ones are expected, and each stands in memory once."""
+    """Return the words. Few different ones are expected, and each is in memory once."""
     kept = {cell: sys.intern(cell.strip()) for cell in set(cells)}
     return list(map(kept.__getitem__, cells))
 
 
 def numbers(cells: Sequence[str]) -> Floats:
+    """Return finite numbers."""
     try:
         values = np.fromiter(map(float, cells), np.float64, len(cells))
     except ValueError:
@@ -45,6 +47,7 @@ def numbers(cells: Sequence[str]) -> Floats:
 
 
 def seconds(cells: Sequence[str]) -> Floats:
+    """Return seconds, 0 or more."""
     values = numbers(cells)
     if not (values >= 0).all():
         raise ValueError("is not possible; write seconds, 0 or more, or remove the job")
@@ -52,6 +55,7 @@ def seconds(cells: Sequence[str]) -> Floats:
 
 
 def gpus(cells: Sequence[str]) -> Floats:
+    """Return numbers of GPUs, 1 or more."""
     values = numbers(cells)
     if not ((values >= 1) & (values <= MOST_GPUS) & (values == np.floor(values))).all():
         raise ValueError("is not possible; write a whole number, 1 or more, or remove the job")
@@ -59,7 +63,7 @@ def gpus(cells: Sequence[str]) -> Floats:
 
 
 def numbers_or_nothing(cells: Sequence[str]) -> Floats:
-    """Empty cells, None, nan and Unknown are nan."""
+    """Return numbers; empty cells, None, nan and Unknown are nan."""
     values = [cell.strip() for cell in cells]
     there = np.array([value not in _NOTHING for value in values], bool)
     result = np.full(len(values), math.nan)
@@ -68,11 +72,12 @@ def numbers_or_nothing(cells: Sequence[str]) -> Floats:
 
 
 def moments(cells: Sequence[str]) -> Floats:
-    """Seconds since 1970 of ISO 8601 times; those without a zone are taken as UTC, so that a day has 24 hours."""
+    """Return the seconds since 1970 of ISO 8601 times. Times without a zone are taken as UTC, so that a day has 24 hours."""
     return np.fromiter(map(moment, cells), np.float64, len(cells))
 
 
 def moment(cell: str) -> float:
+    """Return the seconds since 1970 of one time, nan for an empty cell."""
     cell = cell.strip()
     if cell in _NOTHING:
         return math.nan

@@ -1,4 +1,4 @@
-"""A list of JSON objects, read one object at a time: a dump of a site's year has gigabytes, a job some thousand characters."""
+"""A list of JSON objects, read one object at a time: the dump of a site's year has gigabytes, a job a few thousand characters."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tiresias.simulator.formats.trace_file import TraceFile
 
 PIECE = 1 << 20  # characters
 LARGEST = 1 << 26  # characters of one value
-TELL_EVERY = 1000  # jobs
+REPORT_INTERVAL_JOBS = 1000
 
 _NO_SPACE = re.compile(r"[^ \t\n\r]")
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One object. Asked for what it should hold, it gives it, says that it has none ("" or nan), or refuses: file, job, field."""
+    """One object. A method returns a field, or "" or nan if it is missing; UsageError names file, job and field."""
 
     file: Path
     name: str  # job 12, job 12 attempt 3
@@ -35,25 +35,29 @@ class Record:
         return value
 
     def refuse(self, path: str, why: str) -> NoReturn:
+        """Raise UsageError for a field."""
         raise UsageError(f"{self.file}: {self.name}, field {path}: {str(self._at(path))[:40]!r} {why}")
 
     def is_word(self, path: str) -> bool:
+        """Return whether a field is text."""
         return isinstance(self._at(path), str)
 
     def word(self, path: str) -> str:
+        """Return a text."""
         value = self._at(path)
         if value is not None and not isinstance(value, (str, int)):
             self.refuse(path, "is no text")
         return "" if value is None else cells.words([str(value)])[0]
 
     def job_id(self, path: str) -> str:
+        """Return a job id."""
         try:
             return cells.ids([self.word(path)])[0]
         except ValueError as error:
             self.refuse(path, str(error))
 
     def number(self, path: str) -> float:
-        """Also as newer Slurms write it: {"set": true, "infinite": false, "number": 4}."""
+        """Return a number, also in the form of newer Slurms: {"set": true, "infinite": false, "number": 4}."""
         value = self._at(path)
         if isinstance(value, dict):
             value = value.get("number") if value.get("set") else None
@@ -64,6 +68,7 @@ class Record:
         return float(value)
 
     def moment(self, path: str) -> float:
+        """Return seconds since 1970."""
         try:
             return cells.moment(self.word(path))
         except ValueError as error:
@@ -83,7 +88,7 @@ class Record:
 
 
 def records(source: TraceFile, key: str = "") -> Iterator[Record]:
-    """The objects in the list that the file is; with `key`: in the list that it has under this key."""
+    """Yield the objects of the list in the file; with `key`: of the list under this key."""
     text = _Text(source)
     if key and not text.enter(key):
         text.refuse(f"has no list {key!r}")
@@ -96,7 +101,7 @@ def records(source: TraceFile, key: str = "") -> Iterator[Record]:
         if not isinstance(value, dict):
             text.refuse(f"job {number} is no object")
         yield Record(source.file, f"job {number}", value)
-        if number % TELL_EVERY == 0:
+        if number % REPORT_INTERVAL_JOBS == 0:
             source.progress(number)
         if text.next_is("]"):
             return

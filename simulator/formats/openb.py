@@ -1,7 +1,7 @@
 """Alibaba 2023: `openb_pod_list_*.csv` of alibaba/clusterdata (cluster-trace-gpu-v2023, ATC'23), a row a pod.
 
-A pod that asks for a part of a GPU gets a whole one here, and its model says so: share460 is 46%. A pod runs from its scheduling to
-its deletion. One that never was scheduled has no start. In this trace a pod's phase says nothing of its end: pods that still ran
+A pod that requests a part of a GPU gets a whole one here; the part becomes its model: share460 is 46%. A pod runs from its scheduling
+to its deletion. One that never was scheduled has no start. In this trace a pod's phase is independent of its end: pods that still ran
 when the trace was taken have its last moment as their deletion, and are replayed up to there.
 """
 
@@ -25,6 +25,7 @@ LAYOUT = Layout(
 
 
 def read(source: TraceFile) -> TraceColumns:
+    """Read the jobs of a file of this format."""
     table = read_table(source, LAYOUT)
     numbers, words = table.numbers, table.words
     created, scheduled, deleted = (numbers[name] for name in TIMES)

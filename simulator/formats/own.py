@@ -1,4 +1,4 @@
-"""Our CSV: `job_id,submit_time,num_gpus,duration[,user,vc,model,status]`, seconds, columns in any order.
+"""The CSV of this project: `job_id,submit_time,num_gpus,duration[,user,vc,model,status]`, seconds, columns in any order.
 
 It is made for the simulator, so whatever cannot be replayed in it is a mistake: nothing is dropped.
 """
@@ -25,6 +25,7 @@ LAYOUT = Layout(
 
 
 def read(source: TraceFile) -> TraceColumns:
+    """Read the jobs of a file of this format."""
     table = read_table(source, LAYOUT)
     numbers, words = table.numbers, table.words
     _check_ids(source, table)
@@ -43,4 +44,4 @@ def _check_ids(source: TraceFile, table: Table) -> None:
         refuse(source.file, int(table.lines[again[0]]), "job_id", name, why)
 
 
-FORMAT = TraceFormat("our CSV", lambda head: has_columns(head, "job_id"), read, exact=True)
+FORMAT = TraceFormat("the CSV of this project", lambda head: has_columns(head, "job_id"), read, exact=True)

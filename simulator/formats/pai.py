@@ -1,7 +1,7 @@
 """Alibaba PAI 2020: `pai_task_table.csv` of alibaba/clusterdata (cluster-trace-gpu-v2020, NSDI'22), which has no header.
 
 A job is all its tasks, from the first one's start to the last one's end, on the sum of their GPUs (instances x the percentage that
-each plans), rounded up. A job is Terminated (done) when all its tasks are. `pai_job_table.csv` knows each job's user and
+each plans), rounded up. A job is Terminated (done) when all its tasks are. `pai_job_table.csv` has each job's user and
 submission: where it lies beside the task table it is read too; without it a job is submitted when it first starts.
 """
 
@@ -37,8 +37,9 @@ JOB_LAYOUT = Layout(
 
 
 def read(source: TraceFile) -> TraceColumns:
+    """Read the jobs of a file of this format."""
     if _is_table(source.head, JOBS):
-        raise UsageError(f"{source.file}: says nothing of GPUs; give pai_task_table.csv, with this file beside it")
+        raise UsageError(f"{source.file}: contains no GPUs; give pai_task_table.csv, with this file in the same folder")
     jobs = _merged(read_table(source, _layout(TASK_LAYOUT, source.head, TASKS)))
     beside = source.file.with_name(JOB_TABLE)
     beside = beside if beside.exists() else beside.with_name(f"{JOB_TABLE}.gz")
@@ -49,7 +50,7 @@ def read(source: TraceFile) -> TraceColumns:
 
 
 def _is_table(head: str, columns: tuple[str, ...]) -> bool:
-    """With a header, or without one and then known by its width and the state of its first job."""
+    """Return whether the file has the header, or no header and the width and first state of such a table."""
     first = [cell.strip() for cell in head.partition("\n")[0].split(",")]
     return tuple(first) == columns or (len(first) == len(columns) and first[columns.index("status")] in STATES)
 

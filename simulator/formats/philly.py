@@ -19,6 +19,7 @@ WORDS = ("user", "vc", "status")
 
 
 def read(source: TraceFile) -> TraceColumns:
+    """Read the jobs of a file of this format."""
     ids: list[str] = []
     words: list[list[str]] = [[] for _ in WORDS]
     numbers: list[tuple[float, float, float]] = []

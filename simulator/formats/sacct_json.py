@@ -2,7 +2,7 @@
 
     sacct --json --allusers --duplicates -s BF,CA,CD,DL,F,NF,OOM,PD,PR,R,RQ,RV,S,TO -E now -S 2026-01-01
 
-sacct_table.py says why -s.
+sacct_table.py has the reason for -s.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tiresias.simulator.formats.trace_format import TraceFormat
 
 
 def read(source: TraceFile) -> TraceColumns:
+    """Read the jobs of a file of this format."""
     words: list[tuple[str, ...]] = []
     numbers: list[tuple[float, ...]] = []
     for job in records(source, "jobs"):

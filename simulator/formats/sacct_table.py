@@ -2,7 +2,7 @@
 
     sacct -P --allusers --duplicates -s BF,CA,CD,DL,F,NF,OOM,PD,PR,R,RQ,RV,S,TO -E now -S 2026-01-01 --format=...
 
-as COMMAND below says it. Without -s, sacct leaves out runs that began before their job was ever eligible, for it goes by that
+as COMMAND below. Without -s, sacct leaves out runs that began before their job was ever eligible, for it goes by that
 moment then (seen with 26.05): the first run of a job that was released and started at once. More columns do no harm. Elapsed
 stands in for ElapsedRaw, and Start with End for both; either TRES is enough.
 """
@@ -38,28 +38,31 @@ _GPUS = re.compile(r"(?:^|,)gres/gpu(:[^=,]*)?=(\d{1,12})(?=,|$)")
 
 
 def elapsed(column: Sequence[str]) -> Floats:
+    """Return the seconds of elapsed times."""
     return np.fromiter(map(_elapsed, column), np.float64, len(column))
 
 
 def tres_gpus(column: Sequence[str]) -> Floats:
+    """Return the GPUs of TRES lists."""
     return np.fromiter(map(_tres_gpus, column), np.float64, len(column))
 
 
 def job_ids(column: Sequence[str]) -> list[str]:
+    """Return Slurm's job ids, steps and components included."""
     names = cells.words(column)
     if not all(map(_JOB_ID.fullmatch, names)):
-        raise ValueError("is no job id of Slurm")
+        raise ValueError("is not a job id of Slurm")
     return names
 
 
 def states(column: Sequence[str]) -> list[str]:
-    """CANCELLED by 1000 -> CANCELLED"""
+    """Return the states without their additions: CANCELLED by 1000 -> CANCELLED."""
     return cells.words([cell.split(" ")[0] for cell in map(str.strip, column)])
 
 
 @lru_cache(maxsize=1 << 16)
 def _elapsed(cell: str) -> float:
-    """12-23:59:59, 23:59:59, 59:59"""
+    """Return the seconds of 12-23:59:59, 23:59:59 or 59:59."""
     if not cell.strip():
         return nan
     parts = _ELAPSED.fullmatch(cell.strip())
@@ -90,6 +93,7 @@ LAYOUT = Layout(
 
 
 def read(source: TraceFile) -> TraceColumns:
+    """Read the jobs of a file of this format."""
     table = read_table(source, LAYOUT)
     return jobs(_runs(table, _elapsed_of(source, table), _gpus_of(source, table)))
 
@@ -104,7 +108,7 @@ def _elapsed_of(source: TraceFile, table: Table) -> Floats:
 
 
 def _gpus_of(source: TraceFile, table: Table) -> Floats:
-    """What was allocated, else (before it ran) what was asked for."""
+    """Return the allocated GPUs, or the requested ones of a job that has not run."""
     found = [table.numbers[name] for name in ("AllocTRES", "ReqTRES") if name in table.numbers]
     if not found:
         raise UsageError(f"{source.file}: line 1: no column AllocTRES; {ADVICE}")

@@ -1,7 +1,7 @@
-"""The state database of a controller in mode shadow: what it saw, read through the views that it is published with
-(slurm_plugin/state/schema.py). Reads only; the controller may be writing to it meanwhile.
+"""The state database of a controller in mode shadow, read through its published views (slurm_plugin/state/schema.py).
 
-The jobs that still waited or ran at the end of the watch count as if they had ended then: what they have had by then is known.
+It is only read; the controller may write to it at the same time. Jobs that still waited or ran at the end of the recording count
+as if they had ended then, with the service attained so far.
 """
 
 from __future__ import annotations
@@ -30,12 +30,22 @@ RUN = ("job_id", "uid", "restart", "gpus", "won", "lost")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShadowRecord:
-    """seconds: that somebody watched; agreed: of these, while nothing would have been done otherwise. gpu_seconds: that there were;
-    busy: of these, of managed jobs; movable: of these, of jobs that could save, and so be preempted; idle: free though
-    jobs that waited would have been started on them; taken: by jobs that would have been preempted.
+    """What a controller in mode shadow recorded. Arrays have the shape (runs,): the runs that it would have changed.
 
-    The runs that would have been otherwise, shape (runs,): won: seconds by which they would have started before Slurm started them,
-    nan where not; lost: seconds for which they would have been kept off their GPUs, 0 where not.
+    Attributes:
+        began: Begin of the recording, seconds since 1970.
+        until: Its end.
+        gpus: Largest number of GPUs of the cluster.
+        seconds: Recorded time.
+        gpu_seconds: GPU-seconds of the cluster in that time.
+        busy: GPU-seconds of managed jobs.
+        movable: GPU-seconds of jobs that could save, and therefore be preempted.
+        agreed: Seconds in which nothing would have been done otherwise.
+        idle: GPU-seconds that were free though waiting jobs would have been started on them.
+        taken: GPU-seconds of jobs that would have been preempted.
+        run_gpus: GPUs of each run.
+        won: Seconds by which a run would have started sooner; nan where it would not.
+        lost: Seconds for which a run would have been without its GPUs; 0 where it would not.
     """
 
     began: float
@@ -54,7 +64,11 @@ class ShadowRecord:
 
 
 def read(folder: Path) -> tuple[ShadowRecord, TraceColumns]:
-    """What the watch saw, and its jobs. Raises UsageError where nobody watched, or it cannot be read."""
+    """Read the record and its jobs.
+
+    Raises:
+        UsageError: The database cannot be read, or no controller has recorded in mode shadow.
+    """
     file = folder / FILE
     try:
         file.stat()
@@ -99,7 +113,7 @@ def _columns(db: sqlite3.Connection, names: Sequence[str], table: str) -> list[t
 
 @lru_cache(maxsize=1 << 12)
 def _name(uid: int) -> str:
-    """As this host knows the user."""
+    """Return the name of the user on this host."""
     try:
         return pwd.getpwuid(uid).pw_name
     except (KeyError, OverflowError):

@@ -1,7 +1,7 @@
-"""Tables of text: a header, a line a job, cells between commas or another delimiter.
+"""Tables of text: a header, one line for each job, cells between commas or another delimiter.
 
-A table is read in pieces, each piece column by column; only a column that refuses is searched for the cell at fault. Read in this
-way, ten million rows need no more memory than their columns.
+A table is read in pieces, each piece column by column; the cell at fault is searched only in a column that cannot be converted.
+In this way ten million rows need no more memory than their columns.
 """
 
 from __future__ import annotations
@@ -20,15 +20,24 @@ from tiresias.scheduler.model import Floats, Ints
 from tiresias.simulator.formats.trace_file import TraceFile
 
 PIECE = 1 << 12  # rows that are converted at once
-MOST_ROWS = 20_000_000  # with them a trace takes some 4 GB; what is longer is a mistake, or no friend's file
+MOST_ROWS = 20_000_000  # which take about 4 GB; a longer file is an error or an attack
 
 Converted = TypeVar("Converted")
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns to read and how. optional: may be missing. closed: no other columns may be there. header: of a file that has
-    none. quoted: a cell in quotation marks may hold a delimiter."""
+    """The columns to read and how to convert them.
+
+    Attributes:
+        numbers: Converters of the columns of numbers.
+        words: Converters of the columns of words.
+        optional: Columns that may be missing.
+        closed: Whether other columns are an error.
+        header: The names of the columns of a file without a header.
+        delimiter: The character between two cells.
+        quoted: Whether a cell in quotation marks may contain a delimiter.
+    """
 
     numbers: Mapping[str, Callable[[Sequence[str]], Floats]]
     words: Mapping[str, Callable[[Sequence[str]], Sequence[str]]]
@@ -40,12 +49,13 @@ class Layout:
 
     @property
     def needed(self) -> list[str]:
+        """Names of the columns that must exist."""
         return [name for name in (*self.words, *self.numbers) if name not in self.optional]
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """numbers, words: columns by name, shape (rows,); one that was optional and not there is missing. lines: of each row."""
+    """Columns by name, shape (rows,), without the optional ones that the file lacks; and the line of each row."""
 
     numbers: dict[str, Floats]
     words: dict[str, tuple[str, ...]]
@@ -53,6 +63,7 @@ class Table:
 
 
 def read_table(source: TraceFile, layout: Layout) -> Table:
+    """Read a table. Raises UsageError with file, line, column and reason."""
     rows = csv.reader(
         source.lines(), delimiter=layout.delimiter, quoting=csv.QUOTE_MINIMAL if layout.quoted else csv.QUOTE_NONE
     )
@@ -70,6 +81,7 @@ def read_table(source: TraceFile, layout: Layout) -> Table:
 
 
 def refuse(file: Path, line: int, column: str, cell: str, why: str) -> NoReturn:
+    """Raise UsageError for one cell."""
     raise UsageError(f"{file}: line {line}, column {column}: {cell.strip()[:40]!r} {why}")
 
 
@@ -83,7 +95,7 @@ def _check_header(file: Path, header: Sequence[str], layout: Layout) -> None:
     if missing := [name for name in layout.needed if name not in header]:
         raise UsageError(f"{file}: line 1: no column {missing[0]}; add it (needed: {', '.join(layout.needed)})")
     if any(header.count(name) > 1 for name in known):
-        raise UsageError(f"{file}: line 1: a column stands there twice; remove one")
+        raise UsageError(f"{file}: line 1: a column occurs twice; remove one")
 
 
 @dataclass(slots=True)
@@ -100,7 +112,7 @@ class _Reading:
         self.words = {name: [] for name in self.layout.words if name in self.header}
 
     def add(self, piece: list[list[str]], first: int) -> None:
-        """`first`: the line on which the piece begins. Empty lines count and are passed over."""
+        """Convert a piece that begins on line `first`. Empty lines count and are skipped."""
         lines = np.flatnonzero(np.fromiter(map(len, piece), np.int64, len(piece))) + first
         rows = list(filter(None, piece))
         self._check_widths(rows, lines)
@@ -130,8 +142,8 @@ class _Reading:
             raise
 
     def table(self) -> Table:
-        """Hands the pieces over: as the columns grow together, each one's pieces are let go. Tuples of words are none of the
-        garbage collector's business, lists would double the time of a long table."""
+        """Return the table; the pieces of a column are freed when it is complete. The garbage collector does not search tuples of
+        words; lists would double the time of a long table."""
         numbers = {name: np.concatenate(self.numbers.pop(name) or [np.zeros(0)]) for name in list(self.numbers)}
         words = {name: tuple(chain.from_iterable(self.words.pop(name))) for name in list(self.words)}
         return Table(numbers, words, np.concatenate(self.lines or [np.zeros(0, np.int64)]))

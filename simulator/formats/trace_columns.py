@@ -1,4 +1,4 @@
-"""What the reader of a format hands over, and which of its rows can be replayed."""
+"""The columns that the reader of a format returns, and the rows of them that can be replayed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,20 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TraceColumns:
-    """Jobs in the order of their file, shape (jobs,) each. Times in seconds from any origin; nan where the file has no number.
-    user, vc, model and status are empty where the file has no such column, and so is finish: when it really ended, however often
-    it was interrupted."""
+    """Jobs in the order of their file, columns of shape (jobs,).
+
+    Attributes:
+        job_id: Names of the jobs.
+        submit: Submit times, seconds from any origin; nan: missing.
+        gpus: Requested GPUs; nan: missing.
+        duration: Seconds of work; nan: missing.
+        user: Owners; empty where the file has no such column, as the following ones.
+        vc: Virtual clusters, or partitions.
+        model: Models.
+        status: How the jobs ended.
+        dropped: Jobs that were left out so far.
+        finish: Real ends, seconds from the same origin; empty where the file does not contain them.
+    """
 
     job_id: Sequence[str]
     submit: Floats
@@ -38,7 +49,7 @@ class TraceColumns:
     finish: Floats = field(default_factory=lambda: np.zeros(0))
 
     def take(self, rows: Ints) -> TraceColumns:
-        """These rows, in this order."""
+        """Return these rows, in this order."""
         if np.array_equal(rows, np.arange(len(self.job_id))):
             return self  # the usual case; words are many and costly to copy
         words = (self.job_id, self.user, self.vc, self.model, self.status)
@@ -48,7 +59,7 @@ class TraceColumns:
         return TraceColumns(job_id, *numbers, user, vc, model, status, self.dropped, finish)
 
     def drop(self, rows: Bools, reason: str) -> TraceColumns:
-        """Without these rows, which are counted under `reason`."""
+        """Return the columns without these rows, which are counted under `reason`."""
         found = np.flatnonzero(rows)
         if not len(found):
             return self
@@ -57,7 +68,7 @@ class TraceColumns:
 
 
 def replayable(columns: TraceColumns, gpus: int | None) -> TraceColumns:
-    """The jobs of somebody else's trace that a cluster of `gpus` GPUs (None: any) can run, the first one submitted at 0 s."""
+    """Return the jobs that a cluster of `gpus` GPUs (None: any) can run, the first one submitted at 0 s."""
     columns = columns.drop(~(columns.gpus > 0), "asks for no GPU")
     columns = columns.drop(np.isnan(columns.submit), "has no submit time")
     columns = columns.drop(np.isnan(columns.duration), "has no start or no end")
@@ -70,7 +81,7 @@ def replayable(columns: TraceColumns, gpus: int | None) -> TraceColumns:
 
 
 def repeated(ids: Sequence[str]) -> Bools:
-    """Of each id: did it stand further up? Ten million ids in a set would take a gigabyte; their hashes take 80 MB."""
+    """Return for each id whether it occurred before. Ten million ids in a set would take a gigabyte; their hashes take 80 MB."""
     hashes = np.fromiter(map(hash, ids), np.int64, len(ids))
     order = np.argsort(hashes, kind="stable")
     twins = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
@@ -83,7 +94,7 @@ def repeated(ids: Sequence[str]) -> Bools:
 
 
 def grouped(names: Iterable[str]) -> tuple[list[str], Ints]:
-    """The different names in the order in which they came, and of each given one its place among them."""
+    """Return the different names in the order of their first occurrence, and for each given name its index among them."""
     places: dict[str, int] = {}
     codes = [places.setdefault(name, len(places)) for name in names]
     return list(places), np.array(codes, np.int64)

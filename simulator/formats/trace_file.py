@@ -1,6 +1,6 @@
-"""A trace file while it is read: plain or gzip, a file or a pipe, never more of it in memory than a piece.
+"""A trace file while it is read: plain or gzip, a file or a pipe; only a piece of it is in memory.
 
-Whatever is wrong with it as a file (missing, a folder, cut short, no text) is a UsageError in one line.
+An unreadable file (missing, a folder, cut short, no text) is a UsageError in one line.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ from typing import BinaryIO, cast
 
 from tiresias.errors import UsageError
 
-HEAD = 1 << 16  # bytes that are looked at to recognise a format
+HEAD = 1 << 16  # bytes in which a format is recognised
 PIECE = 1 << 18  # characters that are read at once
 LONGEST_LINE = 1 << 20  # characters; a line without end (or a packed gigabyte of zeros) stops here
 
-Progress = Callable[[int], None]  # is told the number of rows read
+Progress = Callable[[int], None]  # called with the number of rows read
 
 
 class TraceFile:
+    """An open trace file. `head` is its beginning, some thousand characters."""
+
     def __init__(self, file: Path, stream: io.BufferedReader, progress: Progress) -> None:
         self.file, self.progress = file, progress
         self.head = codecs.getincrementaldecoder("utf-8-sig")().decode(stream.peek(HEAD)[:HEAD])
         self._text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
 
     def lines(self) -> Iterator[str]:
-        """With their ends. In pieces: a line that never ends would fill the memory, and asking for each one takes longer."""
+        """Yield the lines with their ends. The file is read in pieces, which is faster, and bounds the length of a line."""
         rest = ""
         while piece := self.read(PIECE):
             text = rest + piece
@@ -45,12 +47,13 @@ class TraceFile:
         yield from io.StringIO(rest, newline="")
 
     def read(self, characters: int) -> str:
-        """The next ones; fewer at the end only."""
+        """Return the next characters; fewer only at the end of the file."""
         return self._text.read(characters)
 
 
 @contextmanager
 def opened(file: Path, progress: Progress) -> Iterator[TraceFile]:
+    """Open a trace file. Raises UsageError if it cannot be read."""
     try:
         with file.open("rb") as raw:
             yield TraceFile(file, _unpacked(raw), progress)

@@ -1,4 +1,4 @@
-"""What a format is: a line that tells it apart and a function that reads it."""
+"""A trace format: a function that recognises a file and a function that reads it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,14 @@ from tiresias.simulator.formats.trace_file import TraceFile
 
 @dataclass(frozen=True, slots=True)
 class TraceFormat:
-    """recognises: is told the beginning of a file, some thousand characters. exact: made for us, so that a job that cannot be
-    replayed is an error; of other traces such jobs are dropped and counted."""
+    """A trace format.
+
+    Attributes:
+        description: The format in words.
+        recognises: Called with the beginning of a file, some thousand characters; returns whether it is this format.
+        read: Reads the jobs of a file.
+        exact: Whether a job that cannot be replayed is an error; of other formats such jobs are dropped and counted.
+    """
 
     description: str
     recognises: Callable[[str], bool]
@@ -21,5 +27,5 @@ class TraceFormat:
 
 
 def has_columns(head: str, *columns: str, delimiter: str = ",") -> bool:
-    """Is the first line a header with all of these?"""
+    """Return whether the first line is a header with all of these columns."""
     return {*columns} <= {name.strip() for name in head.partition("\n")[0].split(delimiter)}

@@ -1,4 +1,4 @@
-"""The first line of what `tiresias whatif` prints and of its HTML report, and what the words of the report mean."""
+"""The first line of the output of `tiresias whatif` and of its HTML report, and the terms of the report."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import NamedTuple
 
 from tiresias.simulator.experiments.policy_comparison import RECORDED, WORSE, PolicyComparison, losers
 
-EVEN = 1.02  # times the mean JCT within which two policies count as even
-TRUSTED = 1.2  # times the recorded mean JCT from which on the replays are not to be trusted
+EVEN = 1.02  # ratio of mean JCT within which two policies count as even
+TRUSTED = 1.2  # ratio to the recorded mean JCT above which the replays are not trusted
 
 
 class Conclusion(NamedTuple):
-    """is_better: of the best of our policies; None where it is even with the present one."""
+    """The conclusion, and whether the best alternative is better than the present policy; None where they are even."""
 
     text: str
     is_better: bool | None
 
 
 def conclusion(found: PolicyComparison) -> Conclusion:
-    """Judged by the mean JCT of all jobs."""
+    """Compare the policies by the mean JCT of all jobs."""
     if not found.alternatives:
         return Conclusion(f"Only the present policy ({found.present}) was replayed: there is nothing to compare.", None)
     jct = {name: float(found.jct[name].mean()) for name in (found.present, *found.alternatives)}
@@ -32,7 +32,7 @@ def conclusion(found: PolicyComparison) -> Conclusion:
     return Conclusion(f"{text}{later}{_doubt(found.trust)}", is_better)
 
 
-def _judged(best: str, present: str, ratio: float, numbers: str, ours: int) -> tuple[str, bool | None]:
+def _judged(best: str, present: str, ratio: float, numbers: str, alternatives: int) -> tuple[str, bool | None]:
     if ratio * EVEN < 1:
         return (
             f"On these jobs {best} is better than {present}: mean job completion time {1 / ratio:.2f} times shorter ({numbers}).",
@@ -40,7 +40,11 @@ def _judged(best: str, present: str, ratio: float, numbers: str, ours: int) -> t
         )
     if ratio < EVEN:
         return f"On these jobs {best} and {present} are even: mean job completion time {numbers}.", None
-    none = f"{best} is worse than {present}" if ours == 1 else f"none of the policies replayed is better than {present}"
+    none = (
+        f"{best} is worse than {present}"
+        if alternatives == 1
+        else f"none of the policies replayed is better than {present}"
+    )
     worse = f"mean job completion time {ratio:.2f} times longer with {best} ({numbers})"
     return f"On these jobs {none}: {worse}. `tiresias tune` looks for settings that are better.", False
 
@@ -75,12 +79,12 @@ _TERMS = {
 
 
 def terms(found: PolicyComparison) -> Iterator[tuple[str, str]]:
-    """Each word of the report and its meaning."""
+    """Yield each term of the report and its meaning."""
     yield from _TERMS.items()
     if RECORDED in found.jct:
         yield (
             RECORDED,
-            "what accounting recorded; beside it the replay of the present policy shows how exact replays are",
+            "what accounting recorded; the replay of the present policy, compared with it, shows how exact replays are",
         )
     for name in found.runs:
         if name in _POLICIES:

@@ -1,4 +1,4 @@
-"""Result files. They are checked before hours of simulating, and written at the end: all of them or none."""
+"""Result files: checked before the simulation, and written after it, all of them or none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ Content = bytes | Iterable[str]
 
 
 def check(files: Iterable[Path]) -> None:
-    """Raises UsageError for a file that could not be written, and for one that is named twice."""
+    """Check that the files can be written.
+
+    Raises:
+        UsageError: A file cannot be written, or is named twice.
+    """
     seen: set[Path] = set()
     for file in files:
         try:
@@ -35,7 +39,7 @@ def _check_file(file: Path) -> None:
 
 
 def write(contents: Mapping[Path, Content]) -> None:
-    """Every file appears whole. If the text of one cannot be written none is touched."""
+    """Write all files. If the text of one cannot be written, none is changed."""
     parts: dict[Path, Path] = {}
     at = Path()
     try:

@@ -1,4 +1,4 @@
-"""What a controller in mode shadow would have done otherwise than Slurm: words, a table and JSON. Pure: numbers in, text out."""
+"""What a controller in mode shadow would have done otherwise than Slurm: words, a table and JSON. Pure: results in, text out."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tiresias.simulator.formats.shadow_journal import TOTALS, ShadowRecord
 
 HEADER = ["runs", "GPUs", "hours", "median", "95th"]
 CAVEAT = (
-    "Each look began at what Slurm had done by then, so these are steps that would have been taken, and no schedule: had the first "
-    "been taken, others would have followed. What all of it would have come to the replays above say."
+    "Each decision started from what Slurm had done so far. These are therefore single steps and no schedule: after the first "
+    "step, others would have followed. The replays above show the effect of a whole schedule."
 )
 
 
 def words(seen: ShadowRecord) -> Iterator[str]:
-    """A sentence a line."""
+    """Yield the results, a sentence a line."""
     hours, share = seen.seconds / 3600, seen.agreed / seen.seconds if seen.seconds else 1.0
     yield f"ShadowRecord for {hours:,.1f} h: for {share:.1%} of it Slurm ran what Tiresias would have run."
     of_all = f" ({seen.idle / seen.gpu_seconds:.1%} of all)" if seen.gpu_seconds else ""
@@ -30,7 +30,7 @@ def words(seen: ShadowRecord) -> Iterator[str]:
 
 
 def rows(seen: ShadowRecord) -> Iterator[tuple[str, list[str]]]:
-    """Of each kind: runs, their GPUs, hours, and seconds of a run."""
+    """Yield for each kind: runs, their GPUs, hours, and seconds of a run."""
     for name, seconds in _kinds(seen).items():
         chosen = seconds > 0
         cells = [f"{np.sum(chosen):,}", f"{seen.run_gpus[chosen].sum():,}", f"{np.nansum(seconds) / 3600:,.1f}"]
@@ -38,6 +38,7 @@ def rows(seen: ShadowRecord) -> Iterator[tuple[str, list[str]]]:
 
 
 def as_json(seen: ShadowRecord) -> dict[str, object]:
+    """Return the JSON document."""
     totals = {name: getattr(seen, name) for name in TOTALS}
     return totals | {
         key: {"runs": int(np.sum(seconds > 0)), "seconds": float(np.nansum(seconds)), "median": median, "p95": p95}
@@ -51,5 +52,5 @@ def _kinds(seen: ShadowRecord) -> dict[str, Floats]:
 
 
 def _spread(seconds: Floats) -> list[float]:
-    """Median and 95th percentile."""
+    """Return the median and the 95th percentile."""
     return [float(each) for each in np.percentile(seconds, (50, 95))] if len(seconds) else [0.0, 0.0]

@@ -1,4 +1,4 @@
-"""What `tiresias simulate` says: tables, JSON and CSV. Pure: numbers in, text out."""
+"""The output of `tiresias simulate`: tables, JSON and CSV. Pure: results in, text out."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ REST = {  # key -> (heading, how it is printed)
 
 
 def headline(setup: Setup) -> str:
+    """Return the trace, the cluster and the rules in words."""
     size = f"{setup.cluster.nodes} x {setup.cluster.gpus_per_node} GPUs"
     return " ".join(
         [f"{setup.name}: {len(setup.trace):,} jobs on {size}.", _cost_in_words(setup), *_more_in_words(setup)]
@@ -33,7 +34,7 @@ def headline(setup: Setup) -> str:
 
 
 def _more_in_words(setup: Setup) -> Iterator[str]:
-    """What is not as usual."""
+    """Yield a sentence for each setting that is not the default."""
     if setup.interval:
         yield f"A decision every {setup.interval:g} s."
     if setup.failures:
@@ -45,12 +46,13 @@ def _cost_in_words(setup: Setup) -> str:
     pause, resume = setup.cost
     words = [f"keeps its GPUs {pause:g} s longer"] * bool(pause)
     words += [f"works {resume:g} s after its next start only"] * bool(resume)
-    said = f"A preempted job {' and '.join(words)}." if words else "Preemption costs nothing."
+    sentence = f"A preempted job {' and '.join(words)}." if words else "Preemption costs nothing."
     own = "1 model has its own cost" if len(setup.costs) == 1 else f"{len(setup.costs)} models have their own costs"
-    return f"{said} {own}." if setup.costs else said
+    return f"{sentence} {own}." if setup.costs else sentence
 
 
 def setup_json(setup: Setup) -> dict[str, object]:
+    """Return the setup as a part of the JSON document."""
     knobs = {name: value for name, value in asdict(setup.config).items() if name != "name"}
     return {
         "trace": setup.name, "jobs": len(setup.trace),
@@ -65,20 +67,23 @@ def setup_json(setup: Setup) -> dict[str, object]:
 
 
 def dropped_lines(trace: Trace) -> list[str]:
+    """Return a line for each reason for which jobs were dropped."""
     return [f"dropped {each.count:,} jobs: job {each.example} {each.reason}" for each in trace.dropped]
 
 
 def comparison(setup: Setup, summaries: Mapping[str, Summary]) -> dict[str, object]:
-    """What stands in the JSON file."""
+    """Return the JSON document."""
     return {"policies": dict(summaries), "ratios": ratios(summaries), **setup_json(setup)}
 
 
 def as_text(document: Mapping[str, object]) -> Iterator[str]:
+    """Yield the JSON document as text."""
     yield json.dumps(document, indent=2, allow_nan=False)
     yield "\n"
 
 
 def job_lines(trace: Trace, outcomes: Mapping[str, Outcome]) -> Iterator[str]:
+    """Yield the jobs as CSV, a line for each policy and job."""
     yield "policy,job_id,start,finish,jct,preemptions\n"
     for name, outcome in outcomes.items():
         columns = (outcome.start, outcome.finish, outcome.jct, outcome.preemptions)
@@ -86,7 +91,7 @@ def job_lines(trace: Trace, outcomes: Mapping[str, Outcome]) -> Iterator[str]:
 
 
 def series_lines(outcomes: Mapping[str, Outcome]) -> Iterator[str]:
-    """From each step's time until the next one's."""
+    """Yield the timeline as CSV: a line is valid until the time of the next one."""
     yield "policy,time,gpus_used,running,waiting\n"
     for name, outcome in outcomes.items():
         timeline = outcome.timeline
@@ -104,6 +109,7 @@ def _csv(rows: Iterable[Iterable[object]]) -> Iterator[str]:
 
 
 def tables(summaries: Mapping[str, Summary]) -> list[Table]:
+    """Return the tables of the metrics."""
     return [_jct_table(summaries), _rest_table(summaries)]
 
 
@@ -132,6 +138,7 @@ def _rest_table(summaries: Mapping[str, Summary]) -> Table:
 
 
 def new_table(title: str) -> Table:
+    """Return an empty table in the common style."""
     table = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_edge=False)
     table.add_column("")
     return table

@@ -128,7 +128,7 @@ def _files(folder: Path, figures: Mapping[str, Figure]) -> Iterator[tuple[Path, 
 
     for name, figure in figures.items():
         for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
-            picture = io.BytesIO()
+            image = io.BytesIO()
             with matplotlib.rc_context({"svg.hashsalt": name}):
-                figure.savefig(picture, format=suffix, dpi=120, metadata=metadata)
-            yield folder / f"{name}.{suffix}", picture.getvalue()
+                figure.savefig(image, format=suffix, dpi=120, metadata=metadata)
+            yield folder / f"{name}.{suffix}", image.getvalue()

@@ -1,7 +1,6 @@
-"""What `tiresias whatif` says: tables, words, JSON and one HTML file. Pure: numbers in, text out.
+"""The output of `tiresias whatif`: tables, words, JSON and one HTML file. Pure: results in, text out.
 
-Names of users and partitions come from accounting, and are anything that somebody once typed: they are shown as text, whatever
-markup is in them.
+Names of users and partitions come from accounting and may contain anything: they are shown as text, without their markup.
 """
 
 from __future__ import annotations
@@ -34,6 +33,7 @@ dt{font-weight:bold}dd{margin:0 0 .4em 1.5em}.verdict{font-size:1.4em;line-heigh
 
 
 def tables(found: PolicyComparison) -> Iterator[Table]:
+    """Yield the tables."""
     yield from simulate_view.tables(_summaries(found))
     for kind, header, rows in _sections(found):
         table = simulate_view.new_table(f"mean JCT in seconds by {kind}")
@@ -56,10 +56,10 @@ def _shadow_table(seen: ShadowRecord) -> Table:
 
 
 def words(found: PolicyComparison) -> Iterator[str]:
-    """What to make of it, a sentence a line."""
+    """Yield the conclusions, a sentence a line."""
     trust = found.trust
     if trust is None:
-        yield "Accounting does not tell when each job ended, so nothing can be said of how well a replay meets your site."
+        yield "Accounting does not contain the end of each job, so the accuracy of a replay for this site is unknown."
     else:
         yield f"The replay of the present policy ({found.present}) gives {trust:.2f} times the mean JCT that accounting recorded."
     now = found.jct[found.present].mean()
@@ -77,6 +77,7 @@ def words(found: PolicyComparison) -> Iterator[str]:
 
 
 def as_json(found: PolicyComparison) -> dict[str, object]:
+    """Return the JSON document."""
     return {
         **simulate_view.comparison(found.setup, _summaries(found)), "present": found.present, "replay_by_recorded": found.trust,
         "recorded": numbers(found.jct[RECORDED], _all(found)) if RECORDED in found.jct else None,
@@ -91,7 +92,7 @@ def as_json(found: PolicyComparison) -> dict[str, object]:
 
 
 def as_html(found: PolicyComparison) -> Iterator[str]:
-    """One file that needs no other: no script, no address, plots within. Its first line is the verdict."""
+    """Yield one HTML file that needs no other: no script, no address, plots included. Its first line is the conclusion."""
     judged = conclusion(found)
     style = {True: "better", False: "worse", None: "even"}[judged.is_better]
     yield f'<!doctype html><html lang="en"><meta charset="utf-8"><title>What if: {html.escape(found.setup.name)}</title>'
@@ -109,13 +110,14 @@ def as_html(found: PolicyComparison) -> Iterator[str]:
         yield "<h2>Beside what Slurm did</h2><p>Seen in mode shadow.</p>"
         yield from _table(shadow_comparison.HEADER, list(shadow_comparison.rows(found.seen)))
     yield "<h2>Plots</h2>"
-    yield from _pictures(found)
+    yield from _plots(found)
     yield "<h2>What the words mean</h2><dl>"
     yield from (f"<dt>{html.escape(word)}</dt><dd>{html.escape(meaning)}</dd>" for word, meaning in terms(found))
     yield "</dl></html>\n"
 
 
 def has_plots() -> bool:
+    """Return whether matplotlib is installed."""
     return find_spec("matplotlib") is not None
 
 
@@ -128,7 +130,7 @@ def _all(found: PolicyComparison) -> np.ndarray:
 
 
 def _sections(found: PolicyComparison) -> Iterator[tuple[str, list[str], list[tuple[str, list[str]]]]]:
-    """Of each kind of group: headings, and rows of a name and cells."""
+    """Yield each kind of group: headings, and rows of a name and cells."""
     for kind, members in groups(found.setup.trace).items():
         yield kind, ["jobs", *found.jct], [(name, _cells(found, rows)) for name, rows in members.items()]
 
@@ -168,16 +170,16 @@ def _table(header: list[str], rows: list[tuple[str, list[str]]]) -> Iterator[str
     yield "</table>"
 
 
-def _pictures(found: PolicyComparison) -> Iterator[str]:
+def _plots(found: PolicyComparison) -> Iterator[str]:
     if not has_plots():
         yield f"<p>{html.escape(NO_PLOTS)}</p>"
         return
     outcomes = {name: run.outcome for name, run in found.runs.items()}
-    for file, picture in simulation_plots.comparison(Path(), found.setup, outcomes).items():
+    for file, image in simulation_plots.comparison(Path(), found.setup, outcomes).items():
         if file.suffix == ".svg":
-            yield f'<p><img alt="{file.stem}" src="data:image/svg+xml;base64,{base64.b64encode(picture).decode()}"></p>'
+            yield f'<p><img alt="{file.stem}" src="data:image/svg+xml;base64,{base64.b64encode(image).decode()}"></p>'
 
 
 def _shown(name: str) -> str:
-    """On one line, without what a terminal would obey."""
+    """Return the name on one line, without control characters."""
     return "".join(letter if letter.isprintable() else "?" for letter in name)[:40]
