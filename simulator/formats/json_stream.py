@@ -75,12 +75,14 @@ class Record:
             self.refuse(path, str(error))
 
     def items(self, path: str) -> list[Any]:
+        """Return a list; a missing one is empty."""
         value = self._at(path)
         if value is not None and not isinstance(value, list):
             self.refuse(path, "is no list")
         return value or []
 
     def records(self, path: str) -> list[Record]:
+        """Return a list of objects."""
         items = self.items(path)
         if not all(isinstance(item, dict) for item in items):
             self.refuse(path, "is no list of objects")

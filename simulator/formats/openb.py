@@ -1,8 +1,8 @@
 """Alibaba 2023: `openb_pod_list_*.csv` of alibaba/clusterdata (cluster-trace-gpu-v2023, ATC'23), a row a pod.
 
-A pod that requests a part of a GPU gets a whole one here; the part becomes its model: share460 is 46%. A pod runs from its scheduling
-to its deletion. One that never was scheduled has no start. In this trace a pod's phase is independent of its end: pods that still ran
-when the trace was taken have its last moment as their deletion, and are replayed up to there.
+A pod that requests a part of a GPU gets a whole one here; the part becomes its model: share460 is 46%. A pod runs from its
+scheduling to its deletion. One that never was scheduled has no start. In this trace a pod's phase is independent of its end: pods
+that still ran when the trace was taken have its last moment as their deletion, and are replayed up to there.
 """
 
 from __future__ import annotations

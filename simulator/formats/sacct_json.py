@@ -39,7 +39,7 @@ def _name(job: Record) -> tuple[str, str]:
     if leader > 0:
         return f"{leader:.0f}", f"{job.number('het/job_offset'):.0f}"
     if isnan(job.number("job_id")):
-        job.refuse("job_id", "is no job id of Slurm")
+        job.refuse("job_id", "is not a job id of Slurm")
     return f"{job.number('job_id'):.0f}", ""
 
 

@@ -60,7 +60,7 @@ def test_gzip_by_content_and_excel_byte_order_mark(write):
         (HEADER, "has no jobs"),
         ("job_id,submit_time,num_gpus\n1,0,1\n", "line 1: no column duration; add it"),
         (f"{HEADER},gpu_kind\n1,0,1,1,x\n", "line 1: unknown column 'gpu_kind'; rename or remove it"),
-        (f"{HEADER},duration\n1,0,1,1,1\n", "line 1: a column stands there twice"),
+        (f"{HEADER},duration\n1,0,1,1,1\n", "line 1: a column occurs twice"),
         (f"{HEADER}\n1,0,1,1\n1,0,1,1\n", "line 3, column job_id: '1' was used on line 2 already"),
         (f"{HEADER}\n,0,1,1\n", "line 2, column job_id: '' is not possible"),
         (f"{HEADER}\n../../x,0,1,1\n", "line 2, column job_id: '../../x' is not possible"),

@@ -79,7 +79,7 @@ def test_mistakes(trace, tmp_path, capsys, options, said):
     ("options", "said"),
     [
         (["--policy", "las", "--threshold", "many", *CLUSTER], "--threshold 'many': give a number"),
-        (["--policy", "las,las", *CLUSTER], "--policy: las stands there twice"),
+        (["--policy", "las,las", *CLUSTER], "--policy: las occurs twice"),
         (["--policy", "las", "--nodes", "2.5", "--gpus-per-node", "4"], "--nodes '2.5': give a whole number above 0"),
         (["--policy", "las", "--nodes", "1"], "--gpus-per-node G is missing"),
         (CLUSTER, "--policy P is missing"),
@@ -176,7 +176,7 @@ def test_nodes_that_fail_undo_work(trace, tmp_path, capsys):
     [
         ("model,pause\n", "line 1: no column resume"),
         ("model,pause,resume\nvgg,-1,2\n", "line 2, column pause: '-1' is not possible"),
-        ("model,pause,resume\nvgg,1,2\nvgg,1,2\n", "model 'vgg' stands there twice"),
+        ("model,pause,resume\nvgg,1,2\nvgg,1,2\n", "model 'vgg' occurs twice"),
     ],
 )
 def test_mistakes_in_the_costs(trace, tmp_path, capsys, text, said):

@@ -58,7 +58,7 @@ def test_who_loses_is_counted(found):
 def test_nothing_is_recorded():
     found = policy_comparison.compare_policies(setup(finish=False), "best_effort", ("las",))
     assert found.trust is None
-    assert "Accounting does not tell" in " ".join(view.words(found))
+    assert "Accounting does not contain the end" in " ".join(view.words(found))
 
 
 def test_groups_cover_each_job_once():

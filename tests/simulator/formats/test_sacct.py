@@ -113,7 +113,7 @@ def test_parsable_with_a_bar_at_the_end(file: Path) -> None:
         ("\n".join(without("AllocTRES", "ReqTRES")), "line 1: no column AllocTRES; run sacct -P"),
         ("\n".join(without("Elapsed", "ElapsedRaw", "End")), "line 1: no column ElapsedRaw; run sacct -P"),
         ("\n".join(without("Submit")), "line 1: no column Submit; add it"),
-        (f"{HEADER}\n{line('x1', 0, 1, 'COMPLETED', PLAIN)}", "line 2, column JobID: 'x1' is no job id of Slurm"),
+        (f"{HEADER}\n{line('x1', 0, 1, 'COMPLETED', PLAIN)}", "line 2, column JobID: 'x1' is not a job id of Slurm"),
         (f"{HEADER}\n{line('1', 0, 1, 'COMPLETED', PLAIN, 'a|b')}", "line 2: 14 cells for 13 columns"),
         (f"{HEADER}\n{line('1', 0, 1, 'COMPLETED', PLAIN).replace('00:00:01|1', '00:01|x')}", "column ElapsedRaw: 'x' is not"),
         (f"{HEADER}\n{line('1', 0, 1, 'COMPLETED', PLAIN).replace('0-00:00:01|1', 'ages|1')}", "column Elapsed: 'ages' is no time"),
@@ -193,7 +193,7 @@ def test_json_jobs_last(file: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"job_id": None}, "job 1, field job_id: 'None' is no job id of Slurm"),
+        ({"job_id": None}, "job 1, field job_id: 'None' is not a job id of Slurm"),
         ({"time": {"submission": "noon"}}, "job 1, field time/submission: 'noon' is no number"),
         ({"time": {"submission": True}}, "job 1, field time/submission: 'True' is no number"),
         ({"time": {"submission": 1e300}}, "job 1, field time/submission: '1e+300' is no number"),

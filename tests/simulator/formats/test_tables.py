@@ -134,7 +134,7 @@ def test_pai_job_table_beside(write: Write, packed: bool) -> None:
 
 
 def test_pai_job_table_alone(write: Write) -> None:
-    with pytest.raises(UsageError, match="says nothing of GPUs; give pai_task_table"):
+    with pytest.raises(UsageError, match="contains no GPUs; give pai_task_table"):
         read_trace(write(JOBS))
 
 
