@@ -36,7 +36,7 @@ class SimulatedPlacement:
 
     @classmethod
     def named(cls, style: str, packlimit: float = PACKLIMIT, wait_limit: float = WAIT_LIMIT_S) -> SimulatedPlacement:
-        """The placement of a style by its name, one of STYLES."""
+        """Return the placement of a style by its name, one of STYLES."""
         return cls(None if style == BY_SKEW else style_code(style), packlimit, wait_limit)
 
     def style_of(self, model: str) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -13,6 +12,7 @@ from tiresias.errors import UsageError
 from tiresias.scheduler.admit.rules import ADMISSION
 from tiresias.scheduler.config import ORDERS, PolicyConfig
 from tiresias.simulator.cluster_size import ClusterSize
+from tiresias.simulator.commands import argument_types as types
 from tiresias.simulator.experiments.experiment import ALL_POLICIES, Setup, read
 from tiresias.simulator.experiments.sensitivity import KNOBS, POLICIES
 from tiresias.simulator.failures import Exponential
@@ -31,13 +31,13 @@ Value = TypeVar("Value")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of `simulate`."""
     _configure_trace(parser)
-    parser.add_argument("--policy", type=_policies, metavar="P[,P...]", help=f"some of {', '.join(ALL_POLICIES)}")
+    parser.add_argument("--policy", type=types.policies, metavar="P[,P...]", help=f"some of {', '.join(ALL_POLICIES)}")
     parser.add_argument(
         "--by-node", action="store_true",
         help="place each job on nodes, as the controller does; without it only the number of GPUs counts (faster)",
     )  # fmt: skip
     parser.add_argument(
-        "--interval", type=_seconds("--interval"), default=0.0, metavar="SECONDS",
+        "--interval", type=types.seconds("--interval"), default=0.0, metavar="SECONDS",
         help="decide only at multiples of it (default: whenever something happens)",
     )  # fmt: skip
     _configure_policy(parser.add_argument_group("the policy"))
@@ -56,13 +56,13 @@ def configure_history(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--partition",
-        type=_words,
+        type=types.words,
         default=(),
         metavar="P[,P...]",
         help="only jobs of these (default: all that ask for GPUs)",
     )
     parser.add_argument(
-        "--preemption-cost", type=_cost, default=Cost(0.0, 60.0), metavar="SECONDS|PAUSE,RESUME",
+        "--preemption-cost", type=types.cost, default=Cost(0.0, 60.0), metavar="SECONDS|PAUSE,RESUME",
         help="as of tiresias simulate (default: 60)",
     )  # fmt: skip
 
@@ -70,7 +70,7 @@ def configure_history(parser: argparse.ArgumentParser) -> None:
 def configure_threshold(parser: argparse.ArgumentParser, present: PolicyConfig) -> None:
     """Add --threshold with the present setting as the default."""
     parser.add_argument(
-        "--threshold", type=_thresholds, default=present.thresholds, metavar="S[,S...]",
+        "--threshold", type=types.thresholds, default=present.thresholds, metavar="S[,S...]",
         help=f"GPU-seconds at which a job sinks one queue (default: {present.thresholds[0]:g})",
     )  # fmt: skip
 
@@ -78,7 +78,7 @@ def configure_threshold(parser: argparse.ArgumentParser, present: PolicyConfig) 
 def configure_alternatives(parser: argparse.ArgumentParser) -> None:
     """Add --policy with the policies that are compared by default."""
     parser.add_argument(
-        "--policy", type=_policies, default=("adaptive", "las"), metavar="P[,P...]",
+        "--policy", type=types.policies, default=("adaptive", "las"), metavar="P[,P...]",
         help="instead of the present one (default: adaptive,las)",
     )  # fmt: skip
 
@@ -86,48 +86,48 @@ def configure_alternatives(parser: argparse.ArgumentParser) -> None:
 def _configure_trace(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trace", type=Path, nargs="?", metavar="TRACE")
     parser.add_argument(
-        "--format", type=_one_of("--format", ("auto", *FORMATS)), default="auto", metavar="F",
+        "--format", type=types.one_of("--format", ("auto", *FORMATS)), default="auto", metavar="F",
         help=f"of the trace: auto (default: by its first line), {', '.join(FORMATS)}",
     )  # fmt: skip
-    parser.add_argument("--nodes", type=_whole("--nodes"), metavar="N")
-    parser.add_argument("--gpus-per-node", type=_whole("--gpus-per-node"), metavar="G")
+    parser.add_argument("--nodes", type=types.whole_number("--nodes"), metavar="N")
+    parser.add_argument("--gpus-per-node", type=types.whole_number("--gpus-per-node"), metavar="G")
 
 
 def _configure_policy(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--threshold", type=_thresholds, metavar="S[,S...]",
+        "--threshold", type=types.thresholds, metavar="S[,S...]",
         help=f"GPU-seconds at which a job sinks one queue (default: {DEFAULT.thresholds[0]:g}); '' for one queue only",
     )  # fmt: skip
     group.add_argument(
-        "--in-queue-order", type=_one_of("--in-queue-order", ORDERS), default=DEFAULT.in_queue_order, metavar="O",
+        "--in-queue-order", type=types.one_of("--in-queue-order", ORDERS), default=DEFAULT.in_queue_order, metavar="O",
         help=f"{', '.join(ORDERS)} (default: {DEFAULT.in_queue_order})",
     )  # fmt: skip
     group.add_argument(
-        "--promote-knob", type=_number("--promote-knob"), default=math.inf, metavar="X",
+        "--promote-knob", type=types.number("--promote-knob"), default=math.inf, metavar="X",
         help="promote a job that has waited X times longer than it ran (default: never)",
     )  # fmt: skip
     group.add_argument(
-        "--starve-limit", type=_number("--starve-limit"), default=math.inf, metavar="SECONDS",
+        "--starve-limit", type=types.number("--starve-limit"), default=math.inf, metavar="SECONDS",
         help="promote a job that has waited so long since it ran (default: never)",
     )  # fmt: skip
     group.add_argument(
-        "--min-run", type=_number("--min-run"), default=DEFAULT.min_run, metavar="SECONDS",
+        "--min-run", type=types.number("--min-run"), default=DEFAULT.min_run, metavar="SECONDS",
         help="a job runs so long before it may be preempted (default: 0)",
     )  # fmt: skip
     group.add_argument(
-        "--quantum", type=_number("--quantum"), default=DEFAULT.quantum, metavar="SECONDS",
+        "--quantum", type=types.number("--quantum"), default=DEFAULT.quantum, metavar="SECONDS",
         help=f"a turn of time_sharing (default: {DEFAULT.quantum:g})",
     )  # fmt: skip
 
     group.add_argument(
-        "--admission", type=_one_of("--admission", tuple(ADMISSION)), default="shared", metavar="RULE",
+        "--admission", type=types.one_of("--admission", tuple(ADMISSION)), default="shared", metavar="RULE",
         help=f"{', '.join(ADMISSION)}: which jobs may hold GPUs (default: shared)",
     )  # fmt: skip
 
 
 def _configure_cost(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--preemption-cost", type=_cost, default=FREE, metavar="SECONDS|PAUSE,RESUME",
+        "--preemption-cost", type=types.cost, default=FREE, metavar="SECONDS|PAUSE,RESUME",
         help="a preempted job keeps its GPUs PAUSE seconds, and works RESUME seconds after its next start only; a single number "
         "is all RESUME (default: 0)",
     )  # fmt: skip
@@ -139,20 +139,20 @@ def _configure_cost(group: argparse._ArgumentGroup) -> None:
 
 def _configure_failures(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--mtbf", type=_seconds("--mtbf"), default=0.0, metavar="SECONDS",
+        "--mtbf", type=types.seconds("--mtbf"), default=0.0, metavar="SECONDS",
         help="mean time between two failures of a node; means --by-node (default: none fails)",
     )  # fmt: skip
     group.add_argument(
-        "--repair", type=_seconds("--repair"), default=3600.0, metavar="SECONDS",
+        "--repair", type=types.seconds("--repair"), default=3600.0, metavar="SECONDS",
         help="mean time that a node is down (default: 3600)",
     )  # fmt: skip
     group.add_argument(
-        "--checkpoint-interval", type=_seconds("--checkpoint-interval"), default=0.0, metavar="SECONDS",
+        "--checkpoint-interval", type=types.seconds("--checkpoint-interval"), default=0.0, metavar="SECONDS",
         help="work between two checkpoints of a job, to the last of which a failure throws it back (default: 0, nothing is lost)",
     )  # fmt: skip
     group.add_argument(
         "--failure-seed",
-        type=_whole("--failure-seed"),
+        type=types.whole_number("--failure-seed"),
         default=1,
         metavar="N",
         help="seed of the failures (default: 1)",
@@ -161,20 +161,20 @@ def _configure_failures(group: argparse._ArgumentGroup) -> None:
 
 def _configure_placement(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--placement", type=_one_of("--placement", STYLES), metavar="STYLE",
+        "--placement", type=types.one_of("--placement", STYLES), metavar="STYLE",
         help=f"{', '.join(STYLES)}: the placement of jobs on nodes, which slows models with large tensors down; the models are "
         "those of the trace's column model; means --by-node (default: all GPUs are equal)",
     )  # fmt: skip
     group.add_argument(
-        "--packlimit", type=_number("--packlimit"), default=PACKLIMIT, metavar="X",
+        "--packlimit", type=types.number("--packlimit"), default=PACKLIMIT, metavar="X",
         help=f"skew: models whose largest tensor is more than X of them consolidate (default: {PACKLIMIT})",
     )  # fmt: skip
     group.add_argument(
-        "--patience", type=_seconds("--patience"), default=WAIT_LIMIT_S, metavar="SECONDS",
+        "--patience", type=types.seconds("--patience"), default=WAIT_LIMIT_S, metavar="SECONDS",
         help=f"skew: these wait so long for the fewest nodes (default: {WAIT_LIMIT_S:g})",
     )  # fmt: skip
     group.add_argument(
-        "--defragment", type=_whole("--defragment"), default=0, metavar="N",
+        "--defragment", type=types.whole_number("--defragment"), default=0, metavar="N",
         help="skew: up to N other jobs are preempted at once where such a job gets its nodes sooner by that (default: 0)",
     )  # fmt: skip
 
@@ -194,7 +194,7 @@ def _configure_results(group: argparse._ArgumentGroup) -> None:
 
 def _configure_experiments(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--sensitivity", type=_one_of("--sensitivity", tuple(KNOBS)), metavar="KNOB",
+        "--sensitivity", type=types.one_of("--sensitivity", tuple(KNOBS)), metavar="KNOB",
         help=f"{', '.join(KNOBS)}: run the policies (default: {','.join(POLICIES)}) over a range of it (Figures 14 and 15). The "
         "first --threshold is the range's unit (default: 1 hour)",
     )  # fmt: skip
@@ -270,70 +270,3 @@ def _read_costs(file: Path) -> dict[str, Cost]:
         raise UsageError(f"{file}: model {again[:40]!r} occurs twice; remove one")
     pairs = zip(table.numbers["pause"].tolist(), table.numbers["resume"].tolist(), strict=True)
     return {model: Cost(*pair) for model, pair in zip(models, pairs, strict=True)}
-
-
-# Types of arguments. They raise UsageError, because argparse reports a ValueError in several lines.
-
-
-def _one_of(option: str, allowed: tuple[str, ...]) -> Callable[[str], str]:
-    def check(text: str) -> str:
-        if text not in allowed:
-            raise UsageError(f"{option} {text[:40]!r} is not possible; there are {', '.join(allowed)}")
-        return text
-
-    return check
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word for word in text.split(",") if word)
-
-
-def _policies(text: str) -> tuple[str, ...]:
-    names = tuple(text.split(","))
-    for place, name in enumerate(names):
-        if name not in ALL_POLICIES:
-            raise UsageError(f"--policy {name[:40]!r}: no such policy; there are {', '.join(ALL_POLICIES)}")
-        if name in names[:place]:
-            raise UsageError(f"--policy: {name} occurs twice; remove one")
-    return names
-
-
-def _whole(option: str) -> Callable[[str], int]:
-    def check(text: str) -> int:
-        if not (text.isdecimal() and 0 < int(text[:20]) <= cells.MOST_GPUS):
-            raise UsageError(f"{option} {text[:40]!r}: give a whole number above 0")
-        return int(text)
-
-    return check
-
-
-def _number(option: str) -> Callable[[str], float]:
-    def check(text: str) -> float:
-        try:
-            return float(text)
-        except ValueError:
-            raise UsageError(f"{option} {text[:40]!r}: give a number") from None
-
-    return check
-
-
-def _seconds(option: str) -> Callable[[str], float]:
-    number = _number(option)
-
-    def check(text: str) -> float:
-        if not 0 <= (seconds := number(text)) <= cells.LARGEST:
-            raise UsageError(f"{option} {text[:40]!r}: give seconds, 0 or more")
-        return seconds
-
-    return check
-
-
-def _thresholds(text: str) -> tuple[float, ...]:
-    return tuple(map(_number("--threshold"), text.split(","))) if text else ()
-
-
-def _cost(text: str) -> Cost:
-    seconds = list(map(_number("--preemption-cost"), text.split(",")))
-    if len(seconds) > 2 or not all(0 <= each <= cells.LARGEST for each in seconds):
-        raise UsageError(f"--preemption-cost {text[:40]!r}: give seconds, 0 or more, or PAUSE,RESUME")
-    return Cost(*seconds) if len(seconds) == 2 else Cost(resume=seconds[0])

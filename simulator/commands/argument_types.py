@@ -1,0 +1,85 @@
+"""Types of arguments. They raise UsageError, because argparse reports a ValueError in several lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tiresias.errors import UsageError
+from tiresias.simulator.experiments.experiment import ALL_POLICIES
+from tiresias.simulator.formats import cells
+from tiresias.simulator.simulation_rules import Cost
+
+
+def one_of(option: str, allowed: tuple[str, ...]) -> Callable[[str], str]:
+    """Return the type of an option with some allowed words."""
+
+    def check(text: str) -> str:
+        if text not in allowed:
+            raise UsageError(f"{option} {text[:40]!r} is not possible; there are {', '.join(allowed)}")
+        return text
+
+    return check
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Return the words of a list with commas."""
+    return tuple(word for word in text.split(",") if word)
+
+
+def policies(text: str) -> tuple[str, ...]:
+    """Return the names of policies."""
+    names = tuple(text.split(","))
+    for place, name in enumerate(names):
+        if name not in ALL_POLICIES:
+            raise UsageError(f"--policy {name[:40]!r}: no such policy; there are {', '.join(ALL_POLICIES)}")
+        if name in names[:place]:
+            raise UsageError(f"--policy: {name} occurs twice; remove one")
+    return names
+
+
+def whole_number(option: str) -> Callable[[str], int]:
+    """Return the type of an option that is a whole number above 0."""
+
+    def check(text: str) -> int:
+        if not (text.isdecimal() and 0 < int(text[:20]) <= cells.MOST_GPUS):
+            raise UsageError(f"{option} {text[:40]!r}: give a whole number above 0")
+        return int(text)
+
+    return check
+
+
+def number(option: str) -> Callable[[str], float]:
+    """Return the type of an option that is a number."""
+
+    def check(text: str) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            raise UsageError(f"{option} {text[:40]!r}: give a number") from None
+
+    return check
+
+
+def seconds(option: str) -> Callable[[str], float]:
+    """Return the type of an option that is a number of seconds, 0 or more."""
+    parse = number(option)
+
+    def check(text: str) -> float:
+        if not 0 <= (found := parse(text)) <= cells.LARGEST:
+            raise UsageError(f"{option} {text[:40]!r}: give seconds, 0 or more")
+        return found
+
+    return check
+
+
+def thresholds(text: str) -> tuple[float, ...]:
+    """Return thresholds, GPU-seconds."""
+    return tuple(map(number("--threshold"), text.split(","))) if text else ()
+
+
+def cost(text: str) -> Cost:
+    """Return the cost of a preemption: RESUME, or PAUSE,RESUME."""
+    found = list(map(number("--preemption-cost"), text.split(",")))
+    if len(found) > 2 or not all(0 <= each <= cells.LARGEST for each in found):
+        raise UsageError(f"--preemption-cost {text[:40]!r}: give seconds, 0 or more, or PAUSE,RESUME")
+    return Cost(*found) if len(found) == 2 else Cost(resume=found[0])
