@@ -10,6 +10,7 @@ from dataclasses import asdict
 from rich import box
 from rich.table import Table
 
+from tiresias.scheduler.config import PolicyConfig
 from tiresias.simulator.experiments.experiment import Setup
 from tiresias.simulator.outcome import Outcome
 from tiresias.simulator.outcome_metrics import Summary, finite, ratios
@@ -54,6 +55,8 @@ def _cost_in_words(setup: Setup) -> str:
 def setup_json(setup: Setup) -> dict[str, object]:
     """Return the setup as a part of the JSON document."""
     knobs = {name: value for name, value in asdict(setup.config).items() if name != "name"}
+    if knobs["admission"] == PolicyConfig.paper().admission:
+        del knobs["admission"]  # in the document only where it is not the default
     return {
         "trace": setup.name, "jobs": len(setup.trace),
         "dropped": [{"reason": each.reason, "jobs": each.count, "first": each.example} for each in setup.trace.dropped],
