@@ -51,7 +51,8 @@ def run(args: argparse.Namespace) -> int:
         if seized_lead is None:
             return 0
         released = release(config, seized_lead)
-    print(f"released {released.jobs} jobs: {leader} had not renewed its lease for {after:g} s; Slurm schedules alone")
+    count = "an unknown number of" if released.jobs is None else released.jobs
+    print(f"released {count} jobs: {leader} had not renewed its lease for {after:g} s; Slurm schedules alone")
     for problem in released.problems:
         print(f"tiresias: {problem}", file=sys.stderr)
     return 1 if released.problems else 0

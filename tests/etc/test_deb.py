@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -195,12 +196,15 @@ def work(cluster: Cluster) -> None:
     (start,) = [line.partition("=")[2].split() for line in unit.splitlines() if line.startswith("ExecStart=")]
     with running(cluster, start) as controller:
         until(lambda: status(cluster), "it does not answer")
-        whale = submit(cluster, "alice", 16, f"{TRAIN} 5")
+        whale = submit(
+            cluster, "alice", 16, f"{TRAIN} 300"
+        )  # it still trains when the small job arrives, on any machine
         until(lambda: '"preemptable": true' in status(cluster), "it cannot be preempted")
         small = submit(cluster, "bob", 1, "sleep 1")
         until(lambda: "JobState=COMPLETED" in show(cluster, small), "it does not start")
-        until(lambda: "JobState=COMPLETED" in show(cluster, whale), "it does not go on")
+        until(lambda: re.search(r"^from step [1-9]", output(cluster, whale), re.MULTILINE), "it does not go on")
         assert "Restarts=1" in show(cluster, whale)
+        cluster.run(["scancel", whale], user="alice")
         blocker, waiting = submit(cluster, "alice", 16, "sleep 300"), submit(cluster, "bob", 16, "true")
         until(lambda: "JobState=RUNNING" in show(cluster, blocker), "it does not start")
         until(lambda: "Priority=0 " in show(cluster, waiting), "it is not held")
@@ -238,6 +242,10 @@ def submit(cluster: Cluster, user: str, gpus: int, command: str) -> str:
 
 def status(cluster: Cluster) -> str:
     return cluster.run(["/usr/bin/tiresias", "status", "--json"], user="alice", env=PACKAGED, check=False).stdout
+
+
+def output(cluster: Cluster, job: str) -> str:
+    return (cluster.shared / f"out-{job}").read_text()
 
 
 def show(cluster: Cluster, job: str) -> str:

@@ -104,6 +104,9 @@ class Centre:
         process, self._process = self._process, None
         if process.poll() is None:
             _signal(process, how)
+            process.send_signal(
+                signal.SIGCONT
+            )  # nsenter, which stops with what it has entered (see freeze) and then reaps nothing
         try:
             return process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
