@@ -39,7 +39,6 @@ from tiresias.scheduler.model import (
     Plan,
     Preemption,
     Request,
-    Row,
     Snapshot,
     Start,
     Style,
@@ -49,7 +48,9 @@ from tiresias.scheduler.place.free_capacity import GPUS, ClusterCapacity, Holdin
 from tiresias.scheduler.place.placer import Placer
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.rank.policy import Policy
-from tiresias.scheduler.reasons import BLOCKED, DRAINS, NEVER, NO_NODES, blocked, held_back, moves, packed, refused
+from tiresias.scheduler.rank.standing import Standing
+from tiresias.scheduler.reason_codes import Reason, ReasonCode
+from tiresias.scheduler.reasons import BLOCKED, DRAINS, NEVER, NO_NODES
 from tiresias.scheduler.reasons import reason as reason
 
 
@@ -70,7 +71,7 @@ def decide(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None = Non
     if plan.preemptions and (on_trial & (plan.action == Action.START)).any():
         plan = _decided(snapshot, config, policy, on_trial | barred)
     for row in np.flatnonzero(barred).tolist():
-        plan.why[row] = held_back(config.admission)
+        plan.why[row] = Reason(ReasonCode.NOT_ADMITTED, config.admission)
     return plan
 
 
@@ -139,7 +140,7 @@ class _Decision:
         packed_now = (self._style == Style.CONSOLIDATE) & (snapshot.time < self._packed_until)
         self._styles: list[int] = self._style.tolist()  # numbers of Python's: they are looked up one by one
         self._packed: list[bool] = packed_now.tolist()
-        self._why: dict[int, str] = {}
+        self._why: dict[int, Reason] = {}
         self._scattered: list[int] = []  # for whom GPUs would be enough, but not where they are
 
     def seating(self) -> Assignment:
@@ -270,16 +271,17 @@ class _Decision:
         for row in rows:
             self._why[row] = self._why_aside(row)
 
-    def _why_aside(self, row: int) -> str:
+    def _why_aside(self, row: int) -> Reason:
         if not self._possible(row):
             return NEVER
         if self._free_only[row]:
-            return refused(obstacle(self._snapshot.jobs, row))
+            return Reason(ReasonCode.REFUSED_BY_SLURM, obstacle(self._snapshot.jobs, row))
         self._scattered.append(row)
         kind, gpus = self._kind(row), int(self._snapshot.jobs.gpus[row])
         if not kind.packed:
             return NO_NODES
-        return packed(self._placer.fewest(kind, gpus), self._packed_until[row] - self._snapshot.time)
+        seconds = float(self._packed_until[row] - self._snapshot.time)
+        return Reason(ReasonCode.PACKED, amount=self._placer.fewest(kind, gpus), seconds=seconds)
 
     def _make_way(self, seating: Assignment) -> dict[int, int]:
         """Jobs that move aside for the first that found no nodes: mover and beneficiary."""
@@ -297,7 +299,8 @@ class _Decision:
             return {}
         del self._why[row]
         seating.reserved[row] = found.placement
-        self._why |= {mover: moves(jobs.id[row], self._seat(mover, nodes)) for mover, nodes in found.moves.items()}
+        for mover, nodes in found.moves.items():
+            self._why[mover] = Reason(ReasonCode.DEFRAGMENT, jobs.id[row], nodes=self._seat(mover, nodes).nodes)
         return dict.fromkeys(found.moves, row)
 
     def _kind(self, row: int) -> PlacementRequest:
@@ -327,13 +330,14 @@ class _Decision:
             preemptions=tuple(Preemption(jobs.id[row], jobs.id[other]) for row, other in preemptions.items()),
             promoted=tuple(jobs.id[row] for row in np.flatnonzero(self._ranking.promoted)),
             reserved=self._named(seating.reserved),
-            why={row: blocked(reason) for row, reason in self._admission.refused.items()} | self._why,
-            standing=self._standing,
+            why=self._blocked() | self._why,
+            standing=Standing(self._snapshot, self._ranking.queue, self._policy, self._config),
         )  # fmt: skip
 
-    def _standing(self, row: int) -> str:
-        snapshot, queue = self._snapshot, int(self._ranking.queue[row])
-        return self._policy.standing(Row(snapshot.jobs, row), queue, snapshot.time, self._config)
+    def _blocked(self) -> dict[int, Reason]:
+        """Jobs that a quota keeps waiting."""
+        refused = self._admission.refused.items()
+        return {row: Reason(ReasonCode.BLOCKED_BY_SLURM, reason) for row, reason in refused}
 
     def _named(self, seats: dict[int, Placement]) -> tuple[Start, ...]:
         return tuple(self._seat(row, placement) for row, placement in seats.items())

@@ -8,13 +8,15 @@ Units: seconds (epoch seconds for moments), GPUs, GPU-seconds, megabytes. `nan` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from tiresias.scheduler.reason_codes import Reason
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -199,6 +201,13 @@ class Preemption:
     beneficiary: str
 
 
+class RankWords(Protocol):
+    """What knows why jobs have their rank (`rank/standing.py`)."""
+
+    def of(self, row: int) -> str:
+        """The text for one job."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
     """The answer for every job of the snapshot, in the snapshot's order of rows; arrays of shape (jobs,).
@@ -215,5 +224,5 @@ class Plan:
     preemptions: tuple[Preemption, ...] = ()
     promoted: tuple[str, ...] = ()
     reserved: tuple[Start, ...] = ()
-    why: dict[int, str] = field(default_factory=dict)  # reasons that need more than the action, by row
-    standing: Callable[[int], str] = str  # why a row has its rank, in words
+    why: dict[int, Reason] = field(default_factory=dict)  # reasons that need more than the action, by row
+    standing: RankWords | None = None  # why a row has its rank

@@ -14,8 +14,9 @@ import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide, next_change
-from tiresias.scheduler.model import Action, Allocations, Ints, Jobs, Nodes, Plan, Quota, Row, Snapshot
+from tiresias.scheduler.model import Action, Allocations, Ints, Jobs, Nodes, Plan, Quota, Snapshot
 from tiresias.scheduler.rank.policy import Policy
+from tiresias.scheduler.rank.standing import JoinedStanding, Standing
 
 T = TypeVar("T", Jobs, Nodes, Allocations)
 
@@ -76,12 +77,7 @@ def decide_pools(snapshot: Snapshot, pools: Sequence[NodePool]) -> tuple[Plan, t
 
 def _numbered(plan: Plan, own: Snapshot, pool: NodePool) -> Plan:
     """With words that name queues as `queues_before` counts them."""
-
-    def standing(row: int) -> str:
-        queue = pool.queues_before + int(plan.queue[row])
-        words = pool.policy.standing(Row(own.jobs, row), queue, own.time, pool.config)
-        return f"{words} ({pool.note})" if pool.note else words
-
+    standing = Standing(own, plan.queue, pool.policy, pool.config, pool.queues_before, pool.note)
     return replace(plan, standing=standing)
 
 
@@ -137,17 +133,14 @@ def _without(quota: Quota, part: PoolDecision) -> Quota:
 def _joined(count: int, parts: Sequence[PoolDecision]) -> Plan:
     """One plan. Ranks count through, pool by pool."""
     action, queue, rank = (np.full(count, fill, np.int64) for fill in (Action.WAIT, 0, 0))
-    part_of_row: dict[int, PoolDecision] = {}
+    standings: list[tuple[Ints, Standing]] = []
     first = 0
     for part in parts:
         rows = part.pool.jobs
         action[rows], queue[rows], rank[rows] = part.plan.action, part.plan.queue, part.plan.rank + first
-        part_of_row |= dict.fromkeys(rows.tolist(), part)
+        assert isinstance(part.plan.standing, Standing), "as `_numbered` gives it"
+        standings.append((rows, part.plan.standing))
         first += len(rows)
-
-    def standing(row: int) -> str:
-        part = part_of_row[row]
-        return part.plan.standing(part.row(row))
 
     why = {int(part.pool.jobs[row]): words for part in parts for row, words in part.plan.why.items()}
     plans = [part.plan for part in parts]
@@ -157,5 +150,5 @@ def _joined(count: int, parts: Sequence[PoolDecision]) -> Plan:
         preemptions=tuple(one for plan in plans for one in plan.preemptions),
         promoted=tuple(one for plan in plans for one in plan.promoted),
         reserved=tuple(one for plan in plans for one in plan.reserved),
-        why=why, standing=standing,
+        why=why, standing=JoinedStanding(tuple(standings)),
     )  # fmt: skip

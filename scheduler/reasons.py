@@ -2,50 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from tiresias.scheduler.admit.quotas import obstacle
 from tiresias.scheduler.model import Action, JobState, Plan, Snapshot, Start
+from tiresias.scheduler.reason_codes import Reason, ReasonCode
 
-NEVER = "can never run here: no nodes of the managed partitions fit what it asks for"
-DRAINS = "waits: GPUs are kept free for it until it fits, as it has waited for policy.starve_limit"
-NO_NODES = "waits: GPUs would be enough, but on no nodes that fit what it asks for"
-BLOCKED = "waits in line: strict FIFO, and a job ahead of it does not fit"
+NEVER = Reason(ReasonCode.NEVER_FITS)
+DRAINS = Reason(ReasonCode.KEPT_FREE)
+NO_NODES = Reason(ReasonCode.NO_NODES)
+BLOCKED = Reason(ReasonCode.BEHIND_BLOCKED)
+
+_WORDS: Mapping[ReasonCode, str] = {
+    ReasonCode.NEVER_FITS: "can never run here: no nodes of the managed partitions fit what it asks for",
+    ReasonCode.KEPT_FREE: "waits: GPUs are kept free for it until it fits, as it has waited for policy.starve_limit",
+    ReasonCode.NO_NODES: "waits: GPUs would be enough, but on no nodes that fit what it asks for",
+    ReasonCode.BEHIND_BLOCKED: "waits in line: strict FIFO, and a job ahead of it does not fit",
+    ReasonCode.BLOCKED_BY_SLURM: "Blocked by Slurm: {text}",
+    ReasonCode.REFUSED_BY_SLURM: "Blocked by Slurm: {text}; the start is retried on free GPUs only",
+    ReasonCode.NOT_ADMITTED: "Waiting: not admitted by the admission rule {text}",
+    ReasonCode.PACKED: (
+        "waits for all its GPUs on {count}, as its tensors want it; takes what there is in {seconds:.0f} s at the latest"
+    ),
+    ReasonCode.DEFRAGMENT: "moves aside, so that job {text} gets its nodes together; there is room for it on {places}",
+}
+
+
+def in_words(reason: Reason) -> str:
+    """The text of a reason."""
+    count = "one node" if reason.amount == 1 else f"{reason.amount} nodes"
+    return _WORDS[reason.code].format(
+        text=reason.text, count=count, seconds=reason.seconds, places=_on_nodes(reason.nodes)
+    )
 
 
 def blocked(reason: str) -> str:
-    """Of a job that Slurm would not start now. reason: in Slurm's words."""
-    return f"Blocked by Slurm: {reason}"
+    """The text of a job that Slurm would not start now. reason: in Slurm's words."""
+    return in_words(Reason(ReasonCode.BLOCKED_BY_SLURM, reason))
 
 
 def refused(reason: str) -> str:
-    """Of a job that Slurm did not start the last time, and that starts on free GPUs only."""
-    return f"{blocked(reason)}; the start is retried on free GPUs only"
-
-
-def held_back(rule: str) -> str:
-    """Of a waiting job that the admission rule does not admit."""
-    return f"Waiting: not admitted by the admission rule {rule}"
-
-
-def packed(nodes: int, seconds: float) -> str:
-    """Of a job that could start if it took more nodes than it needs to."""
-    where = "one node" if nodes == 1 else f"{nodes} nodes"
-    return f"waits for all its GPUs on {where}, as its tensors want it; takes what there is in {seconds:.0f} s at the latest"
-
-
-def moves(other: str, seat: Start) -> str:
-    """Of a running job that makes room and loses only the time of the move."""
-    return f"moves aside, so that job {other} gets its nodes together; there is room for it on {_places(seat)}"
+    """The text of a job that Slurm did not start the last time, and that starts on free GPUs only."""
+    return in_words(Reason(ReasonCode.REFUSED_BY_SLURM, reason))
 
 
 def reason(plan: Plan, snapshot: Snapshot, row: int) -> str:
     """Why `plan` does to job `row` of `snapshot` what it does."""
     action, jobs = Action(plan.action[row]), snapshot.jobs
     if row in plan.why:
-        return plan.why[row]
+        return in_words(plan.why[row])
     if action == Action.START:
         return f"starts on {_places(_seats(plan)[jobs.id[row]])}"
     if action == Action.KEEP:
@@ -97,11 +105,16 @@ def _leaving(plan: Plan, snapshot: Snapshot, seat: Start) -> str:
 
 
 def _standing(plan: Plan, row: int) -> str:
-    return f"{plan.standing(row)}, place {plan.rank[row] + 1} in the order"
+    standing = plan.standing.of(row) if plan.standing else ""
+    return f"{standing}, place {plan.rank[row] + 1} in the order"
 
 
 def _places(seat: Start) -> str:
-    return ", ".join(f"{node} ({_gpus(gpus)})" for node, gpus in seat.nodes)
+    return _on_nodes(seat.nodes)
+
+
+def _on_nodes(nodes: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(f"{node} ({_gpus(gpus)})" for node, gpus in nodes)
 
 
 def _gpus(count: int) -> str:

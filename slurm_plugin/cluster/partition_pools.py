@@ -5,8 +5,9 @@ Partitions that share nodes need the same policy: with two orders, each would pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from tiresias.scheduler.place.placements import PLACEMENTS, PLUGIN_CODES
 from tiresias.scheduler.pools import NodePool, PoolDecision, decide_pools
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.rank.policy import Policy
-from tiresias.scheduler.registry import PluginError, guarded
+from tiresias.scheduler.registry import PluginError, Registry, guarded
 from tiresias.slurm_plugin.backends.protocol import SlurmSnapshot
 from tiresias.slurm_plugin.config import PARTITION_POLICIES, Config
 
@@ -48,7 +49,7 @@ class PartitionPools:
         self._config = config
         configs = dict.fromkeys([config.policy, *(config.policy_of(name) for name in config.partitions)])
         self._policies: dict[PolicyConfig, Policy] = {each: POLICIES[each.name] for each in configs}
-        self._plugins = [*check_plugins(config)]
+        self._plugins = check_plugins(config)
         self._failure = ""  # of an implementation of an installed package; from then on the built-in ones decide
         self._alarms: list[str] = []
 
@@ -128,18 +129,20 @@ class PartitionPools:
         return self._config.policy_of(next(name for name in self._config.partitions if name in partitions))
 
 
-def check_plugins(config: Config) -> Iterator[str]:
-    """The names of installed packages' implementations that the configuration uses. Raises PluginError where one cannot be used, or
-    where a package registers a name that the configuration uses and that is built in."""
-    for policy in dict.fromkeys([config.policy, *(policy for _, policy in config.partition_policies)]):
-        for registry, name in ((POLICIES, policy.name), (ADMISSION, policy.admission)):
-            _ = registry[name]
-            if registry.is_plugin(name):
-                yield name
+def check_plugins(config: Config) -> list[str]:
+    """The names of installed packages' implementations that the configuration uses.
+
+    Raises:
+        PluginError: One of them cannot be used, or a package registers a name that is built in and that the configuration uses.
+    """
+    policies = dict.fromkeys([config.policy, *(policy for _, policy in config.partition_policies)])
+    used: list[tuple[Registry[Any], str]] = [(POLICIES, policy.name) for policy in policies]
+    used += [(ADMISSION, policy.admission) for policy in policies]
     if config.placement.style != "skew":
-        _ = PLACEMENTS[config.placement.style]
-        if PLACEMENTS.is_plugin(config.placement.style):
-            yield config.placement.style
+        used.append((PLACEMENTS, config.placement.style))
+    for registry, name in used:
+        _ = registry[name]
+    return [name for registry, name in used if registry.is_plugin(name)]
 
 
 def _built_in(config: PolicyConfig) -> PolicyConfig:

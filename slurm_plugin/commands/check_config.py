@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     loaded = load(args.file, {})
-    list(check_plugins(loaded.config))
+    check_plugins(loaded.config)
     if args.json:
         print_json(
             {key: {"value": _plain(loaded.value(key)), "source": source} for key, source in loaded.sources.items()}

@@ -105,7 +105,7 @@ class _Queue:
         if job_id in self._promised:
             return ["starts next", f"{needs}, preempted jobs release them"]
         about = rounding.estimate(start)
-        special = SPECIAL.get(self._plan.why.get(row, ""), "")
+        special = SPECIAL.get(self._plan.why[row], "") if row in self._plan.why else ""
         return [line, needs, *filter(None, [special, about and f"about {about} (estimate)"])]
 
 

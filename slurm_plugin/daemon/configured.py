@@ -11,13 +11,14 @@ import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tiresias.errors import TiresiasError, UsageError
+from tiresias.scheduler.registry import PluginError
 from tiresias.slurm_plugin.backends.parse import hosts
-from tiresias.slurm_plugin.cluster.partition_pools import conflict
+from tiresias.slurm_plugin.cluster.partition_pools import check_plugins, conflict
 from tiresias.slurm_plugin.cluster.site import Site, read_site
 from tiresias.slurm_plugin.config import Config, Loaded, load, load_option
 from tiresias.slurm_plugin.config.for_release import load_for_release
@@ -47,6 +48,7 @@ class Configured:
     def read(cls, file: Path | None, overrides: Mapping[str, object], acts: bool = True) -> Configured:
         """`acts`: the controller is to hold and start jobs; holds may be lifted whatever Slurm says. Raises TiresiasError."""
         loaded = load(file, overrides) if acts else load_for_release(file, overrides)
+        loaded = _with_usable_plugins(loaded, acts)
         return cls(file, overrides, loaded, _checked_site(loaded.config, acts))
 
     def moves_its_state(self) -> bool:
@@ -68,6 +70,19 @@ class Configured:
                 f"slurm.conf: ClusterName is {new.site.cluster}, was {self.site.cluster}: restart the controller"
             )
         return new, changes
+
+
+def _with_usable_plugins(loaded: Loaded, acts: bool) -> Loaded:
+    """Raises PluginError where an implementation of an installed package cannot be used; holds are lifted without it."""
+    try:
+        check_plugins(loaded.config)
+    except PluginError as error:
+        if acts:
+            raise
+        log.warning("%s; the holds are lifted with the default policy", error)
+        usable = replace(loaded.config, policy=type(loaded.config.policy)(), partition_policies=())
+        return replace(loaded, config=replace(usable, placement=replace(usable.placement, style="skew")))
+    return loaded
 
 
 def _checked_site(config: Config, acts: bool) -> Site:

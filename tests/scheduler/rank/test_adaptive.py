@@ -36,13 +36,13 @@ def ranked(snapshot, config=CONFIG, policy: Policy = ADAPTIVE) -> list[str]:
 
 
 def test_nothing_known_the_youngest_and_smallest_first(snapshot_of):
-    job, node = snapshot_of.SimulatedJob, snapshot_of.Node
+    job, node = snapshot_of.Job, snapshot_of.Node
     jobs = [job("1", 1, ran=7000.0, preempted=9.0), job("2", 1, ran=100.0, preempted=8.0), job("3", 8), job("4", 1)]
     assert ranked(snapshot_of(jobs, [node()])) == ["4", "2", "3", "1"]
 
 
 def test_who_costs_more_to_start_waits_longer(snapshot_of):
-    job, node = snapshot_of.SimulatedJob, snapshot_of.Node
+    job, node = snapshot_of.Job, snapshot_of.Node
     jobs = [job("1", ran=50.0, preempted=9.0), job("2", ran=60.0, preempted=8.0), job("3", ran=60.0, preempted=7.0)]
     snapshot = snapshot_of(jobs, [node()])
     assert ranked(snapshot) == ["1", "2", "3"]
@@ -55,7 +55,7 @@ def test_who_costs_more_to_start_waits_longer(snapshot_of):
 
 def test_what_is_learned_turns_the_order(snapshot_of):
     """All jobs of the past took an hour: who has had most of it is nearest to its end."""
-    job, node = snapshot_of.SimulatedJob, snapshot_of.Node
+    job, node = snapshot_of.Job, snapshot_of.Node
     snapshot = snapshot_of([job("1", ran=3000.0, preempted=9.0), job("2", ran=30.0, preempted=8.0)], [node()])
     assert ranked(snapshot) == ["2", "1"]
     learned = ADAPTIVE.fitted(hour_jobs(50), snapshot_of([], [node()]).jobs)
@@ -79,7 +79,7 @@ def test_it_learns_ever_less_often():
 
 def test_jobs_that_are_there_count_too(snapshot_of):
     """Nobody ended yet, but many are an hour old: what looks short may well be long."""
-    job, node = snapshot_of.SimulatedJob, snapshot_of.Node
+    job, node = snapshot_of.Job, snapshot_of.Node
     jobs = [job(str(n), 1, JobState.RUNNING, ran=3600.0, last_start=0.0) for n in range(8)]
     there = snapshot_of(jobs, [node(8)]).jobs
     young, old = job("8", ran=2000.0, preempted=9.0), job("9", ran=5000.0, preempted=8.0)
@@ -89,7 +89,7 @@ def test_jobs_that_are_there_count_too(snapshot_of):
 
 
 def test_a_running_job_is_preempted_for_patient_ones_only(snapshot_of):
-    job, node = snapshot_of.SimulatedJob, snapshot_of.Node
+    job, node = snapshot_of.Job, snapshot_of.Node
     runs = job("1", 4, JobState.RUNNING, attained=40_000, ran=10_000, submit=-10_000, last_start=-10_000)
     for submit, gpus, preempted in ((900, 4, ()), (880, 4, ("1",)), (880, 3, ())):
         snapshot = snapshot_of([runs, job("2", gpus, submit=submit)], [node()])
@@ -99,7 +99,7 @@ def test_a_running_job_is_preempted_for_patient_ones_only(snapshot_of):
 
 
 def test_who_has_waited_too_long_goes_first_and_stays_there(snapshot_of):
-    job, node = snapshot_of.SimulatedJob, snapshot_of.Node
+    job, node = snapshot_of.Job, snapshot_of.Node
     config = replace(CONFIG, starve_limit=500.0)
     late = job("1", 4, waited=600.0, ran=9000.0, submit=-8600, preempted=900.0)
     others = [job("2", 1, waited=100.0, submit=900), job("3", 1, waited=0.0, submit=1000)]
@@ -113,7 +113,7 @@ def test_who_has_waited_too_long_goes_first_and_stays_there(snapshot_of):
 
 def test_a_starving_job_preempts_jobs_of_more_gpus(snapshot_of):
     """Any other takes the GPUs of several that it displaces only together with jobs that need as many."""
-    job, node = snapshot_of.SimulatedJob, snapshot_of.Node
+    job, node = snapshot_of.Job, snapshot_of.Node
     runs = job("1", 4, JobState.RUNNING, attained=40_000, ran=10_000, waited=0.0, submit=-9000, last_start=-9000)
     snapshot = snapshot_of([runs, job("2", 1, waited=600.0, submit=400)], [node()])
     assert not decide(snapshot, CONFIG).preemptions
@@ -124,7 +124,7 @@ def test_a_starving_job_preempts_jobs_of_more_gpus(snapshot_of):
 @pytest.mark.parametrize(("waited", "kept"), [(600.0, True), (900.0, False), (1050.0, True), (499.0, False)])
 def test_gpus_are_kept_free_for_a_starving_job_that_does_not_fit(snapshot_of, waited, kept):
     """The job that runs started just now; a small one has just come. Kept free for 300 s, and again after each further 500 s."""
-    job, node = snapshot_of.SimulatedJob, snapshot_of.Node
+    job, node = snapshot_of.Job, snapshot_of.Node
     config = replace(CONFIG, starve_limit=500.0, drain_limit=300.0, min_run=60.0)
     runs = job("1", 3, JobState.RUNNING, ran=5.0, submit=980, last_start=995.0)
     large = job("2", 4, waited=waited, submit=1000.0 - waited)
@@ -139,7 +139,7 @@ def test_gpus_are_kept_free_for_a_starving_job_that_does_not_fit(snapshot_of, wa
 
 
 def test_what_a_waiting_job_is_told(snapshot_of):
-    job, node = snapshot_of.SimulatedJob, snapshot_of.Node
+    job, node = snapshot_of.Job, snapshot_of.Node
     config = replace(CONFIG, starve_limit=500.0)
     runs = job("1", 4, JobState.RUNNING, ran=900.0, last_start=100.0)
     snapshot = snapshot_of([runs, job("2", 4, waited=40.0, submit=960)], [node()])
@@ -151,7 +151,7 @@ def test_what_a_waiting_job_is_told(snapshot_of):
 
 
 def test_next_change_is_the_next_bucket_where_somebody_waits(snapshot_of):
-    job, node = snapshot_of.SimulatedJob, snapshot_of.Node
+    job, node = snapshot_of.Job, snapshot_of.Node
     runs = job("1", 4, JobState.RUNNING, ran=900.0, last_start=100.0)
     waits = job("2", 4, submit=0)
     assert next_change(snapshot_of([runs], [node()]), CONFIG) == math.inf
@@ -161,7 +161,7 @@ def test_next_change_is_the_next_bucket_where_somebody_waits(snapshot_of):
 
 
 def test_reasons_tell_the_age_and_what_it_means(snapshot_of):
-    job, node = snapshot_of.SimulatedJob, snapshot_of.Node
+    job, node = snapshot_of.Job, snapshot_of.Node
     stays = job("1", 4, JobState.RUNNING, ran=900.0, last_start=100.0, movable=False)
     runs = job("2", 4, JobState.RUNNING, ran=900.0, last_start=100.0)
     snapshot = snapshot_of([stays, runs, job("3", 8, waited=700.0, submit=300)], [node(), node()])

@@ -1,0 +1,38 @@
+"""Reasons of decisions as values: a code with its parameters. `reasons.py` turns them into words."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class ReasonCode(IntEnum):
+    """Why a decision on a job is what it is, where the action alone does not say."""
+
+    NEVER_FITS = 0  # no nodes fit the request, even if all GPUs were free
+    KEPT_FREE = 1  # GPUs are kept free for the starving job
+    NO_NODES = 2  # enough GPUs, but not on nodes that fit the request
+    BEHIND_BLOCKED = 3  # strict FIFO: a job ahead does not fit
+    BLOCKED_BY_SLURM = 4  # text: Slurm's reason
+    REFUSED_BY_SLURM = 5  # text: Slurm's reason of the last refused start
+    NOT_ADMITTED = 6  # text: the admission rule
+    PACKED = 7  # amount: nodes that it waits for; seconds: until it takes more nodes
+    DEFRAGMENT = 8  # text: the job that gets its nodes; nodes: where the preempted job fits
+
+
+class Reason(NamedTuple):
+    """A code with its parameters; those that a code does not have keep their defaults.
+
+    Attributes:
+        code: What happened.
+        text: A job id, an admission rule or Slurm's reason.
+        amount: Nodes.
+        seconds: A duration.
+        nodes: Names of nodes with GPUs.
+    """
+
+    code: ReasonCode
+    text: str = ""
+    amount: int = 0
+    seconds: float = 0.0
+    nodes: tuple[tuple[str, int], ...] = ()
