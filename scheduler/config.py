@@ -12,10 +12,9 @@ from itertools import pairwise
 from typing import Any
 
 from tiresias.errors import UsageError
-from tiresias.scheduler.admit.rules import ADMISSION
 from tiresias.scheduler.elementwise import Values, interval
-from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.registry import Registry
+from tiresias.scheduler.stages import ADMISSION, POLICIES
 
 ORDERS = ("running_first", "first_start", "last_start")
 
@@ -166,7 +165,8 @@ class PolicyConfig:
     @property
     def limits(self) -> tuple[float, ...]:
         """GPU-seconds at which the queues of the policy end; none where it has no queues."""
-        return POLICIES[self.name].queue_limits(self)
+        limits: tuple[float, ...] = POLICIES[self.name].queue_limits(self)
+        return limits
 
     @property
     def promotes(self) -> bool:

@@ -52,11 +52,9 @@ class Registry(Mapping[str, T], Generic[T]):
         built_in: The name and the place, `module:attribute`, of each built-in implementation.
     """
 
-    def __init__(
-        self, group: str, built_in: Mapping[str, str], accept: Callable[[str, str, Any], T] = lambda name, package, found: found
-    ) -> None:  # fmt: skip
-        """`accept`: called with the name, the package and the registered object of a plug-in. It returns the implementation,
-        or raises PluginError."""
+    def __init__(self, group: str, built_in: Mapping[str, str], accept: str = "") -> None:
+        """`accept`: the place of a function that is called with the name, the package and the registered object of a plug-in. It
+        returns the implementation, or raises PluginError. None: the object is the implementation."""
         self.group, self.built_in, self._accept = group, built_in, accept
         self._loaded: dict[str, T] = {}
 
@@ -109,7 +107,11 @@ class Registry(Mapping[str, T], Generic[T]):
     def _imported(self, point: EntryPoint) -> T:
         package = _package(point)
         found = guarded(self.group, point.name, package, IMPORT_TIMEOUT_S, "its import", point.load)
-        return self._accept(point.name, package, found)
+        if not self._accept:
+            implementation: T = found
+            return implementation
+        accepted: T = _attribute(self._accept)(point.name, package, found)
+        return accepted
 
 
 def guarded(group: str, name: str, package: str, limit_s: float, what: str, call: Callable[[], Result]) -> Result:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tiresias.scheduler import stages
 from tiresias.scheduler.model import Bools, Ints, JobState, Snapshot
 from tiresias.scheduler.registry import PluginError, Registry, one_line
 
@@ -57,7 +58,8 @@ class PluginRule:
         return allowed.astype(np.bool_)
 
 
-def _accept(name: str, package: str, found: Any) -> AdmissionRule:
+def accepted(name: str, package: str, found: Any) -> AdmissionRule:
+    """The registered class or object as a rule with checked results. Raises PluginError for what is no rule."""
     try:
         found = found() if isinstance(found, type) else found
     except Exception as error:
@@ -67,7 +69,7 @@ def _accept(name: str, package: str, found: Any) -> AdmissionRule:
     return PluginRule(name, package, found)
 
 
-ADMISSION: Registry[AdmissionRule] = Registry(GROUP, {"shared": "tiresias.scheduler.admit.rules:SHARED"}, _accept)
+ADMISSION: Registry[AdmissionRule] = stages.ADMISSION
 
 
 def not_admitted(snapshot: Snapshot, rule: str, order: Ints) -> Bools:

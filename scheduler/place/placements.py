@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from tiresias.scheduler import stages
 from tiresias.scheduler.model import Request, Style
 from tiresias.scheduler.place.candidate_nodes import CandidateNodes, Placement
 from tiresias.scheduler.registry import PluginError, Registry, one_line
@@ -19,10 +20,9 @@ PLUGIN_CODES = 100
 
 Place: TypeAlias = Callable[[Request, int, CandidateNodes], Placement | None]
 
-_HERE = "tiresias.scheduler.place"
 
-
-def _accept(name: str, package: str, found: Any) -> Place:
+def accepted(name: str, package: str, found: Any) -> Place:
+    """The registered function with checked results. Raises PluginError for what is no function."""
     if not callable(found):
         raise PluginError("tiresias.placement", name, package, "it is no function")
 
@@ -39,18 +39,7 @@ def _accept(name: str, package: str, found: Any) -> Place:
     return place
 
 
-PLACEMENTS: Registry[Place] = Registry(
-    "tiresias.placement",
-    {
-        "consolidate": f"{_HERE}.consolidate:uneven",
-        "spread": f"{_HERE}.spread:uneven",
-        "first_fit": f"{_HERE}.baselines:first_fit",
-        "load_balancing": f"{_HERE}.baselines:load_balancing",
-        "random": f"{_HERE}.baselines:random",
-        "apart": f"{_HERE}.consolidate:apart",
-    },
-    _accept,
-)
+PLACEMENTS: Registry[Place] = stages.PLACEMENTS
 TRIAL_ONLY = ("apart",)  # chosen for trial runs, not by a name
 
 

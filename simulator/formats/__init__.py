@@ -6,7 +6,7 @@ point of the group `tiresias.trace_formats`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tiresias.scheduler.registry import Registry
 
@@ -14,12 +14,6 @@ if TYPE_CHECKING:
     from tiresias.simulator.formats.trace_format import TraceFormat
 
 _HERE = "tiresias.simulator.formats"
-
-
-def _accept(name: str, package: str, found: Any) -> TraceFormat:
-    from tiresias.simulator.formats.plugin_format import accepted  # which brings numpy
-
-    return accepted(name, package, found)
 
 
 FORMATS: Registry[TraceFormat] = Registry(  # the first that recognises a file reads it
@@ -35,5 +29,5 @@ FORMATS: Registry[TraceFormat] = Registry(  # the first that recognises a file r
         "sacct-json": f"{_HERE}.sacct_json:FORMAT",
         "csv": f"{_HERE}.own:FORMAT",
     },
-    _accept,
+    f"{_HERE}.plugin_format:accepted",
 )

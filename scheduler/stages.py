@@ -1,0 +1,51 @@
+"""The stages of `decide` that are open: each implementation by its name, one line each.
+
+An installed package adds implementations as entry points of these groups. What is registered is described beside each stage's
+Protocol: `rank/policy.py`, `admit/rules.py`, `place/placements.py`. The values are places, so that this module imports no stage.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tiresias.scheduler.registry import Registry
+
+_HERE = "tiresias.scheduler"
+
+POLICIES: Registry[Any] = Registry(  # these need no knowledge of the future, so the controller can run them
+    "tiresias.policies",
+    {
+        "las": f"{_HERE}.rank.las:LAS",
+        "fifo": f"{_HERE}.rank.fifo:FIFO",
+        "best_effort": f"{_HERE}.rank.fifo:BEST_EFFORT",
+        "sf": f"{_HERE}.rank.shortest_first:SMALLEST_FIRST",
+        "time_sharing": f"{_HERE}.rank.time_sharing:TIME_SHARING",
+        "gittins": f"{_HERE}.rank.gittins:GITTINS",
+        "adaptive": f"{_HERE}.rank.adaptive:ADAPTIVE",
+        "continuous_las": f"{_HERE}.rank.continuous_las:CONTINUOUS_LAS",
+        "continuous_gittins": f"{_HERE}.rank.continuous_gittins:CONTINUOUS_GITTINS",
+    },
+    f"{_HERE}.rank.plugin_policy:accepted",
+)
+CLAIRVOYANT: Registry[Any] = Registry(  # baselines of the simulator, which knows run times
+    "",
+    {
+        "srtf": f"{_HERE}.rank.shortest_first:SHORTEST_REMAINING_TIME",
+        "srsf": f"{_HERE}.rank.shortest_first:SHORTEST_REMAINING_SERVICE",
+    },
+)
+ADMISSION: Registry[Any] = Registry(
+    "tiresias.admission", {"shared": f"{_HERE}.admit.rules:SHARED"}, f"{_HERE}.admit.rules:accepted"
+)
+PLACEMENTS: Registry[Any] = Registry(
+    "tiresias.placement",
+    {
+        "consolidate": f"{_HERE}.place.consolidate:uneven",
+        "spread": f"{_HERE}.place.spread:uneven",
+        "first_fit": f"{_HERE}.place.baselines:first_fit",
+        "load_balancing": f"{_HERE}.place.baselines:load_balancing",
+        "random": f"{_HERE}.place.baselines:random",
+        "apart": f"{_HERE}.place.consolidate:apart",
+    },
+    f"{_HERE}.place.placements:accepted",
+)
