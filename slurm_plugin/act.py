@@ -72,6 +72,12 @@ class Actor:
     def alarms(self) -> list[str]:
         return self._left_to_slurm.alarms
 
+    @property
+    def needs_polls(self) -> bool:
+        """Whether an intent waits for what only a poll finds; starts are polled at `next_check`."""
+        others = (one for one in self.intents.values() if one.step != IntentStep.CONFIRM)
+        return any(not self.context.quarantine.holds(one.id) for one in others)
+
     def steps(self) -> dict[str, str]:
         """The step of each job with an open intent."""
         return {one.id: one.step for one in self.intents.values()}
@@ -80,6 +86,10 @@ class Actor:
         """Return the decisions and outcomes since the last call."""
         news, self.context.news = self.context.news, []
         return news
+
+    def add_news(self, news: Iterable[Decision]) -> None:
+        """Add decisions of another part of the cycle."""
+        self.context.news += news
 
     def next_check(self, now: float) -> float:
         """When to poll again whether started jobs run, as no event reports it; inf: no start is under way."""
@@ -141,7 +151,7 @@ class Actor:
         allowance = self.context.allowance
         for place, (name, several) in enumerate(names):
             if place == HOLDS or time.monotonic() >= end:
-                allowance.postponed += len(names) - place
+                allowance.postpone(len(names) - place)
                 return
             if allowance.affords_hold(self.intents.values()):
                 with self.context.quarantine.guard("its hold", *(job.id for job in several)):

@@ -40,6 +40,10 @@ class KnownRules:
     def _interval(self) -> float:
         return RULES_WHILE_BLOCKED_S if self.blocks else RULES_S
 
+    def watch(self, blocks: bool) -> None:
+        """Read the rules more often while one keeps a job pending besides free GPUs."""
+        self.blocks = blocks
+
     @property
     def due(self) -> float:
         """Time at which the rules are read again."""

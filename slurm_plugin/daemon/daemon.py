@@ -157,12 +157,12 @@ class Daemon:
             self._stopping = True
             return "the controller, which stood by, ends"
         if order.op == PAUSE:
-            return self._controller.pause(order.by, order.reason)
+            return self._controller.switches.pause(order.by, order.reason)
         if order.op == RESUME:
-            return self._controller.resume()
+            return self._controller.switches.resume()
         self._stopping, self._at_once, self._kept = True, order.release, False
         if order.release:
-            self._controller.forbid(order.by, order.reason)
+            self._controller.switches.forbid(order.by, order.reason)
         return "the controller ends"
 
     def _reload(self) -> str:
@@ -180,7 +180,7 @@ class Daemon:
         try:
             self._controller.cycle()
             self._hook_lease.renew()
-            self._pace.answered(self._controller.latency)
+            self._pace.answered(self._controller.times.latency)
             notify(f"STATUS={self._controller.words}")
         except Unavailable as error:
             self._pace.failed()
@@ -213,7 +213,7 @@ class Daemon:
 
     def _least(self) -> float:
         """A flood of pokes gets half of our time at most."""
-        ours = min(self._controller.seconds, self._config.poll)
+        ours = min(self._controller.times.seconds, self._config.poll)
         return max(ours, self._pace.rest, self._controller.wait_for_calls())
 
     def _pause(self) -> float:

@@ -36,25 +36,39 @@ NO_RULES = SlurmRules()
 class Observer:
     """Makes the snapshot that `decide` reads of Slurm's snapshot, the ledger, the open intents and the jobs' reports."""
 
-    def __init__(self, config: Config, ledger: Ledger, refusals: Refusals | None = None) -> None:
+    def __init__(
+        self, config: Config, ledger: Ledger, refusals: Refusals | None = None,
+        admission_waits: frozenset[int] | None = None,
+    ) -> None:  # fmt: skip
+        """admission_waits: seconds that job_submit.lua may have given to a job; None: those of the configuration."""
         self._config, self._ledger = config, ledger
+        self._admission_waits = admission_waits or frozenset({config.admission_wait})
         self._refusals = refusals or Refusals(config.preemption.backoff)
         self.reports = Reports(config.paths.control)
         self.packlimit = LearnedLimit(config.paths.control, config.placement.packlimit)
-        self.switches: tuple[topology.Level, ...] = ()  # what Slurm knows of them
+        self._switches: Sequence[topology.Level] = ()  # of the newest snapshot, as all below
         self._requests = Requests()
         self.unprotected: Mapping[str, str] = {}  # nodes on which nothing is preempted (sharing.py)
         self._rules, self._admission_changes = NO_RULES, math.inf
         self._not_restartable: Mapping[str, str] = {}
-        self.admission_waits = frozenset({config.admission_wait})  # seconds
-        self.paused = ""  # why nothing at all is to be preempted
+        self._paused = ""
 
     def observe(
         self, slurm: SlurmSnapshot, managed: Sequence[SlurmJob], intents: Mapping[str, Intent],
-        profiles: Mapping[str, Summary] = NOTHING, rules: SlurmRules = NO_RULES,
+        profiles: Mapping[str, Summary] = NOTHING, rules: SlurmRules = NO_RULES, switches: Sequence[topology.Level] = (),
+        paused: str = "",
     ) -> Snapshot:  # fmt: skip
-        """`managed`: the live jobs that the ledger returned for this snapshot. `intents`: open ones by job id. `profiles`: what is
-        known of jobs' traffic, by job id. `rules`: of Slurm, as they are now."""
+        """Return what `decide` sees.
+
+        Args:
+            managed: the live jobs that the ledger returned for this snapshot.
+            intents: the open ones, by job id.
+            profiles: what is known of jobs' traffic, by job id.
+            rules: Slurm's, as they are now.
+            switches: Slurm's topology; () where it has none.
+            paused: why no job is preempted at all; "" where jobs are.
+        """
+        self._switches, self._paused = switches, paused
         if rules is not self._rules:
             self.unprotected = sharing.unprotected(rules.partitions.values(), self._config.partitions)
         self._rules = rules
@@ -103,7 +117,7 @@ class Observer:
             return "has not shown that it can checkpoint"
         if reason := self._not_restartable.get(job.id):
             return f"could not start again now: {reason}"
-        return self.paused
+        return self._paused
 
     def waiting(self, managed: Sequence[SlurmJob], now: float) -> list[SlurmJob]:
         """The pending jobs that nothing but us keeps waiting, or that nothing keeps waiting yet."""
@@ -141,10 +155,10 @@ class Observer:
         return not_before <= now and self.has_begun(job, now)
 
     def has_begun(self, job: SlurmJob, now: float) -> bool:
-        return begin_time.has_begun(job, now, self.admission_waits)
+        return begin_time.has_begun(job, now, self._admission_waits)
 
     def is_set_aside(self, job: SlurmJob) -> bool:
-        return begin_time.is_set_aside(job, self.admission_waits)
+        return begin_time.is_set_aside(job, self._admission_waits)
 
     def _obstacle(self, job: SlurmJob, allowed: Eligibility, now: float) -> str:
         """In Slurm's words; "" for none."""
@@ -241,7 +255,7 @@ class Observer:
         return run.start + (report.restore or 0.0)
 
     def _nodes(self, nodes: Sequence[SlurmNode], taken: Floats) -> Nodes:
-        near = self.switches or topology.from_features(nodes, self._config.placement.levels)
+        near = self._switches or topology.from_features(nodes, self._config.placement.levels)
         leaf, *above = topology.groups(nodes, near)
         return scheduler_nodes(nodes, taken, leaf, tuple(above))
 

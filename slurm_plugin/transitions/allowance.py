@@ -34,6 +34,14 @@ class Allowance:
         )
         self.postponed = 0
 
+    def begin_cycle(self) -> None:
+        """Count what is postponed anew."""
+        self.postponed = 0
+
+    def postpone(self, count: int) -> None:
+        """Count transitions and holds that wait for the next cycle."""
+        self.postponed += count
+
     def affords_hold(self, intents: Iterable[Intent]) -> bool:
         """Besides a start: a storm of arrivals must not keep the GPUs idle."""
         return self._affords(self._prices["hold"] + self._start, intents)

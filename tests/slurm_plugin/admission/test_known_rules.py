@@ -45,10 +45,10 @@ def test_rules_are_read_sooner_while_one_keeps_a_job_waiting_beside_free_gpus() 
     slurm = Slurm()
     known = KnownRules(slurm.read, slurm.changed)
     known.refresh(1000.0)
-    known.blocks = True
+    known.watch(True)
     assert known.due == 1000.0 + RULES_WHILE_BLOCKED_S
     assert [known.refresh(now) for now in (1009.0, 1010.0, 1019.0)] == [False, True, False]
-    known.blocks = False
+    known.watch(False)
     assert [known.refresh(now) for now in (1021.0, 1070.0)] == [False, True]
 
 

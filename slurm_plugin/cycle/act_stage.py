@@ -1,0 +1,91 @@
+"""The third stage: carries the plan out, or notes what would be done (mode shadow)."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tiresias.scheduler.model import JobState, Plan, Snapshot
+from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.cycle.cycle_context import CycleContext, Decided
+from tiresias.slurm_plugin.cycle.giving_back import release, remove_comments
+from tiresias.slurm_plugin.cycle.job_memory import JobMemory
+from tiresias.slurm_plugin.cycle.services import Services
+from tiresias.slurm_plugin.shadow import Gpus
+from tiresias.slurm_plugin.state.intents import Notice
+
+log = logging.getLogger("tiresias")
+
+
+class ActStage:
+    """Begins and continues starts and preemptions, then does what can be deferred until after the starts."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def run(self, context: CycleContext) -> None:
+        """Fill `next_change` and `unmanaged_releases`."""
+        decided = context.decided
+        assert decided is not None  # decide_stage.py
+        self._carry_out(context, decided)
+        if context.is_exact:
+            sound = self._services.quarantine.sound(context.managed)
+            self._defer(context, sound)
+        else:
+            self._give_back(context)
+        context.next_change = self._next_change(context, decided)
+        intents = context.memory.actor.intents
+        context.unmanaged_releases = any(one not in intents for one in _ids(decided.snapshot, JobState.RELEASING))
+
+    def _carry_out(self, context: CycleContext, decided: Decided) -> None:
+        memory = context.memory
+        self._promote(memory, decided.plan)
+        if memory.shadow:
+            gpus = Gpus.of(decided.snapshot)
+            memory.actor.add_news(memory.shadow.look(context.slurm, decided.plan, memory.ledger.jobs, gpus))
+        else:
+            memory.actor.begin(decided.plan, self._services.clock())
+            memory.actor.advance(self._services.clock())
+        self._services.decisions.add(memory.actor.take_news())
+
+    def _promote(self, memory: JobMemory, plan: Plan) -> None:
+        now = self._services.clock()
+        for job_id in plan.promoted:
+            with self._services.quarantine.guard("its promotion", job_id):
+                row = memory.ledger.jobs[job_id]
+                row.reset = now
+                memory.ledger.save(row)
+            memory.actor.context.add_news(now, job_id, Notice.PROMOTE, "waited too long: its service counts from 0")
+
+    def _defer(self, context: CycleContext, managed: Sequence[SlurmJob]) -> None:
+        """Hold, unpin and release pending jobs."""
+        memory = context.memory
+        waiting = memory.observer.waiting(managed, context.slurm.time)
+        now = self._services.clock()
+        memory.actor.hold(waiting, now)
+        memory.actor.unpin(waiting, now)
+        memory.actor.release_left_to_slurm(managed, now)
+
+    def _give_back(self, context: CycleContext) -> None:
+        """Mode shadow holds nothing: lift what a controller in mode exact left when it was killed, as its own end would have."""
+        memory = context.memory
+        rows = [(memory.ledger.jobs[job.id], job.state == "PENDING") for job in context.managed]
+        if memory.actor.intents or any(row.held or (row.pinned and pending) for row, pending in rows):
+            for problem in release(self._services, memory, context.comments, is_exact=False):
+                log.warning("%s", problem)
+            remove_comments(self._services, memory, context.comments)
+
+    def _next_change(self, context: CycleContext, decided: Decided) -> float:
+        """Epoch second at which the plan changes though nothing happens: a threshold is crossed, a wait limit passes."""
+        services, memory = self._services, context.memory
+        settled = memory.observer.next_settled(context.managed, context.slurm.time)
+        postponed = -math.inf if services.allowance.postponed else math.inf
+        rules = services.rules.due if services.rules.blocks else math.inf
+        return min(decided.change, settled, memory.actor.next_check(services.clock()), postponed, rules)
+
+
+def _ids(snapshot: Snapshot, state: JobState) -> list[str]:
+    return [snapshot.jobs.id[row] for row in np.flatnonzero(snapshot.jobs.state == state)]

@@ -1,0 +1,55 @@
+"""All that the controller remembers of jobs, as the journal has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiresias.slurm_plugin.act import Actor
+from tiresias.slurm_plugin.admission.refusals import Refusals
+from tiresias.slurm_plugin.backends.protocol import CommentField
+from tiresias.slurm_plugin.cluster.scope import Scope
+from tiresias.slurm_plugin.config import Config
+from tiresias.slurm_plugin.cycle.known_topology import KnownTopology
+from tiresias.slurm_plugin.cycle.services import Services
+from tiresias.slurm_plugin.observation.observer import Observer
+from tiresias.slurm_plugin.shadow import Shadow
+from tiresias.slurm_plugin.state.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class JobMemory:
+    """Made anew from the journal where memory may be a step ahead of it.
+
+    Attributes:
+        shadow: in mode shadow, what the controller would do.
+    """
+
+    ledger: Ledger
+    refusals: Refusals
+    observer: Observer
+    actor: Actor
+    topology: KnownTopology
+    shadow: Shadow | None
+
+
+def recall(
+    services: Services, config: Config, admission_waits: frozenset[int], comment_field: CommentField | None
+) -> JobMemory:
+    """Read the journal.
+
+    Args:
+        admission_waits: seconds that job_submit.lua may have given to a job.
+        comment_field: the field in which pending jobs have a comment of the controller.
+    """
+    ledger = Ledger(services.journal, Scope.of(config), services.quarantine)
+    refusals = Refusals(config.preemption.backoff)
+    for row in ledger.jobs.values():
+        if row.failures:
+            refusals.recall(row.id, row.failures, row.not_before)
+    observer = Observer(config, ledger, refusals, admission_waits)
+    actor = Actor(
+        services.backend, services.journal, ledger, config.preemption, observer.reports.fresh, services.allowance, refusals,
+        services.quarantine, observer.has_begun, comment_field, services.events.progress,
+    )  # fmt: skip
+    shadow = Shadow(services.journal, config.lease_seconds) if config.mode == "shadow" else None
+    return JobMemory(ledger, refusals, observer, actor, KnownTopology(services.backend.topology), shadow)

@@ -1,0 +1,78 @@
+"""The first stage: from Slurm's records to jobs with their history."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from tiresias.protocol.control import JobReport
+from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.cycle.cycle_context import CycleContext
+from tiresias.slurm_plugin.cycle.job_memory import JobMemory
+from tiresias.slurm_plugin.cycle.services import Services
+
+PRUNE_INTERVAL_S = 3600.0  # between two prunings of the journal
+DAY_S = 86400.0
+
+
+class ObserveStage:
+    """Continues what is under way, then takes a snapshot of Slurm."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._prune_at = services.clock() + PRUNE_INTERVAL_S
+
+    def run(self, context: CycleContext) -> None:
+        """Fill `slurm`, `managed` and `notes`."""
+        memory, now = context.memory, context.began
+        if context.is_exact:
+            memory.actor.advance(now)  # before the snapshot, so that it shows what was done
+        memory.topology.refresh(now)
+        self._services.rules.refresh(now)
+        self._prune(context.config.state.keep_days, now)
+        memory.observer.packlimit.refit(memory.ledger, now)
+        self._services.traffic.look(now)
+        context.slurm, context.notes = self._snapshot(), self._services.leadership.notes()
+        memory.actor.take_notes(context.notes)  # before a pin is taken for its owner's request
+        context.managed = memory.ledger.apply(context.slurm)
+        memory.actor.take_notes(context.notes)  # of jobs first seen in this snapshot
+        for note in context.notes:
+            self._services.leadership.done(note)
+        if context.is_exact:
+            self._take_records(context)
+        self._note_costs(memory, context.managed)
+
+    def _snapshot(self) -> SlurmSnapshot:
+        began = time.monotonic()
+        found = self._services.backend.snapshot()
+        self._services.times.add_snapshot(time.monotonic() - began)
+        return found
+
+    def _prune(self, keep_days: float, now: float) -> None:
+        if keep_days and now >= self._prune_at:
+            pruned = self._services.journal.prune(now - keep_days * DAY_S)
+            self._prune_at = now + (0.0 if pruned else PRUNE_INTERVAL_S)
+
+    def _take_records(self, context: CycleContext) -> None:
+        """Find in the records what became of starts and preemptions, and hold what Slurm could start soon."""
+        actor, now = context.memory.actor, self._services.clock()
+        actor.see(context.managed, context.slurm.time)
+        actor.confirm(now)
+        soon = now + context.config.lease_seconds / 2
+        actor.hold(context.memory.observer.waiting(context.managed, now), now, before=soon)
+        actor.collect(context.managed, now)
+        actor.release_unmanaged(now)
+
+    def _note_costs(self, memory: JobMemory, managed: Sequence[SlurmJob]) -> None:
+        """Journal what runs report of their starts, once they train."""
+        for job in managed:
+            if report := memory.observer.reports.known(job):
+                with self._services.quarantine.guard("reading its report", job.id):
+                    _note_cost(memory, job, report)
+
+
+def _note_cost(memory: JobMemory, job: SlurmJob, report: JobReport) -> None:
+    memory.ledger.note(
+        memory.ledger.jobs[job.id], job.restarts, restore=report.restore, save=report.save, redone=report.redone,
+        pace=report.pace,
+    )  # fmt: skip

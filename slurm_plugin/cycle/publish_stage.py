@@ -1,0 +1,113 @@
+"""The last stage: what viewers and the comments of pending jobs show."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from tiresias import __version__
+from tiresias.scheduler.model import JobState
+from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.cluster import sharing
+from tiresias.slurm_plugin.comments.start_times import starts_of
+from tiresias.slurm_plugin.comments.waiting_text import WaitingComment, waiting_comments
+from tiresias.slurm_plugin.cycle.cycle_context import CycleContext, Decided
+from tiresias.slurm_plugin.cycle.job_memory import JobMemory
+from tiresias.slurm_plugin.cycle.services import Services
+from tiresias.slurm_plugin.sockets.publication import Publication
+from tiresias.slurm_plugin.state.intents import IntentKind
+from tiresias.slurm_plugin.transitions.transition_table import row_of
+
+
+class PublishStage:
+    """Publishes a cycle, and sets comments with the calls that nothing else needs."""
+
+    def __init__(self, services: Services, version: str) -> None:
+        """version: Slurm's."""
+        self._services, self._version = services, version
+
+    def run(self, context: CycleContext) -> None:
+        """Read what the stages before it have filled in."""
+        decided = context.decided
+        assert decided is not None  # decide_stage.py
+        self._services.times.add(self._services.clock() - context.began)
+        self._services.publisher.publish(self._publication(context, decided))
+        if context.is_exact and not self._services.allowance.postponed:
+            self._comment(context, decided)
+
+    def _publication(self, context: CycleContext, decided: Decided) -> Publication:
+        memory = context.memory
+        running = self._services.quarantine.sound(job for job in context.managed if job.state == "RUNNING")
+        return Publication(
+            reports={job.id: memory.observer.reports.of(job) for job in running},
+            about=self._about(context),
+            slurm=context.slurm,
+            snapshot=decided.snapshot,
+            plan=decided.plan,
+            parts=decided.parts,
+            rows=dict(memory.ledger.jobs),
+            phases=_phases(memory),
+            unmovable=_unmovable(context, running),
+            decisions=self._services.decisions.newest_first(),
+            config=context.config,
+            profiles=decided.profiles,
+            due=_deadlines(context),
+        )
+
+    def _about(self, context: CycleContext) -> dict[str, object]:
+        services, memory, shadow = self._services, context.memory, context.memory.shadow
+        return {
+            "cluster": context.site.cluster, "mode": context.config.mode, "backend": services.backend.name,
+            "slurm": self._version, "tiresias": __version__, "pid": os.getpid(), "started": services.times.started,
+            "alarms": self._alarms(context),
+            "cycle": services.times.published(context.config.period),
+            "rpc": services.traffic.published(services.allowance.postponed),
+            "actions": dict(services.decisions.actions), "totals": memory.ledger.totals.published(),
+            "packlimit": memory.observer.packlimit.published(), "leader": services.leadership.published(),
+            "paused": context.paused and context.paused.published(), "shadow": shadow and shadow.published(),
+        }  # fmt: skip
+
+    def _alarms(self, context: CycleContext) -> list[str]:
+        services, memory = self._services, context.memory
+        return [
+            *context.site.alarms,
+            *sharing.alarms(memory.observer.unprotected),
+            *services.traffic.alarms(services.allowance.postponed),
+            *services.rules.alarms,
+            *memory.actor.alarms,
+            *services.quarantine.alarms(),
+            *context.pools.alarms,
+            *services.events.alarms(),
+        ]
+
+    def _comment(self, context: CycleContext, decided: Decided) -> None:
+        snapshot = decided.snapshot
+        starting = {one.id for one in context.memory.actor.intents.values() if one.kind == IntentKind.START}
+        promised = {snapshot.jobs.id[row] for row in np.flatnonzero(snapshot.jobs.state == JobState.STARTING)}
+        context.comments.write(lambda: _texts(context, decided), decided.managed, starting, starting | promised)
+
+
+def _phases(memory: JobMemory) -> dict[str, str]:
+    if memory.shadow:
+        return memory.shadow.phases()
+    return {one.id: row_of(one).phase for one in memory.actor.intents.values()}
+
+
+def _unmovable(context: CycleContext, running: Sequence[SlurmJob]) -> dict[str, str]:
+    """Why running jobs may not be preempted now, by job id; "" for those that may."""
+    memory, now = context.memory, context.slurm.time
+    return {job.id: memory.observer.why_unmovable(job, now) for job in running if job.id in memory.ledger.jobs}
+
+
+def _deadlines(context: CycleContext) -> Mapping[str, float]:
+    """Epoch second until when the victims of a beneficiary may save, by the beneficiary's id."""
+    deadline = context.config.preemption.deadline
+    return {one.beneficiary: one.began + deadline for one in context.memory.actor.intents.values() if one.beneficiary}
+
+
+def _texts(context: CycleContext, decided: Decided) -> Iterator[WaitingComment]:
+    for part in decided.parts:
+        starts = starts_of(context.slurm, part.snapshot, part.plan, part.pool.config)
+        yield from waiting_comments(part.snapshot, part.plan, decided.managed, starts)
