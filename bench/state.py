@@ -36,7 +36,8 @@ from tiresias.slurm_plugin.config import Config, Paths
 from tiresias.slurm_plugin.sockets.history_pages import Past
 from tiresias.slurm_plugin.sockets.privacy import OPEN
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
-from tiresias.slurm_plugin.state.journal import FILE, Decision, JobRow, Journal, RunRow
+from tiresias.slurm_plugin.state.journal import FILE, Journal
+from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow, RunRow
 from tiresias.slurm_plugin.state.ledger import Ledger
 
 NOW = 1_800_000_000.0

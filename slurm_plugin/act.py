@@ -13,7 +13,8 @@ from tiresias.slurm_plugin.backends.protocol import Backend, CommentField, Slurm
 from tiresias.slurm_plugin.cluster.arrays import members, together
 from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
-from tiresias.slurm_plugin.state.journal import Decision, Journal
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.journal_rows import Decision
 from tiresias.slurm_plugin.state.ledger import Ledger
 from tiresias.slurm_plugin.state.quarantine import Quarantine
 from tiresias.slurm_plugin.transitions.allowance import Allowance, urgent_first

@@ -28,7 +28,8 @@ from tiresias.slurm_plugin.failover.standby import WANTED
 from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.state.database import StateError, Unwritable
 from tiresias.slurm_plugin.state.intents import Intent, Notice
-from tiresias.slurm_plugin.state.journal import Decision, Journal
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.journal_rows import Decision
 from tiresias.slurm_plugin.state.switches import refuse_if_stopped
 
 log = logging.getLogger("tiresias")

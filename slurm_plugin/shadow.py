@@ -18,7 +18,8 @@ import numpy as np
 from tiresias.scheduler.model import JobState, Plan, Snapshot, Start
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.state.intents import Notice
-from tiresias.slurm_plugin.state.journal import Decision, JobRow, Journal
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow
 from tiresias.slurm_plugin.state.watched import PREEMPT, START, START_AFTER, WatchRow, WouldRow
 
 PHASES = {START: "to start", START_AFTER: "to start", PREEMPT: "to stop"}

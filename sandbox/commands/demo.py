@@ -29,7 +29,8 @@ from tiresias.sandbox.demo.terminal_recording import TerminalRecording
 from tiresias.sandbox.replay.replay import Replay
 from tiresias.sandbox.replay.session import available_suite
 from tiresias.sandbox.replay.setup import Options
-from tiresias.slurm_plugin.state.journal import KEPT_DECISIONS, History
+from tiresias.slurm_plugin.state.journal import KEPT_DECISIONS
+from tiresias.slurm_plugin.state.journal_history import History
 
 MAX_SECONDS, TIME_SCALE = 150.0, 30.0
 INTERRUPTED = 130  # exit code after ctrl-C before the view has installed its handler

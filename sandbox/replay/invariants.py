@@ -17,7 +17,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from tiresias.sandbox.replay.replay_results import JobResult, SlurmRun
-from tiresias.slurm_plugin.state.journal import Decision, History, RunRow
+from tiresias.slurm_plugin.state.journal_history import History
+from tiresias.slurm_plugin.state.journal_rows import Decision, RunRow
 
 
 def count(results: Sequence[JobResult], slurm: Mapping[str, Sequence[SlurmRun]]) -> dict[str, float]:

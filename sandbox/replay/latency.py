@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from tiresias.sandbox.replay.replay_results import JobResult
-from tiresias.slurm_plugin.state.journal import Decision
+from tiresias.slurm_plugin.state.journal_rows import Decision
 
 SPANS = {"preemption": ("preempt", "parked"), "start": ("start", "running")}  # decisions that open and close a span
 

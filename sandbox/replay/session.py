@@ -22,7 +22,8 @@ from tiresias.sandbox.replay.replay_results import slurm_runs
 from tiresias.sandbox.replay.setup import MANAGED_POLICIES, Options
 from tiresias.sandbox.rootfs import SUITES
 from tiresias.simulator.trace import TraceJob
-from tiresias.slurm_plugin.state.journal import KEPT_DECISIONS, History
+from tiresias.slurm_plugin.state.journal import KEPT_DECISIONS
+from tiresias.slurm_plugin.state.journal_history import History
 from tiresias.slurm_plugin.views.status import render_status
 
 POLL_INTERVAL_S = 1.0

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tiresias.slurm_plugin.accounting.accounted_jobs import AccountedJob, AccountedRun
-from tiresias.slurm_plugin.state.journal import RunRow
+from tiresias.slurm_plugin.state.journal_rows import RunRow
 
 TOLERANCE = 1.0  # seconds: both write whole ones
 SAME_RUN = 60.0  # seconds between two starts that are told of one run

@@ -23,7 +23,8 @@ from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.failover.standby import leading
 from tiresias.slurm_plugin.state.database import Damaged, Unwritable, copy, sync
-from tiresias.slurm_plugin.state.journal import FILE, JobRow, Journal, RunRow
+from tiresias.slurm_plugin.state.journal import FILE, Journal
+from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 from tiresias.slurm_plugin.state.ledger import ACTIVE, Ledger, kind
 from tiresias.slurm_plugin.state.owner import as_owner
 from tiresias.slurm_plugin.state.schema import open_current

@@ -37,7 +37,8 @@ from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.commands.terminal import moment, print_json
 from tiresias.slurm_plugin.config import Config, load_config
 from tiresias.slurm_plugin.state.database import Damaged, StateError
-from tiresias.slurm_plugin.state.journal import FILE, History
+from tiresias.slurm_plugin.state.journal import FILE
+from tiresias.slurm_plugin.state.journal_history import History
 
 DAY_S = 86400.0
 CHECKED_DAYS = 7

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tiresias.slurm_plugin.sockets.publication import SHOWN_DECISIONS
-from tiresias.slurm_plugin.state.journal import Decision, Journal
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.journal_rows import Decision
 
 log = logging.getLogger("tiresias")
 

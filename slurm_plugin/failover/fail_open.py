@@ -17,7 +17,8 @@ from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.failover.standby import leadership_of, leading
 from tiresias.slurm_plugin.lead.leadership import BEATS, Leadership
 from tiresias.slurm_plugin.state.database import StateError
-from tiresias.slurm_plugin.state.journal import FILE, History, Journal
+from tiresias.slurm_plugin.state.journal import FILE, Journal
+from tiresias.slurm_plugin.state.journal_history import History
 from tiresias.slurm_plugin.state.owner import as_owner
 from tiresias.slurm_plugin.state.switches import STOPPED, switched
 
@@ -27,7 +28,7 @@ T = TypeVar("T")
 def held(config: Config) -> int | None:
     """Jobs that wait for us alone, or that we are moving, as the journal has it. None: it cannot be read before a controller, or
     whoever acts in its place, has opened it."""
-    return _told(config, History.in_our_hands, 0)
+    return _told(config, History.count_controlled, 0)
 
 
 def is_stopped(config: Config) -> bool:

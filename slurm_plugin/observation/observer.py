@@ -24,7 +24,7 @@ from tiresias.slurm_plugin.observation.learned_limit import LearnedLimit
 from tiresias.slurm_plugin.observation.reports import Reports
 from tiresias.slurm_plugin.observation.requests import Requests
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind
-from tiresias.slurm_plugin.state.journal import JobRow, RunRow
+from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 from tiresias.slurm_plugin.state.ledger import Ledger
 
 SETTLE = 2.0  # seconds between two runs of a job

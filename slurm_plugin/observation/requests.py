@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tiresias.scheduler.model import Request
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
-from tiresias.slurm_plugin.state.journal import JobRow
+from tiresias.slurm_plugin.state.journal_rows import JobRow
 
 _PLAIN_FEATURES = re.compile(r"[\w.:-]+(&[\w.:-]+)*")
 

@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Iterator
 
 from tiresias.errors import TiresiasError
-from tiresias.slurm_plugin.state.journal import Place
+from tiresias.slurm_plugin.state.journal_history import HistoryPosition
 
 NONCE_BYTES = 16  # bytes
 CODE_BYTES = hashlib.sha256().digest_size
@@ -29,13 +29,13 @@ class Cursors:
     def __init__(self) -> None:
         self._secret = secrets.token_bytes(32)
 
-    def seal(self, place: Place, uid: int) -> str:
+    def seal(self, place: HistoryPosition, uid: int) -> str:
         """Return the cursor of a position for a user."""
         nonce = secrets.token_bytes(NONCE_BYTES)
         sealed = nonce + self._mask(nonce, json.dumps(place).encode())
         return base64.urlsafe_b64encode(sealed + self._code(sealed, uid)).decode()
 
-    def place(self, cursor: object, uid: int) -> Place:
+    def place(self, cursor: object, uid: int) -> HistoryPosition:
         """Return the position of a cursor.
 
         Raises:
@@ -53,7 +53,7 @@ class Cursors:
         if len(sealed) <= NONCE_BYTES or not hmac.compare_digest(code, self._code(sealed, uid)):
             raise TiresiasError("the cursor is from another controller; start again from the first page")
         over, key = json.loads(self._mask(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:]))
-        return Place(over, key)
+        return HistoryPosition(over, key)
 
     def _code(self, sealed: bytes, uid: int) -> bytes:
         return hmac.digest(self._secret, b"code %d " % uid + sealed, "sha256")

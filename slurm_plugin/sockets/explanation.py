@@ -22,7 +22,7 @@ from tiresias.slurm_plugin.sockets.array_tasks import MAX_TASKS, chosen, grouped
 from tiresias.slurm_plugin.sockets.history_pages import ALL_TIME, HistoryPages, rounded, run_of, unreadable
 from tiresias.slurm_plugin.sockets.privacy import Privacy
 from tiresias.slurm_plugin.sockets.slurm_facts import Index, dependencies, named, slurm_facts
-from tiresias.slurm_plugin.state.journal import Decision, JobRow
+from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow
 from tiresias.slurm_plugin.state.usage import usage
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.sockets.cursor import Cursors
 from tiresias.slurm_plugin.sockets.privacy import Privacy
-from tiresias.slurm_plugin.state.journal import START, History, JobRow, Place, RunRow
+from tiresias.slurm_plugin.state.journal_history import FIRST_POSITION, History, HistoryPosition
+from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 from tiresias.slurm_plugin.state.usage import Usage, Window, usage
 
 JOBS_PER_PAGE = 200  # jobs
@@ -71,17 +72,21 @@ class HistoryPages:
         return self._history
 
     def _page(self, ask: PageRequest, uid: int, now: float) -> dict[str, Any]:
-        place = self._cursors.place(ask.after, uid) if ask.after else START
+        place = self._cursors.place(ask.after, uid) if ask.after else FIRST_POSITION
         hidden = self._privacy.hides_jobs_from(uid)
         if hidden and ask.uid not in (None, uid):
             return {"time": now, "jobs": [], "next": None}
         rows = self.history.jobs_after(place, ask.window.since, JOBS_PER_PAGE, uid if hidden else ask.uid)
         jobs = [_job(row, self.history.runs(row.key), ask.window, now) for row in rows if row.submit < ask.window.until]
-        last = self._cursors.seal(Place(rows[-1].over, rows[-1].key), uid) if len(rows) == JOBS_PER_PAGE else None
+        last = (
+            self._cursors.seal(HistoryPosition(rows[-1].over, rows[-1].key), uid)
+            if len(rows) == JOBS_PER_PAGE
+            else None
+        )
         return {"time": now, "jobs": jobs, "next": last}
 
     def _job(self, job_id: str, uid: int, now: float) -> dict[str, Any]:
-        shown = [row for row in self.history.bearers(job_id, MAX_JOBS_OF_AN_ID) if self._shows(row, uid)]
+        shown = [row for row in self.history.jobs_with_id(job_id, MAX_JOBS_OF_AN_ID) if self._shows(row, uid)]
         if not shown:
             raise TiresiasError(f"job {job_id}: not in the journal, which contains jobs of the managed partitions only")
         return {"time": now, "jobs": [self._whole(row, now) for row in shown], "next": None}

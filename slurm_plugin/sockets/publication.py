@@ -30,7 +30,7 @@ from tiresias.slurm_plugin.sockets.explanation import ExplainRequest, Explanatio
 from tiresias.slurm_plugin.sockets.history_pages import HistoryPages
 from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.sockets.privacy import OPEN, Privacy
-from tiresias.slurm_plugin.state.journal import Decision, JobRow
+from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow
 
 SHOWN_DECISIONS = 50
 BRIEF = 250  # jobs: no terminal is higher

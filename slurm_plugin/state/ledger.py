@@ -18,7 +18,8 @@ from tiresias.scheduler.estimates.completed_jobs import Completed
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.state import own_tasks, pins
-from tiresias.slurm_plugin.state.journal import JobRow, Journal, RunRow
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 from tiresias.slurm_plugin.state.quarantine import Quarantine
 from tiresias.slurm_plugin.state.totals import Place, Totals
 from tiresias.slurm_plugin.state.usage import Window, usage

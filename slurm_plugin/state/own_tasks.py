@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
-from tiresias.slurm_plugin.state.journal import JobRow
+from tiresias.slurm_plugin.state.journal_rows import JobRow
 
 # Fields of SlurmJob that a pin must not change. Not the nodes, which it is there to change.
 KEPT = (

@@ -18,7 +18,7 @@ from typing import Any
 from tiresias.slurm_plugin.backends.protocol import RequestChange, SlurmJob
 from tiresias.slurm_plugin.state import own_tasks
 from tiresias.slurm_plugin.state.intents import Intent
-from tiresias.slurm_plugin.state.journal import JobRow
+from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.state.own_tasks import KEPT
 
 NUMBER, ONLY, TASKS = "number", "only", "tasks"

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tiresias.errors import UsageError
-from tiresias.slurm_plugin.state.journal import History, Journal
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.journal_history import History
 
 PAUSED, STOPPED = "paused", "stopped"
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from tiresias.slurm_plugin.state.journal import JobRow, RunRow
+from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 
 
 class Window(NamedTuple):

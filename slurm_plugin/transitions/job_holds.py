@@ -8,7 +8,7 @@ from tiresias.slurm_plugin.admission.refusals import MAX_BACKOFF
 from tiresias.slurm_plugin.backends.protocol import JobRefused, SlurmJob
 from tiresias.slurm_plugin.state import pins
 from tiresias.slurm_plugin.state.intents import Intent, IntentOutcome
-from tiresias.slurm_plugin.state.journal import JobRow
+from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.transitions.transition_context import TransitionContext
 
 

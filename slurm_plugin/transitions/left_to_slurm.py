@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 from tiresias.slurm_plugin.state.intents import IntentOutcome
-from tiresias.slurm_plugin.state.journal import JobRow
+from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.transitions.job_holds import JobHolds
 from tiresias.slurm_plugin.transitions.transition_context import TransitionContext
 

@@ -9,7 +9,7 @@ from tiresias.slurm_plugin.backends.protocol import JobRefused, NoSuchJob, Slurm
 from tiresias.slurm_plugin.cluster.arrays import together
 from tiresias.slurm_plugin.state.database import StateError
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
-from tiresias.slurm_plugin.state.journal import JobRow
+from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.state.quarantine import OF_ALL_JOBS
 from tiresias.slurm_plugin.transitions.endings import Ending
 from tiresias.slurm_plugin.transitions.forgotten import ForgottenChanges

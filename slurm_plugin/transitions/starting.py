@@ -11,7 +11,7 @@ from tiresias.slurm_plugin.backends.protocol import TOP_PRIORITY, JobRefused, Re
 from tiresias.slurm_plugin.comments.waiting_text import is_ours
 from tiresias.slurm_plugin.state import own_tasks, pins
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep, Notice
-from tiresias.slurm_plugin.state.journal import JobRow
+from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.state.ledger import IMPOSSIBLE, Avoided
 from tiresias.slurm_plugin.transitions.endings import Ending
 from tiresias.slurm_plugin.transitions.job_holds import JobHolds

@@ -12,7 +12,8 @@ from tiresias.slurm_plugin.admission.refusals import Refusals
 from tiresias.slurm_plugin.backends.protocol import Backend, CommentField, NoSuchJob, SlurmJob
 from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
 from tiresias.slurm_plugin.state.intents import Intent
-from tiresias.slurm_plugin.state.journal import Decision, JobRow, Journal
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow
 from tiresias.slurm_plugin.state.ledger import Ledger
 from tiresias.slurm_plugin.state.quarantine import Quarantine
 from tiresias.slurm_plugin.transitions.allowance import Allowance

@@ -30,7 +30,8 @@ from tiresias.slurm_plugin.config import Config, Paths, Preemption, Rpc
 from tiresias.slurm_plugin.controller import Controller
 from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.state.database import Unwritable
-from tiresias.slurm_plugin.state.journal import Journal, RunRow
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.journal_rows import RunRow
 
 MEMORY = Path("/dev/shm")  # a journal that is synced to a disk makes ten times fewer of them
 ROUNDS = 600  # seconds in which everything must have come to its end

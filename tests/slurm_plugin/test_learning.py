@@ -14,7 +14,8 @@ from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.controller import Controller
 from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.sockets.peer import Peer
-from tiresias.slurm_plugin.state.journal import JobRow, Journal, RunRow
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 
 NOW = 50_000.0
 NODE = SlurmNode(

@@ -16,7 +16,8 @@ from tiresias.scheduler.model import Plan, Preemption, Start
 from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.shadow import Gpus, Shadow
-from tiresias.slurm_plugin.state.journal import Decision, Journal
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.journal_rows import Decision
 from tiresias.slurm_plugin.state.ledger import Ledger
 from tiresias.slurm_plugin.state.watched import Watched
 

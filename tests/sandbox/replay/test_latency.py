@@ -7,7 +7,7 @@ import pytest
 from tiresias.sandbox.replay import latency
 from tiresias.sandbox.replay.replay_results import JobResult, JobRun
 from tiresias.simulator.trace import TraceJob
-from tiresias.slurm_plugin.state.journal import Decision
+from tiresias.slurm_plugin.state.journal_rows import Decision
 
 
 def result(job: str, submit: float, *runs: tuple[float, float]) -> JobResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiresias.sandbox.replay.invariants import compare_plan
-from tiresias.slurm_plugin.state.journal import Decision
+from tiresias.slurm_plugin.state.journal_rows import Decision
 
 
 def test_starts_on_other_nodes_and_with_other_shares_are_counted() -> None:

@@ -15,7 +15,8 @@ import pytest
 from tiresias.__main__ import main
 from tiresias.errors import UsageError
 from tiresias.simulator.formats import shadow_journal as reader
-from tiresias.slurm_plugin.state.journal import JobRow, Journal, RunRow
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 from tiresias.slurm_plugin.state.watched import PREEMPT, START, WatchRow, WouldRow
 
 BEGAN, UNTIL = 1000.0, 5000.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tiresias.slurm_plugin.accounting.accounted_jobs import AccountedJob, AccountedRun
 from tiresias.slurm_plugin.accounting.audit import Audit, audit
-from tiresias.slurm_plugin.state.journal import RunRow
+from tiresias.slurm_plugin.state.journal_rows import RunRow
 
 NOW = 100_000.0
 

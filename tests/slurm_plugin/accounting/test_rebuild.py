@@ -24,7 +24,8 @@ from tiresias.slurm_plugin.config import Config, Paths
 from tiresias.slurm_plugin.failover.standby import leadership_of
 from tiresias.slurm_plugin.state.database import Damaged, StateError
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
-from tiresias.slurm_plugin.state.journal import FILE, Decision, JobRow, Journal, RunRow, epoch_of
+from tiresias.slurm_plugin.state.journal import FILE, Journal, epoch_of
+from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow, RunRow
 from tiresias.slurm_plugin.state.ledger import Ledger
 
 Make = Callable[..., SlurmJob]
@@ -196,7 +197,8 @@ from pathlib import Path
 from tiresias.slurm_plugin.accounting.accounted_jobs import AccountedJob, AccountedRun
 from tiresias.slurm_plugin.backends.protocol import SlurmSnapshot
 from tiresias.slurm_plugin.config import Config, Paths
-from tiresias.slurm_plugin.state.journal import FILE, JobRow, Journal
+from tiresias.slurm_plugin.state.journal import FILE, Journal
+from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.accounting.rebuild import rebuild
 
 def make(folder):

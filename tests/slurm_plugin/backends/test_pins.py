@@ -9,7 +9,7 @@ import pytest
 
 from tiresias.slurm_plugin.backends.protocol import JobRefused, RequestChange, SlurmJob
 from tiresias.slurm_plugin.state import own_tasks, pins
-from tiresias.slurm_plugin.state.journal import JobRow
+from tiresias.slurm_plugin.state.journal_rows import JobRow
 
 pytestmark = pytest.mark.sandbox
 Site = Any  # conftest.py

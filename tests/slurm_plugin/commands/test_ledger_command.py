@@ -12,7 +12,8 @@ import pytest
 
 from tiresias.__main__ import main
 from tiresias.slurm_plugin.accounting.accounted_jobs import FIELDS
-from tiresias.slurm_plugin.state.journal import FILE, JobRow, Journal, RunRow
+from tiresias.slurm_plugin.state.journal import FILE, Journal
+from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 
 START = int(time.time()) - 3600
 RUN = ["7", "1001", "alice", "ours", "gpu", "", START - 5, START, START + 100, "COMPLETED", "cpu=4,gres/gpu=4", "gpu01"]

@@ -7,7 +7,7 @@ import contextlib
 from tiresias.sandbox.replay import invariants
 from tiresias.sandbox.replay.replay import Replay
 from tiresias.sandbox.replay.replay_results import slurm_runs
-from tiresias.slurm_plugin.state.journal import History
+from tiresias.slurm_plugin.state.journal_history import History
 
 CLEANING = 10.0  # seconds that Slurm cleans up at most: a run whose end nobody saw before the next one began ends then
 NOTHING = ("lost", "run_twice", "steps_redone", "killed_runs", "curves_differ", "ledger_missing")

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tiresias.slurm_plugin.state.journal import FILE, History
+from tiresias.slurm_plugin.state.journal import FILE
+from tiresias.slurm_plugin.state.journal_history import History
 
 pytestmark = pytest.mark.sandbox
 Centre = Any  # conftest.py

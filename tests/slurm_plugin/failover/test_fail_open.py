@@ -14,7 +14,8 @@ from tiresias.slurm_plugin.config import Config, Paths
 from tiresias.slurm_plugin.failover.fail_open import held, is_silent, is_stopped, own_journal
 from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
-from tiresias.slurm_plugin.state.journal import FILE, JobRow, Journal
+from tiresias.slurm_plugin.state.journal import FILE, Journal
+from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.state.switches import stop
 
 
@@ -80,7 +81,7 @@ def test_a_folder_in_which_nobody_ever_led(config: Config) -> None:
     assert not is_stopped(config)
 
 
-def test_what_is_in_our_hands(config: Config) -> None:
+def test_the_number_of_controlled_jobs(config: Config) -> None:
     journal = Journal(config.paths.state)
     for number in range(4):
         journal.save_job(JobRow(f"{number}@1", str(number), 1000, 1.0, held=number == 1, ended=number == 3))

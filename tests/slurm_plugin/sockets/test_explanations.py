@@ -18,7 +18,8 @@ from tiresias.slurm_plugin.sockets.array_tasks import MAX_TASKS
 from tiresias.slurm_plugin.sockets.explanation import ExplainRequest, Explanations
 from tiresias.slurm_plugin.sockets.history_pages import HistoryPages
 from tiresias.slurm_plugin.sockets.privacy import OPEN, Privacy
-from tiresias.slurm_plugin.state.journal import JobRow, Journal
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.journal_rows import JobRow
 
 ALICE, BOB = 1001, 1002  # the former has all jobs of the snapshot
 Ask = Callable[..., dict[str, Any]]

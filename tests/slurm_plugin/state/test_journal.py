@@ -21,7 +21,9 @@ from tiresias.slurm_plugin.state import database
 from tiresias.slurm_plugin.state import journal as journal_module
 from tiresias.slurm_plugin.state.database import Damaged, StateError, Unwritable
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
-from tiresias.slurm_plugin.state.journal import Decision, History, JobRow, Journal, RunRow, epoch_of
+from tiresias.slurm_plugin.state.journal import Journal, epoch_of
+from tiresias.slurm_plugin.state.journal_history import History
+from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow, RunRow
 
 
 def row(key: str = "7@1000", **changes: object) -> JobRow:
@@ -147,7 +149,8 @@ def test_who_led_before_writes_nothing_more(tmp_path: Path) -> None:
 STOPPED_IN_A_WRITE = """
 import os, signal, sys
 from pathlib import Path
-from tiresias.slurm_plugin.state.journal import JobRow, Journal
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.lead.leadership import Superseded
 journal = Journal(Path(sys.argv[1]), epoch=1)
 journal._db.execute("pragma cache_size = 1")  # so that it writes into the file before it commits

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.slurm_plugin.state.journal import JobRow, RunRow
+from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 from tiresias.slurm_plugin.state.usage import Usage, Window, usage
 
 ALL = Window(0.0, math.inf)

@@ -23,7 +23,8 @@ from tiresias.slurm_plugin.sockets.control_socket import ControlServer
 from tiresias.slurm_plugin.sockets.history_pages import HistoryPages
 from tiresias.slurm_plugin.sockets.privacy import OPEN
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
-from tiresias.slurm_plugin.state.journal import JobRow, Journal, RunRow
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 from tiresias.slurm_plugin.views.history import SHOWN, by_user, lost, ordered, render_jobs, with_names
 from tiresias.slurm_plugin.views.table_layout import UNLIMITED
 

@@ -1,0 +1,123 @@
+"""Reads the journal: jobs, their runs and decisions about them."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tiresias.slurm_plugin.state.intents import IntentKind, IntentOutcome
+from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow, RunRow, columns, job_row
+from tiresias.slurm_plugin.state.watched import Watched, WouldRow
+
+
+class HistoryPosition(NamedTuple):
+    """The position of a job in the order of the ends; FIRST_POSITION comes before all.
+
+    Attributes:
+        over: epoch second of its end; 0 of a live one.
+        key: the job, as the journal names it.
+    """
+
+    over: float
+    key: str
+
+
+FIRST_POSITION = HistoryPosition(0.0, "")
+
+
+class History:
+    """Reads a journal. Another thread or process opens it with `History.of(journal.path)`; it never writes."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    @classmethod
+    def of(cls, path: Path) -> History:
+        """Open the journal read-only."""
+        return cls(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._db.close()
+
+    def job(self, job_id: str) -> JobRow | None:
+        """Return the newest job with this id."""
+        return next(iter(self.jobs_with_id(job_id, 1)), None)
+
+    def jobs_with_id(self, job_id: str, limit: int) -> list[JobRow]:
+        """Return the newest jobs with this id: Slurm reuses ids."""
+        query = f"select {columns(JobRow)} from job where id = ? order by ended, submit desc limit ?"
+        return [job_row(row) for row in self._db.execute(query, (job_id, limit))]
+
+    def ids_of(self, job_id: str) -> list[str]:
+        """Return the ids of the job, and of the tasks of the array with that number."""
+        query = "select distinct id from job where id = ?1 or (id > ?1 || '_' and id < ?1 || '`')"  # ` follows _
+        return [row[0] for row in self._db.execute(query, (job_id,))]
+
+    def jobs_after(self, position: HistoryPosition, since: float, limit: int, uid: int | None = None) -> list[JobRow]:
+        """Return one page of jobs: first those that live, then those that ended, by their ends.
+
+        The time that it takes depends on `limit`, not on the number of jobs.
+
+        Args:
+            position: the page begins after it.
+            since: epoch second; without jobs that ended earlier.
+            limit: the most jobs of a page.
+            uid: of this user only.
+        """
+        by_owner, owner = ("", ()) if uid is None else ("uid = ? and ", (uid,))
+        where = f"{by_owner}(over, key) > (?, ?) and over <= ?"
+        query = f"select {columns(JobRow)} from job where {where} order by over, key limit ?"
+        found = self._db.execute(query, (*owner, *position, 0.0, limit)).fetchall()
+        ended = max(position, HistoryPosition(max(since, 1.0), ""))
+        found += self._db.execute(query, (*owner, *ended, math.inf, limit - len(found))).fetchall()
+        return [job_row(row) for row in found]
+
+    def jobs(self) -> Iterator[JobRow]:
+        """Return all jobs that the journal has."""
+        return map(job_row, self._db.execute(f"select {columns(JobRow)} from job"))
+
+    def runs(self, key: str) -> list[RunRow]:
+        """Return the runs of a job."""
+        query = f"select {columns(RunRow)} from run where key = ? order by restart"
+        return [RunRow(*row) for row in self._db.execute(query, (key,))]
+
+    def beneficiaries(self, key: str) -> dict[int, str]:
+        """Return the beneficiary of each preemption of a job, by restart count; of the newest KEPT_INTENTS intents only."""
+        query = "select restart, beneficiary from intent where key = ? and kind = ? and outcome like ?"
+        return dict(self._db.execute(query, (key, IntentKind.PREEMPT, f"{IntentOutcome.PARKED}%")).fetchall())
+
+    def count_controlled(self) -> int:
+        """Return how many live jobs the controller holds, starts or preempts."""
+        under_way = "select id from intent where outcome = ''"
+        found = self._db.execute(f"select count(*) from job where ended = 0 and (held = 1 or id in ({under_way}))")
+        return int(found.fetchone()[0])
+
+    def noted(self, name: str) -> str | None:
+        """Return the value that a controller stored under this name."""
+        found = self._db.execute("select value from meta where name = ?", (name,)).fetchone()
+        return str(found[0]) if found else None
+
+    def runs_since(self, moment: float) -> list[tuple[str, RunRow]]:
+        """Return job id and run of all runs that began at that epoch second or later."""
+        query = f"select job.id, {columns(RunRow, 'run.')} from run join job using (key) where start >= ?"
+        return [(job_id, RunRow(*row)) for job_id, *row in self._db.execute(query, (moment,))]
+
+    def watched(self) -> Watched | None:
+        """Return the sums of what mode shadow has seen; None: it never ran."""
+        found = self._db.execute(f"select {columns(Watched)} from watched").fetchone()
+        return Watched(*found) if found else None
+
+    def would_have(self, key: str) -> list[WouldRow]:
+        """Return what mode shadow would have done with that job, oldest first."""
+        query = f"select {columns(WouldRow)} from would where key = ? order by began"
+        return [WouldRow(*row) for row in self._db.execute(query, (key,))]
+
+    def decisions(self, job_id: str = "", limit: int = 50) -> list[Decision]:
+        """Return the newest decisions, about all jobs or about one, newest first."""
+        where, values = ("where id = ?", (job_id, limit)) if job_id else ("", (limit,))
+        query = f"select time, id, action, why from decision {where} order by seq desc limit ?"
+        return [Decision(*row) for row in self._db.execute(query, values)]

@@ -1,0 +1,106 @@
+"""What the journal stores of a job, of its runs, and of decisions about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+
+@dataclass(slots=True)
+class JobRow:
+    """What the controller stores of a job beyond Slurm's own record. Times are epoch seconds.
+
+    Attributes:
+        submit: the first submit time.
+        reset: service before this time does not count (promotion, section 3.2.3).
+        held: the controller holds it.
+        pinned: its nodes are the controller's request.
+        failures: starts in a row that Slurm did not carry out.
+        not_before: it is not started earlier, after such a start.
+        unmovable: why this run is not preempted; cleared when the next run starts.
+        min_nodes, max_nodes, required, excluded: the owner's request, before any pin.
+        kind: the file of its profile (protocol/job_kind.py), of a job that tsbatch submitted.
+        over: when it ended; 0 of a live one.
+        pin: the way of the newest pin (pins.py).
+        asked: its request as the newest start found it (pins.py), JSON.
+        unpinnable: why it is left to Slurm: every pin changes its request; cleared when its owner changes the request.
+    """
+
+    key: str
+    id: str
+    uid: int
+    submit: float
+    reset: float = 0.0
+    held: bool = False
+    pinned: bool = False
+    preemptions: int = 0
+    last_preempted: float = 0.0
+    failures: int = 0
+    not_before: float = 0.0
+    unmovable: str = ""
+    min_nodes: int = 0
+    max_nodes: int = 0
+    required: str = ""
+    kind: str = ""
+    ended: bool = False
+    over: float = 0.0
+    excluded: str = ""
+    pin: str = ""
+    asked: str = ""
+    unpinnable: str = ""
+
+
+@dataclass(slots=True)
+class RunRow:
+    """One run of a job, and what it cost: None where that is not known.
+
+    Attributes:
+        start, end: epoch seconds; end: 0 while it runs.
+        nodes: with the GPUs on each, "gpu01:4,gpu02:4".
+        restore: seconds from its start to its first step: start-up and restore.
+        save: seconds of its newest save.
+        pause: seconds from the checkpoint signal to free GPUs.
+        redone: steps of the run before that were executed again.
+        pace: seconds a step.
+    """
+
+    key: str
+    restart: int
+    start: float
+    end: float
+    gpus: int
+    nodes: str
+    restore: float | None = None
+    save: float | None = None
+    pause: float | None = None
+    redone: int | None = None
+    pace: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One line of the list of decisions.
+
+    Attributes:
+        time: epoch second.
+        id: of the job; "" for a decision about the controller itself.
+        action: the word of an IntentKind, an IntentOutcome or a Notice.
+        why: its details.
+    """
+
+    time: float
+    id: str
+    action: str
+    why: str
+
+
+def columns(row: type, prefix: str = "") -> str:
+    """Return the column names of a row, for SQL."""
+    return ", ".join(prefix + one.name for one in fields(row))
+
+
+def job_row(values: tuple[Any, ...]) -> JobRow:
+    """Return the row that SQLite read: it has numbers for truth values."""
+    job = JobRow(*values)
+    job.held, job.pinned, job.ended = bool(job.held), bool(job.pinned), bool(job.ended)
+    return job
