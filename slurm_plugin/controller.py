@@ -1,4 +1,4 @@
-"""The controller: one cycle after the other, each observe -> decide -> act -> publish (cycle/). daemon.py says when."""
+"""The controller: one cycle after the other, each observe -> decide -> act -> publish (cycle/). daemon.py decides when."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How often slurmctld is called: the budget, who may spend it first, and the pace."""
+"""How often slurmctld is called: the pace of the cycles, and figures about calls."""

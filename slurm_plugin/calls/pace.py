@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-SHARE = 20.0  # slurmctld works on our snapshots for a twentieth of its time at most, where nobody wakes us
+SHARE = 20.0  # slurmctld spends a twentieth of its time on snapshots at most, where no event asks for a cycle
 LONGEST = 2.0  # periods between two cycles: the lease of job_submit.lua lasts for three
 SLOW = 1.0  # seconds for a snapshot; ten thousand jobs take half of it on a slurmctld that is not busy
-GIVE_BACK = 4.0  # so many times what a snapshot took beyond that, slurmctld is left alone, whoever wakes us
+GIVE_BACK = 4.0  # times what a snapshot took beyond that: for so long no event begins a cycle
 FADING = 0.7  # of what it took before counts still
 
 
@@ -20,7 +20,7 @@ class Pace:
         self.latency, self.failures = 0.0, 0
 
     def answered(self, seconds: float) -> None:
-        """A snapshot took so long. A slurmctld that gets slow is believed at once, one that gets quick again by and by."""
+        """Note how long a snapshot took. Increases apply immediately; decreases are smoothed."""
         self.failures = 0
         self.latency = max(seconds, FADING * self.latency + (1 - FADING) * seconds)
 
@@ -29,15 +29,15 @@ class Pace:
 
     @property
     def period(self) -> float:
-        """Between two cycles when nothing wakes us."""
+        """Seconds between two cycles without an event."""
         return min(max(self._period, SHARE * self.latency), LONGEST * self._period)
 
     @property
     def rest(self) -> float:
-        """Between two cycles at least."""
+        """Seconds between two cycles at least."""
         return min(max(GIVE_BACK * (self.latency - SLOW), 0.0), self._period)
 
     def back_off(self) -> float:
-        """Until the next attempt after failures."""
+        """Return the seconds until the next attempt after failures."""
         longest = float(min(2.0 ** min(self.failures, 10) * self._poll, self._period))
         return longest * (1 + self._jitter()) / 2

@@ -1,4 +1,4 @@
-"""Our calls to slurmctld: how many there may be, how many there are, and how slurmctld bears them and everybody's."""
+"""The controller's calls to slurmctld: their limit, their number, and slurmctld's load by the calls of all clients."""
 
 from __future__ import annotations
 
@@ -15,29 +15,31 @@ from tiresias.slurm_plugin.config import Rpc
 
 log = logging.getLogger("tiresias")
 
-LOOK = 60.0  # seconds between two looks at slurmctld's figures
-BELOW = 0.8  # of Slurm's own limit is ours
+LOAD_INTERVAL_S = 60.0  # between two readings of slurmctld's figures
+SHARE_OF_LIMIT = 0.8  # of Slurm's own limit for a user
 THREADS = 128  # of slurmctld's 256 that serve calls: from here on clients soon wait for one
-QUEUE = 1000  # messages to nodes that wait: slurmctld is behind
+QUEUE = 1000  # messages to nodes that wait: a backlog
 
 
 def bucket(config: Rpc, slurms: RateLimit | None) -> Bucket:
-    """The configured one, and never more than four fifths of Slurm's own limit."""
+    """Return the configured bucket, and never more than four fifths of Slurm's own limit."""
     if slurms is None:
         return Bucket(config.burst, config.rate) if config.rate else unlimited()
-    rate = min(config.rate or math.inf, BELOW * slurms.rate)
-    return Bucket(min(config.burst, BELOW * slurms.size), rate)
+    rate = min(config.rate or math.inf, SHARE_OF_LIMIT * slurms.rate)
+    return Bucket(min(config.burst, SHARE_OF_LIMIT * slurms.size), rate)
 
 
 class Traffic:
+    """Counts calls, and reads slurmctld's figures once a minute."""
+
     def __init__(self, backend: Budgeted) -> None:
         self._backend = backend
         self._looked, self._spent, self._per_minute = -math.inf, 0, 0.0
         self._load: SlurmLoad | None = None
 
     def look(self, now: float) -> None:
-        """Once a minute; a call. `now`: epoch seconds."""
-        if now - self._looked < LOOK:
+        """Read the figures where they are due, with one call. now: epoch seconds."""
+        if now - self._looked < LOAD_INTERVAL_S:
             return
         spent = self._backend.spent
         if math.isfinite(self._looked):
@@ -50,7 +52,10 @@ class Traffic:
             log.info("slurmctld's figures: %s", error)
 
     def published(self, postponed: int) -> Mapping[str, Any]:
-        """`postponed`: moves that wait for calls. Infinite limits and what is not known are None."""
+        """Return the figures for viewers; infinite limits and unknown figures are None.
+
+        postponed: holds, starts and preemptions that wait for calls.
+        """
         limit, load = self._backend.bucket, self._load
         return {
             "burst": limit.size if math.isfinite(limit.size) else None, "rate": limit.rate or None,
@@ -63,13 +68,15 @@ class Traffic:
         }  # fmt: skip
 
     def alarms(self, postponed: int) -> list[str]:
+        """Return what an administrator should see, one line each."""
         found, load = [], self._load
         if postponed:
             found.append(
-                f"{postponed} moves wait for their turn to call slurmctld ([rpc] in tiresias.toml, rl_enable in slurm.conf)"
+                f"{postponed} holds, starts and preemptions wait for calls to slurmctld "
+                "([rpc] in tiresias.toml, rl_enable in slurm.conf)"
             )
         if load and load.threads >= THREADS:
-            found.append(f"slurmctld is overloaded: {load.threads} calls are being served; sdiag tells whose they are")
+            found.append(f"slurmctld is overloaded: {load.threads} calls are being served; see sdiag for their users")
         if load and load.queue >= QUEUE:
-            found.append(f"slurmctld is behind: {load.queue} messages to nodes wait; see sdiag")
+            found.append(f"slurmctld has a backlog: {load.queue} messages to nodes wait; see sdiag")
         return found

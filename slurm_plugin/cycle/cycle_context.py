@@ -1,4 +1,4 @@
-"""What one cycle knows: its facts and results, as they pass from stage to stage."""
+"""The state of one cycle: its facts and results, as they pass from stage to stage."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class CycleContext:
         config, site: as they are in this cycle.
         memory: what the controller remembers of jobs.
         pools, comments: of this configuration.
-        paused: since when preemptions are paused, and by whom; None: they are not.
+        paused: when, by which user and why preemptions were paused; None: they are not.
         began: epoch second.
         slurm: the snapshot of Slurm (observe).
         managed: its managed jobs that are not set aside (observe, then decide).

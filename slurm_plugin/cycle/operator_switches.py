@@ -10,7 +10,7 @@ from tiresias.slurm_plugin.state.switches import PAUSED, Switched, pause, resume
 
 class OperatorSwitches:
     """Attributes:
-    paused: since when preemptions are paused, and by whom; None: they are not.
+    paused: when, by which user and why preemptions were paused; None: they are not.
     """
 
     def __init__(self, journal: Journal, clock: Callable[[], float]) -> None:

@@ -1,7 +1,7 @@
-"""The controller's view of the world as one dictionary: what `status`, `explain` and --watch render.
+"""The state of a cycle as one dictionary: what `status`, `explain` and --watch render.
 
-The daemon leaves its newest objects here after each cycle; the dictionary is made in the socket's thread, when
-somebody asks, so that a cycle costs the same whether or not anybody watches.
+The controller publishes its newest objects after each cycle; the dictionary is made in the socket's thread at a request, so that
+a cycle costs the same with and without viewers.
 """
 
 from __future__ import annotations
@@ -49,11 +49,13 @@ class Publication:
     rows: Mapping[str, JobRow]
     phases: Mapping[str, str]  # journal step of the jobs that are on the move
     unmovable: Mapping[str, str]
-    reports: Mapping[str, JobReport]  # what the running ones say of themselves
+    reports: Mapping[str, JobReport]  # of the supervisors of running jobs
     decisions: tuple[Decision, ...]
     config: Config
     profiles: Mapping[str, Summary] = field(default_factory=dict)  # what is known of jobs' traffic
-    due: Mapping[str, float] = field(default_factory=dict)  # by waiting job: until when those save that make room
+    due: Mapping[str, float] = field(
+        default_factory=dict
+    )  # by beneficiary: epoch second until when its victims may save
     parts: tuple[PoolDecision, ...] = ()  # what is decided in each pool of nodes; () for one pool of all
 
     def part_of(self, row: int) -> tuple[Snapshot, Plan, PolicyConfig, int, int]:
@@ -98,9 +100,9 @@ class Publisher:
             'the controller answers {"op": "status"}, {"op": "explain", "job": "ID"} and {"op": "history"}'
         )
 
-    def _explained(self, wanted: str, uid: int) -> dict[str, Any]:
+    def _explained(self, job: str, uid: int) -> dict[str, Any]:
         shown = {job["id"]: job for job in self._view(uid)["jobs"]}
-        return self._explanations.answer(ExplainRequest(wanted, uid, self._published(), shown))
+        return self._explanations.answer(ExplainRequest(job, uid, self._published(), shown))
 
     def _published(self) -> Publication:
         if self._newest is None:
@@ -134,7 +136,7 @@ class Publisher:
 
 
 def status(newest: Publication, whole: int | None = None) -> dict[str, Any]:
-    """`whole`: so many jobs are told of as a whole, of the others what a page draws of them; None: all."""
+    """Return the status. whole: so many jobs are listed completely, the others as a page draws them; None: all."""
     jobs = _jobs(newest, whole)
     return {
         "version": 1,
@@ -260,17 +262,17 @@ def _queues_of(newest: Publication, rows: Ints, config: PolicyConfig, before: in
 
 
 def _nodes(newest: Publication) -> list[dict[str, Any]]:
-    ours: dict[str, list[list[Any]]] = defaultdict(list)
+    managed_on: dict[str, list[list[Any]]] = defaultdict(list)
     others: dict[str, int] = defaultdict(int)
     managed = set(newest.snapshot.jobs.id)
     for job in newest.slurm.jobs:
         for share in job.shares:
             if job.id in managed:
-                ours[share.node].append([job.id, share.gpus])
+                managed_on[share.node].append([job.id, share.gpus])
             else:
                 others[share.node] += share.gpus
     names = set(newest.snapshot.nodes.name)
-    return [_node(node, ours[node.name], others[node.name]) for node in newest.slurm.nodes if node.name in names]
+    return [_node(node, managed_on[node.name], others[node.name]) for node in newest.slurm.nodes if node.name in names]
 
 
 def _node(node: SlurmNode, allocations: list[list[Any]], other_gpus: int) -> dict[str, Any]:

@@ -103,7 +103,7 @@ class Ledger:
         if self.observe(job) and job.id in self.jobs:
             row = self.jobs[job.id]
             self._find_forgotten_start(row, job)
-            self._note_wishes(row, own_tasks.restored(row, job))
+            self._note_request(row, own_tasks.restored(row, job))
 
     def _let_go_of_others(self, managed: Collection[str], snapshot: SlurmSnapshot) -> None:
         """Of rows whose jobs are gone, or not managed any more."""
@@ -234,29 +234,29 @@ class Ledger:
 
     def _meet(self, job: SlurmJob) -> JobRow:
         row = JobRow(key=_key(job), id=job.id, uid=job.uid, submit=float(job.submit_time))
-        row.min_nodes, row.max_nodes, row.required, row.excluded = _wishes(job)
+        row.min_nodes, row.max_nodes, row.required, row.excluded = _node_request(job)
         row.kind, row.asked = kind(job), own_tasks.write(job) if own_tasks.is_at_risk(job) else ""
         self.jobs[job.id] = row
         self.runs[row.key] = {}
         self.save(row)
         return row
 
-    def _note_wishes(self, row: JobRow, job: SlurmJob) -> None:
+    def _note_request(self, row: JobRow, job: SlurmJob) -> None:
         """The owner may change the request while the job waits; under a pin the record shows ours instead."""
         if job.state != "PENDING" or job.completing or row.pinned:
             return
         if own_tasks.is_at_risk(job) and not own_tasks.is_noted(row, job):
             row.asked = own_tasks.write(job)
             self.save(row)
-        if (row.min_nodes, row.max_nodes, row.required, row.excluded) == _wishes(job):
+        if (row.min_nodes, row.max_nodes, row.required, row.excluded) == _node_request(job):
             return
         if self._is_as_we_last_pinned_it(row, job):
             self.resurfaced.append(job)
         else:
-            self.adopt_wishes(row, job)
+            self.adopt_request(row, job)
 
-    def adopt_wishes(self, row: JobRow, job: SlurmJob) -> None:
-        row.min_nodes, row.max_nodes, row.required, row.excluded = _wishes(job)
+    def adopt_request(self, row: JobRow, job: SlurmJob) -> None:
+        row.min_nodes, row.max_nodes, row.required, row.excluded = _node_request(job)
         row.unpinnable = ""
         self.save(row)
 
@@ -346,6 +346,6 @@ def _end_of_requeued(run: RunRow, job: SlurmJob) -> float:
     return max(float(end), run.start)
 
 
-def _wishes(job: SlurmJob) -> tuple[int, int, str, str]:
+def _node_request(job: SlurmJob) -> tuple[int, int, str, str]:
     """min_nodes, max_nodes, required and excluded nodes as in JobRow."""
     return job.min_nodes, job.max_nodes, ",".join(job.required_nodes), ",".join(job.excluded_nodes)

@@ -1,7 +1,7 @@
-"""The tables of the state database, and what leads from each earlier schema to the next.
+"""The tables of the state database, and the upgrade from each earlier schema to the next.
 
-A schema that a release had never changes any more: a new one is a new number, the statements that lead to it in UPGRADES, and the
-same columns in TABLES. tests/slurm_plugin/state/schemas/ keeps each earlier one as it was made then.
+A schema that a release had does not change any more. A new one has a new number, the statements that lead to it in UPGRADES, and
+the same columns in TABLES. tests/slurm_plugin/state/schemas/ keeps each earlier one as it was made then.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tiresias.slurm_plugin.state.database import Damaged, Database, StateError, 
 SCHEMA = 8
 KEPT_BACKUPS = 2  # databases as they were before an upgrade
 
-# What mode shadow saw (watched.py). Its views are also for who may not import this: simulator/formats/shadow_journal.py.
+# What mode shadow saw (watched.py). Its views are also for code that must not import this: simulator/formats/shadow_journal.py.
 SHADOW = (
     """create table watch (
   began real primary key, until real, gpus integer, busy real, movable real, agreed real, idle real, taken real, sooner integer,
@@ -26,7 +26,7 @@ SHADOW = (
   key text, restart integer, action text, began real, watch real, until real, gpus integer, nodes text, beneficiary text,
   primary key (key, restart, action, began)
 ) without rowid""",
-    # The only row, none where nobody ever watched. `gpus` of the newest watch: SQLite takes it from the row of the one max.
+    # The only row; none where mode shadow never ran. `gpus` of the newest watch: SQLite takes it from the row of the one max.
     """create view watched as select
   (select min(began) from watch) as began, max(until) as until, gpus, sum(until - began) as seconds,
   sum((until - began) * gpus) as gpu_seconds, sum(busy) as busy, sum(movable) as movable, sum(agreed) as agreed, sum(idle) as idle,
@@ -39,8 +39,8 @@ from watch group by null""",
   case when ended = 1 then min(max(end), until) else until end as finish
 from watched join job on submit < until left join run on run.key = job.key and start < until
 group by job.key having ended = 0 or max(end) >= began""",
-    # The runs that we would have had otherwise. won: seconds by which we would have started it before Slurm did, empty where
-    # we would not; lost: seconds during which we would have kept it off its GPUs.
+    # The runs that would have been different. won: seconds by which it would have started before Slurm started it, empty where
+    # it would not; lost: seconds during which it would not have had its GPUs.
     """create view watched_run as select
   id as job_id, uid, would.restart as restart, max(would.gpus) as gpus,
   max(coalesce(start, max(coalesce(would.until, watch.until))) - min(iif(action = 'preempt', null, would.began)), 0) as won,
@@ -101,7 +101,7 @@ UPGRADES = {  # what leads from a schema to the next one
 
 
 def open_current(path: Path) -> Database:
-    """The database there, with today's tables: made, checked and upgraded where needed. Raises StateError."""
+    """Return the database there with the present tables: created, checked and upgraded where needed. Raises StateError."""
     db = open_database(path)
     try:
         _prepare(db)
@@ -120,7 +120,7 @@ def _prepare(db: Database) -> None:
     found = _schema(db)
     if found > SCHEMA:
         raise StateError(
-            f"state database {db.path}: written by a newer version (schema {found}, ours {SCHEMA}); upgrade first"
+            f"state database {db.path}: written by a newer version (schema {found}, this version reads {SCHEMA}); upgrade first"
         )
     if found < SCHEMA:
         _upgrade(db, found)
@@ -142,13 +142,13 @@ def _upgrade(db: Database, found: int) -> None:
 
 
 def _change(db: Database, statements: Iterable[str]) -> None:
-    """All or nothing, whatever is killed when: what is not committed is not there at the next opening."""
+    """Execute all statements or none: after a crash, what was not committed is not there."""
     with db.transaction():
         for statement in statements:
             db.execute(statement)
 
 
 def _backups(folder: Path) -> list[tuple[int, Path]]:
-    """With the number of their schema."""
+    """The backups, with the numbers of their schemas."""
     found = [(re.fullmatch(r"journal\.schema-(\d+)\.sqlite", file.name), file) for file in folder.iterdir()]
     return [(int(name[1]), file) for name, file in found if name]

@@ -24,7 +24,7 @@ class ForgottenChanges:
 
         A start is two calls, a pin and a release. A slurmctld that was killed when it had saved the first alone, or neither, shows
         the controller's hold; so does one that forgot the release of a job whose preemption was given up. An administrator may
-        have placed it; where slurmctld was started after the release, and knows no run after it, the controller more likely did.
+        have placed it; where slurmctld was started after the release, and shows no run after it, the controller more likely did.
         """
         for job in jobs:
             with self._context.quarantine.guard("looking for a forgotten release", job.id):
@@ -43,7 +43,7 @@ class ForgottenChanges:
                     row.pinned = True
                     self._context.ledger.save(row)
                 else:
-                    self._context.ledger.adopt_wishes(row, job)
+                    self._context.ledger.adopt_request(row, job)
 
     def _forgot_release(self, row: JobRow, job: SlurmJob) -> bool:
         """The record may be older than a requeue, or than the job's end: then the ledger takes it for a new job."""

@@ -48,7 +48,7 @@ class HandingOver:
     def _await_turn(self, intent: Intent, now: float) -> Result:
         if not is_in_run(self._context.record(intent.id), intent):
             return IntentStep.WAIT  # which finds out how the run ended
-        if not self._is_wanted(intent.beneficiary, now):
+        if not self._lacks_only_gpus(intent.beneficiary, now):
             return IntentStep.SPARE
         proof = self._context.ledger.proof(self._context.ledger.jobs[intent.id])
         if any(self._comes_first(one, proof) for one in group_of(self._context, intent.beneficiary)):
@@ -64,7 +64,7 @@ class HandingOver:
         if not is_in_run(self._context.record(intent.id), intent):
             return IntentStep.DRAIN
         start = self._context.intents.get(intent.beneficiary)
-        if not intent.beneficiary or (start is None and not self._is_wanted(intent.beneficiary, now)):
+        if not intent.beneficiary or (start is None and not self._lacks_only_gpus(intent.beneficiary, now)):
             give_up(self._context, intent, now)
             return IntentStep.REQUEUE
         if self._runs_again(intent):
@@ -88,7 +88,7 @@ class HandingOver:
 
     # the group
 
-    def _is_wanted(self, beneficiary: str, now: float) -> bool:
+    def _lacks_only_gpus(self, beneficiary: str, now: float) -> bool:
         """Whether nothing but these GPUs keeps the beneficiary pending."""
         row, job = self._context.ledger.jobs.get(beneficiary), self._context.record(beneficiary)
         if row is None or job is None or job.state != "PENDING" or job.completing:
@@ -106,7 +106,7 @@ class HandingOver:
         for other in self._other_beneficiaries(group, intent.nodes, now):
             self._started(other.job, other.nodes, now)
         if start is None:
-            return STAY  # Slurm refused it: at the next poll the beneficiary is not wanted
+            return STAY  # Slurm refused it: the next poll finds that it cannot start
         if start.step != IntentStep.CONFIRM:
             return STAY  # Slurm does not answer, or the calls are used up
         for one in group:
@@ -155,6 +155,6 @@ class HandingOver:
         left.subtract(dict(nodes))
         for start in self._context.reserved:
             fits = all(gpus <= left[node] for node, gpus in start.nodes)
-            if fits and start.job not in self._context.intents and self._is_wanted(start.job, now):
+            if fits and start.job not in self._context.intents and self._lacks_only_gpus(start.job, now):
                 left.subtract(dict(start.nodes))
                 yield start

@@ -1,4 +1,4 @@
-"""Holds and pins of single jobs, each with what the journal must know of it."""
+"""Holds and pins of single jobs, each with what must be journaled of it."""
 
 from __future__ import annotations
 

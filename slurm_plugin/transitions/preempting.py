@@ -93,7 +93,7 @@ class Preempting:
         return self.released_gpus(intent, self._context.fresh(intent.id), now)
 
     def released_gpus(self, intent: Intent, job: SlurmJob | None, now: float) -> Result:
-        """The end of a preemption whose job has released its GPUs. job: its record; None where Slurm does not know it."""
+        """The end of a preemption whose job has released its GPUs. job: its record; None where Slurm has none."""
         row = self._context.ledger.observe(job) if job else self._context.row(intent)
         if job is None or row is None or row.ended or row.key != intent.key:
             return Ending.ENDED_IN_PREEMPTION.end()

@@ -86,7 +86,7 @@ class Starting:
                 job = self._context.fresh(intent.id) or job
             job = own_tasks.restored(row, job)
             row.asked = pins.note(job, intent)
-            self._context.ledger.adopt_wishes(row, job)
+            self._context.ledger.adopt_request(row, job)
             kept = pins.noted(row, intent) or {}
         return replace(job, **kept, min_nodes=row.min_nodes, max_nodes=row.max_nodes), kept
 
@@ -125,8 +125,8 @@ class Starting:
         row.held = row.held and job.priority == 0
         self._context.ledger.save(row)
         got = tuple((share.node, share.gpus) for share in job.shares)
-        wanted = ", ".join(f"{node}:{gpus}" for node, gpus in intent.nodes)
-        differs = "" if not got or set(got) == set(intent.nodes) else f", not on {wanted} as planned"
+        planned = ", ".join(f"{node}:{gpus}" for node, gpus in intent.nodes)
+        differs = "" if not got or set(got) == set(intent.nodes) else f", not on {planned} as planned"
         return Ending.RUNNING.end(nodes=", ".join(f"{node}:{gpus}" for node, gpus in got) + differs)
 
     def _rehold(self, intent: Intent, now: float) -> Result:

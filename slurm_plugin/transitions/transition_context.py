@@ -71,7 +71,7 @@ class TransitionContext:
         return (self.records or {}).get(job_id)
 
     def fresh(self, job_id: str) -> SlurmJob | None:
-        """Ask Slurm for the job now; None where Slurm does not know it."""
+        """Ask Slurm for the job now; None where Slurm has no such job."""
         try:
             return self.backend.job(job_id)
         except NoSuchJob:

@@ -327,7 +327,7 @@ def test_a_job_that_slurm_did_not_start_is_held_again_once_it_answers(waits: Des
     waits.actor.advance(1132)
     assert waits.journal.open_intents() == []
     assert (waits.job.priority, waits.row.held, waits.row.not_before) == (0, True, 1192)
-    assert waits.said()[-1] == "not started: Slurm says PartitionTimeLimit; tried again in 60 s"
+    assert waits.said()[-1] == "not started: Slurm reports PartitionTimeLimit; tried again in 60 s"
 
 
 @pytest.mark.parametrize("verb", ["job", "release", "unpin", "hold"])
@@ -358,7 +358,9 @@ def test_a_hold_is_ours_where_slurmctld_was_started_since_and_has_our_pin(
     waits.actor.confirm(1101.0)
     assert waits.row.held == ours
     waits.actor.advance(1140.0)
-    assert waits.said()[-1].startswith("not started: Slurm says" if ours else "not started: it is held by others")
+    assert waits.said()[-1].startswith(
+        "not started: Slurm reports" if ours else "not started: its owner, an administrator or a dependency holds it"
+    )
     assert waits.actor.release_all(1141.0) == []
     assert (waits.job.priority > 0) == ours
 

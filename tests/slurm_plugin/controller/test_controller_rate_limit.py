@@ -47,7 +47,7 @@ def test_a_storm_of_arrivals_never_meets_slurms_own_limit(limited: Centre) -> No
         lambda: (found := limited.status()) and found["rpc"]["postponed"] and found, "nothing waits for calls"
     )
     assert (status["rpc"]["burst"], status["rpc"]["rate"]) == (24.0, 1.6)
-    assert any("wait for their turn" in alarm for alarm in status["alarms"])
+    assert any("wait for calls to slurmctld" in alarm for alarm in status["alarms"])
     running = ["squeue", "--noheader", "--states=RUNNING", "--format=%i"]
     limited.until(lambda: len(limited.cluster.run(running).stdout.split()) == 16, "the GPUs stay idle", seconds=120)
     limited.cycles(3)
