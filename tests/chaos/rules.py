@@ -111,6 +111,12 @@ class Rules:
         if name in self.scene.cluster.run(["scontrol", "show", "reservation", "-o"], timeout=15).stdout:
             self.scene.cluster.run(["scontrol", "delete", f"ReservationName={name}"], timeout=15)
 
+    def remove_recovered_reservations(self) -> None:
+        """At the end: a slurmctld that is killed right after a reservation was deleted recovers it from its saved state."""
+        shown = self.scene.cluster.run(["scontrol", "show", "reservation", "-o"], check=False, timeout=15).stdout
+        for name in {word.partition("=")[2] for word in shown.split() if word.startswith("ReservationName=chaos_")}:
+            self._forget(name)
+
     def close_partition(self, _job: str) -> str | None:
         if not self._breaks("partition"):
             return None

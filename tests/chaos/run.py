@@ -120,6 +120,7 @@ class Run:
             try:
                 self.troubles.remedy_what_is_due()
                 self.troubles.resume_nodes()
+                self.troubles.remove_recovered_reservations()
                 self.troubles.release_all_holds()
                 self.troubles.widen_what_was_narrowed()
                 queue, ours = self.scene.queue(), self.scene.status().get("jobs")
