@@ -17,8 +17,7 @@ log = logging.getLogger("tiresias")
 def release(services: Services, memory: JobMemory, comments: CommentWriter, is_exact: bool) -> list[str]:
     """Lift all holds and pins; return what could not be lifted, one line each.
 
-    Args:
-        is_exact: jobs were set aside, and have comments; else a wait of that length is the user's own.
+    `is_exact`: jobs were set aside, and have comments; else a begin time is the user's own.
     """
     observer = memory.observer
     problems = memory.actor.release_all(services.clock(), lambda job: is_exact and observer.is_set_aside(job))

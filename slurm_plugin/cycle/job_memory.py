@@ -35,11 +35,10 @@ class JobMemory:
 def recall(
     services: Services, config: Config, admission_waits: frozenset[int], comment_field: CommentField | None
 ) -> JobMemory:
-    """Read the journal.
+    """Return what the journal has.
 
-    Args:
-        admission_waits: seconds that job_submit.lua may have given to a job.
-        comment_field: the field in which pending jobs have a comment of the controller.
+    `admission_waits`: seconds that job_submit.lua may have given to a job. `comment_field`: the one in which pending jobs have a
+    comment of the controller.
     """
     ledger = Ledger(services.journal, Scope.of(config), services.quarantine)
     refusals = Refusals(config.preemption.backoff)

@@ -61,6 +61,7 @@ class Observer:
         """Return what `decide` sees.
 
         Args:
+            slurm: the records, as Slurm has them.
             managed: the live jobs that the ledger returned for this snapshot.
             intents: the open ones, by job id.
             profiles: what is known of jobs' traffic, by job id.
