@@ -1,17 +1,17 @@
---[[ Tiresias: lets the controller admit the GPU jobs of the managed partitions, before Slurm's scheduler can start them.
+--[[ Tiresias: lets the controller admit the GPU jobs of the managed partitions before Slurm's scheduler can start them.
 
 Install:  JobSubmitPlugins=lua in slurm.conf, this file beside it. A site that has a job_submit.lua already copies the
           functions below into its own and ends slurm_job_submit with  tiresias_admit(job_desc).
-How:      while the controller's lease is valid, a job that asks for no later begin time gets one a little ahead. The
-          controller sees the job before that, knows it by the length of the wait, holds it, and starts it when its turn comes. A priority
-          of 0 would not do: Slurm takes it for a hold by the user, who could lift it, and it would outlive the controller.
-          A byte appended to the file `arrivals` tells the controller to look now.
-Fail open: when the controller is gone its lease ends, and jobs start as if this file were not there. No error here reaches
-          a user: whatever fails, the job is submitted unchanged.
+How:      while the controller's lease is valid, a job without a later begin time gets one a little ahead. The controller
+          finds the job before that time, recognises it by the length of the wait, holds it, and starts it by its rank. A
+          priority of 0 is unsuitable: Slurm treats it as a hold by the user, which the user can lift, and it would outlast
+          the controller. A byte appended to the file `arrivals` makes the controller start a cycle.
+Fail open: when the controller is gone its lease ends, and jobs start as if this file were absent. Users see no error of this
+          file: after a failure the job is submitted unchanged.
 Cost:     one small read and one byte written for each job; slurmctld waits for nothing else.
 
 The lease has six lines: the epoch second of its end, the managed partitions (a,b), Slurm's default partition, the seconds
-that a new job waits for the controller, and the users and the accounts whose jobs are Slurm's alone. ]]
+that a new job waits for the controller, and the users and the accounts whose jobs only Slurm schedules. ]]
 
 local LEASE = "/run/tiresias/lease"
 local ARRIVALS = "/run/tiresias/arrivals"
@@ -31,7 +31,7 @@ end
 
 local function wake_controller()
 	local file = io.open(ARRIVALS, "a")
-	if not file then return end -- no right to: the controller looks once a period
+	if not file then return end -- no write access: the controller polls once a period
 	file:write(".")
 	file:close()
 end
@@ -42,7 +42,7 @@ local function set_of(names)
 	return set
 end
 
--- True when each of the job's partitions is managed: one that may also run elsewhere is Slurm's.
+-- True when each of the job's partitions is managed: Slurm schedules a job that may also run elsewhere.
 local function all_managed(partitions, managed)
 	local set, any = set_of(managed), false
 	for name in partitions:gmatch("[^,]+") do

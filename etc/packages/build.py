@@ -3,7 +3,7 @@
     python etc/packages/build.py dist deb         dist/slurm-tiresias_0.1.0_amd64.deb
     python etc/packages/build.py dist deb rpm     dist/slurm-tiresias-0.1.0-1.x86_64.rpm, too
 
-Needs what the modules say: stage.py for all, deb.py, rpm.py.
+The requirements are in the modules: stage.py for all, deb.py, rpm.py.
 """
 
 from __future__ import annotations

@@ -18,15 +18,15 @@ from tiresias import __version__
 TOOL = "rpmbuild"
 SPEC = stage.ROOT / "etc/rpm/tiresias.spec"
 SCRIPTS = stage.ROOT / "etc/deb"
-# RPM's scripts are the Debian package's, once its count of installed versions is put into Debian's words.
+# RPM's scripts are the Debian package's, after translation of RPM's count of installed versions into Debian's arguments.
 WORDS = {
     "pre": ("prerm", '[ "$1" -gt 1 ] || exit 0\nset -- upgrade\n'),
     "post": ("postinst", "set -- configure\n"),
     "preun": ("prerm", '[ "$1" -eq 0 ] || exit 0\nset -- remove\n'),
     "postun": ("postrm", "set -- remove\n"),
 }
-BYTECODE = "find /{library}/tiresias -name __pycache__ -prune -exec rm -rf {{}} +\n"  # of who ran it as root
-OURS = ("/tiresias", "/slurm-tiresias")  # folders that the package owns, and all below
+BYTECODE = "find /{library}/tiresias -name __pycache__ -prune -exec rm -rf {{}} +\n"  # of runs as root
+OWNED = ("/tiresias", "/slurm-tiresias")  # folders that the package owns, with all folders below
 
 
 def package(folder: Path, made: Path, out: Path) -> Path:
@@ -45,12 +45,12 @@ def package(folder: Path, made: Path, out: Path) -> Path:
 
 
 def _python() -> str:
-    """Version of the one that is asked for, or of the distribution's own; where RPM knows of none, of this one."""
+    """Return the requested version of Python, else the distribution's, else this interpreter's."""
     if asked := os.environ.get("TIRESIAS_RPM_PYTHON"):
         return asked
     words = ["rpm", "--eval", "%{?python3_version}"]
-    said = subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
-    return said or f"{sys.version_info.major}.{sys.version_info.minor}"
+    version = subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
+    return version or f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def _wrap(folder: Path, python: str, out: Path) -> Path:
@@ -71,14 +71,14 @@ def _wrap(folder: Path, python: str, out: Path) -> Path:
 
 
 def _files(tree: Path) -> list[str]:
-    """The lines of %files: each file, the folders that are ours alone, and what an admin may change."""
+    """Return the lines of %files: each file, the folders that the package owns, and the configuration files."""
     configuration = {f"/etc/tiresias/{name}" for name in stage.CONFIGURATION}
     lines = ["%defattr(-,root,root,-)"]
     for path in sorted(tree.rglob("*")):
         name = f"/{path.relative_to(tree)}"
         if path.is_dir():
             lines += (
-                [f'%dir "{name}"'] if any(f"{ours}/" in f"{name}/" for ours in OURS) or ".dist-info" in name else []
+                [f'%dir "{name}"'] if any(f"{owned}/" in f"{name}/" for owned in OWNED) or ".dist-info" in name else []
             )
         else:
             lines.append(f'{"%config(noreplace) " if name in configuration else ""}"{name}"')

@@ -57,7 +57,7 @@ def make(scratch: Path) -> None:
     (wheel,) = scratch.glob("*.whl")
     _unpack(wheel, scratch / "library")
     native = scratch / "library/tiresias/profiler/native"
-    words = ["make", "-s", "-C", str(native), "OUT=.", "CFLAGS=-O2"]  # no -g: it would tell of this folder
+    words = ["make", "-s", "-C", str(native), "OUT=.", "CFLAGS=-O2"]  # no -g: it would contain the path of this folder
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["strip", "--strip-unneeded", *map(str, native.glob("*.so"))], check=True)
     subprocess.run([sys.executable, str(ROOT / "docs/pages.py"), str(scratch / "pages")], check=True)
