@@ -59,7 +59,7 @@ def measure(parent: Path, size: int, repeat: int) -> dict[str, Any]:
             "bytes": size,
             "save": table(saved),
             "restore": table(restored),
-            "behind": behind(folder / "behind", state, repeat),
+            "behind": asynchronous(folder / "behind", state, repeat),
         }
     finally:
         shutil.rmtree(folder)
@@ -166,8 +166,8 @@ def summary(found: list[float]) -> dict[str, float]:
     }
 
 
-def behind(folder: Path, state: dict[str, Any], repeat: int) -> dict[str, float]:
-    """Saves behind the training's back: seconds until the call returns, and until all is on disk."""
+def asynchronous(folder: Path, state: dict[str, Any], repeat: int) -> dict[str, float]:
+    """Measure asynchronous saves: seconds until the call returns, and until everything is on disk."""
     checkpointer = Checkpointer(folder, world=World())
     blocked, whole = [], []
     for step in range(repeat + 1):

@@ -41,7 +41,7 @@ checkpoints = "/shared/tiresias/checkpoints"
 """
 GPUS = 16
 FREED = 4
-PATIENCE = 300.0
+WAIT_TIMEOUT_S = 300.0
 
 
 class Site:
@@ -62,12 +62,12 @@ class Site:
         )
 
     def controllers(self) -> list[subprocess.Popen[Any]]:
-        """The first leads, the second stands by."""
+        """Start the leader and the standby."""
         found = []
         for number, word in (("", "leading"), ("2", "stands by:")):
             seen = self.log().count(word)
             found.append(self.start("tiresias", "controller", "--config", f"/shared/controller{number}.toml"))
-            until(lambda seen=seen, word=word: self.log().count(word) > seen, f"no controller says {word}")  # type: ignore[misc]
+            until(lambda seen=seen, word=word: self.log().count(word) > seen, f"no controller logs {word}")  # type: ignore[misc]
         return found
 
     def deadman(self) -> subprocess.Popen[Any]:
@@ -109,7 +109,7 @@ class Site:
 
 
 def until(ready: Callable[[], Any], words: str) -> Any:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + WAIT_TIMEOUT_S
     while not (found := ready()):
         if time.monotonic() > deadline:
             raise SystemExit(words)

@@ -81,9 +81,9 @@ static void open_queue_pairs(void) {
     void *library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD);
     struct ibv_context *(*bare)(struct ibv_device *);
     *(void **)&bare = dlsym(library, "ibv_open_device");
-    struct ibv_qp_init_attr wanted = {.qp_type = IBV_QPT_RC};
-    queue_pairs[0] = ibv_create_qp((struct ibv_pd *)ibv_open_device(NULL), &wanted);
-    queue_pairs[1] = ibv_create_qp((struct ibv_pd *)bare(NULL), &wanted);
+    struct ibv_qp_init_attr attributes = {.qp_type = IBV_QPT_RC};
+    queue_pairs[0] = ibv_create_qp((struct ibv_pd *)ibv_open_device(NULL), &attributes);
+    queue_pairs[1] = ibv_create_qp((struct ibv_pd *)bare(NULL), &attributes);
 }
 #endif
 
@@ -96,22 +96,22 @@ static double ns_per_call(call *function, int fd, int calls) {
     return ((to.tv_sec - from.tv_sec) * 1e9 + (to.tv_nsec - from.tv_nsec)) / calls;
 }
 
-static int connection(int *theirs) {
+static int connection(int *remote_end) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
-    int listener = socket(AF_INET, SOCK_STREAM, 0), ours = socket(AF_INET, SOCK_STREAM, 0);
+    int listener = socket(AF_INET, SOCK_STREAM, 0), local_end = socket(AF_INET, SOCK_STREAM, 0);
     if (bind(listener, (struct sockaddr *)&address, size) || listen(listener, 1))
         exit(1);
     getsockname(listener, (struct sockaddr *)&address, &size);
-    if (connect(ours, (struct sockaddr *)&address, size))
+    if (connect(local_end, (struct sockaddr *)&address, size))
         exit(1);
-    *theirs = accept(listener, NULL, NULL);
-    return ours;
+    *remote_end = accept(listener, NULL, NULL);
+    return local_end;
 }
 
 static void serve(int fd) {
-    static char room[CHUNK];
-    while (recv(fd, room, sizeof room, 0) > 0)
+    static char buffer[CHUNK];
+    while (recv(fd, buffer, sizeof buffer, 0) > 0)
         ;
     _exit(0);
 }
@@ -126,17 +126,17 @@ static double processor_seconds(int who) {
 static void stream(int megabytes) {
     static char data[CHUNK];
     struct timespec from, to;
-    int theirs, ours = connection(&theirs);
+    int remote_end, local_end = connection(&remote_end);
     pid_t reader = fork();
     if (reader == 0) {
-        close(ours);
-        serve(theirs);
+        close(local_end);
+        serve(remote_end);
     }
     clock_gettime(CLOCK_MONOTONIC, &from);
     for (int chunk = 0; chunk < megabytes * (1 << 20) / CHUNK; chunk++)
-        if (send(ours, data, CHUNK, 0) != CHUNK)
+        if (send(local_end, data, CHUNK, 0) != CHUNK)
             exit(1);
-    close(ours);
+    close(local_end);
     waitpid(reader, NULL, 0);
     clock_gettime(CLOCK_MONOTONIC, &to);
     double used = processor_seconds(RUSAGE_SELF) + processor_seconds(RUSAGE_CHILDREN);
@@ -144,10 +144,10 @@ static void stream(int megabytes) {
 }
 
 static void choose(const char *what, call **hooked, call **bare, int *fd) {
-    int theirs;
+    int remote_end;
     *hooked = hooked_write, *bare = bare_write, *fd = -1;
     if (strcmp(what, "send") == 0)
-        *hooked = hooked_send, *bare = bare_send, *fd = connection(&theirs);
+        *hooked = hooked_send, *bare = bare_send, *fd = connection(&remote_end);
     else if (strcmp(what, "clock") == 0)
         clock_start(), *hooked = read_clock, *bare = nothing;
     else
@@ -172,7 +172,7 @@ int main(int count, char **arguments) {
     }
     choose(arguments[1], &hooked, &bare, &fd);
     for (int round = 0; round < rounds; round++) {
-        double ours = ns_per_call(hooked, fd, calls);
-        printf("%.2f %.2f\n", ours, ns_per_call(bare, fd, calls));
+        double recorded = ns_per_call(hooked, fd, calls);
+        printf("%.2f %.2f\n", recorded, ns_per_call(bare, fd, calls));
     }
 }

@@ -110,14 +110,14 @@ def runner(scratch: Path, program: Path) -> Run:
 
 def differences(output: str) -> list[float]:
     pairs = [line.split() for line in output.splitlines()]
-    return [float(ours) - float(bare) for ours, bare in pairs]
+    return [float(recorded) - float(bare) for recorded, bare in pairs]
 
 
 def calls(run: Run, what: str, rounds: int) -> dict[str, Any]:
-    ours = differences(run(what, rounds, CALLS, recorded=True))
+    found = differences(run(what, rounds, CALLS, recorded=True))
     return {
-        "ns": statistics.median(ours),
-        "quartiles": statistics.quantiles(ours, n=4)[::2],
+        "ns": statistics.median(found),
+        "quartiles": statistics.quantiles(found, n=4)[::2],
         "without": statistics.median(differences(run(what, rounds, CALLS))),
         "switched_off": statistics.median(differences(run(what, rounds, CALLS, recorded=True, TIRESIAS_PROFILE="0"))),
     }
@@ -127,7 +127,9 @@ def stream(run: Run, megabytes: int, repeat: int) -> dict[str, Any]:
     def seconds(recorded: bool) -> list[float]:
         return [float(word) for word in run("stream", megabytes, 0, recorded=recorded).split()]
 
-    ratios = [[bare / ours for bare, ours in zip(seconds(False), seconds(True), strict=True)] for _ in range(repeat)]
+    ratios = [
+        [bare / recorded for bare, recorded in zip(seconds(False), seconds(True), strict=True)] for _ in range(repeat)
+    ]
     found: dict[str, Any] = {"megabytes": megabytes}
     for name, column in zip(("ratio", "processor"), zip(*ratios, strict=True), strict=True):
         found[name], found[f"{name}_quartiles"] = statistics.median(column), statistics.quantiles(column, n=4)[::2]

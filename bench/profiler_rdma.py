@@ -3,10 +3,10 @@
     python3 bench/profiler_rdma.py [--rounds 6] [--messages 1000]
 
 perftest's ib_write_bw between two processes of a guest with a soft-RoCE device (tests/profiler/rdma), both ends recorded
-and both not, in turns. `plain` and `recorded` are medians in MiB/s as the client says them, `ratio` is the median of the
+and both not, in turns. `plain` and `recorded` are medians in MiB/s as the client reports them, `ratio` is the median of the
 rounds' (bar: 0.99). The guest's clock counts instructions, two ns each, so that nothing else on this machine is in it. Its
-device is its kernel: a message takes some hundred times what it takes on hardware, so the ratio says that the recorder
-does no harm and not how little it costs; ns a post are bench/profiler.py's.
+device is its kernel: a message takes some hundred times what it takes on hardware, so the ratio shows that the recorder
+does no harm, not its exact cost; bench/profiler.py measures ns a post.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def measure(folder: Path, rounds: int, messages: int) -> dict[str, Any]:
 
 
 def both(turn: int, size: int, messages: int) -> list[str]:
-    """Who goes first takes turns too."""
+    """Measure both, in alternating order."""
     command = f"ib_write_bw -x 1 -F -s {size} -n {messages}"
     pair = [line(f"plain.{size}.{turn}", "", command), line(f"recorded.{size}.{turn}", "recorded bench ", command)]
     return pair[:: 1 if turn % 2 else -1]
@@ -78,11 +78,11 @@ def compare(folder: Path, size: int, rounds: int) -> dict[str, float]:
     }
 
 
-def bandwidth(said: Path) -> float:
+def bandwidth(output: Path) -> float:
     """perftest's columns: bytes, iterations, peak, average, messages."""
-    row = re.search(r"^ \d+ +\d+ +[\d.]+ +([\d.]+)", said.read_text(), re.MULTILINE)
+    row = re.search(r"^ \d+ +\d+ +[\d.]+ +([\d.]+)", output.read_text(), re.MULTILINE)
     if not row:
-        raise SystemExit(f"ib_write_bw said no bandwidth: {said.read_text()}")
+        raise SystemExit(f"ib_write_bw printed no bandwidth: {output.read_text()}")
     return float(row[1])
 
 

@@ -1,10 +1,10 @@
-"""How long an honest job waits for free GPUs behind hundreds of jobs that Slurm refuses to start. Prints JSON.
+"""How long a startable job waits for free GPUs among hundreds of jobs that Slurm refuses to start. Prints JSON.
 
     python bench/refused.py [--limit qos|license|memory] [--refused 250] [--honest 40] [--period 30] [--backend auto]
 
 A private cluster of 2 nodes x 4 GPUs with slurmdbd, the controller at its defaults. One user submits `--refused` jobs of one GPU,
 of which Slurm lets one run at a time (qos: MaxTRESPerUser=gres/gpu=1; license: one licence) or none (memory: the
-partition's MaxMemPerNode, a rule that the admit stage does not know in advance). Then another user
+partition's MaxMemPerNode, a rule that is not known to the admit stage in advance). Then another user
 submits one job of 4 GPUs after the other. 4 GPUs are free all the time.
 
 wait     seconds from the submission of an honest job to the first line of its script: minimum, median, 95th percentile, maximum

@@ -2,7 +2,7 @@
 
     python bench/rpc.py [--running 64] [--jobs 1000] [--seconds 120] [--backend pyslurm|commands]
 
-steady   calls a minute while so many jobs run, nobody waits and nothing happens; the period is the default, 30 s
+steady   calls a minute while so many jobs run, no job waits and nothing happens; the period is the default, 30 s
 storm    calls from the submission of so many jobs at once until the controller has held them all; then a minute of rest
 
 The cluster is private, its jobs sleep. Calls are those of the controller's user; slurmctld counts its own and the nodes' apart.
@@ -44,7 +44,7 @@ backend = "{backend}"
 control = "/shared/tiresias/control"
 checkpoints = "/shared/tiresias/checkpoints"
 """
-PATIENCE = 600.0
+WAIT_TIMEOUT_S = 600.0
 
 
 class Site:
@@ -72,7 +72,7 @@ class Site:
             process.wait()
 
     def status(self) -> dict[str, Any]:
-        """{} while nobody answers."""
+        """Return the status, {} while no controller answers."""
         socket = Path(f"/proc/{self.cluster.init.pid}/root/run/tiresias/control.sock")
         with contextlib.suppress(TiresiasError):
             return ask(socket, {"op": "status"}, timeout=60.0)
@@ -93,15 +93,17 @@ class Site:
     ) -> float:
         """Through pyslurm: quicker than sbatch by the start of a process each. Seconds that it took."""
         began = time.monotonic()
-        self.cluster.run(["python3", "-c", SUBMIT, str(count), str(gpus), command, array], user=user, timeout=PATIENCE)
+        self.cluster.run(
+            ["python3", "-c", SUBMIT, str(count), str(gpus), command, array], user=user, timeout=WAIT_TIMEOUT_S
+        )
         return time.monotonic() - began
 
     def count(self, state: str) -> int:
         """Jobs, each task of an array counted."""
         words = ["squeue", "--noheader", "--array", f"--states={state}", "--format=%i"]
-        return len(self.cluster.run(words, timeout=PATIENCE).stdout.split())
+        return len(self.cluster.run(words, timeout=WAIT_TIMEOUT_S).stdout.split())
 
-    def until(self, ready: Callable[[], bool], words: str, seconds: float = PATIENCE) -> float:
+    def until(self, ready: Callable[[], bool], words: str, seconds: float = WAIT_TIMEOUT_S) -> float:
         """Seconds that it took."""
         began = time.monotonic()
         while not ready():
@@ -152,7 +154,7 @@ def storm(site: Site, jobs: int) -> dict[str, Any]:
 
 def held(site: Site) -> int:
     words = ["squeue", "--noheader", "--array", "--states=PENDING", "--format=%r"]
-    return site.cluster.run(words, timeout=PATIENCE).stdout.split().count("JobHeldAdmin")
+    return site.cluster.run(words, timeout=WAIT_TIMEOUT_S).stdout.split().count("JobHeldAdmin")
 
 
 def main() -> None:

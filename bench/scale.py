@@ -6,8 +6,8 @@
 real     cpu: share of a processor; rss: MB; cycle: seconds, of all cycles of the phase; calls: to slurmctld, a minute.
          steady: nothing happens, the period is 30 s. churn: a running job is cancelled every other second, as by its owner;
          event_to_action: seconds from scancel until the first line of a job that takes its place.
-curve    milliseconds of processor time of one cycle between Slurm's answer and our calls, by stage; `status` is what the first
-         viewer after a cycle costs, in another thread. The records are made up (bench/status.py).
+curve    milliseconds of processor time of one cycle between Slurm's answer and the controller's calls, by stage; `status` is what the
+         first viewer after a cycle costs, in another thread. The records are made up (bench/status.py).
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def replaced(site: Site) -> float:
     victim = site.cluster.run(words, timeout=60).stdout.split()[-1]
     began = time.time()
     site.cluster.run(["scancel", victim], user="alice")
-    site.until(lambda: any(file.read_text() for file in set(folder.iterdir()) - known), "nobody takes the place")
+    site.until(lambda: any(file.read_text() for file in set(folder.iterdir()) - known), "no job takes the place")
     return min(float(text) for file in set(folder.iterdir()) - known if (text := file.read_text())) - began
 
 
@@ -131,7 +131,7 @@ def phase(site: Site, happens: Callable[[], object]) -> dict[str, Any]:
 
 
 def processes(site: Site) -> dict[str, Path]:
-    """The folders in /proc of who works here."""
+    """Return the folders in /proc of the measured processes."""
     patterns = {"controller": "tiresias controller", "worker": "pyslurm_worker", "slurmctld": "^slurmctld"}
     found = {}
     for name, pattern in patterns.items():

@@ -97,10 +97,10 @@ def million(traces: Path) -> Numbers:
 
 def reference(traces: Path) -> list[Numbers]:
     return [
-        {"name": name, "gpus": gpus, **alone(_compare, traces / TRACE, policy, config, gpus, theirs)}
+        {"name": name, "gpus": gpus, **alone(_compare, traces / TRACE, policy, config, gpus, reference)}
         for name, (policy, config, means) in REFERENCE.items()
         if policy in ALL_POLICIES
-        for gpus, theirs in means.items()
+        for gpus, reference in means.items()
     ]
 
 
@@ -157,16 +157,16 @@ def _measure(load: Callable[[], Trace], policy: str, config: PolicyConfig, gpus:
     }  # fmt: skip
 
 
-def _compare(file: Path, policy: str, config: PolicyConfig, gpus: int, theirs: float) -> Numbers:
+def _compare(file: Path, policy: str, config: PolicyConfig, gpus: int, reference: float) -> Numbers:
     found = _measure(partial(read_trace, file, gpus), policy, config, gpus)
     kept = {key: found[key] for key in ("mean_jct", "preemptions", "cpu_seconds")}
-    return {**kept, "reference": theirs, "ratio": round(found["mean_jct"] / theirs, 5)}
+    return {**kept, "reference": reference, "ratio": round(found["mean_jct"] / reference, 5)}
 
 
 def _on_load(load: Callable[[], Trace], gpus: int, others: tuple[str, ...]) -> Numbers:
     trace = load()
-    mine, *theirs = (_costly(trace, gpus, policy) for policy in ("adaptive", *others))
-    return {"gpus": gpus, "adaptive": mine, **_beside(mine, dict(zip(others, theirs, strict=True)))}
+    adaptive, *rest = (_costly(trace, gpus, policy) for policy in ("adaptive", *others))
+    return {"gpus": gpus, "adaptive": adaptive, **_beside(adaptive, dict(zip(others, rest, strict=True)))}
 
 
 def _beside_fixed(file: Path, gpus: int) -> Numbers:
@@ -214,11 +214,11 @@ def _beside(mine: Numbers, others: Mapping[str, Numbers], whole: bool = True) ->
 def alone(measure: Callable[..., Numbers], *args: Any) -> Numbers:
     """In a process of its own, so that its peak of memory is its own."""
     fork = multiprocessing.get_context("fork")
-    ours, theirs = fork.Pipe(duplex=False)
-    process = fork.Process(target=lambda: theirs.send(measure(*args)))
+    receiver, sender = fork.Pipe(duplex=False)
+    process = fork.Process(target=lambda: sender.send(measure(*args)))
     process.start()
-    theirs.close()
-    numbers: Numbers = ours.recv()
+    sender.close()
+    numbers: Numbers = receiver.recv()
     process.join()
     return numbers
 

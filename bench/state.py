@@ -61,8 +61,8 @@ def fill(journal: Journal, jobs: int, runs: int) -> list[AccountedJob]:
             )
             row.kind = f"{number % 1000:016x}.json"
             journal.save_job(row)
-            told = [_run(journal, row, restart) for restart in range(runs)]
-            accounted.append(AccountedJob(row.id, row.uid, submit, tuple(told), runs - 1, 0.0, True))
+            accounted_runs = [_run(journal, row, restart) for restart in range(runs)]
+            accounted.append(AccountedJob(row.id, row.uid, submit, tuple(accounted_runs), runs - 1, 0.0, True))
     return accounted
 
 
@@ -107,7 +107,7 @@ def measure(folder: Path, jobs: int, runs: int, repeat: int) -> dict[str, Any]:
         found["audit"] = fastest(repeat, lambda: audit(journal.runs_since(0.0), accounted, 0.0, NOW))
         found["history"] = pages(journal)
         found["prune"] = prune(journal)
-    lines = ["|".join([*FIELDS, RESTARTS]), *(line for job in accounted for line in told(job))]
+    lines = ["|".join([*FIELDS, RESTARTS]), *(line for job in accounted for line in sacct_lines(job))]
     found["read"] = fastest(repeat, lambda: list(jobs_of(rows(lines, "bench"), SCOPE)))
     config = Config(paths=Paths(state=folder / "new"), partitions=("gpu",))
     config.paths.state.mkdir()
@@ -115,8 +115,8 @@ def measure(folder: Path, jobs: int, runs: int, repeat: int) -> dict[str, Any]:
     return found
 
 
-def told(job: AccountedJob) -> list[str]:
-    """As sacct tells of it."""
+def sacct_lines(job: AccountedJob) -> list[str]:
+    """Return the job as sacct prints it."""
     about, tres = (
         f"{job.id}|{job.uid}|alice|science|gpu||{job.submit:.0f}",
         "billing=16,cpu=64,gres/gpu=16,mem=512G,node=2",

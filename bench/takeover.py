@@ -6,9 +6,9 @@ A private cluster with a leader and a standby. All GPUs are taken and jobs wait,
 cancelled and the leader is gone:
 
 ended    by SIGTERM: it hands over
-killed   by SIGKILL, on the standby's host: the kernel tells
-frozen   by SIGSTOP: its silence tells, after 1.5 periods; later it thaws
-host     by SIGKILL, with a lease that names another host, so that no kernel tells
+killed   by SIGKILL, on the standby's host: detected through the kernel
+frozen   by SIGSTOP: detected by its expired lease, after 1.5 periods; later it resumes
+host     by SIGKILL, with a lease that names another host: not detected through the kernel
 
 lead     until the standby leads
 start    until the first of the waiting jobs runs
@@ -41,7 +41,7 @@ LEASE = "lib/bench/leader/lease"  # in the cluster's folder
 
 
 def strike(leader: subprocess.Popen[Any], way: str, lease: Path) -> None:
-    """The leader itself alone: its back end's worker process ends with it, or is left behind, as it would be."""
+    """The leader itself alone: its back end's worker process ends with it, or is left running, as after a real failure."""
     [own] = children(leader.pid)[:1]
     os.kill(own, SIGNALS[way])
     if way == "host":
@@ -58,7 +58,7 @@ def one_round(site: Site, way: str) -> dict[str, float]:
         strike(controllers[0], way, site.cluster.folder / LEASE)
         gone = time.monotonic()
         site.cluster.run(["scancel", *running[:FREED]], user="alice")
-        until(lambda: site.log().count("leading, in epoch") > led, "nobody takes over")
+        until(lambda: site.log().count("leading, in epoch") > led, "no controller takes over")
         lead = time.monotonic() - gone
         until(lambda: site.started(waiting), "the standby starts nothing")
         return {"lead": round(lead, 2), "start": round(time.monotonic() - gone, 2)}

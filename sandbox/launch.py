@@ -65,7 +65,7 @@ def _setenv() -> Sequence[str]:
 
 
 def _project() -> Sequence[str]:
-    """The checkout read-only; or an installed package's parts, in a small file system that has room for their mount points."""
+    """The checkout read-only; or an installed package's parts, in a small file system that contains their mount points."""
     binds = paths.source_binds()
     words = [word for source, place in binds for word in ("--ro-bind", str(source), place)]
     if binds[0][1] == paths.PLACE:

@@ -58,9 +58,9 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"{args.script}: no such script")
     if args.sandbox or not is_here():
         return private_rehearsal.rehearse(args.script, _again(args), args.options, _report)
-    wishes = RehearsalOptions(args.after, args.deadline, args.startup, args.queue, tuple(args.compare))
+    rehearsal_options = RehearsalOptions(args.after, args.deadline, args.startup, args.queue, tuple(args.compare))
     options, arguments = split(args.options)
-    rehearsal = Rehearsal([*options, str(args.script), *arguments], wishes, _report)
+    rehearsal = Rehearsal([*options, str(args.script), *arguments], rehearsal_options, _report)
     fine = rehearsal.run()
     print(json.dumps(rehearsal.document(), indent=2) if args.json else _text(rehearsal))
     return 0 if fine else 1

@@ -77,7 +77,7 @@ def _lines(text: str, start: str) -> Iterable[str]:
 
 
 def _limits(line: str) -> str:
-    """The part of an association's line with its limits; "" where it has none. Its comment, which people write, lies behind."""
+    """The part of an association's line with its limits; "" where it has none. Its comment, which users write, follows it."""
     begin = line.find(_FIRST_LIMIT)
     end = line.find(_LAST_LIMIT, begin)
     part = line[begin:end] if 0 <= begin < end else ""

@@ -1,7 +1,7 @@
-"""What we ask of slurmctld is paid for from a token bucket, call by call.
+"""A token bucket limits the controller's calls to slurmctld.
 
-Slurm's own limit (SlurmctldParameters=rl_enable) stalls a client for a second at a time, in the middle of whatever it does.
-Ours stays below it, and so the controller itself chooses what waits (allowance.py).
+Slurm's own limit (SlurmctldParameters=rl_enable) blocks a client for a second at a time, during any operation. The bucket's limit
+is lower, so that the controller itself chooses which operations wait (allowance.py).
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ PRICES: Mapping[str, Prices] = {
 
 
 class Bucket:
-    """`size` calls at once, and after that `rate` calls a second. An infinite size: no limit.
+    """A bucket of `size` tokens, refilled by `rate` tokens a second. An infinite size: no limit.
 
-    Whoever asks first, `tokens` or `wait`, and then takes no more than there is, makes at most size + rate * t calls in any
-    t seconds. `take` itself refuses nothing: what is owed is paid back before anything else.
+    A caller that checks `tokens` or `wait` first, and takes no more than available, makes at most size + rate * t calls in any t
+    seconds. `take` itself never refuses: a debt is repaid first.
     """
 
     def __init__(self, size: float, rate: float, clock: Callable[[], float] = time.monotonic) -> None:

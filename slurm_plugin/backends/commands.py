@@ -1,8 +1,8 @@
 """The back end made of Slurm's own commands (squeue, scontrol, sinfo, scancel), from Slurm 22.05 on.
 
-Read through --json, where a job's name and comment are quoted strings that cannot pose as other fields, and only what has
-changed since the last snapshot, which a line of fields that no user writes tells.
-Each call is one process with a deadline. It needs the rights of an Operator.
+Output is read as --json, where a job's name and comment are quoted strings that cannot imitate other fields. Only jobs that have
+changed since the last snapshot are read; a line of fields that no user writes shows the change.
+Each call is one process with a timeout. The user needs the rights of an Operator.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class CommandsBackend:
     def version(self) -> str:
         found = self._setting("SLURM_VERSION")
         if not found:
-            raise SlurmUnavailable("`scontrol show config` told no SLURM_VERSION: check slurm.conf on this host")
+            raise SlurmUnavailable("`scontrol show config` printed no SLURM_VERSION: check slurm.conf on this host")
         return found
 
     def booted(self) -> float:
@@ -180,7 +180,7 @@ class CommandsBackend:
 
     @staticmethod
     def _sits_out(job: SlurmJob) -> bool:
-        """A requeued job waits 121 s; any other begin time is its owner's wish."""
+        """Return whether the begin time is of a requeue: a requeued job waits 121 s; any other begin time is its owner's."""
         return job.state == "PENDING" and job.begins_after_requeue and job.begin_time > time.time()
 
     def pin(self, job_id: str, change: RequestChange) -> None:
@@ -196,14 +196,14 @@ class CommandsBackend:
     def _changes(self, change: RequestChange) -> list[str]:
         least, most = change.nodes or (0, 0)
         excluded = change.excluded if change.only is None else self._all_but(change.only)
-        said = (
+        fields = (
             ("NumTasks", change.tasks), ("NumCPUs", change.cpus),
             ("NumNodes", change.nodes and f"{least}-{most or UNLIMITED}"),
             ("ReqNodeList", None if change.required is None else hostlist.compressed(change.required)),
             ("ExcNodeList", None if excluded is None else hostlist.compressed(excluded)),
         )  # fmt: skip
         removed = [f"{field}=" for field in change.uncommented]
-        return [*(f"{name}={value}" for name, value in said if value is not None), *removed]
+        return [*(f"{name}={value}" for name, value in fields if value is not None), *removed]
 
     def _all_but(self, nodes: Sequence[str]) -> list[str]:
         """All nodes of the cluster, as the last snapshot had them, without these. Raises JobRefused where one is unknown: the
@@ -316,6 +316,6 @@ def _without_forecast(line: str) -> str:
 
 
 def _without_guess(job: SlurmJob, largest: int) -> SlurmJob:
-    """Slurm 24.11 shows one node as the limit of every request that states none; one that could never run is no user's wish."""
+    """Slurm 24.11 shows one node as the limit of every request that states none; one that could never run is not from a user."""
     guessed = job.state == "PENDING" and 0 < job.max_nodes * largest < job.gpus
     return replace(job, max_nodes=0) if guessed else job

@@ -31,7 +31,7 @@ class Memory:
         self._ends: dict[str, int] = {}
 
     def requeuing(self, job_id: str, second: int) -> None:
-        """Said before the RPC: one whose answer is lost may still have ended the run. The first of several has."""
+        """Record a requeue before its RPC, which may end the run even if its answer is lost; the first of several counts."""
         self._ends.setdefault(job_id, second)
 
     def refused(self, job_id: str) -> None:

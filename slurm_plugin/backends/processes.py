@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from tiresias.slurm_plugin.backends.protocol import SlurmUnavailable
 
 NOTHING: Mapping[str, str] = {}
-# A SQUEUE_FORMAT, SLURM_CLUSTERS or SCANCEL_USER of whoever started the daemon would change what the commands do.
+# A SQUEUE_FORMAT, SLURM_CLUSTERS or SCANCEL_USER in the daemon's environment would change the commands' behaviour.
 _KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH", "PYTHONPATH", "SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT", "TMPDIR")
 
 

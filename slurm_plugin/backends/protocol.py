@@ -13,9 +13,9 @@ from typing import Literal, NamedTuple, Protocol
 from tiresias.errors import TiresiasError, Unavailable
 from tiresias.slurm_plugin.backends.rules import SlurmRules
 
-# The highest numbers have meanings of their own in Slurm. This one is the controller's: no admin is likely to choose it.
+# The highest numbers have special meanings in Slurm. This one marks the controller's; administrators are unlikely to use it.
 TOP_PRIORITY = 4_294_967_290
-# A requeued job waits for 121 s, or SchedulerParameters=requeue_delay. A begin time that is further from the requeue is the wish of
+# A requeued job waits for 121 s, or SchedulerParameters=requeue_delay. A begin time that is further from the requeue is set by
 # the job's owner.
 REQUEUE_WAIT_S = 600
 
@@ -54,7 +54,7 @@ NO_COMMENTS = Comments("", "")
 
 @dataclass(frozen=True, slots=True)
 class NodeShare:
-    """What a job holds on one node. gpu_indexes: the GRES indexes where Slurm tells them."""
+    """What a job holds on one node. gpu_indexes: the GRES indexes where Slurm shows them."""
 
     node: str
     gpus: int
@@ -179,7 +179,7 @@ class RequestChange:
 
 @dataclass(frozen=True, slots=True)
 class SlurmSnapshot:
-    """All jobs that slurmctld still remembers (ended ones for MinJobAge) and all nodes, at `time` (epoch seconds, our clock)."""
+    """All jobs in slurmctld (ended ones for MinJobAge) and all nodes, at `time` (epoch seconds, this host's clock)."""
 
     time: float
     jobs: tuple[SlurmJob, ...]
@@ -211,10 +211,10 @@ class Backend(Protocol):
         """Slurm's version, such as 26.05.5."""
 
     def booted(self) -> float:
-        """Epoch second at which slurmctld was started; 0 where it does not say."""
+        """Return the epoch second at which slurmctld was started; 0 where it is unknown."""
 
     def topology(self) -> str:
-        """`scontrol show topology`; "" where no plugin knows any."""
+        """Return the output of `scontrol show topology`; "" without a topology plugin."""
 
     def load(self, uid: int) -> SlurmLoad:
         """How slurmctld fares, with the calls of this user."""
@@ -253,7 +253,7 @@ class Backend(Protocol):
         """Send e.g. "USR2" to the batch step's shell only (scancel --batch) of a running job."""
 
     def requeue(self, job_id: str) -> int:
-        """End the run, queue the job again; returns the second at which Slurm says that the run ended.
+        """End the run, queue the job again; returns the second of the run's end in Slurm's record.
 
         A job that has ended meanwhile stays ended, without an error: read it again.
         """
@@ -262,7 +262,7 @@ class Backend(Protocol):
         """Requeue several jobs within milliseconds. Raises where one is refused; the others may be requeued: read them again."""
 
     def comments(self, records: Sequence[int]) -> Mapping[int, Comments]:
-        """The comments of these records as they are now, as far as Slurm knows them: one call."""
+        """Return the present comments of those of these records that Slurm still has: one call."""
 
     def set_comment(self, names: Sequence[str], field: CommentField, text: str) -> None:
         """Set a comment of several jobs; a name may be one of tasks that share a record, too. A call for each name. Raises where

@@ -1,7 +1,7 @@
 """The back end over pyslurm: a listing of 10,000 jobs in the time of one RPC, holds and releases in a millisecond.
 
 pyslurm lives in a worker process (pyslurm_worker.py), asked over pipes; a call that misses its deadline costs the worker its
-life and the next call starts a new one. What pyslurm 25.11 cannot tell or do right goes through the commands:
+life and the next call starts a new one. Where pyslurm 25.11 lacks a value or a correct operation, the commands are used:
 - GPUs asked for with --gpus or --gpus-per-socket: those two read as nothing, and what accounting counts has no type;
 - what a job holds on each node: get_resource_layout_per_node() reads a struct that 26.05 laid out anew, and crashes;
 - the state under COMPLETING, the reason under a description;
@@ -120,7 +120,7 @@ class PyslurmBackend(CommandsBackend):
             raise type(error)(f"job {number}: {error}") from None
 
     def _note(self, row: Row, now: float) -> None:
-        """Take a row as the job's signature, and its jobs from it where it tells all; else the cache will ask squeue."""
+        """Take a row as the job's signature, and its jobs from it where the row is complete; else the cache queries squeue."""
         number, old = row["job_id"], self._rows.get(row["job_id"], {})
         if row == old:
             return
@@ -129,9 +129,9 @@ class PyslurmBackend(CommandsBackend):
         alike = ("priority", "admin_comment", "comment")  # what may differ although the rest of the record is the same
         if old and row["priority"] and old["priority"] and {**old, **{name: row[name] for name in alike}} == row:
             if self._cache.signature(number) is old:
-                told = {"priority": row["priority"], "comments": records.comments(row)}
-                self._cache.put(number, [replace(job, **told) for job in self._cache.of(number)], row)
-        elif _tells_all(row):
+                changed = {"priority": row["priority"], "comments": records.comments(row)}
+                self._cache.put(number, [replace(job, **changed) for job in self._cache.of(number)], row)
+        elif _is_complete(row):
             jobs = unreadable.jobs([row], now, self._unreadable.append)
             if all(job.readable for job in jobs):
                 self._cache.put(number, jobs, row)
@@ -142,7 +142,7 @@ def _number(job_id: str) -> int:
     return int(job_id) if checked(job_id).isdigit() else 0
 
 
-def _tells_all(row: Row) -> bool:
+def _is_complete(row: Row) -> bool:
     state, *_ = records.words(row["job_state"]) or [""]
     seen = any("gpu" in str(row[field]) for field in ("tres_per_node", "tres_per_task"))
     plain = state in records.JOB_STATES and state not in records.ACTIVE and " " not in str(row["state_reason"])
@@ -150,7 +150,7 @@ def _tells_all(row: Row) -> bool:
 
 
 def _with_gpus(nodes: Sequence[SlurmNode], jobs: Iterable[SlurmJob]) -> list[SlurmNode]:
-    """pyslurm tells no GPUs in use unless they are accounted; like Slurm, this counts a COMPLETING job's as free."""
+    """Add the GPUs in use, which pyslurm shows only if they are accounted; as in Slurm, a COMPLETING job's count as free."""
     taken: Counter[str] = Counter()
     for job in jobs:
         if not job.completing:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The process that holds pyslurm, which is GPL, keeps the interpreter's lock during an RPC and ends the interpreter at will.
 
-Started by the adapter beside it (pyslurm.py) as `python3 -m tiresias.slurm_plugin.backends.pyslurm_worker`. It reads one JSON
+Started by the adapter (pyslurm.py) as `python3 -m tiresias.slurm_plugin.backends.pyslurm_worker`. It reads one JSON
 list a line from standard input, [verb, argument, ...], and answers with one line: {"ok": value} or {"error": "words"}.
 Its first line is {"ok": names of the fields of a row}. It ends when its input ends.
 Rows have the shape of `squeue --json` records. Needs PYSLURM_DISABLE_AUTO_INIT=1.

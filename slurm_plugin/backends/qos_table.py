@@ -39,18 +39,18 @@ def qos(text: str) -> Iterator[Qos]:
         )  # fmt: skip
 
 
-def completed(one: Qos, told: Qos | None) -> Qos:
-    """The QOS as slurmctld shows it, with what the table tells beside; slurmctld's is the newer one where both have a limit."""
-    if told is None:
+def completed(one: Qos, tabled: Qos | None) -> Qos:
+    """Return slurmctld's QOS with the table's additional values; where both have a limit, slurmctld's is the newer one."""
+    if tabled is None:
         return one
     return replace(
-        one, flags=told.flags, usage_factor=told.usage_factor, limit_factor=told.limit_factor,
-        max_jobs_user=one.max_jobs_user if one.max_jobs_user < math.inf else told.max_jobs_user,
-        max_jobs_account=one.max_jobs_account if one.max_jobs_account < math.inf else told.max_jobs_account,
-        max_tres_user=one.max_tres_user or told.max_tres_user,
-        max_tres_account=one.max_tres_account or told.max_tres_account,
-        max_tres_run_mins_user=one.max_tres_run_mins_user or told.max_tres_run_mins_user,
-        max_tres_run_mins_account=one.max_tres_run_mins_account or told.max_tres_run_mins_account,
+        one, flags=tabled.flags, usage_factor=tabled.usage_factor, limit_factor=tabled.limit_factor,
+        max_jobs_user=one.max_jobs_user if one.max_jobs_user < math.inf else tabled.max_jobs_user,
+        max_jobs_account=one.max_jobs_account if one.max_jobs_account < math.inf else tabled.max_jobs_account,
+        max_tres_user=one.max_tres_user or tabled.max_tres_user,
+        max_tres_account=one.max_tres_account or tabled.max_tres_account,
+        max_tres_run_mins_user=one.max_tres_run_mins_user or tabled.max_tres_run_mins_user,
+        max_tres_run_mins_account=one.max_tres_run_mins_account or tabled.max_tres_run_mins_account,
     )  # fmt: skip
 
 

@@ -65,7 +65,7 @@ def _job(record: Record, now: float) -> SlurmJob:
     shares = _shares(record, gpus if completing else 0) if state in ACTIVE or completing else ()
     held = 0 if completing else min(sum(share.gpus for share in shares), MAX_GPUS)
     required, excluded = (parse.host_list(_text(record, field)) for field in ("required_nodes", "excluded_nodes"))
-    # Of one task only one node is of use. 22.05 alone does not say so: where it asks for no limit, the task is the limit.
+    # One task can use only one node. 22.05 alone does not show this: a request without a limit is limited by its tasks.
     return SlurmJob(
         id=id_of(record),
         raw_id=number_of(record),
@@ -191,7 +191,7 @@ def id_of(record: Record) -> str:
 
 
 def _hidden_state(record: Record, states: Sequence[str], now: float) -> str:
-    """Slurm 22.05 shows a flag in place of the state. A requeued job's end time lies ahead, an ended one's behind."""
+    """Slurm 22.05 shows a flag in place of the state. A requeued job's end time is in the future, an ended one's in the past."""
     if "COMPLETING" not in states:
         return "RUNNING"  # CONFIGURING, SIGNALING, STAGE_OUT, ...
     if not number(record.get("end_time")) or number(record.get("end_time")) > now:
@@ -221,7 +221,7 @@ def _shares(record: Record, leaving: int) -> tuple[NodeShare, ...]:
     """What the job holds on each node that it has not given back yet.
 
     Slurm lists GRES in the order of the nodes, but no longer once the job is COMPLETING: then its `leaving` GPUs count as spread
-    evenly, for want of memory of the run (memory.py has it).
+    evenly, unless memory.py has recorded the run.
     """
     details = record.get("gres_detail") or []
     left = set(parse.hosts(_text(record, "nodes")))

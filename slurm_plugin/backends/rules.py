@@ -99,7 +99,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Qos(Limits):
-    """`flags`: OverPartQOS, UsageFactorSafe, DenyOnLimit, PartitionTimeLimit, ... where slurmdbd told them, else none."""
+    """`flags`: OverPartQOS, UsageFactorSafe, DenyOnLimit, PartitionTimeLimit, ... as far as read from slurmdbd."""
 
     name: str = ""
     flags: frozenset[str] = frozenset()

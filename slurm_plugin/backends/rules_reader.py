@@ -65,9 +65,9 @@ class RulesReader:
         if time.monotonic() >= self._table_until:
             self._table_until = time.monotonic() + QOS_MAX_AGE_S
             try:
-                told = self._read(*qos_table.COMMAND).decode(errors="replace")
+                output = self._read(*qos_table.COMMAND).decode(errors="replace")
             except (SlurmUnavailable, JobRefused) as error:
                 self._table_unread = (f"flags of QOS, and their limits per user and account: {error}",)
             else:
-                self._table, self._table_unread = {one.name: one for one in qos_table.qos(told)}, ()
+                self._table, self._table_unread = {one.name: one for one in qos_table.qos(output)}, ()
         return self._table_unread

@@ -12,7 +12,7 @@ _TYPES, _USERS = "statistics by message type", "statistics by user"
 
 
 def load(text: str, uid: int) -> SlurmLoad:
-    """`uid`: whose calls are ours. What is missing reads as 0."""
+    """Parse sdiag's output; `uid`: the controller's user. Missing values are 0."""
     calls, microseconds = next(
         (
             (int(count), int(total))

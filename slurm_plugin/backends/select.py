@@ -12,7 +12,7 @@ NAMES = ("auto", "pyslurm", "commands")
 
 
 def open_backend(name: str = "auto", deadline: float = 10.0) -> Backend:
-    """`deadline`: seconds for each question to Slurm; `why` of the back end tells what "auto" found.
+    """Return a back end. `deadline`: seconds for each call to Slurm; its `why` contains the reason of the choice of "auto".
 
     Raises UsageError for an unknown name, SlurmUnavailable when pyslurm was asked for and cannot be used.
     """

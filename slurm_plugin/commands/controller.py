@@ -26,7 +26,7 @@ from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.controller import Controller
 from tiresias.slurm_plugin.daemon.configured import Configured
 from tiresias.slurm_plugin.daemon.daemon import Daemon
-from tiresias.slurm_plugin.failover.standby import SomebodyLeads, leadership_of, leading
+from tiresias.slurm_plugin.failover.standby import AnotherLeads, leadership_of, leading
 from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.state.owner import as_owner
 
@@ -60,10 +60,10 @@ def run(args: argparse.Namespace) -> int:
 def _act_once(args: argparse.Namespace, config: Config, lead: Callable[[Leadership], Controller]) -> int:
     try:
         if args.release and leadership_of(config).has_standby():
-            raise SomebodyLeads("another controller is the standby")
+            raise AnotherLeads("another controller is the standby")
         with as_owner(config.paths.state), leading(config) as leadership, closing(lead(leadership)) as controller:
             return _release(controller) if args.release else _cycle(controller)
-    except SomebodyLeads as error:
+    except AnotherLeads as error:
         if not args.release:
             raise
         print(f"nothing was released: {error}", file=sys.stderr)  # expected after a takeover: no error

@@ -38,7 +38,7 @@ class WaitingComment(NamedTuple):
     text: str
 
 
-def is_ours(comment: str) -> bool:
+def is_own_comment(comment: str) -> bool:
     """Return whether the controller wrote the comment."""
     return comment.startswith(PREFIX)
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tiresias.slurm_plugin.backends.budget import Bucket
 from tiresias.slurm_plugin.backends.protocol import Backend, CommentField, JobRefused, SlurmJob, SlurmUnavailable
 from tiresias.slurm_plugin.cluster.arrays import together
-from tiresias.slurm_plugin.comments.waiting_text import WaitingComment, is_ours
+from tiresias.slurm_plugin.comments.waiting_text import WaitingComment, is_own_comment
 from tiresias.slurm_plugin.config import Comment as CommentConfig
 
 log = logging.getLogger("tiresias")
@@ -110,7 +110,7 @@ class CommentWriter:
             if job.id in starting:
                 self._set[record] = NEVER_SET
             elif known is None or (known is NEVER_SET and job.state == "RUNNING"):  # a start that did not remove it
-                self._set[record] = _Set(shown, -math.inf) if is_ours(shown) else NEVER_SET
+                self._set[record] = _Set(shown, -math.inf) if is_own_comment(shown) else NEVER_SET
 
     def _due(self, requested: Sequence[WaitingComment], jobs: Sequence[SlurmJob], now: float) -> list[WaitingComment]:
         """Return the texts to set now: removals first, then the most urgent texts."""
@@ -150,10 +150,12 @@ class CommentWriter:
         found, kept = self._backend.comments([one.record for one in due]), []
         for one in due:
             shown = found[one.record].of(self.field) if one.record in found else None
-            if shown is not None and (not shown or is_ours(shown)) and shown != one.text:
+            if shown is not None and (not shown or is_own_comment(shown)) and shown != one.text:
                 kept.append(one)
             else:  # the job is gone, or the comment is not the controller's: checked again after the interval
-                self._set[one.record] = _Set(shown if shown is not None and is_ours(shown) else "", self._clock())
+                self._set[one.record] = _Set(
+                    shown if shown is not None and is_own_comment(shown) else "", self._clock()
+                )
         return kept
 
     def _set_text(self, text: str, several: Sequence[WaitingComment]) -> None:

@@ -21,7 +21,7 @@ log = logging.getLogger("tiresias")
 WANTED = "lead"  # a note to the leader: hand over
 
 
-class SomebodyLeads(TiresiasError):
+class AnotherLeads(TiresiasError):
     pass
 
 
@@ -32,7 +32,7 @@ def leadership_of(config: Config) -> Leadership:
 
 @contextmanager
 def leading(config: Config) -> Iterator[Leadership]:
-    """No controller works there meanwhile, and who led before cannot any more. Raises SomebodyLeads."""
+    """No controller works there meanwhile, and who led before cannot any more. Raises AnotherLeads."""
     leadership = leadership_of(config)
     Standby(leadership, Path(config.paths.state)).obtain()
     try:
@@ -75,11 +75,11 @@ class Standby:
         return f"this controller stands by: {self._leadership.lease()} leads"
 
     def obtain(self) -> None:
-        """Lead at once, or as soon as the one who led is known to be dead. Raises SomebodyLeads."""
+        """Lead at once, or as soon as the one who led is known to be dead. Raises AnotherLeads."""
         end = time.monotonic() + self._leadership.seconds + 2 * self._leadership.pause
         while not self._take():
             if self._leadership.seen_alive or time.monotonic() > end:
-                raise SomebodyLeads(f"another controller leads: {self._leadership.lease()}; stop that one first")
+                raise AnotherLeads(f"another controller leads: {self._leadership.lease()}; stop that one first")
             time.sleep(self._leadership.pause)
 
     def answer(self, _request: dict[str, Any], _peer: Peer) -> Mapping[str, Any]:

@@ -1,1 +1,3 @@
-"""How the controller is asked, called and ordered from outside, and who may see what."""
+"""The controller's sockets: requests of viewers, notifications of hooks, orders of administrators, and what each user may
+see.
+"""

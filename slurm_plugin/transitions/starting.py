@@ -8,7 +8,7 @@ from typing import Any
 
 from tiresias.slurm_plugin.admission.refusals import is_definite
 from tiresias.slurm_plugin.backends.protocol import TOP_PRIORITY, JobRefused, RequestChange, SlurmJob
-from tiresias.slurm_plugin.comments.waiting_text import is_ours
+from tiresias.slurm_plugin.comments.waiting_text import is_own_comment
 from tiresias.slurm_plugin.state import own_tasks, pins
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep, Notice
 from tiresias.slurm_plugin.state.journal_rows import JobRow
@@ -71,7 +71,7 @@ class Starting:
     def _pin(self, job: SlurmJob, change: RequestChange) -> None:
         """Pin, and remove the controller's comment in the same call. job: as it was read just before."""
         field = self._context.comment_field
-        if field and is_ours(job.comments.of(field)):
+        if field and is_own_comment(job.comments.of(field)):
             with suppress(JobRefused):  # the comment must not keep the job from starting
                 return self._context.backend.pin(job.id, replace(change, uncommented=(field,)))
         return self._context.backend.pin(job.id, change)

@@ -18,7 +18,7 @@ from tiresias.scheduler.decide import decide
 from tiresias.scheduler.model import JobState
 from tiresias.slurm_plugin.backends.protocol import SlurmJob
 from tiresias.slurm_plugin.comments import rounding
-from tiresias.slurm_plugin.comments.waiting_text import LONGEST, is_ours, waiting_comments
+from tiresias.slurm_plugin.comments.waiting_text import LONGEST, is_own_comment, waiting_comments
 
 CONFIG = PolicyConfig(name="las", min_run_cost_factor=0.0)
 _SPEC = spec_from_file_location("snapshots", Path(__file__).parents[2] / "scheduler" / "conftest.py")
@@ -91,7 +91,7 @@ def test_a_job_that_the_controller_does_not_hold_has_none(pending: Callable[...,
 def test_what_slurm_says_stays_one_short_line(pending: Callable[..., SlurmJob]) -> None:
     strange = "a\nb\x1b[2J\u202e" + "x" * 500
     found = texts(pending, [build.Job("1", eligible=False, obstacle=strange)])["1"]
-    assert is_ours(found)
+    assert is_own_comment(found)
     assert len(found) == LONGEST
     assert found.isascii()
     assert found.isprintable()

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tiresias.slurm_plugin.backends.protocol import Comments, JobRefused, SlurmJob, SlurmUnavailable
-from tiresias.slurm_plugin.comments.waiting_text import WaitingComment, is_ours
+from tiresias.slurm_plugin.comments.waiting_text import WaitingComment, is_own_comment
 from tiresias.slurm_plugin.comments.writer import PASS_INTERVAL_S, CommentWriter
 from tiresias.slurm_plugin.config import Comment
 
@@ -41,7 +41,7 @@ class Slurm:
         assert field == "AdminComment"
         for name in names:
             record = int(name.partition("_")[0])
-            assert not self.shown[record] or is_ours(self.shown[record]), "another's comment was overwritten"
+            assert not self.shown[record] or is_own_comment(self.shown[record]), "another's comment was overwritten"
             self.shown[record] = text
 
     def sets(self) -> int:

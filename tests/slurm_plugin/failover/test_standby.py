@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tiresias.errors import Unavailable
-from tiresias.slurm_plugin.failover.standby import WANTED, SomebodyLeads, Standby
+from tiresias.slurm_plugin.failover.standby import WANTED, AnotherLeads, Standby
 from tiresias.slurm_plugin.lead.leadership import Leadership
 
 LONG = 1000.0
@@ -102,7 +102,7 @@ def test_a_live_leader_is_not_followed_and_a_silent_one_is(
 
     monkeypatch.setattr("tiresias.slurm_plugin.failover.standby.time.sleep", beat)
     other = Leadership(tmp_path / "leader", LONG)
-    with pytest.raises(SomebodyLeads, match="stop that one first"):
+    with pytest.raises(AnotherLeads, match="stop that one first"):
         Standby(other, tmp_path).obtain()
     assert beats == [other.pause], "one pause, and one beat of the leader, is enough"
     silent = Leadership(tmp_path / "leader", LONG, clock)
