@@ -6,7 +6,7 @@
 real     cpu: share of a processor; rss: MB; cycle: seconds, of all cycles of the phase; calls: to slurmctld, a minute.
          steady: nothing happens, the period is 30 s. churn: a running job is cancelled every other second, as by its owner;
          event_to_action: seconds from scancel until the first line of a job that takes its place.
-curve    milliseconds of processor time of one cycle between Slurm's answer and the controller's calls, by stage; `status` is what the
+curve    ms of processor time of one cycle between Slurm's answer and the controller's calls, by stage; `status` is what the
          first viewer after a cycle costs, in another thread. The records are made up (bench/status.py).
 """
 
