@@ -95,7 +95,8 @@ def statements(folder: str, one: str, two: str, root: Path = ROOT) -> list[Impor
 
 
 def _reachable(graph: Graph, start: str) -> set[str]:
-    found, todo = set(), [start]
+    found: set[str] = set()
+    todo = [start]
     while todo:
         for unit in graph[todo.pop()] - found:
             found.add(unit)
