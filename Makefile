@@ -53,7 +53,7 @@ demo-live: $(VENV)/.develops
 unexport PYTHONDONTWRITEBYTECODE
 
 # Most tests wait for Slurm and not for a processor: several files at a time, one after the other within a file.
-WORKERS ?= 3
+WORKERS ?= 4
 TESTS := -m 'not long'
 test-long: TESTS :=
 test test-long:

@@ -315,9 +315,13 @@ def centre(centre_of: Callable[..., Centre]) -> Iterator[Centre]:
     centre.clean()
 
 
-@pytest.fixture(params=["pyslurm@forky", "commands@forky", "commands@trixie", "commands@bookworm"])
+BETWEEN = [pytest.param(name, marks=pytest.mark.long) for name in ("commands@forky", "commands@trixie")]
+
+
+@pytest.fixture(params=["pyslurm@forky", *BETWEEN, "commands@bookworm"])
 def any_centre(request: pytest.FixtureRequest, centre_of: Callable[..., Centre]) -> Iterator[Centre]:
-    """With each back end, and on each generation of Slurm."""
+    """With each back end, and on each generation of Slurm. `make test` has the two that differ most, and all in
+    test_controller_backends.py."""
     backend, suite = request.param.split("@")
     centre = centre_of(suite)
     centre.restart(backend=backend, comment={"interval": 1.0})

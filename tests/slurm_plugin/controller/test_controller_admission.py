@@ -65,6 +65,7 @@ def test_a_limit_of_a_qos_preempts_for_what_it_lets_start(limited: Centre, qos: 
     assert not any(limited.said(job, "start") for job in jobs[1:])
 
 
+@pytest.mark.parametrize("limited", ["pyslurm", pytest.param("commands", marks=pytest.mark.long)], indirect=True)
 def test_a_job_that_ends_after_a_maintenance_begins_preempts_nothing(limited: Centre) -> None:
     old = fill(limited)
     words = ["ReservationName=service", "Users=root", "Nodes=ALL", "StartTime=now+4minutes", "Duration=60"]
