@@ -77,6 +77,8 @@ def test_one_line_reports_what_is_missing(
 ) -> None:  # fmt: skip
     for name, value in {"XDG_CACHE_HOME": str(tmp_path), **change}.items():
         monkeypatch.setenv(name, value)
+    if "LD_PRELOAD" in line and (lack := build.problem()):
+        pytest.skip(lack)
     assert begin.begin(env | change) == {}
     [logged] = capfd.readouterr().err.splitlines()
     assert logged.startswith(f"tiresias: {line}")

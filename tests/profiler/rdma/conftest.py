@@ -23,6 +23,8 @@ def prepare(tmp_path_factory: pytest.TempPathFactory) -> Prepare:
     """prepare("folder", program=("source", *options)): a guest's folder with the recorder and these programs."""
     if reason := guest.missing():
         pytest.skip(reason)
+    if not (shutil.which("make") and shutil.which("cc")):
+        pytest.skip("no make, or no C compiler")
     libraries = [file for file in build.libraries() if file]
     if build.libraries().verbs is None:
         pytest.skip("no libtiresias_verbs.so: it needs rdma-core's headers (Debian: libibverbs-dev)")
