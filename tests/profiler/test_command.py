@@ -121,7 +121,7 @@ def test_plot(vgg, tmp_path):
 def test_mistakes(vgg, tmp_path, monkeypatch):
     empty = tmp_path / "empty"
     empty.mkdir()
-    with pytest.raises(UsageError, match=r"holds no \.net file"):
+    with pytest.raises(UsageError, match=r"contains no \.net file"):
         profile(empty)
     with pytest.raises(TiresiasError, match="cannot be read"):
         profile(tmp_path / "nothing.net")
@@ -167,5 +167,5 @@ def test_profiles_of_several_users_are_refused(tmp_path, monkeypatch):
         profile("4711")
     assert "20003" not in str(refused.value), "that folder is not that user's"
     (root / "20001" / "4711" / "profile").rename(tmp_path / "gone")
-    with pytest.raises(UsageError, match=r"20002/4711/profile: holds no \.net file"):
+    with pytest.raises(UsageError, match=r"20002/4711/profile: contains no \.net file"):
         profile("4711")
