@@ -24,7 +24,7 @@ from tiresias.slurm_plugin.cycle.observe_stage import ObserveStage
 from tiresias.slurm_plugin.cycle.operator_switches import OperatorSwitches
 from tiresias.slurm_plugin.cycle.publish_stage import PublishStage
 from tiresias.slurm_plugin.cycle.services import Events, assemble, write_versions
-from tiresias.slurm_plugin.failover.standby import WANTED
+from tiresias.slurm_plugin.failover.standby import HAND_OVER_NOTE
 from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.state.database import StateError, Unwritable
 from tiresias.slurm_plugin.state.intents import Intent, Notice
@@ -45,7 +45,7 @@ class Controller:
         times: of cycles and snapshots.
         switches: what administrators switch: pause, resume, stop.
         more_alarms: those of what runs this controller.
-        wanted: another controller is to lead.
+        hand_over_requested: another controller is to lead.
         leaving_since: epoch second since when a job that the controller does not preempt releases GPUs; inf: none does.
         next_change: epoch second at which the plan changes though nothing happens; inf for never.
     """
@@ -70,7 +70,7 @@ class Controller:
             ObserveStage(self._services), DecideStage(self._services), ActStage(self._services),
             PublishStage(self._services, self._budget.version()),
         )  # fmt: skip
-        self.wanted, self.leaving_since, self.next_change = False, math.inf, math.inf
+        self.hand_over_requested, self.leaving_since, self.next_change = False, math.inf, math.inf
 
     @classmethod
     def leading(
@@ -107,7 +107,7 @@ class Controller:
 
     def _take_results(self, context: CycleContext) -> None:
         """As far as the cycle came."""
-        self.wanted |= WANTED in context.notes
+        self.hand_over_requested |= HAND_OVER_NOTE in context.notes
         if context.next_change is not None:
             self.next_change = context.next_change
         if context.unmanaged_releases is not None:

@@ -105,7 +105,7 @@ class Daemon:
         finally:
             self._views = self._standby.answer
             self._primary.was_notified()  # while we led: it asks for nothing
-            if self._controller.wanted:
+            if self._controller.hand_over_requested:
                 self._standby.after_you()
             self._controller.close()
             self._leadership.step_down()
@@ -122,7 +122,7 @@ class Daemon:
             self._leave()
 
     def _hands_over(self) -> bool:
-        return self._controller.wanted and self._leadership.has_standby()
+        return self._controller.hand_over_requested and self._leadership.has_standby()
 
     def _leave(self) -> None:
         """Who stands by goes on from the journal, at once. Fail open where nobody does; raises Superseded where somebody leads."""

@@ -18,7 +18,7 @@ from tiresias.slurm_plugin.state.journal import epoch_of
 
 log = logging.getLogger("tiresias")
 
-WANTED = "lead"  # a note to the leader: hand over
+HAND_OVER_NOTE = "lead"  # a note to the leader: hand over
 
 
 class AnotherLeads(TiresiasError):
@@ -63,7 +63,7 @@ class Standby:
                 return False
             leads = self._try()
         log.info("leading, in epoch %d", self._leadership.epoch)
-        self._leadership.done(WANTED)
+        self._leadership.done(HAND_OVER_NOTE)
         return True
 
     def after_you(self) -> None:
@@ -94,7 +94,7 @@ class Standby:
             self._leadership.stand_by()
             if self._called():
                 log.info("slurmctld is the primary one here: asking for the lead")
-                self._leadership.tell(WANTED)
+                self._leadership.tell(HAND_OVER_NOTE)
             polite = self._leadership.lease().released and time.monotonic() < self._polite_until
             return not polite and self._take()
         except Unavailable as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tiresias.errors import Unavailable
-from tiresias.slurm_plugin.failover.standby import WANTED, AnotherLeads, Standby
+from tiresias.slurm_plugin.failover.standby import HAND_OVER_NOTE, AnotherLeads, Standby
 from tiresias.slurm_plugin.lead.leadership import Leadership
 
 LONG = 1000.0
@@ -66,7 +66,7 @@ def test_it_reports_the_leader_once_and_that_it_waits(
 
 
 def test_it_leads_as_soon_as_the_leader_steps_down(leader: Leadership, waiting: Leadership, tmp_path: Path) -> None:
-    waiting.tell(WANTED)
+    waiting.tell(HAND_OVER_NOTE)
     assert Standby(waiting, tmp_path).wait(Stands(5, leader.step_down))
     assert waiting.epoch == 2
     assert waiting.notes() == [], "the wish is fulfilled"
@@ -76,7 +76,7 @@ def test_it_asks_for_the_lead_where_its_slurmctld_became_the_primary_one(
     leader: Leadership, waiting: Leadership, tmp_path: Path
 ) -> None:
     assert not Standby(waiting, tmp_path, called=lambda: True).wait(Stands(3))
-    assert leader.notes() == [WANTED]
+    assert leader.notes() == [HAND_OVER_NOTE]
 
 
 def test_who_stepped_down_for_another_gives_it_time(leader: Leadership, waiting: Leadership, tmp_path: Path) -> None:
