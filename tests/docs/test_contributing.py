@@ -25,6 +25,16 @@ def test_a_path_exists(path: str) -> None:
     assert any((folder / path).exists() for folder in below), f"CONTRIBUTING.md names {path}"
 
 
+def test_the_files_of_the_architecture_page_exist() -> None:
+    """Each file name in a row of its table of folders, below the folder of the row."""
+    rows = re.findall(
+        r"^\| `(\w+)[^|]*\| (.*) \|$", (ROOT / "docs/explanation/architecture.md").read_text(), re.MULTILINE
+    )
+    named = [(folder, file) for folder, text in rows for file in re.findall(r"\b\w+\.py\b", text)]
+    assert len(named) > 50
+    assert [f"{folder}: {file}" for folder, file in named if not any((ROOT / folder).rglob(file))] == []
+
+
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md"])
 def test_links_lead_to_files(page: str) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / page).read_text())
