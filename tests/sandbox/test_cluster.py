@@ -1,4 +1,4 @@
-"""The private cluster is a real Slurm, and it leaves nothing behind however it ends."""
+"""The private cluster is a real Slurm, and it leaves nothing however it ends."""
 
 from __future__ import annotations
 
@@ -76,9 +76,10 @@ def state(cluster: Cluster, job: str) -> str:
     return cluster.run(["squeue", "-h", "-t", "all", "-j", job, "-o", "%T %r"], check=False).stdout.strip()
 
 
-def wait_state(cluster: Cluster, job: str, wanted: str) -> None:
+def wait_state(cluster: Cluster, job: str, expected: str) -> None:
     wait_for(
-        lambda: state(cluster, job).startswith(wanted), lambda: f"job {job} is {state(cluster, job)!r}, not {wanted}"
+        lambda: state(cluster, job).startswith(expected),
+        lambda: f"job {job} is {state(cluster, job)!r}, not {expected}",
     )
 
 
@@ -130,7 +131,7 @@ def test_nodes_have_racks_and_both_partitions(cluster: Cluster) -> None:
 
 def test_pyslurm_talks_to_slurm(cluster: Cluster) -> None:
     if not cluster.has_pyslurm:
-        pytest.skip("pyslurm could not be had; the build said why")
+        pytest.skip("pyslurm is unavailable; the build log contains the reason")
     job = submit(cluster, "--hold", "--wrap", "true")
     program = f"import pyslurm; pyslurm.slurm_init(); print(len(pyslurm.Nodes.load()), pyslurm.Job.load({job}).state)"
     assert cluster.run(["python3", "-c", program], user="slurm").stdout.split() == ["4", "PENDING"]

@@ -1,4 +1,4 @@
-"""Trees and layers are whole or absent; what is missing on the machine is said in one line."""
+"""Trees and layers are whole or absent; what is missing on the machine is reported in one line."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_kill_9_of_a_build_leaves_nothing_that_counts(home: Path) -> None:
 
 
 @pytest.mark.sandbox
-def test_no_network_is_said_and_leaves_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_network_is_reported_and_leaves_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIRESIAS_DEBIAN_MIRROR", "http://127.0.0.1:9/debian")
     with pytest.raises(
         Unavailable, match=r"no network to the Debian mirror http://127.0.0.1:9/debian: .* \(log: "
@@ -73,13 +73,13 @@ def test_no_network_is_said_and_leaves_nothing(home: Path, monkeypatch: pytest.M
     assert [path for path in (home / "rootfs").iterdir() if path.is_dir()] == []
 
 
-def test_a_full_disk_is_said_before_the_build(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_before_the_build(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rootfs, "BUILD_SPACE_MB", 10**9)
     with pytest.raises(Unavailable, match=r"disk full: .* has \d+ MB free and a build needs 1000000000 MB"):
         rootfs.ensure("bookworm")
 
 
-def test_a_disk_that_fills_up_during_the_build_is_said(tmp_path: Path) -> None:
+def test_a_disk_that_fills_up_during_the_build_is_reported(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("I: extracting archives...\nE: tar: ./usr/bin/x: Cannot write: No space left on device\n")
     assert str(rootfs._explain("forky", log)).startswith("disk full while building forky")
@@ -135,29 +135,29 @@ def tree_with(tmp_path: Path, suite: str, slurm: str) -> rootfs.Rootfs:
     return rootfs.Rootfs(suite, tmp_path / "tree")
 
 
-def test_a_suite_that_moved_on_is_said_and_does_without(home: Path, tmp_path: Path) -> None:
-    said: list[str] = []
-    assert pyslurm_layer.ensure(tree_with(tmp_path, "forky", "26.11.1"), report=said.append) is None
-    assert said == ["forky has Slurm 26.11.1 now; pyslurm 25.11.2 fits 26.05 only: using the command back end"]
+def test_a_suite_that_moved_on_is_reported_and_does_without(home: Path, tmp_path: Path) -> None:
+    reported: list[str] = []
+    assert pyslurm_layer.ensure(tree_with(tmp_path, "forky", "26.11.1"), report=reported.append) is None
+    assert reported == ["forky has Slurm 26.11.1 now; pyslurm 25.11.2 fits 26.05 only: using the command back end"]
 
 
 def test_suites_without_a_bridge_say_nothing(home: Path, tmp_path: Path) -> None:
-    said: list[str] = []
-    assert pyslurm_layer.ensure(tree_with(tmp_path, "trixie", "24.11.5"), report=said.append) is None
-    assert said == []
+    reported: list[str] = []
+    assert pyslurm_layer.ensure(tree_with(tmp_path, "trixie", "24.11.5"), report=reported.append) is None
+    assert reported == []
 
 
-def test_an_index_that_is_down_is_said_and_tried_again_next_time(
+def test_an_index_that_is_down_is_reported_and_tried_again_next_time(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     tree = tree_with(tmp_path, "forky", "26.05.5")
     for _ in range(2):
-        said: list[str] = []
-        assert pyslurm_layer.ensure(tree, report=said.append) is None
-        assert "cannot be downloaded" in said[-1]
-        assert said[-1].endswith("using the command back end")
+        reported: list[str] = []
+        assert pyslurm_layer.ensure(tree, report=reported.append) is None
+        assert "cannot be downloaded" in reported[-1]
+        assert reported[-1].endswith("using the command back end")
     assert [path for path in (home / "pyslurm").iterdir() if path.is_dir()] == []
 
 

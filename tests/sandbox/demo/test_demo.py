@@ -21,7 +21,7 @@ import pytest
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.demo.demo_workload import GPUS_PER_NODE, NODES, workload
 
-PATIENCE = 120.0
+WAIT_TIMEOUT_S = 120.0
 FILM = Path(__file__).parents[3] / "docs/film.py"
 SIZED = ["sh", "-c", 'stty cols 120 rows 40; exec "$@"', "sh"]
 SHOWN = (r"\balice\b", r"\bbob\b", r"\bpreempt\b")
@@ -36,7 +36,7 @@ class Audience:
 
     def until(self, *patterns: str) -> None:
         """Until all of these were seen, not necessarily at once."""
-        missing, deadline = set(patterns), time.monotonic() + PATIENCE
+        missing, deadline = set(patterns), time.monotonic() + WAIT_TIMEOUT_S
         while missing:
             assert self.looks(deadline), f"never seen: {missing}\n{self.picture()}"
             missing = {each for each in missing if not re.search(each, self.picture())}
@@ -69,7 +69,7 @@ def talk(*options: str) -> Iterator[tuple[Audience, subprocess.Popen[bytes]]]:
         yield Audience(master), process
     finally:
         process.terminate()
-        process.wait(PATIENCE)
+        process.wait(WAIT_TIMEOUT_S)
         os.close(master)
 
 
@@ -99,9 +99,9 @@ def test_two_users_compete_until_somebody_presses_q(tmp_path: Path) -> None:
     with talk("--record", str(tape), "--time-scale", "120") as (audience, process):
         audience.until(*SHOWN)
         audience.types(b"q")
-        while audience.looks(time.monotonic() + PATIENCE):
+        while audience.looks(time.monotonic() + WAIT_TIMEOUT_S):
             pass
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(WAIT_TIMEOUT_S) == 0
         assert re.search(rb"[1-9]\d* preemptions; recorded in ", audience.heard), audience.heard[-500:]
     assert not [cluster for cluster in Cluster.all() if cluster.spec.name.endswith(f"-{process.pid}")]
     subprocess.run(

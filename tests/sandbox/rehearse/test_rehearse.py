@@ -29,12 +29,12 @@ MISSING = {
 
 
 def rehearse(
-    cluster: Cluster, script: str, *options: str, ours: tuple[str, ...] = ()
+    cluster: Cluster, script: str, *options: str, own_options: tuple[str, ...] = ()
 ) -> tuple[int, dict[str, Any], str]:
-    """Exit code, the findings, what was said on the way."""
+    """Exit code, the findings, what was reported on the way."""
     cluster.run(["mkdir", "-p", "-m", "1777", "/shared/r", *ROOTS.values()])
     (cluster.shared / "r/job.sh").write_text(f"#!/bin/bash\n{script}\n")
-    words = ["tiresias", "rehearse", "--after", "2", "--deadline", "3", "--json", *ours, "job.sh", *options]
+    words = ["tiresias", "rehearse", "--after", "2", "--deadline", "3", "--json", *own_options, "job.sh", *options]
     done = cluster.run(words, user="alice", env=ROOTS, cwd="/shared/r", check=False, timeout=170)
     assert done.returncode in (0, 1), done.stderr
     return done.returncode, json.loads(done.stdout), done.stderr
@@ -45,8 +45,10 @@ def missing(found: dict[str, Any]) -> list[str]:
 
 
 def test_a_good_script(cluster: Cluster) -> None:
-    code, found, said = rehearse(cluster, f'exec python3 {PROGRAM} good "$@"', "-o", "log-%j", "--", "5000", "result")
-    assert (code, missing(found)) == (0, []), said
+    code, found, reported = rehearse(
+        cluster, f'exec python3 {PROGRAM} good "$@"', "-o", "log-%j", "--", "5000", "result"
+    )
+    assert (code, missing(found)) == (0, []), reported
     words = "\n".join(one["what"] for one in found["findings"])
     assert "saved step" in words
     assert "on other nodes" in words
@@ -54,16 +56,16 @@ def test_a_good_script(cluster: Cluster) -> None:
     assert 0 < found["seconds"]["save"] < found["seconds"]["pause"] < 3
     assert found["seconds"]["restore"] > 0
     left = cluster.run(["squeue", "-h", "-t", "pending,running"]).stdout
-    assert not left, "the rehearsal leaves its job behind"
+    assert not left, "the rehearsal leaves its job"
 
 
 @pytest.mark.parametrize("habit", MISSING)
-def test_what_is_missing_is_said(cluster: Cluster, habit: str) -> None:
+def test_what_is_missing_is_reported(cluster: Cluster, habit: str) -> None:
     steps = 60 if habit == "early" else 5000
-    code, found, said = rehearse(cluster, f"exec python3 {PROGRAM} {habit} {steps} result")
+    code, found, reported = rehearse(cluster, f"exec python3 {PROGRAM} {habit} {steps} result")
     assert code == 1
     (what,) = missing(found)
-    assert what.startswith(MISSING[habit]) or what.endswith(MISSING[habit]), said
+    assert what.startswith(MISSING[habit]) or what.endswith(MISSING[habit]), reported
     assert found["findings"][-1]["advice"]
     if habit == "crash":
         assert "RuntimeError: the optimizer's state does not fit" in found["findings"][-1]["advice"]
@@ -86,27 +88,31 @@ def test_what_is_missing_is_said(cluster: Cluster, habit: str) -> None:
 def test_what_scripts_and_options_get_wrong(
     cluster: Cluster, script: str, options: tuple[str, ...], words: str
 ) -> None:
-    code, found, said = rehearse(cluster, script, *options, ours=("--startup", "5"))
+    code, found, reported = rehearse(cluster, script, *options, own_options=("--startup", "5"))
     assert code == 1
     (what,) = missing(found)
-    assert what.startswith(words), said
+    assert what.startswith(words), reported
 
 
 def test_a_program_of_a_release_that_cannot_be_spoken_with(cluster: Cluster) -> None:
     speaking(cluster.shared / "newer", 8, 9)
-    code, found, said = rehearse(cluster, f"export PYTHONPATH=/shared/newer; exec python3 {PROGRAM} good 5000 result")
+    code, found, reported = rehearse(
+        cluster, f"export PYTHONPATH=/shared/newer; exec python3 {PROGRAM} good 5000 result"
+    )
     assert code == 1
     (what,) = missing(found)
     assert what.startswith("it would never be preempted: slurm-tiresias-checkpoint in the job's environment speaks"), (
-        said
+        reported
     )
     assert what.endswith("of the control protocol, this installation 1 to 2: update this installation")
 
 
 @pytest.mark.parametrize(("habit", "same"), [("good", True), ("lossy", False)])
 def test_compared_with_an_undisturbed_run(cluster: Cluster, habit: str, same: bool) -> None:
-    code, found, said = rehearse(cluster, f"exec python3 {PROGRAM} {habit} 500 result", ours=("--compare", "result"))
-    assert code == (0 if same else 1), said
+    code, found, reported = rehearse(
+        cluster, f"exec python3 {PROGRAM} {habit} 500 result", own_options=("--compare", "result")
+    )
+    assert code == (0 if same else 1), reported
     assert missing(found) == ([] if same else ["result differs from that of an undisturbed run"])
 
 

@@ -43,7 +43,7 @@ def tiresias(*words: str | Path, timeout: float = 240) -> subprocess.CompletedPr
             out, err = process.communicate(timeout=timeout)
         finally:
             process.kill()
-    assert not clusters_of(process.pid), "it left clusters behind"
+    assert not clusters_of(process.pid), "it left clusters"
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
@@ -97,7 +97,7 @@ def test_las_preempts_and_loses_nothing(trace: Path, tmp_path: Path) -> None:
 @pytest.mark.sandbox
 @pytest.mark.slow
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_it_leaves_no_cluster_behind(trace: Path, signal_number: signal.Signals) -> None:
+def test_interrupted_it_leaves_no_cluster(trace: Path, signal_number: signal.Signals) -> None:
     command = [sys.executable, "-m", "tiresias", "sandbox", "replay", str(trace), "--policy", "las", "--nodes", "2"]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr

@@ -42,16 +42,18 @@ def test_a_lost_job_is_not_in_the_means() -> None:
 
 
 def test_ratios_are_to_the_baseline() -> None:
-    ours = replay_report.summary(TWO, 4, 1.0)
-    twice = {key: 2 * value for key, value in ours.items()}
-    assert replay_report.ratios({"las": ours, "slurm-fifo": twice}, "las")["slurm-fifo"]["mean_jct"] == pytest.approx(2)
+    summary = replay_report.summary(TWO, 4, 1.0)
+    twice = {key: 2 * value for key, value in summary.items()}
+    assert replay_report.ratios({"las": summary, "slurm-fifo": twice}, "las")["slurm-fifo"][
+        "mean_jct"
+    ] == pytest.approx(2)
 
 
 def test_table_shows_each_policy_and_its_ratio() -> None:
-    ours = replay_report.summary(TWO, 4, 10.0)
-    theirs = ours | {"mean_jct": 5.5 * ours["mean_jct"]}
+    summary = replay_report.summary(TWO, 4, 10.0)
+    slower = summary | {"mean_jct": 5.5 * summary["mean_jct"]}
     console = Console(width=100, record=True, file=io.StringIO())
-    console.print(replay_report.table({"las": ours, "slurm-fifo": theirs}, "las", {"las": "Tiresias-L"}))
+    console.print(replay_report.table({"las": summary, "slurm-fifo": slower}, "las", {"las": "Tiresias-L"}))
     text = console.export_text()
     assert "Tiresias-L" in text
     assert "105 s" in text
@@ -60,10 +62,12 @@ def test_table_shows_each_policy_and_its_ratio() -> None:
 
 
 def test_the_table_of_four_policies_is_whole_at_110_columns() -> None:
-    ours = {key: 1000 * value for key, value in replay_report.summary(TWO, 4, 10.0).items()} | {"gpu_utilization": 0.7}
+    summary = {key: 1000 * value for key, value in replay_report.summary(TWO, 4, 10.0).items()} | {
+        "gpu_utilization": 0.7
+    }
     names = ("slurm-backfill", "slurm-fifo", "las", "adaptive")
     console = Console(width=110, record=True, file=io.StringIO())
-    console.print(replay_report.table({name: dict(ours) for name in names}, "las", LABELS))
+    console.print(replay_report.table({name: dict(summary) for name in names}, "las", LABELS))
     lines = console.export_text().splitlines()
     assert all(any(f" {LABELS[name]} " in line for line in lines) for name in names)
     assert not any("…" in line for line in lines)

@@ -32,10 +32,10 @@ def gone(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return suites
 
 
-def choose(wanted: str = "") -> tuple[str, list[str]]:
-    """The suite, and the lines said about it."""
+def choose(expected: str = "") -> tuple[str, list[str]]:
+    """The suite, and the lines reported about it."""
     console = Console(file=io.StringIO(), width=80)
-    suite = session.available_suite(wanted, console)
+    suite = session.available_suite(expected, console)
     assert isinstance(console.file, io.StringIO)
     return suite, console.file.getvalue().splitlines()
 
@@ -51,12 +51,12 @@ def test_a_host_that_cannot_record_costs_one_line(gone: set[str], monkeypatch: p
 
 def test_a_missing_suite_costs_one_line(gone: set[str]) -> None:
     gone.add("forky")
-    suite, said = choose()
+    suite, reported = choose()
     assert suite == "trixie"
-    assert said == ["no Debian forky (building Debian forky failed: no Release file): trying the next"]
+    assert reported == ["no Debian forky (building Debian forky failed: no Release file): trying the next"]
 
 
-def test_without_any_suite_the_last_error_is_told(gone: set[str]) -> None:
+def test_without_any_suite_the_last_error_is_reported(gone: set[str]) -> None:
     gone |= {"forky", "trixie", "bookworm"}
     with pytest.raises(TiresiasError, match="bookworm failed"):
         choose()

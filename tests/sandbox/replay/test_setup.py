@@ -27,7 +27,7 @@ def test_the_controller_takes_the_config(policy: str, tmp_path: Path) -> None:
     assert config.policy.thresholds == (100.0, 1000.0)
 
 
-def test_ours_go_through_tsbatch_and_stock_through_sbatch() -> None:
+def test_managed_policies_use_tsbatch_and_stock_ones_sbatch() -> None:
     for policy in LABELS:
         user, name, command = setup.submission(JOBS[0], 0, policy, Options())
         assert (user, name) == ("alice", "vgg19-a")
@@ -36,7 +36,7 @@ def test_ours_go_through_tsbatch_and_stock_through_sbatch() -> None:
         assert command[command.index("--seconds") + 1] == "7200.0"
 
 
-def test_a_model_that_we_do_not_know_becomes_one_that_we_do() -> None:
+def test_an_unknown_model_becomes_the_default() -> None:
     user, name, command = setup.submission(JOBS[1], 1, "las", Options())
     assert (user, name) == ("bob", "resnet50-b")
     assert command[command.index("--model") + 1] == "resnet50"
@@ -62,7 +62,7 @@ def test_take_starts_at_zero_and_compresses() -> None:
     assert len(setup.take(JOBS, 1, 1.0)) == 1
 
 
-def test_mistakes_are_told_in_one_line() -> None:
+def test_mistakes_are_reported_in_one_line() -> None:
     with pytest.raises(UsageError, match="no policy 'lax': use any of las"):
         setup.check(["lax"], JOBS)
     for hostile in ("../x", "a/b", ".hidden", "a b", "a\n", "x" * 81):

@@ -51,7 +51,7 @@ def test_both_programs_submit_and_the_id_is_kept(tmp_path: Path) -> None:
     assert calls[1].endswith(f" --parsable {script} --own argument")
 
 
-def test_a_refusal_is_told_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_refusal_is_reported_and_the_others_go_on(tmp_path: Path) -> None:
     log = submit(
         tmp_path,
         {"job": "a", "at": 0, "command": ["sbatch", "refuse"]},
