@@ -86,8 +86,8 @@ def test_the_libraries_are_built_in_where_there_is_a_compiler(tmp_path: Path) ->
 def newest_glibc(wheel: Path, library: str, folder: Path) -> int:
     """The minor version of glibc 2 that the library needs, as objdump reads it."""
     file = zipfile.ZipFile(wheel).extract(library, folder)
-    said = subprocess.run(["objdump", "-T", file], capture_output=True, text=True, timeout=60, check=True).stdout
-    return max(int(minor) for minor in re.findall(r"GLIBC_2\.(\d+)", said))
+    output = subprocess.run(["objdump", "-T", file], capture_output=True, text=True, timeout=60, check=True).stdout
+    return max(int(minor) for minor in re.findall(r"GLIBC_2\.(\d+)", output))
 
 
 @pytest.mark.parametrize("there", ["make", "cc"])

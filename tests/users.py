@@ -20,13 +20,13 @@ def as_user(
         os.setuid(uid)
         os.umask(umask)
         try:
-            said = str(action())
+            output = str(action())
         except BaseException as error:
-            said = f"{type(error).__name__}: {error}"
-        os.write(writing, said.encode())
+            output = f"{type(error).__name__}: {error}"
+        os.write(writing, output.encode())
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as pipe:
-        said = pipe.read()
+        output = pipe.read()
     os.waitpid(pid, 0)
-    return said
+    return output

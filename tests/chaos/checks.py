@@ -231,13 +231,13 @@ class Check:
 
     def _compare_ledger(self) -> None:
         foreign = {job.name for job in self._scene.jobs.values() if job.foreign}
-        ours: dict[str, list[JournaledRun]] = {}
+        own: dict[str, list[JournaledRun]] = {}
         for one in self._journaled:
-            ours.setdefault(one.id, []).append(one)
+            own.setdefault(one.id, []).append(one)
         for run in self._logged:
             if run.managed and run.name not in foreign:
-                self._compare(run, ours.get(run.id, []))
-        for left in (one for each in ours.values() for one in each):
+                self._compare(run, own.get(run.id, []))
+        for left in (one for each in own.values() for one in each):
             name = self._name_of(left)
             if name not in foreign and left.end and not self._is_blind(left.start, left.end):
                 self._note("ledger_extra", name, f"{left}")
@@ -247,14 +247,14 @@ class Check:
         near = [one for one in self._logged if one.id == run.id and abs(one.start - run.start) <= 1]
         return near[0].name if near else ""
 
-    def _compare(self, run: LoggedRun, ours: list[JournaledRun]) -> None:
+    def _compare(self, run: LoggedRun, own: list[JournaledRun]) -> None:
         """Takes the journal's row of this run out of `ours`."""
-        same = [one for one in ours if abs(one.start - run.start) <= 1]
+        same = [one for one in own if abs(one.start - run.start) <= 1]
         if not same:
             if run.end - run.start >= SHORTEST_SEEN and not self._is_blind(run.start, run.end):
                 self._note("ledger_missing", run.name, f"{run}")
             return
-        ours.remove(same[0])
+        own.remove(same[0])
         if abs(same[0].end - run.end) > 1 and not self._is_blind(min(run.end, same[0].end), max(run.end, same[0].end)):
             self._note("ledger_wrong", run.name, f"{run}: {same[0]}")
 

@@ -141,9 +141,9 @@ class Campaign:
         for job in self._trainings:
             for path in (self._centre.cluster.shared / "tiresias/control").glob(f"*/{job}/supervisor.json"):
                 with contextlib.suppress(OSError, ValueError):
-                    told = json.loads(path.read_text())
-                    if told.get("state") == "parked":
-                        self._parked.setdefault((job, int(told["restart"])), path.stat().st_mtime)
+                    reported = json.loads(path.read_text())
+                    if reported.get("state") == "parked":
+                        self._parked.setdefault((job, int(reported["restart"])), path.stat().st_mtime)
 
     # -- what is reported -----------------------------------------------------------------------------------------------
 

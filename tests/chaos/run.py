@@ -123,8 +123,8 @@ class Run:
                 self.troubles.remove_recovered_reservations()
                 self.troubles.release_all_holds()
                 self.troubles.widen_what_was_narrowed()
-                queue, ours = self.scene.queue(), self.scene.status().get("jobs")
-                if self.scene.all_submitted() and not queue and not ours:
+                queue, own = self.scene.queue(), self.scene.status().get("jobs")
+                if self.scene.all_submitted() and not queue and not own:
                     return []
                 if str(queue) != seen:
                     seen, deadline = str(queue), time.time() + STUCK

@@ -273,11 +273,9 @@ class Centre(RuleBasedStateMachine):
 
     @invariant()
     def no_hold_without_an_owner(self) -> None:
-        ours = [job.id for job in self.slurm.jobs.values() if job.holder == US and job.state in ("PENDING", "RUNNING")]
+        own = [job.id for job in self.slurm.jobs.values() if job.holder == US and job.state in ("PENDING", "RUNNING")]
         known = {job_id for job_id, held in self._alive().items() if held}
-        assert set(ours) - self.forgotten <= known, (
-            f"held by nobody who remembers: {set(ours) - known - self.forgotten}"
-        )
+        assert set(own) - self.forgotten <= known, f"held by nobody who remembers: {set(own) - known - self.forgotten}"
 
     def _alive(self) -> dict[str, bool]:
         """By id, as it is on the disk: whether the job is held by us."""
@@ -328,11 +326,11 @@ class Centre(RuleBasedStateMachine):
 
     def _books_agree(self, job: ModelJob) -> None:
         """By id and start: a job that is met after a requeue is known by that moment."""
-        ours = {(run.restart, run.start): run for run in self._journaled(job.id)}
-        both = "\n".join(["", f"{job}", *map(str, ours.values())])
+        own = {(run.restart, run.start): run for run in self._journaled(job.id)}
+        both = "\n".join(["", f"{job}", *map(str, own.values())])
         for run in [run for run in job.runs if run.seen]:
-            assert (run.restart, run.start) in ours, both
-            end = ours[run.restart, run.start].end
+            assert (run.restart, run.start) in own, both
+            end = own[run.restart, run.start].end
             assert run.stepped or end == run.end or (not run.exact and end > run.end), both
 
     def _journaled(self, job_id: str) -> list[RunRow]:
@@ -346,9 +344,9 @@ class Centre(RuleBasedStateMachine):
             (job.id, run.restart, run.start) for job in [*self.past, *self.slurm.jobs.values()] for run in job.runs
         }
         numbers = {job_id for job_id, _, _ in truth}
-        ours = [(number, run.restart, run.start) for number in numbers for run in self._journaled(number)]
-        assert len(ours) == len(set(ours)), sorted(ours)
-        assert set(ours) <= truth, sorted(set(ours) - truth)
+        own = [(number, run.restart, run.start) for number in numbers for run in self._journaled(number)]
+        assert len(own) == len(set(own)), sorted(own)
+        assert set(own) <= truth, sorted(set(own) - truth)
 
 
 class LongCentre(Centre):

@@ -38,15 +38,15 @@ class Terminal:
         assert self._shell.stdin
         self._shell.stdin.write(f"{{ {command}\n}} < /dev/null\necho; echo '{END}'\n")
         self._shell.stdin.flush()
-        said, deadline = "", time.monotonic() + ANSWER
+        output, deadline = "", time.monotonic() + ANSWER
         while True:
             try:
                 line = self._lines.get(timeout=max(deadline - time.monotonic(), 0.01))
             except queue.Empty:
-                raise AssertionError(f"no end of {command!r} in {ANSWER:g} s: {said}") from None
+                raise AssertionError(f"no end of {command!r} in {ANSWER:g} s: {output}") from None
             if line.startswith(END):
-                return said
-            said += line
+                return output
+            output += line
 
     def close(self) -> None:
         self._shell.kill()
@@ -63,14 +63,14 @@ class Terminals:
     def do(self, page: Path, step: Any) -> None:
         """step: console.Step. Raises AssertionError."""
         terminal, deadline = self._of(step.user), time.monotonic() + LOOK
-        said = terminal.type(step.command)
-        while not step.is_answered_by(shown := said.replace(self._name, "default")):
+        output = terminal.type(step.command)
+        while not step.is_answered_by(shown := output.replace(self._name, "default")):
             if not step.command.startswith(LOOKS) or time.monotonic() > deadline:
-                wanted = "\n".join(step.answer)
+                expected = "\n".join(step.answer)
                 head = f"{page.name}, line {step.line}: {step.command}"
-                raise AssertionError(f"{head}\n--- the page says\n{wanted}\n--- it said\n{shown}")
+                raise AssertionError(f"{head}\n--- the page says\n{expected}\n--- it said\n{shown}")
             time.sleep(0.2)
-            said = terminal.type(step.command)
+            output = terminal.type(step.command)
 
     def _of(self, user: str) -> Terminal:
         if user not in self._open:

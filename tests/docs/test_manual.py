@@ -219,5 +219,5 @@ def test_it_builds_without_a_warning(tmp_path: Path) -> None:
         assert (tmp_path / "html" / page.relative_to(DOCS).with_suffix(".html")).exists(), page
     for name in COMMANDS:
         assert f"tiresias {name}" in (tmp_path / "html/generated/commands.html").read_text(), name
-    told = "".join(page.read_text() for page in (tmp_path / "html").rglob("*.html"))
-    assert os.environ["PATH"] not in told, "the environment of who builds it"
+    reported = "".join(page.read_text() for page in (tmp_path / "html").rglob("*.html"))
+    assert os.environ["PATH"] not in reported, "the environment of who builds it"

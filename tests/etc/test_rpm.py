@@ -63,7 +63,7 @@ def test_what_an_admin_changes_is_kept_and_folders_belong_to_it(rpm: Path) -> No
 
 
 def test_it_lives_by_the_scripts_of_the_debian_package(rpm: Path) -> None:
-    said = query(rpm, "--scripts")
+    output = query(rpm, "--scripts")
     for words in (
         "set -- upgrade",
         "set -- remove",
@@ -72,8 +72,8 @@ def test_it_lives_by_the_scripts_of_the_debian_package(rpm: Path) -> None:
         "systemctl daemon-reload",
         "__pycache__",
     ):
-        assert words in said
-    assert "%" not in said
+        assert words in output
+    assert "%" not in output
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root alone installs")
@@ -107,7 +107,7 @@ def test_manual_and_examples_are_in_both(rpm: Path, deb: Path, tmp_path: Path) -
         *DOCS.glob("examples/*.*"),
         *DOCS.glob("examples/tutorial/*"),
     ]
-    wanted = {str(page.relative_to(DOCS)) for page in pages} | {"generated/commands.md", "generated/configuration.md"}
-    assert len(wanted) > 35
-    assert wanted <= {str(file.relative_to(place)) for file in place.rglob("*")}
+    expected = {str(page.relative_to(DOCS)) for page in pages} | {"generated/commands.md", "generated/configuration.md"}
+    assert len(expected) > 35
+    assert expected <= {str(file.relative_to(place)) for file in place.rglob("*")}
     assert (place / "examples/ddp.sh").stat().st_mode & 0o111

@@ -136,8 +136,8 @@ def her_user_folder_is_his_link(root: Path) -> None:
 
 def her_job_folder_is_his_link(root: Path) -> None:
     true = elsewhere(root)
-    his = root / str(ALICE)
-    as_user(MALLORY, lambda: (his.mkdir(), his.chmod(0o755), (his / "77").symlink_to(true)))
+    own_folder = root / str(ALICE)
+    as_user(MALLORY, lambda: (own_folder.mkdir(), own_folder.chmod(0o755), (own_folder / "77").symlink_to(true)))
 
 
 def her_file_in_his_folder(root: Path) -> None:
@@ -281,13 +281,13 @@ def test_whatever_a_job_says_reads_as_something_possible(
     folder.mkdir(parents=True, exist_ok=True)
     control.write(folder, control.SUPERVISOR, {"restart": 0} | supervisor)
     control.write(folder, control.PROGRAM, {"restart": 0} | program)
-    said = control.report(root, os.getuid(), "77")
-    for count in (said.restart, said.step, said.at, said.resumed):
+    output = control.report(root, os.getuid(), "77")
+    for count in (output.restart, output.step, output.at, output.resumed):
         assert type(count) is int
         assert -1 <= count < control.MOST
-    for seconds in (said.save, said.restore, said.pace):
+    for seconds in (output.save, output.restore, output.pace):
         assert seconds is None or 0 <= seconds <= control.LONGEST
-    assert said.redone is None or 0 <= said.redone < control.MOST
-    assert isinstance(said.ready, bool)
-    assert isinstance(said.state, str)
-    json.dumps(said, allow_nan=False)
+    assert output.redone is None or 0 <= output.redone < control.MOST
+    assert isinstance(output.ready, bool)
+    assert isinstance(output.state, str)
+    json.dumps(output, allow_nan=False)

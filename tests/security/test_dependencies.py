@@ -21,11 +21,13 @@ def test_nothing_that_is_installed_is_known_to_be_weak() -> None:
         [sys.executable, "-m", "pip_audit", *words], capture_output=True, text=True, timeout=240, check=False
     )
     try:
-        told = json.loads(done.stdout)["dependencies"]
+        reported = json.loads(done.stdout)["dependencies"]
     except ValueError:
         problem = (done.stderr.splitlines() or ["no answer"])[-1]
         pytest.skip(f"not checked: no network to the vulnerability database ({problem:.120})")
-    checked = {one["name"]: one["vulns"] for one in told if "vulns" in one}
+    checked = {one["name"]: one["vulns"] for one in reported if "vulns" in one}
     if not checked.keys() >= OURS:  # it calls that "no known vulnerabilities found"
-        pytest.skip(f"not checked: the vulnerability database answered for {len(checked)} of {len(told)} packages only")
+        pytest.skip(
+            f"not checked: the vulnerability database answered for {len(checked)} of {len(reported)} packages only"
+        )
     assert {name: [one["id"] for one in found] for name, found in checked.items() if found} == {}

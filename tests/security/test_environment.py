@@ -17,13 +17,13 @@ HOSTILE = [
 @pytest.mark.parametrize("name", HOSTILE)
 def test_what_changes_programs_does_not_reach_them(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "/tmp/evil")
-    told = processes.run(["/usr/bin/env"], 10.0).stdout.decode().splitlines()
-    assert not [line for line in told if "evil" in line]
+    reported = processes.run(["/usr/bin/env"], 10.0).stdout.decode().splitlines()
+    assert not [line for line in reported if "evil" in line]
 
 
 def test_nothing_but_the_list_reaches_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin")
     monkeypatch.setenv("ANYTHING", "else")
-    told = {line.partition("=")[0] for line in processes.run(["/usr/bin/env"], 10.0).stdout.decode().splitlines()}
-    assert {"PATH", "LC_ALL"} <= told
-    assert told <= {*processes._KEPT, "LC_ALL", "SLURM_BITSTR_LEN"}
+    reported = {line.partition("=")[0] for line in processes.run(["/usr/bin/env"], 10.0).stdout.decode().splitlines()}
+    assert {"PATH", "LC_ALL"} <= reported
+    assert reported <= {*processes._KEPT, "LC_ALL", "SLURM_BITSTR_LEN"}

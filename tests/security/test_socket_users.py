@@ -49,8 +49,8 @@ def test_a_crowd_of_one_user_costs_another_nothing(path: Path) -> None:
     """Hers is the oldest connection, so it would be the first to go."""
     hers = connected(path)
     hers.sendall(b'{"half":')
-    his = as_user(MALLORY, lambda: len([connected(path) for _ in range(4 * MAX_CLIENTS)]))
-    assert his == str(4 * MAX_CLIENTS)
+    own_folder = as_user(MALLORY, lambda: len([connected(path) for _ in range(4 * MAX_CLIENTS)]))
+    assert own_folder == str(4 * MAX_CLIENTS)
     hers.sendall(b" 1}\n")
     assert hers.recv(100).startswith(b'{"uid": 0')
     hers.close()

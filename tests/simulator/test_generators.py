@@ -137,11 +137,11 @@ def test_philly_like_is_like_philly() -> None:
     file = TRACES / "philly_full.csv.gz"
     if not file.exists():
         pytest.skip(f"no {file}")
-    theirs, ours = read_trace(file), philly_like(300_000, 1)
+    foreign, own = read_trace(file), philly_like(300_000, 1)
     for gpus in PHILLY_GPUS:
-        assert (ours.gpus == gpus).mean() == pytest.approx((theirs.gpus == gpus).mean(), abs=0.01)
+        assert (own.gpus == gpus).mean() == pytest.approx((foreign.gpus == gpus).mean(), abs=0.01)
     for gpus in (1, 2, 4, 8):
-        made, found = ours.duration[ours.gpus == gpus], theirs.duration[theirs.gpus == gpus]
+        made, found = own.duration[own.gpus == gpus], foreign.duration[foreign.gpus == gpus]
         assert np.percentile(made, [10, 25, 50, 75, 90]) == pytest.approx(
             np.percentile(found, [10, 25, 50, 75, 90]), rel=0.35
         )
@@ -170,7 +170,7 @@ def test_times_are_written_in_full(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "output"),
     [
         ("testbed --jobs 0", "--jobs is 0: it must be above 0"),
         ("testbed --jobs 99999999", "20,000,000 is the most"),
@@ -182,10 +182,10 @@ def test_times_are_written_in_full(tmp_path: Path) -> None:
     ],
 )
 def test_impossible_workloads_are_refused(
-    tmp_path: Path, words: str, said: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, words: str, output: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["workload", *words.split(), "--out", str(tmp_path / "t.csv")]) == 2
-    assert said in capsys.readouterr().err
+    assert output in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

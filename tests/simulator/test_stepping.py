@@ -132,11 +132,11 @@ def test_events_and_observations_by_hand() -> None:
     job 0 would have ended at 20 s is no event."""
     jobs = trace([(0, 2, 20), (8, 2, 4)])
     simulation = Simulation(jobs, ClusterSize(1, 2), Rules(POLICIES["las"], CONFIG))
-    told = []
+    reported = []
     while simulation.step():
         seen = simulation.observe()
-        told.append((seen.time, [(event.kind.value, event.row) for event in seen.events]))
-    assert told == [
+        reported.append((seen.time, [(event.kind.value, event.row) for event in seen.events]))
+    assert reported == [
         (0.0, [("submit", 0), ("start", 0)]),
         (5.0, [("change", 0)]),
         (8.0, [("submit", 1), ("preempt", 0), ("release", 0), ("start", 1)]),

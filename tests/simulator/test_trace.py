@@ -54,7 +54,7 @@ def test_gzip_by_content_and_excel_byte_order_mark(write):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "output"),
     [
         ("", "is empty"),
         (HEADER, "has no jobs"),
@@ -89,11 +89,11 @@ def test_gzip_by_content_and_excel_byte_order_mark(write):
         (b"\x7fELF\x02\x01\x01" + bytes(50) + b"\xf0\x28\x8c\x28", "is no text"),
     ],
 )  # fmt: skip
-def test_mistakes_are_one_line_that_names_the_place(write, text, said):
+def test_mistakes_are_one_line_that_names_the_place(write, text, output):
     file = write(text)
     with pytest.raises(UsageError) as error:
         read_trace(file, gpus=60)
-    assert said in str(error.value)
+    assert output in str(error.value)
     assert str(error.value).startswith(f"{file}: ")
     assert "\n" not in str(error.value)
 
@@ -177,10 +177,10 @@ def test_an_endless_table_is_cut(write, monkeypatch):
 
 def test_progress_is_told(write, monkeypatch):
     monkeypatch.setattr(table, "PIECE", 10)
-    told: list[int] = []
+    reported: list[int] = []
     rows = [f"{row},0,1,1\n" for row in range(25)]
-    read_trace(write(f"{HEADER}\n{''.join(rows)}"), progress=told.append)
-    assert told == [10, 20, 25]
+    read_trace(write(f"{HEADER}\n{''.join(rows)}"), progress=reported.append)
+    assert reported == [10, 20, 25]
 
 
 @pytest.mark.parametrize("jobs", [30_000, pytest.param(1_000_000, marks=[pytest.mark.slow, pytest.mark.long])])

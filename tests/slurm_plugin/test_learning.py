@@ -67,6 +67,8 @@ def test_who_is_near_the_usual_end_starts_first(
     site, config = Site("cluster", "gpu", frozenset({"gpu"}), ()), Config(policy=PolicyConfig("adaptive"))
     one = Controller(config, Sight(*waiting), journal, leadership, site, lambda: NOW)  # type: ignore[arg-type]
     one.cycle()
-    told = {shown["job"]: shown["why"] for shown in one.publisher.answer({"op": "status"}, Peer(0, 0, 0))["decisions"]}
-    assert told == {first: "would start on gpu01"}
+    reported = {
+        shown["job"]: shown["why"] for shown in one.publisher.answer({"op": "status"}, Peer(0, 0, 0))["decisions"]
+    }
+    assert reported == {first: "would start on gpu01"}
     assert one.next_change > NOW

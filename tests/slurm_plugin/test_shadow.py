@@ -73,8 +73,8 @@ def rows(journal: Journal, view: str) -> list[dict[str, Any]]:
 def test_it_counts_until_slurm_started_the_job_itself(
     watch: Watch, pending: Callable[..., SlurmJob], running: Callable[..., SlurmJob]
 ) -> None:
-    said = watch.look(1010.0, [pending()], start="1")
-    assert [(one.id, one.action, one.why) for one in said] == [("1", "shadow", "would start on gpu01")]
+    output = watch.look(1010.0, [pending()], start="1")
+    assert [(one.id, one.action, one.why) for one in output] == [("1", "shadow", "would start on gpu01")]
     assert watch.shadow.phases() == {"1": "to start"}
     assert watch.look(1040.0, [pending()], start="1") == [], "it is said once"
     watch.look(1070.0, [running(1055)])
@@ -90,11 +90,11 @@ def test_whom_it_would_preempt_and_for_whom(
     watch: Watch, pending: Callable[..., SlurmJob], running: Callable[..., SlurmJob]
 ) -> None:
     jobs = [running(1000), pending(id="2", submit_time=1005)]
-    said = {one.id: one.why for one in watch.look(1010.0, jobs, after="2", preempt="1")}
-    assert said == {"1": "would be preempted for job 2", "2": "would start on gpu01 once job 1 has left"}
+    output = {one.id: one.why for one in watch.look(1010.0, jobs, after="2", preempt="1")}
+    assert output == {"1": "would be preempted for job 2", "2": "would start on gpu01 once job 1 has left"}
     assert watch.shadow.phases() == {"1": "to stop", "2": "to start"}
-    told = watch.shadow.published()
-    assert (told["start"], told["preempt"]) == ({"jobs": 1, "gpus": 4}, {"jobs": 1, "gpus": 4})
+    reported = watch.shadow.published()
+    assert (reported["start"], reported["preempt"]) == ({"jobs": 1, "gpus": 4}, {"jobs": 1, "gpus": 4})
     ended = running(1000, state="COMPLETED", end_time=1030)
     watch.look(1040.0, [ended, running(1031, id="2", submit_time=1005)])
     seen = watch.seen
@@ -108,8 +108,8 @@ def test_others_start_on_what_a_victim_leaves_too(
     watch: Watch, pending: Callable[..., SlurmJob], running: Callable[..., SlurmJob]
 ) -> None:
     jobs = [running(1000), running(1000, id="9", completing=True), *(pending(id=one) for one in "23")]
-    said = watch.look(1010.0, jobs, after="2 3", preempt="1")
-    assert [one.id for one in said] == ["1", "2", "3"]
+    output = watch.look(1010.0, jobs, after="2 3", preempt="1")
+    assert [one.id for one in output] == ["1", "2", "3"]
     assert watch.look(1020.0, jobs, after="2 3") == [], "it waits for who leaves by himself, as Slurm does"
     assert watch.shadow.phases() == {}
 

@@ -52,7 +52,7 @@ def test_compares_policies(trace, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "output"),
     [
         (
             ["--policy", "lass", *CLUSTER],
@@ -65,18 +65,18 @@ def test_compares_policies(trace, tmp_path, capsys):
         (["--policy", "las", "--preemption-cost", "-1", *CLUSTER], "--preemption-cost '-1': give seconds, 0 or more"),
     ],
 )
-def test_mistakes(trace, tmp_path, capsys, options, said):
+def test_mistakes(trace, tmp_path, capsys, options, output):
     out = tmp_path / "out.json"
     assert main(["simulate", str(trace), *options, "--json", str(out)]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.count("\n") == 1
-    assert said in captured.err
+    assert output in captured.err
     assert not out.exists()
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "output"),
     [
         (["--policy", "las", "--threshold", "many", *CLUSTER], "--threshold 'many': give a number"),
         (["--policy", "las,las", *CLUSTER], "--policy: las occurs twice"),
@@ -102,13 +102,13 @@ def test_mistakes(trace, tmp_path, capsys, options, said):
         (["--policy", "las", "--jobs-out", "/none/jobs.csv", *CLUSTER], "/none/jobs.csv: there is no folder /none"),
     ],
 )
-def test_more_mistakes_before_anything_is_simulated(trace, capsys, monkeypatch, options, said):
+def test_more_mistakes_before_anything_is_simulated(trace, capsys, monkeypatch, options, output):
     monkeypatch.setattr("tiresias.simulator.experiments.experiment.simulate", None)
     assert main(["simulate", str(trace), *options]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.count("\n") == 1
-    assert said in captured.err
+    assert output in captured.err
 
 
 def test_no_trace_is_a_mistake(capsys):
@@ -172,19 +172,19 @@ def test_nodes_that_fail_undo_work(trace, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "output"),
     [
         ("model,pause\n", "line 1: no column resume"),
         ("model,pause,resume\nvgg,-1,2\n", "line 2, column pause: '-1' is not possible"),
         ("model,pause,resume\nvgg,1,2\nvgg,1,2\n", "model 'vgg' occurs twice"),
     ],
 )
-def test_mistakes_in_the_costs(trace, tmp_path, capsys, text, said):
+def test_mistakes_in_the_costs(trace, tmp_path, capsys, text, output):
     costs = tmp_path / "costs.csv"
     costs.write_text(text)
     assert main(["simulate", str(trace), "--policy", "las", *CLUSTER, "--preemption-costs", str(costs)]) == 2
     captured = capsys.readouterr()
-    assert said in captured.err
+    assert output in captured.err
     assert captured.err.count("\n") == 1
 
 

@@ -31,8 +31,8 @@ def test_every_number_stands_beside_ours(short, tmp_path, capsys):
         if each["ratio"] is None or abs(each["ratio"] - 1) > 0.1:
             assert each["why"], f"nobody says why: {each}"
     example = [(each["ours"], each["paper"]) for each in found["numbers"] if each["section"] == paper.FIGURE_7]
-    ours, printed = zip(*example, strict=True)
-    assert ours == pytest.approx((28 / 3, 35 / 3, 10.0, 28 / 3))
+    own, printed = zip(*example, strict=True)
+    assert own == pytest.approx((28 / 3, 35 / 3, 10.0, 28 / 3))
     assert printed == pytest.approx((28 / 3, 35 / 3, 10.0, 10.0))
     shown = capsys.readouterr().out
     assert "YARN-CS / Tiresias-L, mean JCT" in shown
@@ -53,8 +53,8 @@ def test_the_tables_are_whole():
 def test_only_what_is_off_needs_a_reason():
     number = replace(paper.NUMBERS[4], paper=2.0, why=("load",))
 
-    def reasons(ours, generated=False):
-        return Reproduction("", generated, ()).reasons(Comparison(number, ours, ours))
+    def reasons(own, generated=False):
+        return Reproduction("", generated, ()).reasons(Comparison(number, own, own))
 
     assert reasons(2.19) == reasons(1.81) == ()
     assert reasons(2.21) == reasons(1.79) == reasons(float("nan")) == ("load",)
@@ -62,7 +62,7 @@ def test_only_what_is_off_needs_a_reason():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "output"),
     [
         (["trace.csv"], "--reproduce-paper: TRACE has no meaning with it; leave it out"),
         (["--policy", "las"], "--reproduce-paper: --policy has no meaning with it"),
@@ -71,9 +71,9 @@ def test_only_what_is_off_needs_a_reason():
         (["--json", "/none/x"], "/none/x: there is no folder /none"),
     ],
 )
-def test_mistakes(capsys, monkeypatch, options, said):
+def test_mistakes(capsys, monkeypatch, options, output):
     monkeypatch.setattr("tiresias.simulator.experiments.experiment.simulate", None)
     assert main(["simulate", "--reproduce-paper", *options]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert said in captured.err
+    assert output in captured.err

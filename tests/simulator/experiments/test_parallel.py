@@ -39,7 +39,7 @@ def test_results_in_the_order_of_the_tasks_and_progress():
 
 
 @pytest.mark.parametrize(
-    ("task", "said"),
+    ("task", "output"),
     [
         (fail(UsageError("wrong knob")), "wrong knob"),
         (fail(MemoryError()), "bad: not enough memory"),
@@ -47,11 +47,11 @@ def test_results_in_the_order_of_the_tasks_and_progress():
         (lambda tell: os._exit(7), "bad: the process ended with exit code 7"),
     ],
 )
-def test_one_that_fails_ends_all(task, said):
+def test_one_that_fails_ends_all(task, output):
     began = time.monotonic()
     with pytest.raises(TiresiasError) as error:
         run_all({"good": sleep, "bad": task} if len(os.sched_getaffinity(0)) > 1 else {"bad": task})
-    assert said in str(error.value)
+    assert output in str(error.value)
     assert time.monotonic() - began < 30
 
 
@@ -111,8 +111,8 @@ def wait_until_nobody_is_in(leader: int) -> None:
 
 def test_ctrl_c_ends_all_without_a_traceback(program):
     os.killpg(program.pid, signal.SIGINT)
-    _, said = program.communicate(timeout=20)
-    assert (program.returncode, said) == (130, "")
+    _, output = program.communicate(timeout=20)
+    assert (program.returncode, output) == (130, "")
     wait_until_nobody_is_in(program.pid)
 
 

@@ -66,7 +66,7 @@ def test_what_cannot_be_replayed(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "output"),
     [
         ({"submitted_time": "noon"}, "job 1, field submitted_time: 'noon' is no time"),
         ({"attempts": {}}, "job 1, field attempts: '{}' is no list"),
@@ -77,18 +77,18 @@ def test_what_cannot_be_replayed(file: Path) -> None:
         ({"user": ["x"]}, "job 1, field user: \"['x']\" is no text"),
     ],
 )
-def test_mistakes_name_the_place(file: Path, change: dict[str, Any], said: str) -> None:
+def test_mistakes_name_the_place(file: Path, change: dict[str, Any], output: str) -> None:
     file.write_text(json.dumps([TWICE | change, LATER]))
     with pytest.raises(UsageError) as error:
         read_trace(file)
-    assert said in str(error.value)
+    assert output in str(error.value)
 
 
 WHOLE = json.dumps([TWICE, LATER])
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "output"),
     [
         (WHOLE[:-1], "is no JSON that is known here: '' stands for ','; is the file cut short"),
         (WHOLE[:-20], "is no JSON: "),
@@ -98,11 +98,11 @@ WHOLE = json.dumps([TWICE, LATER])
         ('[{"jobid": ' + "9" * 5000 + "}]", "is "),
     ],
 )
-def test_broken_files(file: Path, text: str, said: str) -> None:
+def test_broken_files(file: Path, text: str, output: str) -> None:
     file.write_text(text)
     with pytest.raises(UsageError) as error:
         read_trace(file)
-    assert said in str(error.value)
+    assert output in str(error.value)
     assert len(str(error.value)) < 400
 
 

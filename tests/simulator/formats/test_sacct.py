@@ -108,7 +108,7 @@ def test_parsable_with_a_bar_at_the_end(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "output"),
     [
         ("\n".join(without("AllocTRES", "ReqTRES")), "line 1: no column AllocTRES; run sacct -P"),
         ("\n".join(without("Elapsed", "ElapsedRaw", "End")), "line 1: no column ElapsedRaw; run sacct -P"),
@@ -119,11 +119,11 @@ def test_parsable_with_a_bar_at_the_end(file: Path) -> None:
         (f"{HEADER}\n{line('1', 0, 1, 'COMPLETED', PLAIN).replace('0-00:00:01|1', 'ages|1')}", "column Elapsed: 'ages' is no time"),
     ],
 )  # fmt: skip
-def test_mistakes_name_the_place(file: Path, text: str, said: str) -> None:
+def test_mistakes_name_the_place(file: Path, text: str, output: str) -> None:
     file.write_text(text + "\n")
     with pytest.raises(UsageError) as error:
         read_trace(file)
-    assert said in str(error.value)
+    assert output in str(error.value)
 
 
 def test_quotation_marks_in_names_are_no_quotes(file: Path) -> None:
@@ -191,7 +191,7 @@ def test_json_jobs_last(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "output"),
     [
         ({"job_id": None}, "job 1, field job_id: 'None' is not a job id of Slurm"),
         ({"time": {"submission": "noon"}}, "job 1, field time/submission: 'noon' is no number"),
@@ -201,17 +201,17 @@ def test_json_jobs_last(file: Path) -> None:
         ({"user": {}}, "job 1, field user: '{}' is no text"),
     ],
 )
-def test_json_mistakes_name_the_place(file: Path, change: dict[str, Any], said: str) -> None:
+def test_json_mistakes_name_the_place(file: Path, change: dict[str, Any], output: str) -> None:
     whole = dump(43)
     whole["jobs"][0] |= change
     file.write_text(json.dumps(whole))
     with pytest.raises(UsageError) as error:
         read_trace(file)
-    assert said in str(error.value)
+    assert output in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "output"),
     [
         ("{}", "has no list 'jobs'"),
         ('{"jobs": 7}', "'7' stands for '['"),
@@ -220,8 +220,8 @@ def test_json_mistakes_name_the_place(file: Path, change: dict[str, Any], said: 
         (json.dumps(dump(43))[:500], "is no JSON"),
     ],
 )
-def test_broken_json(file: Path, text: str, said: str) -> None:
+def test_broken_json(file: Path, text: str, output: str) -> None:
     file.write_text(text)
     with pytest.raises(UsageError) as error:
         read_trace(file)
-    assert said in str(error.value)
+    assert output in str(error.value)

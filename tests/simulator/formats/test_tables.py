@@ -158,7 +158,7 @@ def test_an_id_of_another_job(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "output"),
     [
         (HELIOS.replace("2020-06-09 18:45:36", "yesterday"), "line 2, column end_time: 'yesterday' is no time"),
         (HELIOS.replace("uA,vcX,4", "uA,vcX,four"), "line 2, column gpu_num: 'four' is not a number"),
@@ -170,8 +170,8 @@ def test_an_id_of_another_job(write: Write) -> None:
         (TASKS + "six,worker,x,Running,1,2,3,4,5,T4\n", "line 7, column inst_num: 'x' is not a number"),
     ],
 )  # fmt: skip
-def test_mistakes_name_the_place(write: Write, text: str, said: str) -> None:
+def test_mistakes_name_the_place(write: Write, text: str, output: str) -> None:
     with pytest.raises(UsageError) as error:
         read_trace(write(text))
-    assert said in str(error.value)
+    assert output in str(error.value)
     assert "\n" not in str(error.value)

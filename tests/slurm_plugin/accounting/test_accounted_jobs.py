@@ -36,23 +36,23 @@ def read(*lines: str) -> list[AccountedJob]:
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[AccountedJob], list[str], list[str]]:
     """Jobs, the rows of sacct that tell of them, and the same rows without restart counts. Some ids are borne twice."""
-    made, told, untold = [], [], []
+    made, reported, untold = [], [], []
     for job_id in draw(st.lists(st.sampled_from(["7", "12_3", "12_4", "4000000000"]), max_size=4, unique=True)):
         clock = draw(st.integers(1, 10**9))
         for _ in range(draw(st.integers(1, 2))):
             clock, job, lines, bare = _bearer(draw, job_id, clock + 100)
             made.append(job)
-            told += lines
+            reported += lines
             untold += bare
     order = draw(st.randoms(use_true_random=False))
-    order.shuffle(told)
+    order.shuffle(reported)
     order.shuffle(untold)
-    return made, told, untold
+    return made, reported, untold
 
 
 def _bearer(draw: st.DrawFn, job_id: str, clock: int) -> tuple[int, AccountedJob, list[str], list[str]]:
     gpus, first = draw(st.integers(1, 64)), clock
-    runs, told, untold, ends = [], [], [], []
+    runs, reported, untold, ends = [], [], [], []
     for restart in range(count := draw(st.integers(1, 4))):
         submit = clock
         start = submit + draw(st.integers(0, 500))
@@ -61,18 +61,18 @@ def _bearer(draw: st.DrawFn, job_id: str, clock: int) -> tuple[int, AccountedJob
         if state in ("REQUEUED", "PREEMPTED"):
             ends.append(float(end))
         runs.append(AccountedRun(restart, float(start), float(end), gpus, ("gpu01", "gpu02")))
-        told.append(line(job_id, submit, start, end, state, gpus, str(restart)))
+        reported.append(line(job_id, submit, start, end, state, gpus, str(restart)))
         untold.append(line(job_id, submit, start, end, state, gpus, ""))
         clock += draw(st.integers(1, 60))
     job = AccountedJob(job_id, 1001, float(first), tuple(runs), len(ends), max(ends, default=0.0), True)
-    return clock, job, told, untold
+    return clock, job, reported, untold
 
 
 @given(histories())
 def test_every_run_comes_back(history: tuple[list[AccountedJob], list[str], list[str]]) -> None:
-    made, told, untold = history
+    made, reported, untold = history
     expected = sorted(made, key=lambda job: (job.id, job.submit))
-    assert sorted(read(*told), key=lambda job: (job.id, job.submit)) == expected
+    assert sorted(read(*reported), key=lambda job: (job.id, job.submit)) == expected
     assert sorted(read(*untold), key=lambda job: (job.id, job.submit)) == expected
 
 
@@ -81,8 +81,8 @@ def test_what_is_missing_before_the_window_is_noticed(
     history: tuple[list[AccountedJob], list[str], list[str]], cut: int
 ) -> None:
     """Slurm tells only the rows since a moment: no job that lost one counts as whole."""
-    made, told, _ = history
-    by_submit = sorted(told, key=lambda one: int(one.split("|")[HEADER.split("|").index("Submit")]))
+    made, reported, _ = history
+    by_submit = sorted(reported, key=lambda one: int(one.split("|")[HEADER.split("|").index("Submit")]))
     whole = {(job.id, job.submit): job for job in made}
     for job in read(*by_submit[cut:]):
         assert not job.whole or whole[job.id, job.submit] == job

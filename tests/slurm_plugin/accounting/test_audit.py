@@ -14,8 +14,8 @@ def ours(restart: int, start: float, end: float, gpus: int = 4, job: str = "7") 
 
 
 def theirs(*runs: tuple[int, float, float], job: str = "7", gpus: int = 4) -> AccountedJob:
-    told = tuple(AccountedRun(restart, start, end, gpus, ("gpu01",)) for restart, start, end in runs)
-    return AccountedJob(job, 1001, 1000.0, told, 0, 0.0, True)
+    reported = tuple(AccountedRun(restart, start, end, gpus, ("gpu01",)) for restart, start, end in runs)
+    return AccountedJob(job, 1001, 1000.0, reported, 0, 0.0, True)
 
 
 def compared(journal: list[tuple[str, RunRow]], *jobs: AccountedJob, since: float = 0.0) -> Audit:

@@ -155,9 +155,9 @@ def test_flags_of_qos() -> None:
 
 
 def test_limits_of_users_and_accounts_that_have_not_used_a_qos() -> None:
-    (told,) = qos_table.qos("two||1.0||1|5|cpu=8,gres/gpu=1,mem=4G|node=2|gres/gpu=60|")
+    (reported,) = qos_table.qos("two||1.0||1|5|cpu=8,gres/gpu=1,mem=4G|node=2|gres/gpu=60|")
     shown = Qos(name="two", grp_jobs=9, max_jobs_user=3)
-    found = qos_table.completed(shown, told)
+    found = qos_table.completed(shown, reported)
     assert (found.grp_jobs, found.max_jobs_user, found.max_jobs_account) == (9, 3, 5)
     assert (found.max_tres_user, found.max_tres_account) == ({"cpu": 8, "gres/gpu": 1, "mem": 4096}, {"node": 2})
     assert (found.max_tres_run_mins_user, found.max_tres_run_mins_account) == ({"gres/gpu": 60}, {})

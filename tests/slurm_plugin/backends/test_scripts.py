@@ -58,9 +58,9 @@ def test_path_and_options_are_the_users(site) -> None:
             )
             assert done.returncode == 0, done.stderr
             jobs.append(done.stdout.strip())
-        plain, ours = (kept(site, job) for job in jobs)
-        assert ours == plain | {"SubmitLine": ours["SubmitLine"]}, words
-        assert ours["SubmitLine"] == plain["SubmitLine"], words
+        plain, own = (kept(site, job) for job in jobs)
+        assert own == plain | {"SubmitLine": own["SubmitLine"]}, words
+        assert own["SubmitLine"] == plain["SubmitLine"], words
         assert script_of(known, jobs[1]) == script_hash(script.encode()), words
         assert {job.id: job.script for job in known.snapshot().jobs}[jobs[1]] == script_hash(script.encode()), words
         site.cluster.run(["scancel", *jobs])

@@ -24,10 +24,10 @@ ASK = (
 )
 def test_the_back_end_that_serves(cluster_of, suite, asked, name, why):
     cluster = cluster_of(suite)
-    told = cluster.run(["python3", "-c", ASK, asked], user="slurm").stdout.strip().split("|")
-    assert told[:3] == [name, cluster.slurm_version, "4"]
-    assert why in told[3]
-    assert bool(told[3]) == (asked == "auto")
+    reported = cluster.run(["python3", "-c", ASK, asked], user="slurm").stdout.strip().split("|")
+    assert reported[:3] == [name, cluster.slurm_version, "4"]
+    assert why in reported[3]
+    assert bool(reported[3]) == (asked == "auto")
 
 
 @pytest.mark.sandbox
@@ -47,8 +47,8 @@ def test_the_users_own_formats_and_filters_do_not_leak_in(cluster):
     }
     job = cluster.run(["sbatch", "--parsable", "--hold", "--chdir=/tmp", "--wrap=true"], user="alice").stdout.strip()
     script = ASK.replace("len(backend.snapshot().nodes)", f"backend.job('{job}').state")
-    told = cluster.run(["python3", "-c", script, "commands"], user="slurm", env=hostile).stdout.split("|")
-    assert told[2] == "PENDING"
+    reported = cluster.run(["python3", "-c", script, "commands"], user="slurm", env=hostile).stdout.split("|")
+    assert reported[2] == "PENDING"
 
 
 def test_an_unknown_name():

@@ -27,9 +27,9 @@ WAYS = [
 
 
 def test_every_way_to_ask_for_gpus(site):
-    wanted = {site.submit("--hold", *options): shape for options, shape in WAYS}
+    expected = {site.submit("--hold", *options): shape for options, shape in WAYS}
     jobs = site.jobs()
-    assert {one: (jobs[one].gpus, jobs[one].gpu_type, jobs[one].gpus_per_node) for one in wanted} == wanted
+    assert {one: (jobs[one].gpus, jobs[one].gpu_type, jobs[one].gpus_per_node) for one in expected} == expected
 
 
 def test_a_request_with_everything(site):
@@ -57,8 +57,8 @@ def test_a_request_with_everything(site):
 
 
 def test_node_ranges(site):
-    wanted = {("--nodes=1-3",): (1, 3), ("--nodes=2",): (2, 2)}
-    jobs = {site.submit("--hold", *options): limits for options, limits in wanted.items()}
+    expected = {("--nodes=1-3",): (1, 3), ("--nodes=2",): (2, 2)}
+    jobs = {site.submit("--hold", *options): limits for options, limits in expected.items()}
     found = site.jobs()
     assert {one: (found[one].min_nodes, found[one].max_nodes) for one in jobs} == jobs
 

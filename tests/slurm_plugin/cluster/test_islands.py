@@ -74,9 +74,9 @@ def test_more_than_there_is(some: list[tuple[int, list[int]]]) -> None:
 
 def test_a_snapshot_knows_its_islands(ledger: Ledger, running: Callable[..., SlurmJob]) -> None:
     """Of managed jobs and of others."""
-    ours = running(1000, gpus=1, shares=(NodeShare("gpu01", 1, 1, 100, (2,)),))
+    own = running(1000, gpus=1, shares=(NodeShare("gpu01", 1, 1, 100, (2,)),))
     other = running(1000, id="2", gpus=1, partition="other", shares=(NodeShare("gpu01", 1, 1, 100, (0,)),))
-    slurm = SlurmSnapshot(1001, (ours, other), (NODE, replace(NODE, name="gpu02", features=())))
+    slurm = SlurmSnapshot(1001, (own, other), (NODE, replace(NODE, name="gpu02", features=())))
     found = Observer(Config(), ledger).observe(slurm, ledger.apply(slurm), {})
     assert found.nodes.divisions == ((1, 2), (1, 1))
     assert found.nodes.islands is not None

@@ -40,9 +40,9 @@ def test_operators_and_administrators_may(sacctmgr: Path) -> None:
     assert rights.operators == {0, NOBODY}
     assert rights.overseers == {0, 64030, NOBODY}
     assert rights.why_powerless(NOBODY) == ""
-    told = rights.why_powerless(pwd.getpwnam("daemon").pw_uid)
-    assert "sacctmgr modify user daemon set adminlevel=operator" in told
-    assert "\n" not in told
+    reported = rights.why_powerless(pwd.getpwnam("daemon").pw_uid)
+    assert "sacctmgr modify user daemon set adminlevel=operator" in reported
+    assert "\n" not in reported
 
 
 @pytest.mark.parametrize("trouble", ["echo 'sacctmgr: error: down' >&2; exit 1", "sleep 60"])

@@ -29,5 +29,5 @@ def test_without_rl_enable_there_is_none(words: str) -> None:
 
 
 def test_a_program_that_slurm_numbers_is_found() -> None:
-    told = "EpilogMsgTime           = 2000 usec\nEpilogSlurmctld[0]      = /etc/tiresias/poke.sh\n"
-    assert settings_of(told) == {"EpilogMsgTime": "2000 usec", "EpilogSlurmctld": "/etc/tiresias/poke.sh"}
+    reported = "EpilogMsgTime           = 2000 usec\nEpilogSlurmctld[0]      = /etc/tiresias/poke.sh\n"
+    assert settings_of(reported) == {"EpilogMsgTime": "2000 usec", "EpilogSlurmctld": "/etc/tiresias/poke.sh"}

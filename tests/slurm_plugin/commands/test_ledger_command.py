@@ -53,9 +53,9 @@ def test_what_differs(tmp_path: Path, config: str, capsys: pytest.CaptureFixture
     assert lines[1].startswith("job 7, restart 0: times differ: journal ")
     assert lines[2].startswith("job 8, restart 0: not in the journal: journal -, accounting ")
     assert check(config, file, "--json") == 1
-    told = json.loads(capsys.readouterr().out)
-    assert [one["job"] for one in told["differences"]] == ["7", "8"]
-    assert told["differences"][0]["accounting"] == [START, START + 200, 4]
+    reported = json.loads(capsys.readouterr().out)
+    assert [one["job"] for one in reported["differences"]] == ["7", "8"]
+    assert reported["differences"][0]["accounting"] == [START, START + 200, 4]
     assert check(config, file, "--since", time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(START + 1))) == 0
 
 

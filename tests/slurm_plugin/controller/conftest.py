@@ -287,10 +287,10 @@ def centre_of_this_python(centre_of: Callable[..., Centre]) -> Callable[[], Cent
     """The centre whose Python is this one's version, with this environment's packages in /shared/packages."""
 
     def get() -> Centre:
-        ours = f"{sys.version_info[0]}.{sys.version_info[1]}."
-        suite = next((suite for suite in rootfs.SUITES if rootfs.ensure(suite).python_version.startswith(ours)), None)
+        own = f"{sys.version_info[0]}.{sys.version_info[1]}."
+        suite = next((suite for suite in rootfs.SUITES if rootfs.ensure(suite).python_version.startswith(own)), None)
         if suite is None:
-            pytest.skip(f"no suite has Python {ours[:-1]}, which PyTorch is installed for")
+            pytest.skip(f"no suite has Python {own[:-1]}, which PyTorch is installed for")
         centre = centre_of(suite)
         if not (packages := centre.cluster.shared / "packages").exists():
             shutil.copytree(sysconfig.get_path("purelib"), packages, copy_function=_link)

@@ -34,12 +34,12 @@ def set_traps(centre: Any) -> None:
 
 def test_what_a_user_sets_hurts_only_himself(centre: Any) -> None:
     set_traps(centre)
-    his = centre.submit(
+    own_folder = centre.submit(
         "--export=ALL", command="bash -c 'squeue -h'; exec /usr/bin/sleep 300", gpus=16, user="bob", env=ENVIRONMENT
     )
-    centre.reaches(his, "RUNNING")
+    centre.reaches(own_folder, "RUNNING")
     hers = centre.train(gpus=2)
-    centre.cancel(his, user="bob")
+    centre.cancel(own_folder, user="bob")
     centre.trains(hers)
     centre.cycles(4)
     caught = list((centre.cluster.shared / "out").glob("ran-as-*"))

@@ -12,19 +12,19 @@ Centre = Any  # conftest.py
 
 def test_exempt_users_are_never_touched(centre: Centre) -> None:
     centre.restart(exempt={"users": ["bob"]})
-    theirs = centre.train(gpus=16, seconds=12, user="bob")
-    record = centre.reaches(theirs, "RUNNING", seconds=10)  # at once: nobody set it aside
-    ours = centre.submit(gpus=4, command="true")
-    told = f"job {theirs}: user bob is exempt (exempt.users): Slurm alone schedules it"
+    foreign = centre.train(gpus=16, seconds=12, user="bob")
+    record = centre.reaches(foreign, "RUNNING", seconds=10)  # at once: nobody set it aside
+    own = centre.submit(gpus=4, command="true")
+    reported = f"job {foreign}: user bob is exempt (exempt.users): Slurm alone schedules it"
     centre.until(
-        lambda: centre.explain(theirs).get("error", "").startswith(f"{told} (Slurm: "),
+        lambda: centre.explain(foreign).get("error", "").startswith(f"{reported} (Slurm: "),
         "explain does not report that it is exempt",
-        theirs,
+        foreign,
     )
-    centre.reaches(ours, "COMPLETED")
-    done = centre.reaches(theirs, "COMPLETED")
+    centre.reaches(own, "COMPLETED")
+    done = centre.reaches(foreign, "COMPLETED")
     assert (done["Restarts"], done["StartTime"]) == ("0", record["StartTime"])
-    assert centre.show(ours)["StartTime"] >= centre.show(theirs)["EndTime"], "it was preempted, or made room"
+    assert centre.show(own)["StartTime"] >= centre.show(foreign)["EndTime"], "it was preempted, or made room"
 
 
 def test_a_user_who_becomes_exempt_gets_his_jobs_back(centre: Centre) -> None:

@@ -79,8 +79,8 @@ class Backup:
 
     def is_primary(self) -> bool:
         """By what Slurm says."""
-        said = self.centre.cluster.run(["scontrol", "ping"], check=False).stdout
-        return re.findall(r"^Slurmctld\(.*\) at .* is (\w+)$", said, re.MULTILINE) == ["DOWN", "UP"]
+        message = self.centre.cluster.run(["scontrol", "ping"], check=False).stdout
+        return re.findall(r"^Slurmctld\(.*\) at .* is (\w+)$", message, re.MULTILINE) == ["DOWN", "UP"]
 
 
 @pytest.fixture

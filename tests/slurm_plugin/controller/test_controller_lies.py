@@ -107,8 +107,8 @@ def test_nobody_parks_the_job_of_another(hasty: Any) -> None:
     hasty.trains(hers)
     plant(hasty, f"/shared/tiresias/control/2002/{hers}", "bob")
     plant(hasty, f"/shared/tiresias/control/2001/{hers}", "bob")
-    his = hasty.submit(gpus=GPUS, user="bob")
-    hasty.reaches(his, "RUNNING")
+    own_folder = hasty.submit(gpus=GPUS, user="bob")
+    hasty.reaches(own_folder, "RUNNING")
     (pause,) = [run["pause"] for run in hasty.explain(hers)["runs"] if run["pause"] is not None]
     assert pause >= 4.0, "it was not waited for"
     assert int(hasty.output(hers).partition("saved step ")[2].split()[0]) > 0
@@ -126,7 +126,7 @@ def test_an_older_job_of_hers_does_not_speak_for_a_newer_one(centre: Any) -> Non
     old = f"/shared/out/old-{hers}"
     plant(centre, old, "alice")
     centre.cluster.run(["sh", "-c", f"mkdir {inside}/2001 && ln -s {old} {inside}/2001/{hers}"], user="bob")
-    his = centre.submit(gpus=GPUS, user="bob")
+    own_folder = centre.submit(gpus=GPUS, user="bob")
     centre.cycles(6)
-    assert (centre.state(hers), centre.show(hers)["Restarts"], centre.state(his)) == ("RUNNING", "0", "PENDING")
+    assert (centre.state(hers), centre.show(hers)["Restarts"], centre.state(own_folder)) == ("RUNNING", "0", "PENDING")
     assert "has not shown that it can checkpoint" in centre.why(hers)

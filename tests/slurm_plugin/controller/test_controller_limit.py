@@ -13,12 +13,12 @@ Centre = Any  # conftest.py
 def test_a_job_goes_on_after_its_time_limit(centre: Centre) -> None:
     job = centre.train("--time=1", seconds=45)
     centre.reaches(job, "COMPLETED", seconds=120)
-    said = centre.explain(job)
-    assert [one["why"] for one in said["decisions"] if one["action"] == "renew"] == [
+    message = centre.explain(job)
+    assert [one["why"] for one in message["decisions"] if one["action"] == "renew"] == [
         "it has saved before its time limit"
     ]
-    assert said["job"]["preemptions"] == 0
-    first, second = said["runs"]
+    assert message["job"]["preemptions"] == 0
+    first, second = message["runs"]
     assert first["save"] is not None
     assert (first["pause"], second["redone"]) == (None, 0)
     assert second["start"] - first["end"] < 15, "nobody waits for Slurm's two minutes"

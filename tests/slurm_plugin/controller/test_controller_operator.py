@@ -31,11 +31,11 @@ def test_an_operator_can_do_all_that_the_controller_does(office: Any) -> None:
     assert office.cluster.run(["ps", "-o", "user=", "-C", "python3"]).stdout.split()[0] == "tiresias"
     hers = office.train(gpus=GPUS)
     office.trains(hers)
-    his = office.train(gpus=GPUS, user="bob", seconds=4.0)
-    office.reaches(his, "COMPLETED")
+    own_folder = office.train(gpus=GPUS, user="bob", seconds=4.0)
+    office.reaches(own_folder, "COMPLETED")
     office.until(lambda: office.show(hers)["Restarts"] == "1" and office.state(hers) == "RUNNING", "not back", hers)
     assert office.said(hers, "parked")
-    assert not office.said(hers, "refused") + office.said(his, "refused")
+    assert not office.said(hers, "refused") + office.said(own_folder, "refused")
     waits = office.train(gpus=GPUS, user="bob")
     office.until(lambda: office.show(waits).get("Reason") == "JobHeldAdmin", "it is not held", waits)
     office.usual = False
@@ -76,8 +76,8 @@ def test_an_operator_needs_no_more_for_the_commands(office: Any) -> None:
     hers = office.submit("--partition=other", command="trap '' USR2; while :; do sleep 1; done")
     office.reaches(hers, "RUNNING")
     assert office.cluster.run(["python3", "-c", VERBS, hers], user="tiresias", timeout=120).stdout.strip() == "()"
-    told = office.cluster.run(["python3", "-c", VERBS, hers], user="bob", check=False)
-    assert "JobRefused" in told.stderr, "whoever has not the right is refused"
+    reported = office.cluster.run(["python3", "-c", VERBS, hers], user="bob", check=False)
+    assert "JobRefused" in reported.stderr, "whoever has not the right is refused"
 
 
 def test_its_state_is_its_own(office: Any) -> None:
@@ -141,14 +141,14 @@ def recalled(office: Any, user: str, *words: str) -> Any:
 
 def test_a_user_sees_what_private_data_leaves(office: Any) -> None:
     hers = office.train("--job-name=unicorn", gpus=2)
-    his = office.train("--job-name=dragon", gpus=3, user="bob")
+    own_folder = office.train("--job-name=dragon", gpus=3, user="bob")
     office.trains(hers)
-    office.trains(his)
+    office.trains(own_folder)
     assert office.cluster.run(["squeue", "-h", "-o", "%j"], user="bob").stdout.split() == ["dragon"], "as Slurm does"
     for user in ("root", "tiresias", "slurm"):
         assert {"unicorn", "dragon"} <= {job["name"] for job in seen(office, user)["jobs"]}
         assert explained(office, user, hers)[0] == 0
-    for user, own, other, secret in (("bob", his, hers, "unicorn"), ("alice", hers, his, "dragon")):
+    for user, own, other, secret in (("bob", own_folder, hers, "unicorn"), ("alice", hers, own_folder, "dragon")):
         status = seen(office, user)
         assert [job["id"] for job in status["jobs"]] == [own]
         assert {one["job"] for one in status["decisions"]} <= {own}

@@ -123,8 +123,8 @@ def test_what_does_not_come_back_is_released(watched: Watched) -> None:
     assert centre.stop() == 0
     assert centre.command("controller", "--config", centre.config).returncode == 2
     assert len(watched.held()) == FEW
-    told, _ = deadman(centre, 3).communicate(timeout=60)
-    assert f"released {FEW} jobs" in told
+    reported, _ = deadman(centre, 3).communicate(timeout=60)
+    assert f"released {FEW} jobs" in reported
     assert (watched.held(), watched.lifted()) == (set(), set(watched.waiting))
 
 

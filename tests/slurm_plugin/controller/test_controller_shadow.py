@@ -102,9 +102,9 @@ def test_a_whole_run_without_a_write(watched: tuple[Any, Asked, str]) -> None:
     assert centre.stop() == 0
     assert centre.command("controller", "--release", "--config", centre.config).returncode == 0, "as ExecStopPost does"
     assert asked.writes() == {SUBMIT: 4, "REQUEST_COMPLETE_BATCH_SCRIPT": 4} | _steps(asked.writes()), backend
-    ours = asked.by_controller()
-    assert sum(ours.values()) > 10, "the audit tells nothing"
-    assert not [name for name in ours if WRITES.fullmatch(name) or not READS.fullmatch(name)], ours
+    own = asked.by_controller()
+    assert sum(own.values()) > 10, "the audit tells nothing"
+    assert not [name for name in own if WRITES.fullmatch(name) or not READS.fullmatch(name)], own
     _what_it_saw(centre, [whale, *small])
 
 

@@ -108,8 +108,10 @@ def test_a_full_disk_stops_the_controller_and_room_lets_it_go_on_and_a_read_only
         centre.reaches(blocks, "RUNNING")
         centre.cluster.run(["sh", "-c", f"cat /dev/zero > {folder}/fill"], check=False)
         waits = centre.submit(command="sleep 1")
-        said = f"state database {folder}/{FILE}: database or disk is full; make room in {folder}"
-        centre.until(lambda: any(said in line for line in centre.log()), "it does not say that the disk is full", waits)
+        output = f"state database {folder}/{FILE}: database or disk is full; make room in {folder}"
+        centre.until(
+            lambda: any(output in line for line in centre.log()), "it does not say that the disk is full", waits
+        )
         assert centre.exit_code is None
         assert centre.show(waits)["Priority"] != "0", "held, though nobody could write that down"
         assert centre.explain(waits).get("job") is None
@@ -118,9 +120,9 @@ def test_a_full_disk_stops_the_controller_and_room_lets_it_go_on_and_a_read_only
         # A controller that is stopped meanwhile lifts its holds, though it cannot write that down.
         centre.cluster.run(["sh", "-c", f"cat /dev/zero > {folder}/fill"], check=False)
         late = centre.submit(command="sleep 1")
-        said = len(centre.log())
+        output = len(centre.log())
         centre.until(
-            lambda: sum("/leader: No space left on device" in line for line in centre.log()[said:]) > 12,
+            lambda: sum("/leader: No space left on device" in line for line in centre.log()[output:]) > 12,
             "it does not say so again", late,
         )  # fmt: skip
         assert centre.stop() == 0
@@ -147,15 +149,15 @@ def test_a_full_run_folder_is_an_alarm_and_jobs_go_on(accounted: Centre) -> None
     try:
         centre.start(centre.configure()[0])
         centre.cluster.run(["sh", "-c", f"cat /dev/zero > {run}/fill"], check=False)
-        said = f"run folder {run}: No space left on device; job_submit.lua holds no new jobs"
-        centre.until(lambda: [one for one in centre.status()["alarms"] if said in one], "it does not say so")
+        output = f"run folder {run}: No space left on device; job_submit.lua holds no new jobs"
+        centre.until(lambda: [one for one in centre.status()["alarms"] if output in one], "it does not say so")
         lease = centre.root / run.strip("/") / "lease"
         assert lease.read_text().count("\n") == 6, "the last one stays whole"
         job = centre.submit(command="sleep 1")
         centre.reaches(job, "COMPLETED")
         assert centre.explain(job)["runs"], "the controller has seen it"
         centre.cluster.run(["rm", f"{run}/fill"])
-        centre.until(lambda: not any(said in one for one in centre.status()["alarms"]), "the alarm stays")
+        centre.until(lambda: not any(output in one for one in centre.status()["alarms"]), "the alarm stays")
         assert (centre.exit_code, centre.stop()) == (None, 0)
     finally:
         centre.stop("KILL")

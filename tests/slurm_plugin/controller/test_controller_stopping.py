@@ -51,8 +51,8 @@ def starts(centre: Centre, job: str, filler: str) -> None:
 def test_a_pause_stops_preemptions_and_nothing_else(own: Centre) -> None:
     whale = own.train(gpus=12, seconds=60)
     own.trains(whale)
-    said = done(own, "pause", "--reason", "drill [red]")
-    assert "are paused" in said
+    output = done(own, "pause", "--reason", "drill [red]")
+    assert "are paused" in output
     fits, waits = (own.submit(gpus=4, command="sleep 300", user="bob") for _ in range(2))
     own.until(lambda: sorted([own.state(fits), own.state(waits)]) == ["PENDING", "RUNNING"], "no start", fits, waits)
     assert "paused by root" in own.why(whale)

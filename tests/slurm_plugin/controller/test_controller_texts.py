@@ -46,8 +46,8 @@ def submit_all(centre: Any) -> dict[str, tuple[str, str]]:
                 f"printf '%s\\t%s\\t' {shlex.quote(kind)} {field}; timeout 20 sbatch {shlex.join(options)} 2>/dev/null || echo"
             )
     (centre.cluster.shared / "submit.sh").write_text("\n".join(lines))
-    said = centre.cluster.run(["bash", "/shared/submit.sh"], user="alice", timeout=240).stdout
-    for kind, field, job in re.findall(r"^(.*)\t(--.*)\t(\d+)$", said, re.MULTILINE):
+    output = centre.cluster.run(["bash", "/shared/submit.sh"], user="alice", timeout=240).stdout
+    for kind, field, job in re.findall(r"^(.*)\t(--.*)\t(\d+)$", output, re.MULTILINE):
         taken[job] = (field, kind)
     return taken
 
@@ -84,8 +84,8 @@ def test_words_of_users_stay_words(centre: Any) -> None:
     for done in shown:
         for line in done.stdout.splitlines():
             assert HARMLESS.fullmatch(line), ascii(line)
-    told = json.loads(centre.command("status", "--json").stdout)
-    names = {one["name"] for one in told["jobs"]}
+    reported = json.loads(centre.command("status", "--json").stdout)
+    names = {one["name"] for one in reported["jobs"]}
     assert TEXTS["markup"] in names, "names are told as they are, quoted"
     assert centre.command("status", "--json").stdout.isascii()
     picture = "/var/lib/tiresias/picture.svg"

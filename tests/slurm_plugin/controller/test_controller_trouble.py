@@ -44,8 +44,8 @@ def test_slurm_carries_on_alone_when_the_controller_is_gone(centre: Centre, end:
     waiting = [centre.submit(gpus=8, command="sleep 1", user="bob") for _ in range(3)]
     # Preempted, so it is held and was pinned once.
     centre.until(lambda: centre.show(filler)["Restarts"] == "1" and centre.state(filler) == "PENDING", "stays", filler)
-    theirs = centre.submit("-H", user="bob")
-    centre.scontrol("hold", theirs)
+    foreign = centre.submit("-H", user="bob")
+    centre.scontrol("hold", foreign)
     centre.usual = False
     code = centre.stop(end)
     if end == "KILL":
@@ -61,7 +61,7 @@ def test_slurm_carries_on_alone_when_the_controller_is_gone(centre: Centre, end:
         assert eligible == "Unknown" or eligible <= now, f"it sits out what job_submit.lua gave it: {record}"
         if record["JobState"] == "PENDING":
             assert request(record) == as_submitted(centre, 16 if job == filler else 8)
-    assert centre.show(theirs)["Reason"] == "JobHeldAdmin"
+    assert centre.show(foreign)["Reason"] == "JobHeldAdmin"
     for job in (filler, *waiting):
         centre.reaches(job, "COMPLETED")
 

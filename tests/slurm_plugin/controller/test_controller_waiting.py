@@ -74,9 +74,9 @@ def test_a_start_that_failed_is_tried_on_other_nodes(centre: Centre) -> None:
 def test_a_node_that_slurm_keeps_for_a_job_of_others_is_left_for_another(centre: Centre) -> None:
     """One part of a heterogeneous job is held: Slurm keeps a GPU for the other, for ever, on a node that looks free."""
     parts = ("--gpus=1", "--ntasks=1", "--hold", ":", "--gpus=1", "--ntasks=1")
-    theirs = centre.submit(*parts, gpus=0, user="bob")
-    centre.scontrol("release", f"{theirs}+1")
-    centre.until(lambda: "PLANNED" in centre.scontrol("show", "node"), "nothing is planned", theirs)
+    foreign = centre.submit(*parts, gpus=0, user="bob")
+    centre.scontrol("release", f"{foreign}+1")
+    centre.until(lambda: "PLANNED" in centre.scontrol("show", "node"), "nothing is planned", foreign)
     jobs = [centre.submit(gpus=4) for _ in range(4)]  # one more than there are other nodes
     centre.until(
         lambda: [centre.show(job)["JobState"] for job in jobs].count("RUNNING") == 3,
@@ -200,12 +200,12 @@ def test_the_tasks_of_an_array_start_by_our_decision_one_by_one(centre: Centre) 
 
 def test_jobs_that_are_not_ours_are_never_touched(centre: Centre) -> None:
     centre.reaches(centre.submit(gpus=16), "RUNNING")
-    ours = centre.submit()
-    theirs = [centre.submit("-p", "other"), centre.submit("-p", "gpu,other"), _het(centre)]
+    managed = centre.submit()
+    foreign = [centre.submit("-p", "other"), centre.submit("-p", "gpu,other"), _het(centre)]
     cpus = centre.submit(gpus=0)
-    centre.until(lambda: centre.show(ours)["Priority"] == "0", "not held", ours)
+    centre.until(lambda: centre.show(managed)["Priority"] == "0", "not held", managed)
     centre.cycles(3)
-    for job in [*theirs, cpus]:
+    for job in [*foreign, cpus]:
         assert free(centre.show(job)), centre.show(job)
         assert "error" in centre.explain(job)
     assert centre.state(cpus) == "RUNNING"

@@ -58,7 +58,7 @@ def _gpus(gres: str) -> int:
     return sum(int(one) for one in re.findall(r"gpu(?::[^:(,]+)?:(\d+)\(", gres))
 
 
-def differences(request: Request, plain: Outcome, ours: Outcome) -> dict[str, Any]:
+def differences(request: Request, plain: Outcome, own: Outcome) -> dict[str, Any]:
     """Fields that must not differ. The number of nodes, and with it CPUs, memory and the GPUs of each task, are compared where
     the request fixes them, or where both runs had the same split of GPUs over
     nodes; all GPUs, tasks and what the environment shows always."""
@@ -68,18 +68,18 @@ def differences(request: Request, plain: Outcome, ours: Outcome) -> dict[str, An
         if one != two:
             found[name] = [one, two]
 
-    compare("rejected", bool(plain.rejected), bool(ours.rejected))
-    compare("state", plain.state, ours.state)
-    compare("srun", plain.code, ours.code)
-    compare("environment", plain.environment, ours.environment)
-    compare("tasks", len(plain.tasks), len(ours.tasks))
+    compare("rejected", bool(plain.rejected), bool(own.rejected))
+    compare("state", plain.state, own.state)
+    compare("srun", plain.code, own.code)
+    compare("environment", plain.environment, own.environment)
+    compare("tasks", len(plain.tasks), len(own.tasks))
     exclusive = "--exclusive" in request.options
     if request.fixed:
-        compare("nodes", len(plain.nodes), len(ours.nodes))
-        compare("GPUs of each task", Counter(plain.tasks), Counter(ours.tasks))
-    same = len(plain.nodes) == len(ours.nodes)
+        compare("nodes", len(plain.nodes), len(own.nodes))
+        compare("GPUs of each task", Counter(plain.tasks), Counter(own.tasks))
+    same = len(plain.nodes) == len(own.nodes)
     if same or not exclusive:
-        compare("GPUs", plain.totals()[0], ours.totals()[0])
-    if same and sorted(node[0] for node in plain.nodes) == sorted(node[0] for node in ours.nodes):
-        compare("CPUs and MB", plain.totals()[1:], ours.totals()[1:])
+        compare("GPUs", plain.totals()[0], own.totals()[0])
+    if same and sorted(node[0] for node in plain.nodes) == sorted(node[0] for node in own.nodes):
+        compare("CPUs and MB", plain.totals()[1:], own.totals()[1:])
     return found

@@ -146,13 +146,13 @@ def compare(cluster: Cluster, requests: list[Request], backend: str = "auto") ->
     config = controller.configure(backend=backend, period=PERIOD_S, preemption={"start_timeout": 30.0})[0]
     controller.start(config)
     try:
-        ours = in_parts(cluster, requests, "tiresias")
+        own = in_parts(cluster, requests, "tiresias")
         controller.stop()
         begun = _begun(controller)
         again = [
             number
             for number, one in enumerate(requests)
-            if differences(one, plain[number], ours[number]) or (ours[number].code and ours[number].job not in begun)
+            if differences(one, plain[number], own[number]) or (own[number].code and own[number].job not in begun)
         ]
         for number, outcome in zip(again, alone(cluster, [requests[one] for one in again], "plain-alone"), strict=True):
             plain[number] = outcome
@@ -160,23 +160,23 @@ def compare(cluster: Cluster, requests: list[Request], backend: str = "auto") ->
         for number, outcome in zip(
             again, alone(cluster, [requests[one] for one in again], "tiresias-alone"), strict=True
         ):
-            ours[number] = outcome
+            own[number] = outcome
         begun = _begun(controller)
         left = {line.split()[1].rstrip(":"): line for line in _decisions(controller, "left to Slurm")}
     finally:
         controller.stop()
     found = [
-        (one, two, three, differences(one, two, three)) for one, two, three in zip(requests, plain, ours, strict=True)
+        (one, two, three, differences(one, two, three)) for one, two, three in zip(requests, plain, own, strict=True)
     ]
     return {
         "slurm": cluster.slurm_version, "combinations": len(requests), "rejected": sum(bool(one.rejected) for one in plain),
         "never start": sum(one.state == "PENDING" for one in plain), "ran": sum(one.state == "COMPLETED" for one in plain),
         "srun fails in plain Slurm": [one.words for one, two in zip(requests, plain, strict=True) if two.code not in ("", "0")],
-        "left to Slurm": [f"{one.words}: {left[two.job]}" for one, two in zip(requests, ours, strict=True) if two.job in left],
+        "left to Slurm": [f"{one.words}: {left[two.job]}" for one, two in zip(requests, own, strict=True) if two.job in left],
         "other number of nodes": sum(len(one.nodes) != len(two.nodes) for _, one, two, _ in found),
-        "run again alone": len(again), "GPUs": [sum(one.totals()[0] for one in outcomes) for outcomes in (plain, ours)],
-        "tasks": [sum(len(one.tasks) for one in outcomes) for outcomes in (plain, ours)],
-        "started by the controller": sum(one.state == "COMPLETED" and one.job in begun - left.keys() for one in ours),
+        "run again alone": len(again), "GPUs": [sum(one.totals()[0] for one in outcomes) for outcomes in (plain, own)],
+        "tasks": [sum(len(one.tasks) for one in outcomes) for outcomes in (plain, own)],
+        "started by the controller": sum(one.state == "COMPLETED" and one.job in begun - left.keys() for one in own),
         "differences": sum(bool(differ) for *_, differ in found),
         "different": [
             {"request": one.words, "differs": differ, "plain": asdict(two), "tiresias": asdict(three)}

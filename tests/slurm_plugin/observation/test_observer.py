@@ -155,7 +155,7 @@ def test_what_a_preemption_costs_is_shown_to_the_policy(ledger: Ledger, running:
 
 
 @pytest.mark.parametrize(
-    ("told", "progress_from"),
+    ("reported", "progress_from"),
     [
         ({}, 1100.0),  # no first step yet
         ({"ready": True}, 1000.0),  # a program that reports no steps
@@ -164,14 +164,14 @@ def test_what_a_preemption_costs_is_shown_to_the_policy(ledger: Ledger, running:
 )
 @pytest.mark.parametrize("noted", [False, True])  # the ledger has the report from the cycle after the first read on
 def test_progress_counts_from_the_first_step(
-    tmp_path: Path, journal: Journal, running: Make, told: dict[str, object], progress_from: float, noted: bool
+    tmp_path: Path, journal: Journal, running: Make, reported: dict[str, object], progress_from: float, noted: bool
 ) -> None:
     ledger, uid = Ledger(journal, Scope(frozenset({"gpu"}))), os.getuid()
     slurm = SlurmSnapshot(1100.0, (running(1000, uid=uid),), NODES)
     folder = control.job_folder(tmp_path, uid, "1")
     folder.mkdir(parents=True)
     control.write(folder, control.SUPERVISOR, {"restart": 0, "state": "running", "began": 1000.0})
-    control.write(folder, control.PROGRAM, {"restart": 0, **told})
+    control.write(folder, control.PROGRAM, {"restart": 0, **reported})
     managed = ledger.apply(slurm)
     if noted:
         ledger.note(ledger.jobs["1"], 0, restore=control.report(tmp_path, uid, "1").restore)

@@ -76,7 +76,7 @@ def test_a_name_is_a_job_an_array_or_the_number_of_a_task(pending: Make) -> None
 
 
 @pytest.mark.parametrize(
-    ("wanted", "found"),
+    ("expected", "found"),
     [
         ("7", ["7_0", "7_2", "7_10"]),
         ("7_[0-2]", ["7_0", "7_2"]),
@@ -86,8 +86,8 @@ def test_a_name_is_a_job_an_array_or_the_number_of_a_task(pending: Make) -> None
         ("70", []),
     ],
 )
-def test_the_tasks_that_an_id_names(wanted: str, found: list[str]) -> None:
-    assert matching(wanted, ["7_10", "7_0", "71_3", "7_2", "7_2", "17_2"]) == found
+def test_the_tasks_that_an_id_names(expected: str, found: list[str]) -> None:
+    assert matching(expected, ["7_10", "7_0", "71_3", "7_2", "7_2", "17_2"]) == found
 
 
 @given(st.sets(st.integers(0, 10_000), min_size=1, max_size=40))

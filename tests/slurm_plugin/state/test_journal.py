@@ -93,13 +93,13 @@ def test_a_step_that_was_reported_survives_kill_9(tmp_path: Path) -> None:
         [sys.executable, "-c", STEPS_UNTIL_KILLED, str(tmp_path)], stdout=subprocess.PIPE, text=True
     )
     assert writer.stdout
-    said = [writer.stdout.readline() for _ in range(200)]
+    output = [writer.stdout.readline() for _ in range(200)]
     os.kill(writer.pid, signal.SIGKILL)
-    said += writer.stdout.readlines()
+    output += writer.stdout.readlines()
     writer.wait()
     journal = Journal(tmp_path)  # the dead writer's locks are gone
     (intent,) = journal.open_intents()
-    assert intent.stepped >= int([line for line in said if line.endswith("\n")][-1])
+    assert intent.stepped >= int([line for line in output if line.endswith("\n")][-1])
     journal.close()
 
 

@@ -242,14 +242,14 @@ def test_a_later_job_of_the_same_id_is_another_one(ledger: Ledger, pending: Make
     assert periods(ledger) == []
 
 
-@pytest.mark.parametrize(("required", "ours"), [((), True), (("gpu02",), False)])
+@pytest.mark.parametrize(("required", "own"), [((), True), (("gpu02",), False)])
 def test_a_start_that_slurm_forgot_leaves_a_hold_of_ours(
-    ledger: Ledger, pending: Make, required: tuple[str, ...], ours: bool
+    ledger: Ledger, pending: Make, required: tuple[str, ...], own: bool
 ) -> None:
     """An admin who holds a job that we have started finds it pinned; one that lost its pin, too, is as it was before our start."""
     see(ledger, 1001, pending())
     row = ledger.jobs["1"]
     row.held, row.pinned = False, True
     see(ledger, 1002, pending(required_nodes=required))
-    assert (row.held, row.pinned) == (ours, not ours)
-    assert ledger.free(pending(required_nodes=required)) == ours
+    assert (row.held, row.pinned) == (own, not own)
+    assert ledger.free(pending(required_nodes=required)) == own

@@ -34,8 +34,8 @@ def test_one_of_somebody_else() -> None:
     hers.mkdir(mode=0o755)
     try:
         os.chown(hers, ALICE, ALICE)
-        said = as_user(DAEMON, lambda: refuse_shared(hers, "paths.state"))
-        assert said.startswith(f"TiresiasError: {hers} belongs to user {ALICE}")
+        output = as_user(DAEMON, lambda: refuse_shared(hers, "paths.state"))
+        assert output.startswith(f"TiresiasError: {hers} belongs to user {ALICE}")
         refuse_shared(hers, "paths.state")  # root lifts holds for a controller that is gone
     finally:
         shutil.rmtree(hers)

@@ -66,8 +66,8 @@ def see(ledger: Ledger, time: float, *jobs) -> None:
 
 def test_the_ledger_counts_a_preemption(ledger: Ledger, preempted) -> None:
     (row,) = ledger.totals.published()
-    wanted = {"runs": 2, "preemptions": 1, "waited": 105, "saving": 12, "restoring": 40, "redone": 40}
-    assert row == {"partition": "gpu", "account": "bio", **wanted}
+    expected = {"runs": 2, "preemptions": 1, "waited": 105, "saving": 12, "restoring": 40, "redone": 40}
+    assert row == {"partition": "gpu", "account": "bio", **expected}
 
 
 def test_another_life_counts_what_is_new_alone(ledger: Ledger, journal: Journal, preempted) -> None:

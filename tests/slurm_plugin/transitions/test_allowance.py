@@ -35,18 +35,18 @@ def at(step: IntentStep) -> Intent:
 
 @given(st.integers(0, SIZE), INTENTS)
 def test_a_preemption_is_begun_only_where_it_can_be_finished(tokens: int, intents: list[Intent]) -> None:
-    ours = allowance(tokens)
-    begun = ours.affords_preemptions(1, intents)
-    assert begun == (tokens >= WHOLE + ours.promised(intents))
+    own = allowance(tokens)
+    begun = own.affords_preemptions(1, intents)
+    assert begun == (tokens >= WHOLE + own.promised(intents))
 
 
 @given(st.integers(0, 3))
 def test_one_that_was_begun_gets_to_its_end(others: int) -> None:
     """Its steps find the calls there, one after the other, though nothing is refilled."""
     bucket = Bucket(SIZE, 1.6, lambda: 0.0)
-    ours = Allowance(bucket, PRICE)
+    own = Allowance(bucket, PRICE)
     intents = [Intent(f"{n}@0", str(n), 0, IntentKind.PREEMPT, IntentStep.HOLD) for n in range(others + 1)]
-    begun = [one for at, one in enumerate(intents) if ours.affords_preemptions(1, intents[:at])]
+    begun = [one for at, one in enumerate(intents) if own.affords_preemptions(1, intents[:at])]
     for step, price in (
         (IntentStep.HOLD, PRICE["hold"]),
         (IntentStep.SIGNAL, PRICE["signal"]),
@@ -54,7 +54,7 @@ def test_one_that_was_begun_gets_to_its_end(others: int) -> None:
     ):
         for intent in begun:
             intent.step = step
-            assert ours.affords_step(intent), intent
+            assert own.affords_step(intent), intent
             bucket.take(price)
     assert begun
 
@@ -65,25 +65,25 @@ def test_what_needs_more_than_there_ever_is_begins_when_most_of_it_is_there() ->
 
 
 def test_what_was_not_begun_is_counted() -> None:
-    ours = allowance(WHOLE)
-    assert not ours.affords_preemptions(2, ())
-    assert ours.affords_start(())
-    assert ours.affords_hold(())
-    assert ours.postponed == 1
+    own = allowance(WHOLE)
+    assert not own.affords_preemptions(2, ())
+    assert own.affords_start(())
+    assert own.affords_hold(())
+    assert own.postponed == 1
 
 
 def test_after_something_was_postponed_the_next_cycle_leaves_half_a_bucket_for_it() -> None:
-    ours = allowance(0)
-    soon = ours.wait(())
-    ours.affords_hold(())
-    assert ours.wait(()) == (PRICE["snapshot"] + SIZE / 2) / 1.6 > soon
+    own = allowance(0)
+    soon = own.wait(())
+    own.affords_hold(())
+    assert own.wait(()) == (PRICE["snapshot"] + SIZE / 2) / 1.6 > soon
 
 
 def test_without_a_limit_all_goes() -> None:
-    ours = Allowance()
-    assert ours.affords_preemptions(10**9, ())
-    assert ours.affords_step(at(IntentStep.DRAIN))
-    assert ours.wait(()) == 0.0
+    own = Allowance()
+    assert own.affords_preemptions(10**9, ())
+    assert own.affords_step(at(IntentStep.DRAIN))
+    assert own.wait(()) == 0.0
 
 
 def test_steps_without_calls_go_even_in_debt_and_looks_give_way_first() -> None:
