@@ -13,8 +13,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 # They only fall and only rise, respectively: 1 per 1,000 lines and 90 % are the aim.
-BANNED_PER_1000_LINES = 57.0
-DOCUMENTED_PERCENT = 67.0
+BANNED_PER_1000_LINES = 22.0
+DOCUMENTED_PERCENT = 86.5
 
 PLANTED = '''"""
 A planted module."""
