@@ -19,7 +19,7 @@ from tiresias import __version__
 
 project = "Tiresias on Slurm"
 release = __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]  # Args: and Returns: of docstrings
 autodoc_preserve_defaults = True  # os.environ as a word, not this machine's
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
