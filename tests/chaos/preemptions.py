@@ -16,7 +16,7 @@ from pathlib import Path
 
 from windows import Windows
 
-from tiresias.sandbox.replay.replay_results import JobResult, Run
+from tiresias.sandbox.replay.replay_results import JobResult, JobRun
 
 REACH = 30.0  # seconds from the decision to the start of the job that it was made for
 BEFORE = 10.0  # seconds: a change that the controller may not have seen when it decided
@@ -68,7 +68,7 @@ def redone(
     return broken
 
 
-def _next_run(result: JobResult, moment: float) -> Run | None:
+def _next_run(result: JobResult, moment: float) -> JobRun | None:
     return next((run for run in result.runs if run.start > moment), None)
 
 

@@ -14,7 +14,7 @@ from samples import Sample, Waiting, _free
 from service import Accounted, service_wrong
 from windows import Window, Windows
 
-from tiresias.sandbox.replay.replay_results import JobResult, Run
+from tiresias.sandbox.replay.replay_results import JobResult, JobRun
 from tiresias.simulator.trace import TraceJob
 
 DEADLINE = 6.0
@@ -22,7 +22,7 @@ DEADLINE = 6.0
 
 def result(*redone: int) -> JobResult:
     """A training whose runs began at 100, 200, ..."""
-    runs = tuple(Run(at, 100.0 * (at + 1), 0, steps, 1, 1.0) for at, steps in enumerate(redone))
+    runs = tuple(JobRun(at, 100.0 * (at + 1), 0, steps, 1, 1.0) for at, steps in enumerate(redone))
     return JobResult(
         TraceJob(job_id="train", submit_time=0.0, num_gpus=1, duration=1.0), "train", 0.0, runs, math.nan, 0, ""
     )
