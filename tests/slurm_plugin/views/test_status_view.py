@@ -242,7 +242,10 @@ def test_the_picture_of_the_readme_is_the_view_of_today(status: dict[str, Any]) 
     compare(picture.splitlines(), DOCS / "status.svg")
 
 
-@pytest.mark.parametrize("picture", sorted(DOCS.glob("*.svg")), ids=lambda picture: picture.name)
+VIEWS = [file for file in sorted(DOCS.glob("*.svg")) if "tiresias-r" in file.read_text()]  # made by rich
+
+
+@pytest.mark.parametrize("picture", VIEWS, ids=lambda picture: picture.name)
 def test_a_picture_has_room_for_its_texts_and_no_more(picture: Path) -> None:
     """Else a viewer draws the letters of a text apart from each other, or over each other."""
     found = re.findall(r'<text class="tiresias-r[^>]* textLength="([0-9.]+)"[^>]*>([^<]*)</text>', picture.read_text())
