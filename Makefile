@@ -101,7 +101,7 @@ trees: $(TREES)
 $(TREES): $(VENV)/.runs
 	-@$(VENV)/bin/python -c "import sys; from tiresias.sandbox import pyslurm_layer, rootfs; \
 	  suite, _, accounting = sys.argv[1].partition('-'); \
-	  pyslurm_layer.ensure(rootfs.ensure(suite, accounting=bool(accounting), say=print), say=print)" $(@:tree-%=%)
+	  pyslurm_layer.ensure(rootfs.ensure(suite, accounting=bool(accounting), report=print), report=print)" $(@:tree-%=%)
 
 # Man pages and completions of the shells: build/man, build/completions
 pages: $(VENV)/.develops
