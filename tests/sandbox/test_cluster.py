@@ -203,7 +203,7 @@ def test_a_failing_command_is_one_line(cluster: Cluster) -> None:
 def test_unknown_user_and_cluster(cluster: Cluster) -> None:
     with pytest.raises(UsageError, match="no user 'mallory'"):
         cluster.run(["true"], user="mallory")
-    with pytest.raises(UsageError, match="no cluster 'nowhere' is up"):
+    with pytest.raises(UsageError, match="no cluster 'nowhere' is running"):
         Cluster.find("nowhere")
 
 
@@ -302,7 +302,7 @@ def test_kill_9_leaves_nothing(own: Callable[..., Cluster], victim: str) -> None
     os.kill({"launcher": cluster.launcher.pid, "bwrap": bwrap, "init": cluster.init.pid}[victim], signal.SIGKILL)
     wait_for(lambda: not traces_of(cluster), lambda: f"left: {traces_of(cluster)}", 10)
     wait_for(lambda: not cluster.alive(), lambda: "its init has not ended", 10)
-    with pytest.raises(UsageError, match="is up"):
+    with pytest.raises(UsageError, match="is running"):
         Cluster.find(cluster.spec.name)
     assert Cluster.remove_dead(cluster.spec.name)
     assert not cluster.folder.exists()
