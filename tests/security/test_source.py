@@ -45,7 +45,8 @@ CALLS = {
 # The only texts that may be put together into SQL: names of our own columns, marks for values, constants; never a value.
 SQL = re.compile(r"\b(select|insert|update|delete|create|alter|drop)\b[^.:]*\b(from|into|set|table|index)\b")
 SQL_PARTS = {
-    "columns", "marks", "table", "where", "one", "epoch", "moving", "ended", "', '.join(columns)", "', '.join(values)",
+    "columns", "marks", "table", "where", "one", "epoch", "moving", "ended", "under_way",
+    "', '.join(columns)", "', '.join(names)", "', '.join(values)",
     "_UPGRADES[schema]", "schema + 1",
 }  # fmt: skip
 
@@ -89,7 +90,7 @@ def sins_of_call(node: ast.Call) -> Iterator[str]:
 def sins_of_text(node: ast.JoinedStr) -> Iterator[str]:
     fixed = "".join(str(part.value) for part in node.values if isinstance(part, ast.Constant))
     parts = {ast.unparse(part.value) for part in node.values if isinstance(part, ast.FormattedValue)}
-    foreign = {part for part in parts - SQL_PARTS if not part.isupper() and not part.startswith("_columns(")}
+    foreign = {part for part in parts - SQL_PARTS if not part.isupper() and not part.startswith("columns(")}
     if SQL.search(fixed) and foreign:
         yield f"{', '.join(sorted(foreign))} in SQL"
 

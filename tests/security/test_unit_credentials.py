@@ -76,4 +76,4 @@ def test_doctor_finds_nothing_that_blocks(site: Paths) -> None:
 
 def test_doctor_reports_folders_that_the_unit_cannot_read(site: Paths) -> None:
     os.chown(site.control / str(ALICE), ALICE, ALICE)
-    assert f"not readable for uid {DAEMON} with its groups: {ALICE}" in as_unit(lambda: blocks(site))
+    assert f"not readable for uid {DAEMON} and its groups: {ALICE}" in as_unit(lambda: blocks(site))

@@ -120,5 +120,5 @@ def pictures(file: Path) -> str:
     header, events = module.read(file)
     assert (header["width"], header["height"]) == (120, 40)
     return "\n".join(
-        "".join(cell.data for cell in line) for _, picture in module.pictures(header, events, 0.5) for line in picture
+        "".join(cell.data for cell in line) for _, screen in module.screens(header, events, 0.5) for line in screen
     )

@@ -109,7 +109,12 @@ def test_nobody_parks_the_job_of_another(hasty: Any) -> None:
     plant(hasty, f"/shared/tiresias/control/2001/{hers}", "bob")
     own_folder = hasty.submit(gpus=GPUS, user="bob")
     hasty.reaches(own_folder, "RUNNING")
-    (pause,) = [run["pause"] for run in hasty.explain(hers)["runs"] if run["pause"] is not None]
+
+    def pauses() -> list[float]:
+        return [run["pause"] for run in hasty.explain(hers)["runs"] if run["pause"] is not None]
+
+    hasty.until(pauses, "no pause is recorded", hers)  # the preempted job is requeued after the other one has started
+    (pause,) = pauses()
     assert pause >= 4.0, "it was not waited for"
     assert int(hasty.output(hers).partition("saved step ")[2].split()[0]) > 0
 

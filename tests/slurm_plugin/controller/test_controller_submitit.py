@@ -63,7 +63,9 @@ def test_checkpoint_of_submitit_is_called_and_nothing_is_lost(centre: Centre) ->
     for _ in range(PREEMPTIONS):
         before = lines(folder)
         centre.until(lambda before=before: lines(folder) > before, log(folder), job, seconds=START_S)
-        assert centre.published(job)["preemptable"], log(folder)
+        centre.until(
+            lambda: centre.published(job)["preemptable"], log(folder), job
+        )  # its processes have to register first
         time.sleep(0.3)
         small = centre.submit(command="sleep 0.2", user="bob")
         centre.reaches(small, "COMPLETED", seconds=START_S)

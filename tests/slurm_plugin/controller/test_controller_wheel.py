@@ -125,4 +125,4 @@ def test_a_container(centre: Centre, wheel: Path, images: list[str], own_pids: b
     shell = f'{python} -c "{WHICH}"; ls /shared; exec {python} /train.py 4'
     output = preempted_once(centre, f"exec {enter} /bin/sh -c '{shell}'")
     assert output.count(f"/usr /usr/local/lib/python3.11/dist-packages/{LIBRARY}\ntiresias\n") == 2
-    assert f"({0 if own_pids else 1} processes here)" in output
+    assert f"checkpoint signal sent to {0 if own_pids else 1} processes on this node" in output
