@@ -58,7 +58,7 @@ def preempt(centre: Centre, job: str, where: Path, after: float) -> None:
     centre.until(
         lambda: lines(where) > before or centre.state(job) in ("COMPLETED", "FAILED"), "no step", job, seconds=START_S
     )
-    assert centre.published(job).get("preemptable"), centre.output(job)
+    centre.until(lambda: centre.published(job).get("preemptable"), "its receivers are not registered", job)
     time.sleep(after)
     small = centre.submit(command="sleep 0.2", user="bob")
     centre.reaches(small, "COMPLETED", seconds=START_S)
