@@ -64,7 +64,7 @@ class Site:
     def controllers(self) -> list[subprocess.Popen[Any]]:
         """Start the leader and the standby."""
         found = []
-        for number, word in (("", "leading"), ("2", "stands by:")):
+        for number, word in (("", "leading"), ("2", "is a standby:")):
             seen = self.log().count(word)
             found.append(self.start("tiresias", "controller", "--config", f"/shared/controller{number}.toml"))
             until(lambda seen=seen, word=word: self.log().count(word) > seen, f"no controller logs {word}")  # type: ignore[misc]

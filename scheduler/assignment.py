@@ -1,4 +1,4 @@
-"""Puts the selected jobs on nodes, in their order, and finds out who has to leave for them."""
+"""Assigns nodes to the selected jobs, in their order, and finds the running jobs to preempt for them."""
 
 from __future__ import annotations
 
@@ -18,75 +18,82 @@ ROUNDING = 1e-6  # of sums of CPUs and megabytes
 
 @dataclass(slots=True, eq=False)
 class Assignment:
-    """keeps: running jobs that go on, shape (jobs,). starts, reserved: nodes by row, in the order of the walk."""
+    """The nodes of the selected jobs.
+
+    Attributes:
+        keeps: Running jobs that keep their GPUs, shape (jobs,).
+        starts: Nodes of jobs that start now, by row, in the order of the walk.
+        reserved: Nodes of jobs that wait for preempted jobs, by row, in the order of the walk.
+    """
 
     jobs: Jobs
     placer: Placer
     holdings: Holdings
     rank: Ints
-    room: ClusterCapacity
+    capacity: ClusterCapacity
     keeps: Bools
-    wishes: Callable[[int], tuple[Request, int, bool]]  # request, style and whether packed, of a row
+    requested: Callable[[int], tuple[Request, int, bool]]  # request, style and whether packed, of a row
     free_only: Bools  # jobs for which nothing is reserved, shape (jobs,)
     starts: dict[int, Placement] = field(default_factory=dict)
     reserved: dict[int, Placement] = field(default_factory=dict)
-    # What was tried in vain. Not tried again: room shrinks, and where a victim more makes some, nobody overtakes his like.
+    # Requests that did not fit. They are not tried again: free capacity shrinks, and an additional victim cannot help an identical
+    # later request.
     _not_now: set[tuple[PlacementRequest, int]] = field(default_factory=set)
     _not_later: set[tuple[PlacementRequest, int]] = field(default_factory=set)
 
-    def seat(self, row: int) -> bool:
+    def assign(self, row: int) -> bool:
         """Find nodes for a waiting job: free ones, else such as will be free. False: there are none."""
-        kind, gpus = self.placer.kind(*self.wishes(row)), int(self.jobs.gpus[row])
+        kind, gpus = self.placer.kind(*self.requested(row)), int(self.jobs.gpus[row])
         return self._start(row, kind, gpus) or (not self.free_only[row] and self._reserve(row, kind, gpus))
 
-    def seat_on_free(self, row: int) -> bool:
+    def assign_free_nodes(self, row: int) -> bool:
         """Find free nodes for a waiting job. False: there are none."""
-        return self._start(row, self.placer.kind(*self.wishes(row)), int(self.jobs.gpus[row]))
+        return self._start(row, self.placer.kind(*self.requested(row)), int(self.jobs.gpus[row]))
 
     def _start(self, row: int, kind: PlacementRequest, gpus: int) -> bool:
         if (kind, gpus) in self._not_now:
             return False
-        placement = self.placer.place(kind, gpus, self.room.now)
+        placement = self.placer.place(kind, gpus, self.capacity.now)
         if placement is None:
             self._not_now.add((kind, gpus))
             return False
         self.starts[row] = placement
-        self.room.start(kind, placement)
+        self.capacity.start(kind, placement)
         return True
 
     def _reserve(self, row: int, kind: PlacementRequest, gpus: int) -> bool:
         if (kind, gpus) in self._not_later:
             return False
-        placement = self.placer.place(kind, gpus, self.room.later)
+        placement = self.placer.place(kind, gpus, self.capacity.later)
         if placement is None and not kind.packed:
             placement = self._over_others(row, kind, gpus)
         if placement is None:
             self._not_later.add((kind, gpus))
             return False
         self.reserved[row] = placement
-        self.room.reserve(kind, placement)
+        self.capacity.reserve(kind, placement)
         return True
 
     def _over_others(self, row: int, kind: PlacementRequest, gpus: int) -> Placement | None:
-        """Nodes that are free only when more running jobs leave than the walk by GPUs says; these are given up."""
+        """Nodes that are free only when more running jobs are preempted than the walk by GPUs found; these lose their GPUs."""
         behind = np.flatnonzero(self.keeps & (self.rank > self.rank[row]))
         behind = behind[np.argsort(-self.rank[behind])]
-        found = VictimSearch(self.placer, self.holdings, kind, gpus, self.room.later.amount).victims(behind)
+        found = VictimSearch(self.placer, self.holdings, kind, gpus, self.capacity.later.amount).victims(behind)
         if found is None:
             return None
         victims, placement = found
         self.keeps[victims] = False
-        self.room.later.add(self.holdings.on_nodes(np.array(victims)))
+        self.capacity.later.add(self.holdings.on_nodes(np.array(victims)))
         return placement
 
     def victims(self, unselected: list[int]) -> dict[int, int]:
-        """Victim: beneficiary. `unselected`: running jobs that do not go on, the most urgent first; one whose GPUs nobody needs
-        keeps them after all."""
+        """Return the beneficiary of each victim. `unselected`: running jobs without selection, the most urgent first; a job whose
+        GPUs no reservation needs keeps them."""
         needs: dict[int, int] = {}  # the most urgent reservation on each node
         for row, placement in self.reserved.items():
             for node, _ in placement:
                 needs.setdefault(node, row)
-        later, found = self.room.later.amount, {}
+        later, found = self.capacity.later.amount, {}
         for row in unselected:
             held = self.holdings.of(row)
             nodes, amount = self.holdings.node[held], self.holdings.amount[held]

@@ -1,4 +1,4 @@
-"""What is decided on a job, in words. Made only for those who ask, as ten thousand jobs are decided on in milliseconds."""
+"""The text of a decision on a job. It is made on request only: a decision on ten thousand jobs takes milliseconds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WORDS: Mapping[ReasonCode, str] = {
     ReasonCode.PACKED: (
         "waits for all its GPUs on {count}, as its tensors want it; takes what there is in {seconds:.0f} s at the latest"
     ),
-    ReasonCode.DEFRAGMENT: "moves aside, so that job {text} gets its nodes together; there is room for it on {places}",
+    ReasonCode.DEFRAGMENT: "Preempted to defragment nodes for job {text}; it fits on {places}",
 }
 
 
@@ -55,7 +55,7 @@ def reason(plan: Plan, snapshot: Snapshot, row: int) -> str:
     if row in plan.why:
         return in_words(plan.why[row])
     if action == Action.START:
-        return f"starts on {_places(_seats(plan)[jobs.id[row]])}"
+        return f"starts on {_places(_nodes_of(plan)[jobs.id[row]])}"
     if action == Action.KEEP:
         if jobs.state[row] == JobState.STARTING:
             return "starting: released to Slurm, which has not started it yet"
@@ -77,10 +77,12 @@ def _why_it_waits(plan: Plan, snapshot: Snapshot, row: int) -> str:
         return blocked(words) if (words := obstacle(jobs, row)) else "waits: it may not be started yet"
     if missing := unavailable(snapshot, row):
         return f"waits: requested node{'s' if len(missing) > 1 else ''} {', '.join(missing)} not available"
-    seat = _seats(plan).get(jobs.id[row])
-    if seat is not None:
-        return f"waits for {_leaving(plan, snapshot, seat)} to leave {_places(seat)}"
-    return f"waits: {_gpus(int(jobs.gpus[row]))} beside those ahead of it are not to be had; {_standing(plan, row)}"
+    start = _nodes_of(plan).get(jobs.id[row])
+    if start is not None:
+        return f"waits for {_leaving(plan, snapshot, start)} to leave {_places(start)}"
+    return (
+        f"waits: {_gpus(int(jobs.gpus[row]))} requested, fewer remain after higher-ranked jobs; {_standing(plan, row)}"
+    )
 
 
 def unavailable(snapshot: Snapshot, row: int) -> list[str]:
@@ -95,8 +97,8 @@ def usable_nodes(snapshot: Snapshot) -> frozenset[str]:
     return frozenset(name for name, is_usable in zip(nodes.name, nodes.usable.tolist(), strict=True) if is_usable)
 
 
-def _leaving(plan: Plan, snapshot: Snapshot, seat: Start) -> str:
-    held, nodes = snapshot.allocations, {name for name, _ in seat.nodes}
+def _leaving(plan: Plan, snapshot: Snapshot, start: Start) -> str:
+    held, nodes = snapshot.allocations, {name for name, _ in start.nodes}
     here = np.array([name in nodes for name in snapshot.nodes.name], dtype=bool)
     rows = np.unique(held.job[here[held.node]])
     going = rows[(snapshot.jobs.state[rows] == JobState.RELEASING) | (plan.action[rows] == Action.PREEMPT)]
@@ -109,8 +111,8 @@ def _standing(plan: Plan, row: int) -> str:
     return f"{standing}, place {plan.rank[row] + 1} in the order"
 
 
-def _places(seat: Start) -> str:
-    return _on_nodes(seat.nodes)
+def _places(start: Start) -> str:
+    return _on_nodes(start.nodes)
 
 
 def _on_nodes(nodes: Sequence[tuple[str, int]]) -> str:
@@ -127,8 +129,8 @@ def _total_gpus(snapshot: Snapshot) -> int:
 
 
 @lru_cache(maxsize=4)
-def _seats(plan: Plan) -> dict[str, Start]:
-    return {seat.job: seat for seat in (*plan.starts, *plan.reserved)}
+def _nodes_of(plan: Plan) -> dict[str, Start]:
+    return {start.job: start for start in (*plan.starts, *plan.reserved)}
 
 
 @lru_cache(maxsize=4)

@@ -83,7 +83,7 @@ def _job(rank: int, row: tuple[int, str, str, int, int, int, int], nodes: Placem
         "placement": "spread" if user in ("chiara", "grace") else "consolidate",
         "profile": {"decision": "consolidate", "reasons": [], "skew": 0.61, "job": "1002"} if "vgg" in name else None,
         "phase": "",
-        "why": f"runs: {place}" if nodes else f"waits: {gpus} GPUs beside those ahead of it are not to be had; {place}",
+        "why": f"runs: {place}" if nodes else f"waits: {gpus} GPUs requested, fewer remain after higher-ranked jobs; {place}",
     }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 Of several with the same state folder one leads (leadership.py); another takes over when that one is gone, and goes on from the
 journal. Fail open: at a normal end, and on `tiresias controller --release`, every hold that it placed is lifted and Slurm carries
-on alone, unless another controller stands by. A controller that is killed leaves its holds. With `keeps_holds` so does SIGTERM: the
+on alone, unless there is a standby. A controller that is killed leaves its holds. With `keeps_holds` so does SIGTERM: the
 next controller is expected soon, and `tiresias deadman` lifts the holds when none comes.
 """
 
@@ -125,10 +125,10 @@ class Daemon:
         return self._controller.hand_over_requested and self._leadership.has_standby()
 
     def _leave(self) -> None:
-        """Who stands by goes on from the journal, at once. Fail open where nobody does; raises Superseded where somebody leads."""
+        """Fail open, unless a standby continues from the journal. Raises Superseded where another controller leads."""
         self._leadership.check()
         if self._leadership.has_standby() and not self._at_once:
-            log.info("another controller stands by and goes on")
+            log.info("a standby continues")
             return
         if self._kept and not self._configured.moves_its_state():
             log.info("the holds stay for the next controller; `tiresias deadman` lifts them when none comes")

@@ -72,7 +72,7 @@ class Standby:
 
     @property
     def words(self) -> str:
-        return f"this controller stands by: {self._leadership.lease()} leads"
+        return f"this controller is a standby: {self._leadership.lease()} leads"
 
     def obtain(self) -> None:
         """Lead at once, or as soon as the one who led is known to be dead. Raises AnotherLeads."""

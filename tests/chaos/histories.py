@@ -1,6 +1,6 @@
 """Records what the controller writes and calls in random histories of the model of Slurm, to compare two versions of it.
 
-    python tests/chaos/histories.py [--seed N] [--histories 500] [--deeds 60] --out FILE
+    python tests/chaos/histories.py [--seed N] [--histories 500] [--operations 60] --out FILE
     python tests/chaos/histories.py --compare FILE FILE
 
 The rules are those of test_interleavings.py, picked by a seeded generator: crashes, owners, a Slurm that fails. Recorded are each
@@ -21,8 +21,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
 _passed = 0.0  # seconds that the model let pass: the controller's steady clock
 time.monotonic = lambda: _passed
 
@@ -35,8 +33,8 @@ CALLS = (
     "requeue_together",
 )  # fmt: skip
 VOLATILE = ("pid", "host", "started", "tiresias", "since")  # of the status
-Deed = Callable[[Centre, random.Random], None]
-DEEDS: tuple[tuple[int, Deed], ...] = (  # with their weights
+Operation = Callable[[Centre, random.Random], None]
+OPERATIONS: tuple[tuple[int, Operation], ...] = (  # with their weights
     (6, lambda m, r: m.work(r.randint(1, 4))),
     (4, lambda m, r: m.time_passes(r.choice([0.5, 1.0, 2.0, 5.0, 25.0]))),
     (1, lambda m, r: m.clock_steps(r.choice([-3600.0, -30.0, 30.0, 3600.0])) if r.random() < 0.2 else None),
@@ -111,9 +109,9 @@ class Recorded(Centre):
         assert self.controller
         self.events.append(f"status {json.dumps(_steady(self.controller.publisher._status()), sort_keys=True)}")
 
-    def _do(self, deed: Callable[[Controller], object]) -> None:
-        self.events.append(f"deed {deed.__name__} at {self.slurm.now}")
-        super()._do(deed)
+    def _do(self, operation: Callable[[Controller], object]) -> None:
+        self.events.append(f"operation {operation.__name__} at {self.slurm.now}")
+        super()._do(operation)
 
 
 def _steady(found: Any) -> Any:
@@ -123,24 +121,24 @@ def _steady(found: Any) -> Any:
     return [_steady(one) for one in found] if isinstance(found, list) else found
 
 
-def history(seed: int, number: int, deeds: int) -> list[str]:
+def history(seed: int, number: int, operations: int) -> list[str]:
     global _passed
     dice, _passed = random.Random(f"{seed}-{number}"), 0.0
     machine = Recorded()
     machine.start()
-    weights = [weight for weight, _ in DEEDS]
+    weights = [weight for weight, _ in OPERATIONS]
     try:
-        for _ in range(deeds):
-            dice.choices([deed for _, deed in DEEDS], weights)[0](machine, dice)
+        for _ in range(operations):
+            dice.choices([operation for _, operation in OPERATIONS], weights)[0](machine, dice)
             machine.no_hold_without_an_owner()
     finally:
         machine.teardown()
     return machine.events
 
 
-def digests(seed: int, histories: int, deeds: int) -> Iterator[str]:
+def digests(seed: int, histories: int, operations: int) -> Iterator[str]:
     for number in range(histories):
-        events = history(seed, number, deeds)
+        events = history(seed, number, operations)
         yield f"{number} {len(events)} {hashlib.sha256(os.linesep.join(events).encode()).hexdigest()}"
 
 
@@ -148,7 +146,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--histories", type=int, default=500)
-    parser.add_argument("--deeds", type=int, default=60)
+    parser.add_argument("--operations", type=int, default=60)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--show", type=int, metavar="N")
     parser.add_argument("--compare", nargs=2, type=Path, metavar="FILE")
@@ -161,9 +159,9 @@ def main() -> int:
         )
         return bool(differ)
     if args.show is not None:
-        print(*history(args.seed, args.show, args.deeds), sep="\n")
+        print(*history(args.seed, args.show, args.operations), sep="\n")
         return 0
-    args.out.write_text("\n".join(digests(args.seed, args.histories, args.deeds)) + "\n")
+    args.out.write_text("\n".join(digests(args.seed, args.histories, args.operations)) + "\n")
     return 0
 
 

@@ -184,7 +184,8 @@ def test_a_message_is_one_of_the_programs(message: str) -> None:
 
 def test_a_message_that_nobody_prints_is_found() -> None:
     assert not any(
-        template.search("waits: 4 GPUs beside those ahead of it cannot be had; so") for template in templates()
+        template.search("waits: 4 GPUs asked for, fewer remain after higher-ranked jobs; so")
+        for template in templates()
     )
 
 

@@ -1,4 +1,4 @@
-"""Who moves aside for a job that must sit together: the cheapest, only where it pays, and never into the cold."""
+"""Defragmentation: the cheapest jobs are preempted, only where the gain exceeds the cost, and only where they fit elsewhere."""
 
 from __future__ import annotations
 
@@ -60,9 +60,7 @@ def test_one_moves_aside_and_the_large_job_gets_its_node(snapshot_of):
     assert node == (f"n{gone.job[-1]}", 4)
     other = f"n{1 - int(gone.job[-1])}"
     row = snapshot.jobs.id.index(gone.job)
-    assert reason(plan, snapshot, row) == (
-        f"moves aside, so that job large gets its nodes together; there is room for it on {other} (2 GPUs)"
-    )
+    assert reason(plan, snapshot, row) == (f"Preempted to defragment nodes for job large; it fits on {other} (2 GPUs)")
     assert reason(plan, snapshot, 2) == f"waits for job {gone.job} to leave n{gone.job[-1]} (4 GPUs)"
 
 

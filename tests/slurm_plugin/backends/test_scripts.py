@@ -35,7 +35,7 @@ def kept(site, job: str) -> dict[str, str]:
 
 
 def script_of(known: KnownScripts, job: str) -> str:
-    """As the controller finds it, which looks again while the job is new."""
+    """As the controller finds it: it repeats the poll while the job is new."""
     end = time.monotonic() + 15
     while not (found := known.job(job).script) and time.monotonic() < end:
         time.sleep(0.2)

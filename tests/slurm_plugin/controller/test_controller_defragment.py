@@ -1,4 +1,4 @@
-"""Enough GPUs are free, but not together: one job moves aside, loses nothing, and runs elsewhere. Real Slurm, real jobs."""
+"""Enough GPUs are free, but not together: one job is preempted, loses nothing, and runs elsewhere. Real Slurm, real jobs."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Backup:
             process = self.centre.cluster.popen(
                 [*SECOND_HOST, *words, config], stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-        self.centre.until(lambda: "stands by" in self.problem(), f"it does not stand by: {self.log()}")
+        self.centre.until(lambda: "is a standby" in self.problem(), f"it does not stand by: {self.log()}")
         return process
 
     def status(self) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def test_the_lead_goes_with_slurmctld_to_its_backup_and_back(backup: Backup) -> 
     centre.until(backup.is_primary, "the backup slurmctld does not take over")
     centre.until(lambda: not backup.problem(), f"the lead does not follow: {backup.log()}")
     assert backup.status()["leader"]["host"] == NAME
-    centre.until(lambda: "stands by" in centre.log()[-1], "the first one does not stand by")
+    centre.until(lambda: "is a standby" in centre.log()[-1], "the first one does not stand by")
     assert centre.show(waiting)["Priority"] == "0", "nothing was released"
     centre.cancel(filler, user="bob")
     centre.reaches(whale, "RUNNING", "COMPLETED")

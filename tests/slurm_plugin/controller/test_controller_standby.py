@@ -32,7 +32,7 @@ class Other:
                 ["tiresias", "controller", "--config", self.config], user=centre.cluster.spec.daemon_user,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
-        centre.until(lambda: "stands by" in self.says(), f"it does not stand by: {self.log()}")
+        centre.until(lambda: "is a standby" in self.says(), f"it does not stand by: {self.log()}")
 
     def ask(self, **request: Any) -> dict[str, Any]:
         return ask(self.centre.root / RUN.strip("/") / "control.sock", request, timeout=5.0)
@@ -122,7 +122,7 @@ def test_a_frozen_leader_is_followed_and_stands_by_when_it_thaws(centre: Centre,
     other.leads()
     job = centre.train(gpus=4, seconds=1)
     centre.thaw()
-    centre.until(lambda: "stands by" in centre.log()[-1], "it does not step down")
+    centre.until(lambda: "is a standby" in centre.log()[-1], "it does not step down")
     assert centre.status() == {}
     centre.reaches(job, "COMPLETED")
     assert len(other.ask(op="explain", job=job)["runs"]) == 1
@@ -155,7 +155,7 @@ def test_a_standby_reloads_for_when_it_leads(centre: Centre, other: Other) -> No
     file.write_text(file.read_text().replace("period = 0.5", "period = 0.25"))
     done = centre.cluster.run(["tiresias", "reload", "--config", other.config], check=False)
     assert (done.returncode, done.stdout) == (0, "reloaded: period: 0.5 -> 0.25\n"), done.stderr
-    assert "stands by" in other.says()
+    assert "is a standby" in other.says()
     assert centre.status()["cycle"]["period"] == 0.5
     assert centre.stop() == 0
     other.leads()
@@ -178,7 +178,7 @@ def test_the_lead_follows_slurmctld_to_its_backup(centre: Centre, other: Other) 
     hook = ["/opt/tiresias/etc/primary.sh"]
     centre.cluster.run(hook, user="slurm", env={"TIRESIAS_PRIMARY": f"{RUN}/primary"})
     other.leads()
-    centre.until(lambda: "stands by" in centre.log()[-1], "it does not stand by")
+    centre.until(lambda: "is a standby" in centre.log()[-1], "it does not stand by")
     assert centre.show(waiting)["Priority"] == "0"
     centre.cluster.run(hook, user="slurm")
     centre.until(centre.status, "the lead does not come back")

@@ -60,7 +60,7 @@ def test_it_reports_the_leader_once_and_that_it_waits(
     caplog.set_level(logging.INFO)
     assert not list(leader.folder.glob("standby-*"))
     assert not Standby(waiting, tmp_path).wait(Stands(5))
-    assert [one.message for one in caplog.records] == [f"this controller stands by: {leader.lease()} leads"]
+    assert [one.message for one in caplog.records] == [f"this controller is a standby: {leader.lease()} leads"]
     assert len(list(leader.folder.glob("standby-*"))) == 1
     assert leader.notes() == []
 
