@@ -121,6 +121,11 @@ static void plan_check(const struct file_header *header) {
     session->next_check = clock_now() + second / CHECKS_PER_SECOND;
 }
 
+/* Adds the early records to those dropped: each once, whether it came before or after the file was published. */
+static void count_early(void) {
+    session->header->dropped += atomic_exchange(&session->early, 0);
+}
+
 /* What is large is static, as there is one maker: it may run on the small stack of a signal handler. */
 static bool make(void) {
     static struct file_header header;
@@ -134,9 +139,9 @@ static bool make(void) {
     if (!session->header)
         return false;
     memcpy(session->header, &header, sizeof header);
-    session->header->dropped = session->early;
     plan_check(session->header);
     session->generation = ++generations;
+    count_early();
     return true;
 }
 
@@ -147,9 +152,12 @@ static bool wait_for_maker(void) {
     uint64_t deadline = clock_gettime_ns(CLOCK_MONOTONIC) + timeout;
     while (!session->generation && session_enabled && clock_gettime_ns(CLOCK_MONOTONIC) < deadline)
         sched_yield();
-    if (!session->generation)
-        session->early++;
-    return session->generation;
+    if (session->generation)
+        return true;
+    session->early++;
+    if (session->generation)
+        count_early(); /* the maker may have counted before */
+    return false;
 }
 
 bool session_begin(void) {
