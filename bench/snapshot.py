@@ -19,7 +19,7 @@ from collections.abc import Callable
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.slurm_conf import ClusterSpec
 from tiresias.slurm_plugin.backends.commands import CommandsBackend
-from tiresias.slurm_plugin.backends.protocol import Backend
+from tiresias.slurm_plugin.backends.interface import Backend
 from tiresias.slurm_plugin.backends.pyslurm import PyslurmBackend
 
 FILL = """

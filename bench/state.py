@@ -30,7 +30,7 @@ from tiresias.slurm_plugin.accounting.accounted_jobs import FIELDS, RESTARTS, Ac
 from tiresias.slurm_plugin.accounting.accounted_jobs import jobs as jobs_of
 from tiresias.slurm_plugin.accounting.audit import audit
 from tiresias.slurm_plugin.accounting.rebuild import rebuild
-from tiresias.slurm_plugin.backends.protocol import SlurmSnapshot
+from tiresias.slurm_plugin.backends.interface import SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config, Paths
 from tiresias.slurm_plugin.sockets.history_pages import Past

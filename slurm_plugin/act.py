@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from tiresias.protocol.control import JobReport
 from tiresias.scheduler.model import Plan, Preemption
 from tiresias.slurm_plugin.admission.refusals import Refusals
-from tiresias.slurm_plugin.backends.protocol import Backend, CommentField, SlurmJob
+from tiresias.slurm_plugin.backends.interface import Backend, CommentField, SlurmJob
 from tiresias.slurm_plugin.cluster.arrays import members, together
 from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from tiresias.errors import Unavailable
-from tiresias.slurm_plugin.backends.protocol import Backend
+from tiresias.slurm_plugin.backends.interface import Backend
 from tiresias.slurm_plugin.calls.traffic import bucket
 from tiresias.slurm_plugin.cluster.partition_pools import PartitionPools
 from tiresias.slurm_plugin.cluster.site import Site

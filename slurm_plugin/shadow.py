@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tiresias.scheduler.model import JobState, Plan, Snapshot, Start
-from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.state.intents import Notice
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow

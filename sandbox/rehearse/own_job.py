@@ -14,7 +14,7 @@ from pathlib import Path
 from tiresias.errors import TiresiasError, UsageError
 from tiresias.protocol import control
 from tiresias.slurm_plugin.backends.commands import CommandsBackend
-from tiresias.slurm_plugin.backends.protocol import JobRefused, NoSuchJob, SlurmJob
+from tiresias.slurm_plugin.backends.interface import JobRefused, NoSuchJob, SlurmJob
 from tiresias.wrappers import sbatch_options, settings
 from tiresias.wrappers.scheduling_notes import submit_options
 

@@ -17,7 +17,7 @@ from typing import Any
 from tiresias.protocol.control import JobReport
 from tiresias.sandbox.rehearse.own_job import POLL_INTERVAL_S, JobRefused, OwnJob
 from tiresias.sandbox.rehearse.requirements import RehearsalFinding, RehearsalOptions
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 
 REQUEUE_TIMEOUT_S = 120.0  # for Slurm's clean-up after a requeue: KillWait and more
 LOG_TAIL_LINES = 6  # shown when a run failed

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.accounting.accounted_jobs import AccountedJob, AccountedRun
-from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.failover.standby import leading

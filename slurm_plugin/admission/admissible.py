@@ -20,7 +20,7 @@ from tiresias.slurm_plugin.admission.partitions import obstacle as partition_obs
 from tiresias.slurm_plugin.admission.reservation_windows import OPEN, ReservationWindows, duration
 from tiresias.slurm_plugin.admission.running import count_running, throttles
 from tiresias.slurm_plugin.admission.slurm_limit import Limit, Measure
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.backends.rules import License, Partition, SlurmRules
 
 # jobs that are equal in these fields are treated the same

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.backends.rules import Partition
 
 _LICENSE = re.compile(r"([^:,|;]+)(?::(\d{1,15}))?")

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from tiresias.slurm_plugin.backends.protocol import SlurmUnavailable
+from tiresias.slurm_plugin.backends.interface import SlurmUnavailable
 from tiresias.slurm_plugin.backends.rules import NO_USAGE, SlurmRules
 
 log = logging.getLogger("tiresias")

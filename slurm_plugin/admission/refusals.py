@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 
 MAX_BACKOFF = 16  # longest backoff, as a multiple of the first one
 ANSWERED = "refused: "  # prefix of Slurm's answer to a refused call

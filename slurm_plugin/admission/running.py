@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from tiresias.slurm_plugin.admission import demand
 from tiresias.slurm_plugin.admission.limit_table import LimitTable
 from tiresias.slurm_plugin.admission.slurm_limit import Limit, Measure
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 
 Class = tuple[str, str, str, str]
 

@@ -17,8 +17,7 @@ from typing import Any
 
 from tiresias.slurm_plugin.backends import hostlist, processes, sdiag, unreadable
 from tiresias.slurm_plugin.backends.cache import JobCache
-from tiresias.slurm_plugin.backends.memory import Memory, mid_second
-from tiresias.slurm_plugin.backends.protocol import (
+from tiresias.slurm_plugin.backends.interface import (
     TOP_PRIORITY,
     CommentField,
     Comments,
@@ -32,6 +31,7 @@ from tiresias.slurm_plugin.backends.protocol import (
     SlurmSnapshot,
     SlurmUnavailable,
 )
+from tiresias.slurm_plugin.backends.memory import Memory, mid_second
 from tiresias.slurm_plugin.backends.rules import SlurmRules
 from tiresias.slurm_plugin.backends.rules_reader import RulesReader
 

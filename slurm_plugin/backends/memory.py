@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection
 from dataclasses import replace
 
-from tiresias.slurm_plugin.backends.protocol import NodeShare, SlurmJob
+from tiresias.slurm_plugin.backends.interface import NodeShare, SlurmJob
 
 # slurmctld stamps a requeue with whole seconds of a clock that may lag a few ms: away from the edges both see the same second.
 _EDGES = (0.01, 0.93)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from tiresias.slurm_plugin.backends.protocol import SlurmUnavailable
+from tiresias.slurm_plugin.backends.interface import SlurmUnavailable
 
 NOTHING: Mapping[str, str] = {}
 # A SQUEUE_FORMAT, SLURM_CLUSTERS or SCANCEL_USER in the daemon's environment would change the commands' behaviour.

@@ -25,7 +25,7 @@ from typing import Any
 
 from tiresias.slurm_plugin.backends import processes, records, unreadable
 from tiresias.slurm_plugin.backends.commands import CommandsBackend, checked, explain
-from tiresias.slurm_plugin.backends.protocol import (
+from tiresias.slurm_plugin.backends.interface import (
     JobRefused,
     NoSuchJob,
     SlurmJob,

@@ -26,8 +26,8 @@ from tiresias.slurm_plugin.backends.bounds import (
     MAX_UINT32,
     why_unmanaged,
 )
+from tiresias.slurm_plugin.backends.interface import Comments, NodeShare, SlurmJob, SlurmNode
 from tiresias.slurm_plugin.backends.parse import number
-from tiresias.slurm_plugin.backends.protocol import Comments, NodeShare, SlurmJob, SlurmNode
 
 Record = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tiresias.slurm_plugin.backends import assoc_mgr, qos_table, scontrol_records
-from tiresias.slurm_plugin.backends.protocol import JobRefused, SlurmUnavailable
+from tiresias.slurm_plugin.backends.interface import JobRefused, SlurmUnavailable
 from tiresias.slurm_plugin.backends.rules import Qos, SlurmRules
 
 SETTINGS_MAX_AGE_S = 300.0  # what changes with slurm.conf only

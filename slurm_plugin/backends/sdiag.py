@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tiresias.slurm_plugin.backends.protocol import SlurmLoad
+from tiresias.slurm_plugin.backends.interface import SlurmLoad
 
 #     tiresias        (    2000) count:12     ave_time:345    total_time:4140
 _LINE = re.compile(r"^\t(\S+) +\( *(\d+)\) count:(\d+) +ave_time:\d+ +total_time:(\d+)", re.MULTILINE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tiresias.errors import UsageError
 from tiresias.slurm_plugin.backends.commands import CommandsBackend
-from tiresias.slurm_plugin.backends.protocol import Backend, SlurmUnavailable
+from tiresias.slurm_plugin.backends.interface import Backend, SlurmUnavailable
 from tiresias.slurm_plugin.backends.pyslurm import PyslurmBackend
 
 CALL_DEADLINE = 20.0  # seconds for one call to Slurm: twice its MessageTimeout

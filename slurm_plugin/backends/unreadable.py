@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tiresias.slurm_plugin.backends import records
-from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode
+from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode
 
 _LONGEST = 200  # characters of an error that are shown
 NO_ID = "a job's record has no job id"

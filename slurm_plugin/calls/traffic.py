@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tiresias.slurm_plugin.backends.budget import Bucket, Budgeted, unlimited
-from tiresias.slurm_plugin.backends.protocol import SlurmLoad, SlurmUnavailable
+from tiresias.slurm_plugin.backends.interface import SlurmLoad, SlurmUnavailable
 from tiresias.slurm_plugin.cluster.site import RateLimit
 from tiresias.slurm_plugin.config import Rpc
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tiresias.slurm_plugin.backends import parse
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 
 LONGEST = 200  # characters of the numbers: they stand in command lines, and in names of files
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from tiresias.scheduler.model import Ints, Snapshot
 from tiresias.scheduler.place.gpu_islands import MOST, Division, choose, finest
-from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode
+from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode
 
 _NUMBERS = frozenset(map(str, range(1, MOST + 1)))
 

@@ -20,7 +20,7 @@ from tiresias.scheduler.pools import NodePool, PoolDecision, decide_pools
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.rank.policy import Policy
 from tiresias.scheduler.registry import PluginError, Registry, guarded
-from tiresias.slurm_plugin.backends.protocol import SlurmSnapshot
+from tiresias.slurm_plugin.backends.interface import SlurmSnapshot
 from tiresias.slurm_plugin.config import PARTITION_POLICIES, Config
 
 DECISION_TIMEOUT_S = 20.0

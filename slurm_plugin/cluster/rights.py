@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tiresias.slurm_plugin.backends import processes
-from tiresias.slurm_plugin.backends.protocol import SlurmUnavailable
+from tiresias.slurm_plugin.backends.interface import SlurmUnavailable
 
 ADMIN_LEVELS = ("Operator", "Administrator")
 _USERS = ("sacctmgr", "--noheader", "--parsable2", "show", "user", "format=user,adminlevel")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tiresias.slurm_plugin.backends import processes
-from tiresias.slurm_plugin.backends.protocol import SlurmUnavailable
+from tiresias.slurm_plugin.backends.interface import SlurmUnavailable
 from tiresias.slurm_plugin.cluster import slurm_conf_checks
 from tiresias.slurm_plugin.cluster.rights import Rights, masters, read_rights
 

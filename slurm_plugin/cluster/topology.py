@@ -13,7 +13,7 @@ import numpy as np
 
 from tiresias.scheduler.model import Ints
 from tiresias.slurm_plugin.backends import parse
-from tiresias.slurm_plugin.backends.protocol import SlurmNode
+from tiresias.slurm_plugin.backends.interface import SlurmNode
 
 Level = Mapping[str, str]  # node -> its group
 _FIELD = re.compile(r"(\w+)=(\S+)")

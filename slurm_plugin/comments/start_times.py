@@ -9,7 +9,7 @@ from tiresias.scheduler.evict.protection import remaining
 from tiresias.scheduler.forecast.start_estimate import Holder, Waiter, estimated_starts
 from tiresias.scheduler.model import JobState, Plan, Snapshot
 from tiresias.scheduler.reasons import unavailable, usable_nodes
-from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.comments.waiting_text import waiting_rows
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from tiresias.scheduler.admit.quotas import free_only, obstacle
 from tiresias.scheduler.model import Action, JobState, Plan, Snapshot
 from tiresias.scheduler.reasons import DRAINS, NEVER, NO_NODES, unavailable
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.cluster.arrays import together
 from tiresias.slurm_plugin.comments import rounding
 

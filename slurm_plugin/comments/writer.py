@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from tiresias.slurm_plugin.backends.budget import Bucket
-from tiresias.slurm_plugin.backends.protocol import Backend, CommentField, JobRefused, SlurmJob, SlurmUnavailable
+from tiresias.slurm_plugin.backends.interface import Backend, CommentField, JobRefused, SlurmJob, SlurmUnavailable
 from tiresias.slurm_plugin.cluster.arrays import together
 from tiresias.slurm_plugin.comments.waiting_text import WaitingComment, is_own_comment
 from tiresias.slurm_plugin.config import Comment as CommentConfig

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tiresias.scheduler.model import JobState, Plan, Snapshot
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.cycle.cycle_context import CycleContext, Decided
 from tiresias.slurm_plugin.cycle.giving_back import release, remove_comments
 from tiresias.slurm_plugin.cycle.job_memory import JobMemory

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tiresias.protocol.profile_summary import Summary
 from tiresias.scheduler.model import Plan, Snapshot
 from tiresias.scheduler.pools import PoolDecision
-from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.partition_pools import PartitionPools
 from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.comments.writer import CommentWriter

@@ -10,7 +10,7 @@ from tiresias.scheduler.admit.quotas import blocks_beside_free
 from tiresias.scheduler.model import Snapshot
 from tiresias.scheduler.pools import next_change_of
 from tiresias.slurm_plugin.admission.known_rules import RULES_BEFORE_PREEMPTION_S
-from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cycle.cycle_context import CycleContext, Decided
 from tiresias.slurm_plugin.cycle.services import Services
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tiresias.slurm_plugin.act import Actor
 from tiresias.slurm_plugin.admission.refusals import Refusals
-from tiresias.slurm_plugin.backends.protocol import CommentField
+from tiresias.slurm_plugin.backends.interface import CommentField
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.cycle.known_topology import KnownTopology

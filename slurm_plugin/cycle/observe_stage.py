@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from tiresias.protocol.control import JobReport
-from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cycle.cycle_context import CycleContext
 from tiresias.slurm_plugin.cycle.job_memory import JobMemory
 from tiresias.slurm_plugin.cycle.services import Services

@@ -9,7 +9,7 @@ import numpy as np
 
 from tiresias import __version__
 from tiresias.scheduler.model import JobState
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.cluster import sharing
 from tiresias.slurm_plugin.comments.start_times import starts_of
 from tiresias.slurm_plugin.comments.waiting_text import WaitingComment, waiting_comments

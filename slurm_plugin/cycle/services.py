@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tiresias.protocol.control import state_controller
 from tiresias.slurm_plugin.admission.known_rules import KnownRules
 from tiresias.slurm_plugin.backends.budget import Budgeted
-from tiresias.slurm_plugin.backends.protocol import Backend
+from tiresias.slurm_plugin.backends.interface import Backend
 from tiresias.slurm_plugin.calls.traffic import Traffic, bucket
 from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.comments.writer import CommentWriter

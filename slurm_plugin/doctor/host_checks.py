@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 from tiresias.slurm_plugin.backends import processes, scontrol_records
-from tiresias.slurm_plugin.backends.protocol import Backend, SlurmUnavailable
+from tiresias.slurm_plugin.backends.interface import Backend, SlurmUnavailable
 from tiresias.slurm_plugin.cluster import sharing as shared_nodes
 from tiresias.slurm_plugin.cluster.finding import Finding, Level, fine
 

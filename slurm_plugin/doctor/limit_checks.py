@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tiresias.slurm_plugin.admission.demand import is_counted
-from tiresias.slurm_plugin.backends.protocol import Backend, SlurmUnavailable
+from tiresias.slurm_plugin.backends.interface import Backend, SlurmUnavailable
 from tiresias.slurm_plugin.backends.rules import Limits, Qos, SlurmRules, Tres
 from tiresias.slurm_plugin.cluster.finding import Finding, Level, fine
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
-from tiresias.slurm_plugin.backends.protocol import (
+from tiresias.slurm_plugin.backends.interface import (
     Backend,
     CommentField,
     Comments,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tiresias.scheduler.model import Allocations, Floats, Ints, Nodes
-from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode
+from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 
 

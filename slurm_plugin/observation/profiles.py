@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tiresias.protocol import control
 from tiresias.protocol.job_kind import Key
 from tiresias.protocol.profile_summary import Summary, from_object
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 
 SOON, LATER = 30.0, 3600.0  # seconds until a kind is looked at again: one that is not settled, one that is
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tiresias.protocol import control
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 
 PROGRESS_POLL_S = 120.0  # seconds between two reads of the progress of a run that is ready
 NOT_READY_POLL_DIVISOR = 10.0  # a run that is not ready is read again after its run time divided by this

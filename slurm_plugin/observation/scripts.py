@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tiresias.protocol import control, submitted_scripts
-from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.backends.interface import Backend, SlurmJob, SlurmSnapshot
 
 NEW_SECONDS = 90.0  # after its submission, or after the first look at it
 AGAIN_SECONDS = 3.0  # between two reads of a file

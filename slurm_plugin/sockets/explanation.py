@@ -15,7 +15,7 @@ from tiresias.scheduler.forecast.start_forecast import ForecastStep, start_forec
 from tiresias.scheduler.forecast.start_time_bound import StartTimeBound
 from tiresias.scheduler.model import Action
 from tiresias.scheduler.reasons import blocked
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.comments.start_times import notes, starts_of
 from tiresias.slurm_plugin.sockets.array_tasks import MAX_TASKS, chosen, grouped, matching

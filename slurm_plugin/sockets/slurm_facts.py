@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tiresias.protocol.control import JobReport
 from tiresias.scheduler.admit.quotas import obstacle
 from tiresias.scheduler.model import Snapshot
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 
 if TYPE_CHECKING:
     from tiresias.slurm_plugin.sockets.publication import Publication

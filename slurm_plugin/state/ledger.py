@@ -15,7 +15,7 @@ import numpy as np
 
 from tiresias.protocol.job_kind import Key
 from tiresias.scheduler.estimates.completed_jobs import Completed
-from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.state import own_tasks, pins
 from tiresias.slurm_plugin.state.journal import Journal

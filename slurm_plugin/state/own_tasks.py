@@ -11,7 +11,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 
 # Fields of SlurmJob that a pin must not change. Not the nodes, which it is there to change.

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tiresias.slurm_plugin.backends.protocol import RequestChange, SlurmJob
+from tiresias.slurm_plugin.backends.interface import RequestChange, SlurmJob
 from tiresias.slurm_plugin.state import own_tasks
 from tiresias.slurm_plugin.state.intents import Intent
 from tiresias.slurm_plugin.state.journal_rows import JobRow

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from tiresias.protocol.control import JobReport
 from tiresias.scheduler.model import Start
-from tiresias.slurm_plugin.backends.protocol import JobRefused
+from tiresias.slurm_plugin.backends.interface import JobRefused
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.transitions.endings import Ending
 from tiresias.slurm_plugin.transitions.job_holds import JobHolds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tiresias.slurm_plugin.admission.refusals import MAX_BACKOFF
-from tiresias.slurm_plugin.backends.protocol import JobRefused, SlurmJob
+from tiresias.slurm_plugin.backends.interface import JobRefused, SlurmJob
 from tiresias.slurm_plugin.state import pins
 from tiresias.slurm_plugin.state.intents import Intent, IntentOutcome
 from tiresias.slurm_plugin.state.journal_rows import JobRow

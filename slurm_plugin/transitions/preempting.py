@@ -6,7 +6,7 @@ A victim with a beneficiary also waits for the other victims, before the signal 
 from __future__ import annotations
 
 from tiresias.protocol.control import JobReport
-from tiresias.slurm_plugin.backends.protocol import NotRequeueable, SlurmJob
+from tiresias.slurm_plugin.backends.interface import NotRequeueable, SlurmJob
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.transitions.endings import Ending
 from tiresias.slurm_plugin.transitions.job_holds import JobHolds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from tiresias.slurm_plugin.backends.protocol import JobRefused, NoSuchJob, SlurmJob, SlurmUnavailable
+from tiresias.slurm_plugin.backends.interface import JobRefused, NoSuchJob, SlurmJob, SlurmUnavailable
 from tiresias.slurm_plugin.cluster.arrays import together
 from tiresias.slurm_plugin.state.database import StateError
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep

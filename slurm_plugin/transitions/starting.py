@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tiresias.slurm_plugin.admission.refusals import is_definite
-from tiresias.slurm_plugin.backends.protocol import TOP_PRIORITY, JobRefused, RequestChange, SlurmJob
+from tiresias.slurm_plugin.backends.interface import TOP_PRIORITY, JobRefused, RequestChange, SlurmJob
 from tiresias.slurm_plugin.comments.waiting_text import is_own_comment
 from tiresias.slurm_plugin.state import own_tasks, pins
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep, Notice

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tiresias.protocol.control import JobReport
 from tiresias.scheduler.model import Start
 from tiresias.slurm_plugin.admission.refusals import Refusals
-from tiresias.slurm_plugin.backends.protocol import Backend, CommentField, NoSuchJob, SlurmJob
+from tiresias.slurm_plugin.backends.interface import Backend, CommentField, NoSuchJob, SlurmJob
 from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
 from tiresias.slurm_plugin.state.intents import Intent
 from tiresias.slurm_plugin.state.journal import Journal

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 
 from tiresias.slurm_plugin.admission.refusals import ANSWERED
-from tiresias.slurm_plugin.backends.protocol import JobRefused
+from tiresias.slurm_plugin.backends.interface import JobRefused
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.transitions.endings import End, Ending
 from tiresias.slurm_plugin.transitions.job_holds import JobHolds

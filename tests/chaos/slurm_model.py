@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tiresias.protocol import control
-from tiresias.slurm_plugin.backends.memory import Memory
-from tiresias.slurm_plugin.backends.protocol import (
+from tiresias.slurm_plugin.backends.interface import (
     CommentField,
     Comments,
     JobRefused,
@@ -27,6 +26,7 @@ from tiresias.slurm_plugin.backends.protocol import (
     SlurmSnapshot,
     SlurmUnavailable,
 )
+from tiresias.slurm_plugin.backends.memory import Memory
 from tiresias.slurm_plugin.backends.rules import SlurmRules
 
 NODES = ("gpu01", "gpu02")

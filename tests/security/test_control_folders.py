@@ -22,7 +22,7 @@ from tests.users import ALICE, DAEMON, MALLORY, as_user
 from tiresias.protocol import control
 from tiresias.protocol.job_kind import Key
 from tiresias.protocol.profile_summary import Summary, as_object
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.observation.profiles import Profiles
 
 others = pytest.mark.skipif(os.geteuid() != 0, reason="becomes other users")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tiresias.slurm_plugin.backends.protocol import NodeShare, SlurmJob
+from tiresias.slurm_plugin.backends.interface import NodeShare, SlurmJob
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.state.journal import Journal

@@ -18,7 +18,7 @@ import pytest
 from tiresias.protocol.control import JobReport
 from tiresias.scheduler.model import Plan, Preemption, Start
 from tiresias.slurm_plugin.act import HOLDS, Actor
-from tiresias.slurm_plugin.backends.protocol import (
+from tiresias.slurm_plugin.backends.interface import (
     TOP_PRIORITY,
     JobRefused,
     NodeShare,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.slurm_plugin.test_act import Desk
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.state.journal import Journal
 
 Make = Callable[..., SlurmJob]

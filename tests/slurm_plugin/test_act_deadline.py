@@ -8,7 +8,7 @@ import pytest
 
 from tests.slurm_plugin.test_act import CONFIG, Desk
 from tiresias.protocol.control import JobReport
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.state.journal import Journal
 
 Make = Callable[..., SlurmJob]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmLoad, SlurmNode, SlurmSnapshot
+from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmLoad, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.backends.rules import SlurmRules
 from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.config import Config

@@ -18,7 +18,7 @@ import pytest
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.accounting.accounted_jobs import AccountedJob, AccountedRun
 from tiresias.slurm_plugin.accounting.rebuild import Rebuilt, rebuild
-from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config, Paths
 from tiresias.slurm_plugin.failover.standby import leadership_of
@@ -195,7 +195,7 @@ import os, signal, sys
 from contextlib import closing
 from pathlib import Path
 from tiresias.slurm_plugin.accounting.accounted_jobs import AccountedJob, AccountedRun
-from tiresias.slurm_plugin.backends.protocol import SlurmSnapshot
+from tiresias.slurm_plugin.backends.interface import SlurmSnapshot
 from tiresias.slurm_plugin.config import Config, Paths
 from tiresias.slurm_plugin.state.journal import FILE, Journal
 from tiresias.slurm_plugin.state.journal_rows import JobRow

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiresias.slurm_plugin.admission.admissible import AdmissionResult, admission, not_restartable
-from tiresias.slurm_plugin.backends.protocol import NodeShare, SlurmJob
+from tiresias.slurm_plugin.backends.interface import NodeShare, SlurmJob
 from tiresias.slurm_plugin.backends.rules import Association, License, Partition, Qos, Reservation, SlurmRules, Usage
 
 NOW = 1_000_000.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tiresias.slurm_plugin.admission.known_rules import RULES_S, RULES_WHILE_BLOCKED_S, KnownRules
-from tiresias.slurm_plugin.backends.protocol import SlurmUnavailable
+from tiresias.slurm_plugin.backends.interface import SlurmUnavailable
 from tiresias.slurm_plugin.backends.rules import License, Qos, Reservation, SlurmRules, Usage
 
 RULES = SlurmRules(

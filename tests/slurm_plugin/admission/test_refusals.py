@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tiresias.slurm_plugin.admission.refusals import MAX_BACKOFF, Refusals, is_definite
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 
 Make = Callable[..., SlurmJob]
 REASON = "QOSMaxGRESPerUser"

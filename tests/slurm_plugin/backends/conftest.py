@@ -11,7 +11,7 @@ import pytest
 
 from tiresias.sandbox.cluster import Cluster
 from tiresias.slurm_plugin.backends.commands import CommandsBackend
-from tiresias.slurm_plugin.backends.protocol import RequestChange, SlurmJob, SlurmNode
+from tiresias.slurm_plugin.backends.interface import RequestChange, SlurmJob, SlurmNode
 from tiresias.slurm_plugin.backends.pyslurm import PyslurmBackend
 
 ENVIRONMENT = {"LC_ALL": "C", "SLURM_BITSTR_LEN": "0", "PYSLURM_DISABLE_AUTO_INIT": "1"}

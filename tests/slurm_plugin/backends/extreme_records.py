@@ -41,7 +41,7 @@ from fake_slurm import Answers, Commands, Pyslurm
 from tiresias.scheduler.decide import decide, next_change
 from tiresias.scheduler.model import Jobs
 from tiresias.slurm_plugin.backends.bounds import MAX_NUMBER
-from tiresias.slurm_plugin.backends.protocol import SlurmSnapshot
+from tiresias.slurm_plugin.backends.interface import SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.observation.observer import Observer

@@ -9,7 +9,7 @@ from typing import Any
 import extremes
 
 from tiresias.slurm_plugin.backends.commands import CommandsBackend
-from tiresias.slurm_plugin.backends.protocol import SlurmUnavailable
+from tiresias.slurm_plugin.backends.interface import SlurmUnavailable
 from tiresias.slurm_plugin.backends.pyslurm import PyslurmBackend, Worker
 
 Record = dict[str, Any]

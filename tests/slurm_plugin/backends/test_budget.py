@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiresias.slurm_plugin.backends.budget import PRICES, Bucket, Budgeted, unlimited
-from tiresias.slurm_plugin.backends.protocol import SlurmSnapshot
+from tiresias.slurm_plugin.backends.interface import SlurmSnapshot
 
 SIZES, RATES = st.integers(1, 100), st.floats(0.1, 50.0)
 # what happens one after the other: so many seconds pass, so many calls are wanted

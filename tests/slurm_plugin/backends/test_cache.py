@@ -8,7 +8,7 @@ import pytest
 
 from tiresias.slurm_plugin.backends import cache, commands
 from tiresias.slurm_plugin.backends.cache import JobCache
-from tiresias.slurm_plugin.backends.protocol import SlurmUnavailable
+from tiresias.slurm_plugin.backends.interface import SlurmUnavailable
 
 
 class Slurm:

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tiresias.slurm_plugin.backends import bounds, parse, records, unreadable
-from tiresias.slurm_plugin.backends.protocol import JobRefused
+from tiresias.slurm_plugin.backends.interface import JobRefused
 
 versions = pytest.mark.parametrize("version", extremes.VERSIONS)
 READ = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from tiresias.slurm_plugin.backends.interface import NodeShare
 from tiresias.slurm_plugin.backends.memory import Memory, mid_second
-from tiresias.slurm_plugin.backends.protocol import NodeShare
 
 LEAVING = {"state": "PENDING", "completing": True, "restarts": 1, "priority": 0}
 

@@ -12,7 +12,7 @@ import pytest
 
 from tiresias.sandbox.cluster import Cluster
 from tiresias.slurm_plugin.admission.admissible import AdmissionResult, admission, not_restartable
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 
 from .conftest import ACCOUNTED, Site, connect
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tiresias.slurm_plugin.backends.protocol import JobRefused, RequestChange, SlurmJob
+from tiresias.slurm_plugin.backends.interface import JobRefused, RequestChange, SlurmJob
 from tiresias.slurm_plugin.state import own_tasks, pins
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 

@@ -9,7 +9,7 @@ import pytest
 
 from tiresias.slurm_plugin.backends import sdiag
 from tiresias.slurm_plugin.backends.budget import PRICES
-from tiresias.slurm_plugin.backends.protocol import RequestChange
+from tiresias.slurm_plugin.backends.interface import RequestChange
 
 pytestmark = pytest.mark.sandbox
 Site = Any  # conftest.py

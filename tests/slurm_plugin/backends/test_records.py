@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tiresias.slurm_plugin.backends import records
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 
 DATA = sorted(Path(__file__).with_name("data").glob("slurm-*.json"))
 

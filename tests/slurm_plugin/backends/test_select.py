@@ -58,7 +58,7 @@ def test_an_unknown_name():
 
 def test_a_machine_without_slurm(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    from tiresias.slurm_plugin.backends.protocol import SlurmUnavailable
+    from tiresias.slurm_plugin.backends.interface import SlurmUnavailable
 
     backend = open_backend("auto", deadline=5)
     assert backend.name == "commands"

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tiresias.slurm_plugin.backends.protocol import RequestChange, SlurmUnavailable
+from tiresias.slurm_plugin.backends.interface import RequestChange, SlurmUnavailable
 from tiresias.slurm_plugin.backends.pyslurm import PyslurmBackend
 
 pytestmark = pytest.mark.sandbox

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tiresias.slurm_plugin.backends.protocol import TOP_PRIORITY, JobRefused, NoSuchJob, NotRequeueable, RequestChange
+from tiresias.slurm_plugin.backends.interface import TOP_PRIORITY, JobRefused, NoSuchJob, NotRequeueable, RequestChange
 
 pytestmark = pytest.mark.sandbox
 

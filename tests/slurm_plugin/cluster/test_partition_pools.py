@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
+from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.partition_pools import PartitionPools, conflict
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config

@@ -15,7 +15,7 @@ from tiresias.scheduler.model import Action, Snapshot
 from tiresias.scheduler.place.placer import _place_of
 from tiresias.scheduler.reasons import reason
 from tiresias.scheduler.registry import PluginError, installed
-from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmNode, SlurmSnapshot
+from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.cluster import partition_pools
 from tiresias.slurm_plugin.cluster.partition_pools import PartitionPools
 from tiresias.slurm_plugin.cluster.scope import Scope

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.slurm_plugin.backends.protocol import SlurmNode
+from tiresias.slurm_plugin.backends.interface import SlurmNode
 from tiresias.slurm_plugin.cluster.topology import from_features, from_slurm, groups
 
 # As Slurm 26.05 prints them.

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
 from tiresias.scheduler.model import JobState
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.comments import rounding
 from tiresias.slurm_plugin.comments.waiting_text import LONGEST, is_own_comment, waiting_comments
 

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tiresias.slurm_plugin.backends.protocol import Comments, JobRefused, SlurmJob, SlurmUnavailable
+from tiresias.slurm_plugin.backends.interface import Comments, JobRefused, SlurmJob, SlurmUnavailable
 from tiresias.slurm_plugin.comments.waiting_text import WaitingComment, is_own_comment
 from tiresias.slurm_plugin.comments.writer import PASS_INTERVAL_S, CommentWriter
 from tiresias.slurm_plugin.config import Comment

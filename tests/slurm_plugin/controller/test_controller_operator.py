@@ -46,7 +46,7 @@ def test_an_operator_can_do_all_that_the_controller_does(office: Any) -> None:
 VERBS = """
 import sys, time
 from tiresias.slurm_plugin.backends.commands import CommandsBackend
-from tiresias.slurm_plugin.backends.protocol import RequestChange
+from tiresias.slurm_plugin.backends.interface import RequestChange
 job, slurm = sys.argv[1], CommandsBackend()
 def until(ready):
     end = time.monotonic() + 40

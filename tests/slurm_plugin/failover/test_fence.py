@@ -12,7 +12,7 @@ import pytest
 
 from tiresias.protocol.control import JobReport
 from tiresias.slurm_plugin.act import Actor
-from tiresias.slurm_plugin.backends.protocol import Backend, SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.backends.interface import Backend, SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Preemption
 from tiresias.slurm_plugin.failover.fence import FencedBackend

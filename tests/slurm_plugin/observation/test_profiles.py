@@ -12,7 +12,7 @@ import pytest
 from tiresias.protocol import control
 from tiresias.protocol.job_kind import Key
 from tiresias.protocol.profile_summary import Summary, as_object
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.observation.profiles import LATER, SOON, Profiles
 
 Make = Callable[..., SlurmJob]

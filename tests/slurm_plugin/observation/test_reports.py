@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tiresias.protocol.control import JobReport
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.observation import reports
 from tiresias.slurm_plugin.observation.reports import PROGRESS_POLL_S, Reports
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tiresias.protocol import control, submitted_scripts
 from tiresias.protocol.submitted_scripts import note
-from tiresias.slurm_plugin.backends.protocol import SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.observation.scripts import NEW_SECONDS, KnownScripts
 
 A, B = "a" * 16, "b" * 16

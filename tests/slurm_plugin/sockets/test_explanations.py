@@ -9,7 +9,7 @@ import pytest
 
 from tests.slurm_plugin.sockets.test_publication import NOW, Sight
 from tiresias.errors import TiresiasError
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.controller import Controller

@@ -15,7 +15,7 @@ from tests.slurm_plugin.sockets.test_publication import NOW, ROOT, Sight
 from tiresias.protocol.explanation import Explanation
 from tiresias.protocol.published_job import HistoryPage, PublishedJob, PublishedPastJobWithRuns
 from tiresias.protocol.status import PublishedQueue, Status
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.controller import Controller

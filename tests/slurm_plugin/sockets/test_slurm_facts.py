@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.slurm_plugin.backends.protocol import SlurmJob
+from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.sockets.array_tasks import chosen, grouped, matching
 from tiresias.slurm_plugin.sockets.slurm_facts import dependencies, named
 

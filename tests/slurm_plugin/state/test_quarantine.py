@@ -10,7 +10,7 @@ import pytest
 
 from tiresias.protocol.control import JobReport
 from tiresias.slurm_plugin.act import Actor
-from tiresias.slurm_plugin.backends.protocol import JobRefused, SlurmJob, SlurmSnapshot, SlurmUnavailable
+from tiresias.slurm_plugin.backends.interface import JobRefused, SlurmJob, SlurmSnapshot, SlurmUnavailable
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Preemption
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep

@@ -7,7 +7,7 @@ import pytest
 from tests.slurm_plugin.test_act import NOTHING, Desk, Make
 from tiresias.protocol.control import JobReport
 from tiresias.scheduler.model import Plan, Preemption, Start
-from tiresias.slurm_plugin.backends.protocol import (
+from tiresias.slurm_plugin.backends.interface import (
     TOP_PRIORITY,
     JobRefused,
     NodeShare,
