@@ -71,6 +71,7 @@ class Actor:
 
     @property
     def alarms(self) -> list[str]:
+        """What an administrator must do, one line each."""
         return self._left_to_slurm.alarms
 
     @property

@@ -1,10 +1,10 @@
-"""Mode shadow: what we would do, look by look, beside what Slurm does.
+"""Mode shadow: the actions that Tiresias would take in each cycle, compared with Slurm's.
 
-Slurm goes on scheduling, and every look starts from what it has done. So this is no schedule of ours: each row is one step ahead of
-a state that we did not make. What it tells is where we would have acted otherwise, from when until when. What would have come of
-it all together a replay of the same jobs tells (`tiresias whatif --from-shadow`).
+Slurm continues to schedule, and every cycle starts from the resulting state. So the actions do not form a schedule: each is one
+step ahead of a state that Slurm made. Together they report where Tiresias would have acted otherwise, from when until when. The
+effect of all actions together is computed by a replay of the same jobs (`tiresias whatif --from-shadow`).
 
-What it says is a row in the journal (state/watched.py), and a decision for who looks at the log.
+Each action is a row in the journal (state/watched.py) and a decision in the log.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PHASES = {START: "to start", START_AFTER: "to start", PREEMPT: "to stop"}
 
 @dataclass(frozen=True, slots=True)
 class Would:
-    """One thing that we would do now. Two that are equal are the same one that goes on."""
+    """One action that Tiresias would take now. Equal values in successive cycles are one action that continues."""
 
     job: str
     restart: int
@@ -38,15 +38,22 @@ class Would:
 
     @property
     def words(self) -> str:
+        """The action as text."""
         if self.action == PREEMPT:
             return f"would be preempted for job {self.beneficiary}"
         places = ", ".join(node for node, _ in self.nodes)
-        after = f" once job {', '.join(self.victims)} has left" if self.victims else ""
+        after = f" once job {', '.join(self.victims)} has ended" if self.victims else ""
         return f"would start on {places}{after}"
 
 
 class Gpus(NamedTuple):
-    """there: on the managed nodes. busy: of running jobs of ours; movable: of those that may be preempted."""
+    """Counts of GPUs.
+
+    Attributes:
+        there: On the managed nodes.
+        busy: Of running managed jobs.
+        movable: Of running jobs that may be preempted.
+    """
 
     there: int
     busy: int = 0
@@ -54,6 +61,7 @@ class Gpus(NamedTuple):
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Gpus:
+        """Count the GPUs of a snapshot."""
         jobs = snapshot.jobs
         running = jobs.state == JobState.RUNNING
         counts = (snapshot.nodes.gpus, jobs.gpus[running], jobs.gpus[running & jobs.movable])
@@ -61,17 +69,21 @@ class Gpus(NamedTuple):
 
 
 class Shadow:
-    """`longest`: seconds between two looks; after more it is not known what Slurm did between them."""
+    """Compares the plan of each cycle with Slurm's actions.
+
+    Args:
+        longest: Seconds between two cycles above which Slurm's actions between them are not attributed.
+    """
 
     def __init__(self, journal: Journal, longest: float) -> None:
         self._journal, self._longest = journal, longest
         self._watch: WatchRow | None = None
         self._open: dict[Would, WouldRow] = {}
-        self._gpus = Gpus(0)  # at the last look
+        self._gpus = Gpus(0)  # in the last cycle
         self.watched = journal.watched()
 
-    def look(self, slurm: SlurmSnapshot, plan: Plan, rows: Mapping[str, JobRow], gpus: Gpus) -> list[Decision]:
-        """`rows`: of the jobs in the plan. Returns what is new to be said."""
+    def record(self, slurm: SlurmSnapshot, plan: Plan, rows: Mapping[str, JobRow], gpus: Gpus) -> list[Decision]:
+        """Record the actions of a plan; return a decision for each new one. `rows`: of the jobs in the plan."""
         jobs = {job.id: job for job in slurm.jobs}
         now, would = slurm.time, list(_would(plan, jobs))
         with self._journal.batch():
@@ -88,26 +100,26 @@ class Shadow:
         return [Decision(now, one.job, Notice.SHADOW, one.words) for one in news]
 
     def phases(self) -> dict[str, str]:
-        """By job, what would be done with it now."""
+        """Return the action of each job that has one now."""
         return {one.job: PHASES[one.action] for one in self._open}
 
     def published(self) -> dict[str, Any]:
-        """Sums only: whoever may look may see them. protocol/status.py, PublishedShadow."""
+        """Return sums, which every user may see; protocol/status.py, PublishedShadow."""
         now = {
             name: [row.gpus for one, row in self._open.items() if PHASES[one.action] == phase]
             for name, phase in (("start", "to start"), ("preempt", "to stop"))
         }
-        told = {name: {"jobs": len(gpus), "gpus": sum(gpus)} for name, gpus in now.items()}
+        counts = {name: {"jobs": len(gpus), "gpus": sum(gpus)} for name, gpus in now.items()}
         if (past := self.watched) is None:
-            return told
-        return told | {
+            return counts
+        return counts | {
             "since": past.began, "seconds": past.seconds, "agreed": past.agreed, "gpu_seconds": past.gpu_seconds,
             "busy": past.busy, "movable": past.movable, "idle": past.idle, "taken": past.taken,
             "sooner": past.sooner, "preempted": past.preempted,
         }  # fmt: skip
 
     def _watch_until(self, now: float, gpus: int) -> WatchRow:
-        """A new one after a gap, and where nodes came or went; what was under way ended with the one before."""
+        """Return the current row; a new one after a gap, or where nodes were added or removed."""
         watch = self._watch
         if watch is None or not 0 <= now - watch.until <= self._longest or watch.gpus != gpus:
             self._watch, self._open = WatchRow(now, now, gpus), {}
@@ -115,7 +127,7 @@ class Shadow:
         return watch
 
     def _count(self, watch: WatchRow, ends: Mapping[Would, float], now: float) -> None:
-        """The time since the last look."""
+        """Add the time since the last cycle."""
         watch.busy += self._gpus.busy * (now - watch.until)
         watch.movable += self._gpus.movable * (now - watch.until)
         for one, end in ends.items():
@@ -142,7 +154,7 @@ class Shadow:
 
 
 def _would(plan: Plan, jobs: Mapping[str, SlurmJob]) -> Iterator[Would]:
-    """A job that waits for others to leave by themselves waits for Slurm, too."""
+    """Yield the actions of a plan. A job that waits for others to end without a preemption also waits under Slurm."""
     for gone in plan.preemptions:
         yield Would(gone.job, jobs[gone.job].restarts, PREEMPT, beneficiary=gone.beneficiary)
     for one in plan.starts:
@@ -153,12 +165,12 @@ def _would(plan: Plan, jobs: Mapping[str, SlurmJob]) -> Iterator[Would]:
 
 
 def _victims(plan: Plan, start: Start, jobs: Mapping[str, SlurmJob]) -> tuple[str, ...]:
-    """Whose GPUs it would get; a preemption is planned for one job, and others start on what is left over."""
+    """Return the preempted jobs whose nodes the start uses; it may be the beneficiary of a part of them only."""
     nodes = {node for node, _ in start.nodes}
     return tuple(gone.job for gone in plan.preemptions if any(share.node in nodes for share in jobs[gone.job].shares))
 
 
 def _end(row: WouldRow, job: SlurmJob | None, last: float, now: float) -> float:
-    """Slurm may have done it itself since the last look: started what waited, ended what ran."""
+    """Return when the action ended: Slurm may have started or ended the job itself since the last cycle."""
     found = job and (job.end_time if row.action == PREEMPT else job.start_time)
     return min(max(found or now, last), now)

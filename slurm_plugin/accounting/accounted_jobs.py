@@ -1,7 +1,8 @@
 """Slurm's accounting as the ledger needs it: the runs of each job, out of the rows of `sacct --duplicates`.
 
-A row is a run of a job, or a wait that no run came of; a requeue begins another row. No field that a user writes is asked for,
-so that no job's name can pose as a row. Where Slurm does not tell a row's restart count (before 24.05), rows are counted.
+A row is a run of a job, or a wait that ended without a run; a requeue begins another row. No field that a user writes is
+requested, so that a job's name cannot imitate a row. Where Slurm does not report a row's restart count (before 24.05), rows are
+counted.
 """
 
 from __future__ import annotations
@@ -19,17 +20,21 @@ from tiresias.slurm_plugin.cluster.scope import Scope
 FIELDS = (
     "JobID", "UID", "User", "Account", "Partition", "Reservation", "Submit", "Start", "End", "State", "AllocTRES", "NodeList",
 )  # fmt: skip
-RESTARTS = "Restarts"  # where this sacct knows it
+RESTARTS = "Restarts"  # only where this version of sacct has the column
 FINAL = frozenset(("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY", "REVOKED"))
 PREEMPTED = frozenset(("PREEMPTED", "REQUEUED"))
 
-_JOB_ID = re.compile(r"\d{1,20}(_\d{1,20})?", re.ASCII)  # no step, no component of a het job, no task that still waits
+_JOB_ID = re.compile(r"\d{1,20}(_\d{1,20})?", re.ASCII)  # not a step, a component of a het job or a pending array task
 _NEVER = frozenset(("", "Unknown", "None"))
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Moments are epoch seconds, 0 where there is none. restarts: -1 where it is not told."""
+    """One row of `sacct --duplicates`. Times are epoch seconds, 0 where there is none.
+
+    Attributes:
+        restarts: -1 where sacct does not report it.
+    """
 
     id: str
     uid: int
@@ -48,7 +53,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class AccountedRun:
-    """end: 0 while it runs."""
+    """One run of a job on GPUs.
+
+    Attributes:
+        end: 0 while it runs.
+    """
 
     restart: int
     start: float
@@ -59,7 +68,14 @@ class AccountedRun:
 
 @dataclass(frozen=True, slots=True)
 class AccountedJob:
-    """submit: the first one. preemptions: requeues of any kind; last_preempted: the end of the last. whole: no run is missing."""
+    """A job with all its accounted runs.
+
+    Attributes:
+        submit: The time of the first submission.
+        preemptions: The number of requeues of any kind.
+        last_preempted: The end of the last run that was requeued.
+        whole: Whether no run is missing.
+    """
 
     id: str
     uid: int
@@ -71,7 +87,15 @@ class AccountedJob:
 
 
 def rows(lines: Iterable[str], where: str) -> Iterator[Row]:
-    """The jobs' rows of `sacct --parsable2` with FIELDS in any order, and more. Raises UsageError: `where`, which line."""
+    """Parse the output of `sacct --parsable2`; yield the rows of jobs.
+
+    Args:
+        lines: A header with at least FIELDS, in any order, then the rows.
+        where: The source of the lines, for messages.
+
+    Raises:
+        UsageError: A column is missing, or a line is not a row of sacct.
+    """
     numbered = enumerate(lines, 1)
     header = next(numbered, (1, ""))[1].rstrip("\n").split("|")
     if missing := set(FIELDS) - set(header):
@@ -85,15 +109,15 @@ def rows(lines: Iterable[str], where: str) -> Iterator[Row]:
             if _JOB_ID.fullmatch(row["JobID"]):
                 yield _row(row)
         except (ValueError, OverflowError):
-            raise UsageError(f"{where}: line {number}: is no row of sacct: {line.strip()[:80]!r}") from None
+            raise UsageError(f"{where}: line {number}: invalid sacct row: {line.strip()[:80]!r}") from None
 
 
 def jobs(rows: Iterable[Row], scope: Scope) -> list[AccountedJob]:
-    """The jobs that the ledger manages: those that ran on GPUs."""
+    """Return the jobs that the ledger manages: those that ran on GPUs."""
     by_id: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_id[row.id].append(row)
-    return [_job(one) for same in by_id.values() for one in _bearers(same) if _is_managed(one, scope)]
+    return [_job(one) for same in by_id.values() for one in _split_by_job(same) if _is_managed(one, scope)]
 
 
 def _row(row: dict[str, str]) -> Row:
@@ -106,14 +130,14 @@ def _row(row: dict[str, str]) -> Row:
 
 
 def _moment(cell: str) -> float:
-    """1764000000, as SLURM_TIME_FORMAT=%s writes it, or 2026-11-21T17:00:00 in local time."""
+    """Parse 1764000000, as SLURM_TIME_FORMAT=%s prints it, or 2026-11-21T17:00:00 in local time."""
     if cell in _NEVER:
         return 0.0
     return float(cell) if cell.isdigit() else datetime.fromisoformat(cell).timestamp()
 
 
-def _bearers(same: Sequence[Row]) -> Iterator[list[Row]]:
-    """Slurm gives ids again: the rows of one id, by the jobs that bore it."""
+def _split_by_job(same: Sequence[Row]) -> Iterator[list[Row]]:
+    """Split the rows of one id by job; Slurm reuses ids."""
     job: list[Row] = []
     for row in sorted(same, key=lambda one: (one.submit, one.restarts, one.start)):
         if job and not _goes_on(job[-1], row):

@@ -1,4 +1,4 @@
-"""The journal's runs against those of Slurm's accounting: what one has and the other has not, and where their times differ."""
+"""Compare the journal's runs with those of Slurm's accounting: runs that one of them lacks, and times that differ."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ from dataclasses import dataclass
 from tiresias.slurm_plugin.accounting.accounted_jobs import AccountedJob, AccountedRun
 from tiresias.slurm_plugin.state.journal_rows import RunRow
 
-TOLERANCE = 1.0  # seconds: both write whole ones
-SAME_RUN = 60.0  # seconds between two starts that are told of one run
-LAG = 60.0  # seconds that slurmdbd, or a cycle of the controller, may be behind
+TOLERANCE_S = 1.0  # both record whole seconds
+SAME_RUN_S = 60.0  # between the starts that the two record for one run, at most
+LAG_S = 60.0  # by which slurmdbd, or a cycle of the controller, may be late
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """journal, accounting: (start, end, GPUs) of the run; None where it is missing. end: 0 while it runs."""
+    """One run that the journal and accounting record differently.
+
+    Attributes:
+        what: The kind of difference, for users.
+        journal: (start, end, GPUs) of the run in the journal; None where it is missing. The end is 0 while it runs.
+        accounting: The same of the run in accounting.
+    """
 
     job: str
     restart: int
@@ -27,7 +33,12 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """runs: that both have. largest: seconds between two lengths of one run."""
+    """The result of a comparison.
+
+    Attributes:
+        runs: The number of runs that both have.
+        largest: The largest difference between two lengths of one run, in seconds.
+    """
 
     runs: int
     largest: float
@@ -35,45 +46,46 @@ class Audit:
 
 
 def audit(journal: Iterable[tuple[str, RunRow]], accounted: Iterable[AccountedJob], since: float, now: float) -> Audit:
-    """Of the runs that began at `since` or later. What began or ended within LAG of `now` is not judged: one of the two may not
-    know yet. O(runs)."""
-    ours: dict[tuple[str, int], list[RunRow]] = defaultdict(list)
+    """Compare the runs that began at `since` or later; O(runs).
+
+    A run that began or ended within LAG_S of `now` is not judged: one of the two may not have recorded it yet.
+    """
+    journaled: dict[tuple[str, int], list[RunRow]] = defaultdict(list)
     for job_id, run in journal:
-        ours[job_id, run.restart].append(run)
+        journaled[job_id, run.restart].append(run)
     largest, both, found = 0.0, 0, []
     for job in accounted:
-        for theirs in (run for run in job.runs if run.start >= since):
-            one = _partner(ours[job.id, theirs.restart], theirs)
-            both += one is not None
-            if one and one.end and theirs.end:
-                largest = max(largest, abs((one.end - one.start) - (theirs.end - theirs.start)))
-            if what := _difference(one, theirs, now):
-                found.append(Difference(job.id, theirs.restart, what, _told(one) if one else None, _told(theirs)))
-    for (job_id, restart), left in ours.items():
-        found += [
-            Difference(job_id, restart, "not in accounting", _told(one), None) for one in left if now - one.start > LAG
-        ]
+        for run in (run for run in job.runs if run.start >= since):
+            row = _matching(journaled[job.id, run.restart], run)
+            both += row is not None
+            if row and row.end and run.end:
+                largest = max(largest, abs((row.end - row.start) - (run.end - run.start)))
+            if what := _difference(row, run, now):
+                found.append(Difference(job.id, run.restart, what, _times(row) if row else None, _times(run)))
+    for (job_id, restart), rows in journaled.items():
+        missing = [row for row in rows if now - row.start > LAG_S]
+        found += [Difference(job_id, restart, "not in accounting", _times(row), None) for row in missing]
     return Audit(both, largest, tuple(sorted(found, key=lambda one: (one.job, one.restart))))
 
 
-def _partner(candidates: list[RunRow], theirs: AccountedRun) -> RunRow | None:
-    """Taken out of the candidates. A job's id and restart count come again when Slurm gives its id to another."""
-    for at, one in enumerate(candidates):
-        if abs(one.start - theirs.start) <= SAME_RUN:
+def _matching(candidates: list[RunRow], run: AccountedRun) -> RunRow | None:
+    """Remove the row of this run from the candidates. There may be several: Slurm reuses job ids, and restart counts with them."""
+    for at, row in enumerate(candidates):
+        if abs(row.start - run.start) <= SAME_RUN_S:
             return candidates.pop(at)
     return None
 
 
-def _difference(one: RunRow | None, theirs: AccountedRun, now: float) -> str:
-    if one is None:
-        return "not in the journal" if now - theirs.start > LAG else ""
-    if one.gpus != theirs.gpus:
+def _difference(row: RunRow | None, run: AccountedRun, now: float) -> str:
+    if row is None:
+        return "not in the journal" if now - run.start > LAG_S else ""
+    if row.gpus != run.gpus:
         return "GPUs differ"
-    if bool(one.end) != bool(theirs.end):
-        return "only one of them has ended" if now - (one.end or theirs.end) > LAG else ""
-    length, other = one.end - one.start, theirs.end - theirs.start
-    return "times differ" if one.end and abs(length - other) > TOLERANCE else ""
+    if bool(row.end) != bool(run.end):
+        return "only one of them has ended" if now - (row.end or run.end) > LAG_S else ""
+    length, other = row.end - row.start, run.end - run.start
+    return "times differ" if row.end and abs(length - other) > TOLERANCE_S else ""
 
 
-def _told(run: RunRow | AccountedRun) -> tuple[float, float, int]:
+def _times(run: RunRow | AccountedRun) -> tuple[float, float, int]:
     return run.start, run.end, run.gpus

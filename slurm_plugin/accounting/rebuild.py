@@ -1,8 +1,9 @@
-"""The state database made anew from accounting and the queue, beside the old one, and put into its place in one step.
+"""Build the state database again from accounting and the queue, next to the old one, then replace the old one atomically.
 
-From accounting come the jobs and their runs, from the queue what waits and runs now. From the old database, where it can still be
-read, comes what nobody else knows: promotions, our holds and pins, what runs have cost, decisions, what was being done to whom.
-Where it cannot, holds and lists of nodes are taken for others': to lift one that an administrator has set is worse than to ask.
+Accounting supplies the jobs and their runs, the queue what is pending and running now. The old database, where it can still be
+read, supplies what is recorded nowhere else: promotions, the controller's holds and node lists, preemption costs, decisions and
+open transitions. Where it cannot be read, holds and node lists are assumed to belong to users or administrators: to remove one
+that an administrator has set is worse than to ask.
 """
 
 from __future__ import annotations
@@ -32,9 +33,18 @@ from tiresias.slurm_plugin.state.schema import open_current
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """jobs, runs: from accounting. live: of the jobs in the new database. lost: runs without an end, of jobs that Slurm does not
-    know any more. held, pinned: live jobs with an administrator's hold, or a list of nodes, of which nobody knows whose it is.
-    damage: why nothing was taken from the old database, "" where it was. kept: the old database."""
+    """The result of a rebuild.
+
+    Attributes:
+        jobs: The number of jobs from accounting.
+        runs: The number of runs from accounting.
+        live: The number of live jobs in the new database.
+        lost: The number of runs without an end, of jobs that Slurm has forgotten.
+        held: Live jobs with an administrator's hold of unknown origin.
+        pinned: Live jobs with a node list of unknown origin.
+        damage: Why nothing was copied from the old database; "" if it was copied.
+        kept: The path of the old database.
+    """
 
     jobs: int
     runs: int
@@ -49,8 +59,17 @@ class Rebuilt:
 def rebuild(
     config: Config, accounted: Sequence[AccountedJob], snapshot: SlurmSnapshot, claim: bool = False
 ) -> Rebuilt:  # fmt: skip
-    """`claim`: the holds and lists of nodes of which it is not known whose they are are ours. Raises TiresiasError, also while a
-    controller leads."""
+    """Build the new database and replace the old one.
+
+    Args:
+        config: The configuration of the controller.
+        accounted: All jobs from accounting.
+        snapshot: The queue.
+        claim: Whether holds and node lists of unknown origin are treated as the controller's.
+
+    Raises:
+        TiresiasError: Something prevents it, such as a controller that leads.
+    """
     folder, scope = config.paths.state, Scope.of(config)
     _refuse_without_gpus(accounted, snapshot, scope)
     try:
@@ -70,7 +89,7 @@ def rebuild(
 
 @contextmanager
 def _workshop(folder: Path) -> Iterator[Path]:
-    """On the same file system; what one that was killed left there goes."""
+    """Make a folder on the same file system; remove those that killed rebuilds left."""
     for left in folder.glob("rebuild-*"):
         shutil.rmtree(left, ignore_errors=True)
     with TemporaryDirectory(dir=folder, prefix="rebuild-") as name:
@@ -87,7 +106,7 @@ def _refuse_without_gpus(accounted: Sequence[AccountedJob], snapshot: SlurmSnaps
 
 
 def _salvage(old: Path, new: Path) -> str:
-    """Why the old database is of no use; "" if it was copied. Opening it has brought what its last user left in its log home."""
+    """Copy the old database. Return why it cannot be used; "" if it was copied. Opening it applies its write-ahead log."""
     if not old.exists():
         return "there is none"
     try:
@@ -99,12 +118,12 @@ def _salvage(old: Path, new: Path) -> str:
 
 
 def _swap(new: Path, place: Path) -> str:
-    """The old one keeps another name; the folder never is without a whole one that has the right name."""
+    """Replace the old database, which is kept under another name. A complete database exists under the right name all the time."""
     kept = place.with_name(time.strftime(f"{place.stem}.%Y-%m-%d-%H%M%S{place.suffix}"))
     sync(new)
     if place.exists():
         os.link(place, kept)
-    for suffix in ("-journal", "-wal", "-shm"):  # the log of one database must not meet another
+    for suffix in ("-journal", "-wal", "-shm"):  # a log must not be applied to another database
         with suppress(FileNotFoundError):
             place.with_name(place.name + suffix).replace(kept.with_name(kept.name + suffix))
     new.replace(place)
@@ -131,7 +150,7 @@ def _fill(
 
 
 def _write(journal: Journal, accounted: Sequence[AccountedJob], live: Mapping[str, SlurmJob]) -> int:
-    """All jobs and runs; returns of how many runs nobody knows the end. `accounted`: by submit time."""
+    """Write all jobs and runs; return the number of runs whose end is unknown. `accounted` is sorted by submit time."""
     known = {row.key: row for row in journal.jobs()}
     newest = {job.id: job for job in accounted}
     lost = 0
@@ -147,7 +166,7 @@ def _write(journal: Journal, accounted: Sequence[AccountedJob], live: Mapping[st
 
 
 def _keys(job: AccountedJob) -> Iterator[str]:
-    """Slurm's accounting may be a second off."""
+    """Yield the possible keys of a job; the submit time in accounting may be a second off."""
     return (f"{job.id}@{job.submit + off:.0f}" for off in (0, -1, 1))
 
 
@@ -159,7 +178,7 @@ def _row(job: AccountedJob, alive: SlurmJob | None) -> JobRow:
 
 
 def _write_runs(journal: Journal, row: JobRow, job: AccountedJob, alive: SlurmJob | None) -> int:
-    """What runs now is left to the ledger: it sees it in the queue, with the GPUs on each node."""
+    """Write the ended runs; the ledger adds the current run from the queue, with the GPUs on each node."""
     known = {run.restart: run for run in journal.runs(row.key)}
     current = alive.restarts if alive and alive.shares else -1
     journal.forget_runs(row.key)
@@ -172,7 +191,7 @@ def _write_runs(journal: Journal, row: JobRow, job: AccountedJob, alive: SlurmJo
 
 
 def _run(key: str, run: AccountedRun, known: RunRow | None) -> RunRow:
-    """Accounting knows the nodes, and how the GPUs lay on them only where there is one."""
+    """Accounting has the nodes, but the GPUs on each node only where there is one node."""
     nodes = f"{run.nodes[0]}:{run.gpus}" if len(run.nodes) == 1 else ",".join(run.nodes)
     if known is None:
         return RunRow(key, run.restart, run.start, run.end, run.gpus, nodes)

@@ -1,4 +1,4 @@
-"""Asks Slurm's accounting: `sacct`, whose rows accounted_jobs.py turns into jobs. The user who asks must see all users' jobs."""
+"""Queries of Slurm's accounting by `sacct`. The calling user must be allowed to see the jobs of all users."""
 
 from __future__ import annotations
 
@@ -10,13 +10,21 @@ from tiresias.slurm_plugin.accounting.accounted_jobs import FIELDS, RESTARTS, Ac
 from tiresias.slurm_plugin.backends import processes
 from tiresias.slurm_plugin.cluster.scope import Scope
 
-DEADLINE = 900.0  # seconds for a question: a year of a large site is millions of rows
-JOBS_A_QUESTION = 1000
+DEADLINE = 900.0  # seconds for a query: a year of a large site is millions of rows
+JOBS_PER_QUERY = 1000
 
 
 def accounted(since: float, also: Collection[str], scope: Scope) -> list[AccountedJob]:
-    """All jobs of ours that were there since that moment (epoch seconds), and those of the ids in `also`, each with
-    all of its runs, earlier ones too. Raises Unavailable."""
+    """Return the managed jobs that existed at or after `since`, each with all its runs, also earlier ones.
+
+    Args:
+        since: Epoch seconds.
+        also: The ids of further jobs.
+        scope: Which jobs are managed.
+
+    Raises:
+        Unavailable: sacct fails.
+    """
     fields = _fields()
     recent = list(_ask(fields, f"--starttime=uts{since:.0f}"))
     cut = {job.id for job in jobs(recent, scope) if job.submit < since or not job.whole}
@@ -48,11 +56,11 @@ def _sacct(*options: str) -> str:
 
 
 def _record(job_id: str) -> str:
-    """What --jobs takes: of a task its array."""
+    """Return the id for --jobs: the array of a task."""
     return job_id.partition("_")[0]
 
 
 def _portions(ids: Sequence[str]) -> Iterator[list[str]]:
     rest = iter(ids)
-    while some := list(islice(rest, JOBS_A_QUESTION)):
+    while some := list(islice(rest, JOBS_PER_QUERY)):
         yield some

@@ -22,11 +22,13 @@ from tiresias.slurm_plugin.views.text import printable
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="default: /etc/tiresias/tiresias.toml")
     parser.add_argument("--json", action="store_true", help='{"KEY": {"value": ..., "source": "..."}}; inf as text')
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
     loaded = load(args.file, {})
     check_plugins(loaded.config)
     if args.json:

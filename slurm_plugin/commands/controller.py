@@ -32,6 +32,7 @@ from tiresias.slurm_plugin.state.owner import as_owner
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     parser.add_argument("--config", type=Path, metavar="FILE", help="default: /etc/tiresias/tiresias.toml")
     parser.add_argument("--mode", choices=["shadow", "exact"], help="instead of the configured one")
     parser.add_argument(
@@ -43,6 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     configured = Configured.read(args.config, {"mode": args.mode} if args.mode else {}, acts=not args.release)
 

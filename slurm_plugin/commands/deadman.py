@@ -29,6 +29,7 @@ STANDBY_DELAY_S = 10.0  # a standby waits for one lease, and so takes over first
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     parser.add_argument(
         "--after",
         type=float,
@@ -39,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
     config = load_for_release(args.config).config
     leadership = leadership_of(config)
     after = leadership.seconds + STANDBY_DELAY_S if args.after is None else args.after

@@ -38,6 +38,7 @@ _MAX_CELL_CHARACTERS = 200
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     parser.add_argument("--config", type=Path, metavar="FILE", help="default: /etc/tiresias/tiresias.toml")
     parser.add_argument(
         "--json", action="store_true", help='[{"level": ..., "about": ..., "words": ..., "remedy": ...}]'
@@ -45,6 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
     found = sorted(_check(load_config(args.config, {})), key=lambda each: -each.level)
     if args.json:
         print_json([{**each._asdict(), "level": each.level.name.lower()} for each in found])

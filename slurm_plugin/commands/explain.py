@@ -30,12 +30,14 @@ from tiresias.slurm_plugin.views.explain_array import render_array
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     parser.add_argument("job", metavar="JOBID", help="as squeue prints it, such as 123, 123_4 or 123_[1-3]")
     parser.add_argument("--json", action="store_true", help="the controller's answer as it is")
     add_socket_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
     answer = ask(socket_path(args), {"op": "explain", "job": job_or_tasks(args.job)})
     for found in answer.get("groups", [answer]):
         _name_owner(found["job"])

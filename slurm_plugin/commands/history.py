@@ -50,6 +50,7 @@ DEFAULT_DAYS = 7
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     parser.add_argument("job", metavar="JOBID", nargs="?", help="as squeue prints it, such as 123 or 123_4")
     parser.add_argument("--user", metavar="NAME", help="jobs of this user only; a name or a number")
     parser.add_argument(
@@ -65,6 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
     now = time.time()
     if args.job is not None:
         return _show_job(args, now)

@@ -47,6 +47,7 @@ CALL_TIMEOUT_S = 60.0  # of one call to slurmctld
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommands and their options."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="check|rebuild")
     check = actions.add_parser("check", help="compare; exit code 1 where they differ")
     rebuilding = actions.add_parser("rebuild", help="write a new state database; the old one is kept")
@@ -65,6 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
     config = load_config(args.config, {})
     return _check(args, config) if args.action == "check" else _rebuild(args, config)
 

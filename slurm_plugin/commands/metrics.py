@@ -22,12 +22,14 @@ from tiresias.slurm_plugin.commands.terminal import add_socket_option, socket_pa
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     add_socket_option(parser)
     parser.add_argument("--listen", metavar="ADDRESS:PORT", help="serve until stopped, without authentication")
     parser.add_argument("--by-account", action="store_true", help="split waits, preemptions and losses by account")
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
     exposition = _exposition()
     if args.listen:
         return _serve(exposition, args.listen, socket_path(args), args.by_account)

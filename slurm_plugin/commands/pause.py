@@ -19,11 +19,13 @@ from tiresias.slurm_plugin.state.switches import pause
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     parser.add_argument("--reason", default="", metavar="TEXT", help="shown in status and explain")
     add_config_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
     config, socket = configured(args)
     try:
         print(give(socket, {"op": PAUSE, "reason": args.reason}))

@@ -41,6 +41,7 @@ BYTES_PER_GIGABIT = 1e9 / 8
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     parser.add_argument(
         "files", nargs="+", type=Path, metavar="FILE|JOBID", help="a .net file, a folder of them, or a job"
     )
@@ -56,6 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
     if args.plot:
         profile_plots.check(args.plot)
     bandwidth = args.bandwidth * BYTES_PER_GIGABIT if args.bandwidth else None

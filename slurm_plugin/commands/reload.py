@@ -1,4 +1,4 @@
-"""Make the running controller read its configuration again: the file that it was started with, and conf.d beside it. No job
+"""Make the running controller read its configuration again: the file that it was started with, and the conf.d next to it. No job
 is held or released for it, except in partitions that become managed or unmanaged. An invalid configuration, and one that
 changes paths or the back end, is refused in one line, and the old one stays in force. The changes are printed, logged and
 journaled. SIGHUP does the same. For root and the controller's own user.
@@ -19,10 +19,12 @@ from tiresias.slurm_plugin.sockets.admin_requests import RELOAD
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     add_config_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
     _, socket = configured(args)
     try:
         print(give(socket, {"op": RELOAD}))

@@ -16,10 +16,12 @@ from tiresias.slurm_plugin.state.switches import resume
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     add_config_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
     config, socket = configured(args)
     try:
         print(give(socket, {"op": RESUME}))

@@ -41,6 +41,7 @@ SVG_SIZE = (160, 44)  # cells and lines
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     add_socket_option(parser)
     users = parser.add_mutually_exclusive_group()
     users.add_argument(
@@ -59,6 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
     if args.admin and not args.watch:
         raise UsageError("--admin is for --watch; without it use tiresias pause, resume and stop")
     path, screen, user = socket_path(args), console(), _user(args)

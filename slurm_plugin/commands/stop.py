@@ -44,6 +44,7 @@ _POLL_INTERVAL_S = 0.2
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
     parser.add_argument("--release", action="store_true", help="the kill switch: on all hosts, until `tiresias resume`")
     parser.add_argument(
         "--reason", default="", metavar="TEXT", help="shown when a controller is started; with --release"
@@ -52,6 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
     config = load_for_release(args.config).config
     socket = config.paths.run / "control.sock"
     request = {"op": STOP, "release": args.release, "reason": args.reason}

@@ -13,15 +13,24 @@ if TYPE_CHECKING:
 
 
 def option(default: object, doc: str, allowed: str, check: Callable[[Any], bool] = lambda value: True) -> Any:
+    """Return a dataclass field for one option.
+
+    Args:
+        default: The default value.
+        doc: The description in the reference.
+        allowed: The allowed values, for messages.
+        check: Whether a value of the right type is allowed.
+    """
     return field(default=default, metadata={"doc": doc, "allowed": allowed, "check": check})
 
 
 def choice(default: str, doc: str, *choices: str) -> Any:
+    """Return a field for one of `choices`."""
     return option(default, doc, ", ".join(choices), lambda value: value in choices)
 
 
 def placement(default: str, doc: str, *choices: str) -> Any:
-    """One of `choices`, or a placement of an installed package, which is looked for where the value is none of them."""
+    """Return a field for one of `choices` or a placement of an installed package, which is looked up for other values only."""
 
     def check(value: Any) -> bool:
         return value in choices or _placements().is_plugin(value)
@@ -32,29 +41,34 @@ def placement(default: str, doc: str, *choices: str) -> Any:
 
 
 def _placements() -> Registry[Any]:
-    from tiresias.scheduler.place.placements import PLACEMENTS  # it brings numpy, which viewers must not wait for
+    from tiresias.scheduler.place.placements import PLACEMENTS  # imports numpy, which views do not need
 
     return PLACEMENTS
 
 
 def seconds(default: float, doc: str, zero: bool = False) -> Any:
+    """Return a field for a duration; `zero` is whether 0 is allowed."""
     allowed = "a finite number of seconds" + (", 0 or more" if zero else " above 0")
     return option(default, doc, allowed, lambda value: math.isfinite(value) and (value > 0 or (zero and value == 0)))
 
 
 def folder(default: str, doc: str) -> Any:
+    """Return a field for an absolute path."""
     return option(
         Path(default), doc, "an absolute path", lambda value: value.is_absolute() and str(value).isprintable()
     )
 
 
 def are_partitions(names: tuple[str, ...]) -> bool:
+    """Return whether these are names of partitions, one at least."""
     return bool(names) and are_names(names)
 
 
 def are_names(names: tuple[str, ...]) -> bool:
+    """Return whether these can be names in Slurm."""
     return all(name.isprintable() and name and not set(name) & set(" ,=*") for name in names)
 
 
 def are_levels(levels: tuple[str, ...]) -> bool:
+    """Return whether these can be prefixes of node features, separated by "|"."""
     return all(part and not set(part) & set(" \t\n,") for level in levels for part in level.split("|"))

@@ -18,8 +18,7 @@ log = logging.getLogger("tiresias")
 
 
 def load_for_release(file: Path | None, overrides: Mapping[str, object] | None = None) -> Loaded:
-    """As `load`. Where the configuration has a mistake, of the options that a release needs those that can be read, and the
-    defaults of all others."""
+    """Load the configuration. If it has a mistake, return the readable ones of the NEEDED options, and defaults for the others."""
     try:
         return load(file, overrides or {})
     except UsageError as error:

@@ -35,6 +35,7 @@ class Loaded:
     sources: dict[str, str]
 
     def value(self, key: str) -> Any:
+        """Return the value of a dotted key."""
         section, _, name = key.rpartition(".")
         if section.startswith(PARTITION_POLICIES):
             return getattr(self.config.policy_of(section.removeprefix(PARTITION_POLICIES)), name)
@@ -42,14 +43,21 @@ class Loaded:
 
 
 def load_config(file: Path | None, overrides: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> Config:
-    """The checked configuration. `file` None: the default file where it exists. `overrides`: by dotted key; None is not given.
-
-    Raises UsageError.
-    """
+    """Return the checked configuration; see `load`."""
     return load(file, overrides, environ).config
 
 
 def load(file: Path | None, overrides: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> Loaded:
+    """Read and check the configuration.
+
+    Args:
+        file: None: the default file where it exists.
+        overrides: Values of the command line by dotted key; None is not given.
+        environ: The environment variables.
+
+    Raises:
+        UsageError: A key is unknown, or a value is not allowed.
+    """
     known = options()
     found = from_files(file) | from_environment(known, environ) | from_command_line(overrides)
     known |= {key: option for key in found if (option := _of_partition(key, known))}
@@ -70,7 +78,7 @@ def load(file: Path | None, overrides: Mapping[str, object], environ: Mapping[st
 
 
 def _of_partition(key: str, known: Mapping[str, Option]) -> Option | None:
-    """The option of [policy] that a key such as policy.partitions.debug.min_run sets for one partition."""
+    """Return the option of [policy] that a key such as policy.partitions.debug.min_run sets for one partition."""
     section, _, name = key.rpartition(".")
     option = known.get(f"policy.{name}") if section.startswith(PARTITION_POLICIES) else None
     return option and replace(option, section=section)
@@ -90,7 +98,7 @@ def _source(found: Mapping[str, RawValue], section: str) -> str:
 
 
 def load_option(key: str, file: Path | None, environ: Mapping[str, str] = os.environ) -> Any:
-    """One option alone: what a viewer needs still works while an administrator has a mistake elsewhere in the file."""
+    """Return one option. Mistakes in others are ignored, so that views work while the file has one."""
     option = next(option for option in declared(key.rpartition(".")[0]) if option.key == key)
     found = from_files(file) | from_environment({key: option}, environ)
     return convert(option, found[key]) if key in found else option.default

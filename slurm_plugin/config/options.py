@@ -26,24 +26,27 @@ class Option:
     names: Callable[[], Registry[Any]] | None = None
 
     def allowed_now(self) -> str:
-        """What is allowed, with the names that installed packages register."""
+        """Return the allowed values, with the names that installed packages register."""
         return ", ".join([self.allowed, *(self.names().plugins() if self.names else ())])
 
     @property
     def key(self) -> str:
+        """The dotted key."""
         return f"{self.section}.{self.name}" if self.section else self.name
 
     @property
     def variable(self) -> str:
+        """The environment variable."""
         return "TIRESIAS_" + self.key.upper().replace(".", "_")
 
 
 def options() -> dict[str, Option]:
-    """All options by their dotted key, in the order of their declaration."""
+    """Return all options by dotted key, in the order of their declaration."""
     return {option.key: option for section in SECTIONS for option in declared(section)}
 
 
 def declared(section: str) -> Iterator[Option]:
+    """Yield the options of one section."""
     owner = SECTIONS[section]()
     kinds = get_type_hints(owner, localns={"PolicyConfig": object})
     for each in fields(owner):

@@ -25,20 +25,23 @@ from tiresias.slurm_plugin.config.fields import (
 if TYPE_CHECKING:
     from tiresias.scheduler.config import PolicyConfig
 
-TABLES = {"tables": True}  # of a field that is no single option
+TABLES = {"tables": True}  # metadata of a field that is not a single option
 
 
 def policy_class() -> type[PolicyConfig]:
-    from tiresias.scheduler.config import PolicyConfig  # it brings numpy, which viewers must not wait for
+    """Return the section [policy], which the scheduler declares."""
+    from tiresias.scheduler.config import PolicyConfig  # imports numpy, which views do not need
 
     return PolicyConfig
 
 
 @dataclass(frozen=True, slots=True)
 class Paths:
+    """[paths]: the folders of the controller and of the jobs."""
+
     state: Path = folder(
         "/var/lib/tiresias",
-        "the journal: service, runs and what is being done to whom; shared where two controllers are to be",
+        "the journal: service, runs and open transitions; on a shared file system where two controllers run",
     )
     run: Path = folder(site_configuration.RUN, "control.sock, poke.sock, lease and primary; on this host")
     control: Path = folder(site_configuration.CONTROL, "the jobs' control folders; on the shared file system")
@@ -49,6 +52,8 @@ class Paths:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
+    """[preemption]: how jobs are preempted and started."""
+
     signal: str = choice("USR2", "the checkpoint signal", "USR1", "USR2", "HUP")
     deadline: float = seconds(120.0, "seconds from the signal to a committed checkpoint; a job that takes longer stays")
     final_codes: tuple[int, ...] = option(
@@ -64,6 +69,8 @@ class Preemption:
 
 @dataclass(frozen=True, slots=True)
 class State:
+    """[state]: how long the journal keeps ended jobs."""
+
     keep_days: int = option(
         365,
         "days for which ended jobs and their runs are remembered, which policies learn from; 0: for ever",
@@ -74,6 +81,8 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
+    """[placement]: on which nodes jobs are placed."""
+
     packlimit: float = option(
         0.4,
         "the largest tensor's share of a model above which a job with parameter servers is kept on the fewest nodes",
@@ -89,7 +98,7 @@ class Placement:
     )
     islands: tuple[str, ...] = option(
         ("nvlink", "socket"),
-        "features of nodes that say into how many islands their GPUs are divided, such as socket:2; the nearest GPUs first",
+        "features of nodes that state into how many islands their GPUs are divided, such as socket:2; the nearest GPUs first",
         "a list of names",
         are_names,
     )
@@ -111,7 +120,7 @@ class Placement:
     )
     bandwidth: float = option(
         0.0,
-        "Gbit/s of a node's network, one way, for judging all-reduce jobs; 0: as the nodes' own adapters say",
+        "Gbit/s of a node's network, one way, for judging all-reduce jobs; 0: as the nodes' adapters report",
         "a finite number, 0 or more",
         lambda value: math.isfinite(value) and value >= 0,
     )
@@ -119,6 +128,8 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Exempt:
+    """[exempt]: jobs in managed partitions that only Slurm schedules."""
+
     users: tuple[str, ...] = option((), "users whose jobs are Slurm's alone", "a list of names of users", are_names)
     accounts: tuple[str, ...] = option(
         (), "accounts whose jobs are Slurm's alone", "a list of names of accounts", are_names
@@ -127,20 +138,24 @@ class Exempt:
 
 @dataclass(frozen=True, slots=True)
 class Rpc:
+    """[rpc]: the limit on calls to slurmctld."""
+
     rate: float = option(
         100.0,
-        "calls to slurmctld a second, on average; 0: no limit. Where Slurm limits our user (rl_enable), four fifths of that count",
+        "calls to slurmctld a second, on average; 0: no limit. With Slurm's own limit (rl_enable), at most four fifths of that",
         "a finite number, 0 or more",
         lambda value: math.isfinite(value) and value >= 0,
     )
     burst: int = option(
-        500, "calls to slurmctld at once", "a whole number, 20 or more: a preemption and a look at all jobs take a dozen",
+        500, "calls to slurmctld at once", "a whole number, 20 or more: a preemption with a poll of all jobs takes a dozen",
         lambda value: value >= 20,
     )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Comment:
+    """[comment]: the reason of a waiting job in squeue."""
+
     field: str = choice(
         "auto",
         "where squeue shows why a job waits: AdminComment where the controller's user is an Administrator, else Comment where "
@@ -155,13 +170,15 @@ class Comment:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    mode: str = choice("shadow", "shadow only watches and tells; exact admits, pins and preempts", "shadow", "exact")
+    """The whole configuration; the keys outside of sections are declared here."""
+
+    mode: str = choice("shadow", "shadow only reads and reports; exact admits, pins and preempts", "shadow", "exact")
     partitions: tuple[str, ...] = option(
         ("gpu",), "the managed partitions; no other is touched", "a list of names of partitions", are_partitions
     )
-    backend: str = choice("auto", "how to speak with Slurm; auto prefers pyslurm", "auto", "pyslurm", "commands")
+    backend: str = choice("auto", "how to call Slurm; auto prefers pyslurm", "auto", "pyslurm", "commands")
     period: float = seconds(30.0, "seconds between cycles when nothing wakes the controller")
-    poll: float = seconds(0.1, "seconds between looks at jobs that are being preempted or started")
+    poll: float = seconds(0.1, "seconds between polls of jobs that are being preempted or started")
     paths: Paths = field(default_factory=Paths)
     policy: PolicyConfig = field(default_factory=lambda: policy_class()())
     preemption: Preemption = field(default_factory=Preemption)
@@ -173,23 +190,23 @@ class Config:
     partition_policies: tuple[tuple[str, PolicyConfig], ...] = field(default=(), metadata=TABLES)
 
     def policy_of(self, partition: str) -> PolicyConfig:
-        """Of the jobs of that partition; of several with commas between them, of the first."""
+        """Return the policy of a partition; of the first where several are separated by commas."""
         return dict(self.partition_policies).get(partition.partition(",")[0], self.policy)
 
     @property
     def lease_seconds(self) -> float:
-        """How long etc/job_submit.lua may count on the controller after a cycle: three cycles, 15 s at least."""
+        """Seconds for which etc/job_submit.lua relies on the controller after a cycle: three cycles, 15 s at least."""
         return max(3 * self.period, 15.0)
 
     @property
     def leader_seconds(self) -> float:
-        """How long a leader may be silent before a standby takes over, which takes a second more: within two periods."""
+        """Seconds without a renewed lease after which a standby takes over; with the takeover itself less than two periods."""
         return max(1.5 * self.period, 3.0)
 
     @property
     def admission_wait(self) -> int:
-        """Seconds that job_submit.lua puts between a new job and Slurm's scheduler. A whole lease, and an odd bit more: by
-        the exact length the controller tells this wait from a begin time that the user asked for."""
+        """Seconds by which job_submit.lua delays a new job. A lease and an odd remainder, so that the controller can
+        distinguish this delay from a begin time that the user requested."""
         return int(self.lease_seconds) + 7
 
 

@@ -17,6 +17,7 @@ PARTITION_POLICIES = "policy.partitions."  # then the partition's name and a key
 
 
 def from_files(file: Path | None) -> dict[str, RawValue]:
+    """Return the values of the file and its drop-ins, by dotted key."""
     found: dict[str, RawValue] = {}
     for path in _files(file):
         found |= _from_file(path)
@@ -24,6 +25,7 @@ def from_files(file: Path | None) -> dict[str, RawValue]:
 
 
 def from_environment(known: Mapping[str, Option], environ: Mapping[str, str]) -> dict[str, RawValue]:
+    """Return the values of environment variables, by dotted key."""
     return {
         key: RawValue(environ[option.variable], f"environment {option.variable}", True)
         for key, option in known.items()
@@ -32,12 +34,13 @@ def from_environment(known: Mapping[str, Option], environ: Mapping[str, str]) ->
 
 
 def from_command_line(overrides: Mapping[str, object]) -> dict[str, RawValue]:
+    """Return the values of command-line options, by dotted key."""
     given = {key: value for key, value in overrides.items() if value is not None}
     return {key: RawValue(value, "the command line", isinstance(value, str)) for key, value in given.items()}
 
 
 def refuse_mistyped(environ: Mapping[str, str], known: list[str]) -> None:
-    """Only a name with a section in it can be a typing mistake: TIRESIAS_CONTROL and many others mean other things."""
+    """Refuse unknown variables whose names start with a section; others, such as TIRESIAS_CONTROL, have other uses."""
     sections = tuple(f"TIRESIAS_{section.upper()}_" for section in SECTIONS if section)
     for name in environ:
         if name.startswith(sections) and name not in known:
@@ -84,6 +87,7 @@ def _tables(tables: Mapping[str, Any], path: Path) -> Iterator[tuple[str, object
 
 
 def hint(name: str, known: list[str]) -> str:
+    """Return the end of a message on an unknown name: the closest known one, or those that are allowed."""
     close = difflib.get_close_matches(name, known, n=1)
     if close:
         return f": did you mean {close[0]}?"

@@ -20,6 +20,7 @@ class RawValue:
 
 
 def convert(option: Option, raw: RawValue) -> Any:
+    """Return the value as the option's type. Raises UsageError where it is not allowed."""
     try:
         value = (_parsed if raw.text else _typed)(option.kind, raw.value)
         if option.check(value):
@@ -39,7 +40,7 @@ def _typed(kind: Any, value: object) -> Any:
         return Path(value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
-    if type(value) is not kind or value != value:  # NaN is never meant
+    if type(value) is not kind or value != value:  # NaN is refused
         raise TypeError
     return value
 
@@ -53,9 +54,11 @@ def _parsed(kind: Any, value: object) -> Any:
 
 
 def quoted_name(name: str) -> str:
+    """Return a key or variable for a message; in quotation marks if it is long or not printable."""
     return name if name.isprintable() and len(name) <= 60 else quoted_value(name)
 
 
 def quoted_value(value: object) -> str:
+    """Return a value for a message, 60 characters at most."""
     text = repr(list(value) if isinstance(value, tuple) else value)
     return text if len(text) <= 60 else text[:59] + "…"

@@ -45,7 +45,7 @@ class ActStage:
         self._promote(memory, decided.plan)
         if memory.shadow:
             gpus = Gpus.of(decided.snapshot)
-            memory.actor.add_news(memory.shadow.look(context.slurm, decided.plan, memory.ledger.jobs, gpus))
+            memory.actor.add_news(memory.shadow.record(context.slurm, decided.plan, memory.ledger.jobs, gpus))
         else:
             memory.actor.begin(decided.plan, self._services.clock())
             memory.actor.advance(self._services.clock())

@@ -33,7 +33,7 @@ class DecideStage:
         if jobs is not slurm.jobs:
             ids = {job.id for job in jobs}
             slurm, managed = replace(slurm, jobs=tuple(jobs)), [job for job in managed if job.id in ids]
-        profiles = self._services.profiles.look(managed, slurm.time)
+        profiles = self._services.profiles.poll(managed, slurm.time)
         snapshot = self._observed(context, slurm, managed, profiles)
         ledger = context.memory.ledger
         context.pools.learn(ledger.over, ledger.past, snapshot.jobs)

@@ -1,7 +1,7 @@
-"""The configuration of a running controller with what it relies on in Slurm, and how a new one replaces it.
+"""The configuration of a running controller together with the facts on Slurm that it depends on, and its replacement on reload.
 
-A new one is checked as a whole before anything changes, by the rules of `tiresias check-config` and against slurm.conf. It is
-refused where it changes what a running controller cannot: the old one stays in force then.
+A new configuration is checked as a whole before anything changes, by the rules of `tiresias check-config` and against slurm.conf.
+It is refused, and the old one stays in force, if it changes an option that is fixed while the controller runs.
 """
 
 from __future__ import annotations
@@ -23,17 +23,15 @@ from tiresias.slurm_plugin.cluster.site import Site, read_site
 from tiresias.slurm_plugin.config import Config, Loaded, load, load_option
 from tiresias.slurm_plugin.config.for_release import load_for_release
 
-FIXED = (
-    "backend",
-    "paths.",
-)  # beginnings of keys: the connection to Slurm, open files and sockets, paths that running jobs know
+# Prefixes of keys: the connection to Slurm, open files and sockets, paths in the environment of running jobs.
+FIXED = ("backend", "paths.")
 
 log = logging.getLogger("tiresias")
 
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """`file` and `overrides` as for `load`."""
+    """A checked configuration and the site that it was checked against; `file` and `overrides` as for `load`."""
 
     file: Path | None
     overrides: Mapping[str, object]
@@ -42,23 +40,33 @@ class Configured:
 
     @property
     def config(self) -> Config:
+        """The configuration."""
         return self.loaded.config
 
     @classmethod
     def read(cls, file: Path | None, overrides: Mapping[str, object], acts: bool = True) -> Configured:
-        """`acts`: the controller is to hold and start jobs; holds may be lifted whatever Slurm says. Raises TiresiasError."""
+        """Read and check the configuration.
+
+        Args:
+            file: As for `load`.
+            overrides: As for `load`.
+            acts: Whether the controller will hold and start jobs. Only to lift holds, mistakes are tolerated.
+
+        Raises:
+            TiresiasError: The configuration has a mistake, or does not fit Slurm's.
+        """
         loaded = load(file, overrides) if acts else load_for_release(file, overrides)
         loaded = _with_usable_plugins(loaded, acts)
         return cls(file, overrides, loaded, _checked_site(loaded.config, acts))
 
     def moves_its_state(self) -> bool:
-        """Whether the next controller will use another state folder, and so know nothing of what this one holds."""
+        """Return whether the next controller will use another state folder, which does not record the present holds."""
         with suppress(UsageError):
             return bool(load_option("paths.state", self.file) != self.config.paths.state)
         return False
 
     def again(self) -> tuple[Configured, list[str]]:
-        """What is configured now, and what changed, one line each. Raises TiresiasError where that is not to replace this."""
+        """Read the configuration again; return it and its changes, one line each. Raises TiresiasError where it is refused."""
         new = Configured.read(self.file, self.overrides)
         keys = dict.fromkeys([*new.loaded.sources, *self.loaded.sources])
         changed = [key for key in keys if new.loaded.value(key) != self.loaded.value(key)]

@@ -1,9 +1,9 @@
-"""The controller as a service: a cycle once a period and whenever somebody pokes; sockets, signals, leases.
+"""The controller as a service: a cycle once a period and after each poke; sockets, signals, leases.
 
-Of several with the same state folder one leads (leadership.py); another takes over when that one is gone, and goes on from the
-journal. Fail open: at a normal end, and on `tiresias controller --release`, every hold that it placed is lifted and Slurm carries
-on alone, unless there is a standby. A controller that is killed leaves its holds. With `keeps_holds` so does SIGTERM: the
-next controller is expected soon, and `tiresias deadman` lifts the holds when none comes.
+Of several controllers with the same state folder one leads (leadership.py); a standby takes over when the leader has ended, and
+continues from the journal. Fail open: at a normal end, and on `tiresias controller --release`, every hold that it placed is lifted
+and Slurm schedules alone, unless there is a standby. A controller that is killed leaves its holds. With `keeps_holds` so does
+SIGTERM: the next controller is expected soon, and `tiresias deadman` lifts the holds if none starts.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ log = logging.getLogger("tiresias")
 
 
 class Daemon:
-    """The controller with its sockets, its leases and its signals, until SIGTERM or SIGINT: it stands by, and leads, in turns.
+    """The controller with its sockets, leases and signals: alternately a standby and the leader, until SIGTERM or SIGINT.
 
-    `lead` makes a controller that goes on from the journal, once the lead is ours.
+    `lead` makes the controller when the lead is taken; it continues from the journal.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class Daemon:
         self._primary = Notifier(self._run / "primary")
         self._standby = Standby(leadership, Path(self._config.paths.state), self._primary.was_notified)
         self._views: Answer = self._standby.answer
-        self._controller: Controller  # while we lead
+        self._controller: Controller  # while this process leads
         self._stopping = False
-        self._at_once = False  # without waiting for what is under way
+        self._at_once = False  # whether to stop without completing preemptions in progress
         self._orders = AdminRequests(lambda request, peer: self._views(request, peer), self._wake)
         self._watchdog = Watchdog()
 
@@ -63,6 +63,7 @@ class Daemon:
         self._pace = Pace(configured.config.period, configured.config.poll)
 
     def serve(self) -> None:
+        """Run until SIGTERM, SIGINT or an order to stop."""
         pokes = PokeSocket(self._run / "poke.sock")
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
@@ -70,55 +71,55 @@ class Daemon:
         try:
             with ControlServer(self._run / "control.sock", self._orders.answer):
                 notify("READY=1")
-                while not self._stopping and self._standby.wait(lambda seconds: self._stand(pokes, seconds)):
+                while not self._stopping and self._standby.wait(lambda seconds: self._wait_as_standby(pokes, seconds)):
                     self._lead_once(pokes)
         finally:
             pokes.close()
             self._primary.close()
             self._leadership.step_down()
 
-    def _stand(self, pokes: PokeSocket, seconds: float) -> bool:
-        """By, for that long or until something calls us; False: we are to stop."""
+    def _wait_as_standby(self, pokes: PokeSocket, seconds: float) -> bool:
+        """Wait as a standby, until `seconds` have passed or a poke arrives; return False to stop."""
         notify(f"STATUS={self._standby.words}")
         self._watchdog.keep_alive()
         pokes.wait(seconds)
-        self._obey()
+        self._execute_orders()
         return not self._stopping
 
     def _lead_once(self, pokes: PokeSocket) -> None:
-        """Until we are to stop, or somebody else leads."""
+        """Lead until this process stops or another controller leads."""
         try:
             self._controller = self._lead(self._configured, self._leadership)
         except (Superseded, Unavailable) as error:  # a stopped leader keeps the journal locked, Slurm fails over
             self._pace.failed()
             log.warning("%s; trying again", error)
             self._leadership.step_down()
-            self._stand(pokes, self._pause())
+            self._wait_as_standby(pokes, self._pause())
             return
         self._controller.on_progress(self._watchdog.keep_alive)
         self._controller.more_alarms = lambda: self._hook_lease.alarms
         self._views = self._controller.publisher.answer
         try:
-            self._go_on(pokes)
+            self._run_cycles(pokes)
         except Superseded as error:
-            log.warning("%s; standing by", error)
+            log.warning("%s; this controller is a standby now", error)
         finally:
             self._views = self._standby.answer
-            self._primary.was_notified()  # while we led: it asks for nothing
+            self._primary.was_notified()  # a notification during the lead is obsolete
             if self._controller.hand_over_requested:
-                self._standby.after_you()
+                self._standby.yield_lead()
             self._controller.close()
             self._leadership.step_down()
 
-    def _go_on(self, pokes: PokeSocket) -> None:
+    def _run_cycles(self, pokes: PokeSocket) -> None:
         try:
             while not (self._stopping or self._hands_over()):
                 self._cycle()
                 self._rest(pokes)
-                self._obey()
+                self._execute_orders()
         finally:
             if not self._kept:
-                self._hook_lease.end()  # first: nothing new is to be held
+                self._hook_lease.end()  # first, so that no further job is held
             self._leave()
 
     def _hands_over(self) -> bool:
@@ -137,7 +138,7 @@ class Daemon:
         for problem in self._controller.release() if self._at_once else self._controller.stop():
             log.warning("%s", problem)
 
-    def _obey(self) -> None:
+    def _execute_orders(self) -> None:
         for order in self._orders.take():
             log.info("%s ordered by %s%s", order.op, order.by, f": {order.reason}" if order.reason else "")
             try:
@@ -155,7 +156,7 @@ class Daemon:
             if order.op != STOP:
                 raise TiresiasError(f"{self._standby.words}; order it there")
             self._stopping = True
-            return "the controller, which stood by, ends"
+            return "the standby controller ends"
         if order.op == PAUSE:
             return self._controller.switches.pause(order.by, order.reason)
         if order.op == RESUME:
@@ -166,7 +167,7 @@ class Daemon:
         return "the controller ends"
 
     def _reload(self) -> str:
-        """What changed, in words. Raises TiresiasError: then the old configuration stays in force."""
+        """Return the changes as text. Raises TiresiasError: then the old configuration stays in force."""
         configured, changes = self._configured.again()
         if changes and self._leadership.epoch:
             self._controller.reconfigure(configured.config, configured.site, changes)
@@ -189,10 +190,10 @@ class Daemon:
         self._watchdog.keep_alive()
 
     def _rest(self, pokes: PokeSocket) -> None:
-        """Until the next cycle: a poke, the period, or a job under way that got somewhere; never before slurmctld has had its
-        rest from us."""
+        """Wait for the next cycle: for a poke, the end of the period, or the progress of a transition; never shorter than the
+        pause that the load of slurmctld requires."""
         now = time.monotonic()
-        earliest = now + self._least()
+        earliest = now + self._shortest_pause()
         end, woken = max(earliest, now + self._pause()), False
         with contextlib.suppress(Unavailable):
             self._leadership.renew(grace=end - now + HUNG_SECONDS)
@@ -208,20 +209,20 @@ class Daemon:
                 woken = True
             now = time.monotonic()
             if woken:
-                self._obey()
+                self._execute_orders()
                 end = max(earliest, now)
 
-    def _least(self) -> float:
-        """A flood of pokes gets half of our time at most."""
-        ours = min(self._controller.times.seconds, self._config.poll)
-        return max(ours, self._pace.rest, self._controller.wait_for_calls())
+    def _shortest_pause(self) -> float:
+        """Return the shortest pause in seconds: after a flood of pokes, cycles take half of the time at most."""
+        cycle = min(self._controller.times.seconds, self._config.poll)
+        return max(cycle, self._pace.rest, self._controller.wait_for_calls())
 
     def _pause(self) -> float:
         if self._pace.failures:
             return self._pace.back_off()
         now = time.time()
         since = self._controller.leaving_since
-        gone = math.inf if math.isinf(since) else (now - since) / 5  # nobody pokes where the hooks are not installed
+        gone = math.inf if math.isinf(since) else (now - since) / 5  # without the hooks there are no pokes
         return max(self._config.poll, min(self._pace.period, self._controller.next_change - now, gone))
 
     def _poll(self) -> bool:
@@ -237,8 +238,8 @@ class Daemon:
         self._wake()
 
     def _wake(self) -> None:
-        with contextlib.suppress(Unavailable):  # a second signal, while the holds are lifted already
-            poke(self._run / "poke.sock")  # ends the rest at once
+        with contextlib.suppress(Unavailable):  # a second signal, while the holds are being lifted
+            poke(self._run / "poke.sock")  # ends the wait at once
 
     def _make_run_folder(self) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Lift every hold of Tiresias, in place of a controller that is dead, hung, or must not lead any more."""
+"""Lift every hold of Tiresias, in place of a controller that is dead, hung, or stopped by an administrator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ from tiresias.slurm_plugin.lead.leadership import Leadership
 
 
 class Released(NamedTuple):
-    """jobs: that the journal had as held or being moved. problems: what could not be lifted, one line each."""
+    """The result of a release.
+
+    Attributes:
+        jobs: The number of jobs that the journal had as held or in a transition; None: unknown.
+        problems: What could not be lifted, one line each.
+    """
 
     jobs: int | None
     problems: list[str]
@@ -28,5 +33,5 @@ def release(config: Config, leadership: Leadership) -> Released:
     ):
         jobs = held(
             config
-        )  # now: a controller that was frozen in the middle of a write kept the journal locked until it was opened
+        )  # not earlier: a controller stopped in the middle of a write keeps the journal locked until it is opened
         return Released(jobs, controller.release())

@@ -1,7 +1,7 @@
-"""Slurm carries on alone: what is done in place of a controller that is dead, hung, or not to lead any more.
+"""Fail open: what a command does in place of a controller that is dead, hung, or stopped, so that Slurm schedules alone.
 
-Whoever does it leads for that moment, in an epoch of its own (leadership.py): a controller that wakes up later finds that it has
-been superseded, stands by, and takes the jobs up again from the journal.
+The command leads for that time, in an epoch of its own (leadership.py): a controller that continues later detects that it has been
+superseded, becomes a standby, and takes the jobs over again from the journal.
 """
 
 from __future__ import annotations
@@ -26,30 +26,33 @@ T = TypeVar("T")
 
 
 def held(config: Config) -> int | None:
-    """Jobs that wait for us alone, or that we are moving, as the journal has it. None: it cannot be read before a controller, or
-    whoever acts in its place, has opened it."""
-    return _told(config, History.count_controlled, 0)
+    """Return the number of jobs that the journal has as held or in a transition.
+
+    None: the journal cannot be read until a leader has opened it.
+    """
+    return _queried(config, History.count_controlled, 0)
 
 
 def is_stopped(config: Config) -> bool:
-    return _told(config, lambda history: switched(history, STOPPED), None) is not None
+    """Return whether the journal forbids controllers to lead (`tiresias stop --release`)."""
+    return _queried(config, lambda history: switched(history, STOPPED), None) is not None
 
 
-def _told(config: Config, question: Callable[[History], T], nothing: T) -> T | None:
-    """`nothing`: of an empty state folder."""
+def _queried(config: Config, query: Callable[[History], T], nothing: T) -> T | None:
+    """Return the result of a query of the journal; `nothing` if the state folder is empty."""
     path = (config.paths.state / FILE).absolute()
     if not path.exists():
         return nothing
     with contextlib.suppress(sqlite3.Error, StateError), closing(History.of(path)) as history:
-        return question(history)
+        return query(history)
     return None
 
 
 def is_silent(leadership: Leadership, seconds: float) -> bool:
-    """Whether no controller leads for so long, by our own steady clock. False as soon as one renews its lease.
+    """Return whether no controller leads for so many seconds of the steady clock; False as soon as one renews its lease.
 
-    A new leader has to renew its first lease, too: a controller that ends soon after each start leads nothing. Its starts prolong
-    the watch by one lease at most.
+    A new leader must renew its first lease, too: a controller that ends soon after each start does not lead. Its starts prolong
+    the wait by one lease at most.
     """
     last, end = leadership.lease(), time.monotonic() + seconds
     latest = end + leadership.seconds
@@ -68,7 +71,7 @@ def is_silent(leadership: Leadership, seconds: float) -> bool:
 
 @contextmanager
 def own_journal(config: Config) -> Iterator[Journal]:
-    """The journal while no controller runs. Raises TiresiasError when one leads."""
+    """Open the journal while no controller leads. Raises TiresiasError if one does."""
     state = config.paths.state
     with as_owner(state), leading(config) as leadership, closing(Journal(state, leadership.epoch)) as journal:
         yield journal
@@ -76,9 +79,9 @@ def own_journal(config: Config) -> Iterator[Journal]:
 
 @contextmanager
 def seized(config: Config) -> Iterator[Leadership | None]:
-    """The lead, whoever had it; None when somebody else was quicker."""
-    with contextlib.suppress(OSError):  # no run folder here, or not ours
-        (config.paths.run / "lease").unlink()  # job_submit.lua sets no more jobs aside
+    """Take the lead from any controller; yield None where another process took it first."""
+    with contextlib.suppress(OSError):  # no run folder on this host, or without the right to write to it
+        (config.paths.run / "lease").unlink()  # job_submit.lua delays no more jobs
     with as_owner(config.paths.state):
         leadership = leadership_of(config)
         try:

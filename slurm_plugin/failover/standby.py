@@ -1,4 +1,4 @@
-"""Waiting for the lead, and saying meanwhile who has it."""
+"""The standby: it waits for the lead, and answers requests with the name of the leader."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from tiresias.slurm_plugin.state.journal import epoch_of
 
 log = logging.getLogger("tiresias")
 
-HAND_OVER_NOTE = "lead"  # a note to the leader: hand over
+HAND_OVER_NOTE = "lead"  # a note that asks the leader to hand over
 
 
 class AnotherLeads(TiresiasError):
-    pass
+    """Another controller leads."""
 
 
 def leadership_of(config: Config) -> Leadership:
-    """Of the controllers that share this state folder."""
+    """Return the leadership of the controllers that share this state folder."""
     return Leadership(Path(config.paths.state) / "leader", config.leader_seconds)
 
 
 @contextmanager
 def leading(config: Config) -> Iterator[Leadership]:
-    """No controller works there meanwhile, and who led before cannot any more. Raises AnotherLeads."""
+    """Take the lead for the duration of a block. Raises AnotherLeads if a controller leads."""
     leadership = leadership_of(config)
     Standby(leadership, Path(config.paths.state)).obtain()
     try:
@@ -42,23 +42,31 @@ def leading(config: Config) -> Iterator[Leadership]:
 
 
 class Standby:
-    """`called`: whether the slurmctld of this host has just become the primary one, so that we should lead."""
+    """Waits for the lead.
+
+    Args:
+        called: Whether the slurmctld of this host has just become the primary one, so that this controller should lead.
+    """
 
     def __init__(self, leadership: Leadership, state: Path, called: Callable[[], bool] = lambda: False) -> None:
         self._leadership, self._state, self._called = leadership, state, called
-        self._polite_until = -math.inf
+        self._yields_until = -math.inf
 
     def wait(self, stand: Callable[[float], bool]) -> bool:
-        """True once we lead. `stand` waits for so many seconds, or less; False as soon as it says so.
+        """Wait until this controller leads; return False if `stand` does.
 
-        Raises Unavailable when the state folder cannot be used at all; later troubles of the file system are waited for.
+        Args:
+            stand: Waits for so many seconds or less, and returns False to give up.
+
+        Raises:
+            Unavailable: The state folder cannot be used at the first attempt; later errors are retried.
         """
-        told = ""
-        leads = self._take() if time.monotonic() > self._polite_until else False
+        logged = ""
+        leads = self._take() if time.monotonic() > self._yields_until else False
         while not leads:
-            if self.words != told:
-                told = self.words
-                log.info("%s", told)
+            if self.words != logged:
+                logged = self.words
+                log.info("%s", logged)
             if not stand(self._leadership.pause):
                 return False
             leads = self._try()
@@ -66,16 +74,17 @@ class Standby:
         self._leadership.done(HAND_OVER_NOTE)
         return True
 
-    def after_you(self) -> None:
-        """Who asked for the lead has a lease's time to take it."""
-        self._polite_until = time.monotonic() + self._leadership.seconds
+    def yield_lead(self) -> None:
+        """Leave the lead to the controller that requested it, for the duration of a lease."""
+        self._yields_until = time.monotonic() + self._leadership.seconds
 
     @property
     def words(self) -> str:
+        """The state of this controller, as one line."""
         return f"this controller is a standby: {self._leadership.lease()} leads"
 
     def obtain(self) -> None:
-        """Lead at once, or as soon as the one who led is known to be dead. Raises AnotherLeads."""
+        """Take the lead at once, or as soon as the last leader is known to be dead. Raises AnotherLeads."""
         end = time.monotonic() + self._leadership.seconds + 2 * self._leadership.pause
         while not self._take():
             if self._leadership.seen_alive or time.monotonic() > end:
@@ -83,7 +92,7 @@ class Standby:
             time.sleep(self._leadership.pause)
 
     def answer(self, _request: dict[str, Any], _peer: Peer) -> Mapping[str, Any]:
-        """To viewers: they are to ask elsewhere."""
+        """Refuse a request; the message names the leader."""
         raise Unavailable(f"{self.words}; ask there")
 
     def _take(self) -> bool:
@@ -95,8 +104,8 @@ class Standby:
             if self._called():
                 log.info("slurmctld is the primary one here: asking for the lead")
                 self._leadership.tell(HAND_OVER_NOTE)
-            polite = self._leadership.lease().released and time.monotonic() < self._polite_until
-            return not polite and self._take()
+            yields = self._leadership.lease().released and time.monotonic() < self._yields_until
+            return not yields and self._take()
         except Unavailable as error:
             log.warning("%s; trying again", error)
             return False

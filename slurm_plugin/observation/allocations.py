@@ -1,4 +1,4 @@
-"""What jobs hold, and were promised, on each node, as `scheduler` reads it."""
+"""The resources that jobs hold, or are reserved for starts, on each node, in the model of `scheduler`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 
 
 def promised(intents: Mapping[str, Intent]) -> dict[str, Intent]:
-    """The starts that hand-overs under way will come to, by beneficiary: it is not planned for again meanwhile."""
+    """Return the starts that open preemptions lead to, by beneficiary, so that these are not planned again."""
     preemptions = [one for one in intents.values() if one.kind == IntentKind.PREEMPT and one.beneficiary]
     return {
         one.beneficiary: Intent("", one.beneficiary, 0, IntentKind.START, IntentStep.START, one.nodes)
@@ -22,7 +22,7 @@ def promised(intents: Mapping[str, Intent]) -> dict[str, Intent]:
 
 
 def _shares(job: SlurmJob, intent: Intent | None) -> list[tuple[str, int, float, float]]:
-    """(node, GPUs, CPUs, MB) that the job holds or was promised."""
+    """Return (node, GPUs, CPUs, MiB) that the job holds, or that are reserved for its start."""
     if job.shares or not intent:
         return [(share.node, share.gpus, share.cpus, share.memory) for share in job.shares]
     per_gpu = job.cpus / job.gpus
@@ -44,13 +44,13 @@ def held_by_node(
     row_of: Mapping[str, int],
     nodes: int,
 ) -> Floats:
-    """GPUs, CPUs and MB held on each node by anybody, shape (nodes, 3)."""
-    ours = {job.id for job in shown}
+    """Return the GPUs, CPUs and MiB that all jobs hold on each node, shape (nodes, 3)."""
+    managed = {job.id for job in shown}
     rows = [
         (row_of[node], *amounts)
         for job in jobs
         if job.shares or job.id in intents
-        for node, *amounts in _shares(job, _promise(job, intents) if job.id in ours else None)
+        for node, *amounts in _shares(job, _promise(job, intents) if job.id in managed else None)
         if node in row_of
     ]
     held, taken = np.array(rows, dtype=float).reshape(len(rows), 4), np.zeros((nodes, 3))
@@ -59,9 +59,10 @@ def held_by_node(
 
 
 def scheduler_nodes(nodes: Sequence[SlurmNode], taken: Floats, leaf: Ints, above: tuple[Ints, ...]) -> Nodes:
+    """Return the nodes in the model of `scheduler`; `taken` as of held_by_node."""
     usable = np.array([node.usable and "RESERVED" not in node.flags for node in nodes], dtype=bool)
     total = np.array([(node.gpus, node.cpus, node.memory) for node in nodes], dtype=float).reshape(len(nodes), 3)
-    # Below 0 where a beneficiary was promised what its victims still hold: what these release is not free for others.
+    # Below 0 where GPUs that jobs still hold are reserved for a beneficiary: they are not free for others when released.
     free = np.where(usable[:, None], total - taken, 0.0)
     return Nodes(
         name=tuple(node.name for node in nodes),
@@ -78,6 +79,7 @@ def scheduler_nodes(nodes: Sequence[SlurmNode], taken: Floats, leaf: Ints, above
 
 
 def allocations(shown: Sequence[SlurmJob], intents: Mapping[str, Intent], row_of: Mapping[str, int]) -> Allocations:
+    """Return the allocations of the competing jobs in the model of `scheduler`."""
     rows = [
         (row, row_of[node], gpus, cpus, memory)
         for row, job in enumerate(shown)

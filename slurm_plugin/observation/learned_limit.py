@@ -1,7 +1,7 @@
-"""PACKLIMIT from the site's own history: how fast jobs were on few and on many nodes, and what they send (section 3.3.2).
+"""PACKLIMIT learned from the site's history: the speed of jobs on few and on many nodes, and their traffic (section 3.3.2).
 
-The journal has each run's nodes and its seconds a step, the users' profiles have what their jobs send. A kind of job that ran
-both on the fewest nodes that it ever had and on more is an observation; scheduler/place/packlimit_classifier.py learns from them.
+The journal has each run's nodes and seconds per step, the users' profiles have their jobs' traffic. A job kind with runs on
+different numbers of nodes is an observation; scheduler/place/packlimit_classifier.py learns from them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ Kind = tuple[int, str]  # uid, file of the profile
 
 
 class Observation(NamedTuple):
-    """skew, rho: nan where unknown. slowdown: seconds a step on more nodes over that on the fewest."""
+    """One job kind with runs on different numbers of nodes.
+
+    Attributes:
+        skew: The largest tensor's share of the model; nan where unknown.
+        rho: The intensity of the traffic; nan where unknown.
+        slowdown: Seconds per step on more nodes, divided by those on the fewest.
+    """
 
     skew: float
     rho: float
@@ -33,20 +39,22 @@ class Observation(NamedTuple):
 
 
 class LearnedLimit:
+    """The classifier that decides which job kinds are consolidated, fitted again once an hour."""
+
     def __init__(self, root: Path, default: float) -> None:
-        """`root`: of the control folders. `default`: PACKLIMIT where history does not tell a better one."""
+        """`root`: the folder of the control folders. `default`: PACKLIMIT where history does not suffice for a better one."""
         self._root, self._default, self._at = root, default, -math.inf
         self.learned = learn([], [], [], default)
 
     def consolidates(self, profile: Summary) -> bool | None:
-        """None: its trial run could not tell. What history does not speak of is judged as the trial run was."""
+        """Return whether the job kind is consolidated; None: unknown. Without history, the decision of its trial run applies."""
         if profile.decision == "unknown":
             return None
         found = self.learned.consolidates(_number(profile.skew), _number(profile.intensity))
         return profile.decision == "consolidate" if found is None else found
 
     def refit(self, ledger: Ledger, now: float) -> None:
-        """O(runs that ever were), once an hour."""
+        """Fit the classifier to the history, once an hour; O(recorded runs)."""
         if now - self._at < REFIT:
             return
         self._at = now
@@ -55,14 +63,14 @@ class LearnedLimit:
         self.learned = learn(skew, rho, slowdown, self._default)
 
     def published(self) -> dict[str, object]:
-        """For those who look."""
+        """Return the part of the published status on PACKLIMIT."""
         line = self.learned.tensors
         error = None if math.isnan(line.error) else round(line.error, 4)
         limit = round(self.learned.limit, 4)
         return {"limit": limit, "learned": line.used, "jobs": line.jobs, "error": error, "why": line.why}
 
     def _observations(self, slow: Mapping[Kind, float]) -> Iterator[tuple[int, Observation]]:
-        """Each with the uid of who told."""
+        """Yield each observation with the uid of the jobs' owner."""
         for (uid, file), slowdown in slow.items():
             content = control.read(control.profiles_folder(self._root, uid) / file, uid)
             summary = _named(content, file)
@@ -71,7 +79,11 @@ class LearnedLimit:
 
 
 def slowdowns(paces: Iterable[tuple[int, str, str, float]]) -> dict[Kind, float]:
-    """paces: uid, kind, nodes ("gpu01:4,gpu02:1") and seconds a step of runs. Of the kinds that ran on two numbers of nodes."""
+    """Return the slowdown of each job kind that ran on different numbers of nodes.
+
+    Args:
+        paces: uid, kind, nodes ("gpu01:4,gpu02:1") and seconds per step of each run.
+    """
     by_kind: dict[Kind, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for uid, kind, nodes, pace in paces:
         if pace > 0:
@@ -85,13 +97,16 @@ def slowdowns(paces: Iterable[tuple[int, str, str, float]]) -> dict[Kind, float]
     return found
 
 
-def fair(told: Sequence[tuple[int, Observation]]) -> list[Observation]:
-    """Nobody brings more than all others together, once these bring enough to learn from: paces and profiles are users' words, and
-    who makes up a thousand kinds of jobs shall not have the last one about everybody's."""
-    total, kept = Counter(uid for uid, _ in told), Counter[int]()
+def fair(reported: Sequence[tuple[int, Observation]]) -> list[Observation]:
+    """Return the observations without those of a user beyond the number of all other users' together.
+
+    The limit applies once the others suffice to learn from. Paces and profiles are users' claims: a user who invents a thousand
+    job kinds must not decide for all jobs.
+    """
+    total, kept = Counter(uid for uid, _ in reported), Counter[int]()
     found = []
-    for uid, one in told:
-        others = len(told) - total[uid]
+    for uid, one in reported:
+        others = len(reported) - total[uid]
         if others < ENOUGH or kept[uid] < others:
             kept[uid] += 1
             found.append(one)
@@ -99,7 +114,7 @@ def fair(told: Sequence[tuple[int, Observation]]) -> list[Observation]:
 
 
 def _named(content: Mapping[str, object], file: str) -> Summary | None:
-    """The summary in a file of this name, which follows from what it says it is about."""
+    """Return the summary of a profile; None unless the file's name follows from the job kind that it contains."""
     name, script, gpus = content.get("name"), content.get("script"), control.integer(content.get("gpus"))
     if not isinstance(name, str) or not isinstance(script, str):
         return None

@@ -1,4 +1,4 @@
-"""From Slurm's records to what `decide` sees: adds the service a job has had, what it says of itself, what we do to it."""
+"""The snapshot for `decide`: Slurm's records with attained service, the jobs' reports and open transitions."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Observer:
         row_of = {node.name: row for row, node in enumerate(nodes)}
         there = [job for job in slurm.jobs if not _cleaned_up_soon(job, slurm.time)]
         taken = held_by_node(there, shown, intents, row_of, len(nodes))
-        ours = {job.id for job in shown}
+        shown_ids = {job.id for job in shown}
         allowed = self._eligibility(slurm, shown, intents)
         snapshot = Snapshot(
             slurm.time,
@@ -91,11 +91,11 @@ class Observer:
             allocations(shown, intents, row_of),
             allowed.of_rows([job.id for job in shown]),
         )
-        others = [job for job in there if job.id not in ours]
+        others = [job for job in there if job.id not in shown_ids]
         return islands.told(snapshot, nodes, shown, others, self._config.placement.islands)
 
     def why_unmovable(self, job: SlurmJob, now: float) -> str:
-        """Why a running job may not be preempted now; "" when it may."""
+        """Return why a running job may not be preempted now; "" if it may."""
         row, policy = self._ledger.jobs[job.id], self._config.policy_of(job.partition)
         if not job.batch:
             return "an srun or salloc allocation cannot be requeued"
@@ -121,7 +121,7 @@ class Observer:
         return self._paused
 
     def waiting(self, managed: Sequence[SlurmJob], now: float) -> list[SlurmJob]:
-        """The pending jobs that nothing but us keeps waiting, or that nothing keeps waiting yet."""
+        """Return the pending jobs that only the controller, or nothing yet, keeps waiting."""
         return [
             job
             for job in managed
@@ -129,8 +129,8 @@ class Observer:
         ]
 
     def next_settled(self, managed: Sequence[SlurmJob], now: float) -> float:
-        """When the next requeued job may be started again, or the next one that Slurm refused or that a reservation keeps
-        waiting; inf for never."""
+        """Return when the next requeued job may start again, or the next one that Slurm refused or that a reservation blocks; inf
+        for never."""
         waiting = [_settled(job, now) for job in managed if job.state == "PENDING" and not job.completing]
         others = (self._refusals.next_change(now), self._admission_changes)
         return min([moment for moment in (*waiting, *others) if moment > now], default=math.inf)
@@ -151,18 +151,20 @@ class Observer:
         return Eligibility(found.obstacle, found.closed, found.quotas, trial)
 
     def _is_due(self, job: SlurmJob, now: float) -> bool:
-        """Whether neither a begin time nor our own back-off nor the clean-up of its last run keeps the waiting job."""
+        """Return whether neither a begin time, nor the back-off, nor the clean-up of its last run delays the waiting job."""
         not_before = max(self._ledger.jobs[job.id].not_before, _settled(job, now))
         return not_before <= now and self.has_begun(job, now)
 
     def has_begun(self, job: SlurmJob, now: float) -> bool:
+        """Return whether the job's begin time has passed or was set by job_submit.lua."""
         return begin_time.has_begun(job, now, self._admission_waits)
 
     def is_set_aside(self, job: SlurmJob) -> bool:
+        """Return whether job_submit.lua delays the job."""
         return begin_time.is_set_aside(job, self._admission_waits)
 
     def _obstacle(self, job: SlurmJob, allowed: Eligibility, now: float) -> str:
-        """In Slurm's words; "" for none."""
+        """Return why Slurm would not start the job, in its own terms; "" for no reason."""
         if reason := allowed.reason(job.id):
             return reason
         if job.state != "PENDING" or self.has_begun(job, now):
@@ -170,13 +172,13 @@ class Observer:
         return f"BeginTime, not before {time.strftime('%Y-%m-%dT%H:%M:%S', time.localtime(job.begin_time))}"
 
     def _competes(self, job: SlurmJob) -> bool:
-        """Not while its owner or an admin holds it or it depends on others: then it has to wait for them first."""
+        """Return whether the job competes for GPUs: not while its owner or an administrator holds it, or it depends on others."""
         if job.completing or job.state in ("RUNNING", "SUSPENDED"):
             return True
         return self._ledger.free(job) and not self._ledger.jobs[job.id].unpinnable
 
     def _avoided(self, job: SlurmJob, now: float, gpus: Mapping[str, int]) -> frozenset[str]:
-        """Nodes that the job does not try again yet, where the others would be enough. `gpus`: of each node."""
+        """Return the nodes that the job does not retry yet, if the others suffice. `gpus`: of each node."""
         one = self._ledger.avoids.get(job.id)
         if (
             one is None
@@ -193,7 +195,7 @@ class Observer:
         rows = [self._ledger.jobs[job.id] for job in shown]
         states = [_state(job, intents.get(job.id)) for job in shown]
         runs = [self._ledger.runs_of(row) for row in rows]
-        tick = float(int(now))  # as Slurm will count when the run ends: no job gets service back for being preempted
+        tick = float(int(now))  # as Slurm counts when the run ends: a preemption must not reduce attained service
         served = [
             service(
                 [(run.start, run.end or max(tick, run.start), run.gpus) for run in row_runs],
@@ -244,13 +246,13 @@ class Observer:
         )
 
     def _progress_from(self, job: SlurmJob, runs: Sequence[RunRow], now: float) -> float:
-        """When the present run made its first step; `now` while it reports none, the start where the program reports no steps."""
+        """Return the time of the run's first step; `now` while it reports none, the start where the program reports no steps."""
         run = next((run for run in runs if run.restart == job.restarts), None)
         if run is None:
             return math.nan
         if run.restore is not None:
             return run.start + run.restore
-        report = self.reports.of(job)  # read for the first time perhaps: the ledger has it from the next cycle on
+        report = self.reports.of(job)  # possibly read for the first time; the ledger has it from the next cycle on
         if not report.ready or report.restart != job.restarts:
             return now
         return run.start + (report.restore or 0.0)
@@ -261,7 +263,7 @@ class Observer:
         return scheduler_nodes(nodes, taken, leaf, tuple(above))
 
     def _styles(self, shown: Sequence[SlurmJob], profiles: Mapping[str, Summary]) -> Ints:
-        """Of jobs of one kind of which nothing is known yet the first makes its trial run."""
+        """Return the placement style of each job; the first job of an unknown kind runs its trial."""
         if self._config.placement.style != "skew":
             return np.full(len(shown), style_code(self._config.placement.style), dtype=np.int64)
         styles, tried, unknown = [], set(self._ledger.kinds), Style[self._config.placement.unknown.upper()]
@@ -280,7 +282,7 @@ class Observer:
         return Style.CONSOLIDATE if suffers else Style.SPREAD
 
     def _packed_until(self, row: JobRow, profile: Summary | None) -> float:
-        """Only of jobs of which it is known that they suffer, counted from when they came or came back."""
+        """Return until when a job waits for the fewest nodes, if it is known to be slow on many."""
         known = profile is not None and self.packlimit.consolidates(profile)
         if not known or self._config.placement.style != "skew":
             return -math.inf
@@ -288,14 +290,14 @@ class Observer:
 
 
 def _settled(job: SlurmJob, now: float) -> float:
-    """A run that began the moment its predecessor was cleaned up failed once on Slurm 24.11. The submit time of a requeued
-    job is when its clean-up was over; where that lies ahead the clock was set back since."""
+    """Return when a requeued job may start again. A run that began at the moment of its predecessor's clean-up failed once on
+    Slurm 24.11. The submit time of a requeued job is the end of that clean-up; in the future, the clock was set back."""
     return job.submit_time + SETTLE if job.restarts and job.submit_time <= now + SETTLE else 0.0
 
 
 def _cleaned_up_soon(job: SlurmJob, now: float) -> bool:
-    """What Slurm has begun to clean up counts as gone: a successor that is released by then is started by Slurm at the very
-    end of the clean-up, one that is released after it only at Slurm's next look, up to a second later (job_scheduler.c)."""
+    """Return whether a completing job counts as ended. Slurm starts a successor that is released by then at the end of the
+    clean-up, one that is released later only in its next scheduling pass, up to a second later (job_scheduler.c)."""
     return job.completing and now - job.end_time < CLEAN_UP
 
 

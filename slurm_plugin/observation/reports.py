@@ -1,4 +1,4 @@
-"""What jobs report of themselves: their control folders, read as seldom as possible."""
+"""The reports of jobs: their control folders, read as rarely as possible."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tiresias.slurm_plugin.backends.interface import SlurmJob
 
 PROGRESS_POLL_S = 120.0  # seconds between two reads of the progress of a run that is ready
 NOT_READY_POLL_DIVISOR = 10.0  # a run that is not ready is read again after its run time divided by this
-START_TOLERANCE_S = 2  # seconds between what Slurm tells a job and us of its start, at most
+START_TOLERANCE_S = 2  # seconds between the start time in a job's environment and in its record, at most
 
 
 class _Read(NamedTuple):
-    """A report, the run that was asked for it, and until when it will do (on the monotonic clock)."""
+    """A report, the run that it is from, and until when it is used (on the monotonic clock)."""
 
     report: control.JobReport
     restart: int
@@ -26,15 +26,18 @@ class _Read(NamedTuple):
 
 @dataclass(slots=True)
 class Reports:
-    """What jobs say of themselves, read from their control folders. A run that was ready stays ready, and is asked for its
-    progress now and then; one that is not is asked the less often the longer it runs. So a steady cluster costs the shared file
-    system few reads, also where most jobs have no control folder."""
+    """The reports of jobs, read from their control folders.
+
+    A run that was ready stays ready, and its progress is read at intervals; one that is not is read less often the longer it
+    runs. So a steady cluster costs the shared file system few reads, also where most jobs have no control folder.
+    """
 
     root: Path
     _read: dict[str, _Read] = field(default_factory=dict)
     _now: float = 0.0  # of the cycle
 
     def of(self, job: SlurmJob) -> control.JobReport:
+        """Return the report of a job, at most as old as its state permits."""
         last = self._read.get(job.id)
         if last and last.restart == job.restarts and time.monotonic() < last.until:
             return last.report
@@ -51,19 +54,22 @@ class Reports:
         return found
 
     def known(self, job: SlurmJob) -> control.JobReport | None:
-        """What this run said since it was ready, where that was read."""
+        """Return the last report of this run that was read since it was ready."""
         last = self._read.get(job.id)
         return last.report if last and last.report.ready and last.report.restart == job.restarts else None
 
     def fresh(self, job: SlurmJob) -> control.JobReport:
-        """Nothing, where an older job with this id speaks: Slurm reuses ids, and until the supervisor has begun, what that one left
-        lies there. Who believed it would signal a job that does not listen yet."""
+        """Read the report now; empty where it is from an older job with this id.
+
+        Slurm reuses ids, and the folder contains the older job's report until the supervisor has begun. To trust it would mean
+        to signal a job that does not handle signals yet.
+        """
         found = control.report(self.root, job.uid, job.id)
         older = found.start and job.start_time and abs(found.start - job.start_time) > START_TOLERANCE_S
         return control.JobReport() if older else found
 
     def begin_cycle(self, alive: Mapping[str, object], now: float) -> None:
-        """What has ended is forgotten."""
+        """Forget the reports of ended jobs."""
         self._now = now
         for job_id in [one for one in self._read if one not in alive]:
             del self._read[job_id]

@@ -1,7 +1,7 @@
-"""Which script each job runs, from what tsbatch noted in its user's control folder (protocol/submitted_scripts.py).
+"""The script of each job, from the notes of tsbatch in the user's control folder (protocol/submitted_scripts.py).
 
-Slurm's record has the script's path only. A file of a network file system may be seen late, so a job of which nothing is known is
-looked up again while it is new.
+Slurm's record has the script's path only. A file on a network file system may become visible late, so the lookup of a new job is
+repeated until it succeeds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, cast
 from tiresias.protocol import control, submitted_scripts
 from tiresias.slurm_plugin.backends.interface import Backend, SlurmJob, SlurmSnapshot
 
-NEW_SECONDS = 90.0  # after its submission, or after the first look at it
+NEW_SECONDS = 90.0  # after its submission, or after the first lookup
 AGAIN_SECONDS = 3.0  # between two reads of a file
 READS = 300  # files for each snapshot
 WORDS = 8  # of a path and arguments, as Slurm 22.05 shows them together
@@ -26,7 +26,7 @@ class KnownScripts:
 
     def __init__(self, backend: Backend, root: Path, clock: Callable[[], float] = time.time) -> None:
         self._backend, self._root, self._clock = backend, root, clock
-        self._jobs: dict[str, tuple[SlurmJob, SlurmJob]] = {}  # as Slurm has it, and with its script
+        self._jobs: dict[str, tuple[SlurmJob, SlurmJob]] = {}  # the record without and with its script
         self._found: dict[str, str] = {}  # job id -> hash
         self._until: dict[str, float] = {}  # job id -> when it is no longer looked up
         self._files: dict[tuple[int, str], tuple[float, list[tuple[int, str]]]] = {}
@@ -36,6 +36,7 @@ class KnownScripts:
         return getattr(self._backend, name)
 
     def snapshot(self) -> SlurmSnapshot:
+        """Return the back end's snapshot, with scripts."""
         found, self._reads = self._backend.snapshot(), 0
         jobs = tuple(map(self._named, found.jobs))
         here = {job.id for job in jobs}
@@ -46,6 +47,7 @@ class KnownScripts:
         return replace(found, jobs=jobs)
 
     def job(self, job_id: str) -> SlurmJob:
+        """Return the back end's record of one job, with its script."""
         return self._named(self._backend.job(job_id))
 
     def _named(self, job: SlurmJob) -> SlurmJob:
@@ -86,4 +88,5 @@ def _keys(job: SlurmJob) -> list[str]:
 
 
 def with_scripts(backend: Backend, root: Path) -> Backend:
+    """Return a back end whose jobs have their scripts; `root` is the folder of the control folders."""
     return cast(Backend, KnownScripts(backend, root))

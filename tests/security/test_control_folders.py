@@ -193,11 +193,11 @@ def test_nobody_else_can_say_what_her_jobs_send(root: Path) -> None:
         "id": "77", "name": KEY.name, "script": KEY.script, "gpus": KEY.gpus, "uid": ALICE})  # fmt: skip
     folder = make(control.profiles_folder(root, ALICE), MALLORY)
     as_user(MALLORY, lambda: control.write(folder, KEY.file, as_object(KEY, Summary("spread"))))
-    assert as_user(DAEMON, lambda: Profiles(root).look([job], 0.0)) == "{}"
+    assert as_user(DAEMON, lambda: Profiles(root).poll([job], 0.0)) == "{}"
     shutil.rmtree(root / str(ALICE))
     folder = make(control.profiles_folder(root, ALICE), ALICE)
     as_user(ALICE, lambda: control.write(folder, KEY.file, as_object(KEY, Summary("spread"))))
-    assert "spread" in as_user(DAEMON, lambda: Profiles(root).look([job], 0.0))
+    assert "spread" in as_user(DAEMON, lambda: Profiles(root).poll([job], 0.0))
 
 
 @others

@@ -33,7 +33,7 @@ class Watch:
         self.journal, self.ledger = journal, Ledger(journal, Scope(frozenset({"gpu"})))
         self.shadow = Shadow(journal, LONGEST)
 
-    def look(
+    def record(
         self,
         now: float,
         jobs: Iterable[SlurmJob],
@@ -51,7 +51,7 @@ class Watch:
             reserved=tuple(Start(one, ON) for one in after.split()),
         )  # fmt: skip
         busy = sum(job.gpus for job in slurm.jobs if job.state == "RUNNING")
-        return self.shadow.look(slurm, plan, self.ledger.jobs, Gpus(gpus, busy, busy // 2))
+        return self.shadow.record(slurm, plan, self.ledger.jobs, Gpus(gpus, busy, busy // 2))
 
     @property
     def seen(self) -> Watched:
@@ -73,11 +73,11 @@ def rows(journal: Journal, view: str) -> list[dict[str, Any]]:
 def test_it_counts_until_slurm_started_the_job_itself(
     watch: Watch, pending: Callable[..., SlurmJob], running: Callable[..., SlurmJob]
 ) -> None:
-    output = watch.look(1010.0, [pending()], start="1")
+    output = watch.record(1010.0, [pending()], start="1")
     assert [(one.id, one.action, one.why) for one in output] == [("1", "shadow", "would start on gpu01")]
     assert watch.shadow.phases() == {"1": "to start"}
-    assert watch.look(1040.0, [pending()], start="1") == [], "it is said once"
-    watch.look(1070.0, [running(1055)])
+    assert watch.record(1040.0, [pending()], start="1") == [], "it is said once"
+    watch.record(1070.0, [running(1055)])
     assert watch.shadow.phases() == {}
     seen = watch.seen
     assert (seen.seconds, seen.agreed, seen.idle, seen.taken) == (60.0, 15.0, 45.0 * 4, 0.0)
@@ -90,13 +90,13 @@ def test_whom_it_would_preempt_and_for_whom(
     watch: Watch, pending: Callable[..., SlurmJob], running: Callable[..., SlurmJob]
 ) -> None:
     jobs = [running(1000), pending(id="2", submit_time=1005)]
-    output = {one.id: one.why for one in watch.look(1010.0, jobs, after="2", preempt="1")}
-    assert output == {"1": "would be preempted for job 2", "2": "would start on gpu01 once job 1 has left"}
+    output = {one.id: one.why for one in watch.record(1010.0, jobs, after="2", preempt="1")}
+    assert output == {"1": "would be preempted for job 2", "2": "would start on gpu01 once job 1 has ended"}
     assert watch.shadow.phases() == {"1": "to stop", "2": "to start"}
     reported = watch.shadow.published()
     assert (reported["start"], reported["preempt"]) == ({"jobs": 1, "gpus": 4}, {"jobs": 1, "gpus": 4})
     ended = running(1000, state="COMPLETED", end_time=1030)
-    watch.look(1040.0, [ended, running(1031, id="2", submit_time=1005)])
+    watch.record(1040.0, [ended, running(1031, id="2", submit_time=1005)])
     seen = watch.seen
     assert (seen.busy, seen.movable) == (30.0 * 4, 30.0 * 2)
     assert (seen.agreed, seen.idle, seen.taken) == (9.0, 0.0, 20.0 * 4), "no GPU was idle: job 1 had them"
@@ -108,9 +108,9 @@ def test_others_start_on_what_a_victim_leaves_too(
     watch: Watch, pending: Callable[..., SlurmJob], running: Callable[..., SlurmJob]
 ) -> None:
     jobs = [running(1000), running(1000, id="9", completing=True), *(pending(id=one) for one in "23")]
-    output = watch.look(1010.0, jobs, after="2 3", preempt="1")
+    output = watch.record(1010.0, jobs, after="2 3", preempt="1")
     assert [one.id for one in output] == ["1", "2", "3"]
-    assert watch.look(1020.0, jobs, after="2 3") == [], "it waits for who leaves by himself, as Slurm does"
+    assert watch.record(1020.0, jobs, after="2 3") == [], "it waits for who leaves by himself, as Slurm does"
     assert watch.shadow.phases() == {}
 
 
@@ -118,11 +118,11 @@ def test_a_requeued_job_is_two_runs(
     watch: Watch, pending: Callable[..., SlurmJob], running: Callable[..., SlurmJob]
 ) -> None:
     """Somebody else's requeue: the wait before each run counts for that run."""
-    watch.look(1010.0, [pending()], start="1")
-    watch.look(1030.0, [running(1020)])
+    watch.record(1010.0, [pending()], start="1")
+    watch.record(1030.0, [running(1020)])
     again = pending(restarts=1, submit_time=1050, end_time=1049)
-    watch.look(1060.0, [again], start="1")
-    watch.look(1090.0, [running(1070, restarts=1, submit_time=1050)])
+    watch.record(1060.0, [again], start="1")
+    watch.record(1090.0, [running(1070, restarts=1, submit_time=1050)])
     assert [(run["restart"], run["won"]) for run in rows(watch.journal, "watched_run")] == [(0, 10.0), (1, 10.0)]
     assert watch.seen.sooner == 2
 
@@ -130,10 +130,10 @@ def test_a_requeued_job_is_two_runs(
 @pytest.mark.parametrize("gap", [LONGEST + 1, -5.0])
 def test_what_nobody_saw_does_not_count(watch: Watch, pending: Callable[..., SlurmJob], gap: float) -> None:
     """A slurmctld that was out of reach, or a clock that was set back."""
-    watch.look(1010.0, [pending()], start="1")
-    watch.look(1030.0, [pending()], start="1")
-    watch.look(1030.0 + gap, [pending()], start="1")
-    watch.look(1040.0 + gap, [pending()], start="1")
+    watch.record(1010.0, [pending()], start="1")
+    watch.record(1030.0, [pending()], start="1")
+    watch.record(1030.0 + gap, [pending()], start="1")
+    watch.record(1040.0 + gap, [pending()], start="1")
     assert (watch.seen.seconds, watch.seen.idle) == (30.0, 30.0 * 4)
     assert watch.seen.sooner == 1, "it is the same run"
 
@@ -142,14 +142,14 @@ def test_the_next_controller_goes_on(tmp_path: Path, pending: Callable[..., Slur
     """The one before was killed: what it would have done lasts until its last look."""
     journal = Journal(tmp_path)
     one = Watch(journal)
-    one.look(1010.0, [pending()], start="1")
-    one.look(1030.0, [pending()], start="1")
+    one.record(1010.0, [pending()], start="1")
+    one.record(1030.0, [pending()], start="1")
     journal.close()
     journal = Journal(tmp_path)
     two = Watch(journal)
     assert two.seen.seconds == 20.0
-    two.look(1045.0, [pending()])
-    two.look(1055.0, [pending()])
+    two.record(1045.0, [pending()])
+    two.record(1055.0, [pending()])
     assert (two.seen.began, two.seen.until, two.seen.seconds, two.seen.agreed) == (1010.0, 1055.0, 30.0, 10.0)
     assert [row["won"] for row in rows(journal, "watched_run")] == [20.0]
     journal.close()
@@ -157,13 +157,13 @@ def test_the_next_controller_goes_on(tmp_path: Path, pending: Callable[..., Slur
 
 def test_nodes_that_come_are_counted_from_then_on(watch: Watch) -> None:
     for now, gpus in ((0.0, 16), (10.0, 16), (20.0, 24), (30.0, 24)):
-        watch.look(now, [], gpus=gpus)
+        watch.record(now, [], gpus=gpus)
     assert (watch.seen.gpus, watch.seen.seconds, watch.seen.gpu_seconds) == (24, 20.0, 10.0 * 16 + 10.0 * 24)
 
 
 def test_pruned_jobs_leave_nothing(watch: Watch, running: Callable[..., SlurmJob]) -> None:
-    watch.look(1010.0, [running(1000), running(1000, id="2")], preempt="1", after="2")
-    watch.look(1020.0, [running(1000, state="COMPLETED", end_time=1015)])
+    watch.record(1010.0, [running(1000), running(1000, id="2")], preempt="1", after="2")
+    watch.record(1020.0, [running(1000, state="COMPLETED", end_time=1015)])
     assert watch.journal.would_have("1@1000")
     watch.journal.prune(1030.0)
     assert watch.journal.would_have("1@1000") == []
@@ -194,7 +194,7 @@ def test_rows_and_sums_tell_the_same(
     steps = [0.0, *(step for step, _, _ in looks)]
     for (step, start, victims), ahead in zip(looks, [*steps[2:], 0.0], strict=True):
         now += step
-        watch.look(now, jobs, start=start, after="5" if victims else "", preempt=" ".join(victims))
+        watch.record(now, jobs, start=start, after="5" if victims else "", preempt=" ".join(victims))
         idle += ahead * 4 * len(start.split())
         taken += ahead * 4 * len(victims)
         agreed += 0.0 if start or victims else ahead

@@ -125,9 +125,9 @@ def test_the_order_of_columns_and_more_of_them_do_no_harm() -> None:
         ([], "dump: line 1: no column"),
         (["hello"], "dump: line 1: no column"),
         ([HEADER.replace("|Start", "")], "dump: line 1: no column Start"),
-        ([HEADER, "1|2"], "dump: line 2: is no row of sacct: '1|2'"),
-        ([HEADER, line("1", 1000, 1010, 1020, "COMPLETED", 4, "0", Submit="soon")], "dump: line 2: is no row of sacct"),
-        ([HEADER, line("1", 1000, 1010, 1020, "COMPLETED", 4, "many")], "dump: line 2: is no row of sacct"),
+        ([HEADER, "1|2"], "dump: line 2: invalid sacct row: '1|2'"),
+        ([HEADER, line("1", 1000, 1010, 1020, "COMPLETED", 4, "0", Submit="soon")], "dump: line 2: invalid sacct row"),
+        ([HEADER, line("1", 1000, 1010, 1020, "COMPLETED", 4, "many")], "dump: line 2: invalid sacct row"),
     ],
 )
 def test_what_is_no_dump_is_refused_in_one_line(lines: list[str], words: str) -> None:

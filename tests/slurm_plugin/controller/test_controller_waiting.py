@@ -160,7 +160,9 @@ def test_a_node_that_its_owner_excludes_while_we_start_it_there(centre: Centre) 
             nodes = ",".join(filter(None, excluded))
             centre.scontrol("update", f"JobId={job}", f"ExcNodeList={nodes}", user="alice")
             tries = len(excluded)
-            centre.until(lambda: len(centre.said(job, "not started")) >= tries, "its start has not ended", job)
+            centre.until(
+                lambda tries=tries: len(centre.said(job, "not started")) >= tries, "its start has not ended", job
+            )
     finally:
         centre.scontrol("update", "PartitionName=gpu", "MaxTime=INFINITE")
     assert centre.reaches(job, "RUNNING")["NodeList"] not in excluded

@@ -82,7 +82,7 @@ def test_it_asks_for_the_lead_where_its_slurmctld_became_the_primary_one(
 def test_who_stepped_down_for_another_gives_it_time(leader: Leadership, waiting: Leadership, tmp_path: Path) -> None:
     leader.step_down()
     polite = Standby(waiting, tmp_path)
-    polite.after_you()
+    polite.yield_lead()
     assert not polite.wait(Stands(5))
     assert waiting.epoch == 0
     assert Standby(waiting, tmp_path).wait(Stands(1))

@@ -13,7 +13,7 @@ from tiresias.protocol import control
 from tiresias.protocol.job_kind import Key
 from tiresias.protocol.profile_summary import Summary, as_object
 from tiresias.slurm_plugin.backends.interface import SlurmJob
-from tiresias.slurm_plugin.observation.profiles import LATER, SOON, Profiles
+from tiresias.slurm_plugin.observation.profiles import FINAL_POLL_S, PROVISIONAL_POLL_S, Profiles
 
 Make = Callable[..., SlurmJob]
 SCRIPT = "0123456789abcdef"
@@ -36,29 +36,29 @@ def waiting(pending: Make) -> SlurmJob:
 def test_all_jobs_of_a_kind_have_its_profile(tmp_path: Path, waiting: SlurmJob) -> None:
     write(tmp_path, SPREAD)
     other, bare = replace(waiting, id="3", gpus=8), replace(waiting, id="4", script="")
-    found = Profiles(tmp_path).look([waiting, replace(waiting, id="2"), other, bare], 0.0)
+    found = Profiles(tmp_path).poll([waiting, replace(waiting, id="2"), other, bare], 0.0)
     assert found == {"1": SPREAD, "2": SPREAD}
 
 
 def test_it_is_read_again_soon_until_it_is_settled_and_then_seldom(tmp_path: Path, waiting: SlurmJob) -> None:
     profiles = Profiles(tmp_path)
-    assert profiles.look([waiting], 0.0) == {}
+    assert profiles.poll([waiting], 0.0) == {}
     write(tmp_path, UNKNOWN)
-    assert profiles.look([waiting], SOON - 1) == {}
-    assert profiles.look([waiting], SOON) == {"1": UNKNOWN}
+    assert profiles.poll([waiting], PROVISIONAL_POLL_S - 1) == {}
+    assert profiles.poll([waiting], PROVISIONAL_POLL_S) == {"1": UNKNOWN}
     write(tmp_path, SPREAD)
-    assert profiles.look([waiting], 2 * SOON) == {"1": SPREAD}
+    assert profiles.poll([waiting], 2 * PROVISIONAL_POLL_S) == {"1": SPREAD}
     write(tmp_path, UNKNOWN)
-    assert profiles.look([waiting], 2 * SOON + LATER - 1) == {"1": SPREAD}
-    assert profiles.look([waiting], 2 * SOON + LATER) == {"1": UNKNOWN}
+    assert profiles.poll([waiting], 2 * PROVISIONAL_POLL_S + FINAL_POLL_S - 1) == {"1": SPREAD}
+    assert profiles.poll([waiting], 2 * PROVISIONAL_POLL_S + FINAL_POLL_S) == {"1": UNKNOWN}
 
 
 def test_a_kind_without_jobs_is_forgotten(tmp_path: Path, waiting: SlurmJob) -> None:
     profiles = Profiles(tmp_path)
-    profiles.look([waiting], 0.0)
-    profiles.look([], 1.0)
+    profiles.poll([waiting], 0.0)
+    profiles.poll([], 1.0)
     write(tmp_path, SPREAD)
-    assert profiles.look([waiting], 2.0) == {"1": SPREAD}
+    assert profiles.poll([waiting], 2.0) == {"1": SPREAD}
 
 
 def test_what_is_not_the_users_own_small_plain_file_is_not_believed(tmp_path: Path, waiting: SlurmJob) -> None:
@@ -67,7 +67,7 @@ def test_what_is_not_the_users_own_small_plain_file_is_not_believed(tmp_path: Pa
     good = file.read_bytes()
 
     def seen() -> bool:
-        return bool(Profiles(tmp_path).look([waiting], 0.0))
+        return bool(Profiles(tmp_path).poll([waiting], 0.0))
 
     def link() -> None:
         file.symlink_to(tmp_path / "elsewhere")
@@ -89,7 +89,7 @@ def test_what_is_not_the_users_own_small_plain_file_is_not_believed(tmp_path: Pa
 def test_a_user_cannot_speak_for_another(tmp_path: Path, waiting: SlurmJob) -> None:
     file = write(tmp_path, SPREAD)
     os.chown(file, 12345, -1)
-    assert Profiles(tmp_path).look([waiting], 0.0) == {}
+    assert Profiles(tmp_path).poll([waiting], 0.0) == {}
     file.unlink()
     write(tmp_path, SPREAD, uid=12345)
-    assert Profiles(tmp_path).look([waiting], 0.0) == {}
+    assert Profiles(tmp_path).poll([waiting], 0.0) == {}
