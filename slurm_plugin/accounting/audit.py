@@ -51,17 +51,17 @@ def audit(journal: Iterable[tuple[str, RunRow]], accounted: Iterable[AccountedJo
     A run that began or ended within LAG_S of `now` is not judged: one of the two may not have recorded it yet.
     """
     journaled: dict[tuple[str, int], list[RunRow]] = defaultdict(list)
-    for job_id, run in journal:
-        journaled[job_id, run.restart].append(run)
+    for job_id, row in journal:
+        journaled[job_id, row.restart].append(row)
     largest, both, found = 0.0, 0, []
     for job in accounted:
         for run in (run for run in job.runs if run.start >= since):
-            row = _matching(journaled[job.id, run.restart], run)
-            both += row is not None
-            if row and row.end and run.end:
-                largest = max(largest, abs((row.end - row.start) - (run.end - run.start)))
-            if what := _difference(row, run, now):
-                found.append(Difference(job.id, run.restart, what, _times(row) if row else None, _times(run)))
+            match = _matching(journaled[job.id, run.restart], run)
+            both += match is not None
+            if match and match.end and run.end:
+                largest = max(largest, abs((match.end - match.start) - (run.end - run.start)))
+            if what := _difference(match, run, now):
+                found.append(Difference(job.id, run.restart, what, _times(match) if match else None, _times(run)))
     for (job_id, restart), rows in journaled.items():
         missing = [row for row in rows if now - row.start > LAG_S]
         found += [Difference(job_id, restart, "not in accounting", _times(row), None) for row in missing]
