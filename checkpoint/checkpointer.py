@@ -38,7 +38,7 @@ from tiresias.checkpoint.state import Checkpoint
 from tiresias.checkpoint.store import Store
 from tiresias.checkpoint.world import World
 from tiresias.errors import TiresiasError
-from tiresias.protocol import control, files
+from tiresias.protocol import control, environment, files
 from tiresias.protocol.job_log import log_line
 
 
@@ -91,18 +91,18 @@ class Checkpointer:
         Raises:
             UsageError: A variable has an invalid value.
         """
-        managed = _is_this_jobs(env, "TIRESIAS_CONTROL")
-        its_own = managed or _is_this_jobs(env, "TIRESIAS_CHECKPOINT_DIR")  # its control folder may be unavailable
-        home = folder or (env.get("TIRESIAS_CHECKPOINT_DIR") if its_own else None) or "checkpoints"
-        restart = env.get("TIRESIAS_RESTART", "0")
+        managed = _is_this_jobs(env, environment.CONTROL)
+        its_own = managed or _is_this_jobs(env, environment.CHECKPOINT_DIR)  # its control folder may be unavailable
+        home = folder or (env.get(environment.CHECKPOINT_DIR) if its_own else None) or "checkpoints"
+        restart = env.get(environment.RESTART, "0")
         return cls(
             home,
-            control=Path(env["TIRESIAS_CONTROL"]) if managed else None,
+            control=Path(env[environment.CONTROL]) if managed else None,
             restart=int(restart) if re.fullmatch("[0-9]{1,9}", restart) else 0,
-            signal_name=env.get("TIRESIAS_SIGNAL") or signals.DEFAULT,
+            signal_name=env.get(environment.SIGNAL) or signals.DEFAULT,
             world=World.from_env(env),
             retention=policies_from_env(env) if retention is None else retention,
-            submission=env.get("TIRESIAS_SUBMISSION", ""),
+            submission=env.get(environment.SUBMISSION, ""),
         )
 
     def agree_by(self, agreement: Agrees) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tiresias.errors import UsageError
+from tiresias.protocol import environment
 
 KEEP = 2  # the least
 
@@ -71,10 +72,10 @@ def kept(policies: Iterable[RetentionPolicy], steps: Sequence[int], verifies: Ca
 
 def policies_from_env(env: Mapping[str, str]) -> list[RetentionPolicy]:
     """Return the policies of the environment. Raises UsageError that names the variable."""
-    policies: list[RetentionPolicy] = [KeepLast(_number(env, "TIRESIAS_KEEP", KEEP))]
-    if env.get("TIRESIAS_KEEP_EVERY"):
-        policies.append(KeepEvery(_number(env, "TIRESIAS_KEEP_EVERY", 1)))
-    if env.get("TIRESIAS_KEEP_VERIFIED", "0") not in ("", "0"):
+    policies: list[RetentionPolicy] = [KeepLast(_number(env, environment.KEEP, KEEP))]
+    if env.get(environment.KEEP_EVERY):
+        policies.append(KeepEvery(_number(env, environment.KEEP_EVERY, 1)))
+    if env.get(environment.KEEP_VERIFIED, "0") not in ("", "0"):
         policies.append(KeepUntilVerified())
     return policies
 

@@ -9,6 +9,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
+import environment_page
 import pages
 import status_page
 
@@ -23,7 +24,10 @@ ADAPTERS = ("torch", "ddp", "fsdp", "lightning", "hf", "hook")
 
 def write(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    made = {"commands": commands(), "configuration": configuration(), "python": python(), "status": status_page.lines()}
+    made = {
+        "commands": commands(), "configuration": configuration(), "python": python(), "status": status_page.lines(),
+        "environment": environment_page.lines(),
+    }  # fmt: skip
     for name, lines in made.items():
         (folder / f"{name}.md").write_text("\n".join(lines) + "\n")
 

@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tiresias.errors import TiresiasError
+from tiresias.protocol import environment
 
 SOURCE = Path(__file__).resolve().parent / "native"
 NET, NCCL, VERBS = "libtiresias_net.so", "libtiresias_nccl.so", "libtiresias_verbs.so"
-PLACE = "TIRESIAS_PROFILE_LIBRARIES"
 TIMEOUT = 300.0  # seconds; it takes two
 
 
@@ -66,11 +66,11 @@ def records_rdma() -> bool:
 
 def _folder() -> Path:
     """Where they are, or where they are to be built."""
-    if not (place := os.environ.get(PLACE)):
+    if not (place := os.environ.get(environment.PROFILE_LIBRARIES)):
         return SOURCE if (SOURCE / NET).exists() else _cache() / _fingerprint()
     folder = Path(place).absolute()
     if not (folder / NET).exists():
-        raise TiresiasError(f"{folder}: holds no {NET}; build it there, or unset {PLACE}")
+        raise TiresiasError(f"{folder}: holds no {NET}; build it there, or unset {environment.PROFILE_LIBRARIES}")
     return folder
 
 
@@ -94,7 +94,7 @@ def _require_tools() -> None:
     if missing := [*_missing_tools()]:
         raise TiresiasError(
             f"the profiler's libraries are not built, and this host lacks {' and '.join(missing)}: install what is missing, "
-            f"or name a folder with built libraries in {PLACE}"
+            f"or name a folder with built libraries in {environment.PROFILE_LIBRARIES}"
         )
 
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tiresias.protocol import control
+from tiresias.protocol import control, environment
 
 WAIT_S = 60.0  # for the supervisor, which ends a program that has asked: no step is trained after the save
 
@@ -50,7 +50,7 @@ class Requests:
 
 def from_env(env: Mapping[str, str] = os.environ) -> Requests | None:
     """Of the run that this process belongs to; None outside of a job of tsbatch."""
-    folder, restart = env.get("TIRESIAS_CONTROL"), env.get("TIRESIAS_RESTART", "")
+    folder, restart = env.get(environment.CONTROL), env.get(environment.RESTART, "")
     if not folder or not re.fullmatch("[0-9]{1,9}", restart, re.ASCII):
         return None
     return Requests(Path(folder), int(restart))

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import tiresias
 from tiresias.errors import UsageError
+from tiresias.protocol import environment
 
 
 def home() -> Path:
     """Return the sandbox's folder."""
-    chosen = os.environ.get("TIRESIAS_SANDBOX_HOME")
+    chosen = os.environ.get(environment.SANDBOX_HOME)
     if chosen:
         return Path(chosen).absolute()
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

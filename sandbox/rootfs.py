@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tiresias.errors import TiresiasError, Unavailable, UsageError
+from tiresias.protocol import environment
 from tiresias.sandbox import host, paths
 from tiresias.sandbox.atomic import build_once
 
@@ -135,7 +136,7 @@ def ensure(
 
 def mirror() -> str:
     """Return the URL of the Debian mirror."""
-    return os.environ.get("TIRESIAS_DEBIAN_MIRROR", "http://deb.debian.org/debian")
+    return os.environ.get(environment.DEBIAN_MIRROR, "http://deb.debian.org/debian")
 
 
 def _key(suite: str, packages: tuple[str, ...]) -> str:

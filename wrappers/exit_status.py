@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import NoReturn
 
-from tiresias.protocol import control
+from tiresias.protocol import control, environment
 from tiresias.protocol.job_log import log_line
 
 FINAL_CODES = "93"  # where TIRESIAS_FINAL_CODES is unset
@@ -45,7 +45,7 @@ def _die_of(number: int) -> None:
 
 def final_codes(env: Mapping[str, str]) -> frozenset[int]:
     """The exit codes after which a job is neither requeued nor resumed: TIRESIAS_FINAL_CODES, such as 93,3, or none."""
-    words = [word.strip() for word in (env.get("TIRESIAS_FINAL_CODES") or FINAL_CODES).split(",")]
+    words = [word.strip() for word in (env.get(environment.FINAL_CODES) or FINAL_CODES).split(",")]
     numbers = [word for word in words if re.fullmatch("[0-9]{1,3}", word, re.ASCII)]
     if wrong := [word for word in words if word not in numbers and word != "none"]:
         log_line(f"TIRESIAS_FINAL_CODES: {wrong[0]!r:.40} is not an exit code and is ignored; use 93,3 or none")

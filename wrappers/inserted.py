@@ -15,11 +15,9 @@ from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from zlib import crc32
 
+from tiresias.protocol import environment as variables
 from tiresias.wrappers.user_script import INSERTED
 
-VARIABLE = (
-    "SLURM_TIRESIAS"  # the submission's number, the variables of DEFAULTS that tsbatch set, NO_REQUEUE if asked for
-)
 NO_REQUEUE = "no-requeue"
 DEFAULTS = {
     "requeue": ("SBATCH_REQUEUE", ""),
@@ -82,16 +80,16 @@ def environment(number: str, asked: Mapping[str, str], env: Mapping[str, str]) -
         variable: value for option, (variable, value) in DEFAULTS.items() if option not in asked and variable not in env
     }
     flags = [NO_REQUEUE] if asked.get("requeue") == "no" else []
-    return added | {VARIABLE: ",".join([number, *added, *flags])}
+    return added | {variables.SUBMITTED: ",".join([number, *added, *flags])}
 
 
 def adopt(env: MutableMapping[str, str]) -> None:
     """In the job: turn what came along into the variables that the supervisor reads. Jobs that it submits inherit nothing of it."""
-    number, *flags = env.pop(VARIABLE, "").split(",")
+    number, *flags = env.pop(variables.SUBMITTED, "").split(",")
     if number:
-        env["TIRESIAS_SUBMISSION"] = number
+        env[variables.SUBMISSION] = number
     if NO_REQUEUE in flags:
-        env["TIRESIAS_NO_REQUEUE"] = "1"
+        env[variables.NO_REQUEUE] = "1"
     for variable, _ in DEFAULTS.values():
         if variable in flags:
             env.pop(variable, None)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tiresias.protocol import control, versions
+from tiresias.protocol import control, environment, versions
 from tiresias.protocol.job_log import log_line
 from tiresias.wrappers import job_folders
 
@@ -35,11 +35,11 @@ class Job(NamedTuple):
     def child_env(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the user's environment with this job's TIRESIAS_* variables; those of another job are removed."""
         own = {
-            "TIRESIAS_CONTROL": self.control,
-            "TIRESIAS_CHECKPOINT_DIR": self.checkpoints,
-            "TIRESIAS_RESTART": self.restart,
-            "TIRESIAS_SIGNAL": self.signal_name,
-            "TIRESIAS_RUN_ID": self.run_id,
+            environment.CONTROL: self.control,
+            environment.CHECKPOINT_DIR: self.checkpoints,
+            environment.RESTART: self.restart,
+            environment.SIGNAL: self.signal_name,
+            environment.RUN_ID: self.run_id,
         }
         kept = {name: value for name, value in env.items() if name not in own}
         return kept | {name: str(value) for name, value in own.items() if value is not None}
@@ -54,15 +54,15 @@ def job_id(env: Mapping[str, str]) -> str:
 def from_env(env: Mapping[str, str]) -> Job:
     """Find or create the job's folders. An unavailable one is None, and the log states the consequence."""
     name, restart = job_id(env), _count(env.get("SLURM_RESTART_COUNT", "0"))
-    owner = job_folders.Owner(name, env.get("TIRESIAS_SUBMISSION", ""), restart)
-    folder = _unless_refused(job_folders.control_folder(env.get("TIRESIAS_CONTROL_ROOT", ""), owner), restart)
+    owner = job_folders.Owner(name, env.get(environment.SUBMISSION, ""), restart)
+    folder = _unless_refused(job_folders.control_folder(env.get(environment.CONTROL_ROOT, ""), owner), restart)
     return Job(
         id=name,
         restart=restart,
         run_id=_run_id(folder, name, restart, env),
         control=folder,
-        checkpoints=job_folders.checkpoint_folder(env.get("TIRESIAS_CHECKPOINT_ROOT", ""), owner),
-        signal_name=env.get("TIRESIAS_SIGNAL") or "USR2",
+        checkpoints=job_folders.checkpoint_folder(env.get(environment.CHECKPOINT_ROOT, ""), owner),
+        signal_name=env.get(environment.SIGNAL) or "USR2",
         submission=owner.submission,
     )
 

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from tiresias.protocol import control
+from tiresias.protocol import control, environment
 from tiresias.protocol.files import own_folder
 from tiresias.protocol.job_log import log_line
 
@@ -33,7 +33,7 @@ def control_folder(root: str, owner: Owner) -> Path | None:
         return folder
     except OSError as error:
         log_line(
-            f"no control folder in {root or 'TIRESIAS_CONTROL_ROOT'}: {error.strerror or error}; this job will not be preempted"
+            f"no control folder in {root or environment.CONTROL_ROOT}: {error.strerror or error}; this job will not be preempted"
         )
         return None
 
@@ -48,7 +48,7 @@ def checkpoint_folder(root: str, owner: Owner) -> Path | None:
         return folder
     except OSError as error:
         log_line(
-            f"no checkpoint folder in {root or 'TIRESIAS_CHECKPOINT_ROOT'}: {error.strerror or error}; programs use their own"
+            f"no checkpoint folder in {root or environment.CHECKPOINT_ROOT}: {error.strerror or error}; programs use their own"
         )
         return None
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from tiresias.protocol import environment
 from tiresias.protocol.job_log import log_line
 from tiresias.wrappers import run_messages, time_limit
 
@@ -60,6 +61,6 @@ class Parking:
 def timeout_from(env: Mapping[str, str]) -> float:
     """Return TIRESIAS_PARK_TIMEOUT in seconds, or its default."""
     try:
-        return max(0.0, float(env["TIRESIAS_PARK_TIMEOUT"])) if env.get("TIRESIAS_PARK_TIMEOUT") else PARK_TIMEOUT_S
+        return max(0.0, float(env[environment.PARK_TIMEOUT])) if env.get(environment.PARK_TIMEOUT) else PARK_TIMEOUT_S
     except ValueError:
         return PARK_TIMEOUT_S

@@ -7,7 +7,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from tiresias.protocol import control
+from tiresias.protocol import control, environment
 from tiresias.protocol.job_log import log_line
 from tiresias.wrappers import job_processes, run_messages
 from tiresias.wrappers.control_channel import ControlChannel
@@ -97,6 +97,6 @@ class RequestedSave:
 def kill_run(job: Job, child: int) -> None:
     """Kill the script and all processes of its job on this node: they would hold the GPUs through the requeue."""
     os.killpg(child, signal.SIGKILL)
-    marks = {"TIRESIAS_CONTROL": str(job.control), "SLURM_JOB_ID": os.environ.get("SLURM_JOB_ID", "")}
+    marks = {environment.CONTROL: str(job.control), "SLURM_JOB_ID": os.environ.get("SLURM_JOB_ID", "")}
     if left := job_processes.kill_all(marks):
         log_line(f"killed what was left of the run: {left} processes here")

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tiresias.errors import UsageError
-from tiresias.protocol import control, versions
+from tiresias.protocol import control, environment, versions
 from tiresias.protocol.job_log import log_line
 from tiresias.protocol.requeue_request import Requests
 from tiresias.wrappers import folder_changes, receivers, requeue_shim, self_saving, time_limit
@@ -57,7 +57,7 @@ class SelfSaver:
 
     def child_env(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the script's environment, without the option: jobs that the script submits must not inherit it."""
-        kept = {name: value for name, value in env.items() if name != self_saving.VARIABLE}
+        kept = {name: value for name, value in env.items() if name != environment.CHECKPOINT}
         return kept | {"PATH": requeue_shim.path_with(self._control, env.get("PATH") or os.defpath)}
 
     def ask(self) -> str:
@@ -136,7 +136,7 @@ class SelfSaver:
         """Send the signal to processes that handle it and have not got it: once each, as some programs keep a handler for one
         signal only. How many there were."""
         self._scanned_at = time.monotonic()
-        marks = {"TIRESIAS_CONTROL": str(self._control), "SLURM_JOB_ID": os.environ.get("SLURM_JOB_ID", "")}
+        marks = {environment.CONTROL: str(self._control), "SLURM_JOB_ID": os.environ.get("SLURM_JOB_ID", "")}
         chosen = receivers.choose(receivers.of_job(marks, self._option.number))
         new = [one for one in chosen if self._signalled.get(one.pid) != one]
         of_steps = [one for one in new if one.in_step] if _nodes() > 1 else []

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tiresias.errors import UsageError
+from tiresias.protocol import environment
 
-VARIABLE = "TIRESIAS_CHECKPOINT"
-FORM = f"{VARIABLE}=signal:NAME:FOLDER"
+FORM = f"{environment.CHECKPOINT}=signal:NAME:FOLDER"
 UNSUITABLE = {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGCONT}
 
 
@@ -36,7 +36,9 @@ def parse(text: str) -> SelfSaving:
     kind, _, rest = text.partition(":")
     name, _, folder = rest.partition(":")
     if kind != "signal" or not folder.strip():
-        raise UsageError(f"{VARIABLE}={text!r:.60}: use none, or signal:NAME:FOLDER such as signal:TERM:outputs")
+        raise UsageError(
+            f"{environment.CHECKPOINT}={text!r:.60}: use none, or signal:NAME:FOLDER such as signal:TERM:outputs"
+        )
     number = getattr(signal, f"SIG{name.upper().removeprefix('SIG')}", None)
     if not isinstance(number, signal.Signals) or number in UNSUITABLE:
         raise UsageError(
@@ -47,5 +49,5 @@ def parse(text: str) -> SelfSaving:
 
 def from_env(env: Mapping[str, str]) -> SelfSaving | None:
     """None where the variable is unset, empty or `none`. Raises UsageError."""
-    text = env.get(VARIABLE, "")
+    text = env.get(environment.CHECKPOINT, "")
     return parse(text) if text not in ("", "none") else None

@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from tiresias.protocol import site_configuration
+from tiresias.protocol import environment, site_configuration
 
 _FROM_FILE: dict[
     str, tuple[str, str, type | tuple[type, ...]]
 ] = {  # variable -> (table, key, kind) of the configuration
-    "TIRESIAS_CONTROL_ROOT": ("paths", "control", str),
-    "TIRESIAS_CHECKPOINT_ROOT": ("paths", "checkpoints", str),
-    "TIRESIAS_SIGNAL": ("preemption", "signal", str),
-    "TIRESIAS_SAVE_DEADLINE": ("preemption", "deadline", (int, float)),
-    "TIRESIAS_FINAL_CODES": ("preemption", "final_codes", list),
-    "TIRESIAS_PLACEMENT_BANDWIDTH": ("placement", "bandwidth", (int, float)),
-    "TIRESIAS_PLACEMENT_PACKLIMIT": ("placement", "packlimit", (int, float)),
+    environment.CONTROL_ROOT: ("paths", "control", str),
+    environment.CHECKPOINT_ROOT: ("paths", "checkpoints", str),
+    environment.SIGNAL: ("preemption", "signal", str),
+    environment.SAVE_DEADLINE: ("preemption", "deadline", (int, float)),
+    environment.FINAL_CODES: ("preemption", "final_codes", list),
+    environment.PLACEMENT_BANDWIDTH: ("placement", "bandwidth", (int, float)),
+    environment.PLACEMENT_PACKLIMIT: ("placement", "packlimit", (int, float)),
 }
-_ENVIRONMENT_ONLY = ("TIRESIAS_CHECKPOINT", "TIRESIAS_PARK_TIMEOUT", "TIRESIAS_PROFILE", "TIRESIAS_PROFILE_LIBRARIES")
+_ENVIRONMENT_ONLY = (
+    environment.CHECKPOINT,
+    environment.PARK_TIMEOUT,
+    environment.PROFILE,
+    environment.PROFILE_LIBRARIES,
+)
 
 
 def of_job(env: Mapping[str, str], configuration: Path = site_configuration.FILE) -> dict[str, str]:
@@ -41,4 +46,4 @@ def _roots(env: Mapping[str, str], has_site: bool) -> dict[str, str]:
     home = Path(env.get("HOME") or "~").expanduser() / ".tiresias"
     folders = site_configuration.CONTROL, site_configuration.CHECKPOINTS
     control, checkpoints = folders if has_site else (str(home / "control"), str(home / "checkpoints"))
-    return {"TIRESIAS_CONTROL_ROOT": control, "TIRESIAS_CHECKPOINT_ROOT": checkpoints}
+    return {environment.CONTROL_ROOT: control, environment.CHECKPOINT_ROOT: checkpoints}

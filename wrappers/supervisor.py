@@ -25,7 +25,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tiresias.protocol import control
+from tiresias.protocol import control, environment
 from tiresias.protocol.job_log import log_line
 from tiresias.wrappers import exit_status, inserted, newest_checkpoint, run_messages, time_limit
 from tiresias.wrappers import job as jobs
@@ -109,7 +109,7 @@ class Supervisor:
 
         if self.job.control:
             shown = previous_job.PreviousJob(self.job.id, registered, step)
-            previous_job.note(self.job.control, os.environ.get("TIRESIAS_SCRIPT", ""), shown)
+            previous_job.note(self.job.control, os.environ.get(environment.SCRIPT, ""), shown)
 
     # the user's script
 
@@ -230,7 +230,7 @@ class Supervisor:
         kill_run(self.job, self._child)
         os.waitpid(self._child, 0)
         self._note(True, step)
-        if self._why and os.environ.get("TIRESIAS_NO_REQUEUE"):
+        if self._why and os.environ.get(environment.NO_REQUEUE):
             self._channel.publish("ended", step, self._why)
             words = self._self_saver.ended_words() if self._self_saver else ""
             log_line(f"run {self.job.restart} {words or run_messages.saved_without_requeue(step, self._checkpoints())}")
@@ -253,7 +253,7 @@ class Supervisor:
 
 
 def _self_saver(job: jobs.Job, channel: ControlChannel) -> SelfSaver | None:
-    if not os.environ.get("TIRESIAS_CHECKPOINT"):
+    if not os.environ.get(environment.CHECKPOINT):
         return None
     from tiresias.wrappers import self_saver  # here: few jobs have the option
 
@@ -269,7 +269,7 @@ def main() -> None:
     except (OSError, ValueError) as error:
         log_line(f"the user's script cannot be taken out of the batch script: {error}")
         sys.exit(1)
-    os.environ["TIRESIAS_SCRIPT"] = script.kind
+    os.environ[environment.SCRIPT] = script.kind
     try:
         code = Supervisor(jobs.from_env(os.environ), script, sys.argv[2:], set(mask)).run()
     except OSError as error:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from tiresias.protocol import environment
+
 LEAST, MOST = 30.0, 300.0  # seconds before the end, where no save of this program was timed yet: a tenth of the limit
 MARGIN = 60.0  # seconds before the end besides three times what a save took
 NO_LIMIT_S = 365 * 86400 - 3600.0  # Slurm writes "in a year" for a job without a limit
@@ -40,7 +42,7 @@ def lead(limit: float, save: float | None) -> float:
 def save_deadline(env: Mapping[str, str]) -> float:
     """Seconds from a preemption request until the controller stops waiting for the checkpoint."""
     try:
-        return max(0.0, float(env.get("TIRESIAS_SAVE_DEADLINE") or SAVE_DEADLINE))
+        return max(0.0, float(env.get(environment.SAVE_DEADLINE) or SAVE_DEADLINE))
     except ValueError:
         return SAVE_DEADLINE
 

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tiresias.errors import UsageError
+from tiresias.protocol import environment
 from tiresias.protocol.job_log import log_line
 from tiresias.wrappers import batch_script, child_process, inserted, isolated, sbatch_options, self_saving, settings
 from tiresias.wrappers.sbatch_options import UnsupportedOptions
@@ -72,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    if os.environ.get("TIRESIAS_CHECKPOINT") == "none":
+    if os.environ.get(environment.CHECKPOINT) == "none":
         return _exec(words)
     try:
         self_saving.from_env(os.environ)
@@ -132,8 +133,8 @@ def submit(submission: Submission) -> int:
     if not is_piped and (lines := _lines(submission, asked, site)):
         return _relay(["sbatch", f"--bbf={lines}", *submission.words], inserted.environment(number, asked, os.environ))
     if asked.get("requeue") == "no":
-        site["TIRESIAS_NO_REQUEUE"] = "1"
-    site["TIRESIAS_SUBMISSION"] = number
+        site[environment.NO_REQUEUE] = "1"
+    site[environment.SUBMISSION] = number
     text = batch_script.compose(submission.script, sys.executable, str(isolated.LIBRARY), site, submission.has_options)
     return _pipe(submission.words, text) if is_piped else _copy(submission, text)
 

@@ -18,12 +18,14 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
+from tiresias.protocol import environment
 from tiresias.protocol.job_log import log_line
 from tiresias.wrappers.trial import begin
 
 NOTHING: Mapping[str, str] = {}
 VARIABLES = (
-    "TIRESIAS_CONTROL", "TIRESIAS_CHECKPOINT_DIR", "TIRESIAS_RESTART", "TIRESIAS_SIGNAL", "TIRESIAS_RUN_ID", "TIRESIAS_SUBMISSION",
+    environment.CONTROL, environment.CHECKPOINT_DIR, environment.RESTART,
+    environment.SIGNAL, environment.RUN_ID, environment.SUBMISSION,
 )  # fmt: skip
 
 

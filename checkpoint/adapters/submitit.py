@@ -21,6 +21,7 @@ from submitit.slurm.slurm import SlurmExecutor, SlurmJobEnvironment
 
 from tiresias.errors import UsageError
 from tiresias.protocol import control, requeue_request
+from tiresias.protocol.environment import CONTROL
 from tiresias.protocol.job_log import log_line
 
 MODULE = "tiresias.checkpoint.adapters.submitit"
@@ -80,7 +81,7 @@ def _requeue(environment: Any, countdown: int) -> None:
 
 
 def _is_for_the_time_limit() -> bool:
-    folder = Path(os.environ["TIRESIAS_CONTROL"])
+    folder = Path(os.environ[CONTROL])
     return control.read(folder / control.SUPERVISOR, os.getuid()).get("why") == "limit"
 
 

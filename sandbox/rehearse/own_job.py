@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tiresias.errors import TiresiasError, UsageError
-from tiresias.protocol import control
+from tiresias.protocol import control, environment
 from tiresias.slurm_plugin.backends.commands import CommandsBackend
 from tiresias.slurm_plugin.backends.interface import JobRefused, NoSuchJob, SlurmJob
 from tiresias.wrappers import sbatch_options, settings
@@ -61,16 +61,16 @@ class OwnJob:
 
     def report(self) -> control.JobReport:
         """Return the reports of supervisor and program."""
-        root = Path(self.settings["TIRESIAS_CONTROL_ROOT"])
+        root = Path(self.settings[environment.CONTROL_ROOT])
         return control.report(root, os.getuid(), self.id, "this installation")
 
     @property
     def checkpoints(self) -> Path:
         """The folder that the program reports, else the default one."""
-        folder = control.job_folder(Path(self.settings["TIRESIAS_CONTROL_ROOT"]), os.getuid(), self.id)
+        folder = control.job_folder(Path(self.settings[environment.CONTROL_ROOT]), os.getuid(), self.id)
         reported = control.read(folder / control.PROGRAM, os.getuid()).get("folder")
         return (
-            Path(reported) if isinstance(reported, str) else Path(self.settings["TIRESIAS_CHECKPOINT_ROOT"]) / self.id
+            Path(reported) if isinstance(reported, str) else Path(self.settings[environment.CHECKPOINT_ROOT]) / self.id
         )
 
     def files(self) -> dict[str, Path]:
@@ -80,7 +80,7 @@ class OwnJob:
 
     def signal(self) -> None:
         """Send the checkpoint signal."""
-        self._slurm.signal(self.id, self.settings.get("TIRESIAS_SIGNAL", "USR2"))
+        self._slurm.signal(self.id, self.settings.get(environment.SIGNAL, "USR2"))
 
     def requeue(self) -> None:
         """Requeue the job. Raises JobRefused."""
@@ -109,7 +109,7 @@ def refuse_unwritable(words: Sequence[str], roots: Mapping[str, str]) -> None:
     Raises:
         UsageError: a folder is not writable.
     """
-    for variable, what in (("TIRESIAS_CONTROL_ROOT", "control files"), ("TIRESIAS_CHECKPOINT_ROOT", "checkpoints")):
+    for variable, what in ((environment.CONTROL_ROOT, "control files"), (environment.CHECKPOINT_ROOT, "checkpoints")):
         if not _is_writable(Path(roots[variable])):
             raise UsageError(
                 f"{roots[variable]} is not writable, and the job's {what} go there: set {variable} to a folder of yours"

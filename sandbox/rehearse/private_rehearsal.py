@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tiresias.errors import UsageError
+from tiresias.protocol import environment
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.slurm_conf import ClusterSpec
 
 NODES, USER = 2, "alice"
 MAX_FOLDER_BYTES = 256 << 20  # bytes of the script's folder
 PLACE, ROOT = "/shared/rehearsal", "/shared/tiresias"
-ROOTS = {"TIRESIAS_CONTROL_ROOT": f"{ROOT}/control", "TIRESIAS_CHECKPOINT_ROOT": f"{ROOT}/checkpoints"}
+ROOTS = {environment.CONTROL_ROOT: f"{ROOT}/control", environment.CHECKPOINT_ROOT: f"{ROOT}/checkpoints"}
 
 
 def rehearse(script: Path, own_options: Sequence[str], options: Sequence[str], report: Callable[[str], None]) -> int:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tiresias.errors import TiresiasError
+from tiresias.protocol import environment
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.replay import preparation, setup
 from tiresias.sandbox.replay.replay_results import JobLog, JobResult, ReplayProgress
@@ -234,14 +235,14 @@ class Replay:
         self._processes.append(self._background(f"submitter-{user}", command, user))
 
     def _background(self, name: str, command: list[str], user: str) -> subprocess.Popen[Any]:
-        environment = {
-            "TIRESIAS_CONTROL_ROOT": "/shared/tiresias/control", "TIRESIAS_CHECKPOINT_ROOT": "/shared/tiresias/checkpoints",
+        roots = {
+            environment.CONTROL_ROOT: "/shared/tiresias/control", environment.CHECKPOINT_ROOT: "/shared/tiresias/checkpoints",
         }  # fmt: skip
         with (self.folder / "logs" / name).open("ab") as log:
             return self.cluster.popen(
                 command,
                 user=user,
-                env=environment,
+                env=roots,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -32,7 +32,7 @@ from tiresias.profiler.placement_verdict import PACKLIMIT
 from tiresias.profiler.recordings.recording import Recording, read
 from tiresias.profiler.views import profile_plots
 from tiresias.profiler.views.profile_report import as_json, report
-from tiresias.protocol import control
+from tiresias.protocol import control, environment
 from tiresias.slurm_plugin.commands.terminal import JOB_ID
 from tiresias.slurm_plugin.config import load_option
 
@@ -118,7 +118,7 @@ def _is_of_its_user(profile: Path) -> bool:
 
 
 def _control_roots() -> list[Path]:
-    if named := os.environ.get("TIRESIAS_CONTROL_ROOT"):
+    if named := os.environ.get(environment.CONTROL_ROOT):
         return [Path(named)]
     return [Path(load_option("paths.control", None)), Path.home() / ".tiresias" / "control"]
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, get_type_hints
 
+from tiresias.protocol import environment
 from tiresias.slurm_plugin.config.sections import SECTIONS
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Option:
     @property
     def variable(self) -> str:
         """The environment variable."""
-        return "TIRESIAS_" + self.key.upper().replace(".", "_")
+        return environment.of_option(self.key)
 
 
 def options() -> dict[str, Option]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tiresias.errors import UsageError
-from tiresias.protocol import site_configuration
+from tiresias.protocol import environment, site_configuration
 from tiresias.slurm_plugin.config.options import Option
 from tiresias.slurm_plugin.config.sections import SECTIONS
 from tiresias.slurm_plugin.config.values import RawValue, quoted_name
@@ -41,7 +41,7 @@ def from_command_line(overrides: Mapping[str, object]) -> dict[str, RawValue]:
 
 def refuse_mistyped(environ: Mapping[str, str], known: list[str]) -> None:
     """Refuse unknown variables whose names start with a section; others, such as TIRESIAS_CONTROL, have other uses."""
-    sections = tuple(f"TIRESIAS_{section.upper()}_" for section in SECTIONS if section)
+    sections = tuple(environment.of_option(f"{section}.") for section in SECTIONS if section)
     for name in environ:
         if name.startswith(sections) and name not in known:
             raise UsageError(f"environment: unknown variable {quoted_name(name)}{hint(name, known)}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from tiresias.errors import TiresiasError
 from tiresias.profiler import build
+from tiresias.protocol import environment
 from tiresias.slurm_plugin.cluster.finding import Finding, Level, fine
 
 _ABOUT = "profiler"
 _REMEDY = (
     "the wheel or package with built libraries on all nodes; or make -C profiler/native OUT=DIR once, "
-    f"and {build.PLACE}=DIR in jobs' environment"
+    f"and {environment.PROFILE_LIBRARIES}=DIR in jobs' environment"
 )
 _RDMA = "RDMA is not recorded"
 

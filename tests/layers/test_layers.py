@@ -25,7 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "protocol": set(),
     "scheduler": set(),
     "simulator": {"scheduler"},
-    "profiler": set(),
+    "profiler": {"protocol"},  # the names of the environment variables
     "checkpoint": {"protocol"},
     "wrappers": {"protocol"},
     "slurm_plugin": {"scheduler", "protocol", "profiler"},

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tiresias.profiler import build
-from tiresias.protocol import control
+from tiresias.protocol import control, environment
 from tiresias.protocol.profile_summary import Summary, as_object
 from tiresias.wrappers import tsrun
 from tiresias.wrappers.trial import begin, watch
@@ -97,7 +97,7 @@ def test_rdma_that_is_not_recorded_is_reported(
     for each in range(devices):
         (tmp_path / "devices" / f"mlx5_{each}").mkdir()
     monkeypatch.setattr(begin, "INFINIBAND", tmp_path / "devices")
-    monkeypatch.setenv(build.PLACE, str(place))
+    monkeypatch.setenv(environment.PROFILE_LIBRARIES, str(place))
     assert begin.begin(env)["LD_PRELOAD"] == str(place / build.NET)
     assert ("RDMA is not recorded" in capfd.readouterr().err) is is_logged
 

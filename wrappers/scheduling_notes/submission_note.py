@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tiresias.errors import one_line
-from tiresias.protocol import control, site_configuration
+from tiresias.protocol import control, environment, site_configuration
 from tiresias.protocol.job_kind import Key, script_hash
 from tiresias.protocol.job_log import log_line
 from tiresias.protocol.profile_summary import Summary, from_object
 from tiresias.protocol.submitted_scripts import key, note
-from tiresias.wrappers import previous_job, self_saving, settings
+from tiresias.wrappers import previous_job, settings
 from tiresias.wrappers.scheduling_notes import save_detection, site_controller, wording
 from tiresias.wrappers.scheduling_notes.submit_options import SubmitOptions
 
@@ -36,7 +36,7 @@ def report(name: str, path: str, asked: SubmitOptions, arguments: Sequence[str],
         script: Its content.
         silent: Record the script only.
     """
-    kind, root = script_hash(script), Path(settings.of_job(os.environ)["TIRESIAS_CONTROL_ROOT"])
+    kind, root = script_hash(script), Path(settings.of_job(os.environ)[environment.CONTROL_ROOT])
     try:
         if not silent:
             log_line(scheduling_note(name, asked, arguments, script))
@@ -49,15 +49,15 @@ def report(name: str, path: str, asked: SubmitOptions, arguments: Sequence[str],
 def scheduling_note(name: str, asked: SubmitOptions, arguments: Sequence[str], script: bytes) -> str:
     """Return the note in one line."""
     kind = script_hash(script)
-    root = Path(settings.of_job(os.environ)["TIRESIAS_CONTROL_ROOT"])
+    root = Path(settings.of_job(os.environ)[environment.CONTROL_ROOT])
     scheduling = wording.scheduling(asked, _user(), site_controller.of_host(site_configuration.read(), time.time()))
     seen_in, before = save_detection.seen_in(name, script, arguments), previous_job.of_script(root, kind)
     parts = [
         "nothing is submitted, but it would be under Tiresias' supervisor" if "test-only" in asked else "",
         scheduling.words,
-        wording.self_saving(asked, scheduling.managed, os.environ.get(self_saving.VARIABLE, ""))
+        wording.self_saving(asked, scheduling.managed, os.environ.get(environment.CHECKPOINT, ""))
         or wording.saving(asked, scheduling.managed, seen_in, before),
-        wording.renewal(asked, seen_in or os.environ.get(self_saving.VARIABLE, ""), before),
+        wording.renewal(asked, seen_in or os.environ.get(environment.CHECKPOINT, ""), before),
         wording.order(asked, scheduling.managed),
         placing(root, kind, asked.get("job-name") or name),
     ]

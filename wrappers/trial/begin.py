@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tiresias.errors import TiresiasError
-from tiresias.protocol import control
+from tiresias.protocol import control, environment
 from tiresias.protocol.job_kind import SCRIPT, Key
 from tiresias.protocol.job_log import log_line
 from tiresias.protocol.profile_summary import Summary, from_object
@@ -55,11 +55,11 @@ class Trial(NamedTuple):
 
 def of_job(env: Mapping[str, str]) -> Trial | None:
     """The job's trial, made or not; None where it is no job to be recorded."""
-    folder, script, gpus = env.get("TIRESIAS_CONTROL", ""), env.get("TIRESIAS_SCRIPT", ""), count_gpus(env)
+    folder, script, gpus = env.get(environment.CONTROL, ""), env.get(environment.SCRIPT, ""), count_gpus(env)
     if not folder.startswith("/") or not SCRIPT.fullmatch(script) or gpus < 2:
         return None
     path = Path(folder)
-    job = f"{path.name}-{env.get('TIRESIAS_RESTART', '0')}"
+    job = f"{path.name}-{env.get(environment.RESTART, '0')}"
     return Trial(Key(env.get("SLURM_JOB_NAME", ""), script, gpus), path, Path(LOCAL.format(uid=os.getuid(), job=job)))
 
 
@@ -73,7 +73,7 @@ def count_gpus(env: Mapping[str, str]) -> int:
 def begin(env: Mapping[str, str]) -> dict[str, str]:
     """Start the watcher; return the variables that make the programs record, {} where they must not."""
     trial = of_job(env)
-    if trial is None or env.get("TIRESIAS_PROFILE") == "0" or _is_needless(trial):
+    if trial is None or env.get(environment.PROFILE) == "0" or _is_needless(trial):
         return {}
     try:
         found = _libraries()
@@ -123,8 +123,8 @@ def _variables(found: Libraries, trial: Trial, env: Mapping[str, str]) -> dict[s
     preloaded = [str(found.net), *filter(None, [env.get("LD_PRELOAD", "")])]
     variables = {
         "LD_PRELOAD": ":".join(preloaded).replace(" ", ":"),
-        "TIRESIAS_PROFILE_DIR": str(trial.local),
-        "TIRESIAS_PROFILE_BYTES": str(BYTES),
+        environment.PROFILE_DIR: str(trial.local),
+        environment.PROFILE_BYTES: str(BYTES),
     }
     if found.nccl.exists() and "NCCL_PROFILER_PLUGIN" not in env:
         variables["NCCL_PROFILER_PLUGIN"] = str(found.nccl)

@@ -20,7 +20,7 @@ from tiresias.profiler.network import cross_check, port_counters
 from tiresias.profiler.network.link import fastest
 from tiresias.profiler.placement_verdict import PACKLIMIT, SURE
 from tiresias.profiler.recordings.recording import BadRecording, Recording, read
-from tiresias.protocol import control
+from tiresias.protocol import control, environment
 from tiresias.protocol.files import remove_flat
 from tiresias.protocol.job_log import log_line
 from tiresias.protocol.profile_summary import REASONS, Summary, as_object
@@ -136,8 +136,8 @@ def main() -> int:
         if not found:
             log_line("this run is not profiled: no process sent anything over TCP or RDMA that the recorder sees")
             return 0
-        speed = _positive(env.get("TIRESIAS_PLACEMENT_BANDWIDTH"))
-        limit = _positive(env.get("TIRESIAS_PLACEMENT_PACKLIMIT")) or PACKLIMIT
+        speed = _positive(env.get(environment.PLACEMENT_BANDWIDTH))
+        limit = _positive(env.get(environment.PLACEMENT_PACKLIMIT)) or PACKLIMIT
         profile = analyze(found, limit, speed * GIGABIT if speed else fastest())
         summary = keep(trial, profile, time.time())
         log_line(f"profiled: {summary.decision}; {summary.reasons[0] if summary.reasons else ''}")

@@ -13,6 +13,7 @@ import pytest
 
 from tiresias.errors import TiresiasError
 from tiresias.profiler import build
+from tiresias.protocol import environment
 
 VERBS = Path("/usr/include/infiniband")
 
@@ -68,7 +69,7 @@ def test_what_can_be_built_is_no_problem(net: Path, cache: Path) -> None:
 
 
 def test_a_named_folder_without_libraries_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(build.PLACE, str(tmp_path))
+    monkeypatch.setenv(environment.PROFILE_LIBRARIES, str(tmp_path))
     assert build.problem().startswith(f"{tmp_path}: holds no {build.NET}")
 
 

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from tiresias.profiler import build
+from tiresias.protocol import environment
 from tiresias.slurm_plugin.cluster.finding import Level
 from tiresias.slurm_plugin.doctor import recorder_check
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(build.PLACE, str(tmp_path))
+    monkeypatch.setenv(environment.PROFILE_LIBRARIES, str(tmp_path))
     return tmp_path
 
 

@@ -1,0 +1,240 @@
+"""The environment variables of this project: the name of each, what sets it, what reads it, and its meaning.
+
+All code takes the names from here. The variables of the controller's options are not listed: `of_option` returns their names.
+docs/environment_page.py writes the reference page from this module.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+PREFIX = "TIRESIAS_"
+
+
+class Variable(NamedTuple):
+    """One environment variable.
+
+    Attributes:
+        name: Its name.
+        set_by: The program, or the person, that sets it.
+        read_by: The programs that read it.
+        meaning: Its value, with the unit and the default.
+    """
+
+    name: str
+    set_by: str
+    read_by: str
+    meaning: str
+
+
+VARIABLES: list[Variable] = []  # in the order of this file
+
+
+def of_option(key: str) -> str:
+    """Return the variable of an option of the controller's configuration: `policy.min_run` has TIRESIAS_POLICY_MIN_RUN."""
+    return PREFIX + key.upper().replace(".", "_")
+
+
+def _variable(name: str, set_by: str, read_by: str, meaning: str) -> str:
+    VARIABLES.append(Variable(name, set_by, read_by, meaning))
+    return name
+
+
+# Set for one submission; fixed in the job at its submission.
+
+CONTROL_ROOT = _variable(
+    "TIRESIAS_CONTROL_ROOT",
+    "the site's module file or the user",
+    "tsbatch, which passes it to the job; the supervisor, `tiresias profile`, `tiresias sandbox rehearse`",
+    "folder of all jobs' control folders; by default `paths.control`, and `~/.tiresias/control` on a host without the site's "
+    "configuration",
+)
+CHECKPOINT_ROOT = _variable(
+    "TIRESIAS_CHECKPOINT_ROOT",
+    "the site's module file or the user",
+    "tsbatch, which passes it to the job; the supervisor, `tiresias sandbox rehearse`",
+    "folder of all jobs' checkpoint folders; by default `paths.checkpoints`, and `~/.tiresias/checkpoints` on a host without the "
+    "site's configuration",
+)
+SIGNAL = _variable(
+    "TIRESIAS_SIGNAL",
+    "the user at submission; the supervisor for the job's programs",
+    "tsbatch, the supervisor, the checkpoint library",
+    "name of the checkpoint signal; by default `preemption.signal`, else USR2",
+)
+SAVE_DEADLINE = _variable(
+    "TIRESIAS_SAVE_DEADLINE",
+    "tsbatch from the site's `preemption.deadline`, or the user",
+    "the supervisor",
+    "seconds after which an incomplete save is reported in the log; 120",
+)
+FINAL_CODES = _variable(
+    "TIRESIAS_FINAL_CODES",
+    "the user at submission, else tsbatch from `preemption.final_codes`",
+    "the supervisor",
+    "exit codes of the script after which the job is neither requeued nor resumed, such as `93,3`, or `none`; 93",
+)
+PLACEMENT_BANDWIDTH = _variable(
+    "TIRESIAS_PLACEMENT_BANDWIDTH",
+    "tsbatch from the site's `placement.bandwidth`",
+    "the process that analyses a trial recording",
+    "also the option `placement.bandwidth`: Gbit/s of a node's network, one way; unset or 0: as the nodes' own adapters report",
+)
+PLACEMENT_PACKLIMIT = _variable(
+    "TIRESIAS_PLACEMENT_PACKLIMIT",
+    "tsbatch from the site's `placement.packlimit`",
+    "the process that analyses a trial recording",
+    "also the option `placement.packlimit`: the skew above which jobs with parameter servers are consolidated",
+)
+CHECKPOINT = _variable(
+    "TIRESIAS_CHECKPOINT",
+    "the user at submission",
+    "tsbatch, the supervisor",
+    "`none`: the program cannot save, and the job is plain sbatch's; `signal:NAME:FOLDER`: at this signal it saves by itself to "
+    "this folder",
+)
+PARK_TIMEOUT = _variable(
+    "TIRESIAS_PARK_TIMEOUT",
+    "the user at submission",
+    "the supervisor",
+    "seconds from a committed checkpoint until the script runs again where no requeue comes; 90",
+)
+PROFILE = _variable(
+    "TIRESIAS_PROFILE",
+    "the user",
+    "tsrun, the recorder's libraries",
+    "`0`: the traffic is not recorded",
+)
+PROFILE_LIBRARIES = _variable(
+    "TIRESIAS_PROFILE_LIBRARIES",
+    "the site's module file or the user",
+    "the profiler",
+    "folder of the recorder's libraries; unset: those of the installation, else they are built below `~/.cache`",
+)
+
+# Set by tsbatch and the supervisor for the job.
+
+SUBMITTED = _variable(
+    "SLURM_TIRESIAS",
+    "tsbatch for sbatch",
+    "the supervisor, which removes it",
+    "what differs between two submissions: TIRESIAS_SUBMISSION, the names of the SBATCH_* variables that tsbatch set, "
+    "`no-requeue`; separated by commas. SLURM_* variables pass `--export=NONE`",
+)
+SUBMISSION = _variable(
+    "TIRESIAS_SUBMISSION",
+    "tsbatch",
+    "the supervisor, the checkpoint library",
+    "a random number, one for each submission: it identifies folders of an older job with the same id",
+)
+NO_REQUEUE = _variable(
+    "TIRESIAS_NO_REQUEUE",
+    "tsbatch",
+    "the supervisor",
+    "`1` where the job was submitted with `--no-requeue`",
+)
+SCRIPT = _variable(
+    "TIRESIAS_SCRIPT",
+    "the supervisor",
+    "tsrun, the supervisor",
+    "hash of the user's script: jobs with the same one are of one kind",
+)
+CONTROL = _variable(
+    "TIRESIAS_CONTROL",
+    "the supervisor",
+    "the checkpoint library, tsrun, the requeue shim",
+    "the job's control folder; protocol/control.py describes its files",
+)
+CHECKPOINT_DIR = _variable(
+    "TIRESIAS_CHECKPOINT_DIR",
+    "the supervisor",
+    "the checkpoint library, the user's script",
+    "the job's checkpoint folder, `<root>/<job id>`; `<root>/<job id>-<uid>` where an older job of another user has that folder",
+)
+RESTART = _variable(
+    "TIRESIAS_RESTART",
+    "the supervisor",
+    "the checkpoint library, tsrun, the requeue shim",
+    "Slurm's restart count of this run; 0 in the first",
+)
+RUN_ID = _variable(
+    "TIRESIAS_RUN_ID",
+    "the supervisor",
+    "the user's script",
+    "the same in all runs of a job: for experiment trackers",
+)
+
+# The checkpoint library.
+
+KEEP = _variable(
+    "TIRESIAS_KEEP",
+    "the user",
+    "the checkpoint library",
+    "number of the newest checkpoints that are kept; 2, at least 2",
+)
+KEEP_EVERY = _variable(
+    "TIRESIAS_KEEP_EVERY",
+    "the user",
+    "the checkpoint library",
+    "steps: the first checkpoint at or after each multiple is kept for ever; unset: none",
+)
+KEEP_VERIFIED = _variable(
+    "TIRESIAS_KEEP_VERIFIED",
+    "the user",
+    "the checkpoint library",
+    "`1`: checkpoints are kept down to the newest one that was read back whole",
+)
+
+# The recorder of the profiler.
+
+PROFILE_DIR = _variable(
+    "TIRESIAS_PROFILE_DIR",
+    "tsrun",
+    "the recorder's libraries",
+    "absolute path of the folder on the node that recordings are written to; unset: nothing is recorded",
+)
+PROFILE_BYTES = _variable(
+    "TIRESIAS_PROFILE_BYTES",
+    "tsrun",
+    "the recorder's libraries",
+    "most bytes of one process's recording",
+)
+
+# Programs beside the controller.
+
+POKE_SOCKET = _variable(
+    "TIRESIAS_POKE_SOCKET",
+    "the administrator",
+    "etc/poke.sh",
+    "the controller's poke socket; `/run/tiresias/poke.sock`",
+)
+PRIMARY = _variable(
+    "TIRESIAS_PRIMARY",
+    "the administrator",
+    "etc/primary.sh",
+    "the file by which slurmctld's primary hook asks the controller of its host to request the lead; `/run/tiresias/primary`",
+)
+SANDBOX_HOME = _variable(
+    "TIRESIAS_SANDBOX_HOME",
+    "the user",
+    "`tiresias sandbox`",
+    "folder of the private cluster's file systems; `~/.cache/tiresias/sandbox`",
+)
+DEBIAN_MIRROR = _variable(
+    "TIRESIAS_DEBIAN_MIRROR",
+    "the user",
+    "`tiresias sandbox`",
+    "the Debian mirror; `http://deb.debian.org/debian`",
+)
+NATIVE = _variable(
+    "TIRESIAS_NATIVE",
+    "the packager",
+    "the build of the wheel (hatch_build.py)",
+    "the recorder's libraries in the wheel: unset: built with it; `0`: their source alone; a folder: those of that folder",
+)
+RPM_PYTHON = _variable(
+    "TIRESIAS_RPM_PYTHON",
+    "the packager",
+    "etc/packages/rpm.py",
+    "the Python version of the package, such as 3.11; unset: that of the distribution",
+)
