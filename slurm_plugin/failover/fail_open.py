@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import TypeVar
 
+from tiresias.protocol import job_submit_lease
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.failover.standby import leadership_of, leading
 from tiresias.slurm_plugin.lead.leadership import BEATS, Leadership
@@ -81,7 +82,7 @@ def own_journal(config: Config) -> Iterator[Journal]:
 def seized(config: Config) -> Iterator[Leadership | None]:
     """Take the lead from any controller; yield None where another process took it first."""
     with contextlib.suppress(OSError):  # no run folder on this host, or without the right to write to it
-        (config.paths.run / "lease").unlink()  # job_submit.lua delays no more jobs
+        (config.paths.run / job_submit_lease.FILE).unlink()  # job_submit.lua delays no more jobs
     with as_owner(config.paths.state):
         leadership = leadership_of(config)
         try:

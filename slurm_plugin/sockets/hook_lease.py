@@ -10,6 +10,8 @@ import logging
 import time
 from collections.abc import Callable
 
+from tiresias.protocol import job_submit_lease
+from tiresias.protocol.job_submit_lease import JobSubmitLease
 from tiresias.slurm_plugin.config import Config
 
 log = logging.getLogger("tiresias")
@@ -23,9 +25,8 @@ class HookLease:
     """
 
     def __init__(self, config: Config, default_partition: str) -> None:
-        self._config, self._path = config, config.paths.run / "lease"
-        names = [",".join(one) for one in (config.partitions, config.exempt.users, config.exempt.accounts)]
-        self._terms = [names[0], default_partition, config.admission_wait, *names[1:]]
+        self._config, self._path = config, config.paths.run / job_submit_lease.FILE
+        self._default_partition = default_partition
         self.alarms: list[str] = []
 
     def renew(self) -> None:
@@ -40,9 +41,13 @@ class HookLease:
         self._try(lambda: self._path.unlink(missing_ok=True))
 
     def _write(self) -> None:
-        until = int(time.time() + self._config.lease_seconds)
+        config, exempt = self._config, self._config.exempt
+        lease = JobSubmitLease(
+            int(time.time() + config.lease_seconds), config.partitions, self._default_partition, config.admission_wait,
+            exempt.users, exempt.accounts,
+        )  # fmt: skip
         temporary = self._path.with_name(".lease")
-        temporary.write_text("".join(f"{line}\n" for line in (until, *self._terms)))
+        temporary.write_text(lease.text())
         temporary.replace(self._path)
 
     def _try(self, operation: Callable[[], object]) -> None:

@@ -1,6 +1,6 @@
 """The site's controller as a submission sees it: by its lease where it runs on this host, else by the configuration.
 
-The lease is the file that job_submit.lua reads (docs/reference/interfaces.md).
+The lease is the file that job_submit.lua reads (protocol/job_submit_lease.py).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tiresias.protocol import site_configuration
+from tiresias.protocol import job_submit_lease, site_configuration
 
 
 class SiteController(NamedTuple):
@@ -39,19 +39,16 @@ def of_host(document: Mapping[str, Any] | None, now: float) -> SiteController | 
     """
     run = _table(document or {}, "paths").get("run", site_configuration.RUN)
     try:
-        return _of_lease((Path(str(run)) / "lease").read_text(encoding="utf-8"), now)
+        return _of_lease((Path(str(run)) / job_submit_lease.FILE).read_text(encoding="utf-8"), now)
     except (OSError, ValueError):
         return None if document is None else _of_configuration(document)
 
 
 def _of_lease(text: str, now: float) -> SiteController:
     """Raises ValueError."""
-    until, partitions, default, _, users, accounts = text.split("\n")[:6]
-    return SiteController("exact", _names(partitions), _names(users), _names(accounts), default, int(until) > now)
-
-
-def _names(line: str) -> frozenset[str]:
-    return frozenset(filter(None, line.split(",")))
+    lease = job_submit_lease.parse(text)
+    partitions, users, accounts = (frozenset(names) for names in (lease.partitions, lease.users, lease.accounts))
+    return SiteController("exact", partitions, users, accounts, lease.default, lease.until > now)
 
 
 def _of_configuration(document: Mapping[str, Any]) -> SiteController:
