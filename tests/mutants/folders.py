@@ -36,7 +36,8 @@ FOLDERS = {
     "slurm_plugin/state": Folder(
         ("slurm_plugin/state/*.py", "slurm_plugin/accounting/*.py"),
         (
-            "tests/slurm_plugin/state/test_*.py", "tests/slurm_plugin/accounting/test_*.py", "tests/slurm_plugin/test_act*.py",
+            "tests/slurm_plugin/state/test_*.py", "tests/slurm_plugin/accounting/test_*.py",
+            "tests/slurm_plugin/transitions/test_*.py",
             "tests/slurm_plugin/observation/test_observer.py",
             "tests/slurm_plugin/sockets/test_history_pages.py",
         ),
@@ -44,7 +45,7 @@ FOLDERS = {
     "slurm_plugin/transitions": Folder(
         ("slurm_plugin/transitions/*.py", "slurm_plugin/act.py"),
         (
-            "tests/slurm_plugin/test_act*.py", "tests/slurm_plugin/transitions/test_*.py",
+            "tests/slurm_plugin/transitions/test_*.py",
             "tests/slurm_plugin/failover/test_fence.py",
         ),
     ),

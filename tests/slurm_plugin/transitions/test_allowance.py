@@ -1,4 +1,4 @@
-"""What may be begun with the calls that are left."""
+"""Which transitions may begin with the remaining calls to slurmctld."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ INTENTS = st.lists(st.sampled_from(ROWS), max_size=8).map(
     lambda rows: [Intent(f"{n}@0", str(n), 0, row.kind, row.step) for n, row in enumerate(rows)]
 )
 PRICE = PRICES["commands"]
-# hold, signal, look and requeue, look again
-MOVE = PRICE["hold"] + PRICE["signal"] + 2 * PRICE["job"] + PRICE["requeue"]
-# look at the beneficiary, which may be free, start it, put it first; later take that back
-WHOLE = MOVE + sum(PRICE[verb] for verb in ("hold", "job", "pin", "job", "lift", "prioritize", "lift"))
+# hold, signal, poll and requeue, poll
+ONE_PREEMPTION = PRICE["hold"] + PRICE["signal"] + 2 * PRICE["job"] + PRICE["requeue"]
+# hold and poll the beneficiary, start it, put it first in the queue; later undo that
+PREEMPTION_AND_START = ONE_PREEMPTION + sum(
+    PRICE[verb] for verb in ("hold", "job", "pin", "job", "lift", "prioritize", "lift")
+)
 SIZE = 24
 
 
 def allowance(tokens: int) -> Allowance:
-    """On a clock that stands still."""
+    """Return an allowance on a clock that does not advance."""
     bucket = Bucket(SIZE, 1.6, lambda: 0.0)
     bucket.take(SIZE - tokens)
     return Allowance(bucket, PRICE)
@@ -37,12 +39,12 @@ def at(step: IntentStep) -> Intent:
 def test_a_preemption_is_begun_only_where_it_can_be_finished(tokens: int, intents: list[Intent]) -> None:
     own = allowance(tokens)
     begun = own.affords_preemptions(1, intents)
-    assert begun == (tokens >= WHOLE + own.promised(intents))
+    assert begun == (tokens >= PREEMPTION_AND_START + own.promised(intents))
 
 
 @given(st.integers(0, 3))
-def test_one_that_was_begun_gets_to_its_end(others: int) -> None:
-    """Its steps find the calls there, one after the other, though nothing is refilled."""
+def test_a_preemption_that_was_begun_completes(others: int) -> None:
+    """Its steps have enough calls one after the other, although the bucket is not refilled."""
     bucket = Bucket(SIZE, 1.6, lambda: 0.0)
     own = Allowance(bucket, PRICE)
     intents = [Intent(f"{n}@0", str(n), 0, IntentKind.PREEMPT, IntentStep.HOLD) for n in range(others + 1)]
@@ -59,34 +61,34 @@ def test_one_that_was_begun_gets_to_its_end(others: int) -> None:
     assert begun
 
 
-def test_what_needs_more_than_there_ever_is_begins_when_most_of_it_is_there() -> None:
+def test_a_preemption_above_the_bucket_size_begins_at_three_quarters_of_a_bucket() -> None:
     assert not allowance(17).affords_preemptions(100, ())
     assert allowance(18).affords_preemptions(100, ())
 
 
-def test_what_was_not_begun_is_counted() -> None:
-    own = allowance(WHOLE)
+def test_postponed_transitions_are_counted() -> None:
+    own = allowance(PREEMPTION_AND_START)
     assert not own.affords_preemptions(2, ())
     assert own.affords_start(())
     assert own.affords_hold(())
     assert own.postponed == 1
 
 
-def test_after_something_was_postponed_the_next_cycle_leaves_half_a_bucket_for_it() -> None:
+def test_after_a_postponed_transition_the_next_cycle_waits_for_half_a_bucket() -> None:
     own = allowance(0)
     soon = own.wait(())
     own.affords_hold(())
     assert own.wait(()) == (PRICE["snapshot"] + SIZE / 2) / 1.6 > soon
 
 
-def test_without_a_limit_all_goes() -> None:
+def test_without_a_limit_everything_is_allowed() -> None:
     own = Allowance()
     assert own.affords_preemptions(10**9, ())
     assert own.affords_step(at(IntentStep.DRAIN))
     assert own.wait(()) == 0.0
 
 
-def test_steps_without_calls_go_even_in_debt_and_looks_give_way_first() -> None:
+def test_steps_without_calls_are_always_allowed_and_polls_are_postponed_first() -> None:
     assert allowance(-5).affords_step(at(IntentStep.WAIT))
     assert not allowance(1).affords_step(at(IntentStep.REQUEUE))
     assert allowance(2).affords_step(at(IntentStep.REQUEUE))
@@ -95,8 +97,11 @@ def test_steps_without_calls_go_even_in_debt_and_looks_give_way_first() -> None:
 
 
 @given(INTENTS)
-def test_those_nearest_to_their_end_come_first(intents: list[Intent]) -> None:
+def test_intents_nearest_to_their_end_are_first(intents: list[Intent]) -> None:
     steps = [one.step for one in urgent_first(intents)]
-    for early, late in (("requeue", "hold"), ("unhold", "start"), ("signal", "start"), ("rehold", "signal")):
+    for early, late in (
+        (IntentStep.REQUEUE, IntentStep.HOLD), (IntentStep.UNHOLD, IntentStep.START), (IntentStep.SIGNAL, IntentStep.START),
+        (IntentStep.REHOLD, IntentStep.SIGNAL),
+    ):  # fmt: skip
         if early in steps and late in steps:
             assert steps.index(late) > max(at for at, step in enumerate(steps) if step == early)

@@ -1,10 +1,10 @@
-"""The hand-over, step by step, where a real Slurm cannot be made to fail on cue: two victims and the job that needs both."""
+"""The steps of a hand-over: two preempted jobs, and the beneficiary that needs the GPUs of both."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.slurm_plugin.test_act import NOTHING, Desk, Make
+from tests.slurm_plugin.transitions.actor_harness import NO_ROWS, ActorHarness, Make
 from tiresias.protocol.control import JobReport
 from tiresias.scheduler.model import Plan, Preemption, Start
 from tiresias.slurm_plugin.backends.interface import (
@@ -20,7 +20,7 @@ from tiresias.slurm_plugin.state.ledger import LATE_SECONDS
 NODES = (("gpu01", 4), ("gpu02", 4))
 
 
-class Group(Desk):
+class Group(ActorHarness):
     """Jobs 1 and 2 run on a node each, job 3 needs both."""
 
     def __init__(self, journal: Journal, running: Make, pending: Make) -> None:
@@ -30,10 +30,10 @@ class Group(Desk):
         self.slurm.jobs["2"] = running(1000, id="2", raw_id=2, shares=shares)
         self.slurm.jobs["3"] = pending(id="3", raw_id=3, gpus=8, priority=1, reason="None")
         self.slurm.starts = False
-        self.see()
+        self.refresh()
 
-    def begin_life(self) -> None:
-        super().begin_life()
+    def restart_controller(self) -> None:
+        super().restart_controller()
         self.actor.context.report = lambda job: self.reports.get(job.id, JobReport())
 
     def preempt_both(self, now: float = 1100.0) -> None:
@@ -50,7 +50,7 @@ class Group(Desk):
 
 
 def plan(preemptions: tuple[Preemption, ...], reserved: tuple[Start, ...]) -> Plan:
-    return Plan(NOTHING, NOTHING, NOTHING, preemptions=preemptions, reserved=reserved)
+    return Plan(NO_ROWS, NO_ROWS, NO_ROWS, preemptions=preemptions, reserved=reserved)
 
 
 @pytest.fixture
@@ -60,13 +60,13 @@ def group(journal: Journal, running: Make, pending: Make) -> Group:
 
 def test_no_victim_is_requeued_before_all_have_parked_and_the_beneficiary_waits_for_the_nodes(group: Group) -> None:
     group.preempt_both()
-    group.look(1101)
+    group.poll(1101)
     group.parked("1")
-    group.look(1102)
+    group.poll(1102)
     assert group.steps() == {"1": "parked", "2": "wait"}
     assert "requeue" not in group.slurm.calls
     group.parked("2")
-    group.look(1103)
+    group.poll(1103)
     calls = group.slurm.calls
     assert calls.index("pin") < calls.index("lift") < calls.index("prioritize") < calls.index("requeue")
     assert calls[calls.index("requeue") + 1] == "requeue", "together"
@@ -77,62 +77,62 @@ def test_no_victim_is_requeued_before_all_have_parked_and_the_beneficiary_waits_
 
 def test_a_beneficiary_that_runs_has_the_usual_priority_again(group: Group) -> None:
     group.preempt_both()
-    group.look(1100)
+    group.poll(1100)
     group.parked("1", "2")
-    group.look(1101)
+    group.poll(1101)
     group.slurm.change("3", state="RUNNING", reason="None", start_time=1101)
-    group.look(1102)
-    group.look(1103)
+    group.poll(1102)
+    group.poll(1103)
     assert group.journal.open_intents() == []
     assert 0 < group.slurm.jobs["3"].priority < TOP_PRIORITY
 
 
-@pytest.mark.parametrize("life", ["same life", "next life"])
+@pytest.mark.parametrize("controller", ["same controller", "restarted controller"])
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("verb", ["job", "pin", "lift", "prioritize", "requeue"])
-def test_a_hand_over_that_slurm_interrupts_is_completed(group: Group, verb: str, when: str, life: str) -> None:
+@pytest.mark.parametrize("operation", ["job", "pin", "lift", "prioritize", "requeue"])
+def test_a_hand_over_that_slurm_interrupts_is_completed(
+    group: Group, operation: str, when: str, controller: str
+) -> None:
     group.preempt_both()
-    group.look(1100)
+    group.poll(1100)
     group.parked("1", "2")
-    group.slurm.fail(verb, SlurmUnavailable("no answer"), when)
+    group.slurm.fail(operation, SlurmUnavailable("no answer"), when)
     with pytest.raises(SlurmUnavailable):
-        group.look(1101)
-    if life == "next life":
-        group.begin_life()
-    group.look(1102)
-    group.look(1103)
+        group.poll(1101)
+    if controller == "restarted controller":
+        group.restart_controller()
+    group.poll(1102)
+    group.poll(1103)
     assert [group.slurm.jobs[job].restarts for job in "12"] == [1, 1]
     assert group.steps() == {"3": "confirm"}
     assert group.slurm.jobs["3"].priority == TOP_PRIORITY
 
 
-@pytest.mark.parametrize("life", ["same life", "next life"])
-def test_where_the_beneficiary_is_gone_those_that_were_signalled_save_and_the_others_are_let_go(
-    group: Group, life: str
-) -> None:
-    prove(group, "2")
+@pytest.mark.parametrize("controller", ["same controller", "restarted controller"])
+def test_without_the_beneficiary_signalled_jobs_save_and_the_others_continue(group: Group, controller: str) -> None:
+    record_earlier_save(group, "2")
     group.preempt_both()
-    group.look(1100)
+    group.poll(1100)
     assert group.steps() == {"1": "wait", "2": "turn"}
     group.slurm.change("3", state="CANCELLED")
-    if life == "next life":
-        group.begin_life()
-    group.look(1101)
+    if controller == "restarted controller":
+        group.restart_controller()
+    group.poll(1101)
     assert (group.slurm.jobs["2"].priority > 0, group.ledger.jobs["2"].held) == (True, False)
     assert group.ledger.jobs["2"].unmovable == ""
     group.parked("1")
-    group.look(1102)
+    group.poll(1102)
     assert group.journal.open_intents() == []
     assert [group.slurm.jobs[job].restarts for job in "12"] == [1, 0]
 
 
 def test_a_victim_that_does_not_save_spares_those_that_were_not_signalled(group: Group) -> None:
-    prove(group, "2")
+    record_earlier_save(group, "2")
     group.preempt_both()
-    group.look(1100)
-    group.look(1120)
+    group.poll(1100)
+    group.poll(1120)
     assert group.steps() == {"2": "spare"} or group.steps() == {}
-    group.look(1121)
+    group.poll(1121)
     assert group.slurm.calls.count("signal") == 1
     assert group.why("2")[-1] == "left running: job 3 cannot use its GPUs any more"
     assert group.slurm.jobs["2"].priority > 0
@@ -140,11 +140,11 @@ def test_a_victim_that_does_not_save_spares_those_that_were_not_signalled(group:
 
 
 def test_a_refused_signal_ends_the_hand_over_for_all(group: Group) -> None:
-    prove(group, "2")
+    record_earlier_save(group, "2")
     group.preempt_both()
     group.slurm.fail("signal", JobRefused("no"))
     for now in (1101, 1102, 1103):
-        group.look(now)
+        group.poll(now)
     assert group.journal.open_intents() == []
     assert [group.slurm.jobs[job].priority > 0 for job in "12"] == [True, True]
     assert [bool(group.ledger.jobs[job].unmovable) for job in "12"] == [True, False]
@@ -152,53 +152,53 @@ def test_a_refused_signal_ends_the_hand_over_for_all(group: Group) -> None:
 
 def test_a_refused_requeue_of_all_is_followed_by_one_for_each(group: Group) -> None:
     group.preempt_both()
-    group.look(1100)
+    group.poll(1100)
     group.parked("1", "2")
     group.slurm.fail("requeue", NotRequeueable("no"))
     for now in (1101, 1102, 1103):
-        group.look(now)
+        group.poll(now)
     assert [group.slurm.jobs[job].restarts for job in "12"] == [1, 1]
 
 
-def test_a_late_saver_is_remembered_across_lives(group: Group) -> None:
+def test_a_late_save_is_remembered_after_a_restart(group: Group) -> None:
     group.preempt_both()
-    group.look(1100)
-    group.look(1120)
-    group.look(1121)
-    group.begin_life()
+    group.poll(1100)
+    group.poll(1120)
+    group.poll(1121)
+    group.restart_controller()
     row = group.ledger.jobs["1"]
     assert group.ledger.late_until(row) == 1120 + LATE_SECONDS
     assert group.ledger.proof(row) == 0
 
 
-def test_a_victim_whose_script_runs_again_is_asked_to_save_again(group: Group) -> None:
-    """Its supervisor waited for a requeue for too long, as another victim took its time."""
+def test_a_preempted_job_whose_script_resumed_is_signalled_again(group: Group) -> None:
+    """Its supervisor did not wait any longer for the requeue, because another preempted job saved slowly."""
     group.preempt_both()
-    group.look(1100)
+    group.poll(1100)
     group.parked("1")
     group.reports["2"] = JobReport(0, "saving", True, 7)
-    group.look(1101)
+    group.poll(1101)
     group.reports["1"] = JobReport(0, "running", True, 7)
     signals = group.slurm.calls.count("signal")
-    group.look(1110)
-    group.look(1111)
+    group.poll(1110)
+    group.poll(1111)
     assert group.slurm.calls.count("signal") == signals + 1
     assert group.steps()["1"] == "wait"
     assert "requeue" not in group.slurm.calls
 
 
-def test_what_the_beneficiary_leaves_is_handed_to_the_next_one(group: Group, pending: Make) -> None:
+def test_gpus_that_the_beneficiary_does_not_need_are_handed_to_the_next_job(group: Group, pending: Make) -> None:
     group.slurm.jobs["4"] = pending(id="4", raw_id=4, gpus=2, priority=1, reason="None")
     group.slurm.jobs["5"] = pending(id="5", raw_id=5, gpus=2, priority=1, reason="None")
-    group.see()
+    group.refresh()
     reserved = (Start("3", (("gpu01", 2),)), Start("4", (("gpu01", 2),)), Start("5", (("gpu02", 2),)))
     group.actor.begin(plan((Preemption("1", "3"),), reserved), 1100)
-    group.look(1100)
+    group.poll(1100)
     group.parked("1")
-    group.look(1101)
+    group.poll(1101)
     assert {job: group.slurm.jobs[job].priority == TOP_PRIORITY for job in "345"} == {"3": True, "4": True, "5": False}
 
 
-def prove(group: Group, job: str) -> None:
-    """It parked before when it was asked to."""
+def record_earlier_save(group: Group, job: str) -> None:
+    """Journal that the job saved at an earlier preemption."""
     group.ledger.note(group.ledger.jobs[job], 0, pause=1.0)

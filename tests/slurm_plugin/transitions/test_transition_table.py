@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.slurm_plugin.test_act import Desk, Make
+from tests.slurm_plugin.transitions.actor_harness import ActorHarness, Make
 from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state.journal import Journal
@@ -24,7 +24,7 @@ from tiresias.slurm_plugin.transitions.transition_table import (
 ROWS = {(row.kind, row.step): row for row in TABLE}
 
 
-def test_no_state_has_two_rows_and_no_step_or_operation_is_without_one() -> None:
+def test_each_state_has_one_row_and_each_step_and_operation_has_a_row() -> None:
     assert len(ROWS) == len(TABLE)
     assert {row.step for row in TABLE} == set(IntentStep)
     assert {row.kind for row in TABLE} == set(IntentKind)
@@ -47,7 +47,7 @@ def test_the_path_of_a_preemption() -> None:
     assert RELEASING_GPUS == ("requeue", "drain")
 
 
-def test_what_frees_gpus_and_jobs_comes_before_what_takes_them() -> None:
+def test_steps_that_release_gpus_are_more_urgent_than_steps_that_use_them() -> None:
     """Rows of one step have one urgency, whatever their kind."""
     journaled = [row for row in TABLE if row.kind != IntentKind.RELEASE]
     urgency = {row.step: row.urgency for row in journaled}
@@ -75,18 +75,18 @@ def test_a_step_without_a_time_limit_is_never_overdue() -> None:
 
 def test_a_step_that_the_table_does_not_list_is_refused(journal: Journal, running: Make) -> None:
     """The job is set aside, and its intent stays where it was."""
-    desk = Desk(journal, running(1000))
-    desk.preempt()
-    engine = desk.actor._engine
+    harness = ActorHarness(journal, running(1000))
+    harness.preempt()
+    engine = harness.actor._engine
     engine.add({Operation.HOLD: lambda intent, now: IntentStep.DRAIN})
-    desk.actor.advance(1100)
-    assert desk.actor.context.quarantine.holds("1")
-    assert [one.step for one in desk.moves()] == [IntentStep.HOLD]
+    harness.actor.advance(1100)
+    assert harness.actor.context.quarantine.holds("1")
+    assert [one.step for one in harness.intents()] == [IntentStep.HOLD]
 
 
 def test_an_operation_that_stays_journals_nothing(journal: Journal, running: Make) -> None:
-    desk = Desk(journal, running(1000))
-    desk.preempt()
-    desk.actor._engine.add({Operation.HOLD: lambda intent, now: STAY})
-    desk.actor.advance(1200)
-    assert [(one.step, one.stepped) for one in desk.moves()] == [(IntentStep.HOLD, 1100.0)]
+    harness = ActorHarness(journal, running(1000))
+    harness.preempt()
+    harness.actor._engine.add({Operation.HOLD: lambda intent, now: STAY})
+    harness.actor.advance(1200)
+    assert [(one.step, one.stepped) for one in harness.intents()] == [(IntentStep.HOLD, 1100.0)]

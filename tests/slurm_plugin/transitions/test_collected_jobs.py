@@ -1,0 +1,65 @@
+"""Jobs that saved after their deadline or before their time limit, and the cost of a preemption."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.slurm_plugin.transitions.actor_harness import ActorHarness, Make
+from tiresias.protocol.control import JobReport
+from tiresias.slurm_plugin.state.journal import Journal
+
+
+def test_a_job_that_parks_after_its_deadline_is_collected(running_job: ActorHarness) -> None:
+    running_job.preempt()
+    running_job.actor.advance(1100)
+    running_job.actor.advance(1121)
+    assert running_job.row.unmovable
+    running_job.actor.collect(running_job.refresh(), 1122)
+    assert running_job.intents() == [], "it has not saved yet"
+    running_job.report_parked()
+    running_job.actor.collect(running_job.refresh(), 1123)
+    running_job.actor.advance(1123)
+    assert (running_job.job.restarts, running_job.row.preemptions) == (1, 1)
+
+
+@pytest.mark.parametrize(("why", "preemptions"), [("limit", 0), ("", 1)])
+def test_a_job_that_parked_near_its_time_limit_is_requeued(
+    running_job: ActorHarness, why: str, preemptions: int
+) -> None:
+    """A requeue at its limit of 3600 s is not a preemption: it does not count for caps and cooldowns."""
+    running_job.report = JobReport(0, "parked", True, 7, why=why, save=2.5)
+    running_job.actor.collect(running_job.refresh(), 2000)
+    assert running_job.actor.intents == {}, "far from its limit its report is not read"
+    running_job.actor.collect(running_job.refresh(), 4400)
+    assert [intent.kind for intent in running_job.actor.intents.values()] == ["renew" if why else "preempt"]
+    running_job.poll(4401)
+    assert (running_job.job.state, running_job.job.restarts, running_job.job.priority) == ("PENDING", 1, 0), (
+        "requeued, and held for its turn"
+    )
+    assert (running_job.row.preemptions, bool(running_job.row.last_preempted)) == (preemptions, bool(preemptions))
+    assert running_job.journal.runs("1@1000")[0].save == 2.5
+    assert any("before its time limit" in line for line in running_job.news()) == bool(why)
+
+
+def test_the_report_of_a_job_without_a_time_limit_is_not_read(journal: Journal, running: Make) -> None:
+    harness = ActorHarness(journal, running(1000, time_limit=0))
+    harness.report = JobReport(0, "parked", True, 7, why="limit")
+    harness.actor.collect(harness.refresh(), 10**7)
+    assert harness.actor.intents == {}
+
+
+def test_the_cost_of_a_preemption_is_journaled(running_job: ActorHarness) -> None:
+    running_job.preempt(1099)
+    running_job.poll(1100)
+    running_job.report = JobReport(0, "parked", True, 7, save=1.25)
+    running_job.poll(1102.5)
+    (run,) = running_job.journal.runs("1@1000")
+    assert (run.save, run.pause) == (1.25, 2.5)
+    running_job.restart_controller()
+    assert running_job.ledger.costs["1"] != running_job.ledger.costs["1"], "the cost of a start is unknown"
+    running_job.ledger.note(running_job.row, 0, restore=30.0, redone=3)
+    assert running_job.ledger.costs["1"] == 32.5
+    running_job.restart_controller()
+    assert running_job.ledger.costs["1"] == 32.5
+    (run,) = running_job.journal.runs("1@1000")
+    assert (run.restore, run.redone) == (30.0, 3)
