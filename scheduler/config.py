@@ -14,7 +14,7 @@ from typing import Any
 from tiresias.errors import UsageError
 from tiresias.scheduler.elementwise import Values, interval
 from tiresias.scheduler.registry import Registry
-from tiresias.scheduler.stages import ADMISSION, POLICIES
+from tiresias.scheduler.stages import ADMISSION, POLICIES, SIZINGS
 
 ORDERS = ("running_first", "first_start", "last_start")
 
@@ -131,6 +131,13 @@ class PolicyConfig:
         lambda value: isinstance(value, str) and value in ADMISSION,
         ADMISSION,
     )
+    sizing: str = _knob(
+        "fixed",
+        "how many GPUs a job gets when it first starts; fixed: those that it requests",
+        "fixed",
+        lambda value: isinstance(value, str) and value in SIZINGS,
+        SIZINGS,
+    )
 
     def __post_init__(self) -> None:
         for knob in fields(self):
@@ -167,6 +174,11 @@ class PolicyConfig:
         """GPU-seconds at which the queues of the policy end; none where it has no queues."""
         limits: tuple[float, ...] = POLICIES[self.name].queue_limits(self)
         return limits
+
+    @property
+    def needs_snapshots(self) -> bool:
+        """Whether a stage besides the policy decides on whole snapshots, so that the order and the GPUs alone are not enough."""
+        return self.admission != "shared" or self.sizing != "fixed"
 
     @property
     def promotes(self) -> bool:

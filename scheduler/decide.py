@@ -1,7 +1,8 @@
 """`decide` makes a plan from a snapshot. It is pure: the same snapshot and configuration give the same plan.
 
 1. The policy ranks the jobs.
-2. Jobs that Slurm would not start, or that the admission rule does not admit, take no part (admit/).
+2. Each waiting job gets a number of GPUs (size/).
+   Jobs that Slurm would not start, or that the admission rule does not admit, take no part (admit/).
    The walk of pseudocode 2 selects, in the order of the ranks and by GPUs, the jobs that hold GPUs once all changes are done.
    Jobs that cannot be preempted keep their GPUs; the GPUs of jobs that are being preempted count as free. Some policies take
    preemptions back that cost more than they gain.
@@ -53,6 +54,7 @@ from tiresias.scheduler.rank.standing import Standing
 from tiresias.scheduler.reason_codes import Reason, ReasonCode
 from tiresias.scheduler.reasons import BLOCKED, DRAINS, NEVER, NO_NODES
 from tiresias.scheduler.reasons import reason as reason
+from tiresias.scheduler.size.sizing import sized
 
 
 def decide(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None = None) -> Plan:
@@ -66,6 +68,7 @@ def decide(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None = Non
     policy = policy or POLICIES[config.name]
     ranking = policy.rank(snapshot, config)
     barred = not_admitted(snapshot, config.admission, ranking.order)
+    snapshot = sized(snapshot, config.sizing, ranking.order)
     plan = _decided(snapshot, config, policy, ranking, barred)
     on_trial = free_only(snapshot.jobs)
     if plan.preemptions and (on_trial & (plan.action == Action.START)).any():

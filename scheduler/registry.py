@@ -12,36 +12,16 @@ entry points of all packages are read once, when a name is looked up for the fir
 from __future__ import annotations
 
 import functools
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
-from tiresias.errors import UsageError
+from tiresias.scheduler.plugin import PluginError, guarded
 
 IMPORT_TIMEOUT_S = 20.0
 
 T = TypeVar("T")
-Result = TypeVar("Result")
-
-
-class PluginError(UsageError):
-    """An implementation of an installed package cannot be used. The message is one line.
-
-    Attributes:
-        group: The entry-point group, such as `tiresias.policies`.
-        name: The name that the package registers.
-    """
-
-    def __init__(self, group: str, name: str, package: str, problem: str) -> None:
-        super().__init__(group, name, package, problem)  # so that the simulator's processes can send it
-        self.group, self.name = group, name
-        kind = group.removeprefix("tiresias.")
-        self._line = f"{kind}: {name!r} of package {package}: {problem}; fix or uninstall that package"
-
-    def __str__(self) -> str:
-        return self._line
 
 
 class Registry(Mapping[str, T], Generic[T]):
@@ -112,38 +92,6 @@ class Registry(Mapping[str, T], Generic[T]):
             return implementation
         accepted: T = _attribute(self._accept)(point.name, package, found)
         return accepted
-
-
-def guarded(group: str, name: str, package: str, limit_s: float, what: str, call: Callable[[], Result]) -> Result:
-    """`call()`, made in a thread. Raises PluginError where it raises, or does not return within `limit_s` seconds.
-
-    A call that does not return goes on in its thread, which does not keep the process alive.
-    """
-    result: list[Result] = []
-    problem: list[PluginError] = []
-
-    def work() -> None:
-        try:
-            result.append(call())
-        except PluginError as error:
-            problem.append(error)
-        except BaseException as error:  # also SystemExit, which a plug-in must not end the controller with
-            problem.append(
-                PluginError(group, name, package, one_line(f"{what} failed: {type(error).__name__}: {error}"))
-            )
-
-    thread = threading.Thread(target=work, daemon=True, name=f"plug-in {name}")
-    thread.start()
-    thread.join(limit_s)
-    if result:
-        return result[0]
-    raise problem[0] if problem else PluginError(group, name, package, f"{what} took over {limit_s:g} s")
-
-
-def one_line(text: str) -> str:
-    """The text of an error of a package, short enough for a message."""
-    line = " ".join(text.split())
-    return line if len(line) <= 300 else line[:299] + "…"
 
 
 def _attribute(place: str) -> Any:

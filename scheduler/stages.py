@@ -1,7 +1,8 @@
 """The stages of `decide` that are open: each implementation by its name, one line each.
 
 An installed package adds implementations as entry points of these groups. What is registered is described beside each stage's
-Protocol: `rank/policy.py`, `admit/rules.py`, `place/placements.py`. The values are places, so that this module imports no stage.
+Protocol: `rank/policy.py`, `admit/rules.py`, `size/sizing.py`, `place/placements.py`. The values are places, so that this module
+imports no stage.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ CLAIRVOYANT: Registry[Any] = Registry(  # baselines of the simulator, which know
 )
 ADMISSION: Registry[Any] = Registry(
     "tiresias.admission", {"shared": f"{_HERE}.admit.rules:SHARED"}, f"{_HERE}.admit.rules:accepted"
+)
+SIZINGS: Registry[Any] = Registry(
+    "tiresias.sizing", {"fixed": f"{_HERE}.size.sizing:FIXED"}, f"{_HERE}.size.sizing:accepted"
 )
 PLACEMENTS: Registry[Any] = Registry(
     "tiresias.placement",

@@ -77,7 +77,12 @@ class NodeAllocator:
 
     def admit(self, choice: Choice) -> list[SimulatedJob]:
         """Allocate the nodes of the chosen jobs that are free, and return these jobs; the others remain reserved."""
-        return [self._jobs[row] for row in choice.starts if self._occupancy.take(row, self._starts[row])]
+        started = [row for row in choice.starts if self._occupancy.take(row, self._starts[row])]
+        for row in started:
+            gpus = sum(share for _, share in self._starts[row].nodes)
+            if gpus != self._jobs[row].gpus:
+                self._jobs[row].resize(gpus)
+        return [self._jobs[row] for row in started]
 
     def slowdown(self, job: SimulatedJob) -> float:
         """Return the seconds that a second of work takes where the job is placed."""

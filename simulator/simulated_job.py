@@ -83,6 +83,11 @@ class SimulatedJob(_Work):
         ran = self.held - self.uncounted
         self.ran = ran if self.state == _WAITING else ran + (now - self.last_start)
 
+    def resize(self, gpus: int) -> None:
+        """Set the number of GPUs, before the first start. The work is the same: on half the GPUs it takes twice as long."""
+        self.duration *= self.gpus / gpus
+        self.gpus = gpus
+
     def start(
         self, now: float, overhead: float, config: PolicyConfig, minimum_run: float = 0.0, slow: float = 1.0
     ) -> None:

@@ -66,9 +66,7 @@ class Rules:
     placement: SimulatedPlacement | None = None
 
     def __post_init__(self) -> None:
-        if (
-            not isinstance(self.policy, IncrementalPolicy) or self.config.admission != "shared"
-        ):  # these need whole snapshots
+        if not isinstance(self.policy, IncrementalPolicy) or self.config.needs_snapshots:
             object.__setattr__(self, "by_node", True)
         if self.failures and not self.by_node:
             raise UsageError("failures of nodes need a simulation by node; set by_node (--by-node)")

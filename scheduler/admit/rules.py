@@ -13,9 +13,8 @@ import numpy as np
 
 from tiresias.scheduler import stages
 from tiresias.scheduler.model import Bools, Ints, JobState, Snapshot
-from tiresias.scheduler.registry import PluginError, Registry, one_line
-
-GROUP = "tiresias.admission"
+from tiresias.scheduler.plugin import Plugin
+from tiresias.scheduler.registry import Registry
 
 
 class AdmissionRule(Protocol):
@@ -43,30 +42,23 @@ SHARED = Shared()
 class PluginRule:
     """A rule of an installed package, with checked results."""
 
-    def __init__(self, name: str, package: str, found: Any) -> None:
-        self._name, self._package, self._found = name, package, found
+    def __init__(self, plugin: Plugin) -> None:
+        self._plugin = plugin
 
     def admitted(self, snapshot: Snapshot, order: Ints) -> Bools:
-        """Raises PluginError where the rule raises or does not return a boolean for each job."""
+        """Raises PluginError where the rule fails or does not return a boolean for each job."""
         try:
-            allowed = np.asarray(self._found.admitted(snapshot, order))
-        except Exception as error:
-            problem = one_line(f"admitted() failed: {type(error).__name__}: {error}")
-            raise PluginError(GROUP, self._name, self._package, problem) from error
+            allowed = np.asarray(self._plugin.call("admitted", snapshot, order))
+        except (TypeError, ValueError):
+            allowed = np.empty(0)
         if allowed.shape != (len(snapshot.jobs),) or allowed.dtype.kind != "b":
-            raise PluginError(GROUP, self._name, self._package, "admitted() returned not one boolean for each job")
+            raise self._plugin.error("admitted() returned not one boolean for each job")
         return allowed.astype(np.bool_)
 
 
 def accepted(name: str, package: str, found: Any) -> AdmissionRule:
-    """The registered class or object as a rule with checked results. Raises PluginError for what is no rule."""
-    try:
-        found = found() if isinstance(found, type) else found
-    except Exception as error:
-        raise PluginError(GROUP, name, package, one_line(f"it cannot be created: {error}")) from error
-    if not callable(getattr(found, "admitted", None)):
-        raise PluginError(GROUP, name, package, "it has no method admitted")
-    return PluginRule(name, package, found)
+    """Return the registered class or object as a rule with checked results. Raises PluginError for what is no rule."""
+    return PluginRule(Plugin(ADMISSION.group, name, package, found).instance("admitted"))
 
 
 ADMISSION: Registry[AdmissionRule] = stages.ADMISSION

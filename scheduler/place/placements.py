@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 from tiresias.scheduler import stages
 from tiresias.scheduler.model import Request, Style
 from tiresias.scheduler.place.candidate_nodes import CandidateNodes, Placement
-from tiresias.scheduler.registry import PluginError, Registry, one_line
+from tiresias.scheduler.plugin import Plugin
+from tiresias.scheduler.registry import Registry
 
 PLUGIN_CODES = 100
 
@@ -23,18 +24,22 @@ Place: TypeAlias = Callable[[Request, int, CandidateNodes], Placement | None]
 
 def accepted(name: str, package: str, found: Any) -> Place:
     """The registered function with checked results. Raises PluginError for what is no function."""
+    plugin = Plugin(PLACEMENTS.group, name, package, found)
     if not callable(found):
-        raise PluginError("tiresias.placement", name, package, "it is no function")
+        raise plugin.error("it is no function")
 
     def place(request: Request, gpus: int, nodes: CandidateNodes) -> Placement | None:
+        """Raises PluginError where the function fails or returns no placement for this request."""
+        placement = plugin.guarded("its call", lambda: found(request, gpus, nodes))
+        if placement is None:
+            return None
         try:
-            placement = found(request, gpus, nodes)
-            problem = "" if placement is None else _problem(request, gpus, nodes, placement)
-        except Exception as error:
-            problem = one_line(f"failed: {type(error).__name__}: {error}")
+            problem = _problem(request, gpus, nodes, placement)
+        except (TypeError, ValueError):
+            problem = "it returned no pairs of a row and a number of GPUs"
         if problem:
-            raise PluginError("tiresias.placement", name, package, problem)
-        return None if placement is None else tuple(sorted((int(node), int(share)) for node, share in placement))
+            raise plugin.error(problem)
+        return tuple(sorted((int(node), int(share)) for node, share in placement))
 
     return place
 

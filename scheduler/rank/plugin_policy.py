@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,37 +17,28 @@ from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.elementwise import Values
 from tiresias.scheduler.estimates.completed_jobs import Completed
 from tiresias.scheduler.model import ANYWHERE, Allocations, Floats, Jobs, JobState, Nodes, Snapshot
+from tiresias.scheduler.plugin import Plugin, PluginError
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy, Ranking, Rows
-from tiresias.scheduler.registry import PluginError, guarded, one_line
 
 GROUP = "tiresias.policies"
-RANK_TIMEOUT_S = 5.0
 
 Result = TypeVar("Result")
 
 
 def accepted(name: str, package: str, found: Any) -> Policy:
     """The registered class or object as a policy, which has ranked a small snapshot. Raises PluginError."""
-    if isinstance(found, type):
-        found = guarded(GROUP, name, package, RANK_TIMEOUT_S, f"{found.__name__}()", found)
-    if not callable(getattr(found, "rank", None)):
-        raise PluginError(GROUP, name, package, "it has no method rank")
-    policy = _wrapped(name, package, found)
+    policy = _wrapped(Plugin(GROUP, name, package, found).instance("rank"))
     for jobs in (0, 3):
         policy.rank(_sample(jobs), PolicyConfig())
     return policy
 
 
 class PluginPolicy(Policy):
-    """A policy of an installed package.
+    """A policy of an installed package."""
 
-    Attributes:
-        name: In `policy.name`.
-        package: That registers it.
-    """
-
-    def __init__(self, name: str, package: str, found: Any) -> None:
-        self.name, self.package, self._found = name, package, found
+    def __init__(self, plugin: Plugin) -> None:
+        self._plugin, self._found = plugin, plugin.found
+        found = plugin.found
         self.preempts = bool(getattr(found, "preempts", Policy.preempts))
         self.blocks = bool(getattr(found, "blocks", Policy.blocks))
         self.spares = bool(getattr(found, "spares", Policy.spares))
@@ -57,7 +49,7 @@ class PluginPolicy(Policy):
         def checked() -> Ranking:
             return self._checked(self._found.rank(snapshot, config), len(snapshot.jobs))
 
-        return guarded(GROUP, self.name, self.package, RANK_TIMEOUT_S, "rank()", checked)
+        return self._plugin.guarded("rank()", checked)
 
     def promoted(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         return self._try("promoted", jobs, now, config)
@@ -69,7 +61,7 @@ class PluginPolicy(Policy):
         return self._try("drains", jobs, now, config)
 
     def fitted(self, completed: Completed, there: Rows) -> Policy:
-        return _wrapped(self.name, self.package, self._try("fitted", completed, there))
+        return _wrapped(replace(self._plugin, found=self._try("fitted", completed, there)))
 
     def change(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         return self._or_default(math.inf, "change", jobs, now, config)
@@ -89,15 +81,12 @@ class PluginPolicy(Policy):
 
     def _try(self, method: str, *args: Any) -> Any:
         call = self._method(method)
-        try:
-            return call(*args)
-        except Exception as error:
-            raise self._problem(f"{method}() failed: {type(error).__name__}: {error}") from error
+        return self._plugin.guarded(f"{method}()", lambda: call(*args))
 
     def _or_default(self, default: Result, method: str, *args: Any) -> Result:
         try:
-            result: Result = self._method(method)(*args)
-        except Exception:
+            result: Result = self._try(method, *args)
+        except PluginError:
             return default
         return result
 
@@ -106,21 +95,18 @@ class PluginPolicy(Policy):
         own: Callable[..., Any] = getattr(self._found, name, None) or getattr(Policy, name).__get__(self._found)
         return own
 
-    def _problem(self, text: str) -> PluginError:
-        return PluginError(GROUP, self.name, self.package, one_line(text))
-
     def _checked(self, found: Any, jobs: int) -> Ranking:
         """Raises PluginError for what is no ranking of so many jobs."""
         try:
             order, queue, promoted = (np.asarray(getattr(found, one)) for one in ("order", "queue", "promoted"))
         except Exception as error:
-            raise self._problem(f"rank() returned no Ranking: {type(error).__name__}: {error}") from error
+            raise self._plugin.error(f"rank() returned no Ranking: {type(error).__name__}: {error}") from error
         if any(column.shape != (jobs,) for column in (order, queue, promoted)):
-            raise self._problem(f"rank() returned columns that have not one row for each of the {jobs} jobs")
+            raise self._plugin.error(f"rank() returned columns that have not one row for each of the {jobs} jobs")
         if order.dtype.kind not in "iu" or not np.array_equal(np.sort(order), np.arange(jobs)):
-            raise self._problem("rank() returned an order in which not every row stands once")
+            raise self._plugin.error("rank() returned an order in which not every row stands once")
         if queue.dtype.kind not in "iu" or (queue < 0).any() or promoted.dtype.kind != "b":
-            raise self._problem("rank() returned queues that are no indexes, or promotions that are no booleans")
+            raise self._plugin.error("rank() returned queues that are no indexes, or promotions that are no booleans")
         return Ranking(order.astype(np.int64), queue.astype(np.int64), promoted.astype(np.bool_))
 
 
@@ -138,9 +124,9 @@ class PluginIncrementalPolicy(PluginPolicy, IncrementalPolicy):
         return self._try("settled", keys, config)
 
 
-def _wrapped(name: str, package: str, found: Any) -> Policy:
-    kind = PluginIncrementalPolicy if isinstance(found, IncrementalPolicy) else PluginPolicy
-    return kind(name, package, found)
+def _wrapped(plugin: Plugin) -> Policy:
+    kind = PluginIncrementalPolicy if isinstance(plugin.found, IncrementalPolicy) else PluginPolicy
+    return kind(plugin)
 
 
 def _sample(jobs: int) -> Snapshot:

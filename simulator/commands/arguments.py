@@ -11,6 +11,7 @@ from typing import TypeVar
 from tiresias.errors import UsageError
 from tiresias.scheduler.admit.rules import ADMISSION
 from tiresias.scheduler.config import ORDERS, PolicyConfig
+from tiresias.scheduler.size.sizing import SIZINGS
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.commands import argument_types as types
 from tiresias.simulator.experiments.experiment import ALL_POLICIES, Setup, read
@@ -122,6 +123,11 @@ def _configure_policy(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--admission", type=types.one_of("--admission", tuple(ADMISSION)), default="shared", metavar="RULE",
         help=f"{', '.join(ADMISSION)}: which jobs may hold GPUs (default: shared)",
+    )  # fmt: skip
+    group.add_argument(
+        "--sizing", type=types.one_of("--sizing", tuple(SIZINGS)), default="fixed", metavar="SIZING",
+        help=f"{', '.join(SIZINGS)}: the GPUs of a job when it first starts; a job does the same work on fewer GPUs in "
+        "proportionally more time (default: fixed)",
     )  # fmt: skip
 
 
@@ -247,7 +253,7 @@ def _config(args: argparse.Namespace) -> PolicyConfig:
     return replace(
         DEFAULT, thresholds=thresholds, in_queue_order=args.in_queue_order, promote_knob=args.promote_knob,
         starve_limit=args.starve_limit, min_run=args.min_run, quantum=args.quantum,
-        defragment=args.defragment, admission=args.admission,
+        defragment=args.defragment, admission=args.admission, sizing=args.sizing,
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tiresias.errors import TiresiasError
-from tiresias.scheduler.registry import PluginError, one_line
+from tiresias.scheduler.plugin import PluginError, one_line
 from tiresias.simulator.formats.trace_columns import TraceColumns
 from tiresias.simulator.formats.trace_file import TraceFile
 from tiresias.simulator.formats.trace_format import TraceFormat

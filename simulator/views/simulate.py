@@ -55,8 +55,10 @@ def _cost_in_words(setup: Setup) -> str:
 def setup_json(setup: Setup) -> dict[str, object]:
     """Return the setup as a part of the JSON document."""
     knobs = {name: value for name, value in asdict(setup.config).items() if name != "name"}
-    if knobs["admission"] == PolicyConfig.paper().admission:
-        del knobs["admission"]  # in the document only where it is not the default
+    defaults = asdict(PolicyConfig.paper())
+    for stage in ("admission", "sizing"):
+        if knobs[stage] == defaults[stage]:
+            del knobs[stage]  # in the document only where it is not the default
     return {
         "trace": setup.name, "jobs": len(setup.trace),
         "dropped": [{"reason": each.reason, "jobs": each.count, "first": each.example} for each in setup.trace.dropped],

@@ -16,15 +16,17 @@ from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.estimates.completed_jobs import Completed
 from tiresias.scheduler.model import Ints, Jobs, Plan, Snapshot, Style
 from tiresias.scheduler.place.placements import PLACEMENTS, PLUGIN_CODES
+from tiresias.scheduler.plugin import PluginError, guarded
 from tiresias.scheduler.pools import NodePool, PoolDecision, decide_pools
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.rank.policy import Policy
-from tiresias.scheduler.registry import PluginError, Registry, guarded
+from tiresias.scheduler.registry import Registry
+from tiresias.scheduler.size.sizing import SIZINGS
 from tiresias.slurm_plugin.backends.interface import SlurmSnapshot
 from tiresias.slurm_plugin.config import PARTITION_POLICIES, Config
 
 DECISION_TIMEOUT_S = 20.0
-_REPLACEMENTS = "admission shared, placement consolidate in place of a package's own"
+_REPLACEMENTS = "admission shared, sizing fixed, placement consolidate in place of a package's own"
 
 
 def conflict(config: Config, partitions_of: Iterable[tuple[str, Collection[str]]]) -> str:
@@ -78,11 +80,18 @@ class PartitionPools:
         try:
             return guarded(
                 "tiresias.plugins", name, name, DECISION_TIMEOUT_S, "a decision",
-                lambda: decide_pools(snapshot, self.of(snapshot, slurm)),
+                lambda: self._with_plugins(snapshot, slurm),
             )  # fmt: skip
         except PluginError as error:
             self._fall_back(str(error))
             return decide_pools(self._built_in(snapshot), self.of(snapshot, slurm))
+
+    def _with_plugins(self, snapshot: Snapshot, slurm: SlurmSnapshot) -> tuple[Plan, tuple[PoolDecision, ...]]:
+        """Raises PluginError, also where a job would start with another number of GPUs than it requests."""
+        plan, parts = decide_pools(snapshot, self.of(snapshot, slurm))
+        for part in parts:
+            _check_sizes(part)
+        return plan, parts
 
     def _fall_back(self, failure: str) -> None:
         self._failure = self._failure or failure
@@ -138,6 +147,7 @@ def check_plugins(config: Config) -> list[str]:
     policies = dict.fromkeys([config.policy, *(policy for _, policy in config.partition_policies)])
     used: list[tuple[Registry[Any], str]] = [(POLICIES, policy.name) for policy in policies]
     used += [(ADMISSION, policy.admission) for policy in policies]
+    used += [(SIZINGS, policy.sizing) for policy in policies]
     if config.placement.style != "skew":
         used.append((PLACEMENTS, config.placement.style))
     for registry, name in used:
@@ -145,10 +155,21 @@ def check_plugins(config: Config) -> list[str]:
     return [name for registry, name in used if registry.is_plugin(name)]
 
 
+def _check_sizes(part: PoolDecision) -> None:
+    requested = dict(zip(part.snapshot.jobs.id, part.snapshot.jobs.gpus.tolist(), strict=True))
+    for start in (*part.plan.starts, *part.plan.reserved):
+        if (gpus := sum(share for _, share in start.nodes)) != requested[start.job]:
+            name = part.pool.config.sizing
+            problem = (
+                f"{gpus} GPUs for job {start.job}, which requests {requested[start.job]}; the controller resizes no job"
+            )
+            raise PluginError(SIZINGS.group, name, SIZINGS.plugins()[name], problem)
+
+
 def _built_in(config: PolicyConfig) -> PolicyConfig:
     """The configuration with built-in implementations alone."""
     name = "las" if POLICIES.is_plugin(config.name) else config.name
-    return replace(config, name=name, admission="shared")
+    return replace(config, name=name, admission="shared", sizing="fixed")
 
 
 def _rows(values: Sequence[PolicyConfig], wanted: PolicyConfig) -> Ints:

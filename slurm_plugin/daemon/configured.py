@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tiresias.errors import TiresiasError, UsageError
-from tiresias.scheduler.registry import PluginError
+from tiresias.scheduler.plugin import PluginError
 from tiresias.slurm_plugin.backends.parse import hosts
 from tiresias.slurm_plugin.cluster.partition_pools import check_plugins, conflict
 from tiresias.slurm_plugin.cluster.site import Site, read_site

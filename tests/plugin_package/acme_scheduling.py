@@ -1,4 +1,4 @@
-"""An example of a package that adds a policy, an admission rule, a placement and a trace format."""
+"""An example of a package that adds a policy, an admission rule, a sizing, a placement and a trace format."""
 
 from __future__ import annotations
 
@@ -31,6 +31,14 @@ class SmallOnly:
     def admitted(self, snapshot: Snapshot, order: Ints) -> Bools:
         small: Bools = snapshot.jobs.gpus <= 4
         return small
+
+
+class Halves:
+    """Half of the requested GPUs, at least one."""
+
+    def sizes(self, snapshot: Snapshot, order: Ints) -> Ints:
+        half: Ints = np.maximum(snapshot.jobs.gpus // 2, 1)
+        return half
 
 
 def last_node(request: Request, gpus: int, nodes: CandidateNodes) -> Placement | None:

@@ -82,7 +82,7 @@ def simulated(folder: Path, trace: str, *options: str) -> dict[str, dict[str, fl
 
 def test_help_names_them_like_built_in_ones(installed: Path) -> None:
     text = " ".join(command(installed, "simulate", "--help", COLUMNS="200").stdout.split())
-    for name in ("youngest", "small_only", "last_node", "acme_log"):
+    for name in ("youngest", "small_only", "halves", "last_node", "acme_log"):
         assert f", {name}" in text, name
 
 
@@ -105,17 +105,27 @@ def test_an_admission_rule_and_a_placement_run(installed: Path) -> None:
     assert plain == own, "these jobs are small, and each node is as good as another"
 
 
+def test_a_sizing_changes_the_gpus_of_each_job(installed: Path) -> None:
+    size = ("--policy", "fifo", "--nodes", "2", "--gpus-per-node", "16")
+    plain = simulated(installed, "jobs.csv", *size)["fifo"]
+    half = simulated(installed, "jobs.csv", *size, "--sizing", "halves")["fifo"]
+    took = {job: (plain[job] - int(job), half[job] - int(job)) for job in plain}  # submitted at the second of its name
+    assert took["1"] == (601, 601 * 2), "2 GPUs for 601 s"
+    assert took["2"] == (602, 602 * 3), "3 GPUs for 602 s"
+    assert took["3"] == (603, 603 * 2), "4 GPUs for 603 s"
+    assert took["4"] == (604, 604), "1 GPU"
+
+
 def test_check_config_takes_them(installed: Path, tmp_path: Path) -> None:
     file = tmp_path / "tiresias.toml"
-    file.write_text('[policy]\nname = "youngest"\nadmission = "small_only"\n[placement]\nstyle = "last_node"\n')
+    file.write_text(
+        '[policy]\nname = "youngest"\nadmission = "small_only"\nsizing = "halves"\n[placement]\nstyle = "last_node"\n'
+    )
     done = command(installed, "check-config", str(file), "--json")
     assert done.returncode == 0, done.stderr
     values = {key: one["value"] for key, one in json.loads(done.stdout).items()}
-    assert (values["policy.name"], values["policy.admission"], values["placement.style"]) == (
-        "youngest",
-        "small_only",
-        "last_node",
-    )
+    keys = ("policy.name", "policy.admission", "policy.sizing", "placement.style")
+    assert [values[key] for key in keys] == ["youngest", "small_only", "halves", "last_node"]
     file.write_text('[policy]\nname = "oldest"\n')
     wrong = command(installed, "check-config", str(file))
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
@@ -195,6 +205,37 @@ def test_a_bad_admission_rule_is_one_line(returned: str, package: Callable[..., 
     done = command(folder, "simulate", str(folder / "jobs.csv"), *size, "--policy", "las", "--admission", "rule")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "admission: 'rule' of package acme0: admitted() " in done.stderr
+
+
+SIZES = ["None", "snapshot.jobs.gpus * 0", "snapshot.jobs.gpus + 100", "snapshot.jobs.gpus * 0.5", "order[1:]", "1 / 0"]
+
+
+@pytest.mark.parametrize("returned", SIZES)
+def test_a_bad_sizing_is_one_line(returned: str, package: Callable[..., Path]) -> None:
+    folder = package(
+        "sizing", "rule", f"class found:\n    def sizes(self, snapshot, order):\n        return {returned}"
+    )
+    size = ["--nodes", "1", "--gpus-per-node", "4"]
+    done = command(folder, "simulate", str(folder / "jobs.csv"), *size, "--policy", "las", "--sizing", "rule")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "sizing: 'rule' of package acme0: sizes() " in done.stderr
+
+
+HANGS = {
+    "admission": "class found:\n    def admitted(self, snapshot, order):\n        time.sleep(60)",
+    "sizing": "class found:\n    def sizes(self, snapshot, order):\n        time.sleep(60)",
+    "placement": "def found(request, gpus, nodes):\n    time.sleep(60)",
+}
+
+
+@pytest.mark.parametrize("group", HANGS)
+def test_an_implementation_that_hangs_ends_the_simulation(group: str, package: Callable[..., Path]) -> None:
+    folder = package(group, "slow", "import time\n" + HANGS[group])
+    options = ["--nodes", "1", "--gpus-per-node", "4", "--policy", "las", f"--{group}", "slow"]
+    done = command(folder, "simulate", str(folder / "jobs.csv"), *options)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert f"{group}: 'slow' of package acme0: " in done.stderr
+    assert "took over 5 s" in done.stderr
 
 
 @pytest.mark.parametrize("returned", ["None", "1 / 0", "TraceColumns(['1'], *np.ones((3, 2)))"])

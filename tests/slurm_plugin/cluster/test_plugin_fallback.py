@@ -13,8 +13,9 @@ from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
 from tiresias.scheduler.model import Action, Snapshot
 from tiresias.scheduler.place.placer import _place_of
+from tiresias.scheduler.plugin import PluginError
 from tiresias.scheduler.reasons import reason
-from tiresias.scheduler.registry import PluginError, installed
+from tiresias.scheduler.registry import installed
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.cluster import partition_pools
 from tiresias.slurm_plugin.cluster.partition_pools import PartitionPools
@@ -38,6 +39,8 @@ FAILS = {
     "placement": "def found(request, gpus, nodes):\n    if {broken}: raise RuntimeError('out of luck')\n    return None\n",
     "admission": "class found:\n    def admitted(self, snapshot, order):\n        if {broken}: raise RuntimeError('out of luck')\n"
     "        return snapshot.jobs.gpus < 1\n",
+    "sizing": "class found:\n    def sizes(self, snapshot, order):\n        if {broken}: raise RuntimeError('out of luck')\n"
+    "        return snapshot.jobs.gpus + 0\n",
 }
 
 
@@ -112,10 +115,22 @@ def test_a_policy_that_never_returns_is_given_up(
     assert "a decision took over 0.5 s" in pools.alarms[0]
 
 
-@pytest.mark.parametrize("group", ["placement", "admission"])
+def test_another_number_of_gpus_than_requested_is_refused(
+    package: Install, seen: Callable[[Config], Seen], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FAILS, "sizing", FAILS["sizing"].replace("gpus + 0", "gpus // 2"))
+    name, _ = package("sizing")
+    snapshot, slurm = seen(Config())
+    pools = PartitionPools(replace(Config(), policy=PolicyConfig(sizing=name)))
+    plan, _ = pools.decide(snapshot, slurm)
+    assert [start.nodes for start in plan.starts] == [(("n1", 2),)] * 2, "the requested GPUs"
+    assert f"sizing: '{name}' of package acme_{name}: 1 GPUs for job 1, which requests 2; " in pools.alarms[0]
+
+
+@pytest.mark.parametrize("group", ["placement", "admission", "sizing"])
 def test_built_in_stages_take_over(group: str, package: Install, seen: Callable[[Config], Seen]) -> None:
     name, broken = package(group)
-    policy = PolicyConfig(admission=name) if group == "admission" else PolicyConfig()
+    policy = PolicyConfig() if group == "placement" else PolicyConfig(**{group: name})
     placement = Placement(style=name) if group == "placement" else Placement()
     config = replace(Config(), policy=policy, placement=placement)
     snapshot, slurm = seen(config)

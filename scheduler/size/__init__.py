@@ -1,0 +1,1 @@
+"""Stage size: how many GPUs each job gets."""

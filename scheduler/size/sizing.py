@@ -1,0 +1,87 @@
+"""Stage size: how many GPUs each waiting job gets when it starts.
+
+`fixed` gives each job the GPUs that it requested. An installed package adds an implementation as an entry point of the group
+`tiresias.sizing`: a class without arguments, or an object, with a method `sizes`.
+
+The number of GPUs of a job is chosen at its first start, and the job keeps it: no back end changes the size of a job that has run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from tiresias.scheduler import stages
+from tiresias.scheduler.model import Ints, JobState, Snapshot
+from tiresias.scheduler.plugin import Plugin
+from tiresias.scheduler.registry import Registry
+
+
+class Sizing(Protocol):
+    """How many GPUs each job gets."""
+
+    def sizes(self, snapshot: Snapshot, order: Ints) -> Ints:
+        """Return the number of GPUs of each job, shape (jobs,), 1 or more. It counts for jobs that have not started yet.
+
+        Args:
+            snapshot: Jobs, nodes and allocations. `jobs.gpus` has what each job requested, and what running jobs hold.
+            order: Rows of the jobs, the most urgent first.
+        """
+
+
+class Fixed:
+    """Each job gets the GPUs that it requested."""
+
+    def sizes(self, snapshot: Snapshot, order: Ints) -> Ints:
+        return snapshot.jobs.gpus
+
+
+FIXED = Fixed()
+
+
+class PluginSizing:
+    """A sizing of an installed package, with checked results."""
+
+    def __init__(self, plugin: Plugin) -> None:
+        self._plugin = plugin
+
+    def sizes(self, snapshot: Snapshot, order: Ints) -> Ints:
+        """Raises PluginError where the sizing fails or does not return a possible number for each job."""
+        jobs = snapshot.jobs
+        try:
+            found = np.asarray(self._plugin.call("sizes", snapshot, order))
+        except (TypeError, ValueError):
+            found = np.empty(0)
+        if found.shape != (len(jobs),) or found.dtype.kind not in "iu":
+            raise self._plugin.error("sizes() returned not one whole number for each job")
+        most = np.maximum(jobs.gpus, snapshot.nodes.gpus.sum())
+        if wrong := np.flatnonzero((found < 1) | (found > most)).tolist():
+            row = wrong[0]
+            raise self._plugin.error(
+                f"sizes() returned {found[row]} GPUs for job {jobs.id[row]}; allowed: 1 to {most[row]}"
+            )
+        return found.astype(np.int64)
+
+
+def accepted(name: str, package: str, found: Any) -> Sizing:
+    """Return the registered class or object as a sizing with checked results. Raises PluginError for what is no sizing."""
+    return PluginSizing(Plugin(SIZINGS.group, name, package, found).instance("sizes"))
+
+
+SIZINGS: Registry[Sizing] = stages.SIZINGS
+
+
+def sized(snapshot: Snapshot, sizing: str, order: Ints) -> Snapshot:
+    """Return the snapshot with the number of GPUs that each job gets; jobs that have started keep theirs.
+
+    Raises:
+        PluginError: A sizing of a package fails.
+    """
+    jobs = snapshot.jobs
+    sizes = SIZINGS[sizing].sizes(snapshot, order)
+    if sizes is jobs.gpus:
+        return snapshot
+    first = (jobs.state == JobState.WAITING) & np.isnan(jobs.first_start)
+    return replace(snapshot, jobs=replace(jobs, gpus=np.where(first, sizes, jobs.gpus)))
