@@ -130,7 +130,9 @@ def test_another_number_of_gpus_than_requested_is_refused(
 @pytest.mark.parametrize("group", ["placement", "admission", "sizing"])
 def test_built_in_stages_take_over(group: str, package: Install, seen: Callable[[Config], Seen]) -> None:
     name, broken = package(group)
-    policy = PolicyConfig() if group == "placement" else PolicyConfig(**{group: name})
+    policy = PolicyConfig(
+        admission=name if group == "admission" else "shared", sizing=name if group == "sizing" else "fixed"
+    )
     placement = Placement(style=name) if group == "placement" else Placement()
     config = replace(Config(), policy=policy, placement=placement)
     snapshot, slurm = seen(config)
