@@ -8,9 +8,11 @@ Tests that share a cluster leave no job behind: `quiet` (automatic for these fix
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tiresias.errors import TiresiasError
+from tiresias.sandbox import host
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.slurm_conf import ClusterSpec
 
@@ -37,12 +41,31 @@ settings.load_profile("untimed")
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Several workers: tests of a file share clusters and follow one another, those that are `apart` go anywhere, and those
-    that name a group of their own follow the others of that. Files with slow tests come first, so that quick ones fill the end."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    that name a group of their own follow the others of that. Groups that take long come first, so that quick ones fill the end."""
     for item in items:
         if not (item.get_closest_marker("apart") or item.get_closest_marker("xdist_group")):
             item.add_marker(pytest.mark.xdist_group(str(item.path.relative_to(TESTS).with_suffix(""))))
+    selected = [item for item in items if not (item.get_closest_marker("long") and _excludes_long(item.config))]
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for item in selected:
+        seconds[_group(item)] += _estimated_s(item)
+    items.sort(key=lambda item: (-seconds[_group(item)], _group(item)))
+
+
+def _excludes_long(config: pytest.Config) -> bool:
+    return "not long" in str(config.getoption("markexpr"))
+
+
+def _group(item: pytest.Item) -> str:
+    marker = item.get_closest_marker("xdist_group")
+    return str(marker.args[0] if marker else item.nodeid)
+
+
+def _estimated_s(item: pytest.Item) -> float:
+    """The estimated duration of a test in seconds; only the order depends on it."""
+    if item.get_closest_marker("slow"):
+        return 20.0
+    return 5.0 if needs_cluster(item) else 0.1
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -50,6 +73,28 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if getattr(session.config.option, "loadgroup", False):
         lost = [item for item in session.items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid]
         assert not lost, f"xdist does not know the group of {lost[0].nodeid}: which pytest is this?"
+
+
+def needs_cluster(item: pytest.Item) -> bool:
+    """Whether a test starts a private cluster or uses one."""
+    fixtures = item.fixturenames if isinstance(item, pytest.Function) else []
+    return bool(item.get_closest_marker("sandbox") or {"all_clusters", "centre_of"} & set(fixtures))
+
+
+@functools.cache
+def missing_for_clusters() -> str:
+    """Return what this machine lacks for a private cluster: programs or rights; empty if nothing."""
+    try:
+        host.require_tools()
+        host.user_namespace()
+    except TiresiasError as error:
+        return str(error)
+    return ""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if needs_cluster(item) and missing_for_clusters():
+        pytest.skip(missing_for_clusters())
 
 
 @pytest.fixture(scope="session")

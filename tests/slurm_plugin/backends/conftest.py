@@ -1,4 +1,8 @@
-"""Both back ends on real Slurm: each test that takes `site` runs against pyslurm on 26.05 and the commands on all three."""
+"""Both back ends on real Slurm: each test that takes `site` runs against pyslurm on 26.05 and the commands on all three.
+
+`make test` has the two that differ most, the newest Slurm by pyslurm and the oldest by its commands; test_controller_backends.py
+has each of the four. `make test-long` runs all.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +79,10 @@ def connect(cluster: Cluster, name: str, user: str = "slurm") -> CommandsBackend
     return PyslurmBackend(DEADLINE, prefix, "python3") if name == "pyslurm" else CommandsBackend(DEADLINE, prefix)
 
 
-@pytest.fixture(params=["pyslurm@forky", "commands@forky", "commands@trixie", "commands@bookworm"])
+BETWEEN = [pytest.param(name, marks=pytest.mark.long) for name in ("commands@forky", "commands@trixie")]
+
+
+@pytest.fixture(params=["pyslurm@forky", *BETWEEN, "commands@bookworm"])
 def site(request: pytest.FixtureRequest, cluster_of: Callable[..., Cluster]) -> Iterator[Site]:
     name, suite = request.param.split("@")
     cluster = cluster_of(suite, **OPTIONS)

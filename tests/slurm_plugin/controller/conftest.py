@@ -315,13 +315,13 @@ def centre(centre_of: Callable[..., Centre]) -> Iterator[Centre]:
     centre.clean()
 
 
-BETWEEN = [pytest.param(name, marks=pytest.mark.long) for name in ("commands@forky", "commands@trixie")]
+OTHERS = [pytest.param(f"commands@{suite}", marks=pytest.mark.long) for suite in ("forky", "trixie", "bookworm")]
 
 
-@pytest.fixture(params=["pyslurm@forky", *BETWEEN, "commands@bookworm"])
+@pytest.fixture(params=["pyslurm@forky", *OTHERS])
 def any_centre(request: pytest.FixtureRequest, centre_of: Callable[..., Centre]) -> Iterator[Centre]:
-    """With each back end, and on each generation of Slurm. `make test` has the two that differ most, and all in
-    test_controller_backends.py."""
+    """With each back end, and on each generation of Slurm. `make test` has all of them in test_controller_backends.py, and here
+    the first."""
     backend, suite = request.param.split("@")
     centre = centre_of(suite)
     centre.restart(backend=backend, comment={"interval": 1.0})

@@ -29,7 +29,7 @@ ATTACKS = {
 }
 
 
-@pytest.fixture(params=["pyslurm", "commands"])
+@pytest.fixture(params=["pyslurm", pytest.param("commands", marks=pytest.mark.long)])
 def attacked(request: pytest.FixtureRequest, centre: Any) -> Iterator[Any]:
     """A controller that has never seen a job, with no job_submit.lua setting anything aside."""
     centre.restart(backend=request.param)

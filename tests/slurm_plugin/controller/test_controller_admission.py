@@ -16,9 +16,9 @@ QOS = {
 }
 
 
-@pytest.fixture(params=["pyslurm", "commands"])
+@pytest.fixture(params=["pyslurm", pytest.param("commands", marks=pytest.mark.long)])
 def limited(request: pytest.FixtureRequest, centre_of: Any) -> Iterator[Centre]:
-    """With slurmdbd and the QOS above."""
+    """With slurmdbd and the QOS above. `make test` has one test with commands; tests/slurm_plugin/backends compares both."""
     centre = centre_of("forky", accounting=True)
     for name, limit in QOS.items():
         centre.cluster.run(["sacctmgr", "-i", "add", "qos", name, "set", limit], check=False)
@@ -42,6 +42,7 @@ def preempted(centre: Centre, jobs: list[str]) -> list[str]:
     return [job for job in jobs if centre.said(job, "preempt")]
 
 
+@pytest.mark.parametrize("limited", ["pyslurm", "commands"], indirect=True)
 def test_a_throttled_array_preempts_for_one_task(limited: Centre) -> None:
     old = fill(limited)
     array = limited.submit("--array=0-15%1", "--gres=gpu:1", "--output=/dev/null", gpus=0, user="bob")
@@ -65,7 +66,6 @@ def test_a_limit_of_a_qos_preempts_for_what_it_lets_start(limited: Centre, qos: 
     assert not any(limited.said(job, "start") for job in jobs[1:])
 
 
-@pytest.mark.parametrize("limited", ["pyslurm", pytest.param("commands", marks=pytest.mark.long)], indirect=True)
 def test_a_job_that_ends_after_a_maintenance_begins_preempts_nothing(limited: Centre) -> None:
     old = fill(limited)
     words = ["ReservationName=service", "Users=root", "Nodes=ALL", "StartTime=now+4minutes", "Duration=60"]

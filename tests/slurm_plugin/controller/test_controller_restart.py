@@ -79,7 +79,14 @@ def watched(request: pytest.FixtureRequest, centre_of: Callable[..., Centre]) ->
     centre.clean()
 
 
-@pytest.mark.parametrize("watched", [("pyslurm", MANY), ("commands", MANY)], ids=["pyslurm", "commands"], indirect=True)
+@pytest.mark.parametrize(
+    "watched",
+    [
+        pytest.param(("pyslurm", MANY), id="pyslurm"),
+        pytest.param(("commands", MANY), id="commands", marks=pytest.mark.long),
+    ],
+    indirect=True,
+)
 def test_neither_reload_nor_restart_lifts_a_hold(watched: Watched) -> None:
     """However the controller ends: GPUs that become free meanwhile wait for the next one, and so do jobs submitted meanwhile."""
     centre = watched.centre

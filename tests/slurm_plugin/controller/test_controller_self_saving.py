@@ -1,4 +1,8 @@
-"""Programs that save by themselves, without our API, preempted three times by the running controller."""
+"""Programs that save by themselves, without our API, preempted three times by the running controller.
+
+Each imports PyTorch eight times. `make test` has the same path with small programs: test_controller_self_saving_failures.py and
+test_controller_examples.py.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (make test installs it)")
-pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
 Centre = Any  # conftest.py
 
 PREEMPTIONS = 3
@@ -102,13 +106,11 @@ def test_the_trainer_of_transformers_saves_on_sigterm(centre: Centre) -> None:
     assert log.count("sent SIGTERM to 1 processes here") == PREEMPTIONS
 
 
-@pytest.mark.long
 def test_ranks_of_torchrun_save_on_sigterm(centre: Centre) -> None:
     log = same_curve(centre, "elastic", f"{TORCHRUN} 200 0", f"{TORCHRUN} 200 0.05", 200, "signal:TERM:out")
     assert "sent SIGTERM to 2 processes here" in log, "the ranks, and not torchrun"
 
 
-@pytest.mark.long
 def test_lightning_saves_by_itself_and_its_own_requeue_is_intercepted(centre: Centre) -> None:
     pytest.importorskip("lightning", reason="lightning is not installed (make test installs it)")
     command = f"srun --nodes=1 --ntasks=1 python3 {HERE}/lightning_train.py 150"

@@ -103,7 +103,10 @@ def test_preempted_at_random_moments_the_weights_are_the_same_bytes(centre: Cent
     assert len(saved) == PREEMPTIONS
 
 
-@pytest.mark.parametrize("script", ["plain.sh", "ddp.sh", "fsdp.sh", "with_lightning.sh", "with_transformers.sh"])
+LONG = ("plain.sh", "fsdp.sh", "with_lightning.sh", "with_transformers.sh")  # test_examples.py runs their programs
+
+
+@pytest.mark.parametrize("script", ["ddp.sh", *(pytest.param(name, marks=pytest.mark.long) for name in LONG)])
 def test_the_scripts_of_the_examples_run_as_they_stand(centre: Centre, script: str) -> None:
     """But for the sizes: two nodes with a rank each, where the script asks for several."""
     sizes = ["--nodes=2", "--ntasks-per-node=1"] if "nodes" in (EXAMPLES / script).read_text() else []
