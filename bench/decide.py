@@ -24,8 +24,10 @@ from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
 from tiresias.scheduler.model import Allocations, Jobs, JobState, Nodes, Request, Snapshot
 from tiresias.scheduler.place.free_capacity import amounts
+from tiresias.scheduler.resources import Resources, joined
+from tiresias.scheduler.topology_tree import Topology
 
-GPUS_PER_NODE = 8
+GPUS_PER_NODE, NODES_OF_A_LEAF, LEAVES_OF_A_POD = 8, 32, 16
 SIZES = np.repeat([1, 2, 4, 8, 16, 32], [50, 8, 17, 19, 5, 1])  # percent of the jobs, section 5.1
 LOAD = 0.995  # of the GPUs are held
 NOW = 1e6
@@ -67,12 +69,18 @@ def snapshot(jobs: int, nodes: int, busy: bool, seed: int) -> Snapshot:
             np.ones(jobs, bool), asked,
         ),
         Nodes(
-            tuple(f"gpu{row:05}" for row in range(nodes)), np.full(nodes, GPUS_PER_NODE), free[:, 0].astype(np.int64),
-            free[:, 1], free[:, 2], np.ones(nodes, bool), np.arange(nodes) // 32, ("",) * nodes,
+            tuple(f"gpu{row:05}" for row in range(nodes)), np.full(nodes, GPUS_PER_NODE), Resources(free),
+            np.ones(nodes, bool), topology(nodes, 1), ("",) * nodes,
             tuple(frozenset({"ib"}) if row % 2 else frozenset() for row in range(nodes)),
         ),
-        Allocations(job.astype(np.int64), node.astype(np.int64), held.astype(np.int64), cpus, memory),
+        Allocations(job.astype(np.int64), node.astype(np.int64), Resources.of(held, cpus, memory)),
     )  # fmt: skip
+
+
+def topology(nodes: int, levels: int) -> Topology:
+    """Leaf switches of 32 nodes each; with a second level, pods of 16 leaf switches."""
+    leaf = np.arange(nodes) // NODES_OF_A_LEAF
+    return Topology.of_groups(np.full(nodes, GPUS_PER_NODE), (leaf, leaf // LEAVES_OF_A_POD)[:levels])
 
 
 def seats(gpus: np.ndarray, asked: tuple[Request, ...], free: np.ndarray) -> list[tuple[float, ...]]:
@@ -115,18 +123,21 @@ def seated(state: Snapshot, new: np.ndarray) -> Snapshot:
     job, node = new[:, 0].astype(np.int64), new[:, 1].astype(np.int64)
     status, start = jobs.state.copy(), jobs.last_start.copy()
     status[job], start[job] = JobState.RUNNING, NOW - 1.0
-    columns = (held.job, held.node, held.gpus, held.cpus, held.memory)
-    parts = (job, node, new[:, 2].astype(np.int64), new[:, 3], new[:, 4])
+    held = Allocations(
+        np.concatenate((held.job, job)),
+        np.concatenate((held.node, node)),
+        joined([held.resources, Resources(new[:, 2:])]),
+    )
     return replace(
         state, jobs=replace(jobs, state=status, last_start=start, first_start=np.fmin(jobs.first_start, start)),
-        nodes=freed(nodes, node, -new[:, 2:]), allocations=Allocations(*map(np.concatenate, zip(columns, parts, strict=True))),
+        nodes=freed(nodes, node, -new[:, 2:]), allocations=held,
     )  # fmt: skip
 
 
 def freed(nodes: Nodes, node: np.ndarray, amount: np.ndarray) -> Nodes:
-    free = np.stack((nodes.free, nodes.free_cpus, nodes.free_memory), axis=1).astype(float)
+    free = nodes.free.amount.copy()
     np.add.at(free, node, amount)
-    return replace(nodes, free=free[:, 0].round().astype(np.int64), free_cpus=free[:, 1], free_memory=free[:, 2])
+    return replace(nodes, free=Resources.of(free[:, 0].round(), free[:, 1], free[:, 2]))
 
 
 def ended(state: Snapshot, rows: list[int], becomes: JobState) -> Snapshot:
@@ -134,8 +145,8 @@ def ended(state: Snapshot, rows: list[int], becomes: JobState) -> Snapshot:
     status = jobs.state.copy()
     status[rows] = becomes
     gone = np.isin(held.job, rows)
-    amount = np.stack((held.gpus, held.cpus, held.memory), axis=1)[gone]
-    kept = Allocations(*(column[~gone] for column in (held.job, held.node, held.gpus, held.cpus, held.memory)))
+    amount = held.resources.amount[gone]
+    kept = Allocations(held.job[~gone], held.node[~gone], held.resources.rows(~gone))
     return replace(
         state, jobs=replace(jobs, state=status, preempted=jobs.preempted.copy()),
         nodes=freed(state.nodes, held.node[gone], amount), allocations=kept,

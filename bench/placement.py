@@ -20,17 +20,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from decide import GPUS_PER_NODE, NOW, measure, snapshot
+from decide import GPUS_PER_NODE, NOW, measure, snapshot, topology
 
 from tiresias.scheduler.model import ANYWHERE, Snapshot, Style
 from tiresias.scheduler.place import consolidate, optimum
 from tiresias.scheduler.place.candidate_nodes import CandidateNodes
+from tiresias.scheduler.resources import Resources
 from tiresias.simulator.models import MODELS
 from tiresias.simulator.simulated_placement import PACKLIMIT, WAIT_LIMIT_S
 
 JOBS, NODES = 10_000, (1_000, 2_000, 4_000, 8_000, 16_000)
 SMALL = (8, 10, 12, 16, 20, 24)
-LEAVES_OF_A_POD = 16
 WORKERS = 16
 
 
@@ -46,10 +46,7 @@ def pending(nodes: int, style: Style | None, cluster: str, seed: int) -> Snapsho
     rng = np.random.default_rng(seed)
     empty = snapshot(JOBS, nodes, False, seed)
     free = CLUSTERS[cluster](nodes, rng)
-    described = replace(
-        empty.nodes, free=free, free_cpus=free * 16.0, free_memory=free * 125e3,
-        above=(empty.nodes.leaf // LEAVES_OF_A_POD,),
-    )  # fmt: skip
+    described = replace(empty.nodes, free=Resources.of(free, free * 16.0, free * 125e3), topology=topology(nodes, 2))
     styles = mixed(rng) if style is None else np.full(JOBS, style)
     until = np.where(styles == Style.CONSOLIDATE, NOW + WAIT_LIMIT_S, 0.0) if style is None else np.zeros(JOBS)
     return replace(empty, jobs=replace(empty.jobs, style=styles, packed_until=until), nodes=described)

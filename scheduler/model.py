@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tiresias.scheduler.reason_codes import Reason
+from tiresias.scheduler.resources import Resources
+from tiresias.scheduler.topology_tree import Topology
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -136,16 +138,11 @@ class Nodes:
 
     name: tuple[str, ...]
     gpus: Ints  # configured
-    free: Ints  # held by nobody, managed or not
-    free_cpus: Floats
-    free_memory: Floats  # MB
+    free: Resources  # allocated to no job, managed or unmanaged
     usable: Bools
-    leaf: Ints  # index of the leaf switch or rack
+    topology: Topology
     gpu_type: tuple[str, ...]  # several with commas between them
     features: tuple[frozenset[str], ...]
-    above: tuple[Ints, ...] = ()  # index of the group of leaves, of the group of those, and so on
-    divisions: tuple[tuple[int, ...], ...] = ()  # of each node, where islands are known (islands.py)
-    islands: Ints | None = None  # GPUs free on each island of a node, shape (nodes, islands); None: none are known
 
     def __len__(self) -> int:
         return len(self.name)
@@ -153,14 +150,17 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Allocations:
-    """Who sits where, one row a (running or leaving managed job, node); arrays of shape (allocations,)."""
+    """What managed jobs hold: one row for each pair of a job, running or releasing, and a node; shape (allocations,).
 
-    job: Ints  # row in Jobs
-    node: Ints  # row in Nodes
-    gpus: Ints
-    cpus: Floats
-    memory: Floats  # MB
-    islands: Ints | None = None  # GPUs on each island of the node, shape (allocations, islands), if the nodes have any
+    Attributes:
+        job: its row in `Jobs`.
+        node: its row in `Nodes`.
+        resources: what it holds there; the same columns as `Nodes.free`.
+    """
+
+    job: Ints
+    node: Ints
+    resources: Resources
 
 
 @dataclass(frozen=True, slots=True)

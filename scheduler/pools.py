@@ -17,6 +17,8 @@ from tiresias.scheduler.decide import decide, next_change
 from tiresias.scheduler.model import Action, Allocations, Ints, Jobs, Nodes, Plan, Quota, Snapshot
 from tiresias.scheduler.rank.policy import Policy
 from tiresias.scheduler.rank.standing import JoinedStanding, Standing
+from tiresias.scheduler.resources import Resources
+from tiresias.scheduler.topology_tree import Topology
 
 T = TypeVar("T", Jobs, Nodes, Allocations)
 
@@ -97,7 +99,7 @@ def part_of(snapshot: Snapshot, pool: NodePool) -> Snapshot:
     own = _rows(held, here)
     own = replace(own, job=row_of[own.job], node=node_of[own.node])
     quotas = tuple(_of_rows(quota, row_of) for quota in snapshot.quotas)
-    return Snapshot(snapshot.time, _rows(snapshot.jobs, pool.jobs), _nodes(snapshot.nodes, pool.nodes), own, quotas)
+    return Snapshot(snapshot.time, _rows(snapshot.jobs, pool.jobs), _rows(snapshot.nodes, pool.nodes), own, quotas)
 
 
 def _rows(table: T, rows: Ints) -> T:
@@ -105,14 +107,11 @@ def _rows(table: T, rows: Ints) -> T:
     return replace(table, **{one.name: _taken(getattr(table, one.name), rows) for one in fields(table)})
 
 
-def _nodes(nodes: Nodes, rows: Ints) -> Nodes:
-    """`above` has an array for each level, `divisions` may be empty: no islands are known."""
-    own = _rows(replace(nodes, above=(), divisions=()), rows)
-    divisions = _taken(nodes.divisions, rows) if nodes.divisions else ()
-    return replace(own, above=tuple(level[rows] for level in nodes.above), divisions=divisions)
-
-
 def _taken(column: Any, rows: Ints) -> Any:
+    if isinstance(column, Resources):
+        return column.rows(rows)
+    if isinstance(column, Topology):
+        return column.of_nodes(rows)
     if isinstance(column, tuple):
         return tuple(column[row] for row in rows.tolist()) if column else ()
     return None if column is None else column[rows]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tiresias.scheduler.model import Allocations, Nodes, Start
+from tiresias.scheduler.resources import Resources
+from tiresias.scheduler.topology_tree import Topology
 from tiresias.simulator.cluster_size import ClusterSize
 
 
@@ -19,7 +21,7 @@ class Occupancy:
         self._free = self._gpus.copy()
         self._held: dict[int, tuple[tuple[int, int], ...]] = {}
         self._unlimited = np.full(count, np.inf)
-        self._leaf, self.usable = np.zeros(count, np.int64), np.ones(count, bool)
+        self._topology, self.usable = Topology.of_groups(self._gpus), np.ones(count, bool)
         self._types, self._features = ("",) * count, (frozenset[str](),) * count
 
     @property
@@ -54,8 +56,8 @@ class Occupancy:
     def nodes(self) -> Nodes:
         """Return the nodes as a snapshot shows them."""
         return Nodes(
-            self._names, self._gpus, self._free.copy(), self._unlimited, self._unlimited,
-            self.usable.copy(), self._leaf, self._types, self._features,
+            self._names, self._gpus, Resources.of(self._free, self._unlimited, self._unlimited),
+            self.usable.copy(), self._topology, self._types, self._features,
         )  # fmt: skip
 
     def allocations(self, place_of: dict[int, int]) -> Allocations:
@@ -63,4 +65,4 @@ class Occupancy:
         rows = [(place_of[job], node, gpus) for job, place in self._held.items() for node, gpus in place]
         job, node, gpus = np.array(rows, np.int64).reshape(-1, 3).T
         nothing = np.zeros(len(rows))
-        return Allocations(job, node, gpus, nothing, nothing)
+        return Allocations(job, node, Resources.of(gpus, nothing, nothing))

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from tiresias.scheduler.model import ANYWHERE, Allocations, Jobs, JobState, Nodes, Snapshot
+from tiresias.scheduler.resources import Resources
+from tiresias.scheduler.topology_tree import Topology
 from tiresias.simulator.simulated_job import JobColumns, SimulatedJob
 
 
@@ -41,12 +43,11 @@ def pool_snapshot(jobs: Sequence[SimulatedJob], now: float, gpus: int, free: int
     """
     columns = JobColumns(jobs)
     columns.now = now
-    unlimited = np.full(1, np.inf)
     node = Nodes(
-        ("pool",), np.array([gpus]), np.array([free]), unlimited, unlimited, np.ones(1, bool), np.zeros(1, np.int64), ("",),
-        (frozenset(),),
+        ("pool",), np.array([gpus]), Resources.of([free], [np.inf], [np.inf]), np.ones(1, bool), Topology.of_groups([gpus]),
+        ("",), (frozenset(),),
     )  # fmt: skip
     holders = np.flatnonzero(columns.state != JobState.WAITING)
     none = np.zeros(len(holders))
-    held = Allocations(holders, np.zeros(len(holders), np.int64), columns.gpus[holders], none, none)
+    held = Allocations(holders, np.zeros(len(holders), np.int64), Resources.of(columns.gpus[holders], none, none))
     return Snapshot(now, job_rows(jobs, columns, now), node, held)

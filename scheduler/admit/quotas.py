@@ -88,7 +88,7 @@ def free_only(jobs: Jobs) -> Bools:
 def blocks_beside_free(snapshot: Snapshot, plan: Plan) -> bool:
     """Whether a rule of Slurm's keeps a job waiting that would fit on the GPUs which the plan leaves free."""
     jobs, starting = snapshot.jobs, {start.job for start in plan.starts}
-    free = int(snapshot.nodes.free.sum()) - sum(gpus for start in plan.starts for _, gpus in start.nodes)
+    free = int(snapshot.nodes.free["gpus"].sum()) - sum(gpus for start in plan.starts for _, gpus in start.nodes)
     ruled = {row for quota in snapshot.quotas for row in quota.amounts}
     ruled.update(row for row, reason in enumerate(jobs.obstacle or ()) if reason)
     return any(

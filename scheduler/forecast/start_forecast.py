@@ -47,7 +47,7 @@ def start_forecast(
     holds = jobs.state != JobState.WAITING
     fixed = (jobs.state == JobState.STARTING) | ((jobs.state == JobState.RUNNING) & ~jobs.movable)
     first = plan.rank < plan.rank[row]
-    free = int(snapshot.nodes.free[snapshot.nodes.usable].sum())
+    free = int(snapshot.nodes.free["gpus"][snapshot.nodes.usable].sum())
     whose = (holds & ~fixed & first, holds & ~fixed & ~first, holds & fixed)
     ahead, behind, kept = (int(held[who].sum()) for who in whose)
     others = int(snapshot.nodes.gpus.sum()) - free - ahead - behind - kept

@@ -15,10 +15,12 @@ import numpy as np
 from tiresias.scheduler.elementwise import Values, larger, smaller, where, whole
 from tiresias.scheduler.model import Bools, Floats, Ints, Nodes, Request, Snapshot, Style
 from tiresias.scheduler.place.candidate_nodes import CandidateNodes, Placement, few
-from tiresias.scheduler.place.gpu_islands import Division, Islands
+from tiresias.scheduler.place.gpu_islands import Islands
+from tiresias.scheduler.resources import COLUMNS
+from tiresias.scheduler.topology_tree import Topology
 
-GPUS, CPUS, MEMORY = 0, 1, 2  # columns; then GPUs on the first island of a node, on the second ..., where any are known
-COUNTED = 3  # columns that a job is sure to take of
+COUNTED = len(COLUMNS)  # the columns of which a job takes a known amount; then those of islands, where any are known
+GPUS, CPUS, MEMORY = range(COUNTED)
 
 _ROUNDING = 1e-9
 
@@ -92,12 +94,13 @@ def amounts(request: Request, gpus: int) -> tuple[float, float, float]:
 
 
 class FreeCapacity:
-    """amount: shape (nodes, columns); change it through the methods only. divisions: of each node, where islands are known."""
+    """amount: shape (nodes, columns); change it through the methods only. topology: with the islands of the nodes; None: none
+    are counted."""
 
-    def __init__(self, amount: Floats, divisions: Sequence[Division] = ()) -> None:
+    def __init__(self, amount: Floats, topology: Topology | None = None) -> None:
         self.amount = amount
         self._columns = [cast("memoryview[float]", column.data) for column in amount.T]
-        self._islands = Islands(divisions, self._columns[COUNTED:]) if divisions else None
+        self._islands = Islands(topology, self._columns[COUNTED:]) if topology and topology.parts else None
         self._changed: list[int] = []
         self._offers: dict[NodeDemand, tuple[CandidateNodes, int]] = {}  # and how many of the changes it knows
 
@@ -143,14 +146,7 @@ class FreeCapacity:
 
 def free(nodes: Nodes) -> Floats:
     """What is free on each node where jobs may start; shape (nodes, columns)."""
-    amount = _columns(nodes.free, nodes.free_cpus, nodes.free_memory, nodes.islands)
-    return np.where(nodes.usable[:, None], amount, 0.0)
-
-
-def _columns(gpus: Ints, cpus: Floats, memory: Floats, islands: Ints | None) -> Floats:
-    """The columns of a `FreeCapacity`."""
-    columns = np.stack((gpus, cpus, memory), axis=1).astype(np.float64)
-    return columns if islands is None else np.concatenate((columns, islands), axis=1)
+    return np.where(nodes.usable[:, None], nodes.free.amount, 0.0)
 
 
 class Holdings:
@@ -162,7 +158,7 @@ class Holdings:
         order = order[snapshot.nodes.usable[held.node[order]]]
         self._job = held.job[order]
         self.node: Ints = held.node[order]
-        self.amount = _columns(held.gpus, held.cpus, held.memory, held.islands)[order]
+        self.amount: Floats = held.resources.amount[order]
         self._first = np.searchsorted(self._job, np.arange(len(snapshot.jobs) + 1))
         self._nodes = len(snapshot.nodes)
 

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import NamedTuple
 
-Division = tuple[int, ...]
-Rooms = tuple[int, ...]  # GPUs free on each island of the finest level
+from tiresias.scheduler.topology_tree import Division, Topology, island_count
 
-MOST = 8  # islands of a node: each set of them is looked at
+Rooms = tuple[int, ...]  # GPUs free on each island of the finest level
 
 
 class FreeShape(NamedTuple):
@@ -50,14 +49,6 @@ class IslandChoice(NamedTuple):
 
     cost: tuple[int, ...]
     taken: Rooms
-
-
-@lru_cache(maxsize=1000)
-def finest(division: Division) -> int:
-    """How many islands are counted; 1: none, as the levels do not fit into each other or nothing is known."""
-    rising = sorted(division)
-    fits = all(more % less == 0 for less, more in pairwise(rising))
-    return rising[-1] if rising and fits and rising[-1] <= MOST else 1
 
 
 @lru_cache(maxsize=100_000)
@@ -99,11 +90,12 @@ def _room(rooms: Rooms, some: tuple[int, ...]) -> int:
 
 
 class Islands:
-    """Of all nodes. divisions: of each node. free: GPUs free on the first island of each node, on the second, and so on: views
-    that are read and written one number at a time."""
+    """The GPUs that are free on the islands of all nodes."""
 
-    def __init__(self, divisions: Sequence[Division], free: Sequence[memoryview[float]]) -> None:
-        self._divisions, self._free = divisions, free
+    def __init__(self, topology: Topology, free: Sequence[memoryview[float]]) -> None:
+        """free: GPUs free on the first island of each node, on the second, and so on: views that are read and written one
+        number at a time."""
+        self._divisions, self._free = topology.divisions, free
 
     def shape(self, node: int, gpus: int) -> FreeShape:
         """Of a node that can give so many GPUs."""
@@ -119,4 +111,4 @@ class Islands:
 
     def _of(self, node: int) -> tuple[Division, Rooms]:
         division = self._divisions[node]
-        return division, tuple([int(column[node]) for column in self._free[: finest(division)]])
+        return division, tuple([int(column[node]) for column in self._free[: island_count(division)]])

@@ -17,7 +17,6 @@ from tiresias.scheduler.model import Bools, Floats, Nodes, Request, Style
 from tiresias.scheduler.place import consolidate, spread
 from tiresias.scheduler.place.candidate_nodes import CandidateNodes, Placement
 from tiresias.scheduler.place.free_capacity import FreeCapacity, NodeDemand, PlacementRequest
-from tiresias.scheduler.place.gpu_islands import finest
 from tiresias.scheduler.place.placements import PLACEMENTS, PLUGIN_CODES, Place, style_name
 
 _Offered = Callable[[PlacementRequest], CandidateNodes]
@@ -49,7 +48,7 @@ class Placer:
         alike = replace(request, min_nodes=0, max_nodes=0, gpus_per_node=0)
         demand = self._demands.get(alike)
         if demand is None:
-            groups = (self._nodes.leaf, *self._nodes.above)
+            groups = self._nodes.topology.nearest_groups
             demand = self._demands[alike] = NodeDemand(
                 alike, self._described(alike), self._open(alike), groups, self._of_type(alike.gpu_type)
             )
@@ -65,7 +64,7 @@ class Placer:
 
     def space(self, amount: Floats) -> FreeCapacity:
         """amount: shape (nodes, columns)."""
-        return FreeCapacity(amount, self._nodes.divisions)
+        return FreeCapacity(amount, self._nodes.topology)
 
     def place(self, kind: PlacementRequest, gpus: int, space: FreeCapacity) -> Placement | None:
         """Nodes in `space` for a job, or None: not now."""
@@ -136,17 +135,17 @@ class Placer:
         if demand not in self._all:
             fit = np.where(demand.described, self._nodes.gpus, 0)
             for node in demand.islands:
-                fit[node] //= finest(self._nodes.divisions[node])
+                fit[node] //= self._nodes.topology.islands(node)
             self._all[demand] = CandidateNodes(fit, demand.groups)
         return self._all[demand]
 
     def _of_type(self, gpu_type: str) -> dict[int, int]:
         """The nodes of which one island is of that type and the others are not, and which it is."""
-        divided = enumerate(zip(self._nodes.gpu_type, self._nodes.divisions, strict=False))
+        islands = self._nodes.topology.islands
         return {
             node: types.split(",").index(gpu_type)
-            for node, (types, division) in divided
-            if gpu_type in types.split(",") and 1 < types.count(",") + 1 == finest(division)
+            for node, types in enumerate(self._nodes.gpu_type)
+            if "," in types and gpu_type in types.split(",") and types.count(",") + 1 == islands(node)
         }
 
     def _described(self, request: Request) -> Bools:

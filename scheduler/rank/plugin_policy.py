@@ -19,6 +19,8 @@ from tiresias.scheduler.estimates.completed_jobs import Completed
 from tiresias.scheduler.model import ANYWHERE, Allocations, Floats, Jobs, JobState, Nodes, Snapshot
 from tiresias.scheduler.plugin import Plugin, PluginError
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy, Ranking, Rows
+from tiresias.scheduler.resources import Resources
+from tiresias.scheduler.topology_tree import Topology
 
 GROUP = "tiresias.policies"
 
@@ -131,7 +133,7 @@ def _wrapped(plugin: Plugin) -> Policy:
 
 def _sample(jobs: int) -> Snapshot:
     """A small snapshot on one node: a job that runs, and others that wait."""
-    zeros, never, one, real = np.zeros(jobs), np.full(jobs, np.nan), np.ones(1, np.int64), np.ones(1)
+    zeros, never, one = np.zeros(jobs), np.full(jobs, np.nan), np.ones(1, np.int64)
     runs = np.arange(jobs) == 0
     state = np.where(runs, int(JobState.RUNNING), int(JobState.WAITING)).astype(np.int64)
     ran, start = np.where(runs, 500.0, 0.0), np.where(runs, 500.0, np.nan)
@@ -141,8 +143,9 @@ def _sample(jobs: int) -> Snapshot:
         ids, gpus, zeros, state, ran, ran, 1000.0 - ran, start, start, never, runs, eligible, requests, zeros + 60.0
     )
     nodes = Nodes(
-        ("node1",), 8 * one, 7 * one, np.full(1, 64.0), np.full(1, 1e6), one == 1, 0 * one, ("",), (frozenset(),)
+        ("node1",), 8 * one, Resources.of([7], [64.0], [1e6]), one == 1, Topology.of_groups([8]), ("",), (frozenset(),)
     )
-    held = Allocations(0 * one, 0 * one, one, real, real)
-    none = Allocations(one[:0], one[:0], one[:0], zeros[:0], zeros[:0])
-    return Snapshot(1000.0, columns, nodes, held if jobs else none)
+    held = Resources.of([1], [1.0], [1.0])
+    holds = Allocations(0 * one, 0 * one, held)
+    none = Allocations(one[:0], one[:0], held.rows(one[:0]))
+    return Snapshot(1000.0, columns, nodes, holds if jobs else none)

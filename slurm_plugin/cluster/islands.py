@@ -14,10 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tiresias.scheduler.model import Ints, Snapshot
-from tiresias.scheduler.place.gpu_islands import MOST, Division, choose, finest
+from tiresias.scheduler.place.gpu_islands import choose
+from tiresias.scheduler.topology_tree import MAX_ISLANDS, Division, island_count
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode
 
-_NUMBERS = frozenset(map(str, range(1, MOST + 1)))
+_NUMBERS = frozenset(map(str, range(1, MAX_ISLANDS + 1)))
 
 
 class Held(NamedTuple):
@@ -35,7 +36,7 @@ def told(
     """The snapshot with what is known of islands; as it was where nothing is. nodes, shown: its nodes and jobs. others: may hold
     GPUs too. levels: beginnings of features, the nearest level first."""
     divisions = tuple(division(node.features, node.gpus, node.gpu_type, tuple(levels)) for node in nodes)
-    if all(finest(each) == 1 for each in divisions):
+    if all(island_count(each) == 1 for each in divisions):
         return snapshot
     ours = list(_ours(snapshot, shown))
     row_of = {node.name: row for row, node in enumerate(nodes)}
@@ -48,16 +49,23 @@ def told(
     free, held = on_islands(snapshot.nodes.gpus.tolist(), divisions, [*ours, *theirs])
     return replace(
         snapshot,
-        nodes=replace(snapshot.nodes, divisions=divisions, islands=free),
-        allocations=replace(snapshot.allocations, islands=held[: len(ours)]),
+        nodes=replace(
+            snapshot.nodes,
+            topology=snapshot.nodes.topology.with_parts(levels, divisions),
+            free=snapshot.nodes.free.with_islands(free),
+        ),
+        allocations=replace(
+            snapshot.allocations, resources=snapshot.allocations.resources.with_islands(held[: len(ours)])
+        ),
     )
 
 
 def _ours(snapshot: Snapshot, shown: Sequence[SlurmJob]) -> Iterator[Held]:
     """Row by row as in the snapshot's allocations."""
     known = [{share.node: share.gpu_indexes for share in job.shares} for job in shown]
-    held, names = snapshot.allocations, snapshot.nodes.name
-    for job, node, gpus in zip(held.job.tolist(), held.node.tolist(), held.gpus.tolist(), strict=True):
+    rows, names = snapshot.allocations, snapshot.nodes.name
+    gpus_held = rows.resources["gpus"].astype(np.int64).tolist()
+    for job, node, gpus in zip(rows.job.tolist(), rows.node.tolist(), gpus_held, strict=True):
         yield Held(node, gpus, known[job].get(names[node], ()))
 
 
@@ -69,7 +77,7 @@ def division(features: tuple[str, ...], gpus: int, gpu_type: str, levels: tuple[
     types = gpu_type.count(",") + 1
     if levels and max(found) == 1 and gpus and gpus % types == 0:
         found = (*found[:-1], types)
-    return found if finest(found) > 1 else (1,) * len(levels)
+    return found if island_count(found) > 1 else (1,) * len(levels)
 
 
 def _islands(features: tuple[str, ...], gpus: int, level: str) -> int:
@@ -83,7 +91,7 @@ def on_islands(gpus: Sequence[int], divisions: Sequence[Division], held: Sequenc
 
     What Slurm does not tell, because it has just been promised or is being cleaned up, is what it would take of the rest.
     """
-    counts = [finest(each) for each in divisions]
+    counts = [island_count(each) for each in divisions]
     free = np.zeros((len(gpus), max(counts)), np.int64)
     for node, count in enumerate(counts):
         free[node, :count] = gpus[node] // count

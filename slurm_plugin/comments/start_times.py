@@ -27,7 +27,7 @@ def starts_of(slurm: SlurmSnapshot, snapshot: Snapshot, plan: Plan, config: Poli
     ]
     limits = {job.id: job.time_limit for job in slurm.jobs}
     queue = [Waiter(gpus[row], rank[row], limits.get(jobs.id[row], 0) or math.inf) for row in rows]
-    free = max(int(snapshot.nodes.free[snapshot.nodes.usable].sum()), 0)
+    free = max(int(snapshot.nodes.free["gpus"][snapshot.nodes.usable].sum()), 0)
     starts = estimated_starts(free, _holders(slurm, snapshot, plan, config), queue)
     return {jobs.id[row]: start for row, start in zip(rows, starts, strict=True)}
 

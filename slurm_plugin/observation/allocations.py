@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tiresias.scheduler.model import Allocations, Floats, Ints, Nodes
+from tiresias.scheduler.resources import Resources
+from tiresias.scheduler.topology_tree import Topology
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 
@@ -58,8 +60,14 @@ def held_by_node(
     return taken
 
 
-def scheduler_nodes(nodes: Sequence[SlurmNode], taken: Floats, leaf: Ints, above: tuple[Ints, ...]) -> Nodes:
-    """Return the nodes in the model of `scheduler`; `taken` as of held_by_node."""
+def scheduler_nodes(nodes: Sequence[SlurmNode], taken: Floats, nearest_groups: Sequence[Ints]) -> Nodes:
+    """Return the nodes with what is free on them.
+
+    Args:
+        nodes: the records, as Slurm has them.
+        taken: GPUs, CPUs and memory that are allocated or promised on each node, shape (nodes, 3).
+        nearest_groups: the index of each node's leaf switch, then of the group above it, and so on.
+    """
     usable = np.array([node.usable and "RESERVED" not in node.flags for node in nodes], dtype=bool)
     total = np.array([(node.gpus, node.cpus, node.memory) for node in nodes], dtype=float).reshape(len(nodes), 3)
     # Below 0 where GPUs that jobs still hold are reserved for a beneficiary: they are not free for others when released.
@@ -67,12 +75,9 @@ def scheduler_nodes(nodes: Sequence[SlurmNode], taken: Floats, leaf: Ints, above
     return Nodes(
         name=tuple(node.name for node in nodes),
         gpus=total[:, 0].astype(np.int64),
-        free=free[:, 0].astype(np.int64),
-        free_cpus=free[:, 1],
-        free_memory=free[:, 2],
+        free=Resources(free),
         usable=usable,
-        leaf=leaf,
-        above=above,
+        topology=Topology.of_groups(total[:, 0], nearest_groups),
         gpu_type=tuple(node.gpu_type for node in nodes),
         features=tuple(frozenset(node.features) for node in nodes),
     )
@@ -87,5 +92,5 @@ def allocations(shown: Sequence[SlurmJob], intents: Mapping[str, Intent], row_of
         for node, gpus, cpus, memory in _shares(job, _promise(job, intents))
         if node in row_of
     ]
-    job, node, gpus, cpus, memory = np.array(rows, dtype=float).reshape(len(rows), 5).T
-    return Allocations(job.astype(np.int64), node.astype(np.int64), gpus.astype(np.int64), cpus, memory)
+    found = np.array(rows, dtype=float).reshape(len(rows), 5)
+    return Allocations(found[:, 0].astype(np.int64), found[:, 1].astype(np.int64), Resources(found[:, 2:]))

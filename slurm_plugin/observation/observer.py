@@ -259,8 +259,7 @@ class Observer:
 
     def _nodes(self, nodes: Sequence[SlurmNode], taken: Floats) -> Nodes:
         near = self._switches or topology.from_features(nodes, self._config.placement.levels)
-        leaf, *above = topology.groups(nodes, near)
-        return scheduler_nodes(nodes, taken, leaf, tuple(above))
+        return scheduler_nodes(nodes, taken, topology.groups(nodes, near))
 
     def _styles(self, shown: Sequence[SlurmJob], profiles: Mapping[str, Summary]) -> Ints:
         """Return the placement style of each job; the first job of an unknown kind runs its trial."""

@@ -11,6 +11,8 @@ import pytest
 
 from tiresias.scheduler.model import ANYWHERE, Allocations, Jobs, JobState, Nodes, Request, Snapshot, Style
 from tiresias.scheduler.place.free_capacity import amounts
+from tiresias.scheduler.resources import Resources
+from tiresias.scheduler.topology_tree import Topology
 
 NAN = float("nan")
 
@@ -66,15 +68,16 @@ class Builder:
             waited = max(time - job.submit - job.ran, 0.0) if math.isnan(job.waited) else job.waited
             shown.append(replace(job, waited=waited, state=job.state if seats else JobState.WAITING))
         held = np.array(rows, dtype=float).reshape(-1, 5 + islands.shape[1])
-        job, node, gpus, cpus, memory = held[:, :5].T
-        allocations = Allocations(job.astype(int), node.astype(int), gpus.astype(int), cpus, memory)
+        job, node = held[:, :2].astype(np.int64).T
+        of_nodes, amount = _nodes(nodes, free), Resources(held[:, 2:5])
         if not islands.shape[1]:
-            return Snapshot(time, _jobs(shown), _nodes(nodes, free), allocations)
-        known = {"divisions": tuple((node.islands,) for node in nodes), "islands": islands}
-        return Snapshot(
-            time, _jobs(shown), replace(_nodes(nodes, free), **known),
-            replace(allocations, islands=held[:, 5:].astype(np.int64)),
-        )  # fmt: skip
+            return Snapshot(time, _jobs(shown), of_nodes, Allocations(job, node, amount))
+        of_nodes = replace(
+            of_nodes,
+            topology=of_nodes.topology.with_parts(("socket",), [(node.islands,) for node in nodes]),
+            free=of_nodes.free.with_islands(islands),
+        )
+        return Snapshot(time, _jobs(shown), of_nodes, Allocations(job, node, amount.with_islands(held[:, 5:])))
 
 
 def _islands(nodes: Sequence[Node]) -> np.ndarray:
@@ -131,8 +134,8 @@ def _nodes(nodes: Sequence[Node], free: np.ndarray) -> Nodes:
     left = np.where(usable[:, None], free, 0)
     return Nodes(
         name=tuple(f"n{row}" for row in range(len(nodes))), gpus=np.array([node.gpus for node in nodes], dtype=np.int64),
-        free=left[:, 0].astype(np.int64), free_cpus=left[:, 1], free_memory=left[:, 2], usable=usable,
-        leaf=np.array([node.leaf for node in nodes], dtype=np.int64), gpu_type=tuple(node.type for node in nodes),
+        free=Resources(left), usable=usable, gpu_type=tuple(node.type for node in nodes),
+        topology=Topology.of_groups([node.gpus for node in nodes], [[node.leaf for node in nodes]]),
         features=tuple(node.features for node in nodes),
     )  # fmt: skip
 

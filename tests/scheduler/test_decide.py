@@ -21,6 +21,7 @@ from tiresias.scheduler.place.free_capacity import FreeCapacity, amounts
 from tiresias.scheduler.place.placer import Placer
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.reasons import DRAINS
+from tiresias.scheduler.resources import Resources
 
 MOMENTS = st.sampled_from([10.0, 400.0, 700.0, 990.0])
 SIZES = st.sampled_from([1, 1, 2, 3, 4, 8, 16, 40])
@@ -104,8 +105,8 @@ def room(snapshot: Snapshot, leaving: bool = False, without: Iterable[str] = ())
     gone = {snapshot.jobs.id.index(job) for job in without}
     if leaving:
         gone |= set(np.flatnonzero(snapshot.jobs.state == JobState.RELEASING).tolist())
-    free = np.stack((on.free, on.free_cpus, on.free_memory), axis=1).astype(float)
-    for job, node, *amount in zip(held.job, held.node, held.gpus, held.cpus, held.memory, strict=True):
+    free = on.free.amount[:, :3].copy()
+    for job, node, amount in zip(held.job, held.node, held.resources.amount[:, :3], strict=True):
         if int(job) in gone and on.usable[node]:
             free[node] += amount
     return free
@@ -321,7 +322,10 @@ def carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
     of, held, on = snapshot.jobs, snapshot.allocations, snapshot.nodes
     state, first, last = of.state.copy(), of.first_start.copy(), of.last_start.copy()
     free = take(snapshot, room(snapshot), plan.starts)
-    rows = [list(each) for each in zip(held.job, held.node, held.gpus, held.cpus, held.memory, strict=True)]
+    rows = [
+        [job, node, *amount]
+        for job, node, amount in zip(held.job, held.node, held.resources.amount[:, :3], strict=True)
+    ]
     for seat in plan.starts:
         row = of.id.index(seat.job)
         state[row], last[row] = JobState.RUNNING, snapshot.time
@@ -329,17 +333,23 @@ def carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
         rows += [[row, on.name.index(name), *amounts(of.request[row], gpus)] for name, gpus in seat.nodes]
     for one in plan.preemptions:
         state[of.id.index(one.job)] = JobState.RELEASING
-    job, node, gpus, cpus, memory = np.array(rows, dtype=float).reshape(-1, 5).T
-    islands = held.islands
-    if islands is not None:  # those of the new ones are not told yet
-        islands = np.concatenate((islands, np.zeros((len(rows) - len(held.job), islands.shape[1]), np.int64)))
-    allocations = type(held)(job.astype(int), node.astype(int), gpus.astype(int), cpus, memory, islands)
+    found = np.array(rows, dtype=float).reshape(-1, 5)
+    amount, islands = Resources(found[:, 2:]), held.resources.islands
+    if islands.shape[1]:  # those of the new ones are not reported yet
+        added = np.zeros((len(rows) - len(held.job), islands.shape[1]))
+        amount = amount.with_islands(np.concatenate((islands, added)))
+    allocations = type(held)(found[:, 0].astype(int), found[:, 1].astype(int), amount)
     return replace(
         snapshot,
         jobs=replace(of, state=state, first_start=first, last_start=last),
-        nodes=replace(on, free=free[:, 0].astype(int), free_cpus=free[:, 1], free_memory=free[:, 2]),
+        nodes=replace(on, free=_as_before(on.free, free)),
         allocations=allocations,
     )
+
+
+def _as_before(free: Resources, left: np.ndarray) -> Resources:
+    """`left`: shape (nodes, 3). The GPUs of islands stay as they were."""
+    return Resources(left).with_islands(free.islands) if free.islands.shape[1] else Resources(left)
 
 
 def test_a_job_that_fits_nowhere_is_told_apart_from_one_that_waits(snapshot_of):

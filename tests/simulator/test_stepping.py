@@ -123,8 +123,8 @@ def test_the_snapshot_accounts_for_every_gpu_and_job(jobs: Trace, rules: Rules, 
     there = np.flatnonzero((jobs.submit <= until) & ~ended).tolist() if not seen.done else []
     assert sorted(map(int, snapshot.jobs.id)) == there
     holders = snapshot.jobs.state != JobState.WAITING
-    assert snapshot.allocations.gpus.sum() == snapshot.jobs.gpus[holders].sum()
-    assert snapshot.allocations.gpus.sum() + snapshot.nodes.free.sum() == CLUSTER.gpus
+    assert snapshot.allocations.resources["gpus"].sum() == snapshot.jobs.gpus[holders].sum()
+    assert snapshot.allocations.resources["gpus"].sum() + snapshot.nodes.free["gpus"].sum() == CLUSTER.gpus
 
 
 def test_events_and_observations_by_hand() -> None:

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide, next_change, reason
 from tiresias.scheduler.evict.defragment import Defragmenter, moments, prices
-from tiresias.scheduler.model import Action, JobState, Request, Snapshot, Style
+from tiresias.scheduler.model import Action, Allocations, JobState, Request, Snapshot, Style
 from tiresias.scheduler.place.free_capacity import Holdings
 from tiresias.scheduler.place.placer import Placer
+from tiresias.scheduler.resources import Resources
 
 NOW = 10_000.0
 SITE = PolicyConfig("las", defragment=2)  # a move costs 60 s
@@ -137,7 +138,7 @@ def test_the_cheapest_of_all_for_a_job_on_one_node(snapshot_of, data):
 
 def _defragmenter(snapshot: Snapshot, runs: np.ndarray) -> Defragmenter:
     placer, on = Placer(snapshot.nodes), snapshot.nodes
-    free = np.stack((on.free, on.free_cpus, on.free_memory), axis=1).astype(float)
+    free = on.free.amount[:, :3]
     price = prices(snapshot, runs, 60.0)
     assert np.array_equal(price < math.inf, runs)
 
@@ -162,13 +163,14 @@ def test_moved_jobs_come_back_at_once(snapshot_of):
     plan = decide(replace(first, jobs=replace(first.jobs, state=state)), SITE)
     assert [seat.job for seat in plan.reserved] == ["large"]
     assert plan.action[2] == Action.WAIT
-    free = first.nodes.free.copy()
-    free[row] += 2
+    free, held = first.nodes.free.amount.copy(), first.allocations
+    free[row, 0] += 2
     state[row] = JobState.WAITING
+    others = np.delete(np.arange(len(held.job)), row)
     gap = replace(
-        first, jobs=replace(first.jobs, state=state), nodes=replace(first.nodes, free=free),
-        allocations=replace(first.allocations, **{
-            name: np.delete(getattr(first.allocations, name), row) for name in ("job", "node", "gpus", "cpus", "memory")
-        }),
-    )  # fmt: skip
+        first,
+        jobs=replace(first.jobs, state=state),
+        nodes=replace(first.nodes, free=Resources(free)),
+        allocations=Allocations(held.job[others], held.node[others], held.resources.rows(others)),
+    )
     assert {seat.job for seat in decide(gap, SITE).starts} == {"large", gone.job}

@@ -240,7 +240,14 @@ def world(build: Any, jobs: list[dict[str, Any]], nodes: list[tuple[int, float, 
     seen = build(made, where, NOW)
     for row, job in enumerate(made):
         mine = np.flatnonzero(seen.allocations.job == row)
-        seats = tuple(zip(seen.allocations.node[mine].tolist(), seen.allocations.gpus[mine].tolist(), strict=True))
+        gpus = seen.allocations.resources["gpus"][mine].astype(int)
+        seats = tuple(
+            zip(
+                seen.allocations.node[mine].tolist(),
+                gpus.tolist(),
+                strict=True,
+            )
+        )
         state = JobState.RUNNING if seats else JobState.WAITING
         made[row] = replace(job, state=state, seats=seats or None, movable=job.movable or not seats)
     return World(build, made, [one["work"] for one in jobs], where, config)

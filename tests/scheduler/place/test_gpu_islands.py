@@ -13,8 +13,9 @@ from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
 from tiresias.scheduler.model import ANYWHERE, Request, Style
 from tiresias.scheduler.place.candidate_nodes import CandidateNodes
-from tiresias.scheduler.place.gpu_islands import Islands, alike, choose, finest
+from tiresias.scheduler.place.gpu_islands import Islands, alike, choose
 from tiresias.scheduler.place.placer import Placer
+from tiresias.scheduler.topology_tree import Topology, island_count
 
 many = settings(max_examples=200, deadline=None)
 rooms = st.lists(st.integers(0, 4), min_size=1, max_size=4).map(tuple)
@@ -62,7 +63,7 @@ def test_the_fewest_islands(room, gpus):
     ],
 )
 def test_levels_that_do_not_fit_into_each_other_are_not_known(division, islands):
-    assert finest(division) == islands
+    assert island_count(division) == islands
 
 
 @many
@@ -86,7 +87,8 @@ def test_the_order_of_islands_does_not_count(room, gpus, data):
 def test_tightest_and_fragments(some, data):
     """Against looking at every node, while nodes change. A node gives less than is free on its islands where CPUs are short."""
     columns = np.array(some, float).T.copy()
-    islands = Islands(((2,),) * len(some), [memoryview(column) for column in columns[:2]])
+    halves = Topology.of_groups([4] * len(some)).with_parts(("socket",), [(2,)] * len(some))
+    islands = Islands(halves, [memoryview(column) for column in columns[:2]])
     offer = CandidateNodes(np.minimum(columns[2], columns[:2].sum(axis=0)).astype(np.int64), (), islands)
     offer.tightest(1)
     for node, one, other in data.draw(st.lists(st.tuples(st.integers(0, len(some) - 1), *[st.integers(0, 2)] * 2))):

@@ -13,6 +13,7 @@ from tiresias.scheduler.place import spread
 from tiresias.scheduler.place.candidate_nodes import CandidateNodes
 from tiresias.scheduler.place.free_capacity import FreeCapacity
 from tiresias.scheduler.place.placer import Placer
+from tiresias.scheduler.topology_tree import Topology
 
 REQUESTS = st.builds(
     Request,
@@ -30,7 +31,10 @@ def placed(snapshot_of):
         nodes = [
             snapshot_of.Node(gpus=8, leaf=leaf, **node) for leaf in (leaves if leaves is not None else [0] * len(free))
         ]
-        described = replace(snapshot_of([], nodes).nodes, above=tuple(np.array(level, np.int64) for level in above))
+        described = snapshot_of([], nodes).nodes
+        if above:
+            groups = (*described.topology.nearest_groups, *above)
+            described = replace(described, topology=Topology.of_groups(described.gpus, groups))
         placer = Placer(described)
         space = np.stack((free, [node.cpus for node in nodes], [node.memory for node in nodes]), axis=1).astype(float)
         return placer.place(placer.kind(request, style, packed), gpus, FreeCapacity(space))

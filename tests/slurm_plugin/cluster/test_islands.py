@@ -78,14 +78,14 @@ def test_a_snapshot_knows_its_islands(ledger: Ledger, running: Callable[..., Slu
     other = running(1000, id="2", gpus=1, partition="other", shares=(NodeShare("gpu01", 1, 1, 100, (0,)),))
     slurm = SlurmSnapshot(1001, (own, other), (NODE, replace(NODE, name="gpu02", features=())))
     found = Observer(Config(), ledger).observe(slurm, ledger.apply(slurm), {})
-    assert found.nodes.divisions == ((1, 2), (1, 1))
-    assert found.nodes.islands is not None
-    assert found.nodes.islands.tolist() == [[1, 1], [4, 0]]
-    assert found.allocations.islands is not None
-    assert found.allocations.islands.tolist() == [[0, 1]]
+    assert found.nodes.topology.names == ("leaf", "node", "socket", "nvlink", "gpu")
+    assert found.nodes.topology.divisions == ((1, 2), (1, 1))
+    assert found.nodes.free.islands.tolist() == [[1, 1], [4, 0]]
+    assert found.allocations.resources.islands.tolist() == [[0, 1]]
 
 
 def test_nothing_is_known_where_no_node_says_anything(ledger: Ledger, running: Callable[..., SlurmJob]) -> None:
     slurm = SlurmSnapshot(1001, (running(1000),), (replace(NODE, features=("rack1",)),))
     found = Observer(Config(), ledger).observe(slurm, ledger.apply(slurm), {})
-    assert (found.nodes.divisions, found.nodes.islands, found.allocations.islands) == ((), None, None)
+    assert (found.nodes.topology.divisions, found.nodes.topology.names) == ((), ("leaf", "node", "gpu"))
+    assert (found.nodes.free.islands.size, found.allocations.resources.islands.size) == (0, 0)
