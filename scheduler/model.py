@@ -91,6 +91,10 @@ class Jobs:
     obstacle: Slurm's reason for which the job cannot start now, in Slurm's words, "" for none; such a job is not eligible.
     free_only: a waiting job that may start on free GPUs only, as Slurm refused to start it: no job is preempted for it, and no
     GPUs are reserved for it.
+    virtual_cluster: the name of the job's virtual cluster; "", the neutral value: it is in none.
+    priority_class: the PriorityTier of the job's partition, the higher the more important; 0, the neutral value: not known.
+    min_gpus, max_gpus: the GPUs that the job can use; both equal `gpus`, the neutral value, for a job of fixed size.
+    progress: the newest training step that the job's program has reported, a claim of its owner; nan, the neutral value: none.
     """
 
     id: tuple[str, ...]
@@ -115,6 +119,13 @@ class Jobs:
 
     obstacle: tuple[str, ...] | None = None
     free_only: Bools | None = None
+
+    # No decision of the built-in stages depends on these; None: as if every job had the neutral value.
+    virtual_cluster: tuple[str, ...] | None = None
+    priority_class: Ints | None = None
+    min_gpus: Ints | None = None
+    max_gpus: Ints | None = None
+    progress: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.id)

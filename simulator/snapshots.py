@@ -14,7 +14,7 @@ from tiresias.simulator.simulated_job import JobColumns, SimulatedJob
 
 
 def job_rows(jobs: Sequence[SimulatedJob], columns: JobColumns, now: float, **more: Any) -> Jobs:
-    """Return the jobs at `now`.
+    """Return the jobs at `now`. A trace has neither priority classes nor steps: these columns have their neutral values.
 
     Args:
         jobs: The jobs.
@@ -28,7 +28,9 @@ def job_rows(jobs: Sequence[SimulatedJob], columns: JobColumns, now: float, **mo
         attained=columns.attained, ran=columns.ran, waited=columns.waited, first_start=columns.first_start,
         last_start=columns.last_start, preempted=columns.preempted, remaining=columns.remaining,
         progress_from=columns.idle_until, movable=np.array([now >= job.movable_from for job in jobs], bool),
-        eligible=np.ones(count, bool), request=(ANYWHERE,) * count, **more,
+        eligible=np.ones(count, bool), request=(ANYWHERE,) * count, virtual_cluster=("",) * count,
+        priority_class=np.zeros(count, np.int64), min_gpus=columns.gpus, max_gpus=columns.gpus,
+        progress=np.full(count, np.nan), **more,
     )  # fmt: skip
 
 

@@ -140,6 +140,11 @@ class SlurmRules:
     associations: Mapping[tuple[str, str, str], Association] = field(default_factory=dict)
     unread: tuple[str, ...] = ()  # what could not be read, in words: its limits are found by refused starts only
 
+    def priority_tier(self, partition: str) -> int:
+        """Return the highest PriorityTier of the partitions, which stand with commas between them; 0: none is known."""
+        known = [self.partitions[name].priority_tier for name in partition.split(",") if name in self.partitions]
+        return max(known, default=0)
+
     def chain(self, account: str, user: str, partition: str) -> tuple[Association, ...]:
         """The associations that a job counts against: its user's first, then its accounts up to the root."""
         find = self.associations.get

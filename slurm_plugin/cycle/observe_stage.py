@@ -40,6 +40,7 @@ class ObserveStage:
             self._services.leadership.done(note)
         if context.is_exact:
             self._take_records(context)
+        self._note_classes(memory, context.managed)
         self._note_costs(memory, context.managed)
 
     def _snapshot(self) -> SlurmSnapshot:
@@ -63,6 +64,13 @@ class ObserveStage:
         actor.collect(context.managed, now)
         actor.release_unmanaged(now)
 
+    def _note_classes(self, memory: JobMemory, managed: Sequence[SlurmJob]) -> None:
+        """Journal the priority class of jobs, where it has changed."""
+        rules = self._services.rules.rules
+        with self._services.journal.batch():
+            for job in managed:
+                memory.ledger.note_class(memory.ledger.jobs[job.id], rules.priority_tier(job.partition))
+
     def _note_costs(self, memory: JobMemory, managed: Sequence[SlurmJob]) -> None:
         """Journal what runs report of their starts, once they train."""
         for job in managed:
@@ -72,6 +80,7 @@ class ObserveStage:
 
 
 def _note_cost(memory: JobMemory, job: SlurmJob, report: JobReport) -> None:
+    memory.ledger.note_progress(memory.ledger.jobs[job.id], report.at)
     memory.ledger.note(
         memory.ledger.jobs[job.id], job.restarts, restore=report.restore, save=report.save, redone=report.redone,
         pace=report.pace,

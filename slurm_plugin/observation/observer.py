@@ -23,6 +23,7 @@ from tiresias.slurm_plugin.observation.allocations import allocations, held_by_n
 from tiresias.slurm_plugin.observation.learned_limit import LearnedLimit
 from tiresias.slurm_plugin.observation.reports import Reports
 from tiresias.slurm_plugin.observation.requests import Requests
+from tiresias.slurm_plugin.state import job_reasons
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind
 from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 from tiresias.slurm_plugin.state.ledger import Ledger
@@ -102,7 +103,7 @@ class Observer:
         if not job.requeue:
             return "submitted with --no-requeue"
         if row.unmovable:
-            return row.unmovable
+            return job_reasons.text(row.unmovable)
         if now < (until := self._ledger.late_until(row)):
             return f"a job of its kind did not save in time: not preempted for another {until - now:.0f} s"
         if found := next((share.node for share in job.shares if share.node in self.unprotected), ""):
@@ -238,6 +239,11 @@ class Observer:
                 ],
                 dtype=float,
             ),
+            virtual_cluster=tuple(row.virtual_cluster for row in rows),
+            priority_class=np.array([row.priority_class for row in rows], dtype=np.int64),
+            min_gpus=np.array([row.min_gpus or job.gpus for job, row in zip(shown, rows, strict=True)], dtype=np.int64),
+            max_gpus=np.array([row.max_gpus or job.gpus for job, row in zip(shown, rows, strict=True)], dtype=np.int64),
+            progress=np.array([np.nan if row.progress is None else row.progress for row in rows], dtype=float),
             style=self._styles(shown, profiles),
             packed_until=np.array(
                 [self._packed_until(row, profiles.get(job.id)) for job, row in zip(shown, rows, strict=True)],

@@ -22,6 +22,7 @@ from tiresias.slurm_plugin.sockets.array_tasks import MAX_TASKS, chosen, grouped
 from tiresias.slurm_plugin.sockets.history_pages import ALL_TIME, HistoryPages, rounded, run_of, unreadable
 from tiresias.slurm_plugin.sockets.privacy import Privacy
 from tiresias.slurm_plugin.sockets.slurm_facts import Index, dependencies, named, slurm_facts
+from tiresias.slurm_plugin.state import job_reasons
 from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow
 from tiresias.slurm_plugin.state.usage import usage
 
@@ -190,7 +191,7 @@ def not_competing(row: JobRow, record: SlurmJob | None, now: float) -> dict[str,
     """
     about = {
         "id": row.id, "uid": row.uid, "state": "ENDED" if row.ended else "NOT COMPETING", "submit_time": row.submit,
-        "preemptions": row.preemptions, "why": row.unmovable if row.ended else _why_not_competing(row, record),
+        "preemptions": row.preemptions, "why": job_reasons.text(row.unmovable) if row.ended else _why_not_competing(row, record),
     }  # fmt: skip
     if record is None:
         return about
@@ -201,5 +202,5 @@ def not_competing(row: JobRow, record: SlurmJob | None, now: float) -> dict[str,
 
 def _why_not_competing(row: JobRow, record: SlurmJob | None) -> str:
     if row.unpinnable:
-        return f"left to Slurm: {row.unpinnable}"
+        return f"left to Slurm: {job_reasons.text(row.unpinnable)}"
     return blocked(record.reason if record else "nothing")

@@ -17,13 +17,18 @@ class JobRow:
         pinned: its nodes are the controller's request.
         failures: starts in a row that Slurm did not carry out.
         not_before: it is not started earlier, after such a start.
-        unmovable: why this run is not preempted; cleared when the next run starts.
+        unmovable: why this run is not preempted (job_reasons.Unmovable); cleared when the next run starts.
         min_nodes, max_nodes, required, excluded: the owner's request, before any pin.
         kind: the file of its profile (protocol/job_kind.py), of a job that tsbatch submitted.
         over: when it ended; 0 of a live one.
         pin: the way of the newest pin (pins.py).
         asked: its request as the newest start found it (pins.py), JSON.
-        unpinnable: why it is left to Slurm: every pin changes its request; cleared when its owner changes the request.
+        unpinnable: why it is left to Slurm (job_reasons.Unpinnable); cleared when its owner changes the request.
+        virtual_cluster: "": none. No configuration assigns jobs to virtual clusters yet.
+        priority_class: the highest PriorityTier of its partitions, as read last; 0: not read yet.
+        min_gpus, max_gpus: the GPUs that it can use, of its request; equal for a job of fixed size; 0: not read yet, as in
+            the row of an earlier version until its job is observed.
+        progress: the newest step that its program reported; None: none. Written with the next change of the row.
     """
 
     key: str
@@ -48,6 +53,11 @@ class JobRow:
     pin: str = ""
     asked: str = ""
     unpinnable: str = ""
+    virtual_cluster: str = ""
+    priority_class: int = 0
+    min_gpus: int = 0
+    max_gpus: int = 0
+    progress: float | None = None
 
 
 @dataclass(slots=True)

@@ -104,6 +104,7 @@ class Ledger:
             row = self.jobs[job.id]
             self._find_forgotten_start(row, job)
             self._note_request(row, own_tasks.restored(row, job))
+            self._note_gpus(row, job)
 
     def _let_go_of_others(self, managed: Collection[str], snapshot: SlurmSnapshot) -> None:
         """Of rows whose jobs are gone, or not managed any more."""
@@ -235,6 +236,7 @@ class Ledger:
     def _meet(self, job: SlurmJob) -> JobRow:
         row = JobRow(key=_key(job), id=job.id, uid=job.uid, submit=float(job.submit_time))
         row.min_nodes, row.max_nodes, row.required, row.excluded = _node_request(job)
+        row.min_gpus = row.max_gpus = job.gpus
         row.kind, row.asked = kind(job), own_tasks.write(job) if own_tasks.is_at_risk(job) else ""
         self.jobs[job.id] = row
         self.runs[row.key] = {}
@@ -254,6 +256,24 @@ class Ledger:
             self.resurfaced.append(job)
         else:
             self.adopt_request(row, job)
+
+    def _note_gpus(self, row: JobRow, job: SlurmJob) -> None:
+        """Store the GPUs of the request. A running job's record shows what it holds, which may be more (--exclusive)."""
+        is_request = job.state == "PENDING" and not job.completing and not row.pinned
+        if (is_request or not row.min_gpus) and (row.min_gpus, row.max_gpus) != (job.gpus, job.gpus):
+            row.min_gpus = row.max_gpus = job.gpus
+            self.save(row)
+
+    def note_class(self, row: JobRow, priority_class: int) -> None:
+        """Store the priority class; 0, not known, leaves what is stored."""
+        if priority_class not in (0, row.priority_class):
+            row.priority_class = priority_class
+            self.save(row)
+
+    def note_progress(self, row: JobRow, step: int) -> None:
+        """Store the newest step that a run reported; negative: none. The next write of the row takes it to the disk."""
+        if step >= 0:
+            row.progress = float(step)
 
     def adopt_request(self, row: JobRow, job: SlurmJob) -> None:
         row.min_nodes, row.max_nodes, row.required, row.excluded = _node_request(job)

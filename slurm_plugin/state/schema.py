@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tiresias.slurm_plugin.state.database import Damaged, Database, StateError, copy, open_database
+from tiresias.slurm_plugin.state.job_reasons import SENTENCES_TO_CODES
 
-SCHEMA = 8
+SCHEMA = 9
 KEPT_BACKUPS = 2  # databases as they were before an upgrade
 
 # What mode shadow saw (watched.py). Its views are also for code that must not import this: simulator/formats/shadow_journal.py.
@@ -53,7 +54,8 @@ TABLES = (
     """create table job (
   key text primary key, id text, uid integer, submit real, reset real, held integer, pinned integer, preemptions integer,
   last_preempted real, failures integer, not_before real, unmovable text, min_nodes integer, max_nodes integer, required text,
-  kind text, ended integer, over real, excluded text, pin text, asked text, unpinnable text
+  kind text, ended integer, over real, excluded text, pin text, asked text, unpinnable text,
+  virtual_cluster text, priority_class integer, min_gpus integer, max_gpus integer, progress real
 ) without rowid""",
     "create index live on job (ended, id)",
     "create index by_id on job (id)",
@@ -97,6 +99,14 @@ UPGRADES = {  # what leads from a schema to the next one
         "alter table job add column unpinnable text default ''",
     ),
     7: ("create index by_owner on job (uid, over, key)",),
+    8: (
+        "alter table job add column virtual_cluster text default ''",
+        "alter table job add column priority_class integer default 0",
+        "alter table job add column min_gpus integer default 0",
+        "alter table job add column max_gpus integer default 0",
+        "alter table job add column progress real",
+        *SENTENCES_TO_CODES,
+    ),
 }
 
 

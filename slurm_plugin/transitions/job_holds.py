@@ -8,6 +8,7 @@ from tiresias.slurm_plugin.admission.refusals import MAX_BACKOFF
 from tiresias.slurm_plugin.backends.interface import JobRefused, SlurmJob
 from tiresias.slurm_plugin.state import pins
 from tiresias.slurm_plugin.state.intents import Intent, IntentOutcome
+from tiresias.slurm_plugin.state.job_reasons import Unmovable, stored
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.transitions.transition_context import TransitionContext
 
@@ -68,10 +69,10 @@ class JobHolds:
             return False
         return True
 
-    def mark_unmovable(self, intent: Intent, why: str) -> None:
+    def mark_unmovable(self, intent: Intent, why: Unmovable, parameter: str) -> None:
         """Journal that this run is not preempted any more."""
         if row := self._context.row(intent):
-            row.unmovable = why
+            row.unmovable = stored(why, parameter)
             self._context.ledger.save(row)
 
     def back_off(self, row: JobRow, now: float) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tiresias.slurm_plugin.backends.interface import SlurmJob
+from tiresias.slurm_plugin.state import job_reasons
 from tiresias.slurm_plugin.state.intents import IntentOutcome
+from tiresias.slurm_plugin.state.job_reasons import Unpinnable
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.transitions.job_holds import JobHolds
 from tiresias.slurm_plugin.transitions.transition_context import TransitionContext
@@ -18,7 +20,7 @@ class LeftToSlurm:
         self._context, self._holds = context, holds
 
     def leave(self, row: JobRow, why: str) -> None:
-        """Release a job of the controller for good, until its owner changes the request."""
+        """Release a job of the controller for good, until its owner changes the request. why: as `job_reasons.stored`."""
         row.unpinnable = why
         self._context.ledger.save(row)
         if row.pinned:
@@ -42,13 +44,13 @@ class LeftToSlurm:
 
     def _leave_unplanned(self, row: JobRow, job: SlurmJob, now: float) -> None:
         """The hold may be newer than the record; a held job's begin time is the hook's."""
-        row.unpinnable = f"it requests fewer GPUs ({job.gpus}) than nodes ({job.min_nodes})"
+        row.unpinnable = job_reasons.stored(Unpinnable.FEWER_GPUS_THAN_NODES, job.gpus, job.min_nodes)
         self._context.ledger.save(row)
         self._holds.attempt(self._context.backend.begin_now, job.id, now)
         self._holds.attempt(self._holds.lift, job.id, now)
-        self._context.add_news(now, job.id, IntentOutcome.LEFT_TO_SLURM, row.unpinnable)
+        self._context.add_news(now, job.id, IntentOutcome.LEFT_TO_SLURM, job_reasons.text(row.unpinnable))
 
     @property
     def alarms(self) -> list[str]:
         rows = [row for row in self._context.ledger.jobs.values() if row.unpinnable]
-        return [f"job {row.id}: left to Slurm, because {row.unpinnable}" for row in rows]
+        return [f"job {row.id}: left to Slurm, because {job_reasons.text(row.unpinnable)}" for row in rows]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from tiresias.protocol.control import JobReport
 from tiresias.slurm_plugin.backends.interface import NotRequeueable, SlurmJob
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
+from tiresias.slurm_plugin.state.job_reasons import Unmovable
 from tiresias.slurm_plugin.transitions.endings import Ending
 from tiresias.slurm_plugin.transitions.job_holds import JobHolds
 from tiresias.slurm_plugin.transitions.transition_context import TransitionContext, is_in_run
@@ -80,7 +81,7 @@ class Preempting:
             try:
                 self._context.backend.requeue(intent.id)
             except NotRequeueable as error:
-                self._holds.mark_unmovable(intent, str(error))
+                self._holds.mark_unmovable(intent, Unmovable.NOT_REQUEUEABLE, str(error))
                 return IntentStep.UNHOLD
         return IntentStep.DRAIN
 
@@ -112,8 +113,7 @@ class Preempting:
         give_up(self._context, intent, now)  # before this one is over: after a crash the group is found as it is
         if row:
             if not row.unmovable:
-                why = f"did not save within {self._context.config.deadline:g} s of the signal"
-                self._holds.mark_unmovable(intent, why)
+                self._holds.mark_unmovable(intent, Unmovable.NOT_SAVED, f"{self._context.config.deadline:g}")
             self._holds.lift(row.id)
         return Ending.NOT_PREEMPTED.end()
 

@@ -9,8 +9,9 @@ from typing import Any
 from tiresias.slurm_plugin.admission.refusals import is_definite
 from tiresias.slurm_plugin.backends.interface import TOP_PRIORITY, JobRefused, RequestChange, SlurmJob
 from tiresias.slurm_plugin.comments.waiting_text import is_own_comment
-from tiresias.slurm_plugin.state import own_tasks, pins
+from tiresias.slurm_plugin.state import job_reasons, own_tasks, pins
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep, Notice
+from tiresias.slurm_plugin.state.job_reasons import Unpinnable
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.state.ledger import IMPOSSIBLE, Avoided
 from tiresias.slurm_plugin.transitions.endings import Ending
@@ -51,7 +52,8 @@ class Starting:
         return IntentStep.PRIORITIZE if intent.beneficiary else IntentStep.CONFIRM
 
     def _pinned(self, intent: Intent, row: JobRow, job: SlurmJob, now: float) -> str:
-        """Pin the job in a way that changes nothing else of its request; "" or why it cannot be pinned."""
+        """Pin the job in a way that changes nothing else of its request; "" or why it cannot be pinned, as the journal
+        stores it."""
         if row.unpinnable:  # found by a controller that was killed before it could act on it
             return row.unpinnable
         own, kept = self._own_request(intent, row, job)
@@ -66,7 +68,7 @@ class Starting:
                 return ""
             self._context.add_news(now, intent.id, Notice.PIN_TAKEN_BACK, f"it changed {changed}")
             self._holds.unpin(intent.id)
-        return f"every pin to nodes changes its request: {changed}"
+        return job_reasons.stored(Unpinnable.PINS_CHANGE_REQUEST, changed)
 
     def _pin(self, job: SlurmJob, change: RequestChange) -> None:
         """Pin, and remove the controller's comment in the same call. job: as it was read just before."""
@@ -92,7 +94,7 @@ class Starting:
 
     def _leave_to_slurm(self, row: JobRow, why: str) -> Result:
         self._left_to_slurm.leave(row, why)
-        return Ending.LEFT_TO_SLURM.end(why=why)
+        return Ending.LEFT_TO_SLURM.end(why=job_reasons.text(why))
 
     def _confirm(self, intent: Intent, now: float) -> Result:
         job = self._context.record(intent.id)
@@ -147,7 +149,7 @@ class Starting:
         reason = refused.reason
         self._context.refusals.note(refused, reason, now)
         if reason.startswith(IMPOSSIBLE) and row.failures >= IMPOSSIBLE_STARTS:
-            return self._leave_to_slurm(row, f"Slurm refused {row.failures} starts: {reason}")
+            return self._leave_to_slurm(row, job_reasons.stored(Unpinnable.IMPOSSIBLE_STARTS, row.failures, reason))
         if reason.startswith(NODES_AT_FAULT):
             nodes = frozenset(node for node, _ in intent.nodes)
             self._context.ledger.avoids[row.id] = Avoided(nodes, 2 * row.not_before - now)

@@ -8,6 +8,7 @@ from enum import Enum
 from tiresias.slurm_plugin.admission.refusals import ANSWERED
 from tiresias.slurm_plugin.backends.interface import JobRefused
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
+from tiresias.slurm_plugin.state.job_reasons import Unmovable
 from tiresias.slurm_plugin.transitions.endings import End, Ending
 from tiresias.slurm_plugin.transitions.job_holds import JobHolds
 from tiresias.slurm_plugin.transitions.transition_context import NodeGpus, TransitionContext, is_in_run
@@ -110,7 +111,7 @@ class TransitionEngine:
                 self.enter(intent, IntentStep.DRAIN, now)
                 return
             give_up(self._context, intent, now)
-            self._holds.mark_unmovable(intent, f"Slurm refused its preemption: {message}")
+            self._holds.mark_unmovable(intent, Unmovable.PREEMPTION_REFUSED, message)
             self._holds.attempt(self._holds.lift, intent.id, now)
         elif row:
             self._holds.back_off(row, now)

@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from tiresias.slurm_plugin.state import schema
+from tiresias.slurm_plugin.state import job_reasons, schema
 from tiresias.slurm_plugin.state.database import StateError
 from tiresias.slurm_plugin.state.journal import FILE, Journal, epoch_of
 from tiresias.slurm_plugin.state.schema import SCHEMA, UPGRADES
 
 SCHEMAS = Path(__file__).parent / "schemas"
 EARLIER = range(1, SCHEMA)
+RECODED = ("unmovable", "unpinnable")  # sentences up to schema 8, codes from 9 on
 Content = dict[str, list[dict[str, Any]]]
 
 
@@ -49,8 +50,13 @@ def columns(file: Path) -> dict[str, set[tuple[str, str]]]:
 
 
 def is_all_there(old: Content, new: Content) -> bool:
-    """Every row of before, in order, with every column that it had."""
+    """Every row of before, in order, with every column that it had; those in RECODED with their words or their code."""
     del old["meta"]
+    for before, after in zip(old["job"], new["job"], strict=True):
+        for column in set(RECODED) & before.keys():
+            told = before.pop(column)
+            if told not in after[column] or (bool(told) != bool(after[column])):
+                return False
     return all(
         len(rows) == len(new[table])
         and all(one.items() <= two.items() for one, two in zip(rows, new[table], strict=True))
@@ -76,6 +82,56 @@ def test_every_schema_opens_with_all_its_data(tmp_path: Path, number: int) -> No
     assert is_all_there(old, content(file))
     Journal(tmp_path / "fresh").close()
     assert columns(file) == columns(tmp_path / "fresh" / FILE)
+
+
+SENTENCES = [
+    ("unmovable", "", ""),
+    ("unmovable", "did not save within 20 s of the signal", "not_saved: 20"),
+    ("unmovable", "did not save within 0.5 s of the signal", "not_saved: 0.5"),
+    ("unmovable", "Slurm refused its preemption: job 1: Denied", "preemption_refused: job 1: Denied"),
+    ("unmovable", "job 1: only batch jobs", "earlier_version: job 1: only batch jobs"),
+    ("unpinnable", "", ""),
+    ("unpinnable", "every pin to nodes changes its request: cpus 1 to 7", "pins_change_request: cpus 1 to 7"),
+    ("unpinnable", "Slurm refused 3 starts: BadConstraints", "impossible_starts: 3 BadConstraints"),
+    ("unpinnable", "it requests fewer GPUs (1) than nodes (2)", "fewer_gpus_than_nodes: 1 2"),
+    ("unpinnable", "it's unknown: %", "earlier_version: it's unknown: %"),
+]
+
+
+@pytest.mark.parametrize(("column", "sentence", "code"), SENTENCES)
+def test_sentences_become_codes_that_read_as_before(tmp_path: Path, column: str, sentence: str, code: str) -> None:
+    make(8, tmp_path / FILE)
+    with closing(sqlite3.connect(tmp_path / FILE)) as db, db:
+        db.execute(f"update job set {column} = ? where key = '7@1000'", (sentence,))
+    journal = opened(tmp_path)
+    found = getattr(journal.job("7"), column)
+    journal.close()
+    assert found == code
+    assert job_reasons.text(found) == sentence
+
+
+def test_a_row_of_an_earlier_version_has_neutral_values(tmp_path: Path) -> None:
+    make(8, tmp_path / FILE)
+    journal = opened(tmp_path)
+    for row in journal.jobs():
+        assert (row.virtual_cluster, row.priority_class, row.min_gpus, row.max_gpus, row.progress) == (
+            "",
+            0,
+            0,
+            0,
+            None,
+        )
+    journal.close()
+
+
+def test_a_row_of_this_version_is_read_as_it_was_written(tmp_path: Path) -> None:
+    make(SCHEMA, tmp_path / FILE)
+    journal = opened(tmp_path)
+    found = {row.key: row for row in journal.jobs()}
+    journal.close()
+    one, array_task = found["7@1000"], found["12_3@1100"]
+    assert (one.priority_class, one.min_gpus, one.max_gpus, one.progress) == (3, 4, 4, 250.0)
+    assert (array_task.virtual_cluster, array_task.min_gpus, array_task.max_gpus) == ("research", 2, 8)
 
 
 @pytest.mark.parametrize("number", EARLIER)

@@ -136,7 +136,7 @@ def test_a_victim_that_does_not_save_spares_those_that_were_not_signalled(group:
     assert group.slurm.calls.count("signal") == 1
     assert group.why("2")[-1] == "left running: job 3 cannot use its GPUs any more"
     assert group.slurm.jobs["2"].priority > 0
-    assert "did not save" in group.ledger.jobs["1"].unmovable
+    assert group.ledger.jobs["1"].unmovable.startswith("not_saved: ")
 
 
 def test_a_refused_signal_ends_the_hand_over_for_all(group: Group) -> None:

@@ -87,7 +87,7 @@ def test_a_job_with_fewer_gpus_than_nodes_is_left_to_slurm(held_job: ActorHarnes
 
 
 def test_a_preempted_job_that_is_left_to_slurm_is_released(held_job: ActorHarness) -> None:
-    held_job.row.unpinnable = "tasks 4 to 1"
+    held_job.row.unpinnable = "pins_change_request: tasks 4 to 1"
     assert held_job.job.held_by_admin
     held_job.actor.release_left_to_slurm(held_job.refresh(), 1101)
     assert (held_job.job.priority, held_job.row.held) == (1, False)

@@ -23,7 +23,7 @@ def test_a_job_that_may_not_be_signalled_runs_on_unheld(running_job: ActorHarnes
     running_job.actor.advance(1100)
     assert running_job.intents() == []
     assert (running_job.job.state, running_job.job.priority, running_job.row.held) == ("RUNNING", 1, False)
-    assert running_job.row.unmovable == "Slurm refused its preemption: job 1: Access denied"
+    assert running_job.row.unmovable == "preemption_refused: job 1: Access denied"
 
 
 def test_a_job_that_cannot_be_requeued_runs_on_unheld(running_job: ActorHarness) -> None:
@@ -38,7 +38,7 @@ def test_a_job_that_cannot_be_requeued_runs_on_unheld(running_job: ActorHarness)
         1,
         False,
     )
-    assert running_job.row.unmovable == "job 1: only batch jobs"
+    assert running_job.row.unmovable == "not_requeueable: job 1: only batch jobs"
 
 
 def test_the_delay_after_a_refused_start_doubles(held_job: ActorHarness) -> None:

@@ -83,7 +83,7 @@ def test_a_deadline_does_not_grow_when_the_clock_is_set_back(running_job: ActorH
     running_job.poll(1000)
     running_job.poll(1020)
     assert running_job.intents() == []
-    assert "did not save within 20 s" in running_job.row.unmovable
+    assert running_job.row.unmovable == "not_saved: 20"
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -98,7 +98,7 @@ def test_a_job_that_could_not_save_is_released_once_slurm_answers(running_job: A
     running_job.poll(1122)
     assert running_job.intents() == []
     assert (running_job.job.state, running_job.job.priority > 0, running_job.row.held) == ("RUNNING", True, False)
-    assert "did not save within 20 s" in running_job.row.unmovable
+    assert running_job.row.unmovable == "not_saved: 20"
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
