@@ -113,11 +113,11 @@ def test_nodes_that_failed_a_job_come_last_where_the_others_are_enough(ledger: L
     assert excluded(ledger, 1100, small) == frozenset()
 
 
-def test_reserved_nodes_have_no_room(ledger: Ledger, pending: Make) -> None:
+def test_reserved_nodes_have_no_free_gpus(ledger: Ledger, pending: Make) -> None:
     reserved = replace(NODES[0], flags=frozenset({"RESERVED"}))
     slurm = SlurmSnapshot(1001, (pending(priority=1),), (reserved, NODES[1]))
     found = Observer(Config(), ledger).observe(slurm, ledger.apply(slurm), {}).nodes
-    assert (found.usable.tolist(), found.free.tolist()) == ([False, True], [0, 4])
+    assert (found.usable.tolist(), found.free["gpus"].tolist()) == ([False, True], [0, 4])
 
 
 def test_what_others_keep_waiting_does_not_compete(ledger: Ledger, pending: Make) -> None:
