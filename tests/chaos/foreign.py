@@ -79,7 +79,7 @@ class Campaign:
             while self._preempted() < self._args.preemptions and time.time() < began + 60 * self._args.minutes:
                 self._round()
                 self._say()
-            self._centre.cycles(2)
+            self._centre.wait_for_cycles(2)
             self._count()
         finally:
             self._report.seconds = round(time.time() - began, 1)

@@ -42,8 +42,8 @@ if ctypes.CDLL(None, use_errno=True).mount(b"tmpfs", place, b"tmpfs", 0, options
 
 
 def _centre() -> Any:
-    """The class of tests/slurm_plugin/controller/conftest.py."""
-    path = HERE.parent / "slurm_plugin/controller/conftest.py"
+    """The class of tests/slurm_plugin/controller/centre.py."""
+    path = HERE.parent / "slurm_plugin/controller/centre.py"
     spec = spec_from_file_location("tests_centre", path)
     assert spec
     assert spec.loader
@@ -122,7 +122,7 @@ class Scene(Centre):  # type: ignore[misc]  # found at run time
                 ["python3", LIVES, self._config, TROUBLE, json.dumps(self._plan)], user=self.cluster.spec.daemon_user,
                 env={"OPENBLAS_NUM_THREADS": "1"}, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
-        self.until(lambda: self.status() or self.exit_code is not None, "the controller does not answer")
+        self.wait_until(lambda: self.status() or self.exit_code is not None, "the controller does not answer")
 
     def kill_controller(self) -> None:
         with contextlib.suppress(OSError):

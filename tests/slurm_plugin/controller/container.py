@@ -1,4 +1,4 @@
-"""Enters a Debian tree as Apptainer and enroot do for a user: user and mount namespaces, folders of the host at the same paths.
+"""Enter a Debian tree as Apptainer and enroot do for a user: user and mount namespaces, folders of the host at the same paths.
 
 unshare --user --map-current-user --keep-caps --mount [--pid --fork --kill-child] python3 container.py TREE FOLDER -- PROGRAM ...
 """

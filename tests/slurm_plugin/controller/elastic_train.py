@@ -1,7 +1,7 @@
-"""A training of PyTorch's own means, under torchrun, that knows nothing of Tiresias: elastic_train.py STEPS SECONDS
+"""A training with PyTorch's own checkpoints under torchrun, without code for Tiresias: elastic_train.py STEPS SECONDS
 
 A handler of SIGTERM sets a flag; the ranks agree on it at each step, save with torch.distributed.checkpoint and end. It resumes
-from the newest whole checkpoint in `out`. Rank 0 writes each step's loss to `losses`, and the weights at the end to weights.pt.
+from the newest complete checkpoint in `out`. Rank 0 writes each step's loss to `losses`, and the weights at the end to weights.pt.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -18,8 +19,8 @@ from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_di
 from torch.nn.parallel import DistributedDataParallel
 
 STEPS, SECONDS = int(sys.argv[1]), float(sys.argv[2])
-asked = torch.zeros(1)
-signal.signal(signal.SIGTERM, lambda number, frame: asked.fill_(1))
+requested = torch.zeros(1)
+signal.signal(signal.SIGTERM, lambda number, frame: requested.fill_(1))
 dist.init_process_group("gloo")
 rank = dist.get_rank()
 torch.manual_seed(1)
@@ -28,19 +29,19 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 step = 0
 
 
-def state() -> dict[str, object]:
+def state() -> dict[str, Any]:
     weights, moments = get_state_dict(model, optimizer)
     return {"model": weights, "optimizer": moments, "step": torch.tensor(step)}
 
 
-if whole := sorted(Path("out").glob("step-*/.metadata"), key=lambda path: int(path.parent.name.split("-")[1])):
+if complete := sorted(Path("out").glob("step-*/.metadata"), key=lambda path: int(path.parent.name.split("-")[1])):
     found = state()
-    dcp.load(found, checkpoint_id=whole[-1].parent)
+    dcp.load(found, checkpoint_id=complete[-1].parent)
     set_state_dict(model, optimizer, model_state_dict=found["model"], optim_state_dict=found["optimizer"])
     step = int(found["step"])
 
 while step < STEPS:
-    stop = asked.clone()
+    stop = requested.clone()
     dist.all_reduce(stop, op=dist.ReduceOp.MAX)
     if stop:
         dcp.save(state(), checkpoint_id=f"out/step-{step}")

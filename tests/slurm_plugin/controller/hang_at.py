@@ -1,4 +1,4 @@
-"""Runs the controller until a given cycle, in which it hangs for ever.
+"""Run the controller until a given cycle, in which it hangs for ever.
 
 python3 hang_at.py CYCLE CONFIG
 """
@@ -25,5 +25,5 @@ def _observe_or_hang(*arguments: Any) -> Any:
     return _observe(*arguments)
 
 
-Observer.observe = _observe_or_hang  # type: ignore[method-assign]
+Observer.observe = _observe_or_hang  # type: ignore[assignment, method-assign]
 sys.exit(main(["controller", "--config", CONFIG]))

@@ -1,4 +1,4 @@
-"""Runs the controller until it is about to do, or has just done, one given step; then SIGKILL.
+"""Run the controller until right before or right after one given step; then send it SIGKILL.
 
     python3 kill_at.py KIND STEP before|after CONFIG
 

@@ -1,8 +1,8 @@
-"""A job that lies to the controller: it writes what it likes into its control folder, saves nothing, and leaves for nobody.
+"""A job that reports false states: it writes any report into its control folder, saves nothing, and ignores signals.
 
-    liar.py ROOT SUPERVISOR PROGRAM [flood]        ROOT: of the control folders; the others: JSON, restart is filled in
+    liar.py ROOT SUPERVISOR PROGRAM [flood]        ROOT: the control folders; the others: JSON, the restart count is added
 
-flood: writes it again and again, in place, so that it is torn most of the time.
+flood: rewrites the reports in place without end, so that they are incomplete most of the time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A training of Lightning that knows nothing of Tiresias: lightning_train.py STEPS SECONDS, in an srun step.
+"""A training of Lightning without code for Tiresias: lightning_train.py STEPS SECONDS, in an srun step.
 
-Lightning itself saves on SIGUSR1, calls `scontrol requeue`, and resumes. Its handler saves wherever the training is at that moment:
-here the signal is blocked but for the pause of SECONDS before each batch. Each step's loss goes to `losses`, the weights to
+Lightning itself saves on SIGUSR1, calls `scontrol requeue`, and resumes. Its handler saves at any point of the training:
+here the signal is blocked except during the pause of SECONDS before each batch. Each step's loss goes to `losses`, the weights to
 weights.pt. The batch depends on the step alone: Lightning does not skip the batches of the run before.
 """
 
@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, TensorDataset
 STEPS, SECONDS = int(sys.argv[1]), float(sys.argv[2])
 
 
-class Model(lightning.LightningModule):
+class Model(lightning.LightningModule):  # type: ignore[misc]  # the class of an untyped package
     def __init__(self) -> None:
         super().__init__()
         self.layers = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))

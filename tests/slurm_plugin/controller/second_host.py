@@ -1,9 +1,9 @@
-"""Runs a program of the cluster as on a second host: under another name, and with folders of its own where hosts have their own.
+"""Run a program of the cluster as on a second host: with another host name and its own local folders.
 
     python3 second_host.py NAME FOLDER COMMAND...
 
-/run/slurm, /run/tiresias and /var/log/slurm are FOLDER's run, tiresias and log there. Everything else is the same: the network,
-the processes, the shared file system.
+/run/slurm, /run/tiresias and /var/log/slurm are the folders run, tiresias and log in FOLDER. Everything else is the same:
+the network, the processes, the shared file system.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def mount(source: str, place: str, flags: int) -> None:
 
 
 def main(name: str, folder: str, *command: str) -> None:
-    os.unshare(os.CLONE_NEWNS | os.CLONE_NEWUTS)
+    os.unshare(os.CLONE_NEWNS | os.CLONE_NEWUTS)  # type: ignore[attr-defined]  # of Python 3.12, which the cluster has
     socket.sethostname(name)
     mount("none", "/", MS_REC | MS_PRIVATE)
     for part, place in PLACES.items():

@@ -1,11 +1,12 @@
-"""Requests that no cluster can serve, submitted by an unprivileged user: the controller goes on, and other jobs are unaffected."""
+"""Requests that no cluster can serve, submitted by an unprivileged user: the controller and other jobs are unaffected."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
+
+from tests.slurm_plugin.controller.centre import Centre
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 # 900 billion GPUs a socket, on 65,000 sockets of 2 million nodes: 1.17e23 GPUs, more than 64 bits hold
@@ -30,30 +31,30 @@ ATTACKS = {
 
 
 @pytest.fixture(params=["pyslurm", pytest.param("commands", marks=pytest.mark.long)])
-def attacked(request: pytest.FixtureRequest, centre: Any) -> Iterator[Any]:
-    """A controller that has never seen a job, with no job_submit.lua setting anything aside."""
+def attacked(request: pytest.FixtureRequest, centre: Centre) -> Iterator[Centre]:
+    """A new controller with each back end."""
     centre.restart(backend=request.param)
     yield centre
     centre.stop("KILL")
 
 
-def sbatch(centre: Any, *options: str) -> str:
-    """The id of a job of Bob's; "" where Slurm refuses it."""
+def sbatch(centre: Centre, *options: str) -> str:
+    """Submit a job of Bob; return its id, "" where Slurm refuses it."""
     words = ["sbatch", "--parsable", "--chdir=/tmp", "--output=/dev/null", *options, "--wrap", "true"]
     return str(centre.cluster.run(words, user="bob", check=False).stdout.strip())
 
 
-def ends_as_if_alone(centre: Any) -> None:
+def check_that_another_job_completes(centre: Centre) -> None:
     honest = centre.submit(command="sleep 1", gpus=4)
-    centre.reaches(honest, "COMPLETED")
+    centre.wait_for_state(honest, "COMPLETED")
     assert centre.exit_code is None, centre.log()[-1]
 
 
-def test_a_request_beyond_64_bits_is_set_aside(attacked: Any) -> None:
+def test_a_request_beyond_64_bits_is_set_aside(attacked: Centre) -> None:
     job = sbatch(attacked, *OVERFLOWING)
-    assert job, "Slurm refused it: the test shows nothing"
-    ends_as_if_alone(attacked)
-    attacked.cycles(2)
+    assert job, "Slurm refused it: the test checks nothing"
+    check_that_another_job_completes(attacked)
+    attacked.wait_for_cycles(2)
     (alarm,) = [one for one in attacked.status()["alarms"] if f"job {job}" in one]
     assert "cannot run" in alarm
     assert f"scancel {job}" in alarm
@@ -61,25 +62,25 @@ def test_a_request_beyond_64_bits_is_set_aside(attacked: Any) -> None:
     assert "cannot run: requests more than 1000000000 GPUs" in attacked.explain(job)["error"]
     assert attacked.show(job)["Priority"] != "0", "it is held"
     attacked.cancel(job, user="bob")
-    attacked.until(lambda: not attacked.status()["alarms"], "the alarm stays")
+    attacked.wait_until(lambda: not attacked.status()["alarms"], "the alarm stays")
 
 
 @pytest.mark.parametrize("how", ["release", "deadman"])
-def test_holds_are_lifted_in_spite_of_it(attacked: Any, how: str) -> None:
+def test_holds_are_lifted_in_spite_of_absurd_requests(attacked: Centre, how: str) -> None:
     filler = attacked.submit(gpus=16)
-    attacked.reaches(filler, "RUNNING")
+    attacked.wait_for_state(filler, "RUNNING")
     held = attacked.submit(gpus=4, user="bob")
     attacked.scontrol("update", f"JobId={held}", "StartTime=now")
-    attacked.until(lambda: attacked.show(held)["Priority"] == "0", "is not held", held)
+    attacked.wait_until(lambda: attacked.show(held)["Priority"] == "0", "is not held", held)
     attacked.stop("KILL")
     jobs = [
         sbatch(attacked, *OVERFLOWING),
         sbatch(attacked, "-N", "4000", "--gpus-per-node=4"),
-    ]  # no such cluster is here
+    ]  # more nodes than the cluster has
     for job in jobs:
         attacked.scontrol(
             "update", f"JobId={job}", "StartTime=now", check=False
-        )  # done, though Slurm reports that no node fits
+        )  # takes effect although Slurm reports that no node fits
     once = attacked.command("controller", "--once", "--config", attacked.config)
     assert attacked.show(jobs[1])["Priority"] == "0", "a large job is not held"
     words = ["controller", "--release"] if how == "release" else ["deadman", "--after", "0.5"]
@@ -88,12 +89,12 @@ def test_holds_are_lifted_in_spite_of_it(attacked: Any, how: str) -> None:
     assert [attacked.show(job)["Priority"] != "0" for job in (held, *jobs)] == [True] * 3
 
 
-def test_extreme_requests_of_all_kinds_leave_other_jobs_alone(attacked: Any) -> None:
+def test_extreme_requests_of_all_kinds_leave_other_jobs_alone(attacked: Centre) -> None:
     jobs = {name: sbatch(attacked, *options) for name, options in ATTACKS.items()}
     assert sum(map(bool, jobs.values())) >= 6, f"Slurm refused nearly all: {jobs}"
-    ends_as_if_alone(attacked)
-    attacked.restart(backend=attacked.status()["backend"])  # as at its first sight of them
-    ends_as_if_alone(attacked)
+    check_that_another_job_completes(attacked)
+    attacked.restart(backend=attacked.status()["backend"])  # these jobs are new to the next controller
+    check_that_another_job_completes(attacked)
     assert not [one for one in attacked.status()["alarms"] if "set aside" in one], (
         "a job made the controller's work fail"
     )

@@ -1,17 +1,18 @@
-"""Start, preempt, finish: the whole walk over each back end on each Slurm."""
+"""A job is started, preempted and resumed, with each back end on each release of Slurm."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import pytest
+
+from tests.slurm_plugin.controller.centre import Centre
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 
 
 @pytest.fixture(params=["pyslurm@forky", "commands@forky", "commands@trixie", "commands@bookworm"])
-def walk(request: pytest.FixtureRequest, centre_of: Any) -> Iterator[Any]:
+def selected(request: pytest.FixtureRequest, centre_of: Callable[..., Centre]) -> Iterator[Centre]:
     backend, suite = request.param.split("@")
     centre = centre_of(suite)
     centre.restart(backend=backend)
@@ -20,11 +21,16 @@ def walk(request: pytest.FixtureRequest, centre_of: Any) -> Iterator[Any]:
     centre.stop()
 
 
-def test_start_preempt_finish(walk: Any) -> None:
-    whale = walk.train(gpus=16, seconds=4)
-    walk.trains(whale)
-    small = walk.submit(command="sleep 1", user="bob")
-    walk.reaches(small, "COMPLETED")
-    assert walk.reaches(whale, "COMPLETED")["Restarts"] == "1", "\n".join(walk.last_state([whale]))
-    assert "done at step 80" in walk.output(whale)
-    assert [len(walk.said(whale, action)) for action in ("start", "running", "preempt", "parked")] == [2, 2, 1, 1]
+def test_start_preempt_finish(selected: Centre) -> None:
+    large = selected.train(gpus=16, seconds=4)
+    selected.wait_until_preemptable(large)
+    small = selected.submit(command="sleep 1", user="bob")
+    selected.wait_for_state(small, "COMPLETED")
+    assert selected.wait_for_state(large, "COMPLETED")["Restarts"] == "1", "\n".join(selected.last_state([large]))
+    assert "done at step 80" in selected.output(large)
+    assert [len(selected.reasons(large, action)) for action in ("start", "running", "preempt", "parked")] == [
+        2,
+        2,
+        1,
+        1,
+    ]

@@ -6,12 +6,12 @@ import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.slurm_plugin.controller.centre import Centre
+
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
-Centre = Any  # conftest.py
 ROOT = Path(__file__).parents[3]
 UNIT = (ROOT / "etc/tiresias-controller.service").read_text()
 CONTROL = "/shared/closed/control"
@@ -23,7 +23,7 @@ def setting(name: str) -> str:
 
 
 def make_roots(centre: Centre) -> None:
-    """By the manual's commands, for alice."""
+    """Make the folders by the commands of the manual, for alice."""
     for command in re.findall(
         r"^    (install -d .*?)(?: +#.*)?$", (ROOT / "docs/explanation/security.md").read_text(), re.MULTILINE
     ):
@@ -32,17 +32,17 @@ def make_roots(centre: Centre) -> None:
 
 
 def start(centre: Centre) -> None:
-    """As systemd does: as root it takes the credentials of the unit."""
-    who = ["setpriv", f"--reuid={setting('User')}", f"--regid={setting('Group')}", f"--groups={setting('SupplementaryGroups')}",
+    """Start the controller as systemd does: from root, with the credentials of the unit."""
+    setpriv = ["setpriv", f"--reuid={setting('User')}", f"--regid={setting('Group')}", f"--groups={setting('SupplementaryGroups')}",
            "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"]  # fmt: skip
-    script = f'umask {setting("UMask")}; exec {" ".join(who)} tiresias controller --config "$0"'
+    script = f'umask {setting("UMask")}; exec {" ".join(setpriv)} tiresias controller --config "$0"'
     config, _ = centre.configure(paths={"control": CONTROL})
     with (centre.cluster.log / "controller.log").open("ab") as log:
         centre._process = centre.cluster.popen(
             ["sh", "-c", script, config], stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
     centre.usual = False
-    centre.until(lambda: centre.status() or centre.exit_code is not None, "the controller does not answer")
+    centre.wait_until(lambda: centre.status() or centre.exit_code is not None, "the controller does not answer")
     assert centre.exit_code is None, centre.log()[-1]
 
 
@@ -54,6 +54,6 @@ def test_it_reads_what_jobs_report(centre_of: Callable[..., Centre], request: py
     make_roots(centre)
     start(centre)
     job = centre.train(env={"TIRESIAS_CONTROL_ROOT": CONTROL})
-    centre.trains(job)
+    centre.wait_until_preemptable(job)
     denied = centre.cluster.run(["ls", f"{CONTROL}/{centre.cluster.rootfs.uid('alice')}"], user="bob", check=False)
     assert "Permission denied" in denied.stderr

@@ -1,42 +1,41 @@
-"""Jobs of exempt users are Slurm's alone, from their submission or from the day on which they are exempted."""
+"""Jobs of exempt users are Slurm's alone, from their submission, or from the restart with which they become exempt."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from tests.slurm_plugin.controller.centre import Centre
+
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
-Centre = Any  # conftest.py
 
 
-def test_exempt_users_are_never_touched(centre: Centre) -> None:
+def test_jobs_of_exempt_users_are_never_changed(centre: Centre) -> None:
     centre.restart(exempt={"users": ["bob"]})
     foreign = centre.train(gpus=16, seconds=12, user="bob")
-    record = centre.reaches(foreign, "RUNNING", seconds=10)  # at once: nobody set it aside
+    record = centre.wait_for_state(foreign, "RUNNING", seconds=10)  # at once: job_submit.lua does not delay it
     own = centre.submit(gpus=4, command="true")
     reported = f"job {foreign}: user bob is exempt (exempt.users): Slurm alone schedules it"
-    centre.until(
+    centre.wait_until(
         lambda: centre.explain(foreign).get("error", "").startswith(f"{reported} (Slurm: "),
         "explain does not report that it is exempt",
         foreign,
     )
-    centre.reaches(own, "COMPLETED")
-    done = centre.reaches(foreign, "COMPLETED")
+    centre.wait_for_state(own, "COMPLETED")
+    done = centre.wait_for_state(foreign, "COMPLETED")
     assert (done["Restarts"], done["StartTime"]) == ("0", record["StartTime"])
-    assert centre.show(own)["StartTime"] >= centre.show(foreign)["EndTime"], "it was preempted, or made room"
+    assert centre.show(own)["StartTime"] >= centre.show(foreign)["EndTime"], "the exempt job was preempted"
 
 
-def test_a_user_who_becomes_exempt_gets_his_jobs_back(centre: Centre) -> None:
+def test_the_held_jobs_of_a_newly_exempt_user_are_released(centre: Centre) -> None:
     config, state = centre.configure()
     centre.stop()
     centre.start(config)
     filler = centre.submit(gpus=16, command="sleep 5")
-    centre.reaches(filler, "RUNNING")
+    centre.wait_for_state(filler, "RUNNING")
     held = centre.submit(gpus=1, command="true", user="bob")
     centre.scontrol("update", f"JobId={held}", "StartTime=now")
-    centre.until(lambda: centre.show(held)["Priority"] == "0", "is not held", held)
+    centre.wait_until(lambda: centre.show(held)["Priority"] == "0", "is not held", held)
     centre.stop("KILL")
     centre.restart(paths={"state": state}, exempt={"users": ["bob"]})
-    centre.until(lambda: centre.show(held)["Priority"] != "0", "is not let go", held)
-    centre.reaches(held, "COMPLETED")
+    centre.wait_until(lambda: centre.show(held)["Priority"] != "0", "the hold is not lifted", held)
+    centre.wait_for_state(held, "COMPLETED")

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.slurm_plugin.controller.centre import Centre
+
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
-Centre = Any  # conftest.py
 
 
 def explain(centre: Centre, job: str, user: str = "alice") -> str:
-    """What the user sees at 80 columns."""
+    """Return the explanation for a user, at 80 columns."""
     words = ["tiresias", "explain", job, "--socket", "/run/tiresias/control.sock"]
     done = centre.cluster.run(words, user=user, env={"COLUMNS": "80"}, check=False)
     assert done.returncode == 0, done.stderr
@@ -30,9 +31,9 @@ def mine(centre: Centre, user: str, *words: str) -> str:
 def test_an_array_by_its_number_and_by_its_tasks(centre: Centre) -> None:
     array = centre.submit("--array=0-4", "--output=/dev/null", "--job-name=sweep", gpus=8, command="sleep 300")
     for task in (0, 1):
-        centre.reaches(f"{array}_{task}", "RUNNING")
-    centre.until(lambda: centre.show(f"{array}_4").get("Reason") == "JobHeldAdmin", "not held", array)
-    centre.cycles(2)
+        centre.wait_for_state(f"{array}_{task}", "RUNNING")
+    centre.wait_until(lambda: centre.show(f"{array}_4").get("Reason") == "JobHeldAdmin", "not held", array)
+    centre.wait_for_cycles(2)
     text = explain(centre, array)
     assert text.startswith(f"array {array} sweep: 5 tasks\nuser          alice, partition gpu\n"), text
     assert re.search(r"^0-1 +2 running +8 RUNNING ", text, re.MULTILINE), text
@@ -55,7 +56,7 @@ def test_how_a_job_ended(centre: Centre) -> None:
         "signal": (centre.submit(command="kill -9 $$", gpus=2), r"FAILED .*exit code 137 \(signal 9\)"),
     }
     for job, line in jobs.values():
-        centre.until(lambda: centre.explain(job).get("job", {}).get("state") == "ENDED", "it has not ended", job)  # noqa: B023
+        centre.wait_until(lambda: centre.explain(job).get("job", {}).get("state") == "ENDED", "it has not ended", job)  # noqa: B023
         first, slurm, *rest = explain(centre, job).splitlines()
         assert re.fullmatch(rf"job {job} \S+ has ended", first)
         assert re.fullmatch(f"Slurm: {line}", slurm), slurm
@@ -63,33 +64,35 @@ def test_how_a_job_ended(centre: Centre) -> None:
         assert any(re.fullmatch(r"GPUs +[12]", one) for one in rest), rest
 
 
-def test_a_job_that_waits_for_others_shows_their_states(any_centre: Centre) -> None:
+def test_a_job_that_waits_for_otbobs_shows_their_states(any_centre: Centre) -> None:
     centre = any_centre
     runs, fails = centre.submit(command="sleep 300"), centre.submit(command="exit 3")
-    centre.reaches(runs, "RUNNING")
+    centre.wait_for_state(runs, "RUNNING")
     array = centre.submit("--array=0-1", "--output=/dev/null", command="sleep 300")
     waits = centre.submit(f"--dependency=afterok:{runs},afterany:{array}")
-    centre.reaches(fails, "FAILED")
+    centre.wait_for_state(fails, "FAILED")
     never = centre.submit(f"--dependency=afterok:{fails}")
-    centre.reaches(f"{array}_1", "RUNNING")
-    centre.until(lambda: centre.explain(never).get("slurm"), "not seen", never)
-    centre.cycles(2)
+    centre.wait_for_state(f"{array}_1", "RUNNING")
+    centre.wait_until(lambda: centre.explain(never).get("slurm"), "not seen", never)
+    centre.wait_for_cycles(2)
     first, *rest = explain(centre, waits).splitlines()[1:]
     assert first == "Slurm: PENDING (Dependency)"
-    others = [line.removeprefix("depends on").strip() for line in rest if line.startswith("depends on")]
-    assert others == [f"job {runs} (afterok): RUNNING", f"job {array}_* (afterany): 2 RUNNING"]
+    otbobs = [line.removeprefix("depends on").strip() for line in rest if line.startswith("depends on")]
+    assert otbobs == [f"job {runs} (afterok): RUNNING", f"job {array}_* (afterany): 2 RUNNING"]
     text = re.sub(r"\s+", " ", explain(centre, never))
     assert f"depends on job {fails} (afterok): FAILED, exit code 3" in text
     assert "Slurm: PENDING (Dependency" in text
 
 
-def test_what_slurm_blocks_is_in_the_users_own_view(centre: Centre) -> None:
+def test_blocked_jobs_are_in_the_users_own_view(centre: Centre) -> None:
     first = centre.submit(command="sleep 300", gpus=2)
-    centre.reaches(first, "RUNNING")
+    centre.wait_for_state(first, "RUNNING")
     waits, held = centre.submit(f"--dependency=afterok:{first}"), centre.submit("-H")
-    hers = centre.submit(user="bob", command="sleep 300")
-    centre.until(lambda: {waits, held} <= {one["id"] for one in centre.status().get("blocked", ())}, "not there", held)
-    centre.until(lambda: centre.published(hers), "not there", hers)
+    bobs = centre.submit(user="bob", command="sleep 300")
+    centre.wait_until(
+        lambda: {waits, held} <= {one["id"] for one in centre.status().get("blocked", ())}, "not there", held
+    )
+    centre.wait_until(lambda: centre.published(bobs), "not there", bobs)
 
     def rows(text: str) -> dict[str, str]:
         return {
@@ -100,8 +103,8 @@ def test_what_slurm_blocks_is_in_the_users_own_view(centre: Centre) -> None:
     assert set(own) == {first, waits, held}
     assert own[waits].endswith("Blocked by Slurm: Dependency")
     assert own[held].endswith("Blocked by Slurm: JobHeldUser")
-    assert set(rows(mine(centre, "alice", "--user", "bob"))) == {hers}
-    assert set(rows(mine(centre, "alice"))) >= {first, waits, held, hers}
+    assert set(rows(mine(centre, "alice", "--user", "bob"))) == {bobs}
+    assert set(rows(mine(centre, "alice"))) >= {first, waits, held, bobs}
     found: dict[str, Any] = json.loads(mine(centre, "bob", "--me", "--json"))
-    assert [job["id"] for job in (*found["jobs"], *found["blocked"])] == [hers]
-    assert {one["job"] for one in found["decisions"]} <= {hers}
+    assert [job["id"] for job in (*found["jobs"], *found["blocked"])] == [bobs]
+    assert {one["job"] for one in found["decisions"]} <= {bobs}

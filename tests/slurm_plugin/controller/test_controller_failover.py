@@ -1,4 +1,4 @@
-"""slurmctld's own failover: a real backup slurmctld takes over, and back, and the lead of the controllers goes with it."""
+"""slurmctld's own failover: a real backup slurmctld takes over, and returns, and the lead of the controllers follows it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
+from tests.slurm_plugin.controller.centre import Centre
 from tiresias.errors import TiresiasError
 from tiresias.sandbox.rootfs import HOST_ADDRESS, HOST_NAME
 from tiresias.slurm_plugin.sockets.control_socket import ask
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
-Centre = Any  # conftest.py
 NAME, FOLDER = "backup", "/var/lib/tiresias/backup"
 ADDRESS = f"{HOST_ADDRESS.rpartition('.')[0]}.77"
 SECOND_HOST = ["python3", "/opt/tiresias/tests/slurm_plugin/controller/second_host.py", NAME, FOLDER]
 SETTINGS = {
     "SlurmctldHost": f"{HOST_NAME}({HOST_ADDRESS})\nSlurmctldHost={NAME}({ADDRESS})",
     "CommunicationParameters": "NoCtldInAddrAny",  # both listen at the same port
-    "SlurmctldTimeout": "10",  # no less: on a loaded machine the backup would take over from a slurmctld that lives
+    "SlurmctldTimeout": "10",  # with less the backup would take over from a slow slurmctld on a loaded machine
     "SlurmctldPrimaryOnProg": "/opt/tiresias/etc/primary.sh",
 }
 
@@ -41,7 +41,7 @@ class Backup:
         centre.cluster.run([*SECOND_HOST, "slurmctld"])
 
     def controller(self, config: str) -> subprocess.Popen[Any]:
-        """One that stands by."""
+        """Start a controller; return once it is a standby."""
         words = [
             "setpriv",
             f"--reuid={self.user}",
@@ -55,14 +55,14 @@ class Backup:
             process = self.centre.cluster.popen(
                 [*SECOND_HOST, *words, config], stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-        self.centre.until(lambda: "is a standby" in self.problem(), f"it does not stand by: {self.log()}")
+        self.centre.wait_until(lambda: "is a standby" in self.problem(), f"it is not a standby: {self.log()}")
         return process
 
     def status(self) -> dict[str, Any]:
         return ask(self.centre.root / FOLDER.strip("/") / "tiresias/control.sock", {"op": "status"}, timeout=5.0)
 
     def problem(self) -> str:
-        """Why it has no status; "" when it has one."""
+        """Return why there is no status; "" if there is one."""
         try:
             self.status()
         except TiresiasError as error:
@@ -72,13 +72,13 @@ class Backup:
     def log(self) -> str:
         return (self.centre.cluster.log / "backup.log").read_text(errors="replace")[-3000:]
 
-    def knows_all(self) -> None:
-        """Until what has happened so far lies in StateSaveLocation: of a slurmctld that is killed nothing else is left."""
+    def wait_until_saved(self) -> None:
+        """Wait until slurmctld has saved its state: a killed slurmctld loses everything else."""
         saved, now = self.centre.cluster.folder / "spool/ctld/job_state", time.time()
-        self.centre.until(lambda: saved.stat().st_mtime > now, "slurmctld does not save its state")
+        self.centre.wait_until(lambda: saved.stat().st_mtime > now, "slurmctld does not save its state")
 
     def is_primary(self) -> bool:
-        """By what Slurm says."""
+        """Return whether scontrol reports the backup as the running slurmctld."""
         message = self.centre.cluster.run(["scontrol", "ping"], check=False).stdout
         return re.findall(r"^Slurmctld\(.*\) at .* is (\w+)$", message, re.MULTILINE) == ["DOWN", "UP"]
 
@@ -91,34 +91,34 @@ def backup(centre_of: Callable[..., Centre]) -> Iterator[Backup]:
     centre.stop()
 
 
-def test_the_lead_goes_with_slurmctld_to_its_backup_and_back(backup: Backup) -> None:
+def test_the_lead_follows_a_real_slurmctld_to_its_backup_and_back(backup: Backup) -> None:
     centre = backup.centre
     config, _ = centre.configure()
     centre.start(config)
     second = backup.controller(config)
-    whale = centre.train(gpus=16, seconds=5)
-    centre.trains(whale)
+    large = centre.train(gpus=16, seconds=5)
+    centre.wait_until_preemptable(large)
     filler = centre.submit(gpus=16, user="bob", command="sleep 300")  # preempts it, on both sides of the failover
     waiting = centre.submit(command="sleep 1", user="bob")
-    centre.reaches(filler, "RUNNING")
-    assert centre.show(waiting)["Priority"] == "0", "held by us"
-    backup.knows_all()
+    centre.wait_for_state(filler, "RUNNING")
+    assert centre.show(waiting)["Priority"] == "0", "held by the controller"
+    backup.wait_until_saved()
 
     centre.cluster.run(["sh", "-c", "kill -KILL $(cat /run/slurm/slurmctld.pid)"])
-    centre.until(backup.is_primary, "the backup slurmctld does not take over")
-    centre.until(lambda: not backup.problem(), f"the lead does not follow: {backup.log()}")
+    centre.wait_until(backup.is_primary, "the backup slurmctld does not take over")
+    centre.wait_until(lambda: not backup.problem(), f"the lead does not follow: {backup.log()}")
     assert backup.status()["leader"]["host"] == NAME
-    centre.until(lambda: "is a standby" in centre.log()[-1], "the first one does not stand by")
+    centre.wait_until(lambda: "is a standby" in centre.log()[-1], "the first controller is not a standby")
     assert centre.show(waiting)["Priority"] == "0", "nothing was released"
     centre.cancel(filler, user="bob")
-    centre.reaches(whale, "RUNNING", "COMPLETED")
-    centre.reaches(waiting, "RUNNING", "COMPLETED")
+    centre.wait_for_state(large, "RUNNING", "COMPLETED")
+    centre.wait_for_state(waiting, "RUNNING", "COMPLETED")
 
     centre.cluster.run(["slurmctld"])
-    centre.until(centre.status, "the lead does not come back")
+    centre.wait_until(centre.status, "the lead does not return")
     assert centre.status()["leader"]["host"] == HOST_NAME
     assert not backup.is_primary()
-    for job in (whale, waiting):
-        centre.reaches(job, "COMPLETED")
-    assert centre.output(whale).count("from step 0") == 1, "it went on from its checkpoint"
+    for job in (large, waiting):
+        centre.wait_for_state(job, "COMPLETED")
+    assert centre.output(large).count("from step 0") == 1, "it resumed from its checkpoint"
     second.kill()

@@ -1,18 +1,17 @@
-"""A job that reaches its time limit under the controller: it saves before, is requeued, and that is no preemption."""
+"""A job that reaches its time limit under the controller: it saves before, is requeued, and this does not count as a preemption."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from tests.slurm_plugin.controller.centre import Centre
+
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
-Centre = Any  # conftest.py
 
 
-def test_a_job_goes_on_after_its_time_limit(centre: Centre) -> None:
+def test_a_job_resumes_after_its_time_limit(centre: Centre) -> None:
     job = centre.train("--time=1", seconds=45)
-    centre.reaches(job, "COMPLETED", seconds=120)
+    centre.wait_for_state(job, "COMPLETED", seconds=120)
     message = centre.explain(job)
     assert [one["why"] for one in message["decisions"] if one["action"] == "renew"] == [
         "it has saved before its time limit"
@@ -21,19 +20,19 @@ def test_a_job_goes_on_after_its_time_limit(centre: Centre) -> None:
     first, second = message["runs"]
     assert first["save"] is not None
     assert (first["pause"], second["redone"]) == (None, 0)
-    assert second["start"] - first["end"] < 15, "nobody waits for Slurm's two minutes"
+    assert second["start"] - first["end"] < 15, "it does not wait for Slurm's begin time of a requeue, two minutes"
     assert "done at step 900" in centre.output(job)
 
 
-def test_what_a_preemption_costs_is_learned(centre: Centre) -> None:
-    whale = centre.train(gpus=16, seconds=10)
-    centre.trains(whale)
+def test_the_cost_of_a_preemption_is_measured(centre: Centre) -> None:
+    large = centre.train(gpus=16, seconds=10)
+    centre.wait_until_preemptable(large)
     small = centre.submit(command="sleep 1", user="bob")
-    centre.reaches(small, "COMPLETED")
-    centre.until(lambda: centre.explain(whale)["runs"][-1]["redone"] is not None, "no cost is known", whale)
-    centre.cycles(2)
-    first, second = centre.explain(whale)["runs"]
+    centre.wait_for_state(small, "COMPLETED")
+    centre.wait_until(lambda: centre.explain(large)["runs"][-1]["redone"] is not None, "no cost is recorded", large)
+    centre.wait_for_cycles(2)
+    first, second = centre.explain(large)["runs"]
     assert 0 < first["save"] < first["pause"] < 10
     assert 0 < second["restore"] < 10
     assert second["redone"] == 0
-    assert centre.published(whale)["preemption_cost"] == pytest.approx(first["pause"] + second["restore"], abs=0.01)
+    assert centre.published(large)["preemption_cost"] == pytest.approx(first["pause"] + second["restore"], abs=0.01)

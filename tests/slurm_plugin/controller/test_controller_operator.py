@@ -1,4 +1,4 @@
-"""The controller as a user of its own: what AdminLevel=Operator lets it do, and what PrivateData lets others see of its answers."""
+"""The controller as its own user: operations with AdminLevel=Operator, and its answers to other users under PrivateData."""
 
 from __future__ import annotations
 
@@ -8,42 +8,48 @@ from typing import Any
 
 import pytest
 
+from tests.slurm_plugin.controller.centre import Centre
+
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
-GPUS = 16  # all there are
+GPUS = 16  # of the cluster
 
 
 @pytest.fixture
-def office(centre_of: Callable[..., Any]) -> Iterator[Any]:
-    """With accounting, so that there are Operators, and with secrets."""
+def accounted(centre_of: Callable[..., Centre]) -> Iterator[Centre]:
+    """A cluster with accounting, so that there are Operators, and with PrivateData."""
     centre = centre_of("forky", accounting=True, settings={"PrivateData": "jobs,usage"})
     centre.ready()
     yield centre
     centre.clean()
 
 
-def owner(office: Any, path: str) -> str:
-    """Its user and mode."""
-    return str(office.cluster.run(["stat", "-c", "%U %a", path]).stdout.strip())
+def owner(accounted: Centre, path: str) -> str:
+    """Return the owner and the mode of a file."""
+    return str(accounted.cluster.run(["stat", "-c", "%U %a", path]).stdout.strip())
 
 
-def test_an_operator_can_do_all_that_the_controller_does(office: Any) -> None:
-    """Hold, pin, release, signal, requeue, unpin and let go, of the jobs of two other users."""
-    assert office.cluster.run(["ps", "-o", "user=", "-C", "python3"]).stdout.split()[0] == "tiresias"
-    hers = office.train(gpus=GPUS)
-    office.trains(hers)
-    own_folder = office.train(gpus=GPUS, user="bob", seconds=4.0)
-    office.reaches(own_folder, "COMPLETED")
-    office.until(lambda: office.show(hers)["Restarts"] == "1" and office.state(hers) == "RUNNING", "not back", hers)
-    assert office.said(hers, "parked")
-    assert not office.said(hers, "refused") + office.said(own_folder, "refused")
-    waits = office.train(gpus=GPUS, user="bob")
-    office.until(lambda: office.show(waits).get("Reason") == "JobHeldAdmin", "it is not held", waits)
-    office.usual = False
-    assert office.stop() == 0
-    assert office.show(waits)["Priority"] != "0", "a hold is left"
+def test_an_operator_can_do_all_that_the_controller_does(accounted: Centre) -> None:
+    """It holds, pins, releases, signals, requeues and unpins jobs of two other users."""
+    assert accounted.cluster.run(["ps", "-o", "user=", "-C", "python3"]).stdout.split()[0] == "tiresias"
+    alices = accounted.train(gpus=GPUS)
+    accounted.wait_until_preemptable(alices)
+    bobs = accounted.train(gpus=GPUS, user="bob", seconds=4.0)
+    accounted.wait_for_state(bobs, "COMPLETED")
+
+    def is_back() -> bool:
+        return accounted.show(alices)["Restarts"] == "1" and accounted.state(alices) == "RUNNING"
+
+    accounted.wait_until(is_back, "not back", alices)
+    assert accounted.reasons(alices, "parked")
+    assert not accounted.reasons(alices, "refused") + accounted.reasons(bobs, "refused")
+    waits = accounted.train(gpus=GPUS, user="bob")
+    accounted.wait_until(lambda: accounted.show(waits).get("Reason") == "JobHeldAdmin", "it is not held", waits)
+    accounted.usual = False
+    assert accounted.stop() == 0
+    assert accounted.show(waits)["Priority"] != "0", "a hold remains"
 
 
-VERBS = """
+OPERATIONS = """
 import sys, time
 from tiresias.slurm_plugin.backends.commands import CommandsBackend
 from tiresias.slurm_plugin.backends.interface import RequestChange
@@ -71,47 +77,50 @@ print(slurm.job(job).required_nodes)
 """
 
 
-def test_an_operator_needs_no_more_for_the_commands(office: Any) -> None:
-    """Where the controller itself keeps its hands off: in a partition that it does not manage."""
-    hers = office.submit("--partition=other", command="trap '' USR2; while :; do sleep 1; done")
-    office.reaches(hers, "RUNNING")
-    assert office.cluster.run(["python3", "-c", VERBS, hers], user="tiresias", timeout=120).stdout.strip() == "()"
-    reported = office.cluster.run(["python3", "-c", VERBS, hers], user="bob", check=False)
-    assert "JobRefused" in reported.stderr, "whoever has not the right is refused"
+def test_an_operator_may_run_all_operations_by_the_commands(accounted: Centre) -> None:
+    """All operations of the back end, in a partition that the controller does not manage."""
+    alices = accounted.submit("--partition=other", command="trap '' USR2; while :; do sleep 1; done")
+    accounted.wait_for_state(alices, "RUNNING")
+    assert (
+        accounted.cluster.run(["python3", "-c", OPERATIONS, alices], user="tiresias", timeout=120).stdout.strip()
+        == "()"
+    )
+    reported = accounted.cluster.run(["python3", "-c", OPERATIONS, alices], user="bob", check=False)
+    assert "JobRefused" in reported.stderr, "users without the right are refused"
 
 
-def test_its_state_is_its_own(office: Any) -> None:
+def test_the_state_folder_is_private_to_the_controller(accounted: Centre) -> None:
     state = (
-        (office.cluster.shared / office.config.rpartition("/")[2])
+        (accounted.cluster.shared / accounted.config.rpartition("/")[2])
         .read_text()
         .partition("state = '")[2]
         .partition("'")[0]
     )
-    assert owner(office, state) == "tiresias 700"
-    assert owner(office, f"{state}/journal.sqlite") == "tiresias 600"
-    assert owner(office, "/run/tiresias").split()[0] == "tiresias"
+    assert owner(accounted, state) == "tiresias 700"
+    assert owner(accounted, f"{state}/journal.sqlite") == "tiresias 600"
+    assert owner(accounted, "/run/tiresias").split()[0] == "tiresias"
 
 
-def test_without_the_right_it_says_so_in_one_line(office: Any) -> None:
-    office.usual = False
-    office.stop()
-    office.cluster.run(["sacctmgr", "-i", "modify", "user", "tiresias", "set", "adminlevel=none"])
+def test_without_the_right_it_reports_so_in_one_line(accounted: Centre) -> None:
+    accounted.usual = False
+    accounted.stop()
+    accounted.cluster.run(["sacctmgr", "-i", "modify", "user", "tiresias", "set", "adminlevel=none"])
     try:
-        done = office.command("controller", "--config", office.configure()[0])
+        done = accounted.command("controller", "--config", accounted.configure()[0])
         assert done.returncode == 1
         last = done.stderr.splitlines()
         assert len(last) == 1, done.stderr
         assert "sacctmgr modify user tiresias set adminlevel=operator" in last[0]
-        watching = office.command("controller", "--once", "--mode", "shadow", "--config", office.configure()[0])
+        watching = accounted.command("controller", "--once", "--mode", "shadow", "--config", accounted.configure()[0])
         assert watching.returncode == 0, watching.stderr
     finally:
-        office.cluster.run(["sacctmgr", "-i", "modify", "user", "tiresias", "set", "adminlevel=operator"])
+        accounted.cluster.run(["sacctmgr", "-i", "modify", "user", "tiresias", "set", "adminlevel=operator"])
 
 
 @pytest.mark.parametrize("order", [["pause"], ["resume"], ["stop"], ["stop", "--release"]])
-def test_a_user_orders_nothing(office: Any, order: list[str]) -> None:
-    done = office.cluster.run(
-        ["tiresias", *order, "--config", office.config],
+def test_a_user_may_not_send_orders(accounted: Centre, order: list[str]) -> None:
+    done = accounted.cluster.run(
+        ["tiresias", *order, "--config", accounted.config],
         user="alice",
         check=False,
         env={"TIRESIAS_PATHS_RUN": "/run/tiresias"},
@@ -119,46 +128,46 @@ def test_a_user_orders_nothing(office: Any, order: list[str]) -> None:
     assert done.returncode, done.stdout
     assert "refused" in done.stderr
     assert len(done.stderr.splitlines()) <= 2, done.stderr
-    office.cycles(1)
-    assert not office.status().get("paused")
+    accounted.wait_for_cycles(1)
+    assert not accounted.status().get("paused")
 
 
-def seen(office: Any, user: str) -> dict[str, Any]:
-    done = office.cluster.run(["tiresias", "status", "--json", "--socket", "/run/tiresias/control.sock"], user=user)
+def seen(accounted: Centre, user: str) -> dict[str, Any]:
+    done = accounted.cluster.run(["tiresias", "status", "--json", "--socket", "/run/tiresias/control.sock"], user=user)
     return dict(json.loads(done.stdout))
 
 
-def explained(office: Any, user: str, job: str) -> tuple[int, str]:
+def explained(accounted: Centre, user: str, job: str) -> tuple[int, str]:
     words = ["tiresias", "explain", job, "--json", "--socket", "/run/tiresias/control.sock"]
-    done = office.cluster.run(words, user=user, check=False)
+    done = accounted.cluster.run(words, user=user, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
-def recalled(office: Any, user: str, *words: str) -> Any:
+def history(accounted: Centre, user: str, *words: str) -> Any:
     command = ["tiresias", "history", "--json", "--socket", "/run/tiresias/control.sock"]
-    return office.cluster.run([*command, *words], user=user, check=False)
+    return accounted.cluster.run([*command, *words], user=user, check=False)
 
 
-def test_a_user_sees_what_private_data_leaves(office: Any) -> None:
-    hers = office.train("--job-name=unicorn", gpus=2)
-    own_folder = office.train("--job-name=dragon", gpus=3, user="bob")
-    office.trains(hers)
-    office.trains(own_folder)
-    assert office.cluster.run(["squeue", "-h", "-o", "%j"], user="bob").stdout.split() == ["dragon"], "as Slurm does"
+def test_a_user_sees_only_what_private_data_permits(accounted: Centre) -> None:
+    alices = accounted.train("--job-name=unicorn", gpus=2)
+    bobs = accounted.train("--job-name=dragon", gpus=3, user="bob")
+    accounted.wait_until_preemptable(alices)
+    accounted.wait_until_preemptable(bobs)
+    assert accounted.cluster.run(["squeue", "-h", "-o", "%j"], user="bob").stdout.split() == ["dragon"], "as Slurm does"
     for user in ("root", "tiresias", "slurm"):
-        assert {"unicorn", "dragon"} <= {job["name"] for job in seen(office, user)["jobs"]}
-        assert explained(office, user, hers)[0] == 0
-    for user, own, other, secret in (("bob", own_folder, hers, "unicorn"), ("alice", hers, own_folder, "dragon")):
-        status = seen(office, user)
+        assert {"unicorn", "dragon"} <= {job["name"] for job in seen(accounted, user)["jobs"]}
+        assert explained(accounted, user, alices)[0] == 0
+    for user, own, other, secret in (("bob", bobs, alices, "unicorn"), ("alice", alices, bobs, "dragon")):
+        status = seen(accounted, user)
         assert [job["id"] for job in status["jobs"]] == [own]
         assert {one["job"] for one in status["decisions"]} <= {own}
         assert secret not in json.dumps(status)
         assert sum(node["other_gpus"] for node in status["nodes"]) == (2 if user == "bob" else 3)
         assert {job for node in status["nodes"] for job, _ in node["allocations"]} == {own}
-        assert explained(office, user, own)[0] == 0
-        assert {job["user"] for job in json.loads(recalled(office, user, "--by", "job").stdout)["jobs"]} == {user}
-        assert (recalled(office, user, own).returncode, recalled(office, user, other).returncode) == (0, 1)
-        unknown = explained(office, user, "99999999")[1].replace("99999999", "N")
-        assert explained(office, user, other) == (1, unknown.replace("N", other)), (
-            "it even says whether the job is there"
+        assert explained(accounted, user, own)[0] == 0
+        assert {job["user"] for job in json.loads(history(accounted, user, "--by", "job").stdout)["jobs"]} == {user}
+        assert (history(accounted, user, own).returncode, history(accounted, user, other).returncode) == (0, 1)
+        unknown = explained(accounted, user, "99999999")[1].replace("99999999", "N")
+        assert explained(accounted, user, other) == (1, unknown.replace("N", other)), (
+            "the answer must not reveal whether the job exists"
         )

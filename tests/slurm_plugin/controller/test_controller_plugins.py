@@ -6,14 +6,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.slurm_plugin.controller.centre import Centre
 from tiresias.sandbox import launch
 
 pytestmark = pytest.mark.sandbox
-Centre = Any  # conftest.py
 PACKAGE = Path(__file__).parents[2] / "plugin_package"
 PATH = f"{launch.PYTHONPATH}:/shared/plugins"
 
@@ -45,19 +44,23 @@ def test_the_controller_runs_with_it_and_survives_its_failure(packaged: Centre) 
     assert (check.returncode, "youngest" in check.stdout) == (0, True), check.stderr
     centre.start(config, env=environ)
     first = centre.submit(gpus=4, command="sleep 300")
-    centre.reaches(first, "RUNNING")
-    centre.until(lambda: centre.published(first).get("nodes") == [["gpu04", 4]], "it is not on the last node", first)
+    centre.wait_for_state(first, "RUNNING")
+    centre.wait_until(
+        lambda: centre.published(first).get("nodes") == [["gpu04", 4]], "it is not on the last node", first
+    )
     large = centre.submit(gpus=8, command="sleep 300")
-    centre.until(
+    centre.wait_until(
         lambda: centre.why(large) == "Waiting: not admitted by the admission rule small_only",
         "it is not held back",
         large,
     )
     (centre.cluster.shared / "acme_fails").touch()
-    centre.until(lambda: any("youngest" in alarm for alarm in centre.status()["alarms"]), "there is no alarm")
-    centre.reaches(large, "RUNNING")  # the admission rule shared holds after a failure
+    centre.wait_until(lambda: any("youngest" in alarm for alarm in centre.status()["alarms"]), "there is no alarm")
+    centre.wait_for_state(large, "RUNNING")  # the admission rule shared holds after a failure
     more = centre.submit(gpus=8, command="sleep 300")
-    centre.until(lambda: "policy youngest failed, las ranks" in centre.why(more), "explain does not say so", more)
+    centre.wait_until(
+        lambda: "policy youngest failed, las ranks" in centre.why(more), "explain does not report it", more
+    )
     assert centre.state(first) == "RUNNING", "nothing is lost"
 
 

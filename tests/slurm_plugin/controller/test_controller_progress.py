@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from tests.slurm_plugin.controller.centre import Centre
+
 pytestmark = pytest.mark.sandbox
-Centre = Any  # conftest.py
 
 TRAIN = "/opt/tiresias/tests/slurm_plugin/controller/train.py"  # the checkout, as the cluster sees it
 SMALL_RUN_S = 2
 ROUNDING_S = 1.0  # Slurm's times are whole seconds
-START_S = 12.0  # to preempt, to start and to notice it, on a busy machine
+START_S = 12.0  # to preempt, start and poll, on a busy machine
 
 
 @contextmanager
@@ -42,9 +43,9 @@ def test_a_large_job_makes_progress_for_its_minimum_run_time_before_it_is_preemp
     minimum = 5.0
     centre.restart(policy={"min_run": minimum})
     large = centre.submit(command=f"sleep 3; exec python3 {TRAIN} 300", gpus=16, by="tsbatch")
-    centre.reaches(large, "RUNNING")
+    centre.wait_for_state(large, "RUNNING")
     with stream(centre):
-        centre.until(lambda: len(found := runs(centre, large)) and found[0]["end"], "it is not preempted", large)
+        centre.wait_until(lambda: len(found := runs(centre, large)) and found[0]["end"], "it is not preempted", large)
     first = runs(centre, large)[0]
     assert first["restore"] is not None, "preempted at its first step"
     assert first["end"] - (first["start"] + first["restore"]) >= minimum - ROUNDING_S
@@ -55,11 +56,13 @@ def test_a_large_job_starts_again_after_the_limit_although_small_jobs_are_submit
     limit = 10.0
     centre.restart(policy={"starve_limit": limit})
     large = centre.train(gpus=16, seconds=300)
-    centre.trains(large)
+    centre.wait_until_preemptable(large)
     with stream(centre):
-        centre.until(lambda: runs(centre, large)[0]["end"], "it is not preempted", large)
+        centre.wait_until(lambda: runs(centre, large)[0]["end"], "it is not preempted", large)
         bound = limit + SMALL_RUN_S + START_S
-        centre.until(lambda: len(runs(centre, large)) > 1, "small jobs keep it waiting", large, seconds=bound + START_S)
+        centre.wait_until(
+            lambda: len(runs(centre, large)) > 1, "small jobs keep it waiting", large, seconds=bound + START_S
+        )
         waiting = centre.cluster.run(["squeue", "-h", "--user=bob", "--states=PENDING", "-o", "%i"]).stdout.split()
         first, second = runs(centre, large)[:2]
     assert limit - ROUNDING_S <= second["start"] - first["end"] <= bound

@@ -1,14 +1,14 @@
-"""Slurm limits each user's calls (rl_enable), ours too: the controller stays below, whatever comes."""
+"""Slurm limits each user's calls (rl_enable), the controller's, too: it stays below the limit under any load."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
+from tests.slurm_plugin.controller.centre import Centre
+
 pytestmark = pytest.mark.sandbox
-Centre = Any  # conftest.py
 ARRIVALS = 500
 SUBMIT = f"""
 import pyslurm
@@ -32,24 +32,26 @@ def limited(centre_of: Callable[..., Centre]) -> Iterator[Centre]:
 
 
 def stalled(centre: Centre, user: str) -> list[str]:
-    """What slurmctld said to a user who called too often."""
+    """Return the log lines on a user above the limit."""
     uid = centre.cluster.rootfs.uid(user)
     lines = (centre.cluster.log / "slurmctld.log").read_text(errors="replace").splitlines()
     return [line for line in lines if "RPC rate limit" in line and f"uid {uid} " in line]
 
 
 @pytest.mark.slow
-def test_a_storm_of_arrivals_never_meets_slurms_own_limit(limited: Centre) -> None:
+def test_many_arrivals_never_reach_slurms_own_limit(limited: Centre) -> None:
     limited.cluster.run(["sh", "-c", "for n in $(seq 30); do squeue > /dev/null; done"], user="bob")
-    assert stalled(limited, "bob"), "Slurm limits nobody: this test would show nothing"
+    assert stalled(limited, "bob"), "Slurm does not limit calls: the test checks nothing"
     limited.cluster.run(["python3", "-c", SUBMIT], timeout=120)
-    status = limited.until(
-        lambda: (found := limited.status()) and found["rpc"]["postponed"] and found, "nothing waits for calls"
+    status = limited.wait_until(
+        lambda: (found := limited.status()) and found["rpc"]["postponed"] and found, "no transition is postponed"
     )
     assert (status["rpc"]["burst"], status["rpc"]["rate"]) == (24.0, 1.6)
     assert any("wait for calls to slurmctld" in alarm for alarm in status["alarms"])
     running = ["squeue", "--noheader", "--states=RUNNING", "--format=%i"]
-    limited.until(lambda: len(limited.cluster.run(running).stdout.split()) == 16, "the GPUs stay idle", seconds=120)
-    limited.cycles(3)
+    limited.wait_until(
+        lambda: len(limited.cluster.run(running).stdout.split()) == 16, "the GPUs stay idle", seconds=120
+    )
+    limited.wait_for_cycles(3)
     assert limited.status()["rpc"]["postponed"]
     assert not stalled(limited, limited.cluster.spec.daemon_user)

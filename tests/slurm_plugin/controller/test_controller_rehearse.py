@@ -1,14 +1,14 @@
-"""A user's rehearsal while the controller runs: it takes the requeued job for what it is, and starts it again."""
+"""`tiresias rehearse` while the controller runs: the controller starts the requeued job again."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
+from tests.slurm_plugin.controller.centre import Centre
+
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
-Centre = Any  # conftest.py
 ROOTS = {
     "TIRESIAS_CONTROL_ROOT": "/shared/tiresias/control",
     "TIRESIAS_CHECKPOINT_ROOT": "/shared/tiresias/checkpoints",
@@ -24,4 +24,4 @@ def test_rehearsed_under_the_controller(centre: Centre) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     job = json.loads(done.stdout)["job"]
     assert len(centre.explain(job)["runs"]) == 2
-    assert centre.said(job, "preempt") == []
+    assert centre.reasons(job, "preempt") == []

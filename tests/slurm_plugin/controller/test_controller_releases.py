@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.releases import previous, speaking
+from tests.slurm_plugin.controller.centre import Centre
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
-Centre = Any  # conftest.py
 TRAIN = "/opt/tiresias/tests/slurm_plugin/controller/train.py"  # the checkout, as the cluster sees it
 WHICH = "import tiresias; print(tiresias.__file__, flush=True)"
 
@@ -28,30 +28,30 @@ def program_file(centre: Centre, job: str) -> dict[str, Any]:
 
 def test_the_previous_release_is_preempted_and_resumed(centre: Centre) -> None:
     previous(centre.cluster.shared / "previous")
-    whale = train_with(centre, "/shared/previous/src", 4)
-    centre.trains(whale)
-    assert "protocol" not in program_file(centre, whale)
+    large = train_with(centre, "/shared/previous/src", 4)
+    centre.wait_until_preemptable(large)
+    assert "protocol" not in program_file(centre, large)
     small = centre.submit(command="sleep 0.2", user="bob")
-    centre.reaches(small, "COMPLETED")
-    assert centre.reaches(whale, "COMPLETED")["Restarts"] == "1"
-    output = centre.output(whale)
+    centre.wait_for_state(small, "COMPLETED")
+    assert centre.wait_for_state(large, "COMPLETED")["Restarts"] == "1"
+    output = centre.output(large)
     assert output.count("/shared/previous/src/tiresias/__init__.py") == 2
     assert "run 1 resumes from step" in output
     assert "done at step 80" in output
     assert "control protocol" not in output
 
 
-def test_a_release_without_a_common_version_runs_and_explain_says_why(centre: Centre) -> None:
+def test_a_release_without_a_common_version_runs_and_explain_reports_why(centre: Centre) -> None:
     speaking(centre.cluster.shared / "newer", 8, 9)
-    whale = train_with(centre, "/shared/newer", 8)
+    large = train_with(centre, "/shared/newer", 8)
     words = "slurm-tiresias-checkpoint in the job's environment speaks version 8 to 9 of the control protocol"
-    centre.until(lambda: words in centre.why(whale), "explain does not say why it is not preempted", whale)
-    assert "this controller 1 to 2: update this controller" in centre.why(whale)
+    centre.wait_until(lambda: words in centre.why(large), "explain does not report why it is not preempted", large)
+    assert "this controller 1 to 2: update this controller" in centre.why(large)
     small = centre.submit(command="sleep 0.2", user="bob")
-    assert centre.reaches(whale, "COMPLETED")["Restarts"] == "0"
-    centre.reaches(small, "COMPLETED")
-    assert centre.said(whale, "preempt") == []
-    output = centre.output(whale)
+    assert centre.wait_for_state(large, "COMPLETED")["Restarts"] == "0"
+    centre.wait_for_state(small, "COMPLETED")
+    assert centre.reasons(large, "preempt") == []
+    output = centre.output(large)
     assert output.count("This job will not be preempted") == 1
     assert "done at step 160" in output
 

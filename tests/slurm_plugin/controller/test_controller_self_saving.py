@@ -1,4 +1,4 @@
-"""Programs that save by themselves, without our API, preempted three times by the running controller.
+"""Programs that save by themselves, without the checkpoint API, preempted three times by the running controller.
 
 Each imports PyTorch eight times. `make test` has the same path with small programs: test_controller_self_saving_failures.py and
 test_controller_examples.py.
@@ -10,16 +10,16 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.slurm_plugin.controller.centre import Centre
+
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (make test installs it)")
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
-Centre = Any  # conftest.py
 
 PREEMPTIONS = 3
-START_S = 300.0  # two cores that import PyTorch beside other tests
+START_S = 300.0  # to import PyTorch on two cores during other tests
 ENV = {"PYTHONPATH": "/shared/packages:/opt/tiresias/src", "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
 PACED = "python3 /opt/tiresias/tests/checkpoint/adapters/paced.py 0.05"
 TRANSFORMERS = "/opt/tiresias/docs/examples/self_saving_transformers.py"
@@ -44,11 +44,9 @@ def folder(centre: Centre, name: str) -> Path:
 
 
 def submit(centre: Centre, where: Path, command: str, by: str, **env: str) -> str:
-    """All GPUs of the cluster, so that any other job needs some of this one's."""
+    """Submit a job on all GPUs of the cluster, so that any other job needs some of them."""
     size = ["--nodes=4", "--ntasks-per-node=1", "--gpus-per-node=4"] if by == "tsbatch" else ["--nodes=1"]
-    return centre.submit(  # type: ignore[no-any-return]
-        *size, f"--chdir=/shared/out/{where.name}", gpus=0, by=by, command=command, env=ENV | env
-    )
+    return centre.submit(*size, f"--chdir=/shared/out/{where.name}", gpus=0, by=by, command=command, env=ENV | env)
 
 
 def lines(where: Path) -> int:
@@ -57,19 +55,19 @@ def lines(where: Path) -> int:
 
 
 def preempt(centre: Centre, job: str, where: Path, after: float) -> None:
-    """A job that needs the job's GPUs comes so many seconds after the run's first step, and is gone soon."""
+    """Submit a short job that needs the job's GPUs, `after` seconds after the run's first step."""
     before = lines(where)
-    centre.until(
+    centre.wait_until(
         lambda: lines(where) > before or centre.state(job) in ("COMPLETED", "FAILED"), "no step", job, seconds=START_S
     )
-    centre.until(lambda: centre.published(job).get("preemptable"), "its receivers are not registered", job)
+    centre.wait_until(lambda: centre.published(job).get("preemptable"), "its receivers are not registered", job)
     time.sleep(after)
     small = centre.submit(command="sleep 0.2", user="bob")
-    centre.reaches(small, "COMPLETED", seconds=START_S)
+    centre.wait_for_state(small, "COMPLETED", seconds=START_S)
 
 
 def curve(where: Path) -> dict[int, str]:
-    """step -> loss. A step that was trained twice has the same loss in both runs."""
+    """Return the loss of each step. A step that was trained twice has the same loss in both runs."""
     found: dict[int, str] = {}
     for line in (where / "losses").read_text().splitlines():
         step, loss = line.split()
@@ -83,14 +81,14 @@ def weights(where: Path) -> dict[str, bytes]:
 
 
 def same_curve(centre: Centre, name: str, plain: str, slow: str, steps: int, option: str) -> str:
-    """Preempt three times; the job's log."""
+    """Preempt a job three times, compare its curve with that of an undisturbed job, and return its log."""
     whole, interrupted = folder(centre, f"{name}-whole"), folder(centre, name)
-    centre.reaches(submit(centre, whole, plain, "sbatch"), "COMPLETED", seconds=START_S)
+    centre.wait_for_state(submit(centre, whole, plain, "sbatch"), "COMPLETED", seconds=START_S)
     job = submit(centre, interrupted, slow, "tsbatch", TIRESIAS_CHECKPOINT=option)
     moments = random.Random(PREEMPTIONS)
     for _ in range(PREEMPTIONS):
         preempt(centre, job, interrupted, moments.uniform(0, 0.5))
-    assert centre.reaches(job, "COMPLETED", seconds=START_S)["Restarts"] == str(PREEMPTIONS), centre.output(job)
+    assert centre.wait_for_state(job, "COMPLETED", seconds=START_S)["Restarts"] == str(PREEMPTIONS), centre.output(job)
     assert curve(interrupted) == curve(whole), centre.output(job)
     assert sorted(curve(whole)) == list(range(1, steps + 1))
     assert weights(interrupted) == weights(whole)

@@ -1,7 +1,7 @@
-"""Mode shadow on a real Slurm: a whole run, after which slurmctld itself says that only users asked it to change anything.
+"""Mode shadow on a real Slurm: by slurmctld's own records only users change anything during a complete run.
 
-slurmctld tells it twice: by its statistics (sdiag: calls by type), and by its audit (DebugFlags=AuditRPCs: each call's type and
-user). The same is asked of mode exact, so that the question is known to find writes.
+There are two records: the statistics (sdiag: calls by type) and the audit (DebugFlags=AuditRPCs: each call's type and user). A test
+of mode exact shows that both contain a controller's writes.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 
+from tests.slurm_plugin.controller.centre import Centre
 from tiresias.slurm_plugin.backends.sdiag import by_type
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
-GPUS = 16  # all there are
+GPUS = 16  # of the cluster
 SUBMIT = "REQUEST_SUBMIT_BATCH_JOB"
-# Whatever changes a job: by slurm_protocol_defs.h, of all that clients can ask for.
+# The calls of clients that change a job, by slurm_protocol_defs.h.
 WRITES = re.compile(
     r"REQUEST_(UPDATE_\w+|JOB_REQUEUE|SUSPEND\w*|TOP_JOB|SIGNAL_\w+|CANCEL_\w+|KILL_\w+|TERMINATE_\w+|CREATE_\w+|DELETE_\w+|"
     r"JOB_NOTIFY|SET_\w+|RECONFIGURE\w*|SHUTDOWN\w*|TAKEOVER|COMPLETE_\w+|RESOURCE_ALLOCATION|JOB_WILL_RUN|SUBMIT_\w+)"
@@ -30,10 +31,10 @@ _AUDIT = re.compile(r"msg_type=(REQUEST_\w+) uid=(\d+)")
 
 
 @dataclass
-class Asked:
-    """What slurmctld was asked for since this was made. uid: the controller's."""
+class CallCounts:
+    """The calls to slurmctld since this was made. uid: the controller's user."""
 
-    centre: Any
+    centre: Centre
     types: Counter[str] = field(default_factory=Counter)
     lines: int = 0
 
@@ -48,74 +49,74 @@ class Asked:
         return (self.centre.cluster.log / "slurmctld.log").read_text(errors="replace").splitlines()
 
     def writes(self) -> Counter[str]:
-        """By anybody, by sdiag."""
+        """Return the writes of all users, by sdiag."""
         found = Counter(by_type(self._sdiag()))
         found.subtract(self.types)
         return Counter({name: count for name, count in found.items() if WRITES.fullmatch(name) and count})
 
     def by_controller(self) -> Counter[str]:
-        """Of all types, by the audit."""
-        calls = (_AUDIT.search(line) for line in self._log()[self.lines :])
-        return Counter(call[1] for call in calls if call and int(call[2]) == self.uid)
+        """Return the controller's calls by type, by the audit."""
+        found = (_AUDIT.search(line) for line in self._log()[self.lines :])
+        return Counter(call[1] for call in found if call and int(call[2]) == self.uid)
 
 
-def audit(centre: Any, on: bool = True) -> None:
-    """What a debug flag says is of level verbose."""
+def audit(centre: Centre, on: bool = True) -> None:
+    """Switch the audit on or off; it is logged at level verbose."""
     centre.scontrol("setdebug", "verbose" if on else "info")
     centre.scontrol("setdebugflags", f"{'+' if on else '-'}AuditRPCs")
 
 
 @pytest.fixture(params=["pyslurm", "commands"])
-def watched(request: pytest.FixtureRequest, centre_of: Callable[..., Any]) -> Iterator[tuple[Any, Asked, str]]:
-    """A centre with a fresh install's hook and mode; what is asked of slurmctld from before its start on; the back end."""
+def watched(request: pytest.FixtureRequest, centre_of: Callable[..., Centre]) -> Iterator[tuple[Any, CallCounts, str]]:
+    """A controller with the hook and mode of a new installation, the calls since before its start, and the back end."""
     centre = centre_of("forky")
     centre.stop()
     audit(centre)
-    asked = Asked(centre)
+    calls = CallCounts(centre)
     centre.restart(mode="shadow", backend=request.param)
-    yield centre, asked, request.param
+    yield centre, calls, request.param
     centre.clean()
     centre.stop()
     audit(centre, False)
 
 
-def test_a_whole_run_without_a_write(watched: tuple[Any, Asked, str]) -> None:
-    centre, asked, backend = watched
+def test_a_whole_run_without_a_write(watched: tuple[Any, CallCounts, str]) -> None:
+    centre, calls, backend = watched
     assert "JobSubmitPlugins" in centre.scontrol("show", "config")
     assert "lua" in centre.scontrol("show", "config").partition("JobSubmitPlugins")[2].partition("\n")[0]
-    whale = centre.train(gpus=GPUS, seconds=5)
-    centre.trains(whale)
-    assert not (centre.root / "run/tiresias/lease").exists(), "job_submit.lua would set jobs aside"
+    large = centre.train(gpus=GPUS, seconds=5)
+    centre.wait_until_preemptable(large)
+    assert not (centre.root / "run/tiresias/lease").exists(), "job_submit.lua would delay jobs"
     small = [centre.submit(command="sleep 1", user="bob", gpus=gpus) for gpus in (1, 4, GPUS)]
     shown = centre.show(small[0])
-    assert shown["EligibleTime"] == shown["SubmitTime"], "nobody set it aside"
-    assert shown["Priority"] != "0", "nobody holds it"
-    centre.until(lambda: centre.published(whale).get("phase") == "to stop", "it would not be preempted", whale)
+    assert shown["EligibleTime"] == shown["SubmitTime"], "job_submit.lua delayed it"
+    assert shown["Priority"] != "0", "it is held"
+    centre.wait_until(lambda: centre.published(large).get("phase") == "to stop", "it would not be preempted", large)
     status = centre.status()
     assert status["shadow"]["preempt"] == {"jobs": 1, "gpus": GPUS}
-    assert centre.said(whale, "shadow")[0].startswith("would be preempted for job ")
-    for job in (whale, *small):
-        ended = centre.reaches(job, "COMPLETED")
+    assert centre.reasons(large, "shadow")[0].startswith("would be preempted for job ")
+    for job in (large, *small):
+        ended = centre.wait_for_state(job, "COMPLETED")
         assert ended["Restarts"] == "0", "\n".join(centre.last_state([job]))
     assert centre.command("deadman", "--after", "1", "--config", centre.config).returncode == 0
     centre.usual = False
     assert centre.stop() == 0
     assert centre.command("controller", "--release", "--config", centre.config).returncode == 0, "as ExecStopPost does"
-    assert asked.writes() == {SUBMIT: 4, "REQUEST_COMPLETE_BATCH_SCRIPT": 4} | _steps(asked.writes()), backend
-    own = asked.by_controller()
-    assert sum(own.values()) > 10, "the audit tells nothing"
+    assert calls.writes() == {SUBMIT: 4, "REQUEST_COMPLETE_BATCH_SCRIPT": 4} | _steps(calls.writes()), backend
+    own = calls.by_controller()
+    assert sum(own.values()) > 10, "the audit has no calls"
     assert not [name for name in own if WRITES.fullmatch(name) or not READS.fullmatch(name)], own
-    _what_it_saw(centre, [whale, *small])
+    _what_it_saw(centre, [large, *small])
 
 
 def _steps(writes: Counter[str]) -> dict[str, int]:
-    """What jobs and nodes report of steps: as many as there are."""
+    """Return the calls of nodes on job steps; their number varies."""
     return {
         name: count for name, count in writes.items() if name in ("REQUEST_STEP_COMPLETE", "REQUEST_CREATE_JOB_STEP")
     }
 
 
-def _what_it_saw(centre: Any, jobs: list[str]) -> None:
+def _what_it_saw(centre: Centre, jobs: list[str]) -> None:
     text = (centre.cluster.shared / centre.config.rpartition("/")[2]).read_text()
     state = text.partition("state = '")[2].partition("'")[0]
     words = ["whatif", "--from-shadow", state, "--policy", "las", "--threshold", "6", "--json", "/shared/out/seen.json"]
@@ -125,31 +126,31 @@ def _what_it_saw(centre: Any, jobs: list[str]) -> None:
     assert (found["jobs"], found["nodes"] * found["gpus_per_node"]) == (len(jobs), GPUS)
     assert found["shadow"]["preempted"]["runs"] == 1
     assert found["shadow"]["preempted"]["seconds"] > 1
-    assert found["shadow"]["sooner"]["runs"] >= 2, "the two that fit together"
+    assert found["shadow"]["sooner"]["runs"] >= 2, "both small jobs start sooner"
     assert found["recorded"]["mean_jct"] > 1
     assert found["policies"]["las"]["preemptions"] >= 1
 
 
-def test_the_same_question_finds_the_writes_of_mode_exact(centre: Any) -> None:
+def test_the_records_contain_the_writes_of_mode_exact(centre: Centre) -> None:
     audit(centre)
-    asked = Asked(centre)
+    calls = CallCounts(centre)
     job = centre.submit(command="sleep 1")
-    centre.reaches(job, "COMPLETED")
+    centre.wait_for_state(job, "COMPLETED")
     audit(centre, False)
-    assert asked.by_controller()["REQUEST_UPDATE_JOB"] >= 1, asked.by_controller()
-    assert asked.writes()["REQUEST_UPDATE_JOB"] >= 1, asked.writes()
+    assert calls.by_controller()["REQUEST_UPDATE_JOB"] >= 1, calls.by_controller()
+    assert calls.writes()["REQUEST_UPDATE_JOB"] >= 1, calls.writes()
 
 
-def test_what_a_killed_exact_controller_held_is_given_back(centre: Any) -> None:
-    """Nobody else would: the one in mode shadow renews the lease, and so the dead-man keeps still."""
+def test_the_holds_of_a_killed_exact_controller_are_lifted_in_mode_shadow(centre: Centre) -> None:
+    """The controller in mode shadow renews the lease, so the dead-man would not lift the hold."""
     full = centre.train(gpus=GPUS)
-    centre.trains(full)
+    centre.wait_until_preemptable(full)
     waits = centre.submit(gpus=GPUS)
-    centre.until(lambda: centre.show(waits).get("Reason") == "JobHeldAdmin", "it is not held", waits)
+    centre.wait_until(lambda: centre.show(waits).get("Reason") == "JobHeldAdmin", "it is not held", waits)
     centre.usual = False
     centre.stop("KILL")
     config = centre.cluster.shared / centre.config.rpartition("/")[2]
     config.write_text(config.read_text().replace("mode = 'exact'", "mode = 'shadow'"))
     centre.start(centre.config)
-    centre.until(lambda: centre.show(waits)["Priority"] != "0", "its hold is left", waits)
+    centre.wait_until(lambda: centre.show(waits)["Priority"] != "0", "its hold remains", waits)
     assert centre.state(full) == "RUNNING"

@@ -1,4 +1,4 @@
-"""Two controllers on one state folder: one leads, the other goes on where that one is stopped, killed or frozen."""
+"""Two controllers on one state folder: one leads, the other takes over when the leader is stopped, killed or frozen."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
+from tests.slurm_plugin.controller.centre import Centre
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.sockets.control_socket import ask
 
 pytestmark = pytest.mark.sandbox
-Centre = Any  # conftest.py
 RUN = "/run/tiresias/other"
 
 
-class Other:
-    """The second controller, in a run folder of its own."""
+class Standby:
+    """The second controller, with its own run folder."""
 
     def __init__(self, centre: Centre) -> None:
         centre.stop()
@@ -32,30 +32,30 @@ class Other:
                 ["tiresias", "controller", "--config", self.config], user=centre.cluster.spec.daemon_user,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
-        centre.until(lambda: "is a standby" in self.says(), f"it does not stand by: {self.log()}")
+        centre.wait_until(lambda: "is a standby" in self.problem(), f"it is not a standby: {self.log()}")
 
     def ask(self, **request: Any) -> dict[str, Any]:
         return ask(self.centre.root / RUN.strip("/") / "control.sock", request, timeout=5.0)
 
-    def says(self) -> str:
-        """Why it has no status to tell; "" when it has one."""
+    def problem(self) -> str:
+        """Return why there is no status; "" if there is one."""
         try:
             self.ask(op="status")
         except TiresiasError as error:
             return str(error)
         return ""
 
-    def leads(self) -> None:
-        self.centre.until(lambda: not self.says(), f"it does not take over: {self.log()}")
+    def wait_until_it_leads(self) -> None:
+        self.centre.wait_until(lambda: not self.problem(), f"it does not take over: {self.log()}")
 
     def log(self) -> str:
         return (self.centre.cluster.log / "other.log").read_text(errors="replace")
 
 
 @pytest.fixture
-def other(centre: Centre) -> Iterator[Other]:
+def other(centre: Centre) -> Iterator[Standby]:
     (centre.cluster.log / "other.log").unlink(missing_ok=True)
-    other = Other(centre)
+    other = Standby(centre)
     yield other
     process, centre._process = centre._process, other.process
     centre.stop("KILL")
@@ -63,36 +63,36 @@ def other(centre: Centre) -> Iterator[Other]:
     centre.stop("KILL")
 
 
-def epoch(asked: Callable[..., dict[str, Any]]) -> int:
-    return int(asked(op="status")["leader"]["epoch"])
+def epoch(request: Callable[..., dict[str, Any]]) -> int:
+    return int(request(op="status")["leader"]["epoch"])
 
 
-def test_a_killed_leader_is_followed_in_the_middle_of_a_preemption(centre: Centre, other: Other) -> None:
-    assert "epoch 1" in other.says()
+def test_a_killed_leader_is_replaced_in_the_middle_of_a_preemption(centre: Centre, other: Standby) -> None:
+    assert "epoch 1" in other.problem()
     done = centre.command("status", "--socket", f"{RUN}/control.sock")
     assert done.returncode == 1
     assert "leads; ask there" in done.stderr
-    centre.until(lambda: centre.status()["leader"]["standby"], "the leader does not know that somebody waits")
-    whale = centre.train(gpus=16, seconds=4, habit="slow")
-    centre.trains(whale)
+    centre.wait_until(lambda: centre.status()["leader"]["standby"], "the leader does not detect the standby")
+    large = centre.train(gpus=16, seconds=4, habit="slow")
+    centre.wait_until_preemptable(large)
     small = centre.submit(command="sleep 1", user="bob")
-    centre.until(lambda: centre.published(whale).get("phase") == "saving", "it does not save", whale)
+    centre.wait_until(lambda: centre.published(large).get("phase") == "saving", "it does not save", large)
     centre.stop("KILL")
-    other.leads()
+    other.wait_until_it_leads()
     assert epoch(other.ask) == 2
-    centre.reaches(small, "COMPLETED")
-    assert centre.reaches(whale, "COMPLETED")["Restarts"] == "1"
-    assert "done at step 80" in centre.output(whale)
-    assert centre.output(whale).splitlines().count("from step 0") == 1, "it went on from its checkpoint"
+    centre.wait_for_state(small, "COMPLETED")
+    assert centre.wait_for_state(large, "COMPLETED")["Restarts"] == "1"
+    assert "done at step 80" in centre.output(large)
+    assert centre.output(large).splitlines().count("from step 0") == 1, "it resumed from its checkpoint"
 
 
-def test_a_leader_that_ends_hands_over_and_releases_nothing(centre: Centre, other: Other) -> None:
+def test_a_leader_that_ends_hands_over_and_releases_nothing(centre: Centre, other: Standby) -> None:
     filler = centre.submit(gpus=16)
-    centre.reaches(filler, "RUNNING")
+    centre.wait_for_state(filler, "RUNNING")
     waiting = centre.submit(gpus=1)
-    centre.until(lambda: centre.show(waiting)["Priority"] == "0", "not held", waiting)
+    centre.wait_until(lambda: centre.show(waiting)["Priority"] == "0", "not held", waiting)
     assert centre.stop() == 0
-    other.leads()
+    other.wait_until_it_leads()
     assert centre.show(waiting)["Priority"] == "0"
     released = centre.command("controller", "--config", centre.config, "--release")
     assert released.returncode == 0
@@ -101,39 +101,39 @@ def test_a_leader_that_ends_hands_over_and_releases_nothing(centre: Centre, othe
     assert once.returncode == 1
     assert "another controller leads" in once.stderr
     centre.cancel(filler)
-    centre.reaches(waiting, "RUNNING")
+    centre.wait_for_state(waiting, "RUNNING")
 
 
-def test_nothing_is_released_behind_the_back_of_who_stands_by(centre: Centre, other: Other) -> None:
-    """As ExecStopPost does after a crash, whether or not the standby has taken over by then."""
+def test_nothing_is_released_while_there_is_a_standby(centre: Centre, other: Standby) -> None:
+    """As ExecStopPost does after a crash, whether or not the standby has taken over already."""
     filler = centre.submit(gpus=16)
-    centre.reaches(filler, "RUNNING")
+    centre.wait_for_state(filler, "RUNNING")
     waiting = centre.submit(gpus=1)
-    centre.until(lambda: centre.show(waiting)["Priority"] == "0", "not held", waiting)
+    centre.wait_until(lambda: centre.show(waiting)["Priority"] == "0", "not held", waiting)
     centre.stop("KILL")
     released = centre.command("controller", "--config", centre.config, "--release")
     assert (released.returncode, "nothing was released" in released.stderr) == (0, True), released.stderr
     assert centre.show(waiting)["Priority"] == "0"
-    other.leads()
+    other.wait_until_it_leads()
 
 
-def test_a_frozen_leader_is_followed_and_stands_by_when_it_thaws(centre: Centre, other: Other) -> None:
+def test_a_frozen_leader_is_replaced_and_becomes_a_standby_when_it_continues(centre: Centre, other: Standby) -> None:
     centre.freeze()
-    other.leads()
+    other.wait_until_it_leads()
     job = centre.train(gpus=4, seconds=1)
     centre.thaw()
-    centre.until(lambda: "is a standby" in centre.log()[-1], "it does not step down")
+    centre.wait_until(lambda: "is a standby" in centre.log()[-1], "it does not step down")
     assert centre.status() == {}
-    centre.reaches(job, "COMPLETED")
+    centre.wait_for_state(job, "COMPLETED")
     assert len(other.ask(op="explain", job=job)["runs"]) == 1
 
 
-def test_the_kill_switch_stops_both(centre: Centre, other: Other) -> None:
-    centre.until(lambda: centre.status()["leader"]["standby"], "the leader does not know that somebody waits")
+def test_the_kill_switch_stops_both(centre: Centre, other: Standby) -> None:
+    centre.wait_until(lambda: centre.status()["leader"]["standby"], "the leader does not detect the standby")
     ordered = ["tiresias", "stop", "--release", "--config", centre.config]
     done = centre.cluster.run(ordered, user="root")
     assert "Slurm schedules alone" in done.stdout
-    centre.until(lambda: other.process.poll() is not None, f"the standby takes over: {other.log()}")
+    centre.wait_until(lambda: other.process.poll() is not None, f"the standby takes over: {other.log()}")
     assert centre.exit_code == 0
     assert "controllers are stopped by root" in other.log()
     assert centre.cluster.run([*ordered[:2], "--config", centre.config], user="root").stdout.startswith(
@@ -141,46 +141,46 @@ def test_the_kill_switch_stops_both(centre: Centre, other: Other) -> None:
     )
 
 
-def test_the_kill_switch_reaches_a_leader_elsewhere(centre: Centre, other: Other) -> None:
-    """Ordered on the host of the standby, which has no other way to the leader than the state folder."""
+def test_the_kill_switch_reaches_a_leader_on_another_host(centre: Centre, other: Standby) -> None:
+    """Ordered on the host of the standby, which reaches the leader only through the state folder."""
     done = centre.cluster.run(["tiresias", "stop", "--release", "--config", other.config], user="root")
     assert "Slurm schedules alone" in done.stdout
-    centre.until(lambda: centre.exit_code is not None, "the leader goes on")
-    centre.until(lambda: other.process.poll() is not None, "the standby goes on")
+    centre.wait_until(lambda: centre.exit_code is not None, "the leader continues")
+    centre.wait_until(lambda: other.process.poll() is not None, "the standby continues")
     assert any("controllers are stopped by root" in line for line in centre.log()[-3:])
 
 
-def test_a_standby_reloads_for_when_it_leads(centre: Centre, other: Other) -> None:
+def test_a_standby_reloads_its_configuration(centre: Centre, other: Standby) -> None:
     file = centre.root / other.config.strip("/")
     file.write_text(file.read_text().replace("period = 0.5", "period = 0.25"))
     done = centre.cluster.run(["tiresias", "reload", "--config", other.config], check=False)
     assert (done.returncode, done.stdout) == (0, "reloaded: period: 0.5 -> 0.25\n"), done.stderr
-    assert "is a standby" in other.says()
+    assert "is a standby" in other.problem()
     assert centre.status()["cycle"]["period"] == 0.5
     assert centre.stop() == 0
-    other.leads()
+    other.wait_until_it_leads()
     assert other.ask(op="status")["cycle"]["period"] == 0.25
 
 
-def test_preemptions_are_not_paused_where_nobody_leads(centre: Centre, other: Other) -> None:
+def test_a_standby_refuses_to_pause_preemptions(centre: Centre, other: Standby) -> None:
     done = centre.cluster.run(["tiresias", "pause", "--config", other.config], user="root", check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert "leads; order it there" in done.stderr
     assert centre.status()["paused"] is None
 
 
-def test_the_lead_follows_slurmctld_to_its_backup(centre: Centre, other: Other) -> None:
+def test_the_lead_follows_slurmctld_to_its_backup(centre: Centre, other: Standby) -> None:
     """Slurm runs the hook on the host whose slurmctld takes over; here it is run as slurmctld would, as SlurmUser."""
     filler = centre.submit(gpus=16)
-    centre.reaches(filler, "RUNNING")
+    centre.wait_for_state(filler, "RUNNING")
     waiting = centre.submit(gpus=1)
-    centre.until(lambda: centre.show(waiting)["Priority"] == "0", "not held", waiting)
+    centre.wait_until(lambda: centre.show(waiting)["Priority"] == "0", "not held", waiting)
     hook = ["/opt/tiresias/etc/primary.sh"]
     centre.cluster.run(hook, user="slurm", env={"TIRESIAS_PRIMARY": f"{RUN}/primary"})
-    other.leads()
-    centre.until(lambda: "is a standby" in centre.log()[-1], "it does not stand by")
+    other.wait_until_it_leads()
+    centre.wait_until(lambda: "is a standby" in centre.log()[-1], "it is not a standby")
     assert centre.show(waiting)["Priority"] == "0"
     centre.cluster.run(hook, user="slurm")
-    centre.until(centre.status, "the lead does not come back")
+    centre.wait_until(centre.status, "the lead does not return")
     assert epoch(centre.ask) == 3
     centre.cluster.run(hook, user="slurm", env={"TIRESIAS_PRIMARY": "/nonexistent/primary"})

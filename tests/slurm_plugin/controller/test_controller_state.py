@@ -1,4 +1,4 @@
-"""The state database on a real Slurm: made anew from real accounting, and out of room."""
+"""The state database on a real Slurm: rebuilt from accounting, on a full disk, and damaged."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from tests.slurm_plugin.controller.centre import Centre
 from tiresias.slurm_plugin.state.journal import FILE
 from tiresias.slurm_plugin.state.journal_history import History
 
 pytestmark = pytest.mark.sandbox
-Centre = Any  # conftest.py
 # There is no mount(8) in the cluster's tree.
 SMALL_DISK = """
 import ctypes, os, shutil, sys
@@ -43,7 +43,7 @@ def ledger_of(state: Path) -> Runs:
 
 
 def is_same(one: Runs, two: Runs) -> bool:
-    """Each run's attained service within a second of its GPUs."""
+    """Return whether the runs have the same GPUs, and the same times within a second."""
     return one.keys() == two.keys() and all(
         one[run][2] == two[run][2] and abs(one[run][0] - two[run][0]) <= 1 and abs(one[run][1] - two[run][1]) <= 1
         for run in one
@@ -58,28 +58,30 @@ def ledger(centre: Centre, *words: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_a_lost_ledger_is_rebuilt_from_accounting_and_the_controller_goes_on(accounted: Centre) -> None:
+def test_a_lost_ledger_is_rebuilt_from_accounting_and_the_controller_continues(accounted: Centre) -> None:
     centre = accounted
     centre.cluster.run(["install", "-d", "-o", centre.cluster.spec.daemon_user, "/shared/ledger"])
     config, _ = centre.configure(paths={"state": "/shared/ledger"}, policy={"max_preemptions": 2})
     state = centre.cluster.shared / "ledger"
     centre.start(config)
-    whale = centre.train(gpus=16, seconds=20)
-    for _ in range(2):  # each preempts it
-        centre.trains(whale)
+    large = centre.train(gpus=16, seconds=20)
+    for _ in range(2):  # each one preempts the large job
+        centre.wait_until_preemptable(large)
         small = centre.submit(command="sleep 1", user="bob")
-        centre.reaches(small, "COMPLETED")
-    centre.until(lambda: centre.published(whale).get("nodes"), "it does not go on", whale)  # and is left alone now
+        centre.wait_for_state(small, "COMPLETED")
+    centre.wait_until(
+        lambda: centre.published(large).get("nodes"), "it does not resume", large
+    )  # and may not be preempted again
     waiting = centre.submit(gpus=16, command="sleep 1")
-    centre.until(lambda: centre.published(waiting), "not seen", waiting)
-    centre.cycles(2)
+    centre.wait_until(lambda: centre.published(waiting), "not seen", waiting)
+    centre.wait_for_cycles(2)
 
     refused = centre.command("ledger", "rebuild", "--config", config)
     assert (refused.returncode, "another controller leads" in refused.stderr) == (1, True)
     assert ledger(centre, "check")["differences"] == []
     centre.stop("KILL")  # its hold stays
     before = ledger_of(state)
-    assert [run for run in before if run[0] == whale] == [(whale, restart) for restart in range(3)]
+    assert [run for run in before if run[0] == large] == [(large, restart) for restart in range(3)]
     for file in state.glob(f"{FILE}*"):
         file.unlink()
 
@@ -89,14 +91,14 @@ def test_a_lost_ledger_is_rebuilt_from_accounting_and_the_controller_goes_on(acc
     done = ledger(centre, "rebuild", "--claim")
     assert (done["held"], done["damage"]) == ([waiting], "")
     centre.start(config)
-    assert centre.explain(whale)["job"]["preemptions"] == 2
-    assert centre.reaches(whale, "COMPLETED")["Restarts"] == "2"
-    centre.reaches(waiting, "COMPLETED")
-    assert len(centre.explain(whale)["runs"]) == 3
+    assert centre.explain(large)["job"]["preemptions"] == 2
+    assert centre.wait_for_state(large, "COMPLETED")["Restarts"] == "2"
+    centre.wait_for_state(waiting, "COMPLETED")
+    assert len(centre.explain(large)["runs"]) == 3
 
 
 @pytest.mark.slow
-def test_a_full_disk_stops_the_controller_and_room_lets_it_go_on_and_a_read_only_one_is_told(accounted: Centre) -> None:
+def test_the_controller_waits_while_the_disk_is_full_and_reports_a_read_only_one(accounted: Centre) -> None:
     centre = accounted
     config, folder = centre.configure()
     if os.geteuid() != 0:
@@ -105,32 +107,32 @@ def test_a_full_disk_stops_the_controller_and_room_lets_it_go_on_and_a_read_only
     try:
         centre.start(config)
         blocks = centre.submit(gpus=16)
-        centre.reaches(blocks, "RUNNING")
+        centre.wait_for_state(blocks, "RUNNING")
         centre.cluster.run(["sh", "-c", f"cat /dev/zero > {folder}/fill"], check=False)
         waits = centre.submit(command="sleep 1")
         output = f"state database {folder}/{FILE}: database or disk is full; make room in {folder}"
-        centre.until(
-            lambda: any(output in line for line in centre.log()), "it does not say that the disk is full", waits
-        )
+        centre.wait_until(lambda: any(output in line for line in centre.log()), "the full disk is not logged", waits)
         assert centre.exit_code is None
-        assert centre.show(waits)["Priority"] != "0", "held, though nobody could write that down"
+        assert centre.show(waits)["Priority"] != "0", "held, although the hold could not be journaled"
         assert centre.explain(waits).get("job") is None
         centre.cluster.run(["rm", f"{folder}/fill"])
-        centre.until(lambda: centre.show(waits)["Priority"] == "0", "not held by us", waits)
-        # A controller that is stopped meanwhile lifts its holds, though it cannot write that down.
+        centre.wait_until(lambda: centre.show(waits)["Priority"] == "0", "not held by the controller", waits)
+        # A controller that is stopped now lifts its holds, although it cannot journal that.
         centre.cluster.run(["sh", "-c", f"cat /dev/zero > {folder}/fill"], check=False)
         late = centre.submit(command="sleep 1")
-        output = len(centre.log())
-        centre.until(
-            lambda: sum("/leader: No space left on device" in line for line in centre.log()[output:]) > 12,
-            "it does not say so again", late,
+        logged = len(centre.log())
+        centre.wait_until(
+            lambda: sum("/leader: No space left on device" in line for line in centre.log()[logged:]) > 12,
+            "the full disk is not logged again", late,
         )  # fmt: skip
         assert centre.stop() == 0
         assert centre.show(waits)["Priority"] != "0"
         centre.cluster.run(["rm", f"{folder}/fill"])
         centre.start(config)
         centre.cancel(blocks)
-        centre.until(lambda: centre.explain(waits).get("job", {}).get("state") == "ENDED", "it does not go on", waits)
+        centre.wait_until(
+            lambda: centre.explain(waits).get("job", {}).get("state") == "ENDED", "it does not continue", waits
+        )
         assert centre.stop() == 0
         centre.cluster.run(["python3", "-c", READ_ONLY, folder])
         refused = centre.command("controller", "--once", "--config", config)
@@ -142,7 +144,7 @@ def test_a_full_disk_stops_the_controller_and_room_lets_it_go_on_and_a_read_only
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a small file system")
-def test_a_full_run_folder_is_an_alarm_and_jobs_go_on(accounted: Centre) -> None:
+def test_a_full_run_folder_is_an_alarm_and_jobs_continue(accounted: Centre) -> None:
     centre, run = accounted, "/run/tiresias"
     centre.stop()
     centre.cluster.run(["python3", "-c", SMALL_DISK, run, centre.cluster.spec.daemon_user])
@@ -150,14 +152,14 @@ def test_a_full_run_folder_is_an_alarm_and_jobs_go_on(accounted: Centre) -> None
         centre.start(centre.configure()[0])
         centre.cluster.run(["sh", "-c", f"cat /dev/zero > {run}/fill"], check=False)
         output = f"run folder {run}: No space left on device; job_submit.lua holds no new jobs"
-        centre.until(lambda: [one for one in centre.status()["alarms"] if output in one], "it does not say so")
+        centre.wait_until(lambda: [one for one in centre.status()["alarms"] if output in one], "there is no alarm")
         lease = centre.root / run.strip("/") / "lease"
-        assert lease.read_text().count("\n") == 6, "the last one stays whole"
+        assert lease.read_text().count("\n") == 6, "the last lease is complete"
         job = centre.submit(command="sleep 1")
-        centre.reaches(job, "COMPLETED")
+        centre.wait_for_state(job, "COMPLETED")
         assert centre.explain(job)["runs"], "the controller has seen it"
         centre.cluster.run(["rm", f"{run}/fill"])
-        centre.until(lambda: not any(output in one for one in centre.status()["alarms"]), "the alarm stays")
+        centre.wait_until(lambda: not any(output in one for one in centre.status()["alarms"]), "the alarm stays")
         assert (centre.exit_code, centre.stop()) == (None, 0)
     finally:
         centre.stop("KILL")
@@ -170,13 +172,13 @@ def test_a_database_that_is_damaged_under_the_controller_ends_it_and_its_holds(a
     config, _ = centre.configure(paths={"state": "/shared/damaged"})
     centre.start(config)
     blocks = centre.submit(gpus=16)
-    centre.reaches(blocks, "RUNNING")
+    centre.wait_for_state(blocks, "RUNNING")
     waits = centre.submit(command="sleep 1")
-    centre.until(lambda: centre.show(waits)["Priority"] == "0", "not held by us", waits)
+    centre.wait_until(lambda: centre.show(waits)["Priority"] == "0", "not held by the controller", waits)
     with (centre.cluster.shared / "damaged" / FILE).open("r+b") as file:
         file.write(b"x" * 8192)
-    centre.submit(command="sleep 1")  # something to write down
-    centre.until(lambda: centre.exit_code is not None, "it does not end", waits)
+    centre.submit(command="sleep 1")  # causes a write
+    centre.wait_until(lambda: centre.exit_code is not None, "it does not end", waits)
     assert centre.exit_code == 1
     assert "`tiresias ledger rebuild` makes it anew from Slurm's accounting" in centre.log()[-1]
     assert not any("Traceback" in line for line in centre.log())
@@ -184,4 +186,6 @@ def test_a_database_that_is_damaged_under_the_controller_ends_it_and_its_holds(a
     assert ledger(centre, "rebuild")["damage"] == "file is not a database"
     centre.start(config)
     centre.cancel(blocks)
-    centre.until(lambda: centre.explain(waits).get("job", {}).get("state") == "ENDED", "it does not go on", waits)
+    centre.wait_until(
+        lambda: centre.explain(waits).get("job", {}).get("state") == "ENDED", "it does not continue", waits
+    )

@@ -1,4 +1,4 @@
-"""Pausing, stopping and the dead-man: what administrators order, and what happens when nobody can be ordered any more."""
+"""The orders pause, stop and resume, and the dead-man for a controller that does not respond."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
+from tests.slurm_plugin.controller.centre import Centre
+
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
-Centre = Any  # conftest.py
 HANG_AT = "/opt/tiresias/tests/slurm_plugin/controller/hang_at.py"  # the checkout, as the cluster sees it
 
 
 @pytest.fixture
 def own(centre: Centre) -> Iterator[Centre]:
-    """A centre whose controller is stopped and started by the test."""
+    """A cluster whose controller the test stops and starts."""
     centre.usual = False
     yield centre
     centre.stop("KILL")
@@ -32,87 +33,88 @@ def done(centre: Centre, *words: str) -> str:
 
 
 def held_job(centre: Centre) -> tuple[str, str]:
-    """All GPUs are taken by the first job, which cannot be preempted; the second is held for its turn, as job_submit.lua's begin
-    time is over."""
+    """Submit a job on all GPUs, which cannot be preempted, and one that the controller holds; return both."""
     filler = centre.submit(gpus=16, command="sleep 300")
-    centre.reaches(filler, "RUNNING")
+    centre.wait_for_state(filler, "RUNNING")
     job = centre.submit(gpus=4, command="sleep 300", user="bob")
     centre.scontrol("update", f"JobId={job}", "StartTime=now")
-    centre.until(lambda: centre.show(job)["Priority"] == "0", "is not held", job)
+    centre.wait_until(lambda: centre.show(job)["Priority"] == "0", "is not held", job)
     return filler, job
 
 
 def starts(centre: Centre, job: str, filler: str) -> None:
-    """Slurm itself starts it once there is room."""
+    """Check that Slurm starts the job once the other is cancelled."""
     centre.cancel(filler)
-    centre.reaches(job, "RUNNING")
+    centre.wait_for_state(job, "RUNNING")
 
 
 def test_a_pause_stops_preemptions_and_nothing_else(own: Centre) -> None:
-    whale = own.train(gpus=12, seconds=60)
-    own.trains(whale)
+    large = own.train(gpus=12, seconds=60)
+    own.wait_until_preemptable(large)
     output = done(own, "pause", "--reason", "drill [red]")
     assert "are paused" in output
     fits, waits = (own.submit(gpus=4, command="sleep 300", user="bob") for _ in range(2))
-    own.until(lambda: sorted([own.state(fits), own.state(waits)]) == ["PENDING", "RUNNING"], "no start", fits, waits)
-    assert "paused by root" in own.why(whale)
+    own.wait_until(
+        lambda: sorted([own.state(fits), own.state(waits)]) == ["PENDING", "RUNNING"], "no start", fits, waits
+    )
+    assert "paused by root" in own.why(large)
     assert own.status()["paused"]["reason"] == "drill [red]"
     assert "paused already" in done(own, "pause")
     own.stop("KILL")
     own.start(own.config)
-    own.cycles(4)
-    assert (own.state(whale), own.show(whale)["Restarts"]) == ("RUNNING", "0"), "it was preempted in spite of the pause"
+    own.wait_for_cycles(4)
+    assert (own.state(large), own.show(large)["Restarts"]) == ("RUNNING", "0"), "it was preempted in spite of the pause"
     assert "resumed" in done(own, "resume")
-    own.until(lambda: own.show(whale)["Restarts"] == "1", "is not preempted after the pause", whale)
+    own.wait_until(lambda: own.show(large)["Restarts"] == "1", "is not preempted after the pause", large)
     assert done(own, "resume") == "nothing was paused or stopped\n"
 
 
-def test_a_pause_without_a_controller_is_heeded_by_the_next(own: Centre) -> None:
+def test_a_pause_without_a_controller_applies_to_the_next(own: Centre) -> None:
     own.stop()
     assert "the next one will apply it" in done(own, "pause")
     own.start(own.config)
     assert own.status()["paused"]["by"] == "root"
 
 
-def test_users_may_not(centre: Centre) -> None:
+def test_users_may_not_order_the_controller(centre: Centre) -> None:
     for words in (["pause"], ["resume"], ["reload"], ["stop"], ["stop", "--release"]):
         found = tiresias(centre, *words, user="alice")
         assert (found.returncode, found.stdout) == (1, ""), words
         assert "only root and the controller's own user" in found.stderr
         assert any(f"may not order {words[0]}: refused" in line for line in centre.log())
-    centre.cycles()
+    centre.wait_for_cycles()
     assert centre.status()["paused"] is None
 
 
-def test_stop_ends_it_and_lifts_its_holds(own: Centre) -> None:
+def test_stop_ends_the_controller_and_lifts_its_holds(own: Centre) -> None:
     filler, job = held_job(own)
     assert "no job is held by Tiresias; Slurm schedules alone" in done(own, "stop")
-    own.until(lambda: own.exit_code is not None, "the controller did not end after it had lifted the holds")
+    own.wait_until(lambda: own.exit_code is not None, "the controller did not end after it had lifted the holds")
     assert own.exit_code == 0
     assert own.show(job)["Priority"] != "0"
     assert "no controller runs" in done(own, "stop")
     own.start(own.config)
-    own.until(lambda: own.show(job)["Priority"] == "0", "is not held again", job)
+    own.wait_until(lambda: own.show(job)["Priority"] == "0", "is not held again", job)
     assert own.state(filler) == "RUNNING"
 
 
-@pytest.mark.parametrize("life", ["well", "frozen", "hanging"])
-def test_the_kill_switch(own: Centre, life: str) -> None:
-    """Whatever the controller does: afterwards Slurm is alone, and stays so until somebody says otherwise."""
+@pytest.mark.parametrize("condition", ["well", "frozen", "hanging"])
+def test_the_kill_switch(own: Centre, condition: str) -> None:
+    """In any state of the controller: Slurm schedules alone until `tiresias resume`."""
     filler, job = held_job(own)
-    if life == "frozen":
+    if condition == "frozen":
         own.freeze()
-    elif life == "hanging":  # its socket still takes orders
+    elif condition == "hanging":  # its socket still accepts orders
         own.stop("KILL")
         own.start(own.config, program=("python3", HANG_AT, "1"))
     assert "Slurm schedules alone" in done(own, "stop", "--release", "--reason", "drill")
     assert own.show(job)["Priority"] != "0"
     starts(own, job, filler)
-    if life == "frozen":
+    if condition == "frozen":
         own.thaw()
-        own.until(lambda: own.exit_code is not None, "it goes on though it was stopped")
+        own.wait_until(lambda: own.exit_code is not None, "it continues although it was stopped")
         assert own.show(job)["Restarts"] == "0"
-    elif life == "hanging":
+    elif condition == "hanging":
         own.stop("KILL")
     assert "Slurm schedules alone" in done(own, "stop", "--release")
     found = own.command("controller", "--config", own.config)
@@ -123,7 +125,7 @@ def test_the_kill_switch(own: Centre, life: str) -> None:
     own.start(own.config)
 
 
-def test_while_slurmctld_is_away_nothing_is_released_and_the_kill_switch_holds(own: Centre) -> None:
+def test_while_slurmctld_is_down_nothing_is_released_and_the_kill_switch_applies(own: Centre) -> None:
     _, job = held_job(own)
     own.stop("KILL")
     own.cluster.kill_slurmctld("TERM")
@@ -140,7 +142,7 @@ def test_while_slurmctld_is_away_nothing_is_released_and_the_kill_switch_holds(o
     assert own.show(job)["Priority"] != "0"
 
 
-def test_the_deadman_leaves_a_controller_alone_that_is_well(own: Centre) -> None:
+def test_the_deadman_does_nothing_while_a_controller_works(own: Centre) -> None:
     _, job = held_job(own)
     for _ in range(2):
         began = time.monotonic()
@@ -149,19 +151,19 @@ def test_the_deadman_leaves_a_controller_alone_that_is_well(own: Centre) -> None
     assert own.show(job)["Priority"] == "0"
 
 
-@pytest.mark.parametrize("life", ["killed", "hung"])
-def test_the_deadman_releases_what_a_silent_controller_holds(own: Centre, life: str) -> None:
+@pytest.mark.parametrize("condition", ["killed", "hung"])
+def test_the_deadman_releases_what_a_silent_controller_holds(own: Centre, condition: str) -> None:
     filler, job = held_job(own)
-    if life == "killed":
+    if condition == "killed":
         own.stop("KILL")
     else:
         own.freeze()
     assert "released 1 jobs" in done(own, "deadman", "--after", "4")
     assert own.show(job)["Priority"] != "0"
-    assert done(own, "deadman", "--after", "4") == "", "there is nothing left to do"
-    if life == "hung":  # it wakes up, finds itself superseded, and takes its jobs up again
+    assert done(own, "deadman", "--after", "4") == "", "a second dead-man has nothing to do"
+    if condition == "hung":  # it continues, detects that it was superseded, and manages its jobs again
         own.thaw()
-        own.until(lambda: own.show(job)["Priority"] == "0", "is not held again", job)
+        own.wait_until(lambda: own.show(job)["Priority"] == "0", "is not held again", job)
         assert own.exit_code is None
     starts(own, job, filler)
     assert own.show(job)["Restarts"] == "0"

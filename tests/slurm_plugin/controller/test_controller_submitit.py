@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.slurm_plugin.controller.centre import Centre
+
 submitit = pytest.importorskip("submitit", reason="submitit is not installed (make test installs it)")
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(600)]
-Centre = Any  # conftest.py
 
 STEPS = 150
 START_S = 120.0
@@ -59,21 +59,23 @@ def curve(folder: Path) -> dict[int, str]:
 @pytest.mark.parametrize("preemptions", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_checkpoint_of_submitit_is_called_and_nothing_is_lost(centre: Centre, preemptions: int) -> None:
     whole, plain = submit(centre, f"submitit-whole-{preemptions}", 0.0)
-    centre.reaches(whole, "COMPLETED", seconds=START_S)
+    centre.wait_for_state(whole, "COMPLETED", seconds=START_S)
     job, folder = submit(centre, f"submitit-{preemptions}", 0.05)
     for _ in range(preemptions):
         before = lines(folder)
-        centre.until(lambda before=before: lines(folder) > before, log(folder), job, seconds=START_S)
-        centre.until(
+        centre.wait_until(lambda before=before: lines(folder) > before, log(folder), job, seconds=START_S)
+        centre.wait_until(
             lambda: centre.published(job)["preemptable"], log(folder), job
-        )  # its processes have to register first
+        )  # its processes must be registered first
         time.sleep(0.3)
         small = centre.submit(command="sleep 0.2", user="bob")
-        centre.reaches(small, "COMPLETED", seconds=START_S)
-    assert centre.reaches(job, "COMPLETED", seconds=START_S)["Restarts"] == str(preemptions), log(folder)
+        centre.wait_for_state(small, "COMPLETED", seconds=START_S)
+    assert centre.wait_for_state(job, "COMPLETED", seconds=START_S)["Restarts"] == str(preemptions), log(folder)
     assert curve(folder) == curve(plain)
     assert sorted(curve(folder)) == list(range(1, STEPS + 1))
     text = log(folder)
-    assert text.count("submitit has saved (3 remaining timeouts)") == preemptions, "a preemption counts as no time-out"
+    assert text.count("submitit has saved (3 remaining timeouts)") == preemptions, (
+        "a preemption must not count as a time-out"
+    )
     assert text.count("saved by itself: 1 files") == preemptions, text
     assert "Requeued job" not in text, "two requeues would compete"

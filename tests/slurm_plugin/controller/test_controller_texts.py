@@ -1,4 +1,4 @@
-"""Hostile words in every field that a user of real Slurm fills in: what the controller shows, logs and keeps of such jobs."""
+"""Hostile texts in all fields of a submission to a real Slurm: they are displayed, logged and stored as plain text."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import json
 import re
 import shlex
 import sqlite3
-from typing import Any
 
 import pytest
+
+from tests.slurm_plugin.controller.centre import Centre
 
 pytestmark = pytest.mark.sandbox
 
@@ -28,16 +29,16 @@ TEXTS = {
     "formats": "%i %j %n {0} {job.id} %(x)s",
     "long": "x" * 1000,
 }
-# Options of sbatch that take any words of a user's. Slurm refuses some words in some of them, which is as well.
+# Options of sbatch with free text. Slurm refuses some texts in some of them, which is safe, too.
 FIELDS = ("--job-name", "--comment", "--account", "--constraint", "--partition", "--gres", "--wckey", "--extra", "--dependency",
           "--licenses", "--mail-user", "--reservation", "--nodelist", "--exclude", "--qos", "--network", "--container")  # fmt: skip
 ANY_WORDS = ("--job-name", "--comment")
-EVERYWHERE = ("escape", "lines", "markup", "shell")  # texts for all of them: each is a call of sbatch
+EVERYWHERE = ("escape", "lines", "markup", "shell")  # texts for all options: each is a call of sbatch
 HARMLESS = re.compile(r"[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]*")
 
 
-def submit_all(centre: Any) -> dict[str, tuple[str, str]]:
-    """Each text in each field, by jobs that cannot start; (field, text) of each job that Slurm took."""
+def submit_all(centre: Centre) -> dict[str, tuple[str, str]]:
+    """Submit held jobs with each text in each field; return (field, text) of each job that Slurm accepted."""
     taken, lines = {}, []
     for kind, text in TEXTS.items():
         for field in FIELDS if kind in EVERYWHERE else ANY_WORDS:
@@ -52,8 +53,8 @@ def submit_all(centre: Any) -> dict[str, tuple[str, str]]:
     return taken
 
 
-def strange_places(centre: Any) -> list[str]:
-    """Jobs whose script and folder have such names."""
+def strange_places(centre: Centre) -> list[str]:
+    """Submit jobs whose script and folder have such names."""
     jobs = []
     for kind in ("escape", "lines", "markup", "shell"):
         folder = f"/tmp/{TEXTS[kind].replace('/', '_')}"
@@ -63,19 +64,19 @@ def strange_places(centre: Any) -> list[str]:
     return jobs
 
 
-def test_words_of_users_stay_words(centre: Any) -> None:
-    calm = centre.train(gpus=1)
-    centre.trains(calm)
+def test_hostile_texts_stay_plain_text(centre: Centre) -> None:
+    plain = centre.train(gpus=1)
+    centre.wait_until_preemptable(plain)
     taken = submit_all(centre)
     assert {field for field, _ in taken.values()} > set(ANY_WORDS)
     assert {kind for field, kind in taken.values() if field == "--job-name"} == set(TEXTS), "Slurm takes any name"
     released = [job for job, (field, _) in taken.items() if field == "--job-name"]
     jobs = [*taken, *strange_places(centre)]
     centre.scontrol("release", ",".join(released), user="alice")
-    centre.until(lambda: all(centre.published(job) for job in released), "a job is not seen", *released)
-    centre.cycles(3)
+    centre.wait_until(lambda: all(centre.published(job) for job in released), "a job is not seen", *released)
+    centre.wait_for_cycles(3)
     assert not (centre.cluster.run(["ls", "/tmp"]).stdout.split().count("owned"))
-    assert centre.published(calm)["state"] == "RUNNING"
+    assert centre.published(plain)["state"] == "RUNNING"
     assert centre.exit_code is None
 
     worst = [job for job in released if taken[job][1] in EVERYWHERE]
@@ -86,11 +87,11 @@ def test_words_of_users_stay_words(centre: Any) -> None:
             assert HARMLESS.fullmatch(line), ascii(line)
     reported = json.loads(centre.command("status", "--json").stdout)
     names = {one["name"] for one in reported["jobs"]}
-    assert TEXTS["markup"] in names, "names are told as they are, quoted"
+    assert TEXTS["markup"] in names, "names are published unchanged"
     assert centre.command("status", "--json").stdout.isascii()
-    picture = "/var/lib/tiresias/picture.svg"
-    assert centre.command("status", "--svg", picture).returncode == 0
-    assert "<script>" not in centre.cluster.run(["cat", picture]).stdout
+    svg_file = "/var/lib/tiresias/status.svg"
+    assert centre.command("status", "--svg", svg_file).returncode == 0
+    assert "<script>" not in centre.cluster.run(["cat", svg_file]).stdout
 
     for line in centre.log():
         assert HARMLESS.fullmatch(line), ascii(line)
@@ -103,8 +104,8 @@ def test_words_of_users_stay_words(centre: Any) -> None:
     centre.cancel(*jobs)
 
 
-def journal(centre: Any) -> str:
-    """Seen from the host."""
+def journal(centre: Centre) -> str:
+    """Return the path of the journal on the host."""
     config = (centre.cluster.shared / centre.config.rpartition("/")[2]).read_text()
     number = config.partition("state = '/var/lib/tiresias/")[2].partition("'")[0]
     return str(centre.cluster.folder / "lib" / number / "journal.sqlite")

@@ -1,4 +1,4 @@
-"""What the first job of a kind shows of its traffic, the controller knows of the next one that waits."""
+"""The traffic profile of the first job of a kind is used for the next job of that kind."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.slurm_plugin.controller.centre import Centre
 from tiresias.profiler.build import NET, libraries
 
 pytestmark = pytest.mark.sandbox
-Centre = Any  # conftest.py
 EXCHANGE = "/opt/tiresias/tests/wrappers/exchange.py"
 TENSORS = "70000 900 120000 400 5000 300"
 
@@ -29,7 +29,7 @@ def test_the_next_job_of_a_kind_is_explained_by_the_first(centre: Centre) -> Non
         return centre.explain(job).get("job", {}).get("profile") or {}
 
     first, second, third = submit(), submit("--begin=now+1hour"), submit("--job-name=another", "--begin=now+1hour")
-    centre.until(lambda: traffic(first), f"nothing is known of job {first}")
+    centre.wait_until(lambda: traffic(first), f"there is no profile of job {first}")
     assert traffic(second) == traffic(first)
     assert (traffic(first)["decision"], traffic(first)["job"]) == ("consolidate", first)
     assert traffic(first)["skew"] == pytest.approx(120000 / 196600, abs=0.01)

@@ -13,18 +13,18 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.slurm_plugin.controller.centre import Centre
+
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (make test installs it)")
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(1800)]
-Centre = Any  # conftest.py
 
 PREEMPTIONS = int(os.environ.get("TIRESIAS_TEST_PREEMPTIONS", "3"))
 STEPS = 125 * (PREEMPTIONS + 1)  # 2.5 seconds of paced training for each run
-LONGEST = 1.5  # seconds that a run trains before a job comes that needs its nodes
-START = 600.0  # seconds: four ranks that import PyTorch on two cores, perhaps beside other tests, take their time
+MAX_TRAINING_S = 1.5  # from a run's first step until the job that preempts it is submitted
+START_S = 600.0  # four ranks import PyTorch on two cores, perhaps during other tests
 EXAMPLE = "/opt/tiresias/docs/examples/ddp.py"
 PACED = "python3 /opt/tiresias/tests/checkpoint/adapters/paced.py 0.02"
 EXAMPLES = Path(__file__).parents[3] / "docs/examples"
@@ -42,7 +42,7 @@ ENV = {
 @pytest.fixture
 def centre(centre_of_this_python: Callable[[], Centre]) -> Iterator[Centre]:
     centre = centre_of_this_python()
-    # A whale is past the threshold after its first second; a save may wait for ranks that get no processor.
+    # The large job is past the threshold after its first second; a save may wait for ranks that get no processor.
     centre.restart(policy={"thresholds": [8.0], "min_run": 0.1}, preemption={"deadline": 120.0, "start_timeout": 20.0})
     yield centre
     centre.clean()
@@ -50,34 +50,34 @@ def centre(centre_of_this_python: Callable[[], Centre]) -> Iterator[Centre]:
 
 
 def submit(centre: Centre, name: str, command: str, by: str) -> str:
-    """Four ranks on four nodes, all GPUs of the cluster; the job's id. It works in /shared/out/NAME."""
+    """Submit four ranks on four nodes, all GPUs of the cluster, in /shared/out/NAME; return the job's id."""
     folder = centre.cluster.shared / "out" / name
     folder.mkdir()
     folder.chmod(0o777)
     port = 20000 + random.randrange(10000)
     command = f"srun {command} {EXAMPLE} {STEPS}"
-    return centre.submit(  # type: ignore[no-any-return]
+    return centre.submit(
         "--nodes=4", "--ntasks-per-node=1", "--gpus-per-node=4", f"--chdir=/shared/out/{name}", gpus=0, by=by, command=command,
         env=ENV | {"MASTER_PORT": str(port)},
     )  # fmt: skip
 
 
-def preempt(centre: Centre, whale: str, after: float) -> None:
-    """A job that needs the whale's nodes comes so many seconds after the whale's first step, and is gone soon."""
+def preempt(centre: Centre, large: str, after: float) -> None:
+    """Submit a short job that needs nodes of the large one, `after` seconds after the first step of the latter."""
 
-    def known() -> bool:
-        """It can be preempted, or will not come to that."""
-        return centre.published(whale).get("preemptable", False) or centre.state(whale) in (
+    def is_known() -> bool:
+        """Return whether it can be preempted, or has ended before."""
+        return centre.published(large).get("preemptable", False) or centre.state(large) in (
             "COMPLETED",
             "FAILED",
             "CANCELLED",
         )
 
-    centre.until(known, "the whale does not train", whale, seconds=START)
-    assert centre.published(whale).get("preemptable"), centre.output(whale)
+    centre.wait_until(is_known, "the large job does not train", large, seconds=START_S)
+    assert centre.published(large).get("preemptable"), centre.output(large)
     time.sleep(after)
     small = centre.submit(command="sleep 0.2", user="bob")
-    centre.reaches(small, "COMPLETED", seconds=START)
+    centre.wait_for_state(small, "COMPLETED", seconds=START_S)
 
 
 def weights(folder: Path) -> dict[str, bytes]:
@@ -88,15 +88,17 @@ def weights(folder: Path) -> dict[str, bytes]:
 @pytest.mark.long
 def test_preempted_at_random_moments_the_weights_are_the_same_bytes(centre: Centre) -> None:
     whole = submit(centre, "whole", "python3", by="sbatch")
-    centre.reaches(whole, "COMPLETED", seconds=START)
-    whale = submit(centre, "whale", PACED, by="tsbatch")
+    centre.wait_for_state(whole, "COMPLETED", seconds=START_S)
+    large = submit(centre, "large", PACED, by="tsbatch")
     moments = random.Random(PREEMPTIONS)
     for _ in range(PREEMPTIONS):
-        preempt(centre, whale, moments.uniform(0, LONGEST))
-    assert centre.reaches(whale, "COMPLETED", seconds=START)["Restarts"] == str(PREEMPTIONS), centre.output(whale)
-    assert weights(centre.cluster.shared / "out/whale") == weights(centre.cluster.shared / "out/whole")
+        preempt(centre, large, moments.uniform(0, MAX_TRAINING_S))
+    assert centre.wait_for_state(large, "COMPLETED", seconds=START_S)["Restarts"] == str(PREEMPTIONS), centre.output(
+        large
+    )
+    assert weights(centre.cluster.shared / "out/large") == weights(centre.cluster.shared / "out/whole")
     saved, resumed = (
-        [int(step) for step in re.findall(rf"{word} step (\d+)", centre.output(whale))]
+        [int(step) for step in re.findall(rf"{word} step (\d+)", centre.output(large))]
         for word in ("saved", "resumes from")
     )
     assert saved == resumed == sorted(set(saved)), "no step is lost, none is done twice"
@@ -107,8 +109,8 @@ LONG = ("plain.sh", "fsdp.sh", "with_lightning.sh", "with_transformers.sh")  # t
 
 
 @pytest.mark.parametrize("script", ["ddp.sh", *(pytest.param(name, marks=pytest.mark.long) for name in LONG)])
-def test_the_scripts_of_the_examples_run_as_they_stand(centre: Centre, script: str) -> None:
-    """But for the sizes: two nodes with a rank each, where the script asks for several."""
+def test_the_scripts_of_the_examples_run_unchanged(centre: Centre, script: str) -> None:
+    """Only the size differs: two nodes with a rank each, where the script requests several nodes."""
     sizes = ["--nodes=2", "--ntasks-per-node=1"] if "nodes" in (EXAMPLES / script).read_text() else []
     folder = centre.cluster.shared / "out" / script
     shutil.copytree(EXAMPLES, folder)
@@ -116,6 +118,6 @@ def test_the_scripts_of_the_examples_run_as_they_stand(centre: Centre, script: s
     words = ["tsbatch", "--parsable", *sizes, "--cpus-per-task=1", "--mem=0", "--output=/shared/out/%j", script, "20"]
     env = ENV | ROOTS | {"HF_HOME": "/tmp/hf"}
     job = centre.cluster.run(words, user="alice", env=env, cwd=f"/shared/out/{script}").stdout.strip()
-    centre.reaches(job, "COMPLETED", seconds=START)
+    centre.wait_for_state(job, "COMPLETED", seconds=START_S)
     assert "starts from the beginning" in centre.output(job)
     assert (folder / "weights.pt").is_file(), centre.output(job)

@@ -1,14 +1,14 @@
-"""What breaks: the controller stops or is killed, slurmctld goes away, a node goes down; and what must not break it."""
+"""Failures: the controller stops or is killed, slurmctld is down, a node is down; and wrong input."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
+from tests.slurm_plugin.controller.centre import Centre
+
 pytestmark = pytest.mark.sandbox
-Centre = Any  # conftest.py
 HOSTILE = [
     "two\nlines",
     "\x1b[31mred\x1b[2J",
@@ -22,12 +22,12 @@ HOSTILE = [
 
 
 def request(record: dict[str, str]) -> tuple[str, str, bool]:
-    """-w, the most nodes (Slurm itself raises the least when it looks at a job), whether it is free to start."""
+    """Return -w, the maximum number of nodes (Slurm itself raises the minimum), and whether the job is not held."""
     return record["ReqNodeList"], record["NumNodes"].split("-")[-1], record["Priority"] != "0"
 
 
 def as_submitted(centre: Centre, gpus: int, *options: str) -> tuple[str, str, bool]:
-    """The request of a job that nobody has touched yet."""
+    """Return the request of a job that was never managed."""
     twin = centre.submit("-H", *options, gpus=gpus)
     found = request(centre.show(twin))
     centre.cancel(twin)
@@ -38,12 +38,14 @@ def as_submitted(centre: Centre, gpus: int, *options: str) -> tuple[str, str, bo
 
 
 @pytest.mark.parametrize("end", ["TERM", "KILL"])
-def test_slurm_carries_on_alone_when_the_controller_is_gone(centre: Centre, end: str) -> None:
+def test_slurm_schedules_alone_when_the_controller_has_ended(centre: Centre, end: str) -> None:
     filler = centre.train(gpus=16, seconds=6)
-    centre.trains(filler)
+    centre.wait_until_preemptable(filler)
     waiting = [centre.submit(gpus=8, command="sleep 1", user="bob") for _ in range(3)]
-    # Preempted, so it is held and was pinned once.
-    centre.until(lambda: centre.show(filler)["Restarts"] == "1" and centre.state(filler) == "PENDING", "stays", filler)
+    # It was preempted, so it is held and was pinned before.
+    centre.wait_until(
+        lambda: centre.show(filler)["Restarts"] == "1" and centre.state(filler) == "PENDING", "stays", filler
+    )
     foreign = centre.submit("-H", user="bob")
     centre.scontrol("hold", foreign)
     centre.usual = False
@@ -57,91 +59,97 @@ def test_slurm_carries_on_alone_when_the_controller_is_gone(centre: Centre, end:
     for job in (filler, *waiting):
         record = centre.show(job)
         assert record["Priority"] != "0", record
-        eligible = record["EligibleTime"]  # Unknown: Slurm has not looked at it since
-        assert eligible == "Unknown" or eligible <= now, f"it sits out what job_submit.lua gave it: {record}"
+        eligible = record["EligibleTime"]  # Unknown: Slurm has not scheduled since
+        assert eligible == "Unknown" or eligible <= now, (
+            f"it waits for the begin time that job_submit.lua set: {record}"
+        )
         if record["JobState"] == "PENDING":
             assert request(record) == as_submitted(centre, 16 if job == filler else 8)
     assert centre.show(foreign)["Reason"] == "JobHeldAdmin"
     for job in (filler, *waiting):
-        centre.reaches(job, "COMPLETED")
+        centre.wait_for_state(job, "COMPLETED")
 
 
 def test_a_job_released_but_not_yet_started_loses_its_pin_too(centre: Centre) -> None:
     centre.scontrol("update", "PartitionName=gpu", "MaxTime=5")
     try:
         job = centre.submit("--time=10", gpus=2)
-        centre.until(lambda: centre.published(job).get("phase") == "starting", "not started", job)
+        centre.wait_until(lambda: centre.published(job).get("phase") == "starting", "not started", job)
         centre.usual = False
         centre.stop()
         assert request(centre.show(job)) == as_submitted(centre, 2, "--time=10")
     finally:
         centre.scontrol("update", "PartitionName=gpu", "MaxTime=INFINITE")
-    centre.reaches(job, "RUNNING")
+    centre.wait_for_state(job, "RUNNING")
 
 
 def test_jobs_are_submitted_and_run_without_a_controller(centre: Centre) -> None:
     centre.stop()
     jobs = [centre.submit(command="true"), centre.train(seconds=0.2), centre.submit(command="true", by="tsbatch")]
     for job in jobs:
-        centre.reaches(job, "COMPLETED", seconds=30)
+        centre.wait_for_state(job, "COMPLETED", seconds=30)
 
 
 # -- Slurm goes away ----------------------------------------------------------------------------------------------------
 
 
 def test_slurmctld_restarts_in_the_middle_of_a_preemption(centre: Centre) -> None:
-    whale, small = _saving(centre)
+    large, small = _saving(centre)
     centre.cluster.restart_slurmctld()
-    _both_end(centre, whale, small)
+    _both_end(centre, large, small)
 
 
-def test_slurmctld_is_away_while_a_job_parks(centre: Centre) -> None:
-    whale, small = _saving(centre)
+def test_slurmctld_is_down_while_a_job_parks(centre: Centre) -> None:
+    large, small = _saving(centre)
     uid = centre.cluster.rootfs.uid("alice")
-    report = centre.cluster.shared / "tiresias/control" / str(uid) / whale / "supervisor.json"
-    said = len(centre.log())
+    report = centre.cluster.shared / "tiresias/control" / str(uid) / large / "supervisor.json"
+    logged = len(centre.log())
     centre.cluster.kill_slurmctld("TERM")  # after a SIGKILL Slurm itself may have lost its newest jobs
     try:
-        centre.until(
+        centre.wait_until(
             lambda: (
                 json.loads(report.read_text())["state"] == "parked"
-                and sum("trying again" in line for line in centre.log()[said:]) >= 1
+                and sum("trying again" in line for line in centre.log()[logged:]) >= 1
             ),
             "the job does not park, or the controller does not notice",
         )
-        assert centre.status(), "viewers are answered all the same"
+        assert centre.status(), "status requests are answered nevertheless"
     finally:
         centre.cluster.start_slurmctld()
-    _both_end(centre, whale, small)
+    _both_end(centre, large, small)
 
 
 def _saving(centre: Centre) -> tuple[str, str]:
-    whale = centre.train(gpus=16, seconds=4, habit="slow")
-    centre.trains(whale)
+    large = centre.train(gpus=16, seconds=4, habit="slow")
+    centre.wait_until_preemptable(large)
     small = centre.submit(command="sleep 1", user="bob")
-    centre.until(lambda: centre.published(whale).get("phase") == "saving", "it does not save", whale)
-    return whale, small
+    centre.wait_until(lambda: centre.published(large).get("phase") == "saving", "it does not save", large)
+    return large, small
 
 
-def _both_end(centre: Centre, whale: str, small: str) -> None:
-    centre.reaches(small, "COMPLETED")
-    assert centre.reaches(whale, "COMPLETED")["Restarts"] == "1"
-    assert "done at step 80" in centre.output(whale)
-    assert len(centre.explain(whale)["runs"]) == 2
+def _both_end(centre: Centre, large: str, small: str) -> None:
+    centre.wait_for_state(small, "COMPLETED")
+    assert centre.wait_for_state(large, "COMPLETED")["Restarts"] == "1"
+    assert "done at step 80" in centre.output(large)
+    assert len(centre.explain(large)["runs"]) == 2
 
 
-def test_a_job_whose_node_went_down_is_scheduled_again(centre: Centre) -> None:
+def test_a_job_of_a_node_that_is_down_is_scheduled_again(centre: Centre) -> None:
     job = centre.train(gpus=4)
-    node = centre.reaches(job, "RUNNING")["NodeList"]
-    centre.until(lambda: centre.explain(job).get("runs"), "not seen running", job)
-    for state in ("DRAIN", "DOWN"):  # drained, so that it does not come back by itself
+    node = centre.wait_for_state(job, "RUNNING")["NodeList"]
+    centre.wait_until(lambda: centre.explain(job).get("runs"), "not seen running", job)
+    for state in ("DRAIN", "DOWN"):  # drained, so that it does not resume by itself
         centre.scontrol("update", f"NodeName={node}", f"State={state}", "Reason=test")
     try:
-        centre.until(lambda: centre.show(job)["Restarts"] == "1" and centre.state(job) == "RUNNING", "not again", job)
+        centre.wait_until(
+            lambda: centre.show(job)["Restarts"] == "1" and centre.state(job) == "RUNNING", "not again", job
+        )
         assert centre.show(job)["NodeList"] != node
     finally:
         centre.scontrol("update", f"NodeName={node}", "State=RESUME")
-    first, second = centre.until(lambda: len(runs := centre.explain(job)["runs"]) == 2 and runs, "no second run", job)
+    first, second = centre.wait_until(
+        lambda: runs if len(runs := centre.explain(job)["runs"]) == 2 else [], "no second run", job
+    )
     assert 0 < first["end"] <= second["start"]
 
 
@@ -149,7 +157,7 @@ def test_a_job_whose_node_went_down_is_scheduled_again(centre: Centre) -> None:
 
 
 def _refused(centre: Centre, *words: str, code: int = 1) -> str:
-    """The one line that the command says."""
+    """Run a command that fails; return its one-line message."""
     done = centre.command(*words)
     assert done.returncode == code, (done.returncode, done.stderr)
     assert "Traceback" not in done.stderr
@@ -160,7 +168,7 @@ def _refused(centre: Centre, *words: str, code: int = 1) -> str:
 
 def test_a_second_controller_in_the_same_run_folder(centre: Centre) -> None:
     assert "another controller listens" in _refused(centre, "controller", "--config", centre.config)
-    assert centre.status(), "the first one goes on"
+    assert centre.status(), "the first controller continues"
 
 
 def test_a_configuration_with_a_typo(centre: Centre) -> None:
@@ -189,13 +197,13 @@ def test_state_that_cannot_be_used(centre: Centre) -> None:
 
 
 def test_hostile_names_change_nothing(centre: Centre) -> None:
-    comment = "\x1b[31m[red]\n" * 70  # Slurm takes no more than 1 KB of either
+    comment = "\x1b[31m[red]\n" * 70  # Slurm accepts 1 KB of either
     jobs = [centre.submit(f"--job-name={name}", f"--comment={comment}", command="true") for name in HOSTILE]
     plain = centre.submit(command="true", user="bob")
     for job in jobs:
-        centre.reaches(job, "COMPLETED")
-        centre.until(lambda job=job: centre.said(job, "start"), "not started by the controller", job)
-    centre.reaches(plain, "COMPLETED")
+        centre.wait_for_state(job, "COMPLETED")
+        centre.wait_until(lambda job=job: centre.reasons(job, "start"), "not started by the controller", job)
+    centre.wait_for_state(plain, "COMPLETED")
     shown = centre.command("status", "--json")
     assert shown.returncode == 0, shown.stderr
     assert json.loads(shown.stdout)["version"] == 1

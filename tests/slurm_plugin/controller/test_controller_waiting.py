@@ -1,90 +1,90 @@
-"""Jobs that wait: for Slurm's own obstacles, for their owners, for dependencies; arrays; jobs that are none of ours."""
+"""Pending jobs: blocked by Slurm, held by their owners, dependent jobs, arrays, and unmanaged jobs."""
 
 from __future__ import annotations
 
 import time
 from functools import partial
-from typing import Any
 
 import pytest
 
+from tests.slurm_plugin.controller.centre import Centre
+
 pytestmark = pytest.mark.sandbox
-Centre = Any  # conftest.py
 
 
 def free(record: dict[str, str]) -> bool:
-    """Neither held nor pinned."""
+    """Return whether the job is neither held nor pinned."""
     return record["Priority"] != "0" and record["ReqNodeList"] == "(null)"
 
 
 # -- obstacles ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_job_that_slurm_does_not_start_is_held_again_and_blocks_nobody(centre: Centre) -> None:
+def test_a_job_that_slurm_does_not_start_is_held_again_and_blocks_no_other(centre: Centre) -> None:
     centre.scontrol("update", "PartitionName=gpu", "MaxTime=5")
     try:
         long = centre.submit("--time=10", gpus=16)
-        centre.until(lambda: centre.said(long, "not started"), "it is not held again", long)
-        assert "PartitionTimeLimit" in centre.said(long, "not started")[0]
+        centre.wait_until(lambda: centre.reasons(long, "not started"), "it is not held again", long)
+        assert "PartitionTimeLimit" in centre.reasons(long, "not started")[0]
         assert centre.show(long)["Priority"] == "0"
         short = centre.submit("--time=5", gpus=16, command="true", user="bob")
-        centre.reaches(short, "COMPLETED")
+        centre.wait_for_state(short, "COMPLETED")
         assert centre.state(long) == "PENDING"
     finally:
         centre.scontrol("update", "PartitionName=gpu", "MaxTime=INFINITE")
-    centre.reaches(long, "RUNNING")
+    centre.wait_for_state(long, "RUNNING")
 
 
-def test_reserved_nodes_are_left_to_those_who_reserved_them(centre: Centre) -> None:
+def test_reserved_nodes_are_not_used_for_other_jobs(centre: Centre) -> None:
     centre.scontrol(
-        "create", "reservation", "ReservationName=theirs", "Users=bob", "Nodes=gpu01", "StartTime=now", "Duration=10"
+        "create", "reservation", "ReservationName=bobs", "Users=bob", "Nodes=gpu01", "StartTime=now", "Duration=10"
     )
     try:
-        centre.until(lambda: "RESERVED" in centre.scontrol("show", "node", "gpu01"), "not reserved yet")
+        centre.wait_until(lambda: "RESERVED" in centre.scontrol("show", "node", "gpu01"), "not reserved yet")
         jobs = [centre.submit(gpus=4) for _ in range(4)]
         for job in jobs[:3]:
-            assert centre.reaches(job, "RUNNING")["NodeList"] != "gpu01"
-        guest = centre.submit("--reservation=theirs", gpus=4, user="bob", command="true")
-        centre.reaches(guest, "COMPLETED", seconds=15)
+            assert centre.wait_for_state(job, "RUNNING")["NodeList"] != "gpu01"
+        guest = centre.submit("--reservation=bobs", gpus=4, user="bob", command="true")
+        centre.wait_for_state(guest, "COMPLETED", seconds=15)
         assert centre.state(jobs[3]) == "PENDING"
         assert "error" in centre.explain(guest), "a job in a reservation is Slurm's"
     finally:
-        centre.scontrol("delete", "ReservationName=theirs")
-    assert centre.reaches(jobs[3], "RUNNING")["NodeList"] == "gpu01"
+        centre.scontrol("delete", "ReservationName=bobs")
+    assert centre.wait_for_state(jobs[3], "RUNNING")["NodeList"] == "gpu01"
 
 
 def test_a_start_that_failed_is_tried_on_other_nodes(centre: Centre) -> None:
-    """A reservation that begins before the job's time limit ends keeps the job away from a node that looks free."""
+    """A reservation before the end of the job's time limit blocks a node that appears to be free."""
     first = centre.submit(gpus=4, command="true")
-    node = centre.reaches(first, "COMPLETED")["NodeList"]  # the placer's favourite
-    centre.until(
-        lambda: centre.explain(first).get("job", {}).get("state") == "ENDED", "its GPUs count as promised", first
+    node = centre.wait_for_state(first, "COMPLETED")["NodeList"]  # the node that placement selects
+    centre.wait_until(
+        lambda: centre.explain(first).get("job", {}).get("state") == "ENDED", "its GPUs are still reserved", first
     )
     centre.scontrol(
         "create", "reservation", "ReservationName=soon", "Users=bob", f"Nodes={node}", "StartTime=now+20minutes", "Duration=10"
     )  # fmt: skip
     try:
         job = centre.submit("--time=60", gpus=4)
-        assert centre.reaches(job, "RUNNING")["NodeList"] != node
-        assert len(centre.said(job, "not started")) == 1
+        assert centre.wait_for_state(job, "RUNNING")["NodeList"] != node
+        assert len(centre.reasons(job, "not started")) == 1
     finally:
         centre.scontrol("delete", "ReservationName=soon")
 
 
-def test_a_node_that_slurm_keeps_for_a_job_of_others_is_left_for_another(centre: Centre) -> None:
-    """One part of a heterogeneous job is held: Slurm keeps a GPU for the other, for ever, on a node that looks free."""
+def test_a_node_that_slurm_plans_for_an_unmanaged_job_is_not_used(centre: Centre) -> None:
+    """One component of a heterogeneous job is held: Slurm reserves a GPU for the other on a node that appears to be free."""
     parts = ("--gpus=1", "--ntasks=1", "--hold", ":", "--gpus=1", "--ntasks=1")
     foreign = centre.submit(*parts, gpus=0, user="bob")
     centre.scontrol("release", f"{foreign}+1")
-    centre.until(lambda: "PLANNED" in centre.scontrol("show", "node"), "nothing is planned", foreign)
+    centre.wait_until(lambda: "PLANNED" in centre.scontrol("show", "node"), "nothing is planned", foreign)
     jobs = [centre.submit(gpus=4) for _ in range(4)]  # one more than there are other nodes
-    centre.until(
+    centre.wait_until(
         lambda: [centre.show(job)["JobState"] for job in jobs].count("RUNNING") == 3,
         "the other nodes are not used",
         *jobs,
     )
-    centre.until(
-        lambda: any("Priority" in why for job in jobs for why in centre.said(job, "not started")),
+    centre.wait_until(
+        lambda: any("Priority" in why for job in jobs for why in centre.reasons(job, "not started")),
         "no start on the node that Slurm keeps", *jobs,
     )  # fmt: skip
 
@@ -93,11 +93,11 @@ def test_a_job_cancelled_while_slurm_does_not_start_it(centre: Centre) -> None:
     centre.scontrol("update", "PartitionName=gpu", "MaxTime=5")
     try:
         job = centre.submit("--time=10", gpus=16)
-        centre.until(lambda: centre.published(job).get("phase") == "starting", "it is not started", job)
+        centre.wait_until(lambda: centre.published(job).get("phase") == "starting", "it is not started", job)
         centre.cancel(job)
         other = centre.submit("--time=5", gpus=16, user="bob")
-        centre.reaches(other, "RUNNING")
-        assert centre.said(job, "ended")
+        centre.wait_for_state(other, "RUNNING")
+        assert centre.reasons(job, "ended")
     finally:
         centre.scontrol("update", "PartitionName=gpu", "MaxTime=INFINITE")
 
@@ -105,16 +105,16 @@ def test_a_job_cancelled_while_slurm_does_not_start_it(centre: Centre) -> None:
 # -- owners -------------------------------------------------------------------------------------------------------------
 
 
-def test_holds_of_others_stay_until_they_lift_them(centre: Centre) -> None:
+def test_holds_of_users_and_administrators_stay_until_they_lift_them(centre: Centre) -> None:
     users, admins = centre.submit("-H"), centre.submit("-H")
     centre.scontrol("hold", admins)  # in place of the user's
-    centre.cycles(3)
+    centre.wait_for_cycles(3)
     assert (centre.show(users)["Reason"], centre.show(admins)["Reason"]) == ("JobHeldUser", "JobHeldAdmin")
     assert centre.explain(users)["job"]["state"] == "NOT COMPETING"
     centre.scontrol("release", users, user="alice")
     centre.scontrol("release", admins)
-    centre.reaches(users, "RUNNING")
-    centre.reaches(admins, "RUNNING")
+    centre.wait_for_state(users, "RUNNING")
+    centre.wait_for_state(admins, "RUNNING")
 
 
 def test_dependencies_and_begin_times_are_kept(centre: Centre) -> None:
@@ -122,32 +122,34 @@ def test_dependencies_and_begin_times_are_kept(centre: Centre) -> None:
     second = centre.submit(f"--dependency=afterok:{first}")
     never = centre.submit(f"--dependency=afternotok:{first}")
     later = centre.submit("--begin=now+6")
-    ended, began = centre.reaches(first, "COMPLETED"), centre.reaches(second, "RUNNING")
+    ended, began = centre.wait_for_state(first, "COMPLETED"), centre.wait_for_state(second, "RUNNING")
     assert began["StartTime"] >= ended["EndTime"]
-    record = centre.reaches(later, "RUNNING")
+    record = centre.wait_for_state(later, "RUNNING")
     assert record["StartTime"] >= record["EligibleTime"]
     assert _epoch(record["EligibleTime"]) - _epoch(record["SubmitTime"]) >= 6
     assert centre.show(never)["Reason"].startswith("Dependency")
 
 
-def test_an_update_of_a_waiting_job_counts(centre: Centre) -> None:
-    """Also for one that ran before, when it was pinned to other nodes."""
-    whale = centre.train(gpus=16, seconds=300)
-    centre.trains(whale)
+def test_an_update_of_a_waiting_job_applies(centre: Centre) -> None:
+    """Here the job has run before, and was pinned to other nodes then."""
+    large = centre.train(gpus=16, seconds=300)
+    centre.wait_until_preemptable(large)
     twice = centre.train("--time=30", gpus=2, seconds=300, user="bob")
-    centre.trains(twice)
-    stone = centre.submit(gpus=16, user="bob")
-    centre.reaches(stone, "RUNNING")
+    centre.wait_until_preemptable(twice)
+    blocker = centre.submit(gpus=16, user="bob")
+    centre.wait_for_state(blocker, "RUNNING")
     own = {"ReqNodeList": "(null)", "ExcNodeList": "(null)"}
-    centre.until(lambda: own.items() <= centre.show(twice).items(), "a parked job has its own request again", twice)
+    centre.wait_until(
+        lambda: own.items() <= centre.show(twice).items(), "a parked job has its own request again", twice
+    )
     centre.scontrol("update", f"JobId={twice}", "NumNodes=2", user="bob")
-    centre.cancel(whale, user="alice")
-    centre.cancel(stone, user="bob")
-    assert centre.reaches(twice, "RUNNING")["NumNodes"] == "2"
+    centre.cancel(large, user="alice")
+    centre.cancel(blocker, user="bob")
+    assert centre.wait_for_state(twice, "RUNNING")["NumNodes"] == "2"
 
 
-def test_a_node_that_its_owner_excludes_while_we_start_it_there(centre: Centre) -> None:
-    """Slurm then holds the job for good, as one that can run nowhere; the hold is not its owner's."""
+def test_a_node_that_the_owner_excludes_while_the_job_is_started_there(centre: Centre) -> None:
+    """Slurm then holds the job, because no node is left; the hold is not its owner's."""
     centre.restart(preemption={"start_timeout": 10.0})
     centre.scontrol("update", "PartitionName=gpu", "MaxTime=5")
     excluded: list[str] = []
@@ -155,68 +157,70 @@ def test_a_node_that_its_owner_excludes_while_we_start_it_there(centre: Centre) 
         job = centre.submit("--time=10")
         # The start may have ended by the partition's limit before its node is excluded: then the next one.
         while len(excluded) < 3 and not refused_for(centre, job, "BadConstraints"):
-            centre.until(lambda: centre.show(job)["ReqNodeList"] != "(null)", "it is not started", job)
+            centre.wait_until(lambda: centre.show(job)["ReqNodeList"] != "(null)", "it is not started", job)
             excluded.append(centre.show(job)["ReqNodeList"].replace("(null)", ""))
             nodes = ",".join(filter(None, excluded))
             centre.scontrol("update", f"JobId={job}", f"ExcNodeList={nodes}", user="alice")
             tries = len(excluded)
-            centre.until(
-                lambda tries=tries: len(centre.said(job, "not started")) >= tries, "its start has not ended", job
+            centre.wait_until(
+                lambda tries=tries: len(centre.reasons(job, "not started")) >= tries, "its start has not ended", job
             )
     finally:
         centre.scontrol("update", "PartitionName=gpu", "MaxTime=INFINITE")
-    assert centre.reaches(job, "RUNNING")["NodeList"] not in excluded
+    assert centre.wait_for_state(job, "RUNNING")["NodeList"] not in excluded
     assert refused_for(centre, job, "BadConstraints")
 
 
 def refused_for(centre: Centre, job: str, reason: str) -> bool:
-    return any(reason in why for why in centre.said(job, "not started"))
+    return any(reason in why for why in centre.reasons(job, "not started"))
 
 
-def test_a_job_cancelled_while_it_waits_is_gone(centre: Centre) -> None:
-    centre.reaches(centre.submit(gpus=16), "RUNNING")
+def test_a_job_cancelled_while_it_waits_has_ended(centre: Centre) -> None:
+    centre.wait_for_state(centre.submit(gpus=16), "RUNNING")
     job = centre.submit()
-    centre.until(lambda: centre.show(job)["Priority"] == "0", "not held", job)
+    centre.wait_until(lambda: centre.show(job)["Priority"] == "0", "not held", job)
     centre.cancel(job)
-    centre.until(lambda: centre.explain(job)["job"]["state"] == "ENDED", "it is still there", job)
+    centre.wait_until(lambda: centre.explain(job)["job"]["state"] == "ENDED", "it is still there", job)
     assert not centre.published(job)
 
 
 def test_a_job_that_its_owner_requeues_starts_again_at_once(centre: Centre) -> None:
     job = centre.submit(gpus=4)
-    centre.until(lambda: len(centre.explain(job).get("runs", ())) == 1, "its first run is not seen", job)
+    centre.wait_until(lambda: len(centre.explain(job).get("runs", ())) == 1, "its first run is not seen", job)
     centre.scontrol("requeue", job, user="alice")
-    centre.until(lambda: centre.show(job)["Restarts"] == "1" and centre.state(job) == "RUNNING", "not again", job)
-    first, second = centre.until(lambda: len(runs := centre.explain(job)["runs"]) == 2 and runs, "no second run", job)
+    centre.wait_until(lambda: centre.show(job)["Restarts"] == "1" and centre.state(job) == "RUNNING", "not again", job)
+    first, second = centre.wait_until(
+        lambda: runs if len(runs := centre.explain(job)["runs"]) == 2 else [], "no second run", job
+    )
     assert second["start"] - first["end"] < 30
 
 
 # -- arrays -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_tasks_of_an_array_start_by_our_decision_one_by_one(centre: Centre) -> None:
+def test_the_tasks_of_an_array_are_started_one_by_one_by_the_controller(centre: Centre) -> None:
     array = centre.submit("--array=0-3", "--output=/dev/null", gpus=8, command="sleep 2")
     tasks = [f"{array}_{task}" for task in range(4)]
-    centre.reaches(tasks[0], "RUNNING")
-    centre.reaches(tasks[1], "RUNNING")
+    centre.wait_for_state(tasks[0], "RUNNING")
+    centre.wait_for_state(tasks[1], "RUNNING")
     assert centre.published(tasks[2])["state"] == "WAITING"
     centre.cancel(tasks[3])
-    centre.reaches(tasks[2], "COMPLETED")
-    assert [len(centre.said(task, "start")) for task in tasks] == [1, 1, 1, 0]
+    centre.wait_for_state(tasks[2], "COMPLETED")
+    assert [len(centre.reasons(task, "start")) for task in tasks] == [1, 1, 1, 0]
     assert [len(centre.explain(task)["runs"]) for task in tasks] == [1, 1, 1, 0]
     assert centre.state(tasks[3]) in ("CANCELLED", "")
 
 
-# -- not ours -----------------------------------------------------------------------------------------------------------
+# -- unmanaged -----------------------------------------------------------------------------------------------------------
 
 
-def test_jobs_that_are_not_ours_are_never_touched(centre: Centre) -> None:
-    centre.reaches(centre.submit(gpus=16), "RUNNING")
+def test_unmanaged_jobs_are_never_changed(centre: Centre) -> None:
+    centre.wait_for_state(centre.submit(gpus=16), "RUNNING")
     managed = centre.submit()
     foreign = [centre.submit("-p", "other"), centre.submit("-p", "gpu,other"), _het(centre)]
     cpus = centre.submit(gpus=0)
-    centre.until(lambda: centre.show(managed)["Priority"] == "0", "not held", managed)
-    centre.cycles(3)
+    centre.wait_until(lambda: centre.show(managed)["Priority"] == "0", "not held", managed)
+    centre.wait_for_cycles(3)
     for job in [*foreign, cpus]:
         assert free(centre.show(job)), centre.show(job)
         assert "error" in centre.explain(job)
@@ -225,21 +229,21 @@ def test_jobs_that_are_not_ours_are_never_touched(centre: Centre) -> None:
 
 def test_an_exclusive_job_without_gres_stays_slurms_while_it_holds_gpus(centre: Centre) -> None:
     job = centre.submit("--exclusive", "--nodes=1", gpus=0)
-    centre.reaches(job, "RUNNING")
-    centre.cycles(3)
+    centre.wait_for_state(job, "RUNNING")
+    centre.wait_for_cycles(3)
     assert not centre.published(job)
     assert "it asks for no GPU" in centre.explain(job)["error"]
 
 
-def test_a_job_that_moves_out_of_our_partitions_is_let_go(centre: Centre) -> None:
-    centre.reaches(centre.submit("--nodelist=gpu01", gpus=4), "RUNNING")
+def test_a_job_that_moves_to_an_unmanaged_partition_is_released(centre: Centre) -> None:
+    centre.wait_for_state(centre.submit("--nodelist=gpu01", gpus=4), "RUNNING")
     job = centre.submit("--nodelist=gpu01", gpus=4)
-    centre.until(lambda: centre.show(job)["Priority"] == "0", "not held", job)
+    centre.wait_until(lambda: centre.show(job)["Priority"] == "0", "not held", job)
     command = ["scontrol", "update", f"JobId={job}", "Partition=other"]
     move = partial(centre.cluster.run, command, user="slurm", check=False)
-    centre.until(lambda: move().returncode == 0, "Slurm does not move it", job)  # it says EAGAIN at times
-    centre.until(lambda: centre.show(job)["Priority"] != "0", "it stays held", job)
-    centre.cycles(2)
+    centre.wait_until(lambda: move().returncode == 0, "Slurm does not move it", job)  # the answer is EAGAIN at times
+    centre.wait_until(lambda: centre.show(job)["Priority"] != "0", "it stays held", job)
+    centre.wait_for_cycles(2)
     assert centre.show(job)["Priority"] != "0"
 
 
@@ -263,17 +267,17 @@ def _epoch(stamp: str) -> float:
     return time.mktime(time.strptime(stamp, "%Y-%m-%dT%H:%M:%S"))
 
 
-def test_what_can_never_fit_is_told_at_once(centre: Centre) -> None:
-    """By Slurm at submit, in its own words, or by us of what Slurm takes in the hope of more nodes."""
+def test_a_request_that_can_never_fit_is_reported_at_once(centre: Centre) -> None:
+    """Slurm refuses some requests at submission; for those that it accepts the controller reports it."""
     for words in (
         ["--gpus=100"],
         ["--gpus-per-node=8", "--nodes=1"],
         ["--gpus=a100:2"],
         ["--gpus=2", "--exclude=gpu0[1-4]"],
     ):
-        said = centre.cluster.run(["tsbatch", *words, "--wrap", "true"], user="alice", cwd="/tmp", check=False)
-        assert (said.returncode, said.stdout) == (1, "")
-        assert said.stderr.strip().endswith("Requested node configuration is not available")
+        done = centre.cluster.run(["tsbatch", *words, "--wrap", "true"], user="alice", cwd="/tmp", check=False)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.strip().endswith("Requested node configuration is not available")
     wide = centre.submit("--nodes=9", "--gpus-per-node=1", gpus=0)
-    centre.until(lambda: centre.published(wide), "not seen", wide)
+    centre.wait_until(lambda: centre.published(wide), "not seen", wide)
     assert centre.why(wide) == "can never run here: no nodes of the managed partitions fit what it asks for"

@@ -7,14 +7,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.slurm_plugin.controller.centre import Centre
 from tiresias.sandbox import rootfs
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
-Centre = Any  # conftest.py
 ROOT = Path(__file__).parents[3]
 HERE = "/opt/tiresias/tests/slurm_plugin/controller"  # the checkout, as the cluster sees it
 WHICH = "import sys, tiresias.checkpoint; print(sys.prefix, tiresias.checkpoint.__file__, flush=True)"
@@ -38,7 +37,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def link(source: Path, target: Path) -> None:
-    """Hard links: the trees and the clusters are on one file system, and nothing writes to what is there."""
+    """Copy by hard links: the trees and the clusters are on one file system, and no program writes to the files."""
     ignored = shutil.ignore_patterns("__pycache__", "EXTERNALLY-MANAGED")
     shutil.copytree(source, target, symlinks=True, copy_function=os.link, ignore=ignored)
 
@@ -58,13 +57,13 @@ def install(wheel: Path, folder: Path) -> None:
 
 
 def preempted_once(centre: Centre, command: str) -> str:
-    """Its output, once it has been preempted for another job, resumed and completed."""
-    whale = centre.submit(command=f"unset PYTHONPATH; {command}", gpus=16, by="tsbatch")
-    centre.trains(whale)
+    """Let a job be preempted, resume and complete; return its output."""
+    large = centre.submit(command=f"unset PYTHONPATH; {command}", gpus=16, by="tsbatch")
+    centre.wait_until_preemptable(large)
     small = centre.submit(command="sleep 0.2", user="bob")
-    centre.reaches(small, "COMPLETED")
-    assert centre.reaches(whale, "COMPLETED")["Restarts"] == "1", centre.output(whale)
-    output = str(centre.output(whale))
+    centre.wait_for_state(small, "COMPLETED")
+    assert centre.wait_for_state(large, "COMPLETED")["Restarts"] == "1", centre.output(large)
+    output = str(centre.output(large))
     assert "run 1 resumes from step" in output
     assert "done at step 80" in output
     return output
@@ -90,12 +89,12 @@ def test_a_conda_environment_that_was_moved(centre: Centre, wheel: Path) -> None
 
 @pytest.fixture(scope="module")
 def images() -> list[str]:
-    """The container trees that these tests have made."""
+    """Return the container trees that these tests have made."""
     return []
 
 
 def image(centre: Centre, wheel: Path, images: list[str]) -> str:
-    """A Debian of another suite than the cluster's, with the wheel, without Slurm's commands on its PATH; its path inside."""
+    """Make a Debian tree of another release, with the wheel and without Slurm's commands; return its path in the cluster."""
     tree = centre.cluster.shared / "image"
     if not images:
         images.append("/shared/image")

@@ -1,4 +1,4 @@
-"""Two controllers that fight for one cluster, on a real Slurm with real jobs: nothing is lost, nothing runs twice."""
+"""Two controllers that compete for one cluster, on a real Slurm with real jobs: nothing is lost, nothing runs twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.slurm_plugin.controller import books
+from tests.slurm_plugin.controller import replay_checks
 from tiresias.errors import TiresiasError
 from tiresias.sandbox.replay.replay import Replay
 from tiresias.sandbox.replay.setup import FOLDER, Options, controller_config
@@ -23,14 +23,17 @@ from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.sockets.control_socket import ask
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
-BLIND = ("python3", "/opt/tiresias/tests/slurm_plugin/controller/blind.py")  # the checkout, as the cluster sees it
-SOUND = ("tiresias", "controller", "--config")
+UNFENCED = (
+    "python3",
+    "/opt/tiresias/tests/slurm_plugin/controller/unfenced_controller.py",
+)  # the checkout, as the cluster sees it
+REGULAR = ("tiresias", "controller", "--config")
 OPTIONS = Options(time_scale=30.0, nodes=4, suite="forky", thresholds=(600.0,))
 SEED = 7
 
 
 def jobs(shorts: int, gap: float) -> list[TraceJob]:
-    """A long job on all 16 GPUs, which every one of the short ones has to preempt, `gap` seconds apart. 30 to a real one."""
+    """Return a long job on all 16 GPUs, and short jobs that each preempt it, `gap` seconds apart; 30 take one real second."""
     long = TraceJob(job_id="0", submit_time=0.0, num_gpus=16, duration=300.0, model="resnet50")
     short = [
         TraceJob(job_id=str(number), submit_time=gap * number, num_gpus=8, duration=30.0, model="googlenet")
@@ -39,8 +42,8 @@ def jobs(shorts: int, gap: float) -> list[TraceJob]:
     return [long, *short]
 
 
-class Two:
-    """Controllers 0 and 1 with one state folder, each in a run folder of its own."""
+class TwoControllers:
+    """Controllers 0 and 1 with one state folder and separate run folders."""
 
     def __init__(self, replay: Replay, program: tuple[str, ...]) -> None:
         self.replay, self.program = replay, program
@@ -58,11 +61,11 @@ class Two:
     def log(self, number: int) -> Path:
         return self.replay.folder / "logs" / f"controller-{number}"
 
-    def said(self, words: str) -> int:
+    def count_in_logs(self, words: str) -> int:
         return sum(self.log(number).read_text(errors="replace").count(words) for number in range(2))
 
     def status(self, number: int) -> dict[str, Any]:
-        """{} of who stands by, or is frozen."""
+        """Return the status of a controller; {} if it is a standby or frozen."""
         socket = Path(f"/proc/{self.replay.cluster.init.pid}/root/run/tiresias/{number}/control.sock")
         with contextlib.suppress(TiresiasError):
             return ask(socket, {"op": "status"}, timeout=2.0)
@@ -72,14 +75,14 @@ class Two:
         return bool(self.status(number))
 
     def jobs(self) -> list[Any]:
-        """As the leader sees them."""
+        """Return the jobs in the leader's status."""
         return next((list(found["jobs"]) for one in range(2) if (found := self.status(one))), [])
 
     def leader(self) -> int:
-        return until(lambda: next((f"{one}" for one in range(2) if self.leads(one)), ""), "nobody leads")
+        return until(lambda: next((f"{one}" for one in range(2) if self.leads(one)), ""), "no controller leads")
 
     def send(self, number: int, name: str) -> None:
-        """To the program, and to nsenter, which stops with it."""
+        """Send a signal to the program, and SIGCONT also to nsenter, which stops with it."""
         process = self.processes[number]
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         for pid in [*map(int, children), *([process.pid] if name == "CONT" else [])]:
@@ -103,12 +106,12 @@ def until(found: Any, words: str, seconds: float = 60.0) -> int:
 
 
 @contextlib.contextmanager
-def fighting(program: tuple[str, ...], trace: list[TraceJob]) -> Iterator[tuple[Replay, Two]]:
-    """Until all jobs have ended; then nothing may be missing."""
+def competing(program: tuple[str, ...], trace: list[TraceJob]) -> Iterator[tuple[Replay, TwoControllers]]:
+    """Replay the jobs under two controllers until all have ended, then check that nothing is lost."""
     with Replay("las", trace, OPTIONS) as replay:
         replay.stop_controller()
         replay._controller = None
-        two = Two(replay, program)
+        two = TwoControllers(replay, program)
         try:
             two.leader()
             replay.begin(time.time())
@@ -124,25 +127,25 @@ def fighting(program: tuple[str, ...], trace: list[TraceJob]) -> Iterator[tuple[
             raise AssertionError("\n".join([str(error), *logs[0], *logs[1]])) from error
         finally:
             two.end()
-        books.check(replay)
+        replay_checks.check(replay)
 
 
-def test_two_that_both_believe_they_lead_do_no_harm() -> None:
-    with fighting(BLIND, jobs(8, gap=75.0)) as (replay, two):
+def test_two_controllers_that_both_act_as_leader_do_no_harm() -> None:
+    with competing(UNFENCED, jobs(8, gap=75.0)) as (replay, two):
         while not replay.over():
             time.sleep(0.5)
-        assert two.said("leading, in epoch") > 10, "they did not fight"
+        assert two.count_in_logs("leading, in epoch") > 10, "the lead has hardly changed"
 
 
-def test_a_leader_that_is_frozen_in_the_middle_of_a_move_and_thaws_does_no_harm() -> None:
+def test_a_leader_frozen_in_the_middle_of_a_transition_does_no_harm() -> None:
     dice = random.Random(SEED)
-    with fighting(SOUND, jobs(10, gap=150.0)) as (replay, two):
+    with competing(REGULAR, jobs(10, gap=150.0)) as (replay, two):
         for _ in itertools.takewhile(lambda _: not replay.over(), range(6)):
             leader = two.leader()
-            until(lambda: any(job["phase"] for job in two.jobs()) or replay.over(), "nothing moves")
+            until(lambda: any(job["phase"] for job in two.jobs()) or replay.over(), "there is no transition")
             time.sleep(dice.uniform(0.0, 0.5))
             two.send(leader, "STOP")
-            until(lambda other=1 - leader: two.leads(other), "nobody takes over")
+            until(lambda other=1 - leader: two.leads(other), "the other controller does not take over")
             time.sleep(dice.uniform(0.0, 0.5))
             two.send(leader, "CONT")
-        assert two.said("; standing by") >= 3, "too few takeovers to tell"
+        assert two.count_in_logs("; this controller is a standby now") >= 3, "there were too few takeovers"
