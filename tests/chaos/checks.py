@@ -1,9 +1,9 @@
 """What must hold after a chaos run, counted, and the evidence for what does not.
 
-lost             trainers that neither finished nor were cancelled or killed by us, and are none that Slurm itself forgot
+lost             trainers that neither finished nor were cancelled or killed by the campaign, and that Slurm did not forget
 twice            jobs of which two runs were there at once, in Slurm's log or in their own
 wrong_curves     finished trainings whose losses are not those of an uninterrupted one
-orphan_holds     jobs that stayed held when everybody else's holds were lifted and the controller had stopped
+orphan_holds     jobs that stayed held when the holds of owners and administrators were lifted and the controller had stopped
 ledger_missing   runs in Slurm's log that the controller saw and the journal does not have
 ledger_extra     runs in the journal that Slurm's log does not have
 ledger_wrong     runs whose length differs from Slurm's, beyond what the controller could see at that moment
@@ -30,13 +30,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from idle import idle
-from preemptions import in_vain, redone, requeues, victims
-from samples import Sampler
-from scene import Scene, tasks
-from service import Accounted, promoted, service_wrong
-from troubles import Troubles
-from windows import Window, Windows
+from tests.chaos.idle import idle
+from tests.chaos.preemptions import in_vain, redone, requeues, victims
+from tests.chaos.samples import Sampler
+from tests.chaos.scene import Scene, tasks
+from tests.chaos.service import Accounted, promoted, service_wrong
+from tests.chaos.troubles import Troubles
+from tests.chaos.windows import Window, Windows
 
 INVARIANTS = (
     "lost", "twice", "wrong_curves", "orphan_holds", "ledger_missing", "ledger_extra", "ledger_wrong", "unfinished", "open_steps",
@@ -45,7 +45,7 @@ INVARIANTS = (
 PURGED = re.compile(r"\[(?P<time>[-0-9T:]+)[.0-9]*\] .*Purging vestigial job script \S*/job0*(?P<job>[0-9]+)/")
 GPUS = re.compile(r"gres/gpu=(\d+)")
 TIME_TO_ASK = 15.0  # seconds before its time limit in which a job asks for its requeue, again and again
-SHORTEST_SEEN = 3.0  # seconds: a shorter run may begin and end between two looks of the controller
+SHORTEST_SEEN = 3.0  # seconds: a shorter run may begin and end between two polls of the controller
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ class LoggedRun:
         times = [moment for job, moment in purged if job == self.raw]
         return self.state == "FAILED" and any(self.start - 1 <= moment <= self.end + 1 for moment in times)
 
-    def ended_unheard(self, absent: Iterable[tuple[float, float]]) -> bool:
-        """At its limit, which nobody could have it requeued before. absent: when slurmctld was."""
+    def ended_without_requeue(self, absent: Iterable[tuple[float, float]]) -> bool:
+        """Whether it ended at its limit while slurmctld, away in the times `absent`, could not requeue it."""
         last = self.start + self.limit - TIME_TO_ASK
         return self.state == "TIMEOUT" and any(first <= last and self.end <= back + 2 for first, back in absent)
 
@@ -142,7 +142,9 @@ class Check:
         self._scene, self._blind = scene, troubles.blind
         self._logged = logged_runs(scene.cluster.log / "jobcomp.log")
         purged = purged_scripts(scene.cluster.log.glob("gpu*.log"))
-        by_slurm = [run for run in self._logged if run.lost_its_script(purged) or run.ended_unheard(troubles.absent)]
+        by_slurm = [
+            run for run in self._logged if run.lost_its_script(purged) or run.ended_without_requeue(troubles.absent)
+        ]
         self._shaken = troubles.shaken | {run.name for run in by_slurm}
         journal = scene.journal()
         self._journaled = journaled_runs(journal)
@@ -151,8 +153,8 @@ class Check:
         self.evidence["unfinished"] += unfinished
         self.evidence["orphan_holds"] += held
         self.evidence["open_steps"] += open_steps(journal)
-        self._look_at_jobs()
-        self._look_at_runs()
+        self._check_jobs()
+        self._check_runs()
         self._compare_ledger()
         self._windows = Windows([*troubles.changes.found, *(Window(first, last) for first, last in self._blind)])
         self.judged: dict[str, float] = {}
@@ -207,7 +209,7 @@ class Check:
         self.evidence["service_wrong"] += wrong
         self.judged |= {"longest_idle": round(longest, 1), "services_compared": compared}
 
-    def _look_at_jobs(self) -> None:
+    def _check_jobs(self) -> None:
         fates = {name: job.fate for job in self._scene.jobs.values() for name in tasks(job)}
         for result in self._results:
             if result.finished and not result.curve_is_right:
@@ -215,7 +217,7 @@ class Check:
             if not result.finished and not fates[result.id]:
                 self._note("lost", result.id.partition("_")[0], result.id)
 
-    def _look_at_runs(self) -> None:
+    def _check_runs(self) -> None:
         last: dict[tuple[str, str], LoggedRun] = {}
         for run in self._logged:
             before = last.get((run.id, run.name))
@@ -248,7 +250,7 @@ class Check:
         return near[0].name if near else ""
 
     def _compare(self, run: LoggedRun, own: list[JournaledRun]) -> None:
-        """Takes the journal's row of this run out of `ours`."""
+        """Compare a run with its row of the journal, and remove that from `own`."""
         same = [one for one in own if abs(one.start - run.start) <= 1]
         if not same:
             if run.end - run.start >= SHORTEST_SEEN and not self._is_blind(run.start, run.end):

@@ -1,9 +1,9 @@
-"""More jobs at once than anybody wants, under a running controller: an array of 5,000 tasks, and 10,000 submissions in a row.
+"""Floods of jobs under a running controller: an array of 5,000 tasks, and 10,000 submissions in a row.
 
     python tests/chaos/flood.py [--jobs 10000] [--tasks 5000] [--json FILE]        (make test-chaos has a small one)
 
-Submitted is through Slurm's own library, by four processes of two users: sbatch starts a program for each job, and what that costs
-is told beside it (sbatch_a_second). Jobs of a second each run all the while, on 16 GPUs. What is told of each flood:
+Four processes of two users submit through Slurm's own library: sbatch starts a program for each job, and its rate is reported
+separately (sbatch_a_second). Jobs of a second each run all the while, on 16 GPUs. Reported of each flood:
 
 a_second         submissions that slurmctld took
 known_after      seconds from the last submission until the controller shows each job that Slurm has in its queue
@@ -19,14 +19,18 @@ Exit code 1 unless the last five are 0.
 
 from __future__ import annotations
 
+import os
+import sys
+
+if not __package__:  # started by its path: once more, as a module of `tests`
+    os.execv(sys.executable, [sys.executable, "-m", "tests.chaos.flood", *sys.argv[1:]])
+
 import argparse
 import json
-import os
 import re
 import sqlite3
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -34,11 +38,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from run import CONFIG
-from scene import USERS, Scene
+from tests.chaos.run import CONFIG
+from tests.chaos.scene import USERS, Scene
 
-PATIENCE = 300.0  # seconds for each thing that is waited for
-LOOK = 1.0  # seconds between looks at the controller: its answer about 10,000 jobs is megabytes
+WAIT_LIMIT_S = 300.0  # for each condition
+POLL_INTERVAL_S = 1.0  # the controller's answer about 10,000 jobs is megabytes
 PROCESSES = 2  # of each user
 BY_SBATCH = 40
 GPUS = 16
@@ -71,7 +75,7 @@ class Flood:
         """By all users at once."""
         running = [self._submitter(user, count // (PROCESSES * len(USERS))) for user in USERS * PROCESSES]
         while any(process.poll() is None for process in running):
-            self._look()
+            self._poll()
         answers = [process.communicate() for process in running]
         if problems := [err.strip().splitlines()[-1] for out, err in answers if not out.strip()]:
             raise SystemExit(f"flood: {problems[0]}")
@@ -100,38 +104,40 @@ class Flood:
         sbatch = " ".join(["sbatch", *self.scene.options("sbatch", 1), "--wrap", "'sleep 1'"])
         began = time.time()
         loop = f"for each in $(seq {BY_SBATCH}); do {sbatch}; done"
-        self.accepted |= set(self.scene.cluster.run(["sh", "-c", loop], user=USERS[0], timeout=PATIENCE).stdout.split())
+        self.accepted |= set(
+            self.scene.cluster.run(["sh", "-c", loop], user=USERS[0], timeout=WAIT_LIMIT_S).stdout.split()
+        )
         return round(BY_SBATCH / (time.time() - began), 1)
 
-    # -- what the controller makes of it ----------------------------------------------------------------------------------
+    # -- the controller's view --------------------------------------------------------------------------------------------
 
     def known_after(self) -> float | None:
-        """None: not within our patience."""
+        """None: not within WAIT_LIMIT_S."""
         began = time.time()
-        while time.time() < began + PATIENCE:
+        while time.time() < began + WAIT_LIMIT_S:
             waiting = {job["id"] for job in self.scene.queue()}
-            if waiting <= {job["id"] for job in self._look().get("jobs", ())}:
+            if waiting <= {job["id"] for job in self._poll().get("jobs", ())}:
                 return round(time.time() - began, 1)
         return None
 
     def watch(self, seconds: float) -> None:
         end = time.time() + seconds
         while time.time() < end:
-            self._look()
+            self._poll()
 
-    def _look(self) -> dict[str, Any]:
+    def _poll(self) -> dict[str, Any]:
         status: dict[str, Any] = self.scene.status()
         self.longest = max(self.longest, status.get("cycle", {}).get("seconds", 0.0))
-        time.sleep(LOOK)
+        time.sleep(POLL_INTERVAL_S)
         return status
 
     def cancel_all(self) -> dict[str, Any]:
         """What is left in the queue and in the controller's view when it had its time."""
         began = time.time()
-        while time.time() < began + PATIENCE:
+        while time.time() < began + WAIT_LIMIT_S:
             for user in USERS:
                 self.scene.cluster.run(["scancel", "--user", user], check=False, timeout=120)
-            left, shown = len(self.scene.queue()), len(self._look().get("jobs", [1]))
+            left, shown = len(self.scene.queue()), len(self._poll().get("jobs", [1]))
             if not left and not shown:
                 break
         return {"left": left, "shown": shown, "longest_cycle": round(self.longest, 2)}

@@ -10,22 +10,25 @@ which it did not start, and the seconds from the last victim's save to the first
 
 from __future__ import annotations
 
+import os
+import sys
+
+if not __package__:  # started by its path: once more, as a module of `tests`
+    os.execv(sys.executable, [sys.executable, "-m", "tests.chaos.foreign", *sys.argv[1:]])
+
 import argparse
 import contextlib
 import json
-import os
 import random
 import shutil
 import sqlite3
-import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scene import Centre
-
+from tests.slurm_plugin.controller.centre import Centre
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.slurm_conf import ClusterSpec
 
@@ -58,7 +61,7 @@ class Report:
     park_to_running: dict[str, float] = field(default_factory=dict)
 
 
-class Campaign:
+class HandoverCampaign:
     def __init__(self, args: argparse.Namespace) -> None:
         self._args, self._dice = args, random.Random(args.seed)
         self._report = Report(args.backend, args.suite, args.seed)
@@ -78,7 +81,7 @@ class Campaign:
             self._trainings = [self._centre.train(gpus=2, seconds=36000.0) for _ in range(8)]
             while self._preempted() < self._args.preemptions and time.time() < began + 60 * self._args.minutes:
                 self._round()
-                self._say()
+                self._report_progress()
             self._centre.wait_for_cycles(2)
             self._count()
         finally:
@@ -192,7 +195,7 @@ class Campaign:
                 if saved:
                     yield began - max(saved)
 
-    def _say(self) -> None:
+    def _report_progress(self) -> None:
         print(
             f"{self._preempted()} preemptions, {len(self._urgent)} urgent jobs, {self._report.foreign} foreign",
             flush=True,
@@ -218,7 +221,7 @@ def main() -> int:
     parser.add_argument("--suite", choices=["forky", "trixie", "bookworm"], default="forky")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    report = Campaign(args).run()
+    report = HandoverCampaign(args).run()
     text = json.dumps(asdict(report), indent=2)
     print(text)
     if args.json:

@@ -1,4 +1,4 @@
-"""Records what the controller writes and calls in random histories of the model of Slurm, to compare two versions of it.
+"""Record what the controller writes and calls in random histories of the model of Slurm, to compare two versions of it.
 
     python tests/chaos/histories.py [--seed N] [--histories 500] [--operations 60] --out FILE
     python tests/chaos/histories.py --compare FILE FILE
@@ -10,12 +10,17 @@ where the files are equal; `--show N` prints the events of one history.
 
 from __future__ import annotations
 
+import os
+import sys
+
+if not __package__:  # started by its path: once more, as a module of `tests`, with the same hashes each time
+    MODULE = [sys.executable, "-m", "tests.chaos.histories", *sys.argv[1:]]
+    os.execve(sys.executable, MODULE, {**os.environ, "PYTHONHASHSEED": "0"})
+
 import argparse
 import hashlib
 import json
-import os
 import random
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,8 +29,8 @@ from typing import Any
 _passed = 0.0  # seconds that the model let pass: the controller's steady clock
 time.monotonic = lambda: _passed
 
-from test_interleavings import NODES, Centre  # noqa: E402
-
+from tests.chaos.model_job import NODES  # noqa: E402
+from tests.chaos.test_interleavings import Interleavings  # noqa: E402
 from tiresias.slurm_plugin.controller import Controller  # noqa: E402
 
 CALLS = (
@@ -33,7 +38,7 @@ CALLS = (
     "requeue_together",
 )  # fmt: skip
 VOLATILE = ("pid", "host", "started", "tiresias", "since")  # of the status
-Operation = Callable[[Centre, random.Random], None]
+Operation = Callable[[Interleavings, random.Random], None]
 OPERATIONS: tuple[tuple[int, Operation], ...] = (  # with their weights
     (6, lambda m, r: m.work(r.randint(1, 4))),
     (4, lambda m, r: m.time_passes(r.choice([0.5, 1.0, 2.0, 5.0, 25.0]))),
@@ -55,12 +60,12 @@ OPERATIONS: tuple[tuple[int, Operation], ...] = (  # with their weights
 )  # fmt: skip
 
 
-def _submit(machine: Centre, dice: random.Random) -> None:
+def _submit(machine: Interleavings, dice: random.Random) -> None:
     habit = dice.choice(["good", "good", "slow", "ignores", "ignores", "dumb"])
     machine.submit(dice.choice([1, 2, 4, 8, 8]), dice.choice([1.0, 4.0, 20.0, 60.0]), habit, dice.random() < 0.5)
 
 
-class Recorded(Centre):
+class Recorded(Interleavings):
     """Keeps what happens at the journal and at Slurm."""
 
     def __init__(self) -> None:
@@ -167,5 +172,9 @@ def main() -> int:
 
 if __name__ == "__main__":
     if os.environ.get("PYTHONHASHSEED") != "0":
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "PYTHONHASHSEED": "0"})
+        os.execve(
+            sys.executable,
+            [sys.executable, "-m", "tests.chaos.histories", *sys.argv[1:]],
+            {**os.environ, "PYTHONHASHSEED": "0"},
+        )
     sys.exit(main())

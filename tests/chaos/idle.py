@@ -1,8 +1,8 @@
 """GPUs that idle while a job could start.
 
-A job is startable in a sample when it is pending, by its own request needs no more than the free GPUs of startable nodes, has asked
-for nothing special (licence, QOS, feature, nodes), nothing befell it or its owner, and Slurm gives no reason of its own. What it is
-judged by is Slurm's (squeue, sinfo); in the controller's own outages nothing is judged.
+A job is startable in a sample when it is pending, by its own request needs no more than the free GPUs of startable nodes, requests
+nothing special (licence, QOS, feature, nodes), no trouble concerned it or its owner, and Slurm gives no reason of its own. The
+data are Slurm's (squeue, sinfo); in the controller's own outages nothing is judged.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from samples import Sample, Waiting
-from windows import Windows
+from tests.chaos.samples import Sample, Waiting
+from tests.chaos.windows import Windows
 
 BOUND = 30.0  # seconds: two deadlines of a preemption, a refused start, and its longest back-off (16 s here)
 GAP = 4.0  # seconds without a sample after which nothing is known
-OURS = ("JobHeldAdmin", "Priority", "Resources", "None", "BadConstraints")  # reasons that are the controller's to end
+MANAGED = ("JobHeldAdmin", "Priority", "Resources", "None", "BadConstraints")  # reasons that the controller can end
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class _Watch:
 
 
 def idle(samples: Sequence[Sample], plain: Mapping[str, int], windows: Windows) -> tuple[list[str], float]:
-    """plain: GPUs of the jobs without special wishes, by name. Returns also the longest time that one waited beside free GPUs."""
+    """plain: GPUs of the jobs without special requests, by name. Returns also the longest time that one waited beside free GPUs."""
     watched: dict[tuple[str, str], _Watch] = {}
     worst: dict[tuple[str, str], float] = {}
     for sample in samples:
@@ -50,6 +50,6 @@ def _is_startable(one: Waiting, sample: Sample, plain: Mapping[str, int], window
     return (
         fits
         and sample.is_complete
-        and one.reason in OURS
+        and one.reason in MANAGED
         and not windows.touch(sample.time - 1, sample.time, (one.name, one.user))
     )

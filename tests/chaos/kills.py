@@ -3,30 +3,34 @@
     python tests/chaos/kills.py [--kills 1000] [--slurmctld-restarts 100] [--seed N] [--minutes 60] [--json FILE]
 
 A point is the moment before or after a step is journaled (lives.py); each life ends at the next point that has not had its
-share, with a chance, so that lives get on. Points that are rare (a job that cannot save, one that Slurm does not start, one near
+share, at random, so that lives make progress. Points that are rare (a job that cannot save, one that Slurm does not start, one near
 its time limit) come as often as the jobs of this campaign make them. Ends when the kills are done, or at --minutes; what is
 checked then: checks.py.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-import random
 import sys
+
+if not __package__:  # started by its path: once more, as a module of `tests`
+    os.execv(sys.executable, [sys.executable, "-m", "tests.chaos.kills", *sys.argv[1:]])
+
+import argparse
+import random
 import time
 from collections import Counter
 from collections.abc import Iterator
 
-from run import Run, add_options, carry_out
-from scene import Job, Scene
-from workload import TRAIN
+from tests.chaos.run import ChaosRun, add_options, carry_out
+from tests.chaos.scene import Job, Scene
+from tests.chaos.workload import TRAIN
 
 CHANCE = 0.25  # with which a life ends at a point that has not had its share
 POINTS = 44  # about as many as there are
 
 
-class Campaign(Run):
+class KillCampaign(ChaosRun):
     def __init__(self, args: argparse.Namespace) -> None:
         self._kills, self._restarts = args.kills, args.slurmctld_restarts
         share = -(-args.kills // POINTS)
@@ -43,7 +47,7 @@ class Campaign(Run):
         while time.time() < end and (done := self.kills.total()) < self._kills:
             self.scene_is_whole()
             if self.submit_a_round(jobs):
-                self.say(f"{done} kills, {restarted} restarts of slurmctld, {len(self.scene.submitted())} jobs")
+                self.report(f"{done} kills, {restarted} restarts of slurmctld, {len(self.scene.submitted())} jobs")
             if restarted < self._restarts * done / self._kills:
                 restarted += 1
                 self.troubles.strike("restart_slurmctld")
@@ -52,12 +56,12 @@ class Campaign(Run):
 
 
 def jobs(scene: Scene, dice: random.Random, number: int, start: float) -> Iterator[Job]:
-    """A round: large ones that everybody preempts, small ones, and some of each kind that leads to a rare step."""
+    """A round: large ones that every other job preempts, small ones, and some of each kind that leads to a rare step."""
     for place in range(2):
         yield Job(
             f"chaos-{number}-large{place}", "alice", scene.trainer(f"chaos-{number}-large{place}", 8, 60.0), start
         )
-    yield _near_its_limit(scene, f"chaos-{number}-limit", start)  # with luck alone hardly any gets that far
+    yield _near_its_limit(scene, f"chaos-{number}-limit", start)  # at random hardly any run lasts so long
     moment = 0.0
     for place in range(30):
         moment += dice.uniform(1, 3)
@@ -88,7 +92,7 @@ def main(argv: list[str] | None = None) -> int:
     add_options(parser, minutes=60.0)
     args = parser.parse_args(argv)
     print(f"kills: seed {args.seed}, {args.kills} kills", flush=True)
-    run = Campaign(args)
+    run = KillCampaign(args)
     return carry_out(run, args, lambda: {"kills": run.kills.total(), "kills_at": dict(sorted(run.kills.items()))})
 
 

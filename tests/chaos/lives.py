@@ -6,15 +6,13 @@ process, which has everything imported, so that a life begins in a few milliseco
 A *point* is the moment before or after one write of one step to the journal, e.g. "preempt requeue before".
 
     chance   with which a controller kills itself (SIGKILL) at a point, while that point has fewer than `quota` kills
-    gate     with which it waits at a point until somebody removes FOLDER/gate, which says where it is and of which job: time for
-             a deed at that very step. A second at most.
+    gate     with which it waits at a point until the driver removes FOLDER/gate, which has the point and the job: time for
+             a trouble at that very step. A second at most.
 
-FOLDER/deaths.jsonl gets a line for each life that ended, FOLDER/requeues.jsonl one for each run that the controller
-requeues, FOLDER/pid
-holds the process id of the one that lives. FOLDER/clock holds
-seconds that this controller's clock is wrong by, FOLDER/slow seconds that each look at a control folder takes. Once there is
-FOLDER/peace nothing happens at points.
-SIGTERM ends the present life in its own way, and then this.
+FOLDER/deaths.jsonl gets a line for each life that ended, FOLDER/requeues.jsonl one for each run that the controller requeues.
+FOLDER/pid holds the process id of the present life, FOLDER/clock the seconds by which this controller's clock is wrong,
+FOLDER/slow the seconds that each read of a control folder takes. Once FOLDER/peace exists nothing happens at points.
+SIGTERM ends the present life in its own way, and then this program.
 """
 
 from __future__ import annotations
@@ -154,7 +152,7 @@ def main() -> int:
         code = os.waitstatus_to_exitcode(status)
         note("deaths.jsonl", time=right_time(), life=life, exit=code)
         if code > 0:
-            time.sleep(0.3)  # it gave up by itself: systemd waits a little, too
+            time.sleep(0.3)  # it ended by itself: systemd waits a little, too
     return 0
 
 

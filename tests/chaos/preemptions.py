@@ -3,7 +3,7 @@
 redone   a run that the controller requeued after the program had parked, before the deadline, lost steps
 in_vain  a run that was preempted for a job that did not start within REACH seconds, though nothing befell that job meanwhile
 
-Judged are those in whose time nothing happened that explains it (windows.py); how many there are is told, too.
+Judged are those in whose time nothing happened that explains it (windows.py); their number is reported, too.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from windows import Windows
-
+from tests.chaos.windows import Windows
 from tiresias.sandbox.replay.replay_results import JobResult, JobRun
 
 REACH = 30.0  # seconds from the decision to the start of the job that it was made for

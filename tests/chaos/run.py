@@ -9,39 +9,42 @@ when anything is broken; what controller and slurmctld logged of the jobs concer
 
 from __future__ import annotations
 
+import os
+import sys
+
+if not __package__:  # started by its path: once more, as a module of `tests`
+    os.execv(sys.executable, [sys.executable, "-m", "tests.chaos.run", *sys.argv[1:]])
+
 import argparse
 import json
 import math
-import os
 import random
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from checks import Check, story
-from samples import Sampler
-from scene import Job, Scene
-from troubles import Troubles, is_calm
-from workload import ROUND, workload
-
+from tests.chaos.checks import Check, story
+from tests.chaos.samples import Sampler
+from tests.chaos.scene import Job, Scene
+from tests.chaos.troubles import Troubles, is_calm
+from tests.chaos.workload import ROUND, workload
 from tiresias.errors import TiresiasError
 
 EVERY = 4.0  # seconds between troubles that come by themselves, on average
-LOOK = 5.0  # seconds until it is looked again whether there is room for a round
-BACKLOG = 30  # jobs in the queue with which no new round begins: on a slow machine fewer jobs come, not ever more
+ROUND_POLL_S = 5.0  # until the queue is checked again for space for a round
+BACKLOG = 30  # jobs in the queue with which no new round begins: on a slow machine fewer jobs arrive, not ever more
 WIND_DOWN = 60.0  # seconds of --minutes without new jobs and troubles
 # seconds without any change in the queue, when all trouble is over: longer than any job runs, or backs off
 STUCK = 150.0
 LONGEST_END = 900.0  # seconds in which all must have ended when all trouble is over, whatever moves
 MAX_JOB_ID = 120  # ids come again
 GATE = 0.03  # how often the controller waits at a step for something to happen
-# Many preemptions, but not for ever: each run gets somewhere (a start takes a second or two of min_run), and each job is left alone
-# in the end. Without that, jobs that wait long are promoted and preempt one another as long as there are two of them.
+# Many preemptions, but not for ever: each run makes progress (a start takes a second or two of min_run), and max_preemptions ends
+# them. Without that, jobs that wait long are promoted and preempt one another as long as there are two of them.
 CONFIG: dict[str, dict[str, Any]] = {
     "policy": {
         "thresholds": [8.0, 60.0],
@@ -54,17 +57,17 @@ CONFIG: dict[str, dict[str, Any]] = {
 }
 
 
-class Run:
+class ChaosRun:
     def __init__(self, seed: int, minutes: float, name: str, plan: dict[str, Any]) -> None:
         self._seed, self._seconds = seed, minutes * 60
         self._began = time.time()
         self.log: list[str] = []
         self._dice, self._round, self._next_round = random.Random(seed), 0, 0.0
         self.scene = Scene(name, {"seed": seed, **plan}, MAX_JOB_ID, **CONFIG)
-        self.troubles = Troubles(self.scene, seed, self.say)
+        self.troubles = Troubles(self.scene, seed, self.report)
         self.sampler = Sampler(self.scene)
 
-    def say(self, words: str) -> None:
+    def report(self, words: str) -> None:
         line = f"{time.time() - self._began:7.2f} s  {words}"
         self.log.append(line)
         print(line, flush=True)
@@ -87,15 +90,15 @@ class Run:
             time.sleep(0.02)
 
     def submit_a_round(self, jobs: Callable[[Scene, random.Random, int, float], Iterable[Job]]) -> bool:
-        """When the last one is over, and there is room."""
+        """Where the last one is over and the queue is short enough; whether it did."""
         if time.time() < self._next_round or not self.scene.all_submitted():
             return False
-        self._next_round = time.time() + LOOK
+        self._next_round = time.time() + ROUND_POLL_S
         if self._waiting() > BACKLOG:
             return False
         self._round += 1
         self.scene.submit_all(list(jobs(self.scene, self._dice, self._round, time.time())))
-        self._next_round = time.time() + ROUND - LOOK
+        self._next_round = time.time() + ROUND - ROUND_POLL_S
         return True
 
     def _waiting(self) -> float:
@@ -112,7 +115,7 @@ class Run:
         """All trouble is over; what is left in the queue when the jobs had their time."""
         self.troubles.remedy_what_is_due(all_of_it=True)
         (self.scene.trouble / "peace").touch()
-        self.say("waiting for the jobs")
+        self.report("waiting for the jobs")
         self.troubles.nodes_register_later()
         seen, deadline, end = "", time.time() + STUCK, time.time() + LONGEST_END
         while time.time() < min(deadline, end):
@@ -129,7 +132,7 @@ class Run:
                 if str(queue) != seen:
                     seen, deadline = str(queue), time.time() + STUCK
             except (TiresiasError, subprocess.TimeoutExpired) as error:
-                self.say(f"{error}")
+                self.report(f"{error}")
             time.sleep(0.5)
         return [str(one) for one in self.scene.queue()]
 
@@ -145,13 +148,13 @@ class Run:
             self.scene, self.troubles, self.sampler, unfinished, self.held(), CONFIG["preemption"]["deadline"]
         )
         for name in check.broken:
-            self.say(f"BROKEN: {name}")
+            self.report(f"BROKEN: {name}")
             for what in check.evidence[name][:5]:
                 print(f"    {what}")
                 for line in story(self.scene, _marks(self.scene, what)):
                     print(f"        {line}")
         if check.broken:
-            self._keep_what_was_said()
+            self._keep_evidence()
         return {
             "seed": self._seed, "seconds": round(time.time() - self._began, 1), "slurm": self.scene.cluster.slurm_version,
             **check.volume(), **check.judged, "troubles": dict(sorted(self.troubles.counts.items())),
@@ -159,15 +162,15 @@ class Run:
             "broken": check.broken, "evidence": {name: check.evidence[name] for name in check.broken},
         }  # fmt: skip
 
-    def _keep_what_was_said(self) -> None:
+    def _keep_evidence(self) -> None:
         kept = Path(tempfile.mkdtemp(prefix="chaos-"))
         shutil.copytree(self.scene.cluster.log, kept / "logs")
         shutil.copytree(self.scene.folder, kept / "jobs")
-        self.say(f"logs, journal, what the jobs said: {kept}")
+        self.report(f"logs, journal, results of the jobs: {kept}")
 
 
 def _marks(scene: Scene, what: str) -> list[str]:
-    """By which words the logs know this job."""
+    """The words by which the logs name this job."""
     submitted = scene.submitted()
     name = next((word for word in what.replace("'", " ").replace(",", " ").split() if word.startswith("chaos-")), what)
     entry = submitted.get(name.partition("_")[0])
@@ -179,18 +182,18 @@ def main(argv: list[str] | None = None) -> int:
     add_options(parser, minutes=10.0)
     args = parser.parse_args(argv)
     print(f"chaos: seed {args.seed}, {args.minutes:g} minutes", flush=True)
-    return carry_out(Run(args.seed, args.minutes, f"chaos-{os.getpid()}", {"gate": GATE}), args)
+    return carry_out(ChaosRun(args.seed, args.minutes, f"chaos-{os.getpid()}", {"gate": GATE}), args)
 
 
 def add_options(parser: argparse.ArgumentParser, minutes: float) -> None:
     parser.add_argument("--minutes", type=float, default=minutes, help="of trouble, at most (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
     parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--keep", action="store_true", help="leave the cluster up, to be looked at")
+    parser.add_argument("--keep", action="store_true", help="leave the cluster running")
 
 
-def carry_out(run: Run, args: argparse.Namespace, more: Callable[[], dict[str, Any]] = dict) -> int:
-    """more: what is to be told besides, asked while the cluster is still up. The exit code: 1 when something is broken."""
+def carry_out(run: ChaosRun, args: argparse.Namespace, more: Callable[[], dict[str, Any]] = dict) -> int:
+    """more: further results, asked for while the cluster is still up. The exit code: 1 when something is broken."""
     try:
         run.scene.begin_lives()
         run.sampler.start()

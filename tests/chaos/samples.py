@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tiresias.errors import TiresiasError
 
 if TYPE_CHECKING:
-    from scene import Scene
+    from tests.chaos.scene import Scene
 
 PERIOD = 1.0  # seconds between two samples
 HONEST = 3.0  # seconds by which the controller's clock may be off in a sample

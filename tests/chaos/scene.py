@@ -1,4 +1,4 @@
-"""A small centre that gets into trouble: the tests' own, with lives.py as its controller, and jobs that tell what became of them.
+"""A small centre that gets into trouble: the tests' own, with lives.py as its controller, and jobs that record their results.
 
 A job is the sandbox's trainer, whose losses show whether an iteration was lost or done twice; jobs are known by name, for Slurm
 gives their ids to others (MaxJobId is small). See run.py and kills.py.
@@ -9,20 +9,18 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import sys
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
+from tests.slurm_plugin.controller.centre import Centre
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.replay.replay_results import JobLog, JobResult
 from tiresias.sandbox.slurm_conf import SCHEDULER_PARAMETERS, ClusterSpec
 from tiresias.simulator.trace import TraceJob
 
-HERE = Path(__file__).resolve().parent
 LIVES = "/opt/tiresias/tests/chaos/lives.py"  # the checkout, as the cluster sees it
 TROUBLE = "/run/tiresias/chaos"
 SHARED = "/shared/chaos"
@@ -41,25 +39,10 @@ if ctypes.CDLL(None, use_errno=True).mount(b"tmpfs", place, b"tmpfs", 0, options
 """  # there is no mount(8) in there
 
 
-def _centre() -> Any:
-    """The class of tests/slurm_plugin/controller/centre.py."""
-    path = HERE.parent / "slurm_plugin/controller/centre.py"
-    spec = spec_from_file_location("tests_centre", path)
-    assert spec
-    assert spec.loader
-    module = module_from_spec(spec)
-    sys.modules["tests_centre"] = module
-    spec.loader.exec_module(module)
-    return module.Centre
-
-
-Centre: Any = _centre()
-
-
 @dataclass(slots=True)
 class Job:
-    """What the driver asked for. tasks: how many trainers it is. fate: "" or why it need not finish: cancelled or killed by us.
-    plain: its GPUs, where it asks for nothing else. foreign: the controller need not manage it."""
+    """What the driver requested. tasks: its number of trainers. fate: "" or why it need not finish: cancelled, or killed by the
+    campaign. plain: its GPUs, where it requests nothing else. foreign: the controller need not manage it."""
 
     name: str
     user: str
@@ -79,7 +62,9 @@ class Submitted:
     error: str
 
 
-class Scene(Centre):  # type: ignore[misc]  # found at run time
+class Scene(Centre):
+    """The centre of tests/slurm_plugin/controller, with a small state disk and a plan for lives.py."""
+
     def __init__(self, name: str, plan: dict[str, Any], max_job_id: int, **config: Any) -> None:
         settings = {
             "KillWait": "5", "MinJobAge": "5", "FirstJobId": "1", "MaxJobId": str(max_job_id), "Licenses": "scarce:1",
@@ -88,7 +73,7 @@ class Scene(Centre):  # type: ignore[misc]  # found at run time
         }  # fmt: skip
         super().__init__(Cluster.up(ClusterSpec(name=name, suite="forky", nodes=4, accounting=True, settings=settings)))
         self.jobs: dict[str, Job] = {}
-        self._plan, self._submitters = plan, []
+        self._plan, self._submitters = plan, list[subprocess.Popen[Any]]()
         try:
             self._prepare(config)
         except BaseException:
@@ -102,7 +87,7 @@ class Scene(Centre):  # type: ignore[misc]  # found at run time
             (self.folder / part).chmod(0o1777)
         for number, script in enumerate(SCRIPTS):
             (self.folder / f"job{number}.sh").write_text(script)
-        # A slurmctld with associations does not start again ("No Assoc usage file") if it was killed before it wrote theirs.
+        # A slurmctld with associations does not start again ("No Assoc usage file") if it was killed before it wrote that file.
         self.cluster.restart_slurmctld()
         self._config, self.state_inside = self.configure(**config)
         self._mount_state()
@@ -112,7 +97,7 @@ class Scene(Centre):  # type: ignore[misc]  # found at run time
 
     @property
     def trouble(self) -> Path:
-        """Where lives.py looks and tells."""
+        """The folder that lives.py reads and writes."""
         return self.root / TROUBLE.lstrip("/")
 
     def begin_lives(self) -> None:
@@ -122,7 +107,7 @@ class Scene(Centre):  # type: ignore[misc]  # found at run time
                 ["python3", LIVES, self._config, TROUBLE, json.dumps(self._plan)], user=self.cluster.spec.daemon_user,
                 env={"OPENBLAS_NUM_THREADS": "1"}, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
-        self.wait_until(lambda: self.status() or self.exit_code is not None, "the controller does not answer")
+        self.until(lambda: self.status() or self.exit_code is not None, "the controller does not answer")
 
     def kill_controller(self) -> None:
         with contextlib.suppress(OSError):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from samples import Sample
+from tests.chaos.samples import Sample
 
 SLACK = 3.0  # seconds for each run: Slurm's seconds are whole, and a snapshot is as old as a cycle takes
 

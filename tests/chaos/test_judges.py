@@ -8,12 +8,12 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from idle import BOUND, idle
-from preemptions import REACH, Requeue, Victim, in_vain, redone, requeues, victims
-from samples import Sample, Waiting, _free
-from service import Accounted, service_wrong
-from windows import Window, Windows
 
+from tests.chaos.idle import BOUND, idle
+from tests.chaos.preemptions import REACH, Requeue, Victim, in_vain, redone, requeues, victims
+from tests.chaos.samples import Sample, Waiting, _free
+from tests.chaos.service import Accounted, service_wrong
+from tests.chaos.windows import Window, Windows
 from tiresias.sandbox.replay.replay_results import JobResult, JobRun
 from tiresias.simulator.trace import TraceJob
 

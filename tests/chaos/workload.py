@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from scene import USERS, Job, Scene
+from tests.chaos.scene import USERS, Job, Scene
 
 ARRIVAL = 2.5  # seconds between jobs
 ROUND = 60.0  # seconds of arrivals that are planned at once

@@ -1,18 +1,15 @@
 """Troubles of Slurm's own rules: what an administrator limits, reserves or closes while jobs run, and what users may ask for.
 
-Each is lifted after some seconds. Jobs that a rule concerns are not to be preempted for, and GPUs go to the others meanwhile.
+Each is lifted after some seconds. Meanwhile no job is preempted for a job that the rule blocks, and GPUs go to the others.
 """
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable
-from typing import Any
 
-from scene import USERS, Scene
-from windows import Windows
-
+from tests.chaos.remedies import SEEN_AFTER, Remedies
+from tests.chaos.scene import USERS
 from tiresias.errors import Unavailable
 
 RULES = {
@@ -20,7 +17,6 @@ RULES = {
     "reserve_node_soon": 2, "reserve_licence": 1, "close_partition": 1, "absurd_request": 2,
 }  # fmt: skip
 LIFTED_AFTER = (5.0, 15.0)  # seconds
-SEEN_AFTER = 20.0  # seconds after a rule was lifted in which what it has caused comes to an end
 QOS_LIMITS = ("MaxJobsPerUser=1", "MaxTRESPerUser=gres/gpu=2", "GrpTRES=gres/gpu=4", "MaxTRESPerJob=gres/gpu=4")
 ABSURD = (
     ("--gpus-per-socket=900000000000", "--sockets-per-node=65000", "-N", "2000000"),
@@ -30,14 +26,8 @@ ABSURD = (
 )
 
 
-class Rules:
-    """A part of Troubles. changes: which jobs, users and nodes a trouble concerned, and when."""
-
-    scene: Scene
-    changes: Windows
-    later: Callable[[float, str, Callable[[], object]], None]
-    _dice: random.Random
-    _away: set[str]
+class RuleTroubles(Remedies):
+    """Limits, reservations and closed partitions; each method returns what it did, None: nothing."""
 
     def limit_jobs_of_user(self, _job: str) -> str:
         return self._limit("user", self._dice.choice(USERS), "MaxJobs", self._dice.choice(["0", "1", "2"]))
@@ -49,16 +39,17 @@ class Rules:
         name, _, value = self._dice.choice(QOS_LIMITS).partition("=")
         return self._limit("qos", "normal", name, value)
 
-    def _limit(self, what: str, who: str, name: str, value: str) -> str:
+    def _limit(self, entity: str, name: str, limit: str, value: str) -> str:
+        """entity: user or qos, as sacctmgr has it."""
         seconds = self._dice.uniform(*LIFTED_AFTER)
-        self._modify(what, who, f"{name}={value}")
+        self._modify(entity, name, f"{limit}={value}")
         lifted = f"{value.rpartition('=')[0]}=-1" if "=" in value else "-1"
-        self._concerns(seconds, who if what == "user" else "")
-        self._lift_after(seconds, f"{name} of {who}", lambda: self._modify(what, who, f"{name}={lifted}"))
-        return f"{name}={value} of {who} for {seconds:.0f} s"
+        self._concerns(seconds, name if entity == "user" else "")
+        self._lift_after(seconds, f"{limit} of {name}", lambda: self._modify(entity, name, f"{limit}={lifted}"))
+        return f"{limit}={value} of {name} for {seconds:.0f} s"
 
-    def _modify(self, what: str, who: str, setting: str) -> None:
-        self.scene.cluster.run(["sacctmgr", "-i", "modify", what, who, "set", setting], timeout=15)
+    def _modify(self, entity: str, name: str, setting: str) -> None:
+        self.scene.cluster.run(["sacctmgr", "-i", "modify", entity, name, "set", setting], timeout=15)
 
     def throttle_array(self, _job: str) -> str | None:
         arrays = [job["id"].partition("_")[0] for job in self.scene.queue() if "_" in job["id"]]
@@ -79,7 +70,7 @@ class Rules:
         return self._reserve("now", self._dice.uniform(*LIFTED_AFTER))
 
     def reserve_node_soon(self, _job: str) -> str | None:
-        """Jobs whose time limit reaches into it may not start there any more."""
+        """Jobs whose time limit reaches into it can no longer start there."""
         return self._reserve("now+10", 10.0 + self._dice.uniform(*LIFTED_AFTER))
 
     def _reserve(self, start: str, seconds: float) -> str | None:
@@ -89,7 +80,7 @@ class Rules:
             return None
         options = [f"StartTime={start}", f"Nodes={node}", "Flags=MAINT,IGNORE_JOBS"]
         self._concerns(seconds, "")
-        self._lift_after(seconds, name, lambda: (self._mend(name), self._forget(name)))
+        self._lift_after(seconds, name, self._mending(name, lambda: self._forget(name)))
         self._create(name, options)
         return f"{node} from {start} for {seconds:.0f} s"
 
@@ -99,7 +90,7 @@ class Rules:
             return None
         seconds = self._dice.uniform(*LIFTED_AFTER)
         options = ["StartTime=now", "Licenses=scarce:1", "Flags=ANY_NODES,LICENSE_ONLY"]
-        self._lift_after(seconds, name, lambda: (self._mend(name), self._forget(name)))
+        self._lift_after(seconds, name, self._mending(name, lambda: self._forget(name)))
         self._create(name, options)
         return f"for {seconds:.0f} s"
 
@@ -123,7 +114,7 @@ class Rules:
         state, seconds = self._dice.choice(["DOWN", "INACTIVE", "DRAIN"]), self._dice.uniform(*LIFTED_AFTER)
         opened = ("update", "PartitionName=gpu", "State=UP")
         self._concerns(seconds, "")
-        self._lift_after(seconds, "partition", lambda: (self._mend("partition"), self.scene.scontrol(*opened)))
+        self._lift_after(seconds, "partition", self._mending("partition", lambda: self.scene.scontrol(*opened)))
         self.scene.scontrol("update", "PartitionName=gpu", f"State={state}")
         return f"{state} for {seconds:.0f} s"
 
@@ -148,7 +139,7 @@ class Rules:
         return f"{' '.join(options)}: {(done.stdout or done.stderr).strip()[-80:]}"
 
     def _lift_after(self, seconds: float, what: str, remedy: Callable[[], object]) -> None:
-        """Where slurmctld is away then: when it is back. Nothing waits for it."""
+        """At once or, where slurmctld is away then, when it is back. Nothing waits for that."""
 
         def lift() -> None:
             if "slurmctld" in self._away:
@@ -159,9 +150,3 @@ class Rules:
 
     def _concerns(self, seconds: float, of: str) -> None:
         self.changes.add(time.time() - 1, time.time() + seconds + SEEN_AFTER, of)
-
-    def _breaks(self, what: str) -> bool:
-        raise NotImplementedError
-
-    def _mend(self, what: str) -> Any:
-        raise NotImplementedError

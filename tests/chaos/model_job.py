@@ -1,0 +1,72 @@
+"""A job of the model of Slurm (slurm_model.py), and the model's constants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tiresias.slurm_plugin.backends.interface import NodeShare
+
+NODES = ("gpu01", "gpu02")
+GPUS = 4
+REQUEUE_DELAY = 121.0
+CLEAN_UP = 1.0  # seconds of COMPLETING
+PARK_TIMEOUT = 90.0
+ENDED = ("COMPLETED", "CANCELLED")
+CONTROLLER, OWNER, ADMIN = "controller", "owner", "admin"  # holders
+
+
+class Killed(BaseException):
+    """SIGKILL of the controller, at any call."""
+
+
+@dataclass(slots=True)
+class ModelRun:
+    """What really happened.
+
+    Attributes:
+        seen: A controller had it in a snapshot, in a cycle that nothing cut off.
+        exact: Its end is known to the second.
+        stepped: The clock was set meanwhile: its end is arbitrary.
+    """
+
+    restart: int
+    start: int
+    end: int = 0
+    seen: bool = False
+    exact: bool = False
+    stepped: bool = False
+
+
+@dataclass(slots=True)
+class ModelJob:
+    id: str
+    gpus: int
+    work: float  # seconds of running that are left
+    habit: str  # good, slow (saves in 30 s), ignores, or dumb: it never reports that it can save
+    submitted: int
+    state: str = "PENDING"
+    completing_until: float = 0.0
+    holder: str = ""
+    restarts: int = 0
+    submit_time: int = 0
+    begin_time: float = 0.0
+    start_time: int = 0
+    end_time: int = 0
+    max_nodes: int = 0
+    pin: tuple[str, ...] = ()
+    shares: tuple[NodeShare, ...] = ()
+    saving_until: float = 0.0
+    parked_until: float = 0.0
+    runs: list[ModelRun] = field(default_factory=list)
+
+    @property
+    def completing(self) -> bool:
+        return self.completing_until > 0
+
+    @property
+    def over(self) -> bool:
+        return self.state in ENDED and not self.completing
+
+    @property
+    def key(self) -> str:
+        return f"{self.id}@{self.submitted}"
