@@ -39,7 +39,7 @@ TREES := tree-forky tree-forky-accounting tree-trixie tree-bookworm
 demo: $(VENV)/.runs
 	@mkdir -p $(OUT)
 	@trace="$(TRACE)"; [ -n "$$trace" ] || { trace=$(OUT)/workload.csv; $(VENV)/bin/tiresias workload testbed --seed $(SEED) --out $$trace; }; \
-	echo "demo: the first $(JOBS) jobs of $$trace, arrivals $(COMPRESS) times closer, $(TIME_SCALE) seconds of it in one of ours"; \
+	echo "demo: the first $(JOBS) jobs of $$trace, arrivals $(COMPRESS) times closer, $(TIME_SCALE) seconds of it in one real second"; \
 	$(VENV)/bin/tiresias sandbox replay $$trace --policy $(POLICIES) --jobs $(JOBS) --compress $(COMPRESS) \
 	  --time-scale $(TIME_SCALE) --json $(OUT)/result.json
 
@@ -164,7 +164,7 @@ system:
 
 # What some tests need besides: for the profiler a compiler, rdma-core's headers and an emulator; for checkpoints a file system that
 # caches; for the packages rpm, and what users' shells bring: completions and modules, of which Debian has one kind at a time. Without
-# them they are skipped, and say so.
+# them they are skipped, with the reason.
 test-system: system
 	-@need=""; \
 	command -v cc > /dev/null && [ -e /usr/include/stdio.h ] || need="$$need gcc libc6-dev"; \
@@ -186,7 +186,7 @@ $(VENV)/.develops: $(VENV)/.runs
 	@touch $@
 
 # PyTorch for CPUs and what runs on it, 0.9 GB. pip finds it where PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS names a place that has
-# PyTorch's CPU builds. Where it cannot be had, the tests that need it say so.
+# PyTorch's CPU builds. Where it is unavailable, the tests that need it are skipped with that reason.
 TORCH ?= torch==2.13.0+cpu
 INSTALL := $(VENV)/bin/python -m pip install -q --disable-pip-version-check
 $(VENV)/.trains: $(VENV)/.develops

@@ -27,12 +27,12 @@ GLIBC = re.compile(rb"GLIBC_(\d+)\.(\d+)")
 class NativeLibraries(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """A wheel with libraries is for one kind of machine, and for any Python."""
-        wanted = os.environ.get("TIRESIAS_NATIVE", "")
-        if version == "editable" or wanted == "0":
+        native = os.environ.get("TIRESIAS_NATIVE", "")
+        if version == "editable" or native == "0":
             return
-        libraries = sorted((Path(wanted) if wanted else self._built()).glob("libtiresias_*.so"))
-        if wanted and not libraries:
-            raise FileNotFoundError(f"TIRESIAS_NATIVE={wanted}: holds no libtiresias_*.so")
+        libraries = sorted((Path(native) if native else self._built()).glob("libtiresias_*.so"))
+        if native and not libraries:
+            raise FileNotFoundError(f"TIRESIAS_NATIVE={native}: holds no libtiresias_*.so")
         if libraries:
             build_data["force_include"].update({str(file): f"{PLACE}/{file.name}" for file in libraries})
             build_data.update(pure_python=False, tag=f"py3-none-{platform_tag(libraries)}")

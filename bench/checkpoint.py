@@ -59,7 +59,7 @@ def measure(parent: Path, size: int, repeat: int) -> dict[str, Any]:
             "bytes": size,
             "save": table(saved),
             "restore": table(restored),
-            "behind": asynchronous(folder / "behind", state, repeat),
+            "asynchronous": asynchronous(folder / "asynchronous", state, repeat),
         }
     finally:
         shutil.rmtree(folder)

@@ -116,9 +116,9 @@ static void serve(int fd) {
     _exit(0);
 }
 
-static double processor_seconds(int who) {
+static double processor_seconds(int subject) {
     struct rusage used;
-    getrusage(who, &used);
+    getrusage(subject, &used);
     return used.ru_utime.tv_sec + used.ru_stime.tv_sec + (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
 }
 

@@ -1,6 +1,6 @@
 --[[ Tiresias: lets the controller admit the GPU jobs of the managed partitions before Slurm's scheduler can start them.
 
-Install:  JobSubmitPlugins=lua in slurm.conf, this file beside it. A site that has a job_submit.lua already copies the
+Install:  JobSubmitPlugins=lua in slurm.conf, this file in the same folder. A site that has a job_submit.lua already copies the
           functions below into its own and ends slurm_job_submit with  tiresias_admit(job_desc).
 How:      while the controller's lease is valid, a job without a later begin time gets one a little ahead. The controller
           finds the job before that time, recognises it by the length of the wait, holds it, and starts it by its rank. A

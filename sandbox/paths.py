@@ -57,7 +57,7 @@ def source_binds() -> list[tuple[Path, str]]:
     """Return (host folder, path inside) pairs that lay out the project below PLACE as in a checkout: src/tiresias, etc,
     docs/examples.
 
-    A checkout is bound as a whole, because src/ contains links to the folders beside it. Of an installed package the parts
+    A checkout is bound as a whole, because src/ contains links to the folders of the checkout. Of an installed package the parts
     are bound; the tree has no mount points for them, so PLACE needs a file system of its own.
     """
     if checkout := _checkout():

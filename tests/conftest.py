@@ -3,7 +3,7 @@
     def test_x(cluster): ...                       a forky cluster (Slurm 26.05 + pyslurm), 4 nodes x 4 GPUs
     def test_y(cluster_of): cluster_of("trixie")   the same on another suite, or with other options of ClusterSpec
 
-Tests that share a cluster leave no job behind: `quiet` (automatic for these fixtures) cancels what a test left.
+Tests that share a cluster leave no job running: these fixtures cancel what a test left.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ClusterOf = Callable[..., Cluster]
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# How fast something is, benchmarks tell; a test that is slow on a busy machine has not failed.
+# Benchmarks measure speed; a test that is slow on a busy machine has not failed.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
@@ -69,10 +69,10 @@ def _estimated_s(item: pytest.Item) -> float:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """xdist tells who belongs together by the ends of the tests' names. Without them every worker would start every cluster."""
+    """xdist reads the group of a test from the end of its name. Without them every worker would start every cluster."""
     if getattr(session.config.option, "loadgroup", False):
         lost = [item for item in session.items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid]
-        assert not lost, f"xdist does not know the group of {lost[0].nodeid}: which pytest is this?"
+        assert not lost, f"xdist did not add the group of {lost[0].nodeid}: which pytest is this?"
 
 
 def needs_cluster(item: pytest.Item) -> bool:

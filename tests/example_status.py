@@ -66,7 +66,7 @@ DECISIONS = [
     {"time": NOW - 60, "job": "1201", "action": "start", "why": "new in Q1; consolidated on gpu01 gpu02"},
     {"time": NOW - 33, "job": "1126", "action": "wait", "why": "8 GPUs do not fit: 5 are free"},
     {"time": NOW - 12, "job": "1218", "action": "start", "why": "new in Q1; 4 GPUs over gpu11 gpu12"},
-    {"time": NOW - 1, "job": "1140", "action": "preempt", "why": "longest served in Q2; makes room for 1219"},
+    {"time": NOW - 1, "job": "1140", "action": "preempt", "why": "for job 1219; most attained service in Q2"},
 ]
 
 
@@ -125,6 +125,6 @@ def hostile_status() -> dict[str, Any]:
     status["jobs"][16] |= {"user": "ملك", "phase": "\x1b[5m"}
     status["decisions"][-1] |= {"why": "\x1b[2J makes\nroom", "action": "\u202epreempt"}
     status["nodes"][2]["name"] = "gpu\x1b[7m03"
-    status["alarms"].append("slurmctld says:\n\x1b[31m[blink]late[/blink]")
+    status["alarms"].append("slurmctld reports:\n\x1b[31m[blink]late[/blink]")
     status["cluster"] = "test\x1bbed"
     return status

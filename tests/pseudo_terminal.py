@@ -24,10 +24,10 @@ class Terminal:
         self.master, self.slave = pty.openpty()
         self._size(size)
         self.process = subprocess.Popen(words, stdin=self.slave, stdout=self.slave, stderr=self.slave, env=dict(env))
-        self.picture = Picture()
+        self.screen = Screen()
 
     def resize(self, size: tuple[int, int]) -> None:
-        """As a terminal's window does: the kernel tells the programs in it; here the test has to."""
+        """As a terminal's window does; the kernel sends SIGWINCH to the programs in it, here the test has to."""
         self._size(size)
 
     def press(self, keys: bytes) -> None:
@@ -44,10 +44,10 @@ class Terminal:
     def shows(self, *texts: str, seconds: float = 20.0) -> list[str]:
         """The lines of the screen, once all `texts` are on it."""
         deadline = time.monotonic() + seconds
-        while not all(text in "\n".join(self.picture.lines()) for text in texts):
-            assert time.monotonic() < deadline, f"no {texts!r} in\n" + "\n".join(self.picture.lines())
+        while not all(text in "\n".join(self.screen.lines()) for text in texts):
+            assert time.monotonic() < deadline, f"no {texts!r} in\n" + "\n".join(self.screen.lines())
             self._more(0.1)
-        return self.picture.lines()
+        return self.screen.lines()
 
     def sent_in(self, seconds: float) -> bytes:
         deadline, new = time.monotonic() + seconds, b""
@@ -70,15 +70,15 @@ class Terminal:
         if not select.select([self.master], [], [], seconds)[0]:
             return b""
         data = os.read(self.master, 65536)
-        self.picture.feed(data)
+        self.screen.feed(data)
         return data
 
     def _size(self, size: tuple[int, int]) -> None:
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
 
 
-class Picture:
-    """Of a terminal that knows as much as our views use: going to a line, erasing to its end, downwards or all. Wide characters
+class Screen:
+    """The part of a terminal that the views use: going to a line, erasing to its end, downwards or all. Wide characters
     take two cells, the second of which is empty."""
 
     def __init__(self) -> None:

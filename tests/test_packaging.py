@@ -26,7 +26,7 @@ def names(wheel: Path) -> set[str]:
 
 
 def expected() -> set[str]:
-    """The namespace's own files, and what git knows of the folders, or would know."""
+    """The namespace's own files, and the files of the folders that git tracks, or would."""
     own = {path.name for path in (ROOT / "src/tiresias").iterdir() if path.is_file() and not path.is_symlink()}
     shared = {f"share/{name}" for name in known_to_git(SHARED) if not name.startswith(NOT_SHARED)}
     return {f"tiresias/{name}" for name in own | known_to_git(FOLDERS) | shared}
@@ -57,7 +57,7 @@ def test_sdist_and_checkout_give_the_same_wheel(wheels: tuple[Path, Path]) -> No
     assert names(direct) == names(through_sdist)
 
 
-@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="git tells which files are the project's")
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="git lists which files are the project's")
 def test_wheel_has_every_file_and_no_other(wheels: tuple[Path, Path]) -> None:
     assert names(wheels[0]) == expected()
 

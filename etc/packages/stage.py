@@ -109,7 +109,7 @@ def _configuration(stage: Path) -> None:
 
 
 def _manual(place: Path, made: Path) -> None:
-    """The manual's pages, and the examples beside them as the pages name them."""
+    """The manual's pages, and the examples under the names that the pages give."""
     for file in sorted(file for pattern in MANUAL for file in made.glob(pattern) if file.is_file()):
         write(place / file.relative_to(made), file.read_text(), 0o755 if os.access(file, os.X_OK) else 0o644)
 

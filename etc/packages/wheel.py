@@ -3,7 +3,7 @@
     python etc/packages/wheel.py dist        dist/slurm_tiresias-0.1.0-py3-none-manylinux_2_17_x86_64.whl
 
 What the libraries need of the C library decides the tag (hatch_build.py). Needs hatchling, mmdebstrap and bubblewrap; the tree is
-kept beside those of the private cluster. It prints the file.
+kept with those of the private cluster. It prints the file.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-/* Only headers are looked at: 9 bytes of each frame (RFC 9113) and 5 of each message (gRPC over HTTP/2: a byte that says
- * whether it is compressed, and its length). All else is skipped. Memory is bounded: connections and, in each, streams
+/* Only headers are looked at: 9 bytes of each frame (RFC 9113) and 5 of each message (gRPC over HTTP/2: the flag
+ * that marks compression, and its length). All else is skipped. Memory is bounded: connections and, in each, streams
  * with an unfinished message. What does not fit is recorded call by call, as any other connection. */
 #include "framing.h"
 

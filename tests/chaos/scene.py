@@ -107,7 +107,7 @@ class Scene(Centre):
                 ["python3", LIVES, self._config, TROUBLE, json.dumps(self._plan)], user=self.cluster.spec.daemon_user,
                 env={"OPENBLAS_NUM_THREADS": "1"}, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
-        self.until(lambda: self.status() or self.exit_code is not None, "the controller does not answer")
+        self.wait_until(lambda: self.status() or self.exit_code is not None, "the controller does not answer")
 
     def kill_controller(self) -> None:
         with contextlib.suppress(OSError):

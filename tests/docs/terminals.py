@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 ANSWER = 300.0  # seconds for a command; the first `sandbox up` of a machine unpacks a Debian
-LOOK = 45.0  # seconds for what a page says will be seen soon
-LOOKS = ("cat ", "grep ", "squeue", "tiresias status", "tiresias explain")  # may be given again until they show it
+POLL_TIMEOUT_S = 45.0  # for output that appears after a while
+POLLED = ("cat ", "grep ", "squeue", "tiresias status", "tiresias explain")  # may be given again until they show it
 END = "---- that was all: "
 
 
 class Terminal:
-    """A shell that stays, so that `export`, `cd` and `$!` mean what they mean to who reads."""
+    """A shell that stays, so that `export`, `cd` and `$!` work as for a reader of the page."""
 
     def __init__(self, words: list[str], cwd: Path, env: Mapping[str, str]) -> None:
         self._shell = subprocess.Popen(
@@ -34,7 +34,7 @@ class Terminal:
         self._lines.put(END)
 
     def type(self, command: str) -> str:
-        """What it says until it is over, errors included."""
+        """Run a command; its output, errors included."""
         assert self._shell.stdin
         self._shell.stdin.write(f"{{ {command}\n}} < /dev/null\necho; echo '{END}'\n")
         self._shell.stdin.flush()
@@ -68,7 +68,7 @@ class Terminals:
             if not step.command.startswith(LOOKS) or time.monotonic() > deadline:
                 expected = "\n".join(step.answer)
                 head = f"{page.name}, line {step.line}: {step.command}"
-                raise AssertionError(f"{head}\n--- the page says\n{expected}\n--- it said\n{shown}")
+                raise AssertionError(f"{head}\n--- on the page\n{expected}\n--- printed\n{shown}")
             time.sleep(0.2)
             output = terminal.type(step.command)
 

@@ -46,7 +46,7 @@ function=$(complete -p tiresias | sed 's/.*-F \\([^ ]*\\).*/\\1/')
 "$function" tiresias "${{COMP_WORDS[COMP_CWORD]}}" "${{COMP_WORDS[COMP_CWORD-1]}}"
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
-# zsh completes in a terminal only: one is made, in which the command says what it was given.
+# zsh completes in a terminal only: one is made, in which the command prints its arguments.
 ZSH = """
 zmodload zsh/zpty
 zpty terminal zsh -f -i

@@ -50,7 +50,7 @@ def test_the_environment_comes_first(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_diff_makes_the_example(page: Path) -> None:
-    """From a program that knows nothing of Tiresias and is complete; line numbers and context included."""
+    """From a complete program without Tiresias; line numbers and context included."""
     name, hunks = shown(page)
     example = (EXAMPLES / name).read_text()
     plain = before(example, hunks)

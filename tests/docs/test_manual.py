@@ -1,4 +1,4 @@
-"""The manual: it builds without a warning, its commands run and answer what it says, its messages are the programs' own."""
+"""The manual: it builds without a warning, its commands run and print what it shows, its messages are the programs' own."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_an_answer_is_compared() -> None:
     assert not step.is_answered_by("job 11 is running\nx\nQ2\n")
 
 
-# -- what is only said ----------------------------------------------------------------------------------------------------
+# -- messages in the text -------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -182,7 +182,7 @@ def test_a_message_is_one_of_the_programs(message: str) -> None:
     assert any(template.search(message) for template in templates())
 
 
-def test_a_message_that_nobody_prints_is_found() -> None:
+def test_a_message_that_no_program_prints_is_found() -> None:
     assert not any(
         template.search("waits: 4 GPUs asked for, fewer remain after higher-ranked jobs; so")
         for template in templates()
@@ -221,4 +221,4 @@ def test_it_builds_without_a_warning(tmp_path: Path) -> None:
     for name in COMMANDS:
         assert f"tiresias {name}" in (tmp_path / "html/generated/commands.html").read_text(), name
     reported = "".join(page.read_text() for page in (tmp_path / "html").rglob("*.html"))
-    assert os.environ["PATH"] not in reported, "the environment of who builds it"
+    assert os.environ["PATH"] not in reported, "the environment of the build"

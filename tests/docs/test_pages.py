@@ -79,7 +79,7 @@ def test_every_option_of_the_configuration_has_its_paragraph(written: Path) -> N
 
 
 @pytest.mark.parametrize("shell", PAGES.COMPLETIONS)
-def test_completions_know_every_command_and_option(shell: str, written: Path) -> None:
+def test_completions_have_every_command_and_option(shell: str, written: Path) -> None:
     file = written / "completions" / PAGES.COMPLETIONS[shell]
     text = file.read_text()
     for command in COMMANDS:

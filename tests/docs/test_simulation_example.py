@@ -1,4 +1,4 @@
-"""The example of the page on stepping a simulation prints what the page says."""
+"""The example of the page on stepping a simulation prints what the page shows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 PAGE = Path(__file__).parents[2] / "docs/how-to/simulation.md"
 
 
-def test_the_example_prints_what_the_page_says() -> None:
+def test_the_example_prints_what_the_page_shows() -> None:
     program, *more = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     printed = re.findall(r"```text\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert not more

@@ -125,7 +125,7 @@ def test_from_installing_to_removing(deb: Path, tree: Tree, tmp_path: Path) -> N
     assert not list(tree.path.glob("usr/lib/python3/dist-packages/*tiresias*")), "bytecode stays"
 
 
-OURS = "usr/share/slurm-tiresias"
+SHARE = "usr/share/slurm-tiresias"
 CHANGED = '[preemption]\nsignal = "USR1"\n'
 
 
@@ -134,7 +134,7 @@ def older(deb: Path, folder: Path) -> Path:
     subprocess.run(["dpkg-deb", "-R", str(deb), str(folder)], check=True, timeout=60)
     control = folder / "DEBIAN/control"
     control.write_text(control.read_text().replace("\nVersion: ", "\nVersion: 0~older+"))
-    for name in ("usr/lib/systemd/system/tiresias-controller.service", "etc/tiresias/tiresias.toml", f"{OURS}/gone"):
+    for name in ("usr/lib/systemd/system/tiresias-controller.service", "etc/tiresias/tiresias.toml", f"{SHARE}/gone"):
         with (folder / name).open("a") as file:
             file.write("# older\n")
     file = folder.with_suffix(".deb")
@@ -146,15 +146,15 @@ def upgrade(tree: Tree, clean: set[str]) -> None:
     """Of a version whose configuration an admin has changed."""
     configuration = tree.path / "etc/tiresias/tiresias.toml"
     configuration.write_text(CHANGED)
-    assert (tree.path / OURS / "gone").exists()
+    assert (tree.path / SHARE / "gone").exists()
     tree.dpkg("--force-confold", "-i", "/tmp/it.deb")
     assert configuration.read_text() == CHANGED
-    assert not (tree.path / OURS / "gone").exists()
+    assert not (tree.path / SHARE / "gone").exists()
     unit = tree.path / "usr/lib/systemd/system/tiresias-controller.service"
     assert unit.read_text() == (ROOT / "etc/tiresias-controller.service").read_text()
     added = {f"/{name}" for name in tree.files() - clean if name.startswith("usr/")}
     assert added
-    assert added <= set(tree.dpkg("--listfiles", "slurm-tiresias").splitlines()), "nobody's"
+    assert added <= set(tree.dpkg("--listfiles", "slurm-tiresias").splitlines()), "of no package"
 
 
 def configuration(cluster: Cluster) -> dict[str, bytes]:
@@ -162,7 +162,7 @@ def configuration(cluster: Cluster) -> dict[str, bytes]:
 
 
 def migrated(cluster: Cluster) -> None:
-    """The state database that the first version left is this version's, with what it held, and a copy lies beside it."""
+    """The state database that the first version left is migrated with its content, and a backup copy exists."""
     folder = cluster.folder / "lib"
     with closing(sqlite3.connect(folder / "journal.sqlite")) as db:
         assert db.execute("select value from meta where name = 'schema'").fetchone() == (str(SCHEMA),)
@@ -208,18 +208,18 @@ def work(cluster: Cluster) -> None:
         blocker, waiting = submit(cluster, "alice", 16, "sleep 300"), submit(cluster, "bob", 16, "true")
         until(lambda: "JobState=RUNNING" in show(cluster, blocker), "it does not start")
         until(lambda: "Priority=0 " in show(cluster, waiting), "it is not held")
-        said = cluster.run(["sh", "/var/lib/dpkg/info/slurm-tiresias.prerm", "remove"], env=PACKAGED, check=False)
-        assert said.returncode == 0, said.stderr
+        removed = cluster.run(["sh", "/var/lib/dpkg/info/slurm-tiresias.prerm", "remove"], env=PACKAGED, check=False)
+        assert removed.returncode == 0, removed.stderr
         assert controller.wait(60) == 0
         assert "Priority=0 " not in show(cluster, waiting)
 
 
 @contextmanager
 def running(cluster: Cluster, start: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """With what it says, where something fails."""
+    """Its output is printed where something fails."""
     log = cluster.log / "controller.log"
-    with log.open("wb") as said:
-        process = cluster.popen(start, user="tiresias", env=EXACT, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+    with log.open("wb") as output:
+        process = cluster.popen(start, user="tiresias", env=EXACT, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
     try:
         yield process
     except BaseException:

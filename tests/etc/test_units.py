@@ -1,4 +1,4 @@
-"""The systemd units: what they say is understood, and how much of the host they leave within a broken controller's reach."""
+"""The systemd units: systemd accepts each line, and how much of the host they leave within a broken controller's reach."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def test_how_much_a_unit_exposes(unit: Path) -> None:
 
 @analyze
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
-def test_every_line_is_understood(unit: Path, tmp_path: Path) -> None:
+def test_systemd_accepts_every_line(unit: Path, tmp_path: Path) -> None:
     text = unit.read_text().replace("/usr/bin/tiresias", "/bin/true")  # it is not installed here
-    assert not_understood(tmp_path / unit.name, text) == []
-    assert not_understood(tmp_path / unit.name, text.replace("[Service]", "[Service]\nPrivateTemp=yes"))
+    assert rejected_lines(tmp_path / unit.name, text) == []
+    assert rejected_lines(tmp_path / unit.name, text.replace("[Service]", "[Service]\nPrivateTemp=yes"))
 
 
-def not_understood(file: Path, text: str) -> list[str]:
+def rejected_lines(file: Path, text: str) -> list[str]:
     file.write_text(text)
     return [line for line in run("verify", "--man=no", str(file)).stderr.splitlines() if "ignoring" in line]
 
@@ -53,7 +53,7 @@ def test_what_a_unit_may_use_is_limited(unit: Path, limit: str) -> None:
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
-def test_nothing_of_ours_runs_as_root(unit: Path) -> None:
+def test_no_unit_runs_as_root(unit: Path) -> None:
     lines = unit.read_text().splitlines()
     assert "User=tiresias" in lines
     assert "NoNewPrivileges=yes" in lines

@@ -42,7 +42,7 @@ EXCEPTIONS = {
 }
 STANDARD_LIBRARY_ONLY = {"protocol", "wrappers", "checkpoint"}
 EXCEPT = {("checkpoint/command.py", "rich")}  # a view; nothing that runs in a job imports it
-FRAMEWORKS = {  # each adapter is imported by programs that use its framework, and by nothing of ours
+FRAMEWORKS = {  # each adapter is imported by programs that use its framework, and by no other module
     "checkpoint/adapters/encoding.py": {"numpy", "torch"},
     "checkpoint/adapters/torch.py": {"numpy", "torch"},
     "checkpoint/adapters/ddp.py": {"torch"},

@@ -54,7 +54,7 @@ class Copy:
 
     @contextlib.contextmanager
     def mutated(self, path: str, text: str) -> Iterator[None]:
-        """Compiled files are told by their source's time, so the mutant gets one of its own."""
+        """Python recognises a compiled file by its source's time, so the mutant gets one of its own."""
         file = self.root / path
         before, times = file.read_bytes(), file.stat()
         self._written += 1

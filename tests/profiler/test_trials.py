@@ -47,7 +47,7 @@ def test_a_skewed_model_and_an_even_one(name):
     assert result["period_error"] < 0.5, result
 
 
-SHORT = ("vgg16", "googlenet")  # one that wants few nodes, one that does not mind
+SHORT = ("vgg16", "googlenet")  # one that is slow on many nodes, one that is not
 
 
 @pytest.mark.slow

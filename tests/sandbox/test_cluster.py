@@ -150,7 +150,7 @@ def test_slurmctld_killed_and_restarted_keeps_jobs_and_nodes(cluster: Cluster) -
     wait_state(cluster, job, "RUNNING")
     running_since, saved = time.time(), cluster.folder / "spool/ctld/job_state"
     # slurmctld saves its state some seconds after a change; what it has not saved, a kill -9 loses. It may have saved the
-    # start before we saw it, and would not save again: one more change makes it.
+    # start before the test saw it, and would not save again: one more change makes it.
     submit(cluster, "--hold", "--wrap", "true")
     wait_for(lambda: saved.exists() and saved.stat().st_mtime > running_since, lambda: "slurmctld saves no state")
     before = cluster.slurmctld_pid
@@ -246,7 +246,7 @@ def test_the_end_of_each_job_pokes_the_daemon(own: Callable[..., Cluster]) -> No
 
 
 def test_a_daemon_that_hangs_delays_no_job(own: Callable[..., Cluster]) -> None:
-    """Its socket's queue is full; nobody reads. Every job still starts and ends."""
+    """Its socket's queue is full, and no program reads. Every job still starts and ends."""
     cluster = own()
     hang = "import os, socket, time; s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind('/run/tiresias/poke.sock'); " \
            "os.chmod('/run/tiresias/poke.sock', 0o666); print(flush=True); time.sleep(600)"  # fmt: skip
@@ -334,7 +334,7 @@ def test_kill_9_of_up_leaves_a_cluster_that_is_written_down_or_none() -> None:
         wait_for(lambda: not living(folder), lambda: f"left: {living(folder)}", 20)
 
 
-def test_two_clusters_side_by_side_know_nothing_of_each_other(own: Callable[..., Cluster]) -> None:
+def test_two_clusters_side_by_side_are_isolated(own: Callable[..., Cluster]) -> None:
     one, two = own(), own(nodes=3, gpus_per_node=2, gpu_type="v100")
     job = submit(one, "--partition=other", "--hold", "--wrap", "true")
     assert state(one, job).startswith("PENDING")

@@ -35,7 +35,7 @@ def test_shrinking_a_running_job_is_forbidden_in_either_scheduler() -> None:
         assert "requeue_delay" not in found["SchedulerParameters"]
 
 
-def test_hooks_are_there_only_when_wanted() -> None:
+def test_hooks_are_there_only_when_requested() -> None:
     assert {"JobSubmitPlugins", "EpilogSlurmctld"} <= keys(ClusterSpec()).keys()
     assert not {"JobSubmitPlugins", "EpilogSlurmctld"} & keys(ClusterSpec(), job_submit=False, hooks=False).keys()
 
@@ -78,7 +78,7 @@ def test_only_accounting_names_a_storage() -> None:
     assert (ClusterSpec().daemon_user, ClusterSpec(accounting=True).daemon_user) == ("slurm", "tiresias")
 
 
-def test_slurm_22_cannot_say_that_it_wants_no_cgroups() -> None:
+def test_slurm_22_cannot_disable_cgroups() -> None:
     assert (cgroup_conf("bookworm"), cgroup_conf("forky")) == ("CgroupPlugin=cgroup/v1\n", "CgroupPlugin=disabled\n")
 
 

@@ -92,9 +92,9 @@ def test_missing_tools_are_named_with_their_packages(monkeypatch: pytest.MonkeyP
 
 
 def test_neither_root_nor_subordinate_ids(tmp_path: Path) -> None:
-    """As a user without a line in /etc/subuid: one line that says both ways out."""
+    """As a user without a line in /etc/subuid: one line names both ways out."""
     if os.geteuid() != 0:
-        pytest.skip("needs root to become somebody else")
+        pytest.skip("needs root to become another user")
     program = "from tiresias.errors import TiresiasError\nfrom tiresias.sandbox import host\n" \
               "try: host.user_namespace()\nexcept TiresiasError as e: print(e)"  # fmt: skip
     source = Path(host.__file__).resolve().parents[1] / "src"
@@ -141,7 +141,7 @@ def test_a_suite_that_moved_on_is_reported_and_does_without(home: Path, tmp_path
     assert reported == ["forky has Slurm 26.11.1 now; pyslurm 25.11.2 fits 26.05 only: using the command back end"]
 
 
-def test_suites_without_a_bridge_say_nothing(home: Path, tmp_path: Path) -> None:
+def test_suites_without_a_bridge_report_nothing(home: Path, tmp_path: Path) -> None:
     reported: list[str] = []
     assert pyslurm_layer.ensure(tree_with(tmp_path, "trixie", "24.11.5"), report=reported.append) is None
     assert reported == []

@@ -21,7 +21,7 @@ from tiresias.protocol import control
 from tiresias.sandbox.trainer_state import TrainerState
 from tiresias.wrappers import batch_script, isolated
 
-SECONDS, SCALE = 120.0, 60.0  # two seconds of ours
+SECONDS, SCALE = 120.0, 60.0  # two seconds of real time
 STEPS = round(SECONDS / 0.127)  # googlenet
 
 

@@ -1,6 +1,6 @@
-"""What users can put where the controller reads: into their own control folder, and in the way to somebody else's.
+"""What users can put where the controller reads: into their own control folder, and in place of another user's.
 
-Alice owns the job, Mallory wishes her ill, the controller is a third user. All three are real, so root runs this.
+Alice owns the job, Mallory attacks it, the controller is a third user. All three are real, so root runs this.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ KEY = Key("train", "0123456789abcdef", 4)
 
 @pytest.fixture
 def root() -> Iterator[Path]:
-    """As a site's control root: anybody may make a folder, and remove only what is theirs."""
+    """As a site's control root: every user may make a folder, and remove only their own."""
     folder = Path(tempfile.mkdtemp(prefix="tiresias-control-", dir="/tmp"))  # where other users get to
     folder.chmod(0o1777)
     yield folder
@@ -48,19 +48,19 @@ def make(folder: Path, uid: int, mode: int = 0o755) -> Path:
     return folder
 
 
-def say(folder: Path, uid: int, content: dict[str, object]) -> None:
+def write_report(folder: Path, uid: int, content: dict[str, object]) -> None:
     as_user(uid, lambda: control.write(folder, control.SUPERVISOR, content))
 
 
-def heard(root: Path, job: str = "77") -> str:
-    """What the controller makes of Alice's job; an error's words where it fails."""
+def reported(root: Path, job: str = "77") -> str:
+    """What the controller reads of Alice's job; an error's text where it fails."""
     return as_user(DAEMON, lambda: control.report(root, ALICE, job))
 
 
 @others
-def test_an_honest_report_is_heard(root: Path) -> None:
-    say(make(control.job_folder(root, ALICE, "77"), ALICE), ALICE, PARKED)
-    assert "state='parked'" in heard(root)
+def test_an_honest_report_is_read(root: Path) -> None:
+    write_report(make(control.job_folder(root, ALICE, "77"), ALICE), ALICE, PARKED)
+    assert "state='parked'" in reported(root)
 
 
 def sparse(path: Path) -> None:
@@ -84,7 +84,7 @@ OWN = {
     "a link to a device": lambda path: path.symlink_to("/dev/zero"),
     "a link to a FIFO": lambda path: (os.mkfifo(path.with_name("f")), path.symlink_to("f")),
     "a link to a good file": lambda path: (path.with_name("g").write_text(json.dumps(PARKED)), path.symlink_to("g")),
-    "what nobody may read": lambda path: (path.write_text(json.dumps(PARKED)), path.chmod(0)),
+    "an unreadable file": lambda path: (path.write_text(json.dumps(PARKED)), path.chmod(0)),
     "a file beyond the limit": lambda path: path.write_text(json.dumps(PARKED | {"x": "x" * control.MAX_BYTES})),
     "deep nesting": lambda path: path.write_text('{"restart":' + "[" * 16_000),
     "no JSON": lambda path: path.write_bytes(b"\xff\xfe\x00\x1b[2J"),
@@ -101,77 +101,77 @@ def test_an_owner_cannot_make_the_controller_read_wait_or_fail(root: Path, what:
     folder = make(control.job_folder(root, ALICE, "77"), ALICE)
     as_user(ALICE, lambda: OWN[what](folder / name))
     assert os.path.lexists(folder / name), "the attack was not even mounted"
-    assert heard(root) == NOTHING
+    assert reported(root) == NOTHING
 
 
 @others
 @pytest.mark.parametrize("kind", ["device", "hardlink"])
 def test_what_only_another_kernel_would_let_her_make(root: Path, kind: str) -> None:
-    """A device file; a hard link to somebody else's file, where fs.protected_hardlinks is 0."""
+    """A device file; a hard link to another user's file, where fs.protected_hardlinks is 0."""
     path = make(control.job_folder(root, ALICE, "77"), ALICE) / control.SUPERVISOR
     if kind == "device":
         os.mknod(path, 0o20666, os.makedev(1, 5))  # /dev/zero
     else:
-        (root / "his").write_text(json.dumps(PARKED))
-        os.chown(root / "his", MALLORY, MALLORY)
-        os.link(root / "his", path)
-    assert heard(root) == NOTHING
+        (root / "other").write_text(json.dumps(PARKED))
+        os.chown(root / "other", MALLORY, MALLORY)
+        os.link(root / "other", path)
+    assert reported(root) == NOTHING
 
 
 def elsewhere(root: Path) -> Path:
     """A folder of Alice's with a report that is true, but of another job."""
     folder = make(root / "of-another-time" / "12", ALICE)
-    say(folder, ALICE, PARKED)
+    write_report(folder, ALICE, PARKED)
     return folder
 
 
-def his_files(root: Path) -> None:
-    say(make(control.job_folder(root, ALICE, "77"), MALLORY), MALLORY, PARKED)
+def anothers_files(root: Path) -> None:
+    write_report(make(control.job_folder(root, ALICE, "77"), MALLORY), MALLORY, PARKED)
 
 
-def her_user_folder_is_his_link(root: Path) -> None:
+def user_folder_is_a_link(root: Path) -> None:
     (root / "of-another-time" / "77").symlink_to(elsewhere(root))  # hers: as careless as can be
     as_user(MALLORY, lambda: (root / str(ALICE)).symlink_to(root / "of-another-time"))
 
 
-def her_job_folder_is_his_link(root: Path) -> None:
+def job_folder_is_a_link(root: Path) -> None:
     true = elsewhere(root)
     own_folder = root / str(ALICE)
     as_user(MALLORY, lambda: (own_folder.mkdir(), own_folder.chmod(0o755), (own_folder / "77").symlink_to(true)))
 
 
-def her_file_in_his_folder(root: Path) -> None:
+def own_file_in_anothers_folder(root: Path) -> None:
     true = elsewhere(root)
     folder = make(control.job_folder(root, ALICE, "77"), MALLORY)
     os.link(true / control.SUPERVISOR, folder / control.SUPERVISOR)  # where fs.protected_hardlinks is 0
 
 
-def his_folder_in_hers(root: Path) -> None:
-    """Her user folder is open to all: he makes the job's folder there, with her file in it."""
+def anothers_folder_in_the_users(root: Path) -> None:
+    """Alice's user folder is open to all: Mallory makes the job's folder there, with Alice's file in it."""
     true = elsewhere(root)
     as_user(ALICE, lambda: ((root / str(ALICE)).mkdir(), (root / str(ALICE)).chmod(0o777)))
     folder = make(control.job_folder(root, ALICE, "77"), MALLORY)
     os.link(true / control.SUPERVISOR, folder / control.SUPERVISOR)
 
 
-def his_file_in_hers(root: Path) -> None:
+def anothers_file_in_the_jobs(root: Path) -> None:
     """Her job's folder is open to all."""
     folder = make(control.job_folder(root, ALICE, "77"), ALICE, mode=0o777)
-    say(folder, MALLORY, PARKED)
+    write_report(folder, MALLORY, PARKED)
     assert (folder / control.SUPERVISOR).stat().st_uid == MALLORY
 
 
 @others
 @pytest.mark.parametrize(
     "attack",
-    [his_files, her_user_folder_is_his_link, her_job_folder_is_his_link, her_file_in_his_folder, his_folder_in_hers,
-     his_file_in_hers],
+    [anothers_files, user_folder_is_a_link, job_folder_is_a_link, own_file_in_anothers_folder, anothers_folder_in_the_users,
+     anothers_file_in_the_jobs],
 )  # fmt: skip
-def test_nobody_else_can_say_that_her_job_has_parked(root: Path, attack: Callable[[Path], None]) -> None:
-    """A job that is believed to have saved is requeued: whoever can say so of another's job destroys its work."""
+def test_no_other_user_can_report_that_a_job_has_parked(root: Path, attack: Callable[[Path], None]) -> None:
+    """A job that reports a save is requeued: a false report about another user's job would destroy its work."""
     attack(root)
     assert (control.job_folder(root, ALICE, "77") / control.SUPERVISOR).exists(), "the attack was not even mounted"
-    assert heard(root) == NOTHING
+    assert reported(root) == NOTHING
 
 
 @others
@@ -181,14 +181,14 @@ def test_a_site_can_keep_others_out(root: Path) -> None:
     hers.mkdir(mode=0o750)
     os.chown(hers, ALICE, DAEMON)
     hers.chmod(0o750)
-    say(make(control.job_folder(root, ALICE, "77"), ALICE), ALICE, PARKED)
-    assert "state='parked'" in heard(root)
+    write_report(make(control.job_folder(root, ALICE, "77"), ALICE), ALICE, PARKED)
+    assert "state='parked'" in reported(root)
     assert as_user(MALLORY, lambda: list(hers.iterdir())).startswith("PermissionError")
     assert as_user(MALLORY, lambda: (hers / "77" / control.SUPERVISOR).read_text()).startswith("PermissionError")
 
 
 @others
-def test_nobody_else_can_say_what_her_jobs_send(root: Path) -> None:
+def test_no_other_user_can_write_the_traffic_of_a_job(root: Path) -> None:
     job = SlurmJob(**dict.fromkeys(SlurmJob.__slots__) | {  # type: ignore[arg-type]
         "id": "77", "name": KEY.name, "script": KEY.script, "gpus": KEY.gpus, "uid": ALICE})  # fmt: skip
     folder = make(control.profiles_folder(root, ALICE), MALLORY)
@@ -202,9 +202,9 @@ def test_nobody_else_can_say_what_her_jobs_send(root: Path) -> None:
 
 @others
 def test_ids_that_lead_elsewhere(root: Path) -> None:
-    say(make(control.job_folder(root, MALLORY, "77"), MALLORY), MALLORY, PARKED)
+    write_report(make(control.job_folder(root, MALLORY, "77"), MALLORY), MALLORY, PARKED)
     for job in (f"../{MALLORY}/77", "..", ".", "", "/", "77\0", "7\n7", "x" * 5000):
-        assert heard(root, job) == NOTHING
+        assert reported(root, job) == NOTHING
 
 
 TORN = (json.dumps(PARKED), json.dumps(PARKED)[:9], "x" * 3 * control.MAX_BYTES, "", json.dumps(PARKED | {"step": 8}))
@@ -223,11 +223,11 @@ def test_a_file_that_changes_while_it_is_read(tmp_path: Path) -> None:
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        heard = {str(control.read(path, os.getuid())) for _ in range(5000)}
+        found = {str(control.read(path, os.getuid())) for _ in range(5000)}
     finally:
         done.set()
         writer.join()
-    assert heard <= {"{}", str(PARKED), str(PARKED | {"step": 8})}
+    assert found <= {"{}", str(PARKED), str(PARKED | {"step": 8})}
 
 
 def test_a_writer_is_not_held_up_by_what_was_planted(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ LIES = st.dictionaries(st.sampled_from(FIELDS), VALUES)
 
 
 @given(LIES, LIES)
-def test_whatever_a_job_says_reads_as_something_possible(
+def test_every_report_reads_as_possible_values(
     tmp_path_factory: pytest.TempPathFactory, supervisor: dict[str, object], program: dict[str, object]
 ) -> None:
     root = tmp_path_factory.getbasetemp() / "lies"

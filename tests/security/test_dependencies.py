@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-OURS = {"numpy", "rich"}  # at run time; if not even these were looked up, nothing was
+REQUIRED = {"numpy", "rich"}  # at run time; if not even these were looked up, nothing was
 
 
 @pytest.mark.skipif(
@@ -26,7 +26,7 @@ def test_nothing_that_is_installed_is_known_to_be_weak() -> None:
         problem = (done.stderr.splitlines() or ["no answer"])[-1]
         pytest.skip(f"not checked: no network to the vulnerability database ({problem:.120})")
     checked = {one["name"]: one["vulns"] for one in reported if "vulns" in one}
-    if not checked.keys() >= OURS:  # it calls that "no known vulnerabilities found"
+    if not checked.keys() >= REQUIRED:  # it calls that "no known vulnerabilities found"
         pytest.skip(
             f"not checked: the vulnerability database answered for {len(checked)} of {len(reported)} packages only"
         )

@@ -1,4 +1,4 @@
-"""What of the environment of whoever starts the controller reaches the programs that it starts."""
+"""The environment variables that the programs started by the controller inherit from its own environment."""
 
 from __future__ import annotations
 

@@ -25,12 +25,12 @@ def path() -> Iterator[Path]:
     """Where other users get to."""
     folder = Path(tempfile.mkdtemp(prefix="tiresias-run-", dir="/tmp"))
     folder.chmod(0o755)
-    with ControlServer(folder / "control.sock", who):
+    with ControlServer(folder / "control.sock", identified):
         yield folder / "control.sock"
     shutil.rmtree(folder)
 
 
-def who(request: dict[str, Any], peer: Peer) -> dict[str, Any]:
+def identified(request: dict[str, Any], peer: Peer) -> dict[str, Any]:
     return {"uid": peer.uid, "claimed": request.get("uid")}
 
 
@@ -41,7 +41,7 @@ def connected(path: Path) -> socket.socket:
     return client
 
 
-def test_nobody_is_who_he_says_he_is(path: Path) -> None:
+def test_a_claimed_user_id_is_ignored(path: Path) -> None:
     assert as_user(MALLORY, lambda: ask(path, {"uid": 0})) == str({"uid": MALLORY, "claimed": 0})
 
 

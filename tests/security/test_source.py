@@ -23,7 +23,7 @@ FOLDERS = (
 )
 FILES = sorted({file.resolve() for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")})
 
-# What is unpickled or built from tags runs as whoever reads it.
+# What is unpickled or built from tags runs with the rights of the reader.
 MODULES = {
     "pickle",
     "cPickle",
@@ -42,7 +42,7 @@ CALLS = {
     "eval", "exec", "compile", "__import__", "os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput",
     "tempfile.mktemp", "hashlib.md5", "hashlib.sha1", "torch.load", "numpy.load", "np.load", "ssl._create_unverified_context",
 }  # fmt: skip
-# The only texts that may be put together into SQL: names of our own columns, marks for values, constants; never a value.
+# The only texts that may be put together into SQL: names of Tiresias's columns, marks for values, constants; never a value.
 SQL = re.compile(r"\b(select|insert|update|delete|create|alter|drop)\b[^.:]*\b(from|into|set|table|index)\b")
 SQL_PARTS = {
     "columns", "marks", "table", "where", "one", "epoch", "moving", "ended", "under_way",
@@ -118,7 +118,7 @@ STARTS = {"subprocess.run", "subprocess.Popen", "subprocess.call", "subprocess.c
 
 
 def test_the_daemon_starts_programs_with_an_environment_of_its_own() -> None:
-    """Never with whatever the one who started it had set: each call names its environment."""
+    """Never with an inherited environment: each call names its own."""
     calls = [
         (file.name, node)
         for file in FILES

@@ -107,7 +107,7 @@ def test_bounded_pareto_has_its_median() -> None:
 
 
 @pytest.mark.parametrize(("gpus", "load"), [(2000, 0.9), (64, 1.2), (1, 0.5)])
-def test_philly_like_offers_the_load(gpus: int, load: float) -> None:
+def test_philly_like_has_the_load(gpus: int, load: float) -> None:
     """The last job comes a little before the end of the time for which the load was laid out."""
     trace = philly_like(20_000, 3, gpus=gpus, load=load)
     assert len(trace) == 20_000

@@ -31,7 +31,7 @@ KNOWN = Distribution([5.0, 20.0, 20.0, 60.0, 200.0])
 EVERY_POLICY: dict[str, Policy] = {
     **POLICIES, **CLAIRVOYANT,
     "gittins": Gittins(refit_at=2), "continuous_gittins": ContinuousGittins(refit_at=2),
-    "gittins that knows": Gittins(KNOWN.within), "continuous gittins that knows": ContinuousGittins(KNOWN.best),
+    "gittins, fitted": Gittins(KNOWN.within), "continuous gittins, fitted": ContinuousGittins(KNOWN.best),
 }  # fmt: skip
 
 many = settings(max_examples=100, deadline=None)
@@ -53,7 +53,7 @@ configs = st.builds(
     preemption_cost=st.sampled_from([0.0, 5.0]),
     quantum=st.sampled_from([5.0, 8.5]),
 )
-# Resuming takes less than the shortest run that these knobs allow: else nobody gets anywhere and a simulation has no end.
+# Resuming takes less than the shortest run that these knobs allow: else no job makes progress and a simulation has no end.
 costs = st.builds(Cost, pause=st.sampled_from([0.0, 0.0, 3.0]), resume=st.sampled_from([0.0, 0.0, 0.5]))
 
 
@@ -81,7 +81,7 @@ def test_every_job_gets_its_work_and_no_more(name, jobs, config, cost):
 @many
 @given(names, traces, configs, costs)
 def test_the_timeline_is_that_of_the_jobs(name, jobs, config, cost):
-    """GPU-seconds are work and overhead and nothing else; nobody is lost on the way; no GPU is used twice; time goes on."""
+    """GPU-seconds are work and overhead and nothing else; no job is lost on the way; no GPU is used twice; time goes on."""
     outcome = simulate(jobs, CLUSTER, Rules(EVERY_POLICY[name], config, cost))
     timeline = outcome.timeline
     assert (np.diff(timeline.time) >= 0).all()
@@ -170,7 +170,7 @@ def test_with_an_interval_jobs_start_at_its_multiples_only(name, jobs, config, i
 @many
 @given(traces, configs)
 def test_one_queue_is_best_effort(name, jobs, config):
-    """In each order nobody who runs has to leave, as those who never ran come last, and they come as they were submitted."""
+    """In each order no running job is preempted, as jobs that never ran are last, in the order of submission."""
     one_queue = replace(config, thresholds=(), promote_knob=float("inf"), starve_limit=float("inf"))
     las = simulate(jobs, CLUSTER, Rules(EVERY_POLICY[name], one_queue))
     assert las.preemptions.sum() == 0
@@ -187,8 +187,8 @@ def mean_jct(jobs: Trace, cluster: ClusterSize, name: str) -> float:
         st.tuples(st.integers(0, 50).map(float), st.just(1), st.integers(0, 60).map(float)), min_size=1, max_size=20
     )
 )
-def test_nobody_is_better_than_srsf_on_one_gpu(rows):
-    """There it is the shortest remaining time, which is the best that can be had."""
+def test_no_policy_is_better_than_srsf_on_one_gpu(rows):
+    """There it is the shortest remaining time, which is the optimum."""
     jobs = trace(rows)
     best = mean_jct(jobs, ClusterSize(1, 1), "srsf") - 1e-9
     assert all(best <= mean_jct(jobs, ClusterSize(1, 1), name) for name in EVERY_POLICY)

@@ -1,5 +1,5 @@
 """Against an independent simulator's mean JCTs (capacity only, preemption costs nothing). The traces are not part of this
-repository: the tests look for them where TIRESIAS_TRACES says and are skipped without them.
+repository: the tests look for them in the folder TIRESIAS_TRACES and are skipped without them.
 
 `bench/simulator.py reference` has the whole table; here is what fits into a minute and a half.
 """
@@ -89,11 +89,11 @@ def test_testbed():
 
 @pytest.mark.slow
 def test_gittins_on_the_testbed():
-    """1.01 of las when it knows the services of the whole trace, as in the paper; learning them on the way is as good."""
+    """1.01 of las when it is given the services of the whole trace, as in the paper; learning them on the way is as good."""
     las = [on_testbed(seed, POLICIES["las"]) for seed in SEEDS]
-    knowing, learning = [], [on_testbed(seed, POLICIES["gittins"]) for seed in SEEDS]
+    fitted, learning = [], [on_testbed(seed, POLICIES["gittins"]) for seed in SEEDS]
     for seed in SEEDS:
         jobs = trace(f"testbed480cal_seed{seed}.csv")
-        knowing.append(on_testbed(seed, Gittins(Distribution(jobs.gpus * jobs.duration).within)))
-    assert sum(knowing) / sum(las) == pytest.approx(1.01, abs=0.015)
+        fitted.append(on_testbed(seed, Gittins(Distribution(jobs.gpus * jobs.duration).within)))
+    assert sum(fitted) / sum(las) == pytest.approx(1.01, abs=0.015)
     assert sum(learning) / sum(las) == pytest.approx(1.01, abs=0.015)

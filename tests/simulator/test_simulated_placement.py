@@ -102,6 +102,6 @@ def test_without_large_tensors_any_style_is_the_pool():
         assert (run(jobs, SimulatedPlacement.named(style), "las").finish == pool.finish).all()
 
 
-def test_where_nodes_are_not_simulated_nobody_sits_on_any():
+def test_where_nodes_are_not_simulated_no_job_is_placed_on_any():
     with pytest.raises(UsageError, match="simulation by node"):
         Rules(POLICIES["las"], LAS, placement=SimulatedPlacement())

@@ -1,4 +1,4 @@
-"""What the simulator does with a few jobs, by hand and as the paper says. test_properties.py has the rules that always hold."""
+"""What the simulator does with a few jobs, by hand and as in the paper. test_properties.py has the rules that always hold."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_figure_7_las():
 
 
 def test_figure_7_las_in_queues_of_a_unit():
-    """The same from the discretized policy. Nobody starts a second time within a queue, so that the order of first starts is that
+    """The same from the discretized policy. No job starts a second time within a queue, so that the order of first starts is that
     of the indexes, by which the paper breaks ties."""
     continuous = replace(PAPER, thresholds=tuple(map(float, range(1, 20))), in_queue_order="first_start")
     outcome = simulate(FIGURE_7, ClusterSize(1, 2), Rules(LAS, continuous, interval=UNIT))
@@ -56,8 +56,8 @@ def test_figure_7_las_in_queues_of_a_unit():
 
 
 def test_figure_7_gittins_by_the_printed_formula():
-    """Mean JCT 28/3 = 9.33. In the distribution of appendix C, services of 4, 8 and 12, who has had more is nearer to an end: the
-    supremum of pseudocode 1 rises from 1/8 over 1/6 to 1/4, so that whoever has begun is never interrupted. Before, all are
+    """Mean JCT 28/3 = 9.33. In the distribution of appendix C, services of 4, 8 and 12, a job with more service is nearer to an end: the
+    supremum of pseudocode 1 rises from 1/8 over 1/6 to 1/4, so that a job that has begun is never interrupted. Before, all are
     equal and the index of the job decides."""
     known = Distribution([4.0, 8.0, 12.0])
     assert known.best(np.array([0.0, 4.0, 8.0])) == pytest.approx([1 / 8, 1 / 6, 1 / 4])
@@ -65,8 +65,8 @@ def test_figure_7_gittins_by_the_printed_formula():
 
 
 def test_figure_7_gittins_by_the_authors_values():
-    """Mean JCT 10.0, as the paper says. The index values of the authors' slides are not those of the printed formula: they fall
-    with the service, 0.25 from 0, 0.2 from 4 and 0.125 from 8, so job 2 makes way for job 3 when it has had 4."""
+    """Mean JCT 10.0, as in the paper. The index values of the authors' slides are not those of the printed formula: they fall
+    with the service, 0.25 from 0, 0.2 from 4 and 0.125 from 8, so job 3 preempts job 2 at a service of 4."""
 
     def authors(attained):
         return np.array([0.25, 0.2, 0.125])[np.searchsorted([4.0, 8.0], attained, side="right")]
@@ -132,7 +132,7 @@ class Learner(Las):
         return Learner(self._seen, 3 * len(completed))
 
 
-def test_a_policy_learns_when_it_wants_to():
+def test_a_policy_learns_at_the_moments_it_names():
     """After 1, 3 and 9 of ten jobs, each of which holds 2 GPUs for 5 s, the preempted one for 2 s more."""
     seen: list[tuple[int, float]] = []
     jobs = trace(*((10.0 * n, 2, 5) for n in range(8)), (100, 2, 5), (102, 2, 1))

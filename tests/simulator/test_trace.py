@@ -1,4 +1,4 @@
-"""Traces in our own CSV, and whatever else somebody may call a trace: a Trace or one line, never anything else."""
+"""Traces in Tiresias's CSV, and any other file that is given as a trace: a Trace or one line, never anything else."""
 
 from __future__ import annotations
 
@@ -110,10 +110,10 @@ def test_a_folder(tmp_path):
 
 def test_a_file_that_the_system_refuses():
     with pytest.raises(UsageError, match="cannot be read: Input/output error"):
-        read_trace(Path("/proc/self/mem"))  # opens, but its first page is nobody's, for root too
+        read_trace(Path("/proc/self/mem"))  # opens, but its first page cannot be read, not even by root
 
 
-def test_an_unknown_format_is_told_the_known(write):
+def test_an_unknown_format_lists_the_known(write):
     with pytest.raises(UsageError) as error:
         read_trace(write(f"{HEADER}\n1,0,1,1\n"), format="xlsx")
     assert str(error.value) == f"format 'xlsx': no such format; there are auto, {', '.join(FORMATS)}"
@@ -175,7 +175,7 @@ def test_an_endless_table_is_cut(write, monkeypatch):
         read_trace(write(gzip.compress(HEADER.encode() + b"\n" * 10**6)))
 
 
-def test_progress_is_told(write, monkeypatch):
+def test_progress_is_reported(write, monkeypatch):
     monkeypatch.setattr(table, "PIECE", 10)
     reported: list[int] = []
     rows = [f"{row},0,1,1\n" for row in range(25)]

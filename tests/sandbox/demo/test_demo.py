@@ -1,4 +1,4 @@
-"""The demonstration as in a talk: on a terminal, with a real cluster, until somebody presses q; then the film of it."""
+"""The demonstration as in a talk: on a terminal, with a real cluster, until a viewer presses q; then the film of it."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ SHOWN = (r"\balice\b", r"\bbob\b", r"\bpreempt\b")
 
 
 class Audience:
-    """Whoever sits before the terminal."""
+    """The viewer: reads the terminal and presses keys."""
 
     def __init__(self, master: int) -> None:
         self.master, self.screen = master, pyte.Screen(120, 40)
-        self._stream, self.heard = pyte.ByteStream(self.screen), b""
+        self._stream, self.received = pyte.ByteStream(self.screen), b""
 
     def until(self, *patterns: str) -> None:
         """Until all of these were seen, not necessarily at once."""
         missing, deadline = set(patterns), time.monotonic() + WAIT_TIMEOUT_S
         while missing:
-            assert self.looks(deadline), f"never seen: {missing}\n{self.picture()}"
-            missing = {each for each in missing if not re.search(each, self.picture())}
+            assert self.looks(deadline), f"never seen: {missing}\n{self.display()}"
+            missing = {each for each in missing if not re.search(each, self.display())}
 
     def looks(self, deadline: float) -> bool:
         """False when it is over."""
@@ -48,11 +48,11 @@ class Audience:
         with contextlib.suppress(OSError):
             data = os.read(self.master, 65536)
             self._stream.feed(data)
-            self.heard += data
+            self.received += data
             return bool(data)
         return False
 
-    def picture(self) -> str:
+    def display(self) -> str:
         return "\n".join(self.screen.display)
 
     def types(self, keys: bytes) -> None:
@@ -82,7 +82,7 @@ def film() -> ModuleType:
     return module
 
 
-def test_there_is_more_to_do_than_room_and_each_job_fits() -> None:
+def test_the_workload_exceeds_the_gpus_and_each_job_fits() -> None:
     jobs = workload()
     assert {job.user for job in jobs} == {"alice", "bob"}
     assert max(job.num_gpus for job in jobs) <= NODES * GPUS_PER_NODE
@@ -94,7 +94,7 @@ def test_there_is_more_to_do_than_room_and_each_job_fits() -> None:
 @pytest.mark.slow
 @pytest.mark.sandbox
 @pytest.mark.apart
-def test_two_users_compete_until_somebody_presses_q(tmp_path: Path) -> None:
+def test_two_users_compete_until_a_viewer_presses_q(tmp_path: Path) -> None:
     tape = tmp_path / "talk" / "tape.cast"
     with talk("--record", str(tape), "--time-scale", "120") as (audience, process):
         audience.until(*SHOWN)
@@ -102,12 +102,12 @@ def test_two_users_compete_until_somebody_presses_q(tmp_path: Path) -> None:
         while audience.looks(time.monotonic() + WAIT_TIMEOUT_S):
             pass
         assert process.wait(WAIT_TIMEOUT_S) == 0
-        assert re.search(rb"[1-9]\d* preemptions; recorded in ", audience.heard), audience.heard[-500:]
+        assert re.search(rb"[1-9]\d* preemptions; recorded in ", audience.received), audience.received[-500:]
     assert not [cluster for cluster in Cluster.all() if cluster.spec.name.endswith(f"-{process.pid}")]
     subprocess.run(
         [sys.executable, str(FILM), str(tape), str(tmp_path), "--frames", "1", "1000"], check=True, timeout=60
     )
-    shown = pictures(tmp_path / "live.cast")
+    shown = rendered(tmp_path / "live.cast")
     for pattern in SHOWN:
         assert re.search(pattern, shown)
     assert (tmp_path / "live.cast").stat().st_size < tape.stat().st_size
@@ -115,7 +115,7 @@ def test_two_users_compete_until_somebody_presses_q(tmp_path: Path) -> None:
         assert "alice" in (tmp_path / f"live-{number}.svg").read_text()
 
 
-def pictures(file: Path) -> str:
+def rendered(file: Path) -> str:
     module = film()
     header, events = module.read(file)
     assert (header["width"], header["height"]) == (120, 40)

@@ -1,4 +1,4 @@
-"""Programs on a terminal of their own, and what is written of them. Here, too, nobody has a terminal."""
+"""Programs on a terminal of their own, and what is written of them. The tests have no terminal either."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_moments_count_from_the_first_word(played: Played) -> None:
     assert moments[-1] > 0.4
 
 
-def test_when_it_is_over_the_program_may_say_goodbye(played: Played) -> None:
+def test_the_program_may_print_a_last_line_when_it_is_over(played: Played) -> None:
     script = "trap 'echo bye; exit 7' INT; echo ready; while :; do sleep 0.05; done"
     code, _, found = played(script, ready)
     assert code == 7
@@ -75,7 +75,7 @@ def test_one_that_stays_is_killed(played: Played, monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_error_ends_the_program(tmp_path: Path) -> None:
-    """A part of the replay has died, or somebody has sent a signal."""
+    """A part of the replay has died, or received a signal."""
     alive = tmp_path / "alive"
 
     def over() -> bool:

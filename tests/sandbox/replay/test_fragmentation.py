@@ -20,7 +20,7 @@ def result(gpus: int, submit: float, *runs: tuple[float, float]) -> JobResult:
 @pytest.mark.parametrize(
     ("results", "expected"),
     [
-        ([result(4, 0, (0, 10))], math.nan),  # nobody waits
+        ([result(4, 0, (0, 10))], math.nan),  # no job waits
         ([result(3, 0, (0, 10)), result(3, 0, (0, 10)), result(4, 0, (10, 20))], 0.0),  # 2 of 8 GPUs are free
         ([result(2, 0, (0, 10)), result(2, 0, (0, 10)), result(4, 0, (10, 20))], 1.0),  # 4 are, on two nodes
         ([result(2, 0, (0, 10)), result(2, 0, (0, 20)), result(2, 0, (0, 10)), result(4, 0, (15, 20))], 5 / 15),

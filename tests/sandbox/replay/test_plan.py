@@ -1,4 +1,4 @@
-"""Where Slurm put what the controller started, told from the journal's words."""
+"""Where Slurm placed what the controller started, from the journal's words."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_las_preempts_and_loses_nothing(trace: Path, tmp_path: Path) -> None:
     jobs = read_trace(tmp_path / "known/las.txt", 8).jobs()
     assert {job.num_gpus: job.duration for job in jobs}[8] == pytest.approx(600 / 60, abs=5)
     rows = (tmp_path / "known/las.txt").read_text().splitlines()[1:]
-    assert sum("." not in row.partition("|")[0] for row in rows) == invariants["runs"], "accounting tells of each run"
+    assert sum("." not in row.partition("|")[0] for row in rows) == invariants["runs"], "accounting has each run"
 
 
 @pytest.mark.sandbox
@@ -109,7 +109,7 @@ def test_interrupted_it_leaves_no_cluster(trace: Path, signal_number: signal.Sig
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         (["--policy", "lax"], "no policy 'lax'"),
         (["--policy", "las", "--nodes", "1"], "job wide asks for 8 GPUs and the cluster has 4"),
@@ -118,9 +118,9 @@ def test_interrupted_it_leaves_no_cluster(trace: Path, signal_number: signal.Sig
         (["--policy", "las", "--jobs", "-1"], "--jobs is -1"),
     ],
 )
-def test_mistakes_cost_one_line_and_no_cluster(trace: Path, words: list[str], says: str) -> None:
+def test_mistakes_cost_one_line_and_no_cluster(trace: Path, words: list[str], message: str) -> None:
     done = tiresias(trace, *words)
     assert done.returncode == 2
-    assert says in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr

@@ -42,7 +42,7 @@ def test_an_unknown_model_becomes_the_default() -> None:
     assert command[command.index("--model") + 1] == "resnet50"
 
 
-def test_the_trainer_knows_whether_its_placement_matters() -> None:
+def test_the_trainer_is_given_whether_its_placement_matters() -> None:
     for options, word in (
         (Options(), "--placement-effect"),
         (Options(placement_effect=False), "--no-placement-effect"),

@@ -1,4 +1,4 @@
-"""The submitter, with an sbatch of ours at the edge: it prints what the real one prints, or refuses."""
+"""The submitter, with a stand-in for sbatch: it prints what the real one prints, or refuses."""
 
 from __future__ import annotations
 

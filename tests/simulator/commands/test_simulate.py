@@ -199,7 +199,7 @@ def test_series_over_time(trace, tmp_path):
     ]  # fmt: skip
 
 
-def test_what_a_trace_lost_is_said(tmp_path, capsys):
+def test_what_a_trace_lost_is_reported(tmp_path, capsys):
     trace, numbers = tmp_path / "jobs.csv", tmp_path / "out.json"
     trace.write_text(
         "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n1,8,0,1,vgg,10,0\n2,1,0,1,vgg,10,0\n"

@@ -20,7 +20,7 @@ def short(monkeypatch):
 
 
 @pytest.mark.slow
-def test_every_number_stands_beside_ours(short, tmp_path, capsys):
+def test_every_number_stands_beside_the_simulated_one(short, tmp_path, capsys):
     numbers = tmp_path / "paper.json"
     assert main(["simulate", "--reproduce-paper", "--traces", str(tmp_path), "--json", str(numbers)]) == 0
     found = json.loads(numbers.read_text())
@@ -29,7 +29,7 @@ def test_every_number_stands_beside_ours(short, tmp_path, capsys):
         if each["ours"] is not None:
             assert each["ratio"] == pytest.approx(each["ours"] / each["paper"])
         if each["ratio"] is None or abs(each["ratio"] - 1) > 0.1:
-            assert each["why"], f"nobody says why: {each}"
+            assert each["why"], f"without a reason: {each}"
     example = [(each["ours"], each["paper"]) for each in found["numbers"] if each["section"] == paper.FIGURE_7]
     own, printed = zip(*example, strict=True)
     assert own == pytest.approx((28 / 3, 35 / 3, 10.0, 28 / 3))

@@ -16,26 +16,26 @@ from tiresias.simulator.experiments.parallel import run_all
 
 
 def fail(error):
-    def task(tell):
+    def task(report):
         raise error
 
     return task
 
 
-def die(tell):
+def die(report):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def sleep(tell):
+def sleep(report):
     time.sleep(60)
 
 
 def test_results_in_the_order_of_the_tasks_and_progress():
-    told = []
-    tasks = {str(number): lambda tell, number=number: (tell(number), number**2)[1] for number in range(5)}
-    results = run_all(tasks, lambda name, done: told.append((name, done)))
+    reported = []
+    tasks = {str(number): lambda report, number=number: (report(number), number**2)[1] for number in range(5)}
+    results = run_all(tasks, lambda name, done: reported.append((name, done)))
     assert list(results.items()) == [(str(number), number**2) for number in range(5)]
-    assert sorted(told) == [(str(number), number) for number in range(5)]
+    assert sorted(reported) == [(str(number), number) for number in range(5)]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_results_in_the_order_of_the_tasks_and_progress():
         (fail(UsageError("wrong knob")), "wrong knob"),
         (fail(MemoryError()), "bad: not enough memory"),
         (die, "bad: the process was killed; was there too little memory?"),
-        (lambda tell: os._exit(7), "bad: the process ended with exit code 7"),
+        (lambda report: os._exit(7), "bad: the process ended with exit code 7"),
     ],
 )
 def test_one_that_fails_ends_all(task, output):
@@ -59,16 +59,16 @@ PROGRAM = """
 import sys, time
 from tiresias.simulator.experiments.parallel import run_all
 
-def task(tell):
+def task(report):
     while True:
-        tell(1)
+        report(1)
         time.sleep(0.05)
 
-def told(name, done):
+def reported(name, done):
     print(name, flush=True)
 
 try:
-    run_all({"a": task}, told)
+    run_all({"a": task}, reported)
 except KeyboardInterrupt:
     sys.exit(130)
 """
@@ -102,7 +102,7 @@ def group(leader: int) -> list[str]:
     return found
 
 
-def wait_until_nobody_is_in(leader: int) -> None:
+def wait_until_group_is_empty(leader: int) -> None:
     deadline = time.monotonic() + 20
     while left := group(leader):
         assert time.monotonic() < deadline, f"still there: {left}"
@@ -113,10 +113,10 @@ def test_ctrl_c_ends_all_without_a_traceback(program):
     os.killpg(program.pid, signal.SIGINT)
     _, output = program.communicate(timeout=20)
     assert (program.returncode, output) == (130, "")
-    wait_until_nobody_is_in(program.pid)
+    wait_until_group_is_empty(program.pid)
 
 
 def test_children_of_a_killed_parent_end(program):
     assert len(group(program.pid)) == 2
     os.kill(program.pid, signal.SIGKILL)
-    wait_until_nobody_is_in(program.pid)
+    wait_until_group_is_empty(program.pid)

@@ -1,4 +1,4 @@
-"""Who would have had what: the numbers behind `tiresias whatif`, and what it shows of them."""
+"""What each user would have received: the results of `tiresias whatif`, and what it shows of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOSTILE = "</td><script>alert(1)</script>[red]\x1b[31m\n"
 
 
 def setup(finish: bool = True) -> Setup:
-    """A GPU; a long job, then a short one of somebody else's."""
+    """A GPU; a long job, then a short one of another user's."""
     trace = Trace.of([
         TraceJob("1", 0.0, 1, 9000.0, HOSTILE, "gpu"), TraceJob("2", 1000.0, 1, 100.0, "bob", "gpu"),
     ])  # fmt: skip
@@ -50,7 +50,7 @@ def test_the_short_one_wins_and_the_long_one_loses(found):
     assert policy_comparison.losers(found, "las") == {"jobs": 0.0, "users": 0.0, "seconds": 0.0}
 
 
-def test_who_loses_is_counted(found):
+def test_users_that_lose_are_counted(found):
     worse = replace(found, jct=found.jct | {"las": found.jct["fifo"] + np.array([1000.0, 0.0])})
     assert policy_comparison.losers(worse, "las") == {"jobs": 0.5, "users": 0.5, "seconds": 1000.0}
 

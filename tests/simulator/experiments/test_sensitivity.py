@@ -41,7 +41,7 @@ def test_the_papers_settings_and_policies(simulate, capsys, knob, labels):
     assert all(f" {label} " in shown for label in labels)
 
 
-def test_each_setting_is_what_it_says(simulate):
+def test_each_setting_is_the_named_one(simulate):
     """The same as simulated alone."""
     swept = simulate("--sensitivity", "queues", "--policy", "las", "--threshold", "900", "--preemption-cost", "7")
     assert swept["settings"]["(3, 900s, 0.5h)"] == {"thresholds": [900.0, 1800.0], "promote_knob": None}

@@ -49,7 +49,7 @@ def test_the_first_week_keeps_the_present_setting(tuned):
     assert all(week.ratios[tuning.PRESENT] == 1.0 for week in tuned.weeks)
 
 
-def test_what_is_to_come_has_no_say(tuned):
+def test_later_jobs_have_no_influence(tuned):
     """The same until the end of the third week, other jobs after it."""
     known, other = busy(5), busy(5, seed=2, jobs=60)
     until = 4 * tuning.WEEK

@@ -137,7 +137,7 @@ def test_quotation_marks_in_names_are_no_quotes(file: Path) -> None:
 
 
 def number(value: int | None, version: int) -> Any:
-    """data_parser v0.0.39 and older write null or the number, newer ones say whether it is set."""
+    """data_parser v0.0.39 and older write null or the number, newer ones write whether it is set."""
     return value if version < 40 else {"set": value is not None, "infinite": False, "number": value or 0}
 
 

@@ -118,6 +118,6 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, what: str, capsys: pyte
 
 
 @pytest.mark.parametrize("extra", [["trace.csv"], ["--nodes", "4"], ["--partition", "gpu"]])
-def test_nothing_else_says_which_jobs(state: Path, extra: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_else_selects_jobs(state: Path, extra: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["whatif", *extra, "--from-shadow", str(state)]) == UsageError.exit_code
     assert "--from-shadow cannot be combined" in capsys.readouterr().err

@@ -76,7 +76,7 @@ def test_helios(write: Write) -> None:
     assert trace.dropped == (Dropped("asks for no GPU", 1, "103"), Dropped("has no start or no end", 1, "104"))
 
 
-def test_acme_knows_zones(write: Write) -> None:
+def test_acme_reads_time_zones(write: Write) -> None:
     assert read_trace(write(SEREN)).jobs() == [
         TraceJob("5778432", 0.0, 8, 117.0, "u5907", "", "Other", "FAILED"),
         TraceJob("5778469", 336.0, 8, 2693.0, "u5907", "", "Pretrain", "COMPLETED"),

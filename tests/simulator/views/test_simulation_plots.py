@@ -1,4 +1,4 @@
-"""The figures are drawn; that they look right no test can say."""
+"""The figures are drawn; no test can check that they look right."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def trace(tmp_path):
     return path
 
 
-def test_draws_the_same_pictures_each_time(trace, tmp_path):
+def test_draws_the_same_figures_each_time(trace, tmp_path):
     pytest.importorskip("matplotlib")
     one, two = tmp_path / "one", tmp_path / "two"
     assert simulate(trace, "--plot", str(one)) == 0
