@@ -62,10 +62,10 @@ class Terminals:
 
     def do(self, page: Path, step: Any) -> None:
         """step: console.Step. Raises AssertionError."""
-        terminal, deadline = self._of(step.user), time.monotonic() + LOOK
+        terminal, deadline = self._of(step.user), time.monotonic() + POLL_TIMEOUT_S
         output = terminal.type(step.command)
         while not step.is_answered_by(shown := output.replace(self._name, "default")):
-            if not step.command.startswith(LOOKS) or time.monotonic() > deadline:
+            if not step.command.startswith(POLLED) or time.monotonic() > deadline:
                 expected = "\n".join(step.answer)
                 head = f"{page.name}, line {step.line}: {step.command}"
                 raise AssertionError(f"{head}\n--- on the page\n{expected}\n--- printed\n{shown}")

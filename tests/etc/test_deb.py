@@ -219,7 +219,9 @@ def running(cluster: Cluster, start: list[str]) -> Iterator[subprocess.Popen[byt
     """Its output is printed where something fails."""
     log = cluster.log / "controller.log"
     with log.open("wb") as output:
-        process = cluster.popen(start, user="tiresias", env=EXACT, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        process = cluster.popen(
+            start, user="tiresias", env=EXACT, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
     try:
         yield process
     except BaseException:

@@ -17,9 +17,9 @@ TEXT = "1795406400\ngpu,a100\ngpu\n97\nada,eve\ndeadline\n"
 def test_the_content_of_the_file() -> None:
     assert LEASE.text() == TEXT
     assert parse(TEXT) == LEASE
-    nobody = JobSubmitLease(1, ("gpu",), "", 37)
-    assert nobody.text() == "1\ngpu\n\n37\n\n\n"
-    assert parse(nobody.text()) == nobody
+    without_leader = JobSubmitLease(1, ("gpu",), "", 37)
+    assert without_leader.text() == "1\ngpu\n\n37\n\n\n"
+    assert parse(without_leader.text()) == without_leader
 
 
 @pytest.mark.parametrize("text", ["", "soon\ngpu\n", "1\n2\n3\n", "1\ngpu\ngpu\nlong\n\n\n", "\x00"])

@@ -56,7 +56,7 @@ def test_figure_7_las_in_queues_of_a_unit():
 
 
 def test_figure_7_gittins_by_the_printed_formula():
-    """Mean JCT 28/3 = 9.33. In the distribution of appendix C, services of 4, 8 and 12, a job with more service is nearer to an end: the
+    """Mean JCT 28/3 = 9.33. In the distribution of appendix C, services of 4, 8 and 12, more service is nearer to an end: the
     supremum of pseudocode 1 rises from 1/8 over 1/6 to 1/4, so that a job that has begun is never interrupted. Before, all are
     equal and the index of the job decides."""
     known = Distribution([4.0, 8.0, 12.0])
