@@ -134,7 +134,7 @@ def test_two_controllers_that_both_act_as_leader_do_no_harm() -> None:
     with competing(UNFENCED, jobs(8, gap=75.0)) as (replay, two):
         while not replay.over():
             time.sleep(0.5)
-        assert two.count_in_logs("leading, in epoch") > 10, "the lead has hardly changed"
+        assert two.count_in_logs("leading, in epoch") > 5, "the lead has hardly changed"
 
 
 def test_a_leader_frozen_in_the_middle_of_a_transition_does_no_harm() -> None:

@@ -66,10 +66,10 @@ def test_cut_at_cells_not_letters() -> None:
 
 
 def test_a_megabyte_costs_no_more_than_a_line() -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(1000):
         printable("é" * 1_000_000, 30)
-    assert time.perf_counter() - began < 5  # 1000 full scans would take minutes
+    assert time.process_time() - began < 5  # 1000 full scans would take minutes
 
 
 def test_words_for_numbers() -> None:
