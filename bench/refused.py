@@ -27,7 +27,7 @@ from typing import Any
 from tiresias.errors import TiresiasError
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.slurm_conf import ClusterSpec
-from tiresias.slurm_plugin.sockets.control_socket import ask
+from tiresias.slurm_plugin.sockets.control_client import ask
 
 CONFIG = """
 mode = "exact"

@@ -23,7 +23,7 @@ from tiresias.errors import TiresiasError
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.slurm_conf import ClusterSpec
 from tiresias.slurm_plugin.backends import sdiag
-from tiresias.slurm_plugin.sockets.control_socket import ask
+from tiresias.slurm_plugin.sockets.control_client import ask
 
 SUBMIT = """
 import sys, pyslurm

@@ -31,7 +31,7 @@ from tiresias.sandbox.replay.replay_results import JobLog, JobResult, ReplayProg
 from tiresias.sandbox.replay.setup import FOLDER, MANAGED_POLICIES, USERS, Options
 from tiresias.simulator.formats.sacct_table import COMMAND as SACCT
 from tiresias.simulator.trace import TraceJob
-from tiresias.slurm_plugin.sockets.control_socket import ask
+from tiresias.slurm_plugin.sockets.control_client import ask
 
 STALL_TIMEOUT_S = 60.0  # without any event, after which Slurm's queue is checked for the jobs
 SETTLE_TIMEOUT_S = 60.0  # from the last trainer's end to an empty queue

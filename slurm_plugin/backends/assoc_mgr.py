@@ -50,6 +50,7 @@ def _association(found: re.Match[str], parent: re.Match[str] | None, fields: Fie
 
 
 def qos(text: str) -> Iterator[Qos]:
+    """Return the QOS in the output of `scontrol show assoc_mgr`."""
     for line in _lines(text, "QOS="):
         if found := _QOS.match(line):
             # a user's or account's part of a QOS shows what applies to each: the first of them will do

@@ -62,11 +62,13 @@ class Bucket:
 
     @property
     def tokens(self) -> float:
+        """The number of calls that may be made now; negative: a debt."""
         now = self._clock()
         self._tokens, self._at = min(self.size, self._tokens + (now - self._at) * self.rate), now
         return self._tokens
 
     def take(self, calls: int) -> None:
+        """Take tokens for so many calls, also where there are fewer."""
         self._tokens = self.tokens - calls
 
     def wait(self, calls: float) -> float:
@@ -76,11 +78,12 @@ class Bucket:
 
 
 def unlimited() -> Bucket:
+    """Return a bucket without a limit."""
     return Bucket(math.inf, 0.0)
 
 
 class Budgeted:
-    """A back end that pays for each call. `calls`: how often each verb was used; `spent`: RPCs in all."""
+    """A back end that pays for each call. `calls`: how often each operation was used; `spent`: RPCs in all."""
 
     def __init__(self, backend: Backend, bucket: Bucket) -> None:
         self._backend, self.bucket = backend, bucket
@@ -90,6 +93,7 @@ class Budgeted:
 
     @property
     def spent(self) -> int:
+        """The RPCs of all calls so far, at most."""
         return sum(self.prices[verb] * times for verb, times in self.calls.items())
 
     def _paid(self, verb: str) -> Backend:
@@ -98,65 +102,85 @@ class Budgeted:
         return self._backend
 
     def version(self) -> str:
+        """Return Slurm's version."""
         return self._paid("version").version()
 
     def booted(self) -> float:
+        """Return the epoch second at which slurmctld was started, 0 where unknown."""
         return self._paid("booted").booted()
 
     def topology(self) -> str:
+        """Return the output of `scontrol show topology`."""
         return self._paid("topology").topology()
 
     def load(self, uid: int) -> SlurmLoad:
+        """Return the load of slurmctld."""
         return self._paid("load").load(uid)
 
     def snapshot(self) -> SlurmSnapshot:
+        """Return all jobs and nodes."""
         return self._paid("snapshot").snapshot()
 
     def rules(self) -> SlurmRules:
+        """Return Slurm's rules."""
         return self._paid("rules").rules()
 
     def job(self, job_id: str) -> SlurmJob:
+        """Return one job."""
         return self._paid("job").job(job_id)
 
     def hold(self, job_id: str) -> None:
+        """Hold a job."""
         self._paid("hold").hold(job_id)
 
     def release(self, job_id: str) -> None:
+        """Lift a job's hold and its wait after a requeue."""
         self._paid("release").release(job_id)
 
     def lift(self, job_id: str) -> None:
+        """Lift a job's hold."""
         self._paid("lift").lift(job_id)
 
     def begin_now(self, job_id: str) -> None:
+        """Make a pending job eligible now."""
         self._paid("begin_now").begin_now(job_id)
 
     def pin(self, job_id: str, change: RequestChange) -> None:
+        """Change a held job's request to the nodes of its start."""
         self._paid("pin").pin(job_id, change)
 
     def prioritize(self, job_id: str) -> None:
+        """Give a released job the highest priority."""
         self._paid("prioritize").prioritize(job_id)
 
     def unpin(self, job_id: str, change: RequestChange) -> None:
+        """Change a held job's request back."""
         self._paid("unpin").unpin(job_id, change)
 
     def signal(self, job_id: str, signal: str) -> None:
+        """Send a signal to the batch shell of a running job."""
         self._paid("signal").signal(job_id, signal)
 
     def requeue(self, job_id: str) -> int:
+        """Requeue a job; return the second of its run's end."""
         return self._paid("requeue").requeue(job_id)
 
     def requeue_together(self, job_ids: Sequence[str]) -> None:
+        """Requeue several jobs."""
         self.bucket.take(self.prices["requeue"] * len(job_ids))
         self.calls["requeue"] += len(job_ids)
         self._backend.requeue_together(job_ids)
 
     def comments(self, records: Sequence[int]) -> Mapping[int, Comments]:
+        """Return the comments of these records."""
         return self._paid("comments").comments(records)
 
     def set_comment(self, names: Sequence[str], field: CommentField, text: str) -> None:
+        """Set a comment of several jobs."""
         self.bucket.take(self.prices["set_comment"] * len(names))
         self.calls["set_comment"] += len(names)
         self._backend.set_comment(names, field, text)
 
     def close(self) -> None:
+        """End what the back end keeps open."""
         self._backend.close()

@@ -14,6 +14,8 @@ CHUNK = 1000  # records per question: about a second each
 
 
 class JobCache:
+    """The jobs of the newest snapshot, with the signature of each record."""
+
     def __init__(self, read: Callable[[Sequence[str]], Iterable[SlurmJob]]) -> None:
         """`read`: the jobs of these record numbers, in full; it may give others too, and those that are gone are missing."""
         self._read = read
@@ -38,12 +40,15 @@ class JobCache:
             stale -= found.keys() | set(chunk)
 
     def put(self, record: int, jobs: Sequence[SlurmJob], signature: object) -> None:
+        """Store the jobs of a record under its signature."""
         self._jobs[record], self._signatures[record] = tuple(jobs), signature
 
     def signature(self, record: int) -> object:
+        """Return the stored signature of a record; None where it is not stored."""
         return self._signatures.get(record)
 
     def of(self, record: int) -> tuple[SlurmJob, ...]:
+        """Return the jobs of a record; none where it is not stored."""
         return self._jobs.get(record, ())
 
     def __iter__(self) -> Iterator[SlurmJob]:

@@ -7,7 +7,6 @@ Each call is one process with a timeout. The user needs the rights of an Operato
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from tiresias.slurm_plugin.backends import hostlist, processes, sdiag, unreadable
+from tiresias.slurm_plugin.backends import hostlist, sdiag, unreadable
 from tiresias.slurm_plugin.backends.cache import JobCache
 from tiresias.slurm_plugin.backends.interface import (
     TOP_PRIORITY,
@@ -23,7 +22,6 @@ from tiresias.slurm_plugin.backends.interface import (
     Comments,
     JobRefused,
     NoSuchJob,
-    NotRequeueable,
     RequestChange,
     SlurmJob,
     SlurmLoad,
@@ -34,9 +32,8 @@ from tiresias.slurm_plugin.backends.interface import (
 from tiresias.slurm_plugin.backends.memory import Memory, mid_second
 from tiresias.slurm_plugin.backends.rules import SlurmRules
 from tiresias.slurm_plugin.backends.rules_reader import RulesReader
+from tiresias.slurm_plugin.backends.slurm_commands import SlurmCommands, checked
 
-# 123, 123_4 (array task), 123+1 (het component), 123_[0-4,9] (some tasks): squeue(1), JOBID
-_JOB_ID = re.compile(r"[1-9]\d*([_+]\d+|_\[\d+([-,]\d+)*\])?", re.ASCII)
 # record, start, priority, reason, array tasks, state, submit, limit, nodes, CPUs, node list, partition, -w, -x, memory,
 # --gpus-per-node, reservation, features, QOS, licences, --exclusive. The start of a job that waits is its begin time; the long
 # format, which has that by name, has no -x on 22.05.
@@ -51,26 +48,21 @@ _LONG_SIGNATURE = ",".join(
 )  # fmt: skip
 _NUMBER = re.compile(r"\d{1,19}", re.ASCII)
 _SIGNAL = re.compile(r"[A-Z][A-Z0-9+]*")
-_DOWN = re.compile(
-    "unable to contact slurm controller|connection refused|socket timed out|communication|unable to establish|"
-    "zero bytes were transmitted|in standby|could not load|resolve|munge|authentication",
-    re.IGNORECASE,
-)
 LOCAL = ("--all", "--local")  # without the latter squeue asks about a federation before each job
 UNLIMITED = 1_000_000  # nodes: no request has a word for "any number"
-_UNKNOWN = re.compile("invalid job id", re.IGNORECASE)
-_NEVER = re.compile("only batch jobs|requested operation is presently disabled|job is not requeue", re.IGNORECASE)
 
 
 class CommandsBackend:
+    """The back end over Slurm's commands; backends/interface.py describes its methods."""
+
     name = "commands"
     why = ""
 
     def __init__(self, deadline: float = 10.0, prefix: Sequence[str] = ()) -> None:
         """`prefix`: words before each command, for a Slurm that is reached through another program (ssh, nsenter)."""
-        self._deadline, self._prefix = deadline, tuple(prefix)
+        self._slurm = SlurmCommands(deadline, prefix)
         self._memory, self._cache = Memory(), JobCache(self.records)
-        self._rules = RulesReader(self._read)
+        self._rules = RulesReader(self._slurm.read)
         self._exclusive: set[int] = set()  # records that get whole nodes: from 26.05 on no JSON shows it
         self._version = ""
         self._unreadable: list[str] = []  # records of this snapshot, one phrase each
@@ -79,53 +71,62 @@ class CommandsBackend:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def version(self) -> str:
+        """Return Slurm's version."""
         found = self._setting("SLURM_VERSION")
         if not found:
             raise SlurmUnavailable("`scontrol show config` printed no SLURM_VERSION: check slurm.conf on this host")
         return found
 
     def booted(self) -> float:
+        """Return the epoch second at which slurmctld was started, 0 where unknown."""
         try:
             return time.mktime(time.strptime(self._setting("BOOT_TIME"), "%Y-%m-%dT%H:%M:%S"))
         except ValueError:
             return 0.0
 
     def _setting(self, name: str) -> str:
-        config = self._read("scontrol", "show", "config").decode(errors="replace")
+        config = self._slurm.read("scontrol", "show", "config").decode(errors="replace")
         found = re.search(rf"^{name}\s*=\s*(\S+)", config, re.MULTILINE)
         return found[1] if found else ""
 
     def topology(self) -> str:
-        return self._read("scontrol", "show", "topology").decode(errors="replace").strip()
+        """Return the output of `scontrol show topology`."""
+        return self._slurm.read("scontrol", "show", "topology").decode(errors="replace").strip()
 
     def load(self, uid: int) -> SlurmLoad:
-        return sdiag.load(self._read("sdiag").decode(errors="replace"), uid)
+        """Return the load of slurmctld."""
+        return sdiag.load(self._slurm.read("sdiag").decode(errors="replace"), uid)
 
     def snapshot(self) -> SlurmSnapshot:
+        """Return all jobs and nodes."""
         now, self._unreadable = time.time(), []
         self._cache.refresh(self._signatures())
-        return self._assemble(now, self._nodes(self._json("nodes", *self._show_nodes())))
+        return self._assemble(now, self._nodes(self._slurm.read_json("nodes", *self._show_nodes())))
 
     def _nodes(self, found: Iterable[Any]) -> list[SlurmNode]:
         return unreadable.nodes(found, self._unreadable.append)
 
     def rules(self) -> SlurmRules:
+        """Return Slurm's rules."""
         return self._rules.rules()
 
     def job(self, job_id: str) -> SlurmJob:
+        """Return one job."""
         raw = re.split("[_+]", checked(job_id))[0]
         for job in self.records([raw]):
             if not job.readable:
                 raise JobRefused(f"job {job_id}: {job.unmanaged}")
             if job.id == job_id:
                 return self._memory.fill(job, time.time())
-        raise NoSuchJob(f"job {job_id}: Slurm does not know it (any more)")
+        raise NoSuchJob(f"job {job_id}: unknown to Slurm")
 
     def records(self, raw_ids: Sequence[str]) -> list[SlurmJob]:
         """At least the jobs of these numbers (22.05: all) as Slurm shows them now, without memory of earlier calls."""
         now = time.time()
         try:
-            found = self._json("jobs", "squeue", *LOCAL, "--json", "--states=all", "--jobs", ",".join(raw_ids))
+            found = self._slurm.read_json(
+                "jobs", "squeue", *LOCAL, "--json", "--states=all", "--jobs", ",".join(raw_ids)
+            )
         except NoSuchJob:  # squeue's answer when the only one it was asked for is gone
             return []
         return [
@@ -146,7 +147,7 @@ class CommandsBackend:
         shape = f"--format={_SIGNATURE}" if self._older_than(26, 5) else f"--Format={_LONG_SIGNATURE}"
         options = (*LOCAL, "--array", "--states=all", "--noheader", shape)
         found: dict[int, list[str]] = {}
-        for line in self._read("squeue", *options).decode(errors="replace").splitlines():
+        for line in self._slurm.read("squeue", *options).decode(errors="replace").splitlines():
             record, _, rest = line.partition("|")
             if _NUMBER.fullmatch(record):
                 found.setdefault(int(record), []).append(_without_forecast(rest))
@@ -161,22 +162,26 @@ class CommandsBackend:
         self._version = self._version or self.version()
         return tuple(int(part) for part in self._version.split(".")[:2]) < version
 
-    # -- verbs --------------------------------------------------------------------------------------------------------
+    # -- operations ---------------------------------------------------------------------------------------------------
 
     def hold(self, job_id: str) -> None:
-        self._verb(job_id, "scontrol", "hold", job_id)
+        """Hold a job."""
+        self._slurm.operate(job_id, "scontrol", "hold", job_id)
 
     def release(self, job_id: str) -> None:
+        """Lift a job's hold and its wait after a requeue."""
         if self._sits_out(self.job(job_id)):
             with suppress(JobRefused):  # also the answer where it was done, but no partition serves the job now
                 self.begin_now(job_id)
         self.lift(job_id)
 
     def lift(self, job_id: str) -> None:
-        self._verb(job_id, "scontrol", "release", job_id)
+        """Lift a job's hold."""
+        self._slurm.operate(job_id, "scontrol", "release", job_id)
 
     def begin_now(self, job_id: str) -> None:
-        self._update(job_id, "StartTime=now")
+        """Make a pending job eligible now."""
+        self._slurm.update(job_id, "StartTime=now")
 
     @staticmethod
     def _sits_out(job: SlurmJob) -> bool:
@@ -184,14 +189,17 @@ class CommandsBackend:
         return job.state == "PENDING" and job.begins_after_requeue and job.begin_time > time.time()
 
     def pin(self, job_id: str, change: RequestChange) -> None:
-        self._update(job_id, *self._changes(change), "StartTime=now")
+        """Change a held job's request to the nodes of its start."""
+        self._slurm.update(job_id, *self._changes(change), "StartTime=now")
 
     def prioritize(self, job_id: str) -> None:
-        self._update(job_id, f"Priority={TOP_PRIORITY}")
+        """Give a released job the highest priority."""
+        self._slurm.update(job_id, f"Priority={TOP_PRIORITY}")
 
     def unpin(self, job_id: str, change: RequestChange) -> None:
+        """Change a held job's request back."""
         if changes := self._changes(change):
-            self._update(job_id, *changes)
+            self._slurm.update(job_id, *changes)
 
     def _changes(self, change: RequestChange) -> list[str]:
         least, most = change.nodes or (0, 0)
@@ -215,98 +223,49 @@ class CommandsBackend:
         return [name for name in self._names if name not in nodes]
 
     def signal(self, job_id: str, signal: str) -> None:
+        """Send a signal to the batch shell of a running job."""
         if not _SIGNAL.fullmatch(signal):
             raise JobRefused(f"job {job_id}: {signal!r} is no signal's name: write it as USR2")
         if self.job(job_id).state != "RUNNING":  # scancel would try again and again, and hit the job when it starts
             raise JobRefused(f"job {job_id}: is not running: nothing to signal")
         # --ctld: slurmctld looks the job up; otherwise scancel loads all jobs to find one
-        self._verb(job_id, "scancel", "--ctld", "--batch", f"--signal={signal}", job_id)
+        self._slurm.operate(job_id, "scancel", "--ctld", "--batch", f"--signal={signal}", job_id)
 
     def requeue(self, job_id: str) -> int:
+        """Requeue a job; return the second of its run's end."""
         second = mid_second()
         self._memory.requeuing(job_id, second)
         try:
-            self._verb(job_id, "scontrol", "requeue", "incomplete", job_id)
+            self._slurm.operate(job_id, "scontrol", "requeue", "incomplete", job_id)
         except JobRefused:
             self._memory.refused(job_id)
             raise
         return second
 
     def requeue_together(self, job_ids: Sequence[str]) -> None:
+        """Requeue several jobs."""
         second = mid_second()
         for job_id in map(checked, job_ids):
             self._memory.requeuing(job_id, second)
         try:
-            self._call("scontrol", "requeue", "incomplete", *job_ids)
+            self._slurm.call("scontrol", "requeue", "incomplete", *job_ids)
         except JobRefused:
             for job_id in job_ids:
                 self._memory.refused(job_id)
             raise
 
     def comments(self, records: Sequence[int]) -> Mapping[int, Comments]:
+        """Return the comments of these records."""
         asked = set(records)
         found = self.records([str(one) for one in records])
         return {job.raw_id: job.comments for job in found if job.raw_id in asked and job.readable}
 
     def set_comment(self, names: Sequence[str], field: CommentField, text: str) -> None:
-        self._verb(names[0], "scontrol", "update", f"JobId={','.join(map(checked, names))}", f"{field}={text}")
+        """Set a comment of several jobs."""
+        self._slurm.operate(names[0], "scontrol", "update", f"JobId={','.join(map(checked, names))}", f"{field}={text}")
 
     def close(self) -> None:
         """Nothing is kept open."""
-
-    # -- calls --------------------------------------------------------------------------------------------------------
-
-    def _update(self, job_id: str, *changes: str) -> None:
-        self._verb(job_id, "scontrol", "update", f"JobId={job_id}", *changes)
-
-    def _verb(self, job_id: str, *argv: str) -> None:
-        checked(job_id)
-        try:
-            self._call(*argv)
-        except JobRefused as error:
-            raise type(error)(f"job {job_id}: {error}") from None
-
-    def _json(self, key: str, *argv: str) -> list[dict[str, Any]]:
-        output = self._read(*argv)
-        try:
-            found = json.loads(output.decode(errors="replace"), strict=False)[key]
-        except (ValueError, KeyError, TypeError) as error:
-            raise SlurmUnavailable(
-                f"`{' '.join(argv)}` gave no readable JSON ({error}): is its JSON plugin installed?"
-            ) from error
-        return list(found)
-
-    def _read(self, *argv: str) -> bytes:
-        """A question about no job in particular cannot be refused to one."""
-        try:
-            return self._call(*argv)
-        except NoSuchJob:
-            raise
-        except JobRefused as error:
-            raise SlurmUnavailable(f"{argv[0]}: {error}") from None
-
-    def _call(self, *argv: str) -> bytes:
-        done = processes.run(argv, self._deadline, self._prefix)
-        words = done.stderr.decode(errors="replace").strip()
-        if done.returncode or (not done.stdout and _DOWN.search(words)):
-            raise explain(words.splitlines()[-1] if words else f"{argv[0]} failed with exit code {done.returncode}")
-        return bytes(done.stdout)
-
-
-def explain(words: str) -> SlurmUnavailable | JobRefused:
-    """The error that Slurm's own words mean; they are its message."""
-    if _UNKNOWN.search(words):
-        return NoSuchJob(words)
-    if _NEVER.search(words):
-        return NotRequeueable(words)
-    return SlurmUnavailable(words) if _DOWN.search(words) else JobRefused(words)
-
-
-def checked(job_id: str) -> str:
-    """Raises NoSuchJob for what is no job id: it comes from users, and goes into command lines."""
-    if not _JOB_ID.fullmatch(job_id):
-        raise NoSuchJob(f"job {job_id!r}: not a job id: write 123, 123_4 or 123+1")
-    return job_id
 
 
 def _without_forecast(line: str) -> str:

@@ -1,4 +1,4 @@
-"""What the controller needs from Slurm, in Slurm's words: one snapshot, five verbs, and nothing that cancels a job.
+"""What the controller needs from Slurm, in Slurm's words: one snapshot, the operations on jobs, and none that cancels a job.
 
 Job ids are strings as squeue's %i prints them: "123", or "123_4" for an array task, whether the array is already split or not,
 so that a task keeps one name through its life. (Grammar: squeue(1), JOBID.)
@@ -25,11 +25,11 @@ class SlurmUnavailable(Unavailable):
 
 
 class JobRefused(TiresiasError):
-    """Slurm refused this verb for this job now (its own words are the message); others are not concerned."""
+    """Slurm refused this operation for this job now, with Slurm's own message; other jobs are not affected."""
 
 
 class NoSuchJob(JobRefused):
-    """Slurm does not know the job (any more)."""
+    """Slurm has no record of the job, or no longer."""
 
 
 class NotRequeueable(JobRefused):
@@ -46,6 +46,7 @@ class Comments(NamedTuple):
     user: str
 
     def of(self, field: CommentField) -> str:
+        """Return the comment in that field."""
         return self.admin if field == "AdminComment" else self.user
 
 
@@ -134,15 +135,19 @@ class SlurmJob:
 
     @property
     def held_by_admin(self) -> bool:
+        """Whether it is pending under an administrator's hold."""
         return self.state == "PENDING" and self.priority == 0 and self.reason != "JobHeldUser"
 
     @property
     def held_by_user(self) -> bool:
+        """Whether it is pending under its owner's hold."""
         return self.state == "PENDING" and self.priority == 0 and self.reason == "JobHeldUser"
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmNode:
+    """One node of the cluster."""
+
     name: str
     state: str  # base state: IDLE, MIXED, ALLOCATED, DOWN, UNKNOWN, ...
     flags: frozenset[str]  # DRAIN, COMPLETING, NOT_RESPONDING, RESERVED, MAINTENANCE, ...
@@ -201,7 +206,7 @@ class SlurmLoad:
 
 
 class Backend(Protocol):
-    """Every question to Slurm ends within the deadline, or the call raises SlurmUnavailable; verbs may raise JobRefused and
+    """Every question to Slurm ends within the deadline, or the call raises SlurmUnavailable; operations may raise JobRefused and
     its kinds. A call asks one to four questions; a snapshot that meets n unknown jobs asks n / 1000 more."""
 
     name: str
@@ -219,7 +224,8 @@ class Backend(Protocol):
     def load(self, uid: int) -> SlurmLoad:
         """How slurmctld fares, with the calls of this user."""
 
-    def snapshot(self) -> SlurmSnapshot: ...
+    def snapshot(self) -> SlurmSnapshot:
+        """Return all jobs and nodes."""
 
     def rules(self) -> SlurmRules:
         """Slurm's own rules about which jobs may start: partitions, reservations, licences, QOS, associations."""
@@ -268,4 +274,5 @@ class Backend(Protocol):
         """Set a comment of several jobs; a name may be one of tasks that share a record, too. A call for each name. Raises where
         one is refused; the others are set all the same."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End what the back end keeps open."""

@@ -26,6 +26,8 @@ def mid_second() -> int:
 
 
 class Memory:
+    """The GPUs and the end of each job's last run, kept while Slurm's record does not show them."""
+
     def __init__(self) -> None:
         self._shares: dict[str, tuple[NodeShare, ...]] = {}
         self._ends: dict[str, int] = {}
@@ -35,6 +37,7 @@ class Memory:
         self._ends.setdefault(job_id, second)
 
     def refused(self, job_id: str) -> None:
+        """Forget a requeue that Slurm refused."""
         self._ends.pop(job_id, None)
 
     def fill(self, job: SlurmJob, now: float) -> SlurmJob:

@@ -15,6 +15,7 @@ _KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH", "PYTHONPATH", "SLURM_CONF", "SLURM_C
 
 
 def environment() -> dict[str, str]:
+    """Return the environment of Slurm's commands."""
     kept = {key: os.environ[key] for key in _KEPT if key in os.environ}
     return {**kept, "LC_ALL": "C", "SLURM_BITSTR_LEN": "0"}  # 0: array task lists are not cut at 64 bytes
 
@@ -47,5 +48,6 @@ def run(
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and its children, unless it has ended."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)

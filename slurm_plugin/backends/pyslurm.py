@@ -24,7 +24,7 @@ from dataclasses import replace
 from typing import Any
 
 from tiresias.slurm_plugin.backends import processes, records, unreadable
-from tiresias.slurm_plugin.backends.commands import CommandsBackend, checked, explain
+from tiresias.slurm_plugin.backends.commands import CommandsBackend
 from tiresias.slurm_plugin.backends.interface import (
     JobRefused,
     NoSuchJob,
@@ -33,12 +33,15 @@ from tiresias.slurm_plugin.backends.interface import (
     SlurmSnapshot,
     SlurmUnavailable,
 )
+from tiresias.slurm_plugin.backends.slurm_commands import checked, explain
 
 Row = dict[str, Any]
 WORKER = "tiresias.slurm_plugin.backends.pyslurm_worker"
 
 
 class PyslurmBackend(CommandsBackend):
+    """The back end over pyslurm; backends/interface.py describes its methods."""
+
     name = "pyslurm"
 
     def __init__(self, deadline: float = 10.0, prefix: Sequence[str] = (), python: str = sys.executable) -> None:
@@ -49,6 +52,7 @@ class PyslurmBackend(CommandsBackend):
         self._illegible: list[int] = []  # numbers of the jobs that pyslurm cannot read
 
     def version(self) -> str:
+        """Return Slurm's version."""
         return str(self._worker.read("version"))
 
     def start_worker(self) -> None:
@@ -56,6 +60,7 @@ class PyslurmBackend(CommandsBackend):
         self._worker.start()
 
     def snapshot(self) -> SlurmSnapshot:
+        """Return all jobs and nodes."""
         now, self._unreadable = time.time(), []
         found = self._worker.read("jobs")
         changed = {row["job_id"]: row for row in map(self._worker.row, found["changed"]) if self._has_number(row)}
@@ -71,6 +76,7 @@ class PyslurmBackend(CommandsBackend):
         return self._assemble(now, _with_gpus(self._nodes(self._worker.read("nodes")), self._cache))
 
     def job(self, job_id: str) -> SlurmJob:
+        """Return one job."""
         now, number = time.time(), _number(job_id)
         row = self._row(number) if number else {}
         if row.get("job_id") != number or not number:  # of an array pyslurm shows the first record only
@@ -83,18 +89,21 @@ class PyslurmBackend(CommandsBackend):
         return super().job(job_id)
 
     def hold(self, job_id: str) -> None:
+        """Hold a job."""
         if number := _number(job_id):
             self._ask(number, "hold")
         else:
             super().hold(job_id)
 
     def lift(self, job_id: str) -> None:
+        """Lift a job's hold."""
         if number := _number(job_id):
             self._ask(number, "release")
         else:
             super().lift(job_id)
 
     def close(self) -> None:
+        """End what the back end keeps open."""
         self._worker.stop()
 
     def _row(self, number: int) -> Row:
@@ -168,6 +177,7 @@ class Worker:
         self._fields: list[str] = []
 
     def start(self) -> None:
+        """Start the process, unless it runs. Raises as `call` does."""
         if self._process is None:
             pipe = subprocess.PIPE
             environment = {**processes.environment(), "PYSLURM_DISABLE_AUTO_INIT": "1"}
@@ -196,9 +206,11 @@ class Worker:
             raise SlurmUnavailable(f"pyslurm: {error}") from None
 
     def row(self, values: Sequence[Any]) -> Row:
+        """Return the values of a row by the names of its fields."""
         return dict(zip(self._fields, values, strict=True))
 
     def stop(self) -> None:
+        """Kill the process; the next call starts another one."""
         if self._process:
             processes.kill_group(self._process)
             self._process.communicate()

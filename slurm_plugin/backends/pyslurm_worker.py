@@ -43,6 +43,7 @@ def signature(job: Any) -> tuple[Any, ...]:
 
 
 def row(job: Any) -> list[Any]:
+    """Return the values of FIELDS for a job."""
     return [
         job.id, job.array_id, array_task(job), job.array_tasks_waiting, job.heterogeneous_id, job.heterogeneous_offset or 0,
         text(job, "name") or "", user_name(job.user_id), job.user_id, job.account, job.partition, [job.state], job.state_reason,
@@ -81,6 +82,7 @@ def text(job: Any, field: str) -> str | None:
 
 @cache
 def user_name(uid: int) -> str:
+    """Return the name of a user, its number where it has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -88,14 +90,18 @@ def user_name(uid: int) -> str:
 
 
 def gres(counts: Mapping[str, int]) -> str:
+    """Return GRES in Slurm's notation: name:count, separated by commas."""
     return ",".join(f"{name}:{count}" for name, count in counts.items())
 
 
 def tres(resources: Any) -> str:
+    """Return the GRES of a TRES list in Slurm's notation: name=count, separated by commas."""
     return ",".join(f"{one.type_and_name}={one.count}" for one in resources.gres.values()) if resources else ""
 
 
 class Server:
+    """Executes the adapter's requests; each public method is one."""
+
     def __init__(self) -> None:
         self._sent: dict[int, tuple[Any, ...]] = {}
 
@@ -118,15 +124,18 @@ class Server:
         return {"changed": changed, "gone": gone, "all": afresh, "unreadable": unreadable}
 
     def version(self) -> str:
+        """Return Slurm's version."""
         return str(pyslurm.slurmctld.Config.load().version)
 
     def job(self, number: int) -> list[Any]:
+        """Return the row of one job."""
         job = pyslurm.Job.load(number)
         if number in self._sent:
             self._sent[number] = signature(job)  # else a listing that shows it as before would keep quiet about it
         return row(job)
 
     def nodes(self) -> list[dict[str, Any]]:
+        """Return all nodes, in the shape of `scontrol show nodes --json`."""
         return [self._node(node) for node in pyslurm.Nodes.load().values()]
 
     @staticmethod
@@ -144,13 +153,16 @@ class Server:
             return {"name": node.name}
 
     def hold(self, number: int) -> None:
+        """Hold a job."""
         pyslurm.Job(number).hold()
 
     def release(self, number: int) -> None:
+        """Lift the hold of a job."""
         pyslurm.Job(number).release()
 
 
 def answer(call: Callable[[], Any]) -> str:
+    """Return a line of JSON with the result of a call, or its error."""
     try:
         return json.dumps({"ok": call()})
     except Exception as error:  # whatever pyslurm raises is the adapter's to judge
@@ -158,11 +170,13 @@ def answer(call: Callable[[], Any]) -> str:
 
 
 def hello() -> tuple[str, ...]:
+    """Initialise pyslurm; return the names of a row's fields."""
     pyslurm.slurm_init()
     return FIELDS
 
 
 def main() -> None:
+    """Answer requests until the input ends."""
     # pyslurm prints now and then: the adapter's pipe is kept out of its reach.
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

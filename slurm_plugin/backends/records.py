@@ -130,6 +130,7 @@ def _nice(record: Record) -> int:
 
 
 def comments(record: Record) -> Comments:
+    """Return the comments of a record."""
     return Comments(_text(record, "admin_comment")[:MAX_COMMENT], _text(record, "comment")[:MAX_COMMENT])
 
 
@@ -259,6 +260,7 @@ def _share(node: str, cpus: int, memory: int, detail: str) -> NodeShare:
 
 
 def node(record: Record) -> SlurmNode:
+    """Return the node of a record."""
     states = words(record["state"]) + words(record.get("state_flags") or [])
     total, kind, _ = parse.gpus(_text(record, "gres"))
     cpus = number(record.get("effective_cpus"), MAX_CPUS) or number(record.get("cpus"), MAX_CPUS)

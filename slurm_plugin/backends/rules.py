@@ -55,6 +55,8 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class License:
+    """A licence of the cluster, with its total and the number in use."""
+
     name: str
     total: float = 0
     used: float = 0

@@ -19,6 +19,8 @@ Read = Callable[..., bytes]
 
 
 class RulesReader:
+    """Reads Slurm's rules; what changes rarely is read less often."""
+
     def __init__(self, read: Read) -> None:
         """`read`: the output of a command of Slurm."""
         self._read = read

@@ -27,6 +27,7 @@ def _records(text: str, first: str) -> Iterator[Words]:
 
 
 def partitions(text: str) -> Iterator[Partition]:
+    """Return the partitions in the output of `scontrol show partition`."""
     for words in _records(text, "PartitionName"):
         yield Partition(
             name=words["PartitionName"],
@@ -49,6 +50,7 @@ def partitions(text: str) -> Iterator[Partition]:
 
 
 def reservations(text: str) -> Iterator[Reservation]:
+    """Return the reservations in the output of `scontrol show reservation`."""
     for words in _records(text, "ReservationName"):
         start, end = _moment(words, "StartTime"), _moment(words, "EndTime")
         yield Reservation(
@@ -66,6 +68,7 @@ def reservations(text: str) -> Iterator[Reservation]:
 
 
 def licenses(text: str) -> Iterator[License]:
+    """Return the licences in the output of `scontrol show licenses`."""
     for words in _records(text, "LicenseName"):
         yield License(
             name=words["LicenseName"],

@@ -25,6 +25,7 @@ class Pace:
         self.latency = max(seconds, FADING * self.latency + (1 - FADING) * seconds)
 
     def failed(self) -> None:
+        """Note that slurmctld did not answer."""
         self.failures += 1
 
     @property

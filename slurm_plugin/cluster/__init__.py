@@ -1,1 +1,1 @@
-"""What Slurm's configuration says: names, rights, whose jobs are ours, which nodes are near each other."""
+"""Slurm's configuration: names, rights, which jobs are managed, which nodes are near each other."""

@@ -62,7 +62,7 @@ class PartitionPools:
         return [*failed, *self._alarms]
 
     def learn(self, over: int, past: Callable[[], Completed], jobs: Jobs) -> None:
-        """From all completed jobs, as often as each policy wants to. over: how many there are. past: reads them, which is slow."""
+        """Fit each policy to all completed jobs, as often as it requests. over: their number. past: reads them, which is slow."""
         for config, policy in self._policies.items():
             if over >= policy.refit_at:
                 try:
@@ -172,5 +172,5 @@ def _built_in(config: PolicyConfig) -> PolicyConfig:
     return replace(config, name=name, admission="shared", sizing="fixed")
 
 
-def _rows(values: Sequence[PolicyConfig], wanted: PolicyConfig) -> Ints:
-    return np.array([row for row, value in enumerate(values) if value is wanted or value == wanted], np.int64)
+def _rows(values: Sequence[PolicyConfig], config: PolicyConfig) -> Ints:
+    return np.array([row for row, value in enumerate(values) if value is config or value == config], np.int64)

@@ -1,4 +1,4 @@
-"""Whose jobs are ours to schedule; all others are Slurm's alone, and never touched."""
+"""Which jobs are managed; all others are Slurm's alone, and never changed."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ class Scope:
 
     @classmethod
     def of(cls, config: Config) -> Scope:
+        """Return the scope of a configuration."""
         return cls(frozenset(config.partitions), frozenset(config.exempt.users), frozenset(config.exempt.accounts))
 
     def why_not(self, job: SlurmJob) -> str:
-        """Why the job is none of ours; "" for one that is. A job that may also run elsewhere or has nodes reserved is Slurm's,
-        and het jobs are left alone."""
+        """Return why the job is unmanaged; "" for a managed one.
+
+        Jobs that may also run in other partitions, jobs in a reservation and heterogeneous jobs are Slurm's.
+        """
         if job.unmanaged:
             return job.unmanaged
         if not self.partitions.issuperset(job.partition.split(",")):

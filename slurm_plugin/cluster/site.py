@@ -1,4 +1,4 @@
-"""What the site's slurm.conf says that we depend on, read once at start-up: names, settings that would hurt, and rights."""
+"""The site's slurm.conf as far as the controller depends on it, read once at start-up: names, harmful settings, rights."""
 
 from __future__ import annotations
 
@@ -23,18 +23,28 @@ class RateLimit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Site:
+    """The site's Slurm.
+
+    Attributes:
+        cluster: ClusterName.
+        alarms: Settings that would harm, one line each.
+        rate_limit: Slurm's limit of the controller's calls; None: no limit.
+        private: The words of PrivateData.
+        nodes: Of each partition, as Slurm lists them.
+    """
+
     cluster: str
     default_partition: str
     partitions: frozenset[str]
     alarms: tuple[str, ...]
-    rate_limit: RateLimit | None = None  # of our calls to slurmctld
-    private: frozenset[str] = frozenset()  # the words of PrivateData
+    rate_limit: RateLimit | None = None
+    private: frozenset[str] = frozenset()
     rights: Rights = field(default_factory=Rights)
-    nodes: Mapping[str, str] = field(default_factory=dict)  # of each partition, as Slurm lists them
+    nodes: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_site(deadline: float = 10.0) -> Site:
-    """Raises SlurmUnavailable when scontrol gets no answer within `deadline` seconds."""
+    """Read the site. Raises SlurmUnavailable when scontrol gets no answer within `deadline` seconds."""
     config = read_settings(deadline)
     partitions = _scontrol("partition", deadline)
     names = re.findall(r"^PartitionName=(\S+)", partitions, re.MULTILINE)
@@ -49,7 +59,7 @@ def read_site(deadline: float = 10.0) -> Site:
 
 
 def rate_limit(config: Mapping[str, str], uid: int) -> RateLimit | None:
-    """`config`: as `scontrol show config` tells it. None: Slurm has no limit for this user; root and SlurmUser never have one."""
+    """Return Slurm's limit for this user; None without one: root and SlurmUser have none. `config`: as scontrol shows it."""
     words = dict(word.partition("=")[::2] for word in config.get("SlurmctldParameters", "").split(","))
     if "rl_enable" not in words or uid in masters(config):
         return None
@@ -61,13 +71,16 @@ def rate_limit(config: Mapping[str, str], uid: int) -> RateLimit | None:
 
 
 def read_settings(deadline: float = 10.0) -> dict[str, str]:
-    """slurm.conf as slurmctld has it. Raises SlurmUnavailable."""
+    """Return slurm.conf as slurmctld has it. Raises SlurmUnavailable."""
     return settings_of(_scontrol("config", deadline))
 
 
-def settings_of(told: str) -> dict[str, str]:
-    """Slurm numbers the programs of a hook by now, even a single one: EpilogSlurmctld[0] = /etc/tiresias/poke.sh"""
-    return dict(re.findall(r"^(\w+)(?:\[\d+\])?\s+= (.*)$", told, re.MULTILINE))
+def settings_of(shown: str) -> dict[str, str]:
+    """Return the settings in the output of `scontrol show config`.
+
+    New versions number the programs of a hook, even a single one: EpilogSlurmctld[0] = /etc/tiresias/poke.sh
+    """
+    return dict(re.findall(r"^(\w+)(?:\[\d+\])?\s+= (.*)$", shown, re.MULTILINE))
 
 
 def _scontrol(what: str, deadline: float) -> str:

@@ -1,6 +1,6 @@
 """Which nodes are near each other: groups of nodes on levels, the nearest level first.
 
-From what Slurm knows (topology/tree: switches, topology/block: blocks) where it knows any, else from the nodes' features
+From Slurm's topology (topology/tree: switches, topology/block: blocks) where it is configured, else from the nodes' features
 (`placement.levels` of the configuration). Pure.
 """
 
@@ -20,7 +20,7 @@ _FIELD = re.compile(r"(\w+)=(\S+)")
 
 
 def from_slurm(text: str) -> tuple[Level, ...]:
-    """Of `scontrol show topology`: switches by their level, blocks by their size."""
+    """Return the levels in the output of `scontrol show topology`: switches by their level, blocks by their size."""
     levels: dict[int, dict[str, str]] = {}
     for fields in (dict(_FIELD.findall(line)) for line in text.splitlines()):
         name = fields.get("SwitchName") or fields.get("BlockName") or ""
@@ -32,7 +32,10 @@ def from_slurm(text: str) -> tuple[Level, ...]:
 
 
 def from_features(nodes: Sequence[SlurmNode], prefixes: Sequence[str]) -> tuple[Level, ...]:
-    """prefixes: a level each, such as "rack|leaf": the first feature of a node that starts with one of them is its group."""
+    """Return the levels of the nodes' features.
+
+    prefixes: a level each, such as "rack|leaf": the first feature of a node that starts with one of them is its group.
+    """
     return tuple(
         {node.name: group for node in nodes if (group := _named(node, tuple(level.split("|"))))} for level in prefixes
     )
@@ -43,8 +46,10 @@ def _named(node: SlurmNode, prefixes: tuple[str, ...]) -> str:
 
 
 def groups(nodes: Sequence[SlurmNode], levels: Sequence[Level]) -> tuple[Ints, ...]:
-    """The index of each node's group on each level, shape (nodes,); at least one level. A node that a level does not name is in
-    a group of all those. A level of one group says nothing and is left out."""
+    """Return the index of each node's group on each level, shape (nodes,); at least one level.
+
+    The nodes that a level does not name are one group. A level of one group is left out.
+    """
     found = [np.unique([level.get(node.name, "") for node in nodes], return_inverse=True)[1] for level in levels]
-    told = tuple(index.astype(np.int64) for index in found if len(index) and index.max() > 0)
-    return told or (np.zeros(len(nodes), np.int64),)
+    several = tuple(index.astype(np.int64) for index in found if len(index) and index.max() > 0)
+    return several or (np.zeros(len(nodes), np.int64),)

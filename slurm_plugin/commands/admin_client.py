@@ -11,7 +11,7 @@ from typing import Any
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.config import Config, load_config
 from tiresias.slurm_plugin.sockets.admin_requests import OUTCOME
-from tiresias.slurm_plugin.sockets.control_socket import ask
+from tiresias.slurm_plugin.sockets.control_client import ask
 
 ORDER_TIMEOUT_S = 60.0  # a cycle may be waiting for slurmctld
 RELEASE_ORDER_TIMEOUT_S = 10.0  # for `stop --release`, which then continues without the controller

@@ -24,7 +24,7 @@ from tiresias.slurm_plugin.commands.terminal import (
     socket_path,
     user_name,
 )
-from tiresias.slurm_plugin.sockets.control_socket import ask
+from tiresias.slurm_plugin.sockets.control_client import ask
 from tiresias.slurm_plugin.views.explain import render_explanation
 from tiresias.slurm_plugin.views.explain_array import render_array
 

@@ -33,7 +33,7 @@ from tiresias.slurm_plugin.commands.terminal import (
     socket_path,
     user_name,
 )
-from tiresias.slurm_plugin.sockets.control_socket import ask
+from tiresias.slurm_plugin.sockets.control_client import ask
 from tiresias.slurm_plugin.views.history import (
     SORTS,
     HistoryRow,

@@ -32,7 +32,7 @@ from tiresias.slurm_plugin.commands.terminal import (
     socket_path,
     user_name,
 )
-from tiresias.slurm_plugin.sockets.control_socket import ask
+from tiresias.slurm_plugin.sockets.control_client import ask
 from tiresias.slurm_plugin.views.status import render_status
 from tiresias.slurm_plugin.views.svg_rendering import as_svg
 from tiresias.slurm_plugin.views.user_filter import listing_of, of_user, with_decisions_of

@@ -36,7 +36,7 @@ from tiresias.slurm_plugin.daemon.release import release
 from tiresias.slurm_plugin.failover.fail_open import held, is_stopped, seized
 from tiresias.slurm_plugin.failover.standby import leadership_of
 from tiresias.slurm_plugin.sockets.admin_requests import OUTCOME, STOP, clean
-from tiresias.slurm_plugin.sockets.control_socket import ask
+from tiresias.slurm_plugin.sockets.control_client import ask
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.switches import stop
 

@@ -24,9 +24,10 @@ from tiresias.slurm_plugin.daemon.configured import Configured
 from tiresias.slurm_plugin.failover.standby import Standby
 from tiresias.slurm_plugin.lead.leadership import HUNG_SECONDS, Leadership, Superseded
 from tiresias.slurm_plugin.sockets.admin_requests import PAUSE, RELOAD, RESUME, STOP, AdminRequest, AdminRequests
-from tiresias.slurm_plugin.sockets.control_socket import Answer, ControlServer, PokeSocket, poke
+from tiresias.slurm_plugin.sockets.control_socket import Answer, ControlServer
 from tiresias.slurm_plugin.sockets.hook_lease import HookLease
 from tiresias.slurm_plugin.sockets.notifier import Notifier
+from tiresias.slurm_plugin.sockets.poke_socket import PokeSocket, poke
 from tiresias.slurm_plugin.sockets.systemd import Watchdog, notify
 from tiresias.slurm_plugin.state.own_folder import refuse_shared
 

@@ -133,7 +133,7 @@ class FencedBackend:
             try:
                 self._check()
             except Superseded:
-                self._leadership.tell(f"{operation}-{job_id}")
+                self._leadership.leave_note(f"{operation}-{job_id}")
                 raise
 
     def _check(self) -> None:

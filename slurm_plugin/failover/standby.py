@@ -100,10 +100,10 @@ class Standby:
 
     def _try(self) -> bool:
         try:
-            self._leadership.stand_by()
+            self._leadership.announce_standby()
             if self._called():
                 log.info("slurmctld is the primary one here: asking for the lead")
-                self._leadership.tell(HAND_OVER_NOTE)
+                self._leadership.leave_note(HAND_OVER_NOTE)
             yields = self._leadership.lease().released and time.monotonic() < self._yields_until
             return not yields and self._take()
         except Unavailable as error:

@@ -1,9 +1,7 @@
-"""Unix sockets in the daemon's run folder: viewers query the daemon, and hooks wake it.
+"""The daemon's side of control.sock, by which viewers query it and administrators give orders.
 
-control.sock  stream: the client sends one line of JSON, the daemon answers with one line of JSON and closes. Every user may query;
-              the kernel reports the user, and admin_requests.py decides which users may give orders.
-poke.sock     datagrams: any datagram means "start a cycle now". Its content is never read, so every user may send.
-arrivals      a file that job_submit.lua appends a byte to, for the same purpose.
+The client sends one line of JSON, the daemon answers with one line of JSON and closes. Every user may query; the kernel reports the
+user, and admin_requests.py decides which users may give orders. control_client.py is the other side.
 
 One thread serves all clients and waits for none of them: a client that is slow, silent or hostile costs a bounded buffer
 until its time is up, and never delays the daemon's cycle or another client.
@@ -11,9 +9,7 @@ until its time is up, and never delays the daemon's cycle or another client.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import selectors
 import socket
 import threading
@@ -23,8 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tiresias.errors import TiresiasError, Unavailable
-from tiresias.slurm_plugin.sockets.notifier import Notifier
+from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.sockets.unix_socket import SocketFile, listen
 
@@ -33,7 +28,6 @@ MAX_CLIENTS = 128
 CLIENT_TIMEOUT_S = 10.0  # from the connection to the last byte of the answer
 CHUNK_BYTES = 256 * 1024
 ENCODED_ANSWERS = 3  # kept: the status, a page of it, and one more
-ARRIVALS_POLL_S = 0.1
 
 Answer = Callable[[dict[str, Any], Peer], Mapping[str, Any]]
 
@@ -197,118 +191,3 @@ def _parsed(request: bytes) -> dict[str, Any]:
             f'a request is one line of JSON of at most {MAX_REQUEST_BYTES} bytes, such as {{"op": "status"}}'
         )
     return content
-
-
-def ask(path: Path, request: Mapping[str, Any], timeout: float = 5.0) -> dict[str, Any]:
-    """Send a request to the daemon and return its answer.
-
-    Args:
-        path: the control socket
-        request: as JSON
-        timeout: seconds in all
-
-    Raises:
-        Unavailable: no daemon answers.
-        TiresiasError: the daemon answers with this error.
-    """
-    try:
-        answer = json.loads(_exchange(path, _line(request), timeout))
-    except (OSError, ValueError) as error:
-        raise Unavailable(f"no controller answers at {path}: is it running? ({_reason(error)})") from error
-    if isinstance(answer, dict) and isinstance(answer.get("error"), str):
-        raise TiresiasError(answer["error"])
-    if not isinstance(answer, dict):
-        raise Unavailable(f"the program that answers at {path} is not a Tiresias controller")
-    return answer
-
-
-def _exchange(path: Path, line: bytes, timeout: float) -> bytes:
-    deadline = time.monotonic() + timeout
-    received = bytearray()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(timeout)
-        _connect(connection, path, deadline)
-        connection.sendall(line)
-        while data := connection.recv(CHUNK_BYTES):
-            received += data
-            connection.settimeout(max(deadline - time.monotonic(), 0.001))
-    if not received.endswith(b"\n"):
-        raise ConnectionError(
-            "the connection was closed within the answer" if received else "the connection was closed without an answer"
-        )
-    return bytes(received)
-
-
-def _connect(connection: socket.socket, path: Path, deadline: float) -> None:
-    while True:
-        try:
-            return connection.connect(os.fspath(path))
-        except BlockingIOError:  # the queue of connections is full
-            if time.monotonic() > deadline:
-                raise TimeoutError from None
-            time.sleep(0.01)
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    return error.strerror or str(error) if isinstance(error, OSError) else "the answer is not JSON"
-
-
-class PokeSocket:
-    """The socket and the file through which hooks wake the daemon.
-
-    job_submit.lua cannot send a datagram: it appends a byte to the file `arrivals` beside the socket, which is polled while
-    waiting (notifier.py).
-
-    Raises:
-        TiresiasError: another daemon listens at `path`.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._socket = listen(path, socket.SOCK_DGRAM)
-        self._socket_file = SocketFile(path)
-        self._arrivals = Notifier(path.with_name("arrivals"))
-
-    def wait(self, timeout: float) -> bool:
-        """Return True at the first poke, False after `timeout` seconds without one. Accumulated pokes count once."""
-        deadline = time.monotonic() + timeout
-        while not (poked := self._poked(min(deadline - time.monotonic(), ARRIVALS_POLL_S))):
-            if time.monotonic() >= deadline:
-                break
-        return poked
-
-    def close(self) -> None:
-        """Close and remove the socket."""
-        self._socket_file.remove()
-        self._socket.close()
-        self._arrivals.close()
-
-    def _poked(self, timeout: float) -> bool:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._socket, selectors.EVENT_READ)
-            poked = bool(selector.select(max(timeout, 0.0)))
-        if poked:
-            self._drain()
-        return self._arrivals.was_notified() or poked
-
-    def _drain(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            for _ in range(1024):  # bounded: clients may send faster than the daemon reads
-                self._socket.recv(1)
-
-
-def poke(path: Path) -> None:
-    """Wake the daemon.
-
-    Raises:
-        Unavailable: no daemon listens.
-    """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-        sender.setblocking(False)
-        try:
-            sender.sendto(b".", os.fspath(path))
-        except BlockingIOError:
-            pass  # its queue is full of pokes
-        except OSError as error:
-            raise Unavailable(f"no controller listens at {path}: is it running? ({_reason(error)})") from error

@@ -87,9 +87,11 @@ class Publisher:
         self._views: dict[int, dict[str, Any]] = {}  # by uid, of what is rendered
 
     def publish(self, publication: Publication) -> None:
+        """Publish the results of a cycle."""
         self._newest = publication
 
     def answer(self, request: dict[str, Any], peer: Peer) -> Mapping[str, Any]:
+        """Return the answer to a request of that user. Raises TiresiasError for an invalid one."""
         if request.get("op") == "status":
             return self._page(peer.uid) if request.get("brief") is True else self._view(peer.uid)
         if request.get("op") == "explain" and isinstance(request.get("job"), str):

@@ -76,3 +76,10 @@ def _refuse_if_taken(path: Path, kind: socket.SocketKind) -> None:
         except OSError:
             pass  # a daemon listens, but is busy or inaccessible
     raise TiresiasError(f"another controller listens at {path}: stop it first, or choose another paths.run")
+
+
+def reason_of(error: Exception) -> str:
+    """Return why no program answered, in a few words."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return error.strerror or str(error) if isinstance(error, OSError) else "the answer is not JSON"

@@ -1,14 +1,14 @@
-"""The state folder and its SQLite file: opened, fenced, copied; what goes wrong is told in one line.
+"""The state folder and its SQLite file: opened, fenced and copied; each error is one line.
 
-StateError        the folder or the database is of no use until somebody does what the message says
+StateError        the folder or the database is unusable until an administrator follows the message
 ├── Damaged       it is no database, or not whole
 └── Unwritable    not now: the disk is full, or the folder is read-only; what was to be written is not there
     └── Locked    not now: another process is in the middle of a write, and does not end it
 
-The file may lie on storage that several hosts share. So it has a rollback journal, not a write-ahead log: a WAL needs memory that
-all who have the file open share, which two hosts do not; or locking_mode=EXCLUSIVE, whose lock a stopped leader would keep. With a
-rollback journal a lock lasts as long as a transaction, and from one who was stopped within one the file can be taken away. It
-costs a second fsync a write.
+The file may be on storage that several hosts share. So it has a rollback journal, not a write-ahead log: a WAL needs memory that
+all processes with the open file share, which is impossible between hosts; or locking_mode=EXCLUSIVE, whose lock a stopped leader
+would keep. With a rollback journal a lock lasts as long as a transaction, and `take_away` replaces the file of a process that was
+stopped within one. It costs a second fsync a write.
 """
 
 from __future__ import annotations
@@ -24,15 +24,19 @@ from tiresias.errors import TiresiasError, Unavailable
 from tiresias.slurm_plugin.lead.leadership import Superseded
 from tiresias.slurm_plugin.state.own_folder import private_file, refuse_shared
 
-PATIENCE = 5.0  # seconds for another's transaction
+TRANSACTION_TIMEOUT_S = 5.0  # of another process
 _SUPERSEDED = "superseded"
 
 
 class StateError(TiresiasError):
+    """The state database cannot be used."""
+
     pass
 
 
 class Damaged(StateError):
+    """The state database is not a valid one."""
+
     def __init__(self, path: Path, problem: str) -> None:
         self.problem = problem
         super().__init__(
@@ -41,11 +45,15 @@ class Damaged(StateError):
 
 
 class Unwritable(StateError, Unavailable):
+    """The state database cannot be written to now."""
+
     def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(f"state database {path}: {problem}; make room in {path.parent} and let this user write there")
+        super().__init__(f"state database {path}: {problem}; free space in {path.parent} and let this user write there")
 
 
 class Locked(Unwritable):
+    """Another process holds the lock of the state database."""
+
     def __init__(self, path: Path) -> None:
         StateError.__init__(
             self,
@@ -62,12 +70,14 @@ class Database(sqlite3.Connection):
     path: Path
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        """Execute a statement. Raises StateError."""
         try:
             return super().execute(sql, parameters)
         except sqlite3.DatabaseError as error:
             self._explain(error)
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
+        """Execute a statement for each row of parameters. Raises StateError."""
         try:
             return super().executemany(sql, parameters)
         except sqlite3.DatabaseError as error:
@@ -75,7 +85,7 @@ class Database(sqlite3.Connection):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing, one sync."""
+        """Run the block as one transaction, with one sync."""
         self.execute("begin immediate")
         try:
             yield
@@ -96,10 +106,10 @@ class Database(sqlite3.Connection):
 
 
 def open_database(path: Path) -> Database:
-    """Read and write: what was committed is on the disk. Raises StateError."""
+    """Open the database for reading and writing; committed data is on the disk. Raises StateError."""
     try:
         private_file(path)
-        db = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE, factory=Database)
+        db = sqlite3.connect(path, isolation_level=None, timeout=TRANSACTION_TIMEOUT_S, factory=Database)
     except (OSError, sqlite3.OperationalError) as error:
         raise Unwritable(path, str(error)) from None
     db.path = path
@@ -113,10 +123,14 @@ def open_database(path: Path) -> Database:
 
 
 def take_away(path: Path) -> None:
-    """From a process that was stopped in the middle of a write, and keeps it locked: whatever that one still writes goes to a file
-    that nobody has a name for any more. What it had not committed is not there.
+    """Replace the file by a copy, because a process that was stopped in the middle of a write keeps it locked.
 
-    The caller leads, so that nobody else does this. Raises Locked when the file still changes, StateError.
+    Later writes of that process go to a file without a name; its uncommitted writes are lost. The caller leads, so that no other
+    process does the same.
+
+    Raises:
+        Locked: The file still changes.
+        StateError: The copy failed.
     """
     taken = path.with_name(f"{path.name}.taken")
     try:
@@ -129,7 +143,7 @@ def take_away(path: Path) -> None:
         with closing(sqlite3.connect(taken)) as db:
             db.execute("pragma quick_check(1)").fetchone()  # SQLite itself rolls back what was not committed
         sync(taken)
-        taken.replace(path)  # the rollback journal beside it leads to the very same content, should we end here
+        taken.replace(path)  # if this process ends here, the old rollback journal leads to the same content
         _rollback(path).unlink(missing_ok=True)
         sync(path.parent)
     except (OSError, sqlite3.OperationalError) as error:
@@ -146,14 +160,14 @@ def _content(path: Path) -> bytes:
 
 
 def copy(db: Database, target: Path) -> None:
-    """The whole database as one file, on the disk before it has its name. Raises StateError."""
+    """Copy the database to one file, which gets its name once it is on the disk. Raises StateError."""
     temporary = target.with_name(f"{target.name}.tmp")
     try:
         temporary.unlink(missing_ok=True)
         private_file(temporary)
         with closing(sqlite3.connect(temporary)) as other:
             db.backup(other)
-            other.execute("pragma journal_mode = delete")  # no second file beside it
+            other.execute("pragma journal_mode = delete")  # in one file
         sync(temporary)
         temporary.replace(target)
         sync(target.parent)
@@ -162,7 +176,7 @@ def copy(db: Database, target: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """A file or a folder to the disk."""
+    """Write a file or a folder to the disk."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -171,7 +185,7 @@ def sync(path: Path) -> None:
 
 
 def make(folder: Path) -> None:
-    """Raises StateError."""
+    """Create the state folder where it is missing. Raises StateError."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         refuse_shared(folder, "paths.state")
@@ -182,15 +196,15 @@ def make(folder: Path) -> None:
 
 
 def epoch_in(db: sqlite3.Connection) -> int:
-    """Of the leader who opened it last; 0 where nobody ever led."""
+    """Return the epoch of the leader that opened the database last; 0 for none."""
     found = db.execute("select value from meta where name = 'epoch'").fetchone()
     return int(found[0]) if found else 0
 
 
 def fence(db: Database, epoch: int) -> None:
-    """Nobody of an earlier epoch writes from here on, and this connection no more once there is a later one.
+    """Refuse writes of controllers of earlier epochs from now on, and writes of this connection once there is a later epoch.
 
-    SQLite itself sees to that, in the very transaction of each write. The triggers are this connection's, not the file's.
+    SQLite itself checks the epoch in the transaction of each write. The triggers belong to this connection, not to the file.
     Raises Superseded.
     """
     with db.transaction():

@@ -1,4 +1,4 @@
-"""The folders that the controller alone writes to: it acts on what it finds there, and what it makes there nobody may replace."""
+"""Folders that only the controller may write to: it acts on the files there, and no other user may replace them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from tiresias.errors import TiresiasError
 
 
 def refuse_shared(folder: Path, option: str) -> None:
-    """Raises TiresiasError where somebody else owns the folder or everybody may write to it; OSError where it is not there."""
+    """Check that no other user may write to the folder.
+
+    Raises:
+        TiresiasError: Another user owns the folder, or every user may write to it.
+        OSError: The folder does not exist.
+    """
     found = folder.stat()
     if os.geteuid() not in (0, found.st_uid) and found.st_uid:
         problem = f"belongs to user {found.st_uid}"
@@ -24,7 +29,7 @@ def refuse_shared(folder: Path, option: str) -> None:
 
 
 def private_file(path: Path) -> None:
-    """Make sure that it is there and that nobody else reads it, whatever the umask. Raises OSError."""
+    """Create the file where it is missing, and make it unreadable for other users, whatever the umask. Raises OSError."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         if os.geteuid() in (0, os.fstat(file).st_uid):

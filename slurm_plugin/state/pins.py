@@ -6,7 +6,7 @@ From 23.02 to 24.11 any update, a hold or a release too, sets the tasks of such 
 its least and most nodes differ (own_tasks.py). So there are three ways, and after each the job is read again before it is released:
 
     number    -N k-k and -w: exactly these nodes. Only for requests of which it changes nothing
-    only      -x with all other nodes: as many of these as Slurm needs, all where the request's own least number says so
+    only      -x with all other nodes: as many of these as Slurm needs, all where the request's minimum is that number
     tasks     as `only`, with the tasks and CPUs of the request, and least and most nodes that differ
 """
 
@@ -25,7 +25,7 @@ NUMBER, ONLY, TASKS = "number", "only", "tasks"
 
 
 def ways(job: SlurmJob, count: int, tasks: int) -> tuple[str, ...]:
-    """Those to try for so many nodes, the first one first. `job`: as it was before any pin; tasks: that its record shows now."""
+    """Return the ways to try for so many nodes, in order. `job`: as it was before any pin; tasks: that its record shows now."""
     if own_tasks.is_at_risk(job):
         return (ONLY, TASKS) if tasks == job.tasks else (TASKS,)
     return (NUMBER, ONLY) if _is_plain(job, count) else (ONLY,)

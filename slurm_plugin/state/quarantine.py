@@ -39,7 +39,11 @@ class _Error:
 
 
 class Quarantine:
-    """clock: seconds that never go back."""
+    """The jobs that are set aside: their records cannot be read, or work on them failed.
+
+    Args:
+        clock: Seconds that never go back.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -80,6 +84,7 @@ class Quarantine:
             self.add(work, error, *job_ids)
 
     def add(self, work: str, error: Exception, *job_ids: str, seconds: float = RETRY_S) -> None:
+        """Set the jobs aside for so many seconds because `work` failed with this error."""
         words = f"set aside: {work} failed with {type(error).__name__}: {error!s:.200}"
         for job_id in job_ids:
             self._errors[job_id] = _Error(self._records.get(job_id), words, self._clock() + seconds)
@@ -118,6 +123,7 @@ class Quarantine:
     # alarms
 
     def alarms(self) -> list[str]:
+        """Return what an administrator should examine, one line each."""
         found = {words: list(jobs) for words, jobs in self._reported.items()}
         for job_id, one in self._errors.items():
             found.setdefault(one.words, []).append(job_id)

@@ -20,7 +20,13 @@ PAUSED, STOPPED = "paused", "stopped"
 
 @dataclass(frozen=True, slots=True)
 class Switched:
-    """By whom, since when (epoch seconds) and why."""
+    """One switch that is on.
+
+    Attributes:
+        since: Epoch second of the first request.
+        by: The user.
+        reason: The reason that the user gave.
+    """
 
     since: float
     by: str
@@ -28,40 +34,42 @@ class Switched:
 
     @property
     def words(self) -> str:
-        """Such as: by root since 2026-05-01 12:00: maintenance"""
+        """The switch as a phrase: by root since 2026-05-01 12:00: maintenance"""
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.since))
         return f"by {self.by} since {since}" + (f": {self.reason}" if self.reason else "")
 
     def published(self) -> dict[str, Any]:
+        """Return it as it is published."""
         return asdict(self)
 
 
 def switched(history: History, name: str) -> Switched | None:
-    """None: the switch is off."""
+    """Return the switch of that name; None where it is off."""
     text = history.noted(name)
     return Switched(**json.loads(text)) if text else None
 
 
 def refuse_if_stopped(history: History) -> None:
-    """Raises UsageError: trying again does not help."""
+    """Check that controllers may run. Raises UsageError: another attempt would not help."""
     if found := switched(history, STOPPED):
         raise UsageError(f"controllers are stopped {found.words}; `tiresias resume` lets them start again")
 
 
 def pause(journal: Journal, now: float, by: str, reason: str) -> str:
-    """Returns, in words, what that changed. Who pauses again keeps the moment of the first."""
+    """Pause preemptions; return a message for the administrator. A second request keeps the moment of the first."""
     earlier = _switch_on(journal, PAUSED, Switched(now, by, reason))
     if earlier:
         return f"preemptions were paused already, {earlier.words}"
-    return "preemptions are paused: no new ones until `tiresias resume`; jobs start where there is room"
+    return "preemptions are paused: no new ones until `tiresias resume`; jobs start on free GPUs"
 
 
 def stop(journal: Journal, now: float, by: str, reason: str) -> None:
+    """Stop all controllers until `resume`."""
     _switch_on(journal, STOPPED, Switched(now, by, reason))
 
 
 def resume(journal: Journal) -> str:
-    """Returns, in words, what that changed."""
+    """Turn both switches off; return a message for the administrator."""
     was = {name: found for name in (PAUSED, STOPPED) if (found := switched(journal, name))}
     for name in was:
         journal.note(name, None)

@@ -1,4 +1,4 @@
-"""What jobs waited, and what preemptions cost them, summed by partition and account since this controller leads. Pure.
+"""The waits of jobs and the cost of preemptions, summed by partition and account since this controller leads. Pure.
 
 The sums never fall, so that they may be counters of Prometheus; a controller that starts begins at zero.
 """
@@ -16,23 +16,25 @@ COUNTED = ("runs", "preemptions", "waited", "saving", "restoring", "redone")
 
 
 class Place(NamedTuple):
-    """Where a job's sums go. partition: of a pending job perhaps several, joined with commas."""
+    """The key of a sum. partition: of a pending job perhaps several, joined with commas."""
 
     partition: str
     account: str
 
 
 class Totals:
+    """The sums of all jobs by partition and account."""
+
     def __init__(self) -> None:
         self._sums: dict[Place, list[float]] = defaultdict(lambda: [0.0] * len(COUNTED))
         self._counted: dict[str, list[float]] = {}  # by job, what of it is in the sums or was before them
 
     def skip(self, key: str, had: Usage) -> None:
-        """What that job had before this controller led is not counted."""
+        """Leave out the job's usage before this controller led."""
         self._counted[key] = _numbers(had)
 
     def count(self, key: str, place: Place, had: Usage) -> None:
-        """Add what is new of the job; a number that falls, because a job corrects itself, waits until it is passed again."""
+        """Add the growth of the job's usage; a number that fell, because a job corrects itself, counts again above its maximum."""
         before, now = self._counted.get(key, [0.0] * len(COUNTED)), _numbers(had)
         sums = self._sums[place]
         for index, (old, new) in enumerate(zip(before, now, strict=True)):
@@ -40,11 +42,11 @@ class Totals:
         self._counted[key] = [max(old, new) for old, new in zip(before, now, strict=True)]
 
     def forget(self, key: str) -> None:
-        """The job has ended."""
+        """Drop a job that has ended."""
         self._counted.pop(key, None)
 
     def published(self) -> list[dict[str, Any]]:
-        """One row for each partition and account."""
+        """Return one row for each partition and account."""
         return [
             place._asdict() | {name: round(value, 3) for name, value in zip(COUNTED, sums, strict=True)}
             for place, sums in sorted(self._sums.items())
@@ -52,7 +54,7 @@ class Totals:
 
 
 def by_partition(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The published rows without accounts."""
+    """Return the published rows summed over accounts."""
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
         one = found.setdefault(
@@ -64,6 +66,6 @@ def by_partition(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _numbers(had: Usage) -> list[float]:
-    """A job that never ran has waited for nothing that could be counted yet."""
+    """Return the counted numbers; the wait of a job counts once its first run begins."""
     waited = had.queued + had.parked if had.runs else 0.0
     return [float(had.runs), float(had.preemptions), waited, had.saving, had.restoring, had.redone]

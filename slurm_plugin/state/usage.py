@@ -1,4 +1,4 @@
-"""What a job had and what preemptions took from it, from its runs. Pure.
+"""The service that a job attained and the cost of its preemptions, from its runs. Pure.
 
 Everything is counted in a window of time, so that Monday and Tuesday add up to both days: what lasts by the seconds that lie in the
 window, what happens at a moment by that moment.
@@ -20,18 +20,26 @@ class Window(NamedTuple):
     until: float
 
     def seconds(self, start: float, end: float) -> float:
+        """Return how many seconds from `start` to `end` lie in the window."""
         return max(min(end, self.until) - max(start, self.since), 0.0)
 
     def holds(self, moment: float) -> bool:
+        """Return whether the moment lies in the window."""
         return self.since <= moment < self.until
 
 
 class Usage(NamedTuple):
-    """runs: that began. preemptions: runs that the controller ended. served: GPU-seconds. queued: seconds from the submission to
-    the first run; parked: between runs, and after the last one until the job ends. Both count whatever kept the job waiting.
+    """What a job attained in a window, and what preemptions cost it.
 
-    Of `served`, GPU-seconds without progress that preemptions cost, where they were measured: saving: from the checkpoint signal
-    until the GPUs were free; restoring: from the start after it to the first step; redone: steps that were done once more.
+    Attributes:
+        runs: Runs that began.
+        preemptions: Runs that the controller ended.
+        served: GPU-seconds.
+        queued: Seconds from the submission to the first run, whatever kept the job waiting.
+        parked: Seconds between runs, and after the last one until the job ended.
+        saving: Of `served`, GPU-seconds from checkpoint signals until the GPUs were free, where measured.
+        restoring: Of `served`, GPU-seconds from starts after a preemption to the first step, where measured.
+        redone: Of `served`, GPU-seconds of steps that were done again, where measured.
     """
 
     runs: int = 0
@@ -45,7 +53,14 @@ class Usage(NamedTuple):
 
 
 def usage(job: JobRow, runs: Sequence[RunRow], window: Window, now: float) -> Usage:
-    """`runs`: all of the job's, by restart count. `now`: epoch seconds; until then goes what has not ended. O(runs)."""
+    """Return the usage of a job. O(runs).
+
+    Args:
+        job: The job.
+        runs: All its runs, sorted by restart count.
+        window: The period.
+        now: Epoch second at which a run or wait that has not ended is cut off.
+    """
     over = job.over or now
     ends = [run.end or over for run in runs]
     stops = [run for run in runs if _preempted(run) and window.holds(run.end)]
@@ -63,10 +78,10 @@ def usage(job: JobRow, runs: Sequence[RunRow], window: Window, now: float) -> Us
 
 
 def _preempted(run: RunRow) -> bool:
-    """Who was paused for another job went back to wait."""
+    """Return whether the controller ended the run: only such a run has a measured pause."""
     return run.pause is not None
 
 
 def _held(run: RunRow, seconds: float | None, over: float) -> float:
-    """GPU-seconds; what a job says of itself is believed as far as its run was long."""
+    """Return GPU-seconds of the run; a program's report is trusted up to the length of its run."""
     return run.gpus * min(seconds or 0.0, max((run.end or over) - run.start, 0.0))

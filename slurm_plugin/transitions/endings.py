@@ -16,6 +16,7 @@ class End(NamedTuple):
 
     @property
     def stored(self) -> str:
+        """The text in the journal."""
         return f"{self.outcome}: {self.details}"
 
 
@@ -39,5 +40,6 @@ class Ending(Enum):
     RELEASED = IntentOutcome.RELEASED, "the controller stops"
 
     def end(self, **parameters: object) -> End:
+        """Return the end with the parameters filled in."""
         outcome, sentence = self.value
         return End(outcome, sentence.format(**parameters))

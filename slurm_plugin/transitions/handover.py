@@ -36,6 +36,7 @@ class HandingOver:
 
     @property
     def operations(self) -> Operations:
+        """The operations of the transition table that this class executes."""
         return {
             Operation.AWAIT_TURN: self._await_turn,
             Operation.AWAIT_GROUP: self._await_group,

@@ -52,5 +52,6 @@ class LeftToSlurm:
 
     @property
     def alarms(self) -> list[str]:
+        """The jobs that are left to Slurm, one line each."""
         rows = [row for row in self._context.ledger.jobs.values() if row.unpinnable]
         return [f"job {row.id}: left to Slurm, because {job_reasons.text(row.unpinnable)}" for row in rows]

@@ -27,6 +27,7 @@ class Preempting:
 
     @property
     def operations(self) -> Operations:
+        """The operations of the transition table that this class executes."""
         return {
             Operation.HOLD: self._hold,
             Operation.SIGNAL: self._signal,

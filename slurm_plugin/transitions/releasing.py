@@ -29,6 +29,7 @@ class Releasing:
 
     @property
     def operations(self) -> Operations:
+        """The operations of the transition table that this class executes."""
         return {Operation.UNPIN: self._unpin, Operation.LIFT: self._lift}
 
     def release(self, job_id: str) -> None:

@@ -34,6 +34,7 @@ class Starting:
 
     @property
     def operations(self) -> Operations:
+        """The operations of the transition table that this class executes."""
         return {Operation.START: self._start, Operation.CONFIRM: self._confirm, Operation.REHOLD: self._rehold}
 
     def _start(self, intent: Intent, now: float) -> Result:

@@ -78,6 +78,7 @@ class TransitionContext:
             return None
 
     def runs(self, job_id: str) -> bool:
+        """Return whether the job holds nodes and is not completing."""
         job = self.record(job_id)
         return job is not None and job.state in RUNS and not job.completing
 
@@ -87,6 +88,7 @@ class TransitionContext:
         return row if row and row.key == intent.key else None
 
     def add_news(self, now: float, job_id: str, action: str, why: str) -> None:
+        """Add a decision for the views and the log."""
         self.news.append(Decision(now, job_id, action, why))
 
 

@@ -36,6 +36,7 @@ class TransitionEngine:
         self._operations: dict[Operation, Callable[[Intent, float], Result]] = {}
 
     def add(self, operations: Operations) -> None:
+        """Add operations of the transition table."""
         self._operations.update(operations)
 
     # an intent's life

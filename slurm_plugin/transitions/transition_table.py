@@ -87,6 +87,7 @@ class Transition:
     time_limit: TimeLimit | None = None
 
     def may_lead_to(self, step: IntentStep) -> bool:
+        """Return whether the table allows that step to follow."""
         return step == self.following or step in self.otherwise
 
 
@@ -123,6 +124,7 @@ _ROWS: Mapping[tuple[IntentKind, IntentStep], Transition] = {(row.kind, row.step
 
 
 def row_of(intent: Intent) -> Transition:
+    """Return the table's row for the intent's step."""
     return _ROWS[intent.kind, intent.step]
 
 

@@ -32,7 +32,7 @@ NAMED = (
     ),
     Named(
         "no note to the next leader", "slurm_plugin/failover/fence.py",
-        'self._leadership.tell(f"{verb}-{job_id}")', "pass", FENCE,
+        'self._leadership.leave_note(f"{operation}-{job_id}")', "pass", FENCE,
     ),
     Named(
         "a run parks for a checkpoint whose hashes were not verified", "wrappers/newest_checkpoint.py",

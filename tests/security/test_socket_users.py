@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests.users import ALICE, MALLORY, as_user
-from tiresias.slurm_plugin.sockets.control_socket import MAX_CLIENTS, ControlServer, ask
+from tiresias.slurm_plugin.sockets.control_client import ask
+from tiresias.slurm_plugin.sockets.control_socket import MAX_CLIENTS, ControlServer
 from tiresias.slurm_plugin.sockets.peer import Peer
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="becomes other users")

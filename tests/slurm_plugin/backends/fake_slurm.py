@@ -11,6 +11,7 @@ import extremes
 from tiresias.slurm_plugin.backends.commands import CommandsBackend
 from tiresias.slurm_plugin.backends.interface import SlurmUnavailable
 from tiresias.slurm_plugin.backends.pyslurm import PyslurmBackend, Worker
+from tiresias.slurm_plugin.backends.slurm_commands import SlurmCommands
 
 Record = dict[str, Any]
 
@@ -34,13 +35,19 @@ class Answers:
         raise SlurmUnavailable(f"not in memory: {argv}")
 
 
+class CommandsInMemory(SlurmCommands):
+    def __init__(self, answers: Answers) -> None:
+        super().__init__(deadline=1.0)
+        self._answers = answers
+
+    def call(self, *argv: str) -> bytes:
+        return self._answers.of(*argv)
+
+
 class Commands(CommandsBackend):
     def __init__(self, answers: Answers) -> None:
         super().__init__()
-        self._answers = answers
-
-    def _call(self, *argv: str) -> bytes:
-        return self._answers.of(*argv)
+        self._answers, self._slurm = answers, CommandsInMemory(answers)
 
 
 class Rows(Worker):
@@ -68,7 +75,4 @@ class Rows(Worker):
 class Pyslurm(PyslurmBackend):
     def __init__(self, answers: Answers, rows: Sequence[Record]) -> None:
         super().__init__()
-        self._answers, self._worker = answers, Rows(answers, rows)
-
-    def _call(self, *argv: str) -> bytes:
-        return self._answers.of(*argv)
+        self._answers, self._slurm, self._worker = answers, CommandsInMemory(answers), Rows(answers, rows)

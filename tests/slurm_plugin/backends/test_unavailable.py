@@ -30,7 +30,7 @@ DEADLINE = 1.5
 def hurried(lone_site):
     """With a deadline that a test can wait for."""
     lone_site.backend.close()
-    prefix, kind = lone_site.backend._prefix, type(lone_site.backend)
+    prefix, kind = lone_site.backend._slurm._prefix, type(lone_site.backend)
     more = {"python": "python3"} if kind is PyslurmBackend else {}
     lone_site.backend = kind(DEADLINE, prefix, **more)
     yield lone_site

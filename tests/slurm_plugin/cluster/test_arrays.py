@@ -7,8 +7,8 @@ from collections.abc import Callable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tiresias.slurm_plugin.backends.commands import checked
 from tiresias.slurm_plugin.backends.interface import SlurmJob
+from tiresias.slurm_plugin.backends.slurm_commands import checked
 from tiresias.slurm_plugin.cluster.arrays import LONGEST, members, together
 
 Make = Callable[..., SlurmJob]

@@ -49,6 +49,6 @@ def test_operators_and_administrators_may(sacctmgr: Path) -> None:
 def test_where_accounting_does_not_answer_nobody_is_refused_and_nobody_sees_more(sacctmgr: Path, trouble: str) -> None:
     sacctmgr.write_text(f"#!/bin/sh\n{trouble}\n")
     rights = read_rights(ACCOUNTED, deadline=1.0)
-    assert rights.unknown.startswith("who is an Operator is not known: ")
+    assert rights.unknown.startswith("the Operators are not known: ")
     assert rights.overseers == {0, 64030}
     assert rights.why_powerless(NOBODY) == ""

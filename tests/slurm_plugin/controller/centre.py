@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from tiresias.errors import TiresiasError, Unavailable
 from tiresias.sandbox.cluster import Cluster
-from tiresias.slurm_plugin.sockets.control_socket import ask
+from tiresias.slurm_plugin.sockets.control_client import ask
 
 T = TypeVar("T")
 TRAIN = "/opt/tiresias/tests/slurm_plugin/controller/train.py"  # the checkout, as the cluster sees it

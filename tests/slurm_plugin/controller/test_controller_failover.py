@@ -13,7 +13,7 @@ import pytest
 from tests.slurm_plugin.controller.centre import Centre
 from tiresias.errors import TiresiasError
 from tiresias.sandbox.rootfs import HOST_ADDRESS, HOST_NAME
-from tiresias.slurm_plugin.sockets.control_socket import ask
+from tiresias.slurm_plugin.sockets.control_client import ask
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 NAME, FOLDER = "backup", "/var/lib/tiresias/backup"

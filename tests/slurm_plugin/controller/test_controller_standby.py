@@ -10,7 +10,7 @@ import pytest
 
 from tests.slurm_plugin.controller.centre import Centre
 from tiresias.errors import TiresiasError
-from tiresias.slurm_plugin.sockets.control_socket import ask
+from tiresias.slurm_plugin.sockets.control_client import ask
 
 pytestmark = pytest.mark.sandbox
 RUN = "/run/tiresias/other"

@@ -110,7 +110,7 @@ def test_the_controller_waits_while_the_disk_is_full_and_reports_a_read_only_one
         centre.wait_for_state(blocks, "RUNNING")
         centre.cluster.run(["sh", "-c", f"cat /dev/zero > {folder}/fill"], check=False)
         waits = centre.submit(command="sleep 1")
-        output = f"state database {folder}/{FILE}: database or disk is full; make room in {folder}"
+        output = f"state database {folder}/{FILE}: database or disk is full; free space in {folder}"
         centre.wait_until(lambda: any(output in line for line in centre.log()), "the full disk is not logged", waits)
         assert centre.exit_code is None
         assert centre.show(waits)["Priority"] != "0", "held, although the hold could not be journaled"

@@ -20,7 +20,7 @@ from tiresias.errors import TiresiasError
 from tiresias.sandbox.replay.replay import Replay
 from tiresias.sandbox.replay.setup import FOLDER, Options, controller_config
 from tiresias.simulator.trace import TraceJob
-from tiresias.slurm_plugin.sockets.control_socket import ask
+from tiresias.slurm_plugin.sockets.control_client import ask
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 UNFENCED = (

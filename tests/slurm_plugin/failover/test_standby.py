@@ -66,7 +66,7 @@ def test_it_reports_the_leader_once_and_that_it_waits(
 
 
 def test_it_leads_as_soon_as_the_leader_steps_down(leader: Leadership, waiting: Leadership, tmp_path: Path) -> None:
-    waiting.tell(HAND_OVER_NOTE)
+    waiting.leave_note(HAND_OVER_NOTE)
     assert Standby(waiting, tmp_path).wait(Stands(5, leader.step_down))
     assert waiting.epoch == 2
     assert waiting.notes() == [], "the wish is fulfilled"
@@ -124,7 +124,7 @@ def test_a_state_folder_out_of_reach_is_waited_for(
     def away() -> None:
         raise Unavailable("state folder: Stale file handle")
 
-    monkeypatch.setattr(waiting, "stand_by", away)
+    monkeypatch.setattr(waiting, "announce_standby", away)
     assert not Standby(waiting, tmp_path).wait(Stands(3))
     assert caplog.text.count("Stale file handle; trying again") == 2
 

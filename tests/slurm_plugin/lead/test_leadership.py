@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tiresias.errors import Unavailable
-from tiresias.slurm_plugin.lead import leadership
-from tiresias.slurm_plugin.lead.leadership import HUNG_SECONDS, KEPT_EPOCHS, Leadership, Superseded
+from tiresias.slurm_plugin.lead import lease
+from tiresias.slurm_plugin.lead.lead_folder import KEPT_EPOCHS
+from tiresias.slurm_plugin.lead.leadership import HUNG_SECONDS, Leadership, Superseded
 
 LONG = 1000.0  # so long that no thread beats during a test with a clock of its own
 
@@ -210,7 +211,7 @@ from pathlib import Path
 from tiresias.slurm_plugin.lead.leadership import Leadership, Superseded
 one = Leadership(Path(sys.argv[1]), float(sys.argv[2]))
 while not one.take():
-    one.stand_by()
+    one.announce_standby()
     print("waits", flush=True)
     time.sleep(one.pause)
 print("leads", one.epoch, flush=True)
@@ -315,11 +316,11 @@ def test_a_full_disk_changes_no_leader(
     assert not second.take()
     clock.now += 2 * LONG  # the leader could not beat for long
 
-    def full(_path: Path, _text: str) -> None:
+    def full(_path: Path, _lease: lease.Lease) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(leadership, "_replace", full)
+        patch.setattr(lease, "replace", full)
         for _ in range(3):
             with pytest.raises(Unavailable, match="No space left"):
                 second.take()

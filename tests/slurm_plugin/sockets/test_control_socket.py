@@ -20,15 +20,10 @@ import pytest
 
 from tiresias.errors import TiresiasError, Unavailable
 from tiresias.slurm_plugin.sockets import control_socket
-from tiresias.slurm_plugin.sockets.control_socket import (
-    MAX_CLIENTS,
-    MAX_REQUEST_BYTES,
-    ControlServer,
-    PokeSocket,
-    ask,
-    poke,
-)
+from tiresias.slurm_plugin.sockets.control_client import ask
+from tiresias.slurm_plugin.sockets.control_socket import MAX_CLIENTS, MAX_REQUEST_BYTES, ControlServer
 from tiresias.slurm_plugin.sockets.peer import Peer
+from tiresias.slurm_plugin.sockets.poke_socket import PokeSocket, poke
 
 BIG = {"text": "x" * 5_000_000}
 
@@ -221,7 +216,9 @@ def test_a_second_daemon_is_refused_and_harms_nothing(server: ControlServer, pat
 
 def test_a_killed_daemons_socket_is_replaced(path: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from tiresias.slurm_plugin.sockets.control_socket import *\n"
+        "import sys, time; from pathlib import Path\n"
+        "from tiresias.slurm_plugin.sockets.control_socket import ControlServer\n"
+        "from tiresias.slurm_plugin.sockets.poke_socket import PokeSocket\n"
         "s = ControlServer(Path(sys.argv[1]), dict); p = PokeSocket(Path(sys.argv[2]))\n"
         "print('up', flush=True); time.sleep(60)"
     )

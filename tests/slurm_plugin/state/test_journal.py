@@ -170,7 +170,7 @@ except Superseded:
 def test_the_journal_is_taken_away_from_who_was_stopped_in_the_middle_of_a_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "PATIENCE", 0.1)
+    monkeypatch.setattr(database, "TRANSACTION_TIMEOUT_S", 0.1)
     words = [sys.executable, "-c", STOPPED_IN_A_WRITE, str(tmp_path)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as old:
         assert old.stdout
@@ -253,7 +253,7 @@ def test_what_a_full_disk_refuses_is_not_there_and_the_next_write_is(tmp_path: P
         journal.save_job(row("1@1000"))
         pages = journal._db.execute("pragma page_count").fetchone()[0]
         journal._db.execute(f"pragma max_page_count = {pages}")
-        with pytest.raises(Unwritable, match=r"journal.sqlite: database or disk is full; make room in"):
+        with pytest.raises(Unwritable, match=r"journal.sqlite: database or disk is full; free space in"):
             many()
         assert [one.key for one in journal.jobs()] == ["1@1000"]
         journal._db.execute("pragma max_page_count = 1000000")
