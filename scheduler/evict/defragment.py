@@ -93,7 +93,7 @@ class Defragmenter:
         Node by node, each where it costs least. That is the least of all for a job on one node, or on whole nodes of which
         no two are held by the same jobs.
         """
-        fit, here = kind.demand.offer(self.room).fit, self._by_node()
+        fit, here = kind.demand.candidates(self.room).fit, self._by_node()
         nodes = np.flatnonzero(kind.demand.allowed)
         nodes = nodes[np.argsort(-fit[nodes], kind="stable")[:LOOKED_AT]].tolist()
         gone: list[int] = []

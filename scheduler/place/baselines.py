@@ -1,4 +1,4 @@
-"""Placements to compare with, none of which looks at what a job sends. Pure, and deterministic: the random one too."""
+"""Placement styles to compare with; none depends on the job's traffic. Pure and deterministic, also the random one."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from tiresias.scheduler.place.candidate_nodes import CandidateNodes, Placement
 from tiresias.scheduler.place.spread import in_order
 
 
-def first_fit(request: Request, gpus: int, offer: CandidateNodes) -> Placement | None:
-    """The nodes as they are listed."""
-    return in_order(request, gpus, offer.fit, np.flatnonzero(offer.fit))
+def first_fit(request: Request, gpus: int, candidates: CandidateNodes) -> Placement | None:
+    """Take the nodes in the order of their rows."""
+    return in_order(request, gpus, candidates.fit, np.flatnonzero(candidates.fit))
 
 
-def load_balancing(request: Request, gpus: int, offer: CandidateNodes) -> Placement | None:
-    """Each GPU on the node that has most of them free then, which is to cut the nodes down to one level."""
-    room = offer.fit
-    if room.sum() < gpus:
+def load_balancing(request: Request, gpus: int, candidates: CandidateNodes) -> Placement | None:
+    """Take each GPU from the node that has the most free GPUs at that moment, which levels the nodes."""
+    fit = candidates.fit
+    if fit.sum() < gpus:
         return None
-    over = np.bincount(room)[:0:-1].cumsum().cumsum()  # GPUs above each level, from the highest down
-    level = int(room.max()) - 1 - int(np.searchsorted(over, gpus))
-    shares = np.maximum(room - level - 1, 0)
-    shares[np.flatnonzero(room > level)[: gpus - int(shares.sum())]] += 1
+    over = np.bincount(fit)[:0:-1].cumsum().cumsum()  # GPUs above each level, from the highest down
+    level = int(fit.max()) - 1 - int(np.searchsorted(over, gpus))
+    shares = np.maximum(fit - level - 1, 0)
+    shares[np.flatnonzero(fit > level)[: gpus - int(shares.sum())]] += 1
     return _checked(request, shares)
 
 
-def random(request: Request, gpus: int, offer: CandidateNodes) -> Placement | None:
-    """Any of the free GPUs, each as likely as another."""
-    slots = np.repeat(np.arange(len(offer.fit)), offer.fit)
+def random(request: Request, gpus: int, candidates: CandidateNodes) -> Placement | None:
+    """Take free GPUs at random, all with the same probability."""
+    slots = np.repeat(np.arange(len(candidates.fit)), candidates.fit)
     if len(slots) < gpus:
         return None
-    chosen = np.random.default_rng([gpus, *np.flatnonzero(offer.fit)[:64].tolist(), len(slots)]).choice(
+    chosen = np.random.default_rng([gpus, *np.flatnonzero(candidates.fit)[:64].tolist(), len(slots)]).choice(
         slots, gpus, replace=False
     )
-    return _checked(request, np.bincount(chosen, minlength=len(offer.fit)))
+    return _checked(request, np.bincount(chosen, minlength=len(candidates.fit)))
 
 
 def _checked(request: Request, shares: Ints) -> Placement | None:

@@ -1,7 +1,7 @@
-"""What each node can give to jobs that ask alike, kept in the orders in which nodes are looked for.
+"""The GPUs that each node has free for jobs with equal demands, kept in the orders in which nodes are searched.
 
-One decision places thousands of jobs, and each changes one node or a few. So a change costs no more than these nodes, and a
-search looks at shelves of nodes that give the same, or at groups of nodes, never at all nodes one by one.
+One decision places thousands of jobs, and each placement changes one node or a few. So the cost of a change depends on these nodes
+only, and a search reads shelves of nodes with equal free GPUs, or groups of nodes, never all nodes one by one.
 """
 
 from __future__ import annotations
@@ -18,19 +18,29 @@ Placement = tuple[tuple[int, int], ...]  # (row in Nodes, GPUs)
 
 
 def few(nodes: int) -> int:
-    """So many are quicker looked at one by one than with all others."""
+    """Return up to how many of `nodes` nodes are updated one by one; for more, counting all nodes is faster."""
     return 50 + nodes // 32
 
 
 class GroupCounts:
-    """What the groups of nodes of one level have, brought up to date when it is asked for: O(nodes changed), at most O(nodes).
+    """Free GPUs of the groups of nodes of one level.
 
-    of: the index of each node's group, shape (nodes,). at_least: how many nodes of each group give at least 1, 2, 3 ... GPUs,
-    shape (GPUs, groups); in_all: of all groups together. room: GPUs that each group gives, shape (groups,).
+    Attributes:
+        of: The index of each node's group, shape (nodes,).
+        at_least: How many nodes of each group have at least 1, 2, 3 ... GPUs free, shape (GPUs, groups).
+        in_all: The same of all groups together, shape (GPUs,).
+        free: Free GPUs of each group, shape (groups,).
+        changed: Rows of the nodes that changed since the last `refresh`.
     """
 
     def __init__(self, of: Ints, fit: Ints, most: int) -> None:
-        """fit: as an offer's, which goes on changing it, but to `most` at most, and tells `changed` where."""
+        """Count all nodes.
+
+        Args:
+            of: The index of each node's group, shape (nodes,).
+            fit: As of `CandidateNodes`, which changes it later, adds the changed rows to `changed`, and never exceeds `most`.
+            most: The largest value of `fit`.
+        """
         self.of, self._fit, self._most = of, fit, most
         self.changed: set[int] = set()
         self._by_group = np.argsort(of.astype(np.int16), kind="stable")
@@ -38,6 +48,7 @@ class GroupCounts:
         self._count_all()
 
     def refresh(self) -> None:
+        """Bring the counts up to date: O(changed nodes), at most O(nodes)."""
         if len(self.changed) > few(len(self.of)):
             self._count_all()
         else:
@@ -46,7 +57,7 @@ class GroupCounts:
         self.changed.clear()
 
     def members(self, group: int) -> Ints:
-        """Rows of its nodes."""
+        """Return the rows of the group's nodes."""
         return self._by_group[self._ends[group - 1] if group else 0 : self._ends[group]]
 
     def _count_all(self) -> None:
@@ -54,14 +65,14 @@ class GroupCounts:
         exactly = np.bincount(self.of * sizes + self._fit, minlength=groups * sizes).reshape(groups, sizes)
         self.at_least = np.ascontiguousarray(exactly.T[::-1].cumsum(axis=0)[-2::-1])
         self.in_all: list[int] = self.at_least.sum(axis=1).tolist()
-        self.room = self.at_least.sum(axis=0)
+        self.free = self.at_least.sum(axis=0)
         self._counted, self._gives, self._group_of = self._fit.tolist(), self._fit.data, self.of.data
-        self._counts, self._rooms = self.at_least.data, self.room.data  # for one number at a time
+        self._counts, self._group_free = self.at_least.data, self.free.data  # for one number at a time
 
     def _count(self, node: int) -> None:
         before, after, group = self._counted[node], self._gives[node], self._group_of[node]
         self._counted[node] = after
-        self._rooms[group] += after - before
+        self._group_free[group] += after - before
         step = 1 if after > before else -1
         for gpus in range(min(before, after), max(before, after)):
             self._counts[gpus, group] += step
@@ -69,14 +80,19 @@ class GroupCounts:
 
 
 class CandidateNodes:
-    """fit: the GPUs that each node can give, shape (nodes,), 0 for none; change it by `update`. groups: the index of each node's
-    leaf switch, then of the group above it, and so on."""
+    """The nodes on which jobs with equal demands may be placed.
+
+    Attributes:
+        fit: GPUs that each node has free for such a job, shape (nodes,); 0 where it may not run. Changed by `update` only.
+        rows: The rows of all nodes, shape (nodes,).
+    """
 
     def __init__(self, fit: Ints, groups: Sequence[Ints], islands: Islands | None = None) -> None:
+        """groups: the index of each node's leaf switch, then of the group above it, and so on; each of shape (nodes,)."""
         self.fit, self._groups, self._islands = fit, groups, islands
         self.rows = np.arange(len(fit))
-        self._room, self._most = fit.data, int(fit.max(initial=1))
-        # Both are made when they are asked for. Each shelf is a heap of rows, in which rows that have changed may still stand.
+        self._free, self._most = fit.data, int(fit.max(initial=1))
+        # Both are built when they are first used. Each shelf is a heap of rows; rows that have changed may remain in it.
         self._shelves: dict[FreeShape, list[int]] | None = None
         self._order: dict[
             int, list[tuple[FreeShape, list[int]]]
@@ -84,10 +100,10 @@ class CandidateNodes:
         self._levels: list[GroupCounts] = []
 
     def update(self, node: int, gpus: int) -> None:
-        """O(log nodes)."""
-        if gpus == self._room[node] and not self._islands:
+        """Set the free GPUs of a node. O(log nodes)."""
+        if gpus == self._free[node] and not self._islands:
             return
-        self._room[node] = gpus
+        self._free[node] = gpus
         if gpus > self._most:
             self._most, self._levels = gpus, []
         if self._shelves is not None and gpus:
@@ -96,7 +112,7 @@ class CandidateNodes:
             level.changed.add(node)
 
     def levels(self) -> Iterator[GroupCounts]:
-        """The groups, the nearest level first."""
+        """Yield the counts of each level of groups, the nearest level first."""
         if not self._levels:
             self._levels = [GroupCounts(of, self.fit, self._most) for of in self._groups]
         for level in self._levels:
@@ -104,7 +120,8 @@ class CandidateNodes:
             yield level
 
     def tightest(self, gpus: int) -> int | None:
-        """The node with the least room that is enough, ties by row; on as few islands as can be. O(log nodes)."""
+        """Return the node with the fewest free GPUs that suffice, on as few islands as possible, ties by row; None: no node has
+        enough. O(log nodes)."""
         for shape, shelf in self._in_order(gpus):
             while shelf and self._shape(shelf[0]) != shape:
                 heapq.heappop(shelf)
@@ -113,8 +130,8 @@ class CandidateNodes:
         return None
 
     def fragments(self, gpus: int) -> Placement | None:
-        """Nodes with the least room, ties by row, until they have so many GPUs together; those first whose islands are broken.
-        O(their number x log nodes)."""
+        """Return a placement on the nodes with the fewest free GPUs, partly used islands first, ties by row; None: all nodes
+        together have too few. O(nodes of the placement x log nodes)."""
         parts: list[tuple[int, int]] = []
         for shape, shelf in self._in_order(0):
             seen: list[int] = []
@@ -129,7 +146,7 @@ class CandidateNodes:
         return None if gpus else tuple(sorted(parts))
 
     def _shape(self, node: int) -> FreeShape:
-        gpus = self._room[node]
+        gpus = self._free[node]
         return self._islands.shape(node, gpus) if self._islands else plain(gpus)
 
     def _put(self, shelves: dict[FreeShape, list[int]], node: int) -> None:
@@ -141,7 +158,7 @@ class CandidateNodes:
         heapq.heappush(shelf, node)
 
     def _in_order(self, gpus: int) -> list[tuple[FreeShape, list[int]]]:
-        """The shelves of nodes that are enough, the best first."""
+        """Return the shelves of nodes that suffice, the best first."""
         if self._shelves is None:
             self._shelves = self._filled()
         order = self._order.get(gpus)
@@ -164,6 +181,6 @@ class CandidateNodes:
 
 
 def tightest(rows: Ints, fit: Ints, least: int) -> Ints:
-    """Those that give at least so many GPUs, in rising order of what they give, ties by row. O(rows)."""
+    """Return the nodes with at least so many GPUs free, sorted in ascending order of these, ties by row. O(rows)."""
     rows = rows[fit[rows] >= least]
     return rows[np.argsort(fit[rows].astype(np.int16), kind="stable")]  # so short that numpy sorts in linear time

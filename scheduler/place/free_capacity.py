@@ -1,7 +1,7 @@
-"""What may be used on each node, and what that means for jobs of one kind.
+"""The free resources of each node, and the GPUs that these mean for jobs with equal demands.
 
-A `FreeCapacity` is read and shrunk thousands of times in one decision. Whole arrays are counted by numpy; one node is looked at and
-changed through a view of the same memory, because numpy takes longer for one number than Python for the work.
+A `FreeCapacity` is read and reduced thousands of times in one decision. numpy computes whole arrays; a single node is read and
+changed through a view of the same memory, because for one number numpy is slower than Python.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ _ROUNDING = 1e-9
 
 
 class NodeDemand:
-    """The part of a request that tells how many GPUs a node can give to it. One object for each such part: compared by identity.
+    """The part of a request that determines how many GPUs of a node it can use. Compared by identity: one object for each.
 
-    described: nodes that it names or describes, up or down; allowed: those of them on which it may start now; shape (nodes,).
-    groups: of the nodes, as of `CandidateNodes`.
-    islands: the rows of nodes of which it may use the GPUs of one island only, and which.
+    Attributes:
+        described: Nodes that the request names or describes, up or down, shape (nodes,).
+        allowed: Those of them on which the job may start now, shape (nodes,).
+        groups: Groups of the nodes, as of `CandidateNodes`.
+        islands: For nodes of which it may use the GPUs of one island only: the row, and the index of the island.
     """
 
     def __init__(
@@ -41,8 +43,8 @@ class NodeDemand:
         self._may_use = self.allowed.data
         self._request = request
 
-    def offer(self, amount: Floats, islands: Islands | None = None) -> CandidateNodes:
-        """amount: shape (nodes, columns)."""
+    def candidates(self, amount: Floats, islands: Islands | None = None) -> CandidateNodes:
+        """Return the nodes for such jobs. amount: free resources, shape (nodes, columns)."""
         gpus, cpus, memory = amount.T[:COUNTED]
         if self.islands:
             rows, at = list(self.islands), list(self.islands.values())
@@ -52,7 +54,7 @@ class NodeDemand:
         return CandidateNodes(fit.astype(np.int64), self.groups, islands)
 
     def fit(self, node: int, columns: Sequence[memoryview[float]]) -> int:
-        """GPUs that one node can give. columns: of all nodes."""
+        """Return the GPUs that one node has free for such jobs. columns: the free resources of all nodes."""
         gpus = columns[GPUS][node]
         if node in self.islands:
             gpus = min(gpus, columns[COUNTED + self.islands[node]][node])
@@ -72,8 +74,14 @@ class NodeDemand:
 
 
 class PlacementRequest:
-    """A request and how it is to be placed. packed: on as few nodes as it could ever have. One object for each such: compared by
-    identity."""
+    """A request with its placement style. Compared by identity: one object for each.
+
+    Attributes:
+        request: The request.
+        demand: What it needs of each node.
+        style: A style of `Style`, or the code of an installed package's style.
+        packed: It accepts only the fewest nodes that are possible on the empty cluster.
+    """
 
     def __init__(
         self, request: Request, demand: NodeDemand, style: int = Style.CONSOLIDATE, packed: bool = False
@@ -82,7 +90,7 @@ class PlacementRequest:
         self._amounts: dict[int, tuple[float, float, float]] = {}
 
     def amounts(self, gpus: int) -> tuple[float, float, float]:
-        """What a job takes of a node on which it has so many GPUs."""
+        """Return the resources that a job takes of a node on which it has so many GPUs."""
         found = self._amounts.get(gpus)
         if found is None:
             found = self._amounts[gpus] = amounts(self.request, gpus)
@@ -90,21 +98,27 @@ class PlacementRequest:
 
 
 def amounts(request: Request, gpus: int) -> tuple[float, float, float]:
+    """Return the GPUs, CPUs and memory (MiB) of a node that a request takes with so many GPUs there."""
     return float(gpus), request.cpus_per_gpu * gpus, request.memory_per_node or request.memory_per_gpu * gpus
 
 
 class FreeCapacity:
-    """amount: shape (nodes, columns); change it through the methods only. topology: with the islands of the nodes; None: none
-    are counted."""
+    """The free resources of all nodes.
+
+    Attributes:
+        amount: Shape (nodes, columns); changed by the methods only.
+    """
 
     def __init__(self, amount: Floats, topology: Topology | None = None) -> None:
+        """topology: of the nodes; None: islands are not counted."""
         self.amount = amount
         self._columns = [cast("memoryview[float]", column.data) for column in amount.T]
         self._islands = Islands(topology, self._columns[COUNTED:]) if topology and topology.parts else None
         self._changed: list[int] = []
-        self._offers: dict[NodeDemand, tuple[CandidateNodes, int]] = {}  # and how many of the changes it knows
+        self._candidates: dict[NodeDemand, tuple[CandidateNodes, int]] = {}  # and how many changes it contains
 
     def take(self, kind: PlacementRequest, placement: Placement) -> None:
+        """Remove what a placement takes."""
         gpus, cpus, memory = self._columns[:COUNTED]
         for node, count in placement:
             amount = kind.amounts(count)
@@ -116,41 +130,46 @@ class FreeCapacity:
             self._changed.append(node)
 
     def limit(self, other: FreeCapacity, nodes: Sequence[int]) -> None:
-        """Not more than `other` has there."""
+        """Reduce these nodes to what `other` has there."""
         for node in nodes:
-            for mine, theirs in zip(self._columns, other._columns, strict=True):
-                mine[node] = min(mine[node], theirs[node])
+            for column, limit in zip(self._columns, other._columns, strict=True):
+                column[node] = min(column[node], limit[node])
         self._changed += nodes
 
     def add(self, amount: Floats) -> None:
-        """amount: shape (nodes, columns)."""
+        """Add resources. amount: shape (nodes, columns)."""
         self.amount += amount
         self._changed += np.flatnonzero(amount.any(axis=1)).tolist()
 
-    def offer(self, kind: PlacementRequest) -> CandidateNodes:
-        """Brought up to date: O(nodes changed since it was asked for last), at most O(nodes)."""
+    def candidates(self, kind: PlacementRequest) -> CandidateNodes:
+        """Return the nodes for such a request, up to date: O(nodes changed since the last call), at most O(nodes)."""
         demand = kind.demand
-        offer, known = self._offers.get(demand, (None, 0))
-        if offer is None or known < len(self._changed):
-            offer = self._offered(demand, offer, set(self._changed[known:]))
-            self._offers[demand] = offer, len(self._changed)
-        return offer
+        found, known = self._candidates.get(demand, (None, 0))
+        if found is None or known < len(self._changed):
+            found = self._updated(demand, found, set(self._changed[known:]))
+            self._candidates[demand] = found, len(self._changed)
+        return found
 
-    def _offered(self, demand: NodeDemand, offer: CandidateNodes | None, changed: set[int]) -> CandidateNodes:
-        if offer is None or len(changed) > few(len(self.amount)):
-            return demand.offer(self.amount, self._islands)
+    def _updated(self, demand: NodeDemand, found: CandidateNodes | None, changed: set[int]) -> CandidateNodes:
+        if found is None or len(changed) > few(len(self.amount)):
+            return demand.candidates(self.amount, self._islands)
         for node in changed:
-            offer.update(node, demand.fit(node, self._columns))
-        return offer
+            found.update(node, demand.fit(node, self._columns))
+        return found
 
 
 def free(nodes: Nodes) -> Floats:
-    """What is free on each node where jobs may start; shape (nodes, columns)."""
+    """Return what is free on each node where jobs may start, shape (nodes, columns)."""
     return np.where(nodes.usable[:, None], nodes.free.amount, 0.0)
 
 
 class Holdings:
-    """The allocations of managed jobs, on nodes that may be used again: what sits on a drained node frees nothing."""
+    """The allocations of managed jobs on usable nodes: the end of a job on a drained node frees nothing.
+
+    Attributes:
+        node: Row of the node of each allocation, sorted by job.
+        amount: Resources of each allocation, shape (allocations, columns).
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         held = snapshot.allocations
@@ -163,15 +182,15 @@ class Holdings:
         self._nodes = len(snapshot.nodes)
 
     def of(self, row: int) -> slice:
-        """The entries of one job in `node` and `amount`."""
+        """Return the allocations of one job: a range of `node` and `amount`."""
         return slice(int(self._first[row]), int(self._first[row + 1]))
 
     def gpus(self) -> Ints:
-        """What each job would free; shape (jobs,)."""
+        """Return the GPUs that the end of each job would free, shape (jobs,)."""
         return np.bincount(self._job, self.amount[:, GPUS], len(self._first) - 1).astype(np.int64)
 
     def on_nodes(self, rows: Ints) -> Floats:
-        """What those jobs hold together; shape (nodes, columns)."""
+        """Return what these jobs hold together, shape (nodes, columns)."""
         chosen = np.zeros(len(self._first) - 1, bool)
         chosen[rows] = True
         mine = chosen[self._job]
@@ -179,22 +198,28 @@ class Holdings:
         return np.stack([np.bincount(node, column, self._nodes) for column in amount.T], axis=1)
 
     def sitting_on(self, nodes: Sequence[int]) -> Ints:
-        """Rows of the jobs that hold something there."""
+        """Return the rows of the jobs that hold resources of these nodes."""
         return np.unique(self._job[np.isin(self.node, nodes)])
 
 
 @dataclass(slots=True, eq=False)
 class ClusterCapacity:
-    """now: held by nobody. later: also what leaving jobs and those that are to be preempted will free. What is promised to
-    somebody is taken from both, so `now` never exceeds `later`."""
+    """The free capacity now and later. What is promised to a job is taken from both, so `now` never exceeds `later`.
+
+    Attributes:
+        now: What no job holds.
+        later: Also what releasing jobs and jobs chosen for preemption will free.
+    """
 
     now: FreeCapacity
     later: FreeCapacity
 
     def start(self, kind: PlacementRequest, placement: Placement) -> None:
+        """Take what a job gets that starts now."""
         self.now.take(kind, placement)
         self.later.take(kind, placement)
 
     def reserve(self, kind: PlacementRequest, placement: Placement) -> None:
+        """Take what is reserved for a job that starts once other jobs have released it."""
         self.later.take(kind, placement)
         self.now.limit(self.later, [node for node, _ in placement])

@@ -1,4 +1,4 @@
-"""What the best placement would be: a reference for tests and benchmarks, which `decide` never asks.
+"""Optimal placements: a reference for tests and benchmarks. `decide` does not use them.
 
 Both are mixed-integer programs for scipy's HiGHS, exact and too slow for a scheduler (bench/placement.py).
 scipy, the extra `optimum`, is imported where it is called, as nothing else here needs it.
@@ -16,7 +16,13 @@ from tiresias.scheduler.model import Floats, Ints
 
 @dataclass(frozen=True, slots=True)
 class Balanced:
-    """workers: on each node. servers: the node of each parameter server. largest: traffic of the busiest node."""
+    """The placement of appendix D.
+
+    Attributes:
+        workers: Their number on each node.
+        servers: The node of each parameter server.
+        largest: Traffic of the node with the most traffic.
+    """
 
     workers: tuple[int, ...]
     servers: tuple[int, ...]
@@ -25,7 +31,13 @@ class Balanced:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """nodes: rows, rising. leaves: how many switches they hang on. left: GPUs that the job does not need there."""
+    """The placement with the fewest nodes and switches.
+
+    Attributes:
+        nodes: Rows of the nodes, ascending.
+        leaves: Number of their leaf switches.
+        left: Free GPUs of these nodes that the job does not use.
+    """
 
     nodes: tuple[int, ...]
     leaves: int
@@ -33,10 +45,17 @@ class Packed:
 
 
 def place(free: Ints, traffic: Floats, tensors: Floats, workers: int, seconds: float = np.inf) -> Balanced | None:
-    """Appendix D: parameter servers and workers so that the busiest node has the least traffic. None: too few GPUs.
+    """Place parameter servers and workers so that the largest traffic of a node is minimal (appendix D). None: too few GPUs.
 
-    free, traffic: GPUs and the traffic that is there already, shape (nodes,). tensors: what each server holds, shape (servers,),
-    in the unit of traffic; together the model's size M. seconds: TimeoutError when that is not enough.
+    Args:
+        free: Free GPUs of each node, shape (nodes,).
+        traffic: Present traffic of each node, shape (nodes,).
+        tensors: The part of the model on each server, shape (servers,), in the unit of `traffic`; their sum is the model's size M.
+        workers: Number of workers.
+        seconds: Time limit.
+
+    Raises:
+        TimeoutError: The time limit is exceeded.
 
     T_i = t_i + w_i (M - S_i) + S_i (W - w_i) with S_i = sum_j p_ji s_j is t_i + M w_i + W S_i - 2 sum_j s_j (w_i p_ji). The
     products z_ji = w_i p_ji become variables with z_ji <= w_i and z_ji <= min(g_i, W) p_ji. They only make traffic less, so
@@ -55,7 +74,7 @@ def place(free: Ints, traffic: Floats, tensors: Floats, workers: int, seconds: f
 
 
 def loads(traffic: Floats, tensors: Floats, workers: Ints, hosts: Ints) -> Floats:
-    """T_i of a placement; shape (nodes,). workers: on each node; hosts: the node of each server."""
+    """Return the traffic T_i of each node, shape (nodes,). workers: their number on each node; hosts: the node of each server."""
     held = np.bincount(hosts, tensors, len(workers))
     total: Floats = traffic + workers * (tensors.sum() - held) + held * (workers.sum() - workers)
     return total
@@ -87,23 +106,28 @@ def _balance(most: Floats, traffic: Floats, tensors: Floats, workers: int) -> tu
 
 
 def pack(fit: Ints, leaf: Ints, gpus: int, seconds: float = np.inf) -> Packed | None:
-    """What `consolidate` promises: the fewest nodes, then the fewest leaf switches, then the least room left over.
+    """Find the fewest nodes, then the fewest leaf switches, then the fewest GPUs left over, as `consolidate` aims to.
 
-    fit: GPUs that each node can give; leaf: index of its switch; shape (nodes,). In one sum: a switch weighs more than all room,
-    a node more than all switches.
+    All three are one sum: a switch weighs more than all GPUs, a node more than all switches.
+
+    Args:
+        fit: GPUs that each node has free for the job, shape (nodes,).
+        leaf: Index of each node's leaf switch, shape (nodes,).
+        gpus: GPUs of the job.
+        seconds: Time limit.
     """
-    room, of = np.maximum(fit, 0).astype(np.float64), np.arange(int(leaf.max()) + 1)
-    count, leaves = len(room), len(of)
-    cost = np.concatenate((room + (room.sum() + 1) * (leaves + 1), np.full(leaves, room.sum() + 1)))
+    free, of = np.maximum(fit, 0).astype(np.float64), np.arange(int(leaf.max()) + 1)
+    count, leaves = len(free), len(of)
+    cost = np.concatenate((free + (free.sum() + 1) * (leaves + 1), np.full(leaves, free.sum() + 1)))
     under = (leaf[:, None] == of).astype(np.float64)
     # enough GPUs; a leaf of which a node is used is used
-    rows = np.block([[room[None], np.zeros((1, leaves))], [-np.eye(count), under]])
+    rows = np.block([[free[None], np.zeros((1, leaves))], [-np.eye(count), under]])
     low = np.append(float(gpus), np.zeros(count))
-    found = _solve(cost, np.append(room > 0, np.ones(leaves)), rows, low, np.full(len(low), np.inf), seconds)
+    found = _solve(cost, np.append(free > 0, np.ones(leaves)), rows, low, np.full(len(low), np.inf), seconds)
     if found is None:
         return None
     nodes = np.flatnonzero(found[:count] > 0.5)
-    return Packed(tuple(nodes.tolist()), len(np.unique(leaf[nodes])), int(room[nodes].sum()) - gpus)
+    return Packed(tuple(nodes.tolist()), len(np.unique(leaf[nodes])), int(free[nodes].sum()) - gpus)
 
 
 def _solve(cost: Floats, upper: Floats, rows: Floats, low: Floats, high: Floats, seconds: float) -> Floats | None:

@@ -5,9 +5,9 @@ computing), and how much slower an iteration is on more nodes than on the fewest
 
 The classifier is a logistic regression. Unlike least squares it does not let jobs that are clear cases anyway (a skew of 0.9) pull
 the limit away from the doubtful ones. Weights are not negative: more skew or more traffic never makes a job less in need of
-few nodes, whatever a few odd observations say. Jobs whose tensors cannot be seen (all-reduce) have a line of their own.
+few nodes, whatever a few outliers are. Jobs whose tensors are not observed (all-reduce) have a boundary of their own.
 
-A line is used only where cross-validation shows that it is worth it; else the default stands. Pure; the order of rows is nothing.
+A boundary is used only where cross-validation shows that it is better than the default. Pure; the order of rows does not matter.
 """
 
 from __future__ import annotations
@@ -47,13 +47,19 @@ class LinearBoundary:
     why: str
 
     def above(self, skew: float, share: float) -> bool:
+        """Return whether a job consolidates. share: rho / (1 + rho)."""
         return self.constant + self.skew * skew + self.traffic * share > 0
 
 
 @dataclass(frozen=True, slots=True)
 class PackLimit:
-    """default: the skew limit that stands where nothing better is known. tensors: for jobs whose skew is known; traffic: for
-    the others."""
+    """What decides whether a job consolidates.
+
+    Attributes:
+        default: The skew limit where none was learned.
+        tensors: The boundary for jobs whose skew is known.
+        traffic: The boundary for the other jobs.
+    """
 
     default: float
     tensors: LinearBoundary
@@ -71,7 +77,7 @@ class PackLimit:
         return 0.0 if rest > 0 else 1.0
 
     def consolidates(self, skew: float, rho: float = math.nan) -> bool | None:
-        """None: nobody can say. What is not known is nan, and so is what cannot be."""
+        """Return whether a job consolidates; None: not known. nan stands for an unknown or impossible value."""
         known, share = float(_possible(skew)), float(_share(rho))
         if math.isnan(known):
             return self.traffic.above(0.0, share) if self.traffic.used and not math.isnan(share) else None
@@ -83,8 +89,15 @@ class PackLimit:
 def learn(
     skew: npt.ArrayLike, rho: npt.ArrayLike, slowdown: npt.ArrayLike, default: float, margin: float = MARGIN
 ) -> PackLimit:
-    """Columns of shape (observations,): skew 0 to 1, rho 0 or more, both nan where unknown; slowdown: iteration time on more nodes
-    over that on the fewest. Observations that say nothing (no slowdown, or no feature) are left out."""
+    """Learn the limit from observations. Those without a slowdown, or without any feature, are left out.
+
+    Args:
+        skew: Skew of the tensors, 0 to 1, nan where unknown; shape (observations,).
+        rho: Communication share, 0 or more, nan where unknown; shape (observations,).
+        slowdown: Iteration time on more nodes divided by that on the fewest; shape (observations,).
+        default: The skew limit where none is learned.
+        margin: A larger slowdown counts as slower.
+    """
     columns = np.stack((_possible(skew), _share(rho), np.asarray(slowdown, np.float64)), axis=1)
     columns = columns[np.isfinite(columns[:, 2]) & (columns[:, 2] > 0)]
     columns = columns[np.lexsort(columns.T)]
@@ -126,17 +139,17 @@ def _line(columns: Floats, margin: float) -> LinearBoundary:
 def _too_few(jobs: int, slowed: int, margin: float) -> str:
     return (
         f"the default stands: {slowed} of {jobs} observed jobs are more than {margin - 1:.0%} slower on more nodes; "
-        f"{LEAST} that are and {LEAST} that are not are wanted"
+        f"{LEAST} that are and {LEAST} that are not are required"
     )
 
 
 def _why(jobs: int, wrong: int, usual: int, used: bool) -> str:
     verdict = "learned" if used else "the default stands, as history contradicts itself"
-    return f"{verdict}: of {jobs} jobs {wrong} are foretold wrongly, {usual} if the same is said of all"
+    return f"{verdict}: of {jobs} jobs {wrong} are predicted wrongly, {usual} with one prediction for all"
 
 
 def _cross_validated(rows: Floats, slow: Bools) -> Bools:
-    """What is said of each observation by a line that was fitted without its fold."""
+    """Return the prediction for each observation by a boundary that was fitted without its fold."""
     fold = np.random.default_rng(len(rows)).permutation(len(rows)) % FOLDS
     answers = np.zeros(len(rows), bool)
     for part in range(FOLDS):

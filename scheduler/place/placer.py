@@ -1,8 +1,8 @@
-"""Puts one job on nodes, in the style that suits it.
+"""Places one job on nodes, in its placement style.
 
-`place` finds nodes whenever there are any ("not now" otherwise). `possible` asks the same of the empty cluster ("never").
-O(log nodes) a job that fits on one node, times its nodes for one that may spread; O(groups + nodes of the chosen ones) for one
-that is consolidated on several; O(nodes) for all others.
+`place` finds nodes whenever the job fits; otherwise the job waits. `possible` answers the same for the empty cluster; a job that
+does not fit there can never run. Cost: O(log nodes) for a job that fits on one node, times its nodes for one that may spread;
+O(groups + nodes of the chosen groups) for one that is consolidated on several nodes; O(nodes) for all others.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tiresias.scheduler.place.candidate_nodes import CandidateNodes, Placement
 from tiresias.scheduler.place.free_capacity import FreeCapacity, NodeDemand, PlacementRequest
 from tiresias.scheduler.place.placements import PLACEMENTS, PLUGIN_CODES, Place, style_name
 
-_Offered = Callable[[PlacementRequest], CandidateNodes]
+_CandidatesOf = Callable[[PlacementRequest], CandidateNodes]
 _Place = Callable[[PlacementRequest, int], Placement | None]
 # A GPU, or for the former a job, that fits on one goes where it is tightest.
 _ON_ONE_NODE = (Style.CONSOLIDATE, Style.SPREAD)
 
 
 class Placer:
-    """Knows the nodes, and keeps what it has found out about requests."""
+    """Places jobs on the nodes of one snapshot, and caches what it computes about requests."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
@@ -36,7 +36,7 @@ class Placer:
         self._all: dict[NodeDemand, CandidateNodes] = {}
 
     def kind(self, request: Request, style: int = Style.CONSOLIDATE, packed: bool = False) -> PlacementRequest:
-        """packed: on as few nodes as it could ever have, or not at all."""
+        """Return the request with its style. packed: the job accepts only the fewest nodes possible on the empty cluster."""
         kind = self._kinds.get((request, style, packed))
         if kind is None:
             kind = self._kinds[request, style, packed] = PlacementRequest(
@@ -63,31 +63,33 @@ class Placer:
         return found
 
     def space(self, amount: Floats) -> FreeCapacity:
-        """amount: shape (nodes, columns)."""
+        """Return free capacity with the islands of these nodes. amount: shape (nodes, columns)."""
         return FreeCapacity(amount, self._nodes.topology)
 
     def place(self, kind: PlacementRequest, gpus: int, space: FreeCapacity) -> Placement | None:
-        """Nodes in `space` for a job, or None: not now."""
-        found = self._place(kind, gpus, space.offer(kind))
+        """Return a placement for a job within `space`; None: it does not fit now."""
+        found = self._place(kind, gpus, space.candidates(kind))
         if found is None and kind.request.nodes:
-            found = self._beyond(kind, gpus, space.offer, lambda rest, left: self.place(rest, left, space))
+            found = self._beyond(kind, gpus, space.candidates, lambda rest, left: self.place(rest, left, space))
         if found and kind.packed and len(found) > self.fewest(kind, gpus):
             return None
         return found
 
-    def _place(self, kind: PlacementRequest, gpus: int, offer: CandidateNodes) -> Placement | None:
+    def _place(self, kind: PlacementRequest, gpus: int, candidates: CandidateNodes) -> Placement | None:
         request = kind.request
         if not request.gpus_per_node and request.min_nodes <= 1 and kind.style in _ON_ONE_NODE:
             if kind.style is Style.SPREAD and not request.max_nodes:
-                return offer.fragments(gpus)
+                return candidates.fragments(gpus)
             on_one = kind.style is Style.CONSOLIDATE or request.max_nodes == 1
-            if on_one and (node := offer.tightest(gpus)) is not None:
+            if on_one and (node := candidates.tightest(gpus)) is not None:
                 return ((node, gpus),)
-        return _several(request, kind.style, gpus, offer)
+        return _several(request, kind.style, gpus, candidates)
 
-    def _beyond(self, kind: PlacementRequest, gpus: int, offered: _Offered, place: _Place) -> Placement | None:
-        """On all required nodes (-w) and on others: where these are fewer than the request needs, Slurm adds some."""
-        request, fit = kind.request, offered(kind).fit
+    def _beyond(
+        self, kind: PlacementRequest, gpus: int, candidates_of: _CandidatesOf, place: _Place
+    ) -> Placement | None:
+        """Place a job on all required nodes (-w) and on others: Slurm adds nodes where the required ones are too few."""
+        request, fit = kind.request, candidates_of(kind).fit
         rows = [row for row, name in enumerate(self._nodes.name) if name in request.nodes]
         if len(rows) > max(request.min_nodes, 1):  # then Slurm takes some of these (from 23.02 on)
             return None
@@ -103,34 +105,34 @@ class Placer:
         return tuple(sorted([*parts, *found])) if found else None
 
     def _without(self, request: Request, count: int) -> Request:
-        """What is left to place when the `count` required nodes have their share."""
+        """Return what remains to be placed once the `count` required nodes have their share."""
         least, most = max(request.min_nodes - count, 0), max(request.max_nodes - count, 0)
         nodes: frozenset[str] = frozenset()
         return replace(request, min_nodes=least, max_nodes=most, nodes=nodes, excluded=request.excluded | request.nodes)
 
     def possible(self, kind: PlacementRequest, gpus: int) -> bool:
-        """Whether such a job could run on the empty cluster with every node up. CPUs and memory are left out: how much of
-        them other jobs hold is not known here."""
+        """Return whether such a job could run on the empty cluster with every node up. CPUs and memory do not count: the total
+        of them is not known here."""
         return self._on_empty(kind, gpus) is not None
 
     def fewest(self, kind: PlacementRequest, gpus: int) -> int:
-        """Nodes that it takes on the empty cluster."""
+        """Return the number of nodes that the job takes on the empty cluster."""
         found = self._on_empty(kind, gpus)
         return len(found) if found else len(self._nodes)
 
     def largest(self, kind: PlacementRequest) -> int:
-        """GPUs of the largest node that it may use."""
+        """Return the GPUs of the largest node that the request may use."""
         return int(np.max(self._nodes.gpus[kind.demand.allowed], initial=0))
 
     def _on_empty(self, kind: PlacementRequest, gpus: int) -> Placement | None:
         if (kind, gpus) not in self._empty:
-            found = _several(kind.request, Style.CONSOLIDATE, gpus, self._offer_on_empty(kind))
+            found = _several(kind.request, Style.CONSOLIDATE, gpus, self._candidates_on_empty(kind))
             if found is None and kind.request.nodes:
-                found = self._beyond(kind, gpus, self._offer_on_empty, self._on_empty)
+                found = self._beyond(kind, gpus, self._candidates_on_empty, self._on_empty)
             self._empty[kind, gpus] = found
         return self._empty[kind, gpus]
 
-    def _offer_on_empty(self, kind: PlacementRequest) -> CandidateNodes:
+    def _candidates_on_empty(self, kind: PlacementRequest) -> CandidateNodes:
         demand = kind.demand
         if demand not in self._all:
             fit = np.where(demand.described, self._nodes.gpus, 0)
@@ -140,7 +142,7 @@ class Placer:
         return self._all[demand]
 
     def _of_type(self, gpu_type: str) -> dict[int, int]:
-        """The nodes of which one island is of that type and the others are not, and which it is."""
+        """Return the nodes of which one island has this GPU type and the others do not, with the index of the island."""
         islands = self._nodes.topology.islands
         return {
             node: types.split(",").index(gpu_type)
@@ -149,22 +151,22 @@ class Placer:
         }
 
     def _described(self, request: Request) -> Bools:
-        """Nodes that the request names or describes, up or down; shape (nodes,)."""
+        """Return the nodes that the request names or describes, up or down; shape (nodes,)."""
         fitting = np.ones(len(self._nodes), bool)
         for test in _tests(request, self._nodes):
             fitting &= np.fromiter(test, bool, len(self._nodes))
         return fitting
 
 
-def _several(request: Request, style: int, gpus: int, offer: CandidateNodes) -> Placement | None:
+def _several(request: Request, style: int, gpus: int, candidates: CandidateNodes) -> Placement | None:
     if style >= PLUGIN_CODES:
-        found = _place_of(style)(request, gpus, offer)
-        return found or _several(request, Style.CONSOLIDATE, gpus, offer)  # a job that fits starts
+        found = _place_of(style)(request, gpus, candidates)
+        return found or _several(request, Style.CONSOLIDATE, gpus, candidates)  # a job that fits starts
     if request.gpus_per_node:
-        return _equal(request, style, gpus, offer)
-    found = _place_of(style)(request, gpus, offer)
+        return _equal(request, style, gpus, candidates)
+    found = _place_of(style)(request, gpus, candidates)
     if found is None and style not in _ON_ONE_NODE:
-        return consolidate.uneven(request, gpus, offer)  # what these find may be too few or too many nodes
+        return consolidate.uneven(request, gpus, candidates)  # what these find may be too few or too many nodes
     return found
 
 
@@ -173,14 +175,14 @@ def _place_of(style: int) -> Place:
     return PLACEMENTS[style_name(style)]
 
 
-def _equal(request: Request, style: int, gpus: int, offer: CandidateNodes) -> Placement | None:
-    """The same number of GPUs on each node."""
+def _equal(request: Request, style: int, gpus: int, candidates: CandidateNodes) -> Placement | None:
+    """Place a job that has the same number of GPUs on each node."""
     each = request.gpus_per_node
     count, rest = divmod(gpus, each)
     allowed = request.min_nodes <= count <= (request.max_nodes or count)
-    if rest or not allowed or np.count_nonzero(offer.fit >= each) < count:
+    if rest or not allowed or np.count_nonzero(candidates.fit >= each) < count:
         return None
-    chosen = (spread if style is Style.SPREAD else consolidate).equal(request, count, offer)
+    chosen = (spread if style is Style.SPREAD else consolidate).equal(request, count, candidates)
     return tuple((node, each) for node in np.sort(chosen).tolist())
 
 

@@ -1,6 +1,5 @@
-"""Fragments first, the smallest before the others, so that whole nodes stay free for those who need them (section 3.3).
-
-Pure: what each node can give in, seats out.
+"""Placement style spread: partly used nodes first, in ascending order of their free GPUs, so that whole nodes stay free for jobs
+that need them (section 3.3). Pure.
 """
 
 from __future__ import annotations
@@ -11,17 +10,26 @@ from tiresias.scheduler.model import Ints, Request
 from tiresias.scheduler.place.candidate_nodes import CandidateNodes, Placement, tightest
 
 
-def equal(request: Request, count: int, offer: CandidateNodes) -> Ints:
-    """`count` of the nodes that give gpus_per_node; there are enough."""
-    return tightest(offer.rows, offer.fit, request.gpus_per_node)[:count]
+def equal(request: Request, count: int, candidates: CandidateNodes) -> Ints:
+    """Return the rows of `count` nodes that have gpus_per_node GPUs free; there are enough of them."""
+    return tightest(candidates.rows, candidates.fit, request.gpus_per_node)[:count]
 
 
-def uneven(request: Request, gpus: int, offer: CandidateNodes) -> Placement | None:
-    return in_order(request, gpus, offer.fit, tightest(offer.rows, offer.fit, 1))
+def uneven(request: Request, gpus: int, candidates: CandidateNodes) -> Placement | None:
+    """Return a placement with any number of GPUs on each node; None: the job does not fit."""
+    return in_order(request, gpus, candidates.fit, tightest(candidates.rows, candidates.fit, 1))
 
 
 def in_order(request: Request, gpus: int, fit: Ints, order: Ints) -> Placement | None:
-    """As many nodes as it takes, the first ones in this order; where that would be more than max_nodes, without the first."""
+    """Return a placement on the first nodes of this order that suffice; nodes at its beginning are left out where the job would
+    get more than max_nodes.
+
+    Args:
+        request: Limits on the number of nodes.
+        gpus: GPUs of the job.
+        fit: GPUs that each node has free for the job, shape (nodes,).
+        order: Rows of the nodes.
+    """
     least, most = max(request.min_nodes, 1), min(len(order), request.max_nodes or gpus, gpus)
     total = np.concatenate(([0], np.cumsum(fit[order])))
     begins = np.arange(len(order) + 1 - least) if least <= most else np.empty(0, np.int64)

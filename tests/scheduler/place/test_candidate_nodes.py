@@ -11,7 +11,7 @@ from tiresias.scheduler.place import consolidate
 from tiresias.scheduler.place.candidate_nodes import CandidateNodes
 
 many = settings(max_examples=300, deadline=None)
-rooms = st.lists(st.integers(0, 5), min_size=1, max_size=14)
+free_gpus = st.lists(st.integers(0, 5), min_size=1, max_size=14)
 numbers = st.integers(0, 4)
 requests = st.builds(Request, min_nodes=numbers, max_nodes=numbers)
 
@@ -23,64 +23,64 @@ def levels(data, nodes):
     return leaves, [pods[leaf] for leaf in leaves]
 
 
-def offered(fit, groups):
+def candidates_of(fit, groups):
     return CandidateNodes(np.array(fit, np.int64), [np.asarray(level, np.int64) for level in groups])
 
 
-def changed(data, offer):
-    """Some nodes give more or less; first the offer is asked, so that it has something to keep."""
-    offer.tightest(1)
-    assert list(offer.levels())
+def changed(data, candidates):
+    """Some nodes give more or less; first the candidates is asked, so that it has something to keep."""
+    candidates.tightest(1)
+    assert list(candidates.levels())
     for node, gpus in data.draw(
-        st.lists(st.tuples(st.integers(0, len(offer.fit) - 1), st.integers(0, 7)), max_size=12)
+        st.lists(st.tuples(st.integers(0, len(candidates.fit) - 1), st.integers(0, 7)), max_size=12)
     ):
-        offer.update(node, gpus)
+        candidates.update(node, gpus)
 
 
 @many
-@given(rooms, st.integers(1, 8), st.data())
+@given(free_gpus, st.integers(1, 8), st.data())
 def test_the_tightest_node(fit, gpus, data):
-    offer = offered(fit, levels(data, len(fit)))
-    changed(data, offer)
-    enough = [(room, node) for node, room in enumerate(offer.fit.tolist()) if room >= gpus]
-    assert offer.tightest(gpus) == min(enough, default=(0, None))[1]
+    candidates = candidates_of(fit, levels(data, len(fit)))
+    changed(data, candidates)
+    enough = [(free, node) for node, free in enumerate(candidates.fit.tolist()) if free >= gpus]
+    assert candidates.tightest(gpus) == min(enough, default=(0, None))[1]
 
 
 @many
-@given(rooms, st.data())
+@given(free_gpus, st.data())
 def test_a_census_counts(fit, data):
-    offer = offered(fit, levels(data, len(fit)))
-    changed(data, offer)
-    for level in offer.levels():
+    candidates = candidates_of(fit, levels(data, len(fit)))
+    changed(data, candidates)
+    for level in candidates.levels():
         for (less, group), nodes in np.ndenumerate(level.at_least):
-            assert nodes == np.count_nonzero((level.of == group) & (offer.fit > less))
-        assert level.room.tolist() == np.bincount(level.of, offer.fit).tolist()
-        assert level.in_all == [np.count_nonzero(offer.fit > less) for less in range(len(level.at_least))]
-        assert len(level.at_least) >= offer.fit.max()
+            assert nodes == np.count_nonzero((level.of == group) & (candidates.fit > less))
+        assert level.free.tolist() == np.bincount(level.of, candidates.fit).tolist()
+        assert level.in_all == [np.count_nonzero(candidates.fit > less) for less in range(len(level.at_least))]
+        assert len(level.at_least) >= candidates.fit.max()
 
 
 def test_many_nodes_change_at_once():
     """And some are roomier again than any when it was counted last."""
     rng = np.random.default_rng(3)
-    offer = offered(rng.integers(0, 9, 200), (np.arange(200) % 7,))
+    candidates = candidates_of(rng.integers(0, 9, 200), (np.arange(200) % 7,))
     for most in (9, 3, 9, 1, 12, 2, 12):
         for node in rng.choice(200, rng.integers(1, 200), replace=False).tolist():
-            offer.update(node, int(rng.integers(0, most)))
-        fresh = CandidateNodes(offer.fit.copy(), (np.arange(200) % 7,))
+            candidates.update(node, int(rng.integers(0, most)))
+        fresh = CandidateNodes(candidates.fit.copy(), (np.arange(200) % 7,))
         for gpus in (1, 5, 40):
-            assert offer.tightest(gpus) == fresh.tightest(gpus)
-            assert offer.fragments(gpus) == fresh.fragments(gpus)
-            assert consolidate.uneven(Request(), gpus, offer) == consolidate.uneven(Request(), gpus, fresh)
+            assert candidates.tightest(gpus) == fresh.tightest(gpus)
+            assert candidates.fragments(gpus) == fresh.fragments(gpus)
+            assert consolidate.uneven(Request(), gpus, candidates) == consolidate.uneven(Request(), gpus, fresh)
 
 
 @many
-@given(rooms, st.integers(1, 30), requests, st.data())
+@given(free_gpus, st.integers(1, 30), requests, st.data())
 def test_consolidate_takes_what_sorting_finds(fit, gpus, request, data):
     groups = levels(data, len(fit))
-    offer = offered(fit, groups)
-    changed(data, offer)
-    expected = by_sorting(offer.fit.tolist(), gpus, request, groups)
-    assert consolidate.uneven(request, gpus, offer) == expected
+    candidates = candidates_of(fit, groups)
+    changed(data, candidates)
+    expected = by_sorting(candidates.fit.tolist(), gpus, request, groups)
+    assert consolidate.uneven(request, gpus, candidates) == expected
 
 
 def by_sorting(fit, gpus, request, groups):
@@ -113,10 +113,10 @@ def over_leaves(roomiest, fit, count, gpus, leaf):
         for upto in range(1, len(order) + 1)
         if enough(nodes := [node for node in roomiest if leaf[node] in order[:upto]], fit, count, gpus)
     )
-    room = dict.fromkeys(order, 0)
+    on_leaf = dict.fromkeys(order, 0)
     for node in few:
-        room[leaf[node]] += fit[node] if fit[node] >= fit[few[count - 1]] else 0
-    return sorted(few, key=lambda node: (-fit[node], -room[leaf[node]], leaf[node]))
+        on_leaf[leaf[node]] += fit[node] if fit[node] >= fit[few[count - 1]] else 0
+    return sorted(few, key=lambda node: (-fit[node], -on_leaf[leaf[node]], leaf[node]))
 
 
 def filled(nodes, fit, count, gpus):

@@ -18,11 +18,11 @@ from tiresias.scheduler.place.placer import Placer
 from tiresias.scheduler.topology_tree import Topology, island_count
 
 many = settings(max_examples=200, deadline=None)
-rooms = st.lists(st.integers(0, 4), min_size=1, max_size=4).map(tuple)
+island_gpus = st.lists(st.integers(0, 4), min_size=1, max_size=4).map(tuple)
 
 
 @pytest.mark.parametrize(
-    ("room", "division", "gpus", "taken"),
+    ("free", "division", "gpus", "taken"),
     [
         ((2, 1), (2,), 1, (1, 0)),  # as Slurm does: the socket with the most idle cores
         ((2, 1), (2,), 3, (2, 1)),
@@ -32,19 +32,19 @@ rooms = st.lists(st.integers(0, 4), min_size=1, max_size=4).map(tuple)
         ((), (), 2, ()),
     ],
 )
-def test_what_slurm_takes(room, division, gpus, taken):
-    assert choose(room, division, gpus).taken == taken
+def test_what_slurm_takes(free, division, gpus, taken):
+    assert choose(free, division, gpus).taken == taken
 
 
 @many
-@given(rooms, st.integers(1, 17))
-def test_the_fewest_islands(room, gpus):
-    choice = choose(room, (len(room),), gpus)
-    assert all(0 <= taken <= free for taken, free in zip(choice.taken, room, strict=True))
-    assert sum(choice.taken) == min(gpus, sum(room))
-    if sum(room) >= gpus:
-        largest = sorted(room, reverse=True)
-        fewest = next(count for count in range(1, len(room) + 1) if sum(largest[:count]) >= gpus)
+@given(island_gpus, st.integers(1, 17))
+def test_the_fewest_islands(free, gpus):
+    choice = choose(free, (len(free),), gpus)
+    assert all(0 <= taken <= free for taken, free in zip(choice.taken, free, strict=True))
+    assert sum(choice.taken) == min(gpus, sum(free))
+    if sum(free) >= gpus:
+        largest = sorted(free, reverse=True)
+        fewest = next(count for count in range(1, len(free) + 1) if sum(largest[:count]) >= gpus)
         assert np.count_nonzero(choice.taken) <= choice.cost[0] == fewest
 
 
@@ -68,9 +68,9 @@ def test_levels_that_do_not_fit_into_each_other_are_not_known(division, islands)
 
 @many
 @given(st.lists(st.integers(0, 2), min_size=8, max_size=8), st.integers(1, 16), st.data())
-def test_the_order_of_islands_does_not_count(room, gpus, data):
+def test_the_order_of_islands_does_not_count(free, gpus, data):
     """Of two sockets with two NVLink islands each, which are of two GPUs or of one."""
-    halves = [room[:4], room[4:]]
+    halves = [free[:4], free[4:]]
     pairs = [[half[:2], half[2:]] for half in halves]
     mixed = [
         data.draw(st.permutations(pair))
@@ -78,8 +78,8 @@ def test_the_order_of_islands_does_not_count(room, gpus, data):
         for pair in data.draw(st.permutations(half))
     ]
     other = tuple(free for pair in mixed for free in pair)
-    assert alike(other, (8, 4, 2)) == alike(tuple(room), (8, 4, 2))
-    assert choose(other, (8, 4, 2), gpus).cost == choose(tuple(room), (8, 4, 2), gpus).cost
+    assert alike(other, (8, 4, 2)) == alike(tuple(free), (8, 4, 2))
+    assert choose(other, (8, 4, 2), gpus).cost == choose(tuple(free), (8, 4, 2), gpus).cost
 
 
 @many
@@ -89,25 +89,25 @@ def test_tightest_and_fragments(some, data):
     columns = np.array(some, float).T.copy()
     halves = Topology.of_groups([4] * len(some)).with_parts(("socket",), [(2,)] * len(some))
     islands = Islands(halves, [memoryview(column) for column in columns[:2]])
-    offer = CandidateNodes(np.minimum(columns[2], columns[:2].sum(axis=0)).astype(np.int64), (), islands)
-    offer.tightest(1)
+    candidates = CandidateNodes(np.minimum(columns[2], columns[:2].sum(axis=0)).astype(np.int64), (), islands)
+    candidates.tightest(1)
     for node, one, other in data.draw(st.lists(st.tuples(st.integers(0, len(some) - 1), *[st.integers(0, 2)] * 2))):
         columns[:2, node] = one, other
-        offer.update(node, one + other)
-    shapes = [islands.shape(node, gpus) for node, gpus in enumerate(offer.fit.tolist())]
+        candidates.update(node, one + other)
+    shapes = [islands.shape(node, gpus) for node, gpus in enumerate(candidates.fit.tolist())]
     for gpus in (1, 2, 3):
         enough = [(shape.cost(gpus), node) for node, shape in enumerate(shapes) if shape.gpus >= gpus]
         best = [cost for cost, _ in enough]
-        found = offer.tightest(gpus)
+        found = candidates.tightest(gpus)
         assert (found is None) == (not enough)
         assert found is None or shapes[found].cost(gpus) == min(best)
         broken = sorted((shape.wholeness, node) for node, shape in enumerate(shapes) if shape.gpus)
         expected, left = [], gpus
-        for (room, *_), node in broken:
+        for (free, *_), node in broken:
             if left:
-                expected.append((node, min(room, left)))
+                expected.append((node, min(free, left)))
                 left -= expected[-1][1]
-        assert offer.fragments(gpus) == (None if left else tuple(sorted(expected)))
+        assert candidates.fragments(gpus) == (None if left else tuple(sorted(expected)))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_where(snapshot_of, free, gpus, style, expected):
     assert (space.amount[:, 3:].sum(axis=1) == space.amount[:, 0]).all(), "of the islands as many as of the node"
 
 
-def test_a_decision_knows_what_its_starts_take(snapshot_of):
+def test_a_decision_counts_what_its_starts_take(snapshot_of):
     """Four jobs of two GPUs on two nodes of two islands: none lies across."""
     job, node = snapshot_of.Job, snapshot_of.Node
     snapshot = snapshot_of([job(str(row), gpus=2) for row in range(4)], [node(gpus=4, islands=2)] * 2)
@@ -165,12 +165,12 @@ def test_types_that_are_no_islands_count_as_the_node(snapshot_of):
 
 @pytest.mark.parametrize("sizes", list(product((1, 2, 3), repeat=3)))
 def test_one_island_changes_nothing(snapshot_of, sizes):
-    """Nodes that say that they are one island, and nodes that say nothing."""
+    """Nodes with one island, and nodes without known islands."""
     job, node = snapshot_of.Job, snapshot_of.Node
     jobs = [job(str(row), gpus=gpus) for row, gpus in enumerate(sizes)]
     silent = [node(gpus=4), node(gpus=2), node(gpus=3)]
-    told = [*silent, node(gpus=0, islands=2)]
+    one_island = [*silent, node(gpus=0, islands=2)]
     assert (
-        decide(snapshot_of(jobs, told), PolicyConfig("las")).starts
+        decide(snapshot_of(jobs, one_island), PolicyConfig("las")).starts
         == decide(snapshot_of(jobs, silent), PolicyConfig("las")).starts
     )

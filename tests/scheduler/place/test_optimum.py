@@ -18,7 +18,7 @@ pytest.importorskip("scipy", reason="scipy solves the exact models that these ar
 
 CLUSTERS, JOBS = 200, 100
 few = settings(max_examples=40, deadline=None)
-rooms = st.lists(st.integers(0, 4), min_size=1, max_size=6)
+free_gpus = st.lists(st.integers(0, 4), min_size=1, max_size=6)
 
 
 def cluster(seed):
@@ -33,7 +33,7 @@ def cluster(seed):
 
 @pytest.fixture(scope="module")
 def packed():
-    """(the optimum, ours: nodes, leaves, GPUs left) of each cluster."""
+    """(the optimum, what `consolidate` finds: nodes, leaves, GPUs left) of each cluster."""
     found = []
     for seed in range(CLUSTERS):
         fit, leaf, gpus = cluster(seed)
@@ -44,24 +44,24 @@ def packed():
 
 
 def test_consolidate_takes_the_fewest_nodes(packed):
-    assert [ours[0] for _, ours in packed] == [len(best.nodes) for best, _ in packed]
+    assert [found[0] for _, found in packed] == [len(best.nodes) for best, _ in packed]
 
 
 def test_consolidate_takes_few_switches(packed):
     """Twice the fewest at most; the fewest on 19 of 20 clusters."""
-    assert all(best.leaves <= ours[1] <= 2 * best.leaves for best, ours in packed)
-    assert sum(ours[1] == best.leaves for best, ours in packed) >= 0.95 * CLUSTERS
+    assert all(best.leaves <= found[1] <= 2 * best.leaves for best, found in packed)
+    assert sum(found[1] == best.leaves for best, found in packed) >= 0.95 * CLUSTERS
 
 
-def test_consolidate_leaves_little_room(packed):
+def test_consolidate_leaves_few_gpus_over(packed):
     """Where it took as few switches, it never leaves less than the optimum, and as little on 17 of 20."""
-    spare = [ours[2] - best.left for best, ours in packed if ours[1] == best.leaves]
+    spare = [found[2] - best.left for best, found in packed if found[1] == best.leaves]
     assert min(spare) == 0
     assert sum(each == 0 for each in spare) >= 0.85 * len(spare)
 
 
 @few
-@given(rooms, st.integers(1, 20), st.data())
+@given(free_gpus, st.integers(1, 20), st.data())
 def test_pack_is_the_best_of_all_sets_of_nodes(fit, gpus, data):
     fit = np.array(fit)
     leaf = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(fit), max_size=len(fit))))
@@ -93,7 +93,7 @@ def test_place_is_the_best_of_all_placements(nodes, tensors, workers):
 def _least_traffic(free, traffic, tensors, workers):
     """Appendix D's formula, node by node and server by server."""
     largest = []
-    for placed in product(*(range(room + 1) for room in free)):
+    for placed in product(*(range(gpus + 1) for gpus in free)):
         for hosts in product(range(len(free)), repeat=len(tensors)) if sum(placed) == workers else ():
             total = []
             for node, here in enumerate(placed):
@@ -110,7 +110,7 @@ def test_place_by_hand():
     assert optimum.place(np.array([2, 2]), np.array([3.0, 0.0]), np.array([4.0]), 2).largest == 3.0, "all on one node"
 
 
-def test_too_little_time_is_told():
+def test_too_little_time_is_an_error():
     rng = np.random.default_rng(1)
     with pytest.raises(TimeoutError, match="s were not enough for"):
         optimum.place(rng.integers(1, 5, 24), rng.random(24), rng.random(12), 24, seconds=0.01)
@@ -118,7 +118,7 @@ def test_too_little_time_is_told():
 
 @pytest.fixture(scope="module")
 def traffic_over_optimum():
-    """Our largest traffic over the optimum's: models of Table 6 on idle links, a server beside each worker."""
+    """The largest traffic divided by the optimum's: models of Table 6 on idle links, a server beside each worker."""
     ratios = []
     for seed in range(JOBS):
         rng = np.random.default_rng(seed)
@@ -135,9 +135,9 @@ def _ratio(free, model, workers):
     for node, share in consolidate.uneven(ANYWHERE, workers, CandidateNodes(free, (np.zeros(len(free), np.int64),))):
         placed[node] = share
     beside = np.repeat(np.arange(len(free)), placed)
-    ours = optimum.loads(idle, tensors, placed, beside).max()
+    found = optimum.loads(idle, tensors, placed, beside).max()
     best = optimum.place(free, idle, tensors, workers).largest
-    return 1.0 if ours <= best + 1e-6 else ours / best
+    return 1.0 if found <= best + 1e-6 else found / best
 
 
 def test_traffic_of_consolidated_jobs(traffic_over_optimum):

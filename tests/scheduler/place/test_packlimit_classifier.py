@@ -40,7 +40,7 @@ def observed(seed, jobs=50):
 
 
 def mistaken(rng, jobs=50):
-    """Times without noise, but a tenth of the jobs are said to be what they are not."""
+    """Times without noise, but a tenth of the jobs have the wrong label."""
     of = rng.integers(0, len(MODELS), jobs)
     slow = (SPREAD[of] > MARGIN) ^ (rng.random(jobs) < 0.1)
     return SKEW[of], np.full(jobs, NAN), np.where(slow, 1.6, 1.0)
@@ -71,7 +71,7 @@ def test_the_default_stands_on_random_labels(jobs):
     assert alarms <= 2, "1 in 100"
 
 
-def test_contradictory_history_says_so():
+def test_contradictory_history_is_reported():
     limit = learn([0.1, 0.9] * 20, [1.0] * 40, [1.0, 1.6, 1.6, 1.0] * 10, DEFAULT)
     assert limit.limit == DEFAULT
     assert limit.consolidates(0.5)
@@ -80,7 +80,7 @@ def test_contradictory_history_says_so():
 
 
 def test_less_skew_is_never_the_reason_to_consolidate():
-    """Where history says so, it is not believed."""
+    """A contradictory history is not used."""
     limit = learn(np.linspace(0, 1, 60), np.full(60, NAN), np.where(np.linspace(0, 1, 60) < 0.5, 1.6, 1.0), DEFAULT)
     assert (limit.limit, limit.tensors.used, limit.tensors.skew) == (DEFAULT, False, 0.0)
 
@@ -105,7 +105,7 @@ def test_one_class_is_too_few(slow, fast, why):
 def test_the_error_is_of_the_cross_validation():
     line = learn([0.1] * 30 + [0.9] * 20, [NAN] * 50, [1.6] * 3 + [1.0] * 27 + [1.6] * 20, DEFAULT).tensors
     assert (line.used, line.jobs, line.slowed, line.error) == (True, 50, 23, 3 / 50)
-    assert line.why == "learned: of 50 jobs 3 are foretold wrongly, 23 if the same is said of all"
+    assert line.why == "learned: of 50 jobs 3 are predicted wrongly, 23 with one prediction for all"
 
 
 def test_traffic_decides_where_tensors_cannot_be_seen():

@@ -105,7 +105,7 @@ def test_finds_nodes_whenever_there_are_any(placed, free, gpus, request, data):
 
 def _smallest(free, gpus, request):
     for count in range(max(request.min_nodes, 1), min(request.max_nodes or len(free), len(free), gpus) + 1):
-        for nodes in combinations([room for room in free if room], count):
+        for nodes in combinations([gpus for gpus in free if gpus], count):
             each = request.gpus_per_node
             if each and each * count == gpus and min(nodes) >= each:
                 return count
@@ -171,15 +171,15 @@ def test_load_balancing_is_gpu_by_gpu_on_the_emptiest(placed, free, gpus):
         for _ in range(gpus):
             left[left.index(max(left))] -= 1
         found = dict(placed(np.array(free, dtype=float), gpus, style=Style.LOAD_BALANCING))
-        assert sorted(room - found.get(node, 0) for node, room in enumerate(free)) == sorted(left)
+        assert sorted(before - found.get(node, 0) for node, before in enumerate(free)) == sorted(left)
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.integers(1, 25))
 def test_the_way_by_shelves_and_the_way_by_sorting_agree(free, gpus):
     """What a space remembers of its fragments, and `spread` on all nodes."""
-    offer = CandidateNodes(np.array(free, np.int64), ())
-    assert offer.fragments(gpus) == spread.uneven(ANYWHERE, gpus, offer)
-    assert offer.fragments(gpus) == spread.uneven(ANYWHERE, gpus, offer), "a second time"
+    candidates = CandidateNodes(np.array(free, np.int64), ())
+    assert candidates.fragments(gpus) == spread.uneven(ANYWHERE, gpus, candidates)
+    assert candidates.fragments(gpus) == spread.uneven(ANYWHERE, gpus, candidates), "a second time"
 
 
 @pytest.mark.parametrize(
@@ -221,8 +221,8 @@ def test_what_is_remembered_of_a_space_follows_its_changes(snapshot_of):
     for turn in range(200):
         kind = kinds[rng.integers(len(kinds))]
         placement = placer.place(kind, int(rng.integers(1, 12)), space)
-        fresh = FreeCapacity(space.amount.copy()).offer(kind)
-        assert (space.offer(kind).fit == fresh.fit).all()
+        fresh = FreeCapacity(space.amount.copy()).candidates(kind)
+        assert (space.candidates(kind).fit == fresh.fit).all()
         if placement is None or turn % 7 == 0:
             gift = np.zeros((40, 3))
             gift[rng.integers(40)] = (4.0, 8.0, 100.0)
