@@ -20,6 +20,7 @@ from typing import ClassVar
 
 import pytest
 
+from tests.polling import pauses
 from tiresias.protocol import control
 from tiresias.sandbox.cluster import Cluster
 from tiresias.wrappers import batch_script, isolated
@@ -156,10 +157,10 @@ class User:
         return "".join(path.read_text() for path in self.cluster.shared.glob(f"w/control/*/{job}/program.json"))
 
     def until(self, condition: Callable[[], bool], state: Callable[[], str]) -> None:
-        deadline = time.monotonic() + 60
+        deadline, pause = time.monotonic() + 60, pauses()
         while not condition():
             assert time.monotonic() < deadline, state()
-            time.sleep(0.05)
+            pause()
 
     def until_logged(self, name: str, words: str) -> None:
         self.until(lambda: words in self.log(name), lambda: self.log(name) + self.run("squeue").stdout)

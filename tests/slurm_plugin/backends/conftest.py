@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.polling import pauses
 from tiresias.sandbox.cluster import Cluster
 from tiresias.slurm_plugin.backends.commands import CommandsBackend
 from tiresias.slurm_plugin.backends.interface import RequestChange, SlurmJob, SlurmNode
@@ -36,10 +37,10 @@ class Site:
         return self.cluster.run(wrapped, user=user).stdout.strip()
 
     def wait(self, job_id: str, ready: Callable[[SlurmJob], bool], seconds: float = 20.0) -> SlurmJob:
-        until = time.monotonic() + seconds
+        until, pause = time.monotonic() + seconds, pauses()
         while not ready(job := self.backend.job(job_id)):
             assert time.monotonic() < until, f"not after {seconds:g} s: {job}"
-            time.sleep(0.05)
+            pause()
         return job
 
     def running(self, *options: str, **more: Any) -> SlurmJob:

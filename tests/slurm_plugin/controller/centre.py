@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.polling import pauses
 from tiresias.errors import TiresiasError, Unavailable
 from tiresias.sandbox.cluster import Cluster
 from tiresias.slurm_plugin.sockets.control_client import ask
@@ -225,11 +226,11 @@ class Centre:
 
     def wait_until(self, condition: Callable[..., T], message: str, *jobs: str, seconds: float = TIMEOUT_S) -> T:
         """Wait until the condition is true and return its value; else fail with the message and the state of the jobs."""
-        deadline = time.monotonic() + seconds
+        deadline, pause = time.monotonic() + seconds, pauses()
         while not (found := condition()):
             if time.monotonic() > deadline:
                 raise AssertionError("\n".join([message, *self.last_state(jobs)]))
-            time.sleep(0.05)
+            pause()
         return found
 
     def wait_for_state(self, job: str, *states: str, seconds: float = TIMEOUT_S) -> dict[str, str]:
@@ -245,11 +246,12 @@ class Centre:
 
     def clean(self) -> None:
         """Cancel all jobs, also those that are being requeued, and wait for their end."""
-        deadline = time.monotonic() + TIMEOUT_S
+        deadline, pause = time.monotonic() + TIMEOUT_S, pauses()
         while left := self.cluster.run(["squeue", "-h", "-o", "%A"]).stdout.split():
             assert time.monotonic() < deadline, f"jobs of the last test do not end: {left}"
             self.cluster.run(["scancel", "--quiet", "--signal=KILL", "--full", *left], check=False)
             self.cluster.run(["scancel", "--quiet", *left], check=False)
+            pause()
 
 
 def _signal(process: subprocess.Popen[Any], name: str) -> None:

@@ -40,7 +40,7 @@ def run_until_killed(replay: Replay, point: tuple[str, str, str]) -> None:
     deadline = time.monotonic() + 60
     while replay.controller_exit is None:
         assert time.monotonic() < deadline, f"the controller did not reach {point}: {replay.status()['jobs']}"
-        time.sleep(0.05)
+        time.sleep(0.2)
     assert replay.controller_exit in (137, -9), "it ended, but not by its own SIGKILL"
 
 

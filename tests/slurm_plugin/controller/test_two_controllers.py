@@ -137,6 +137,7 @@ def test_two_controllers_that_both_act_as_leader_do_no_harm() -> None:
         assert two.count_in_logs("leading, in epoch") > 5, "the lead has hardly changed"
 
 
+@pytest.mark.long  # test_controller_standby.py freezes a leader once
 def test_a_leader_frozen_in_the_middle_of_a_transition_does_no_harm() -> None:
     dice = random.Random(SEED)
     with competing(REGULAR, jobs(10, gap=150.0)) as (replay, two):
