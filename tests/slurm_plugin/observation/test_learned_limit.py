@@ -21,7 +21,7 @@ FEW, MANY = "gpu01:4", "gpu01:1,gpu02:1,gpu03:1,gpu04:1"
 
 
 class Paces:
-    """A ledger's, of jobs whose slowdown is what `slower` says of their skew."""
+    """Rows of a ledger, of jobs with the slowdown that `slower` returns for their skew."""
 
     def __init__(self, root: Path, slower: dict[float, float]) -> None:
         folder = control.profiles_folder(root, os.getuid())
@@ -63,13 +63,13 @@ def test_a_site_where_smaller_tensors_suffer_learns_it(tmp_path: Path) -> None:
     assert learned.published()["learned"] is False
 
 
-def test_what_nobody_could_tell_stays_unknown(tmp_path: Path) -> None:
+def test_what_cannot_be_measured_stays_unknown(tmp_path: Path) -> None:
     learned = LearnedLimit(tmp_path, 0.4)
     assert learned.consolidates(Summary("unknown", skew=0.9)) is None
     assert learned.consolidates(Summary("consolidate", intensity=0.9)) is True
 
 
-def test_a_profile_under_another_name_is_not_believed(tmp_path: Path) -> None:
+def test_a_profile_under_another_name_is_not_accepted(tmp_path: Path) -> None:
     ledger = Paces(tmp_path, {0.9: 2.0})
     folder = control.profiles_folder(tmp_path, os.getuid())
     [file] = folder.iterdir()
@@ -82,13 +82,13 @@ def test_a_profile_under_another_name_is_not_believed(tmp_path: Path) -> None:
     assert learned.published()["jobs"] == 0
 
 
-def told(uid: int, count: int, slowdown: float = 1.0) -> list[tuple[int, Observation]]:
+def observations_of(uid: int, count: int, slowdown: float = 1.0) -> list[tuple[int, Observation]]:
     return [(uid, Observation(number / count, 0.1, slowdown)) for number in range(count)]
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 40)), max_size=8))
-def test_nobody_has_the_majority_where_others_know_enough(sizes: list[tuple[int, int]]) -> None:
-    rows = [row for uid, count in sizes for row in told(uid, count)]
+def test_no_user_has_the_majority_where_others_have_enough_observations(sizes: list[tuple[int, int]]) -> None:
+    rows = [row for uid, count in sizes for row in observations_of(uid, count)]
     kept = fair([(uid, one._replace(slowdown=float(uid))) for uid, one in rows])
     for uid in {uid for uid, _ in rows}:
         mine, others = (sum((other == uid) == same for other, _ in rows) for same in (True, False))
@@ -96,11 +96,13 @@ def test_nobody_has_the_majority_where_others_know_enough(sizes: list[tuple[int,
 
 
 def test_a_thousand_made_up_kinds_do_not_decide_for_all() -> None:
-    """The others' jobs suffer from a skew of 0.5 on; one user says that all of his do, whatever they send."""
+    """The others' jobs suffer from a skew of 0.5 on; one user reports that all of that user's jobs do, whatever they send."""
     honest = [
-        (uid, one._replace(slowdown=1.5 if one.skew > 0.5 else 1.0)) for uid in (1, 2) for _, one in told(uid, 40)
+        (uid, one._replace(slowdown=1.5 if one.skew > 0.5 else 1.0))
+        for uid in (1, 2)
+        for _, one in observations_of(uid, 40)
     ]
-    lies = told(3, 1000, slowdown=9.0)
+    lies = observations_of(3, 1000, slowdown=9.0)
     with_lies, without = (learn(*zip(*fair(rows), strict=True), 0.4) for rows in (honest + lies, honest))
     assert without.consolidates(0.7) is True
     assert without.consolidates(0.3) is False

@@ -46,7 +46,7 @@ def attained(ledger: Ledger, time: float, job: SlurmJob) -> float:
 def test_no_job_gets_service_back_for_being_preempted(
     tmp_path_factory: pytest.TempPathFactory, pending: Make, running: Make, ran: float, saving: float
 ) -> None:
-    """Slurm's times are whole seconds, ours are not."""
+    """Slurm's times are whole seconds, the controller's are not."""
     journal = Journal(tmp_path_factory.mktemp("state"))
     ledger, end = Ledger(journal, Scope(frozenset({"gpu"}))), int(1000 + ran + saving)
     before = attained(ledger, 1000 + ran, running(1000))
@@ -85,7 +85,7 @@ def test_attained_service_is_the_sum_of_all_runs(
     assert found == last.gpus * sum(ran for _, ran in runs)
 
 
-def test_a_preemption_does_not_make_a_job_young(ledger: Ledger, pending: Make, running: Make) -> None:
+def test_a_preemption_does_not_reset_the_minimum_run_time(ledger: Ledger, pending: Make, running: Make) -> None:
     """Job 1 ran 1,000 s, was preempted and has run 10 s since; job 2 has run 120 s. Job 1 is the one in the second queue."""
     for time, old in ((1100, running(1000)), (2001, pending(restarts=1, submit_time=2000, end_time=2000, priority=1))):
         attained(ledger, time, old)
@@ -123,7 +123,7 @@ def test_reserved_nodes_have_no_free_gpus(ledger: Ledger, pending: Make) -> None
 def test_what_others_keep_waiting_does_not_compete(ledger: Ledger, pending: Make) -> None:
     kept = [
         pending(id="1", reason="JobHeldUser"),
-        pending(id="2"),  # an admin's hold: we placed none
+        pending(id="2"),  # an administrator's hold: the controller placed none
         pending(id="3", priority=1, dependency="afterok:1"),
     ]
     slurm = SlurmSnapshot(1001, (*kept, pending(id="4", priority=1)), NODES)
@@ -191,7 +191,7 @@ def test_progress_counts_from_the_first_step(
         (None, "spread", Style.SPREAD, -math.inf),
     ],
 )
-def test_what_is_known_of_its_traffic_says_how_a_job_is_placed(
+def test_the_known_traffic_determines_the_placement_style(
     ledger: Ledger, pending: Make, decision: str | None, unknown: str, style: Style, packed_until: float
 ) -> None:
     slurm = SlurmSnapshot(1001, (pending(priority=1),), NODES)
@@ -203,7 +203,7 @@ def test_what_is_known_of_its_traffic_says_how_a_job_is_placed(
     assert (jobs.style.tolist(), jobs.packed_until.tolist()) == ([style], [packed_until])
 
 
-def test_a_preempted_job_is_patient_anew(ledger: Ledger, pending: Make) -> None:
+def test_the_wait_limit_of_a_preempted_job_begins_again(ledger: Ledger, pending: Make) -> None:
     slurm = SlurmSnapshot(1001, (pending(priority=1),), NODES)
     managed = ledger.apply(slurm)
     ledger.jobs["1"].last_preempted = 5000.0
@@ -231,19 +231,19 @@ def test_the_first_job_of_a_kind_makes_its_trial_run_on_two_nodes(ledger: Ledger
     assert styles(ran, waiting[1], config=Config()) == [few, few]
 
 
-@pytest.mark.parametrize(("start", "believed"), [(1000, True), (1001, True), (993, False), (0, True)])
-def test_what_an_older_job_with_the_same_id_left_is_not_believed(
-    tmp_path: Path, running: Make, start: int, believed: bool
+@pytest.mark.parametrize(("start", "accepted"), [(1000, True), (1001, True), (993, False), (0, True)])
+def test_a_report_of_an_older_job_with_the_same_id_is_not_accepted(
+    tmp_path: Path, running: Make, start: int, accepted: bool
 ) -> None:
-    """0: a Slurm that does not tell jobs their start."""
+    """0: a Slurm version that does not pass the start time to jobs."""
     folder = control.job_folder(tmp_path, os.getuid(), "1")
     folder.mkdir(parents=True)
     control.write(folder, control.SUPERVISOR, {"restart": 0, "state": "running", "start": start})
     control.write(folder, control.PROGRAM, {"restart": 0, "ready": True})
-    assert Reports(tmp_path).fresh(running(1000, uid=os.getuid())).ready == believed
+    assert Reports(tmp_path).fresh(running(1000, uid=os.getuid())).ready == accepted
 
 
-def test_a_clock_that_was_set_back_keeps_nobody_waiting(ledger: Ledger, pending: Make) -> None:
+def test_a_clock_that_was_set_back_keeps_no_job_waiting(ledger: Ledger, pending: Make) -> None:
     """Neither for the clean-up of a run that ended an hour ahead, nor for the moment of the submission; a --begin stays one."""
     jobs = [
         pending(id="1", priority=1, restarts=1, submit_time=4600, begin_time=4721),

@@ -1,4 +1,4 @@
-"""Which summaries the controller believes, of which jobs, and how often it looks."""
+"""Which summaries the controller accepts, for which jobs, and how often it reads them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_kind_without_jobs_is_forgotten(tmp_path: Path, waiting: SlurmJob) -> 
     assert profiles.poll([waiting], 2.0) == {"1": SPREAD}
 
 
-def test_what_is_not_the_users_own_small_plain_file_is_not_believed(tmp_path: Path, waiting: SlurmJob) -> None:
+def test_what_is_not_the_users_own_small_plain_file_is_not_accepted(tmp_path: Path, waiting: SlurmJob) -> None:
     file = write(tmp_path, SPREAD)
     os.link(file, tmp_path / "elsewhere")
     good = file.read_bytes()

@@ -16,14 +16,14 @@ Make = Callable[..., SlurmJob]
 
 
 class Folder(Reports):
-    """What the control folder of the one job says, and how often it was read."""
+    """The report in the control folder of the only job, and how often it was read."""
 
-    says = JobReport()
+    report = JobReport()
     reads = 0
 
     def fresh(self, job: SlurmJob) -> JobReport:
         self.reads += 1
-        return self.says
+        return self.report
 
 
 @pytest.fixture
@@ -49,27 +49,27 @@ def test_a_run_that_is_not_ready_is_asked_less_often_the_longer_it_runs(clock: l
 def test_it_is_seen_soon_after_it_is_ready_and_stays_ready(clock: list[float], running: Make) -> None:
     folder, job = Folder(Path("/")), running(1000)
     look(folder, job, clock, 99.0)
-    folder.says = JobReport(restart=0, ready=True, step=5)
+    folder.report = JobReport(restart=0, ready=True, step=5)
     assert look(folder, job, clock, 99.0 + 9.9 + 0.1).ready
-    assert folder.known(job) == folder.says
-    folder.says = JobReport(restart=0, ready=False)
+    assert folder.known(job) == folder.report
+    folder.report = JobReport(restart=0, ready=False)
     assert look(folder, job, clock, 110.0 + PROGRESS_POLL_S).ready
     assert folder.reads == 3
 
 
 def test_the_next_run_is_asked_at_once(clock: list[float], running: Make) -> None:
     folder, job = Folder(Path("/")), running(1000)
-    folder.says = JobReport(restart=0, ready=True)
+    folder.report = JobReport(restart=0, ready=True)
     look(folder, job, clock, 1.0)
     again = running(2000, restarts=1)
     assert folder.known(again) is None
-    folder.says = JobReport(restart=1, ready=True, step=7)
+    folder.report = JobReport(restart=1, ready=True, step=7)
     assert look(folder, again, clock, 2.0).step == 7
 
 
 def test_what_has_ended_is_forgotten(clock: list[float], running: Make) -> None:
     folder, job = Folder(Path("/")), running(1000)
-    folder.says = JobReport(restart=0, ready=True)
+    folder.report = JobReport(restart=0, ready=True)
     look(folder, job, clock, 1.0)
     folder.begin_cycle({}, 2000.0)
     assert folder.known(job) is None

@@ -1,4 +1,4 @@
-"""The journal keeps what was written through kill -9, and says in one line what it cannot open."""
+"""The journal keeps what was written through kill -9, and reports in one line what it cannot open."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_an_unknown_word_is_reported_in_one_line(journal: Journal, column: str) 
     assert "\n" not in str(caught.value)
 
 
-def test_who_led_before_writes_nothing_more(tmp_path: Path) -> None:
+def test_an_earlier_leader_writes_nothing_more(tmp_path: Path) -> None:
     old = Journal(tmp_path, epoch=1)
     intent = Intent("7@1000", "7", 0, IntentKind.START, IntentStep.START)
     old.begin(intent)
@@ -167,7 +167,7 @@ except Superseded:
 """
 
 
-def test_the_journal_is_taken_away_from_who_was_stopped_in_the_middle_of_a_write(
+def test_the_journal_is_taken_from_a_leader_that_was_stopped_in_the_middle_of_a_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "TRANSACTION_TIMEOUT_S", 0.1)

@@ -67,7 +67,7 @@ def test_a_restarted_controller_goes_on_with_the_same_rows(journal: Journal, led
     assert periods(again) == [(1005, 0)]
 
 
-def test_a_requeue_that_nobody_watched_closes_the_run(ledger: Ledger, pending: Make, running: Make) -> None:
+def test_a_requeue_that_no_controller_observed_closes_the_run(ledger: Ledger, pending: Make, running: Make) -> None:
     see(ledger, 1010, running(1005))
     see(ledger, 1500, pending(restarts=1, submit_time=1099))
     assert periods(ledger) == [(1005, 1099)]
@@ -97,7 +97,7 @@ def test_a_job_that_vanished_has_ended(ledger: Ledger, running: Make) -> None:
     assert ledger.jobs == {}
 
 
-def test_a_job_that_came_and_went_between_two_looks_is_accounted_once(
+def test_a_job_that_ran_between_two_snapshots_is_accounted_once(
     ledger: Ledger, journal: Journal, running: Make
 ) -> None:
     gone = running(1003, state="COMPLETED", end_time=1007, shares=())
@@ -106,7 +106,7 @@ def test_a_job_that_came_and_went_between_two_looks_is_accounted_once(
     for time in (1007.2, 1007.4, 1008.1):
         assert see(ledger, time, gone, earlier) == []
     assert [(run.start, run.end) for run in journal.runs("1@1000")] == [(1003, 1007)]
-    assert journal.job("2") is None, "it had ended before we first looked"
+    assert journal.job("2") is None, "it had ended before the first snapshot"
     assert (ledger.jobs, ledger.over) == ({}, 1)
 
 
@@ -117,33 +117,33 @@ def test_a_job_that_came_and_went_between_two_looks_is_accounted_once(
         {"het_id": 5},
         {"partition": "other"},
         {"partition": "gpu,other"},
-        {"reservation": "theirs"},
+        {"reservation": "maintenance"},
         {"state": "CANCELLED"},
     ],
 )
-def test_jobs_that_are_not_ours_are_left_alone(ledger: Ledger, pending: Make, changes: dict[str, object]) -> None:
+def test_unmanaged_jobs_are_left_alone(ledger: Ledger, pending: Make, changes: dict[str, object]) -> None:
     assert see(ledger, 1001, pending(**changes)) == []
     assert ledger.jobs == {}
 
 
-def wishes(ledger: Ledger) -> tuple[int, int, str]:
+def node_request(ledger: Ledger) -> tuple[int, int, str]:
     row = ledger.jobs["1"]
     return row.min_nodes, row.max_nodes, row.required
 
 
-def test_the_users_own_node_wishes_are_remembered_under_a_pin(ledger: Ledger, pending: Make) -> None:
+def test_the_owners_node_request_is_stored_under_a_pin(ledger: Ledger, pending: Make) -> None:
     see(ledger, 1001, pending(min_nodes=2, max_nodes=4, required_nodes=("gpu03",)))
     ledger.jobs["1"].pinned = True
     see(ledger, 1002, pending(min_nodes=3, max_nodes=3, required_nodes=("gpu01", "gpu02", "gpu03")))
-    assert wishes(ledger) == (2, 4, "gpu03")
+    assert node_request(ledger) == (2, 4, "gpu03")
 
 
 def test_an_owner_may_change_the_request_while_the_job_waits(ledger: Ledger, pending: Make, running: Make) -> None:
     see(ledger, 1001, pending())
     see(ledger, 1002, pending(min_nodes=2, max_nodes=4))
-    assert wishes(ledger) == (2, 4, "")
+    assert node_request(ledger) == (2, 4, "")
     see(ledger, 1003, running(1003, min_nodes=3))
-    assert wishes(ledger) == (2, 4, ""), "what it got is not what it asked for"
+    assert node_request(ledger) == (2, 4, ""), "what it holds is not what it requested"
 
 
 def test_a_job_that_moved_away_is_to_be_let_go(ledger: Ledger, pending: Make) -> None:
@@ -218,7 +218,7 @@ def test_a_requeue_that_slurm_forgot_never_was(ledger: Ledger, pending: Make, ru
 def test_an_end_that_slurm_forgot_makes_no_pin_the_owners_request(
     ledger: Ledger, journal: Journal, pending: Make, running: Make
 ) -> None:
-    """slurmctld ended the job, was killed, and shows it running again with our pin to gpu01; then it requeues the job."""
+    """slurmctld ended the job, was killed, and shows it running again with the pin to gpu01; then it requeues the job."""
     see(ledger, 1001, pending())
     row = ledger.jobs["1"]
     row.pinned, row.pin = True, "number"
@@ -243,10 +243,10 @@ def test_a_later_job_of_the_same_id_is_another_one(ledger: Ledger, pending: Make
 
 
 @pytest.mark.parametrize(("required", "own"), [((), True), (("gpu02",), False)])
-def test_a_start_that_slurm_forgot_leaves_a_hold_of_ours(
+def test_a_start_that_slurm_lost_leaves_a_hold_of_the_controller(
     ledger: Ledger, pending: Make, required: tuple[str, ...], own: bool
 ) -> None:
-    """An admin who holds a job that we have started finds it pinned; one that lost its pin, too, is as it was before our start."""
+    """A job that an administrator holds after its start is still pinned; one that lost its pin, too, is as before its start."""
     see(ledger, 1001, pending())
     row = ledger.jobs["1"]
     row.held, row.pinned = False, True

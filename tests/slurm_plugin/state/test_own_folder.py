@@ -28,7 +28,7 @@ def test_one_that_everybody_writes_to(tmp_path: Path, mode: int) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes other users")
-def test_one_of_somebody_else() -> None:
+def test_a_folder_of_another_user() -> None:
     assert as_user(DAEMON, lambda: refuse_shared(Path("/"), "paths.run")) == "None", "root may do anything anyway"
     hers = Path(f"/tmp/tiresias-hers-{os.getpid()}")
     hers.mkdir(mode=0o755)
@@ -42,7 +42,7 @@ def test_one_of_somebody_else() -> None:
 
 
 @pytest.mark.parametrize("umask", [0, 0o022, 0o077])
-def test_a_file_that_nobody_else_reads(tmp_path: Path, umask: int) -> None:
+def test_a_file_that_no_other_user_reads(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
         private_file(tmp_path / "new")

@@ -46,7 +46,7 @@ def test_tasks_that_the_hold_has_taken_are_planned_with(ledger: Ledger, pending:
     found = see(ledger, after_hold(job))
     assert shape(found) == shape(job)
     assert (found.priority, found.reason) == (0, "JobHeldAdmin")
-    assert ledger.jobs[job.id].min_nodes == 2, "the number of nodes after the hold is no wish of the owner"
+    assert ledger.jobs[job.id].min_nodes == 2, "the number of nodes after the hold is no request of the owner"
 
 
 def test_a_request_that_its_owner_changes_before_the_hold_counts(ledger: Ledger, pending: Make) -> None:
@@ -83,7 +83,7 @@ COUNTS = st.integers(0, 8)
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # the fixture is a function
 @given(st.tuples(COUNTS, COUNTS, COUNTS), st.tuples(COUNTS, COUNTS, COUNTS), st.booleans(), st.booleans())
-def test_a_restored_job_never_has_fewer_tasks_and_only_under_our_hold(
+def test_a_restored_job_never_has_fewer_tasks_and_only_under_a_hold_of_the_controller(
     pending: Make, own: tuple[int, int, int], shown: tuple[int, int, int], held: bool, waits: bool
 ) -> None:
     first = pending(tasks=own[0], tasks_per_node=own[1], tasks_per_gpu=own[2])

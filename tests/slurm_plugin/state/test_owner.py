@@ -1,4 +1,4 @@
-"""What root writes into the state folder belongs to whom the folder belongs."""
+"""What root writes into the state folder belongs to the owner of the folder."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import pytest
 
 from tiresias.slurm_plugin.state.owner import as_owner
 
-NOBODY = 65534
+OTHER_UID = 65534
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_root_writes_as_the_owner(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
-    os.chown(tmp_path, NOBODY, NOBODY)
+    os.chown(tmp_path, OTHER_UID, OTHER_UID)
     inner = tmp_path / "state"
     inner.mkdir()
-    os.chown(inner, NOBODY, NOBODY)
+    os.chown(inner, OTHER_UID, OTHER_UID)
     for parent in tmp_path.parents:  # the owner must be able to get there
         if parent.stat().st_mode & 0o011 == 0:
             parent.chmod(0o755)
     with as_owner(inner):
         (inner / "file").write_text("")
-    assert (inner / "file").stat().st_uid == NOBODY
+    assert (inner / "file").stat().st_uid == OTHER_UID
     assert (os.geteuid(), os.getegid()) == (0, os.getgid())
 
 

@@ -32,7 +32,7 @@ def make(number: int, file: Path) -> None:
 
 
 def opened(folder: Path) -> Journal:
-    """By who led last."""
+    """Open the journal with the epoch of the last leader."""
     return Journal(folder, epoch_of(folder))
 
 
@@ -54,8 +54,8 @@ def is_all_there(old: Content, new: Content) -> bool:
     del old["meta"]
     for before, after in zip(old["job"], new["job"], strict=True):
         for column in set(RECODED) & before.keys():
-            told = before.pop(column)
-            if told not in after[column] or (bool(told) != bool(after[column])):
+            reason = before.pop(column)
+            if reason not in after[column] or (bool(reason) != bool(after[column])):
                 return False
     return all(
         len(rows) == len(new[table])
@@ -222,7 +222,7 @@ def test_a_kill_anywhere_in_an_upgrade_loses_nothing(tmp_path: Path, number: int
         opened(folder).close()
         assert is_all_there(content(tmp_path / "old"), content(folder / FILE)), folder
         assert {"name": "schema", "value": str(SCHEMA)} in content(folder / FILE)["meta"]
-    assert points > 10, "it was not killed often enough to tell"
+    assert points > 10, "it was not killed often enough for a result"
 
 
 def test_a_kill_anywhere_while_it_is_made_leaves_what_can_be_opened(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_kill_anywhere_while_it_is_made_leaves_what_can_be_opened(tmp_path: Pa
         journal = Journal(folder)
         assert journal.live_jobs() == []
         journal.close()
-    assert points > 10, "it was not killed often enough to tell"
+    assert points > 10, "it was not killed often enough for a result"
 
 
 def test_a_database_from_a_newer_version_is_refused(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_a_database_from_a_newer_version_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("statement", ["create table other (x)", "create table meta (name, value)"])
-def test_a_database_of_somebody_else_is_refused(tmp_path: Path, statement: str) -> None:
+def test_a_database_of_another_program_is_refused(tmp_path: Path, statement: str) -> None:
     with closing(sqlite3.connect(tmp_path / FILE)) as db:
         db.execute(statement)
     with pytest.raises(StateError, match="it has no schema number"):

@@ -1,4 +1,4 @@
-"""What an administrator switched outlives the controller that was told of it, and says whose it is."""
+"""What an administrator switched outlives the controller, and its record names the administrator."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_pause_is_in_the_journal(tmp_path: Path) -> None:
     second.close()
 
 
-def test_both_may_be_said_twice(journal: Journal) -> None:
+def test_both_may_be_repeated(journal: Journal) -> None:
     pause(journal, 100.0, "root", "")
     assert "paused already, by root since" in pause(journal, 200.0, "uid 7", "still")
     assert switched(journal, PAUSED) == Switched(100.0, "uid 7", "still")
@@ -40,7 +40,7 @@ def test_both_may_be_said_twice(journal: Journal) -> None:
     assert resume(journal) == "nothing was paused or stopped"
 
 
-def test_who_is_stopped_does_not_start(journal: Journal) -> None:
+def test_a_stopped_controller_does_not_start(journal: Journal) -> None:
     refuse_if_stopped(journal)
     pause(journal, 100.0, "root", "")
     refuse_if_stopped(journal)
