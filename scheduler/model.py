@@ -26,6 +26,8 @@ Bools = npt.NDArray[np.bool_]
 
 
 class JobState(IntEnum):
+    """The state of a job for a decision."""
+
     WAITING = 0
     RUNNING = 1
     RELEASING = 2  # preempted or completing: it still holds its GPUs
@@ -53,13 +55,20 @@ class Style(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a job asks for besides its number of GPUs; the defaults ask for nothing.
+    """What a job requests besides its number of GPUs; the defaults request nothing.
 
-    min_nodes, max_nodes: Slurm's -N (0: no limit). gpus_per_node: exactly so many on each node (0: uneven counts allowed).
-    cpus, memory: per GPU, counted on each node (CPU-only jobs have no GPUs and are none of ours); memory_per_node: Slurm's --mem,
-    the same on each node, in place of memory_per_gpu.
-    features: node features that must all be there. nodes: these (-w), others where they are too few. excluded: never these (-x).
-    closed: nodes on which it cannot start now, such as those of a reservation that begins before its time limit ends; later it can.
+    Attributes:
+        min_nodes, max_nodes: Slurm's -N; 0: no limit.
+        gpus_per_node: GPUs on each node; 0: uneven numbers are allowed.
+        cpus_per_gpu: CPUs on each node, per GPU there.
+        memory_per_gpu: MiB on each node, per GPU there.
+        memory_per_node: MiB, the same on each node (Slurm's --mem), in place of `memory_per_gpu`.
+        gpu_type: GPU type; "": any.
+        features: Node features, all of which are required.
+        nodes: Required nodes (-w); others are added where these are too few.
+        excluded: Nodes that are never used (-x).
+        closed: Nodes on which it cannot start now but can later, such as those of a reservation that begins before its time limit
+            ends.
     """
 
     min_nodes: int = 0
@@ -80,21 +89,33 @@ ANYWHERE = Request()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Jobs:
-    """The managed jobs, one row each; all arrays have shape (jobs,).
+    """The managed jobs, one row each; all arrays have shape (jobs,). An optional column that is None has its neutral values.
 
-    attained: W_J * t_J in GPU-seconds since the last reset (section 3.2.2). ran, waited: t_J and the waiting time since the last
-    reset (section 3.2.3). preempted: when it last went back to waiting, nan for a job never preempted.
-    movable: may be preempted now. eligible: a waiting job that may be started now (not backed off, no dependency).
-    remaining: seconds of work left, which only the simulator knows, for its clairvoyant baselines. preemption_cost: seconds on
-    its GPUs that a preemption costs a job, as measured; nan: not known. progress_from: the moment of the first step after the
-    newest start; nan: not known, the start counts. A run that has reported none yet has the snapshot's time here. None: all nan.
-    obstacle: Slurm's reason for which the job cannot start now, in Slurm's words, "" for none; such a job is not eligible.
-    free_only: a waiting job that may start on free GPUs only, as Slurm refused to start it: no job is preempted for it, and no
-    GPUs are reserved for it.
-    virtual_cluster: the name of the job's virtual cluster; "", the neutral value: it is in none.
-    priority_class: the PriorityTier of the job's partition, the higher the more important; 0, the neutral value: not known.
-    min_gpus, max_gpus: the GPUs that the job can use; both equal `gpus`, the neutral value, for a job of fixed size.
-    progress: the newest training step that the job's program has reported, a claim of its owner; nan, the neutral value: none.
+    Attributes:
+        id: As Slurm's commands print it.
+        gpus: Requested GPUs; of a running job the GPUs that it holds.
+        submit: Epoch second of the first submission.
+        state: Of `JobState`.
+        attained: W_J * t_J in GPU-seconds since the last reset (section 3.2.2).
+        ran, waited: t_J and the waiting time since the last reset, seconds (section 3.2.3).
+        first_start, last_start: Epoch second of its first and its newest start; nan: it never ran.
+        preempted: Epoch second at which it last went back to waiting; nan: it was never preempted.
+        movable: It may be preempted now.
+        eligible: A waiting job that may be started now: not backed off, no dependency.
+        request: What it requests besides GPUs.
+        remaining: Seconds of work left. Only the simulator fills it, for its clairvoyant baselines.
+        preemption_cost: Measured seconds on its GPUs that a preemption costs; nan: not known.
+        progress_from: Epoch second of the first step after the newest start; nan: not known, the start counts. For a run that has
+            reported no step yet it is the snapshot's time.
+        style: Of `Style`, or the code of an installed package's style; neutral: consolidate.
+        packed_until: Epoch second up to which a job that consolidates accepts only the fewest nodes possible; neutral: -inf.
+        obstacle: Slurm's reason for which it cannot start now, in Slurm's words; "": none. A job with an obstacle is not eligible.
+        free_only: A waiting job that may start on free GPUs only, as Slurm refused to start it: no job is preempted for it, and no
+            GPUs are reserved for it.
+        virtual_cluster: Name of its virtual cluster; "", the neutral value: none.
+        priority_class: The highest PriorityTier of its partitions, larger is more important; 0, the neutral value: not known.
+        min_gpus, max_gpus: The GPUs that it can use; neutral: `gpus`, as for a job of fixed size.
+        progress: The newest training step that its program reported, a claim of its owner; nan, the neutral value: none reported.
     """
 
     id: tuple[str, ...]
@@ -114,13 +135,13 @@ class Jobs:
     preemption_cost: Floats | None = None
     progress_from: Floats | None = None
 
-    style: Ints | None = None  # of `Style`; None: all consolidate
-    packed_until: Floats | None = None  # a job that consolidates waits so long for as few nodes as it could ever have
+    style: Ints | None = None
+    packed_until: Floats | None = None
 
     obstacle: tuple[str, ...] | None = None
     free_only: Bools | None = None
 
-    # No decision of the built-in stages depends on these; None: as if every job had the neutral value.
+    # No decision of the built-in stages depends on these.
     virtual_cluster: tuple[str, ...] | None = None
     priority_class: Ints | None = None
     min_gpus: Ints | None = None
@@ -132,7 +153,7 @@ class Jobs:
 
 
 class Row:
-    """One of the jobs, as a policy's formulas see it."""
+    """One job for a policy's formulas: an attribute is the job's value in that column of `Jobs`."""
 
     def __init__(self, jobs: Jobs, row: int) -> None:
         self._jobs, self._row = jobs, row
@@ -144,15 +165,24 @@ class Row:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nodes:
-    """The nodes that managed jobs may use; arrays of shape (nodes,). Nodes that are down or drained have no free GPUs and
-    `usable` False: running jobs stay on them, nothing new starts there."""
+    """The nodes that managed jobs may use, one row each; arrays of shape (nodes,).
+
+    Attributes:
+        name: As in Slurm.
+        gpus: Configured GPUs.
+        free: Resources that no job holds, managed or unmanaged.
+        usable: New jobs may start there. A node that is down or drained is not usable; running jobs stay on it.
+        topology: The tree of the nodes.
+        gpu_type: GPU types, with commas between several.
+        features: Node features.
+    """
 
     name: tuple[str, ...]
-    gpus: Ints  # configured
-    free: Resources  # allocated to no job, managed or unmanaged
+    gpus: Ints
+    free: Resources
     usable: Bools
     topology: Topology
-    gpu_type: tuple[str, ...]  # several with commas between them
+    gpu_type: tuple[str, ...]
     features: tuple[frozenset[str], ...]
 
     def __len__(self) -> int:
@@ -176,10 +206,12 @@ class Allocations:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """A limit of Slurm's on what several jobs hold together, such as GPUs of a QOS or tasks of an array at once.
+    """A limit of Slurm on what several jobs hold together, such as GPUs of a QOS or tasks of an array at once.
 
-    reason: of a job that the limit keeps waiting, in Slurm's words. left: what the jobs that hold GPUs leave of the limit.
-    amounts: of each waiting job that it counts, by row, what that job would take of it.
+    Attributes:
+        reason: Slurm's reason of a job that the limit keeps waiting.
+        left: What remains of the limit beside the jobs that hold GPUs.
+        amounts: What each waiting job that the limit counts would take of it, by row.
     """
 
     reason: str
@@ -189,6 +221,16 @@ class Quota:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
+    """The jobs and nodes at one moment: the input of a decision.
+
+    Attributes:
+        time: Epoch seconds.
+        jobs: The managed jobs that take part.
+        nodes: The nodes that they may use.
+        allocations: What they hold.
+        quotas: Slurm's limits on several jobs together.
+    """
+
     time: float
     jobs: Jobs
     nodes: Nodes
