@@ -12,16 +12,16 @@ number, never a file's time; nothing is locked. One job (one launch of ranks) wr
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from errno import EACCES, EPERM, EROFS, EXDEV
 from pathlib import Path
 from typing import Any
 
 from tiresias.checkpoint import manifest, shard
+from tiresias.checkpoint import set_aside as aside
+from tiresias.checkpoint.attempts import Attempts
 from tiresias.checkpoint.blocks import compare
 from tiresias.checkpoint.manifest import Manifest
 from tiresias.checkpoint.retention import KEEP, KeepLast, RetentionPolicy, kept
@@ -36,10 +36,7 @@ from tiresias.protocol.job_log import log_line
 MAX_ATTEMPTS = 2  # resumes from one checkpoint without a save after them
 RANK_TIMEOUT_S = 1800.0  # that one rank waits for another's part
 _STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})", re.ASCII)
-_ASIDE = re.compile(r"(?:damaged|failed)-step-([0-9]{1,18})(?:\.[0-9]+)?", re.ASCII)
 _HIDDEN = (".step-", ".agreement-", ".damaged-", ".failed-")  # of older launches, failed saves and removals cut short
-_ATTEMPTS = "attempts.json"
-_FIXED = (EROFS, EACCES, EPERM, EXDEV)  # the caller may read it and not move it
 
 
 class SaveFailed(TiresiasError):
@@ -70,6 +67,7 @@ class Store:
     ) -> None:
         self.root = Path(root)
         self._folder = Root(self.root)
+        self._attempts = Attempts(self._folder)
         self._retention, self._lost = tuple(retention), lost
         self._verified: set[int] = set()
         self._trying, self._tries = -1, 0  # the newest step that was to be saved; how often before
@@ -83,9 +81,8 @@ class Store:
         )
 
     def set_aside(self) -> list[str]:
-        """Names of what restores have set aside, oldest step first. Raises Unavailable."""
-        found = ((int(match[1]), name) for name in self._folder.names() if (match := _ASIDE.fullmatch(name)))
-        return [name for _, name in sorted(found)]
+        """Return the names of what restores have set aside, oldest step first. Raises Unavailable."""
+        return aside.names(self._folder)
 
     def path(self, step: int) -> Path:
         """Return the folder of a checkpoint."""
@@ -135,20 +132,22 @@ class Store:
         if not self._is_mine():
             return None
         for step in self.steps():
-            if self._attempts(step) >= MAX_ATTEMPTS:
-                self._set_aside(step, "failed", f"{MAX_ATTEMPTS} resumes from it never came to their next save")
+            if self._attempts.of(step) >= MAX_ATTEMPTS:
+                aside.set_aside(
+                    self._folder, step, aside.FAILED, f"{MAX_ATTEMPTS} resumes from it never came to their next save"
+                )
                 continue
             try:
                 found = self.load(step, rank)
             except CorruptCheckpoint as error:
-                self._set_aside(step, "damaged", str(error))
+                aside.set_aside(self._folder, step, aside.DAMAGED, str(error))
                 continue
             if world_size not in (None, found.world_size):
                 raise OtherWorldSize(
                     f"{found.path}: written by {found.world_size} ranks, now there are {world_size}: start as many again, or use "
                     "an adapter that can spread it over another number (restore(reshard=True))"
                 )
-            self._count_attempt(step)
+            self._attempts.add(step)
             return found
         return None
 
@@ -235,14 +234,13 @@ class Store:
                 f"it holds step {newer[0]}, newer than {step}: call restore() first, or save into another folder"
             )
         if step in self.steps():
-            self._set_aside(step, "damaged", "it does not verify", must=True)
+            aside.set_aside(self._folder, step, aside.DAMAGED, "it does not verify", must=True)
         for name in self._folder.names():
             if name.startswith(_HIDDEN) and name not in own | {f".agreement-.{world.launch}"}:
                 files.remove_flat(self.root / name)
 
     def _after_commit(self) -> None:
-        with suppress(OSError):
-            (self.root / _ATTEMPTS).unlink()
+        self._attempts.clear()
         with suppress(Unavailable):
             self.prune()
 
@@ -285,41 +283,6 @@ class Store:
                 return False
             self._verified.add(step)
         return True
-
-    def _set_aside(self, step: int, kind: str, why: str, must: bool = False) -> None:
-        """Out of the way of restores. Where nothing may be written it stays, unless it `must` go."""
-        target = self.root / f"{kind}-step-{step}"
-        number = 0
-        while target.exists():
-            number += 1
-            target = self.root / f"{kind}-step-{step}.{number}"
-        try:
-            self.path(step).rename(target)
-        except OSError as error:
-            if must or error.errno not in _FIXED:
-                raise self._folder.unavailable(error) from None
-            log_line(f"checkpoint of step {step} is skipped and stays in place ({error.strerror}): {why}")
-            return
-        log_line(f"checkpoint of step {step} is set aside as {target.name}: {why}")
-
-    def _attempts(self, step: int) -> int:
-        try:
-            with self._folder.open() as folder:
-                noted = manifest.unseal(
-                    manifest.parse_object(files.read_small(folder, _ATTEMPTS, 4096), _ATTEMPTS), _ATTEMPTS
-                )
-            return manifest.whole(noted, "count", 10**6) if noted.get("step") == step else 0
-        except (CorruptCheckpoint, OSError):
-            return 0
-
-    def _count_attempt(self, step: int) -> None:
-        try:
-            with self._folder.open() as folder:
-                noted = {"step": step, "count": self._attempts(step) + 1}
-                files.write_synced(folder, _ATTEMPTS, manifest.seal(noted))
-                os.fsync(folder)
-        except OSError as error:
-            log_line(f"{self.root}: resume from step {step} could not be noted: {error.strerror}")
 
 
 def _verify(folder: int, step: int, hashed: set[str] | None) -> Manifest:

@@ -104,7 +104,7 @@ class Observer:
             return "submitted with --no-requeue"
         if row.unmovable:
             return job_reasons.text(row.unmovable)
-        if now < (until := self._ledger.late_until(row)):
+        if now < (until := self._ledger.saves.late_until(row)):
             return f"a job of its kind did not save in time: not preempted for another {until - now:.0f} s"
         if found := next((share.node for share in job.shares if share.node in self.unprotected), ""):
             return f"partition {self.unprotected[found]} comes before its own on {found} (PriorityTier)"

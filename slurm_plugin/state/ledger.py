@@ -1,14 +1,13 @@
-"""Which jobs are ours and what service each has had: Slurm's records joined with the journal.
+"""Which jobs are managed and what service each attained: Slurm's records joined with the journal.
 
-Attained service is kept by run, (job, restart count), in Slurm's own start and end times: a requeue resets the job's run time in
-Slurm, and a run that is applied twice, before and after a crash, is still one row. O(jobs + runs of live jobs) a cycle; the journal
-is written only where something changed.
+Attained service is kept by run (run_accounting.py). O(jobs + runs of live jobs) a cycle; the journal is written only where
+something changed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -17,60 +16,78 @@ from tiresias.protocol.job_kind import Key
 from tiresias.scheduler.estimates.completed_jobs import Completed
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
-from tiresias.slurm_plugin.state import own_tasks, pins
+from tiresias.slurm_plugin.state import own_tasks, owner_requests, pins
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
+from tiresias.slurm_plugin.state.owner_requests import OwnerRequests
 from tiresias.slurm_plugin.state.quarantine import Quarantine
+from tiresias.slurm_plugin.state.run_accounting import RunAccounting
+from tiresias.slurm_plugin.state.save_proof import SaveProof
 from tiresias.slurm_plugin.state.totals import Place, Totals
-from tiresias.slurm_plugin.state.usage import Window, usage
+from tiresias.slurm_plugin.state.usage import Window, preemption_cost, usage
 
 ACTIVE = {"PENDING", "RUNNING", "SUSPENDED"}
-# perhaps: a job that ends while it waits starts when it ends, for Slurm
-NEVER_RAN = {"CANCELLED", "DEADLINE", "REVOKED"}
-IMPOSSIBLE = "BadConstraints"  # Slurm holds what can run nowhere, as on nodes of ours that the owner has just excluded
+IMPOSSIBLE = (
+    "BadConstraints"  # Slurm holds a job that can run nowhere, as on pinned nodes that the owner has just excluded
+)
 
 
 EVER = Window(0.0, math.inf)
-LATE_SECONDS = 3600.0  # for which jobs of a kind are not preempted after one of them missed its deadline
 
 
 class Avoided(NamedTuple):
-    """Nodes on which Slurm did not start a job; others come first until then."""
+    """Nodes on which Slurm did not start a job; other nodes are preferred until then."""
 
     nodes: frozenset[str]
     until: float
 
 
 class Ledger:
+    """The managed jobs that have not ended, with their runs.
+
+    Attributes:
+        jobs: Rows by job id.
+        runs: Runs by the job's key and the restart count.
+        over: Number of jobs that ran and have ended.
+        avoids: Nodes to avoid, by job id.
+        resurfaced: Jobs of the newest snapshot that wait with their newest pin, although it was removed.
+        strays: Rows of jobs that moved to unmanaged partitions or nodes and are to be released.
+        kinds: uid and kind of all jobs that ever ran.
+        costs: Seconds that a preemption costs, by job id; nan: unknown.
+        saves: Which jobs are known to save on request.
+        requests: The owners' requests.
+    """
+
     def __init__(self, journal: Journal, scope: Scope, quarantine: Quarantine | None = None) -> None:
         self._journal, self._scope, self._quarantine = journal, scope, quarantine or Quarantine()
         self.jobs: dict[str, JobRow] = {row.id: row for row in journal.live_jobs()}
         self._time = -math.inf  # of the newest snapshot
         self._before = -math.inf  # of the one before it
         self.avoids: dict[str, Avoided] = {}
-        self.over = journal.count_past()  # jobs that ran and have ended
-        self.resurfaced: list[SlurmJob] = []  # that wait as we had pinned them last, though that was taken off
-        self.strays: list[JobRow] = []  # moved to where we do not manage; they are to be let go
+        self.over = journal.count_past()
+        self.resurfaced: list[SlurmJob] = []
+        self.strays: list[JobRow] = []
         self.runs: dict[str, dict[int, RunRow]] = {row.key: {} for row in self.jobs.values()}
         for run in journal.live_runs():
             self.runs[run.key][run.restart] = run
-        self.kinds = journal.kinds()  # that ever ran
-        self._proven = journal.proven()  # uid and kind of jobs that parked when they were asked to
-        self._late = journal.late()
+        self.kinds = journal.kinds()
+        self.saves, self.requests = SaveProof(journal), OwnerRequests(journal)
+        self._accounting = RunAccounting(journal, self._opened)
         self.totals = Totals()
         self._places: dict[str, Place] = {}  # by job id
-        # seconds a preemption costs; nan: not known
-        self.costs = {row.id: self._cost(row) for row in self.jobs.values()}
+        self.costs = {row.id: preemption_cost(self._in_order(row)) for row in self.jobs.values()}
 
     def free(self, job: SlurmJob) -> bool:
-        """Whether nobody else keeps this pending job waiting: neither its owner, nor an admin, nor another job."""
+        """Return whether neither its owner nor an administrator nor another job keeps this pending job waiting."""
         row = self.jobs[job.id]
-        ours = row.held or (row.pinned and job.reason == IMPOSSIBLE)
-        return not (job.held_by_user or (job.priority == 0 and not ours) or job.dependency)
+        is_controllers = row.held or (row.pinned and job.reason == IMPOSSIBLE)
+        return not (job.held_by_user or (job.priority == 0 and not is_controllers) or job.dependency)
 
     def apply(self, snapshot: SlurmSnapshot) -> list[SlurmJob]:
-        """Bring rows up to this snapshot; returns the managed jobs that have not ended and are not set aside. Rows of jobs that are
-        set aside stay as they are."""
+        """Update the rows from a snapshot; return the managed jobs that have not ended and are not set aside.
+
+        Rows of jobs that are set aside stay as they are.
+        """
         with self._journal.batch():
             if snapshot.time < self._time:
                 self._set_back(snapshot.time)
@@ -88,7 +105,7 @@ class Ledger:
         return [own_tasks.restored(self.jobs[job.id], job) for job in found]
 
     def _skip_the_past(self, now: float) -> None:
-        """The totals are of what this controller sees."""
+        """Leave out of the totals what preceded this controller."""
         for row in self.jobs.values():
             self.totals.skip(row.key, usage(row, self._in_order(row), EVER, now))
 
@@ -103,11 +120,12 @@ class Ledger:
         if self.observe(job) and job.id in self.jobs:
             row = self.jobs[job.id]
             self._find_forgotten_start(row, job)
-            self._note_request(row, own_tasks.restored(row, job))
-            self._note_gpus(row, job)
+            if self.requests.note(row, restored := own_tasks.restored(row, job)):
+                self.resurfaced.append(restored)
+            self.requests.note_gpus(row, job)
 
     def _let_go_of_others(self, managed: Collection[str], snapshot: SlurmSnapshot) -> None:
-        """Of rows whose jobs are gone, or not managed any more."""
+        """End the rows whose jobs are gone, and collect those that are no longer managed."""
         lost = {job_id for job_id in self.jobs.keys() - managed if not self._quarantine.holds(job_id)}
         self.strays = [self.jobs[job.id] for job in snapshot.jobs if job.id in lost]
         for job_id in lost - {row.id for row in self.strays}:
@@ -115,7 +133,7 @@ class Ledger:
                 self._end(self.jobs[job_id], snapshot.time)
 
     def _set_back(self, now: float) -> None:
-        """The clock was set back: nobody waits for a moment that it had reached before."""
+        """Correct the rows after the clock was set back: no job waits for a moment that the clock had reached before."""
         for row in self.jobs.values():
             if max(row.reset, row.last_preempted, row.not_before) > now:
                 row.reset, row.last_preempted = min(row.reset, now), min(row.last_preempted, now)
@@ -124,11 +142,11 @@ class Ledger:
         self.avoids.clear()
 
     def forget(self, row: JobRow, now: float) -> None:
-        """It is no job of ours any more."""
+        """End the row of a job that is no longer managed."""
         self._end(row, now)
 
     def observe(self, job: SlurmJob) -> JobRow | None:
-        """Account one record; None for a job that had ended before we ever looked."""
+        """Account one record; return its row, None for a job that had ended before the first snapshot with it."""
         row = self.jobs.get(job.id)
         if row and self._is_another(row, job):
             self._end(row, float(job.submit_time))
@@ -138,82 +156,62 @@ class Ledger:
             return None
         row = row or self._reopen(job) or self._meet(job)
         self._places[row.id] = Place(job.partition, job.account)
-        self._account(row, job)
+        self._accounting.account(row, job, self.runs[row.key])
         if over:
             self._end(row, float(job.end_time))
         return row
 
     def _ran_unseen(self, job: SlurmJob) -> bool:
-        """It began and ended between two looks: Slurm starts jobs alone while a cycle takes longer than the lease lasts."""
+        """Return whether it began and ended between two snapshots: in a long cycle the lease ends, and Slurm starts jobs alone."""
         ended_since = 0 < self._before < job.end_time + 1  # Slurm's seconds are whole
         ran = job.start_time < job.end_time and not job.restarts
         return ended_since and ran and not self._journal.runs(_key(job))
 
     def save(self, row: JobRow) -> None:
+        """Write a changed row to the journal."""
         self._journal.save_job(row)
 
     def past(self) -> Completed:
-        """What a policy can learn from. O(runs that ever were)."""
+        """Return all completed jobs, for policies that learn. O(all runs)."""
         gpus, service, submit, uid = np.array(self._journal.past(), np.float64).reshape(-1, 4).T
         nothing = ("",) * len(gpus)
         user = tuple(f"{each:.0f}" for each in uid.tolist())
         return Completed(gpus.astype(np.int64), service, submit, user, nothing, nothing)
 
     def paces(self) -> list[tuple[int, str, str, float]]:
+        """Return the measured seconds a step of all runs, as Journal.paces does."""
         return self._journal.paces()
 
     def runs_of(self, row: JobRow) -> list[RunRow]:
+        """Return the job's runs."""
         return list(self.runs[row.key].values())
 
     def note(
         self, row: JobRow, restart: int, *, restore: float | None = None, save: float | None = None,
         pause: float | None = None, redone: int | None = None, pace: float | None = None,
     ) -> None:  # fmt: skip
-        """What a run has cost; None leaves what is known."""
+        """Store the measured costs of a run; None leaves the stored value."""
         run = self.runs[row.key].get(restart)
-        told = {"restore": restore, "save": save, "pause": pause, "redone": redone, "pace": pace}
-        news = {name: value for name, value in told.items() if value is not None and getattr(run, name, None) != value}
+        measured = {"restore": restore, "save": save, "pause": pause, "redone": redone, "pace": pace}
+        news = {
+            name: value for name, value in measured.items() if value is not None and getattr(run, name, None) != value
+        }
         if run is None or not news:
             return
         for name, value in news.items():
             setattr(run, name, value)
         self._journal.save_run(run)
         self._count(row)
-        self.costs[row.id] = self._cost(row)
+        self.costs[row.id] = preemption_cost(self._in_order(row))
         if pause is not None:
-            self._proven.add((row.uid, _kind_or_key(row)))
-            self._late.pop((row.uid, _kind_or_key(row)), None)
+            self.saves.note_parked(row)
 
     def proof(self, row: JobRow) -> int:
-        """How sure it is that the job saves when it is asked to: 2: it or one of its kind has, 1: its saves are known, 0: nothing
-        is known, or it was late."""
-        runs = self.runs[row.key].values()
-        if self.late_until(row) > 0:
-            return 0
-        if (row.uid, _kind_or_key(row)) in self._proven or any(run.pause is not None for run in runs):
-            return 2
-        return int(any(run.save is not None for run in runs))
-
-    def note_late(self, row: JobRow, now: float) -> None:
-        """A job missed its deadline: its kind is not preempted for a while."""
-        late = (row.uid, _kind_or_key(row))
-        self._late[late] = now
-        self._journal.note_late(*late, now)
-
-    def late_until(self, row: JobRow) -> float:
-        """Until when jobs of its kind are not preempted because one was late; 0: none was."""
-        at = self._late.get((row.uid, _kind_or_key(row)))
-        return 0.0 if at is None else at + LATE_SECONDS
-
-    def _cost(self, row: JobRow) -> float:
-        """GPUs held without progress: from the signal until they are free (else: the save), and from a start to the first step."""
-        runs = [run for _, run in sorted(self.runs[row.key].items(), reverse=True)]
-        stops = [one for run in runs if (one := run.save if run.pause is None else run.pause) is not None]
-        starts = [run.restore for run in runs if run.restore is not None]
-        return stops[0] + starts[0] if stops and starts else math.nan
+        """Return how certain it is that the job saves on request: 0, 1 or 2 (SaveProof.level)."""
+        return self.saves.level(row, self.runs[row.key].values())
 
     def _is_another(self, row: JobRow, job: SlurmJob) -> bool:
-        """Slurm gave the id to a new job: fewer restarts than we saw, or a first run that was submitted at another time."""
+        """Return whether Slurm gave the id to a new job: fewer restarts than before, or another submit time of the first run."""
         newest = max(self.runs[row.key], default=0)
         return job.restarts < newest or (job.restarts == 0 and abs(job.submit_time - row.submit) > 1)
 
@@ -235,34 +233,13 @@ class Ledger:
 
     def _meet(self, job: SlurmJob) -> JobRow:
         row = JobRow(key=_key(job), id=job.id, uid=job.uid, submit=float(job.submit_time))
-        row.min_nodes, row.max_nodes, row.required, row.excluded = _node_request(job)
+        owner_requests.read(row, job)
         row.min_gpus = row.max_gpus = job.gpus
         row.kind, row.asked = kind(job), own_tasks.write(job) if own_tasks.is_at_risk(job) else ""
         self.jobs[job.id] = row
         self.runs[row.key] = {}
         self.save(row)
         return row
-
-    def _note_request(self, row: JobRow, job: SlurmJob) -> None:
-        """The owner may change the request while the job waits; under a pin the record shows ours instead."""
-        if job.state != "PENDING" or job.completing or row.pinned:
-            return
-        if own_tasks.is_at_risk(job) and not own_tasks.is_noted(row, job):
-            row.asked = own_tasks.write(job)
-            self.save(row)
-        if (row.min_nodes, row.max_nodes, row.required, row.excluded) == _node_request(job):
-            return
-        if self._is_as_we_last_pinned_it(row, job):
-            self.resurfaced.append(job)
-        else:
-            self.adopt_request(row, job)
-
-    def _note_gpus(self, row: JobRow, job: SlurmJob) -> None:
-        """Store the GPUs of the request. A running job's record shows what it holds, which may be more (--exclusive)."""
-        is_request = job.state == "PENDING" and not job.completing and not row.pinned
-        if (is_request or not row.min_gpus) and (row.min_gpus, row.max_gpus) != (job.gpus, job.gpus):
-            row.min_gpus = row.max_gpus = job.gpus
-            self.save(row)
 
     def note_class(self, row: JobRow, priority_class: int) -> None:
         """Store the priority class; 0, not known, leaves what is stored."""
@@ -275,64 +252,25 @@ class Ledger:
         if step >= 0:
             row.progress = float(step)
 
-    def adopt_request(self, row: JobRow, job: SlurmJob) -> None:
-        row.min_nodes, row.max_nodes, row.required, row.excluded = _node_request(job)
-        row.unpinnable = ""
-        self.save(row)
-
-    def _is_as_we_last_pinned_it(self, row: JobRow, job: SlurmJob) -> bool:
-        start = self._journal.last_start(row.key) if job.required_nodes or job.excluded_nodes else None
-        return start is not None and pins.is_on(row, job, [node for node, _ in start.nodes])
-
     def _find_forgotten_start(self, row: JobRow, job: SlurmJob) -> None:
-        """A slurmctld that was killed may show a job as it was before our start: held, by us, without the pin that nobody has taken
-        off. Who holds a job after our start finds it pinned."""
+        """Detect that a killed slurmctld shows a job as it was before its start: held by the controller, without the pin.
+
+        A hold that any user sets after the start leaves the pin in the record.
+        """
         held = job.state == "PENDING" and not job.completing and job.priority == 0 and not job.held_by_user
         if held and row.pinned and not row.held and not pins.shows_any(row, job):
             row.held, row.pinned = True, False
             self.save(row)
 
-    def _account(self, row: JobRow, job: SlurmJob) -> None:
-        for run in self._open_runs(row):
-            if run.restart < job.restarts:
-                self._close(run, _end_of_requeued(run, job))
-        known, runs = self.runs[row.key].get(job.restarts), job.state in ("RUNNING", "SUSPENDED")
-        if job.state == "PENDING" or not job.start_time:
-            return
-        if not known and job.state in NEVER_RAN and job.start_time == job.end_time:
-            return
-        run = known or self._open(row, job)
-        if runs and run.end:  # slurmctld was killed and has forgotten the requeue
-            self._close(run, 0.0)
-        elif not runs and not run.end:
-            self._close(run, float(job.end_time))
-
-    def _open_runs(self, row: JobRow) -> Iterator[RunRow]:
-        return (run for run in self.runs[row.key].values() if not run.end)
-
-    def _open(self, row: JobRow, job: SlurmJob) -> RunRow:
-        nodes = ",".join(f"{share.node}:{share.gpus}" for share in job.shares)
-        run = RunRow(row.key, job.restarts, float(job.start_time), 0.0, job.gpus, nodes)
-        for earlier in self.runs[row.key].values():
-            if earlier.end > run.start:  # a requeue by others ended at a second before we saw it
-                self._close(earlier, run.start)
-        self.runs[row.key][job.restarts] = run
-        self._journal.save_run(run)
+    def _opened(self, row: JobRow) -> None:
         self._count(row)
         self.kinds.add((row.uid, row.kind))
         if row.unmovable:
             row.unmovable = ""
             self.save(row)
-        return run
-
-    def _close(self, run: RunRow, end: float) -> None:
-        """end: 0 when it goes on after all."""
-        run.end = end and max(end, run.start)
-        self._journal.save_run(run)
 
     def _end(self, row: JobRow, end: float) -> None:
-        for run in self._open_runs(row):
-            self._close(run, end)
+        self._accounting.close(self.runs[row.key].values(), end)
         row.ended, row.over = True, max(end, row.submit)
         self.save(row)
         self.over += bool(self.runs[row.key])
@@ -344,28 +282,10 @@ class Ledger:
 
 
 def _key(job: SlurmJob) -> str:
-    """Of a job that was never requeued: a requeue moves the submit time."""
+    """Return the key of a job that was never requeued: a requeue moves the submit time."""
     return f"{job.id}@{job.submit_time}"
 
 
 def kind(job: SlurmJob) -> str:
-    """As in JobRow."""
+    """Return the kind of a job, as in JobRow."""
     return Key(job.name, job.script, job.gpus).file if job.script else ""
-
-
-def _kind_or_key(row: JobRow) -> str:
-    """What stands for jobs that save alike: a job that tsbatch did not submit is a kind of its own."""
-    return row.kind or row.key
-
-
-def _end_of_requeued(run: RunRow, job: SlurmJob) -> float:
-    """A waiting job's end time is that of its last run, any other's that of the present one. The submit time is when COMPLETING was
-    over, and until then an older one."""
-    waits = job.state == "PENDING" and job.end_time
-    end = job.end_time if waits or job.submit_time < run.start else job.submit_time
-    return max(float(end), run.start)
-
-
-def _node_request(job: SlurmJob) -> tuple[int, int, str, str]:
-    """min_nodes, max_nodes, required and excluded nodes as in JobRow."""
-    return job.min_nodes, job.max_nodes, ",".join(job.required_nodes), ",".join(job.excluded_nodes)

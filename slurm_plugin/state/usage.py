@@ -6,6 +6,7 @@ window, what happens at a moment by that moment.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -75,6 +76,19 @@ def usage(job: JobRow, runs: Sequence[RunRow], window: Window, now: float) -> Us
         restoring=sum(_held(run, run.restore, over) for run in returns),
         redone=sum(_held(run, (run.redone or 0) * (run.pace or 0.0), over) for run in returns),
     )
+
+
+def preemption_cost(runs: Sequence[RunRow]) -> float:
+    """Return the seconds that a job holds its GPUs without progress at a preemption; nan: unknown.
+
+    They last from the signal until the GPUs are free (else: the save), and from a start to the first step.
+
+    Args:
+        runs: The job's, sorted by restart count; the newest measured values count.
+    """
+    stops = [one for run in reversed(runs) if (one := run.save if run.pause is None else run.pause) is not None]
+    starts = [run.restore for run in reversed(runs) if run.restore is not None]
+    return stops[0] + starts[0] if stops and starts else math.nan
 
 
 def _preempted(run: RunRow) -> bool:

@@ -43,7 +43,7 @@ class ForgottenChanges:
                     row.pinned = True
                     self._context.ledger.save(row)
                 else:
-                    self._context.ledger.adopt_request(row, job)
+                    self._context.ledger.requests.adopt(row, job)
 
     def _forgot_release(self, row: JobRow, job: SlurmJob) -> bool:
         """The record may be older than a requeue, or than the job's end: then the ledger takes it for a new job."""

@@ -72,7 +72,7 @@ class Preempting:
 
     def _overdue(self, intent: Intent, report: JobReport, answered: bool, now: float) -> Result:
         """After the deadline a job that is saving and has an older checkpoint is requeued; any other job runs on."""
-        self._context.ledger.note_late(self._context.ledger.jobs[intent.id], now)
+        self._context.ledger.saves.note_late(self._context.ledger.jobs[intent.id], now)
         if answered and report.state == "saving" and report.step >= 0:
             return _saved(intent)
         return IntentStep.UNHOLD

@@ -89,7 +89,7 @@ class Starting:
                 job = self._context.fresh(intent.id) or job
             job = own_tasks.restored(row, job)
             row.asked = pins.note(job, intent)
-            self._context.ledger.adopt_request(row, job)
+            self._context.ledger.requests.adopt(row, job)
             kept = pins.noted(row, intent) or {}
         return replace(job, **kept, min_nodes=row.min_nodes, max_nodes=row.max_nodes), kept
 

@@ -15,7 +15,7 @@ from tiresias.slurm_plugin.backends.interface import (
     SlurmUnavailable,
 )
 from tiresias.slurm_plugin.state.journal import Journal
-from tiresias.slurm_plugin.state.ledger import LATE_SECONDS
+from tiresias.slurm_plugin.state.save_proof import LATE_SECONDS
 
 NODES = (("gpu01", 4), ("gpu02", 4))
 
@@ -167,7 +167,7 @@ def test_a_late_save_is_remembered_after_a_restart(group: Group) -> None:
     group.poll(1121)
     group.restart_controller()
     row = group.ledger.jobs["1"]
-    assert group.ledger.late_until(row) == 1120 + LATE_SECONDS
+    assert group.ledger.saves.late_until(row) == 1120 + LATE_SECONDS
     assert group.ledger.proof(row) == 0
 
 

@@ -1,0 +1,60 @@
+"""The request of each job as its owner made it, kept in the journal while the controller's pin replaces it in Slurm's record."""
+
+from __future__ import annotations
+
+from tiresias.slurm_plugin.backends.interface import SlurmJob
+from tiresias.slurm_plugin.state import own_tasks, pins
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.journal_rows import JobRow
+
+
+class OwnerRequests:
+    """Reads the owners' requests from Slurm's records into the rows of the journal."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def note(self, row: JobRow, job: SlurmJob) -> bool:
+        """Store a changed request of a waiting job; a pinned job's record shows the pin instead.
+
+        Returns:
+            Whether the record shows the newest pin, although that was removed; the request is then left as it is.
+        """
+        if job.state != "PENDING" or job.completing or row.pinned:
+            return False
+        if own_tasks.is_at_risk(job) and not own_tasks.is_noted(row, job):
+            row.asked = own_tasks.write(job)
+            self._journal.save_job(row)
+        if (row.min_nodes, row.max_nodes, row.required, row.excluded) == _node_request(job):
+            return False
+        if self._shows_newest_pin(row, job):
+            return True
+        self.adopt(row, job)
+        return False
+
+    def note_gpus(self, row: JobRow, job: SlurmJob) -> None:
+        """Store the GPUs of the request. A running job's record shows what it holds, which may be more (--exclusive)."""
+        is_request = job.state == "PENDING" and not job.completing and not row.pinned
+        if (is_request or not row.min_gpus) and (row.min_gpus, row.max_gpus) != (job.gpus, job.gpus):
+            row.min_gpus = row.max_gpus = job.gpus
+            self._journal.save_job(row)
+
+    def adopt(self, row: JobRow, job: SlurmJob) -> None:
+        """Store the nodes of the record as the owner's request."""
+        read(row, job)
+        row.unpinnable = ""
+        self._journal.save_job(row)
+
+    def _shows_newest_pin(self, row: JobRow, job: SlurmJob) -> bool:
+        start = self._journal.last_start(row.key) if job.required_nodes or job.excluded_nodes else None
+        return start is not None and pins.is_on(row, job, [node for node, _ in start.nodes])
+
+
+def read(row: JobRow, job: SlurmJob) -> None:
+    """Set the row's nodes to those of the record."""
+    row.min_nodes, row.max_nodes, row.required, row.excluded = _node_request(job)
+
+
+def _node_request(job: SlurmJob) -> tuple[int, int, str, str]:
+    """Return min_nodes, max_nodes, required and excluded nodes as in JobRow."""
+    return job.min_nodes, job.max_nodes, ",".join(job.required_nodes), ",".join(job.excluded_nodes)

@@ -1,0 +1,76 @@
+"""The beginning and the end of each run of a job, from Slurm's records.
+
+A run is (job, restart count), in Slurm's own start and end times: a requeue resets the job's run time in Slurm, and a run that is
+applied twice, before and after a crash, is still one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from tiresias.slurm_plugin.backends.interface import SlurmJob
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
+
+# perhaps: in Slurm's record a job that ends while it waits starts when it ends
+NEVER_RAN = {"CANCELLED", "DEADLINE", "REVOKED"}
+
+
+class RunAccounting:
+    """Writes the runs of jobs to the journal.
+
+    Args:
+        opened: Called with the job for each new run.
+    """
+
+    def __init__(self, journal: Journal, opened: Callable[[JobRow], None]) -> None:
+        self._journal, self._opened = journal, opened
+
+    def account(self, row: JobRow, job: SlurmJob, runs: dict[int, RunRow]) -> None:
+        """Update the job's runs, by restart count, from a record."""
+        for run in runs.values():
+            if not run.end and run.restart < job.restarts:
+                self._close(run, _end_of_requeued(run, job))
+        known, is_running = runs.get(job.restarts), job.state in ("RUNNING", "SUSPENDED")
+        if job.state == "PENDING" or not job.start_time:
+            return
+        if not known and job.state in NEVER_RAN and job.start_time == job.end_time:
+            return
+        run = known or self._open(row, job, runs)
+        if is_running and run.end:  # slurmctld was killed and has forgotten the requeue
+            self._close(run, 0.0)
+        elif not is_running and not run.end:
+            self._close(run, float(job.end_time))
+
+    def close(self, runs: Iterable[RunRow], end: float) -> None:
+        """End the runs that have not ended."""
+        for run in runs:
+            if not run.end:
+                self._close(run, end)
+
+    def _open(self, row: JobRow, job: SlurmJob, runs: dict[int, RunRow]) -> RunRow:
+        nodes = ",".join(f"{share.node}:{share.gpus}" for share in job.shares)
+        run = RunRow(row.key, job.restarts, float(job.start_time), 0.0, job.gpus, nodes)
+        for earlier in runs.values():
+            if earlier.end > run.start:  # a requeue by another user was first seen a second after its end
+                self._close(earlier, run.start)
+        runs[job.restarts] = run
+        self._journal.save_run(run)
+        self._opened(row)
+        return run
+
+    def _close(self, run: RunRow, end: float) -> None:
+        """Set the end of a run; 0: it continues."""
+        run.end = end and max(end, run.start)
+        self._journal.save_run(run)
+
+
+def _end_of_requeued(run: RunRow, job: SlurmJob) -> float:
+    """Return the end of a run that was requeued.
+
+    A waiting job's end time is that of its last run, any other job's that of the present one. The submit time is the moment at
+    which COMPLETING was over, and until then an older one.
+    """
+    waits = job.state == "PENDING" and job.end_time
+    end = job.end_time if waits or job.submit_time < run.start else job.submit_time
+    return max(float(end), run.start)

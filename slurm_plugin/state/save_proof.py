@@ -1,0 +1,52 @@
+"""Which jobs are known to save when they are requested to: by the runs of their kind that parked, or missed their deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tiresias.slurm_plugin.state.journal import Journal
+from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
+
+LATE_SECONDS = 3600.0  # for which jobs of a kind are not preempted after one of them missed its deadline
+
+
+class SaveProof:
+    """The outcomes of checkpoint requests, by uid and kind of job."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._proven = journal.proven()  # jobs that parked on request
+        self._late = journal.late()
+
+    def level(self, row: JobRow, runs: Iterable[RunRow]) -> int:
+        """Return how certain it is that the job saves on request.
+
+        Returns:
+            2: it or another job of its kind did; 1: its saves are known; 0: nothing is known, or one was late.
+        """
+        runs = list(runs)
+        if self.late_until(row) > 0:
+            return 0
+        if _saver(row) in self._proven or any(run.pause is not None for run in runs):
+            return 2
+        return int(any(run.save is not None for run in runs))
+
+    def note_parked(self, row: JobRow) -> None:
+        """Note that a run parked on request; the journal has it with the run."""
+        self._proven.add(_saver(row))
+        self._late.pop(_saver(row), None)
+
+    def note_late(self, row: JobRow, now: float) -> None:
+        """Note that a job missed its deadline: its kind is not preempted for a while."""
+        self._late[_saver(row)] = now
+        self._journal.note_late(*_saver(row), now)
+
+    def late_until(self, row: JobRow) -> float:
+        """Return until when jobs of its kind are not preempted because one was late; 0: none was."""
+        at = self._late.get(_saver(row))
+        return 0.0 if at is None else at + LATE_SECONDS
+
+
+def _saver(row: JobRow) -> tuple[int, str]:
+    """The uid, and what jobs that save alike have in common: a job that tsbatch did not submit is a kind of its own."""
+    return row.uid, row.kind or row.key
