@@ -87,7 +87,7 @@ test-chaos: trees $(VENV)/.develops
 RECORDS ?= 100000
 test-records: $(VENV)/.develops
 	@mkdir -p build
-	$(VENV)/bin/python tests/slurm_plugin/backends/extreme_records.py --records $(RECORDS) --json build/records.json $(if $(SEED),--seed $(SEED))
+	$(VENV)/bin/python -m tests.slurm_plugin.backends.extreme_records --records $(RECORDS) --json build/records.json $(if $(SEED),--seed $(SEED))
 
 # Results in build/mutants.json; docs/how-to/mutation-tests.md explains them.
 MUTANTS ?= 300

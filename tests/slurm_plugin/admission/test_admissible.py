@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -165,6 +166,12 @@ RULES = st.builds(
     st.lists(QOS, max_size=2), ASSOCIATIONS, st.lists(WINDOWS, max_size=3),
     st.sampled_from([frozenset[str](), frozenset({"safe"})]),
 )  # fmt: skip
+
+
+def _numbered(makes: list[Callable[[int], SlurmJob]]) -> list[SlurmJob]:
+    return [make(number) for number, make in enumerate(makes)]
+
+
 JOBS = st.lists(
     st.builds(
         lambda make, **fields: lambda number: make(number, **fields),
@@ -174,7 +181,7 @@ JOBS = st.lists(
         gpu_type=st.sampled_from(["", "v100"]), min_nodes=st.integers(1, 3),
     ),
     max_size=8,
-).map(lambda makes: [make(number) for number, make in enumerate(makes)])  # fmt: skip
+).map(_numbered)  # fmt: skip
 
 
 @given(RULES, JOBS, st.randoms(use_true_random=False))
@@ -203,7 +210,7 @@ def test_a_quota_binds_and_each_member_fits_alone(rules: SlurmRules, jobs: list[
 
 
 def without_group_nodes(rules: SlurmRules) -> SlurmRules:
-    def less(tres: dict[str, float]) -> dict[str, float]:
+    def less(tres: Mapping[str, float]) -> dict[str, float]:
         return {name: amount for name, amount in tres.items() if name != "node"}
 
     qos = {

@@ -1,6 +1,6 @@
 """Random and extreme records of jobs and nodes, read by both back ends and shown to `decide`.
 
-    python tests/slurm_plugin/backends/extreme_records.py --records 100000 --seed 1 --json FILE        (make test-records)
+    python -m tests.slurm_plugin.backends.extreme_records --records 100000 --seed 1 --json FILE        (make test-records)
 
 Each batch joins extreme records to those that a real Slurm of one version printed (22.05, 24.11, 26.05). The JSON of squeue and
 scontrol goes through the back end "commands", rows of the same values through the back end "pyslurm", then through the ledger,
@@ -35,13 +35,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import extremes
-from fake_slurm import Answers, Commands, Pyslurm
-
+from tests.slurm_plugin.backends import extremes
+from tests.slurm_plugin.backends.fake_slurm import Answers, Commands, Pyslurm
 from tiresias.scheduler.decide import decide, next_change
 from tiresias.scheduler.model import Jobs
 from tiresias.slurm_plugin.backends.bounds import MAX_NUMBER
-from tiresias.slurm_plugin.backends.interface import SlurmSnapshot
+from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.observation.observer import Observer
@@ -110,8 +109,9 @@ class Campaign:
         odd = [job for job in slurm.jobs if job.raw_id >= extremes.FIRST_ID]
         self.counts["unreadable"] += len(slurm.unreadable) + sum(not job.readable for job in odd)
         self.counts["unmanaged"] += sum(job.readable and bool(job.unmanaged) for job in odd)
-        for one in (*slurm.jobs, *slurm.nodes):
-            wrong = [field.name for field in fields(one) if not _bounded(getattr(one, field.name))]
+        named = [(fields(SlurmJob), job) for job in slurm.jobs] + [(fields(SlurmNode), node) for node in slurm.nodes]
+        for columns, one in named:
+            wrong = [field.name for field in columns if not _bounded(getattr(one, field.name))]
             self.counts["unbounded"] += len(wrong)
             self.failures += [f"unbounded: {name} of {one}"[:400] for name in wrong]
 

@@ -6,8 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import extremes
-
+from tests.slurm_plugin.backends import extremes
 from tiresias.slurm_plugin.backends.commands import CommandsBackend
 from tiresias.slurm_plugin.backends.interface import SlurmUnavailable
 from tiresias.slurm_plugin.backends.pyslurm import PyslurmBackend, Worker

@@ -123,7 +123,9 @@ def test_partitions() -> None:
     )
     assert (one.state, one.nodes, one.max_time, one.default_time) == ("DOWN", ("gpu01", "gpu02", "x"), 93600, 300)
     assert (one.min_nodes, one.max_nodes, one.qos, one.priority_tier) == (1, 2, "part", 7)
-    assert (one.allow_accounts, one.allow_qos, one.deny_qos, one.exclusive) == ({"a", "b"}, None, {"x"}, True)
+    assert (one.allow_accounts, one.allow_qos, one.deny_qos, one.exclusive) == (
+        frozenset({"a", "b"}), None, frozenset({"x"}), True,
+    )  # fmt: skip
 
 
 def test_reservations_and_licenses() -> None:
@@ -131,12 +133,13 @@ def test_reservations_and_licenses() -> None:
         "ReservationName=maint StartTime=2026-11-22T18:29:44 EndTime=2026-11-22T20:29:44 Nodes=gpu[01-02] "
         "PartitionName=(null) Flags=MAINT,SPEC_NODES Users=root Accounts=(null) Licenses=(null) State=INACTIVE"
     )
-    assert (one.end - one.start, one.nodes, one.flags) == (7200, ("gpu01", "gpu02"), {"MAINT", "SPEC_NODES"})
+    assert (one.end - one.start, one.nodes, one.flags) == (7200, ("gpu01", "gpu02"), frozenset({"MAINT", "SPEC_NODES"}))
     assert (one.users, one.partition, one.licenses, one.state) == (("root",), "", "", "INACTIVE")
-    (one,) = scontrol_records.licenses(
+    (licence,) = scontrol_records.licenses(
         "LicenseName=m@db Total=9 Used=2 Free=6 Reserved=1 Remote=yes LastConsumed=3 LastDeficit=1"
     )
-    assert (one.name, one.total, one.used, one.free, one.reserved, one.remote, one.deficit) == (
+    found = (licence.name, licence.total, licence.used, licence.free, licence.reserved, licence.remote, licence.deficit)
+    assert found == (
         "m@db",
         9,
         2,
@@ -150,7 +153,11 @@ def test_reservations_and_licenses() -> None:
 
 def test_flags_of_qos() -> None:
     first, second = qos_table.qos("one|DenyOnLimit,OverPartQOS|1.000000|||||||\nzero||0.000000|2.5||||||\nbroken|x")
-    assert (first.flags, first.usage_factor, first.limit_factor) == ({"DenyOnLimit", "OverPartQOS"}, 1.0, 0.0)
+    assert (first.flags, first.usage_factor, first.limit_factor) == (
+        frozenset({"DenyOnLimit", "OverPartQOS"}),
+        1.0,
+        0.0,
+    )
     assert (second.flags, second.usage_factor, second.limit_factor) == (frozenset(), 0.0, 2.5)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.conftest import ClusterOf
+
 from .conftest import ACCOUNTED, OPTIONS, Site, connect
 
 pytestmark = pytest.mark.sandbox
@@ -20,7 +22,7 @@ REQUESTS = [
 
 
 @pytest.fixture(params=["plain", "accounting"])
-def pair(request: pytest.FixtureRequest, cluster_of) -> Iterator[tuple[Site, Site]]:
+def pair(request: pytest.FixtureRequest, cluster_of: ClusterOf) -> Iterator[tuple[Site, Site]]:
     accounting = request.param == "accounting"
     cluster = cluster_of("forky", **(ACCOUNTED if accounting else OPTIONS))
     sites = [Site(cluster, connect(cluster, name, cluster.spec.daemon_user)) for name in ("pyslurm", "commands")]
@@ -47,7 +49,7 @@ def _wait_same(pair: tuple[Site, Site]) -> None:
 
 
 @pytest.mark.slow
-def test_both_show_the_same(pair):
+def test_both_show_the_same(pair: tuple[Site, Site]) -> None:
     site = pair[0]
     for request in REQUESTS:
         site.submit("--hold", *request)
@@ -64,7 +66,7 @@ def test_both_show_the_same(pair):
 
 
 @pytest.mark.slow
-def test_the_end_of_a_requeued_run_is_the_one_in_the_accounts(pair):
+def test_the_end_of_a_requeued_run_is_the_one_in_the_accounts(pair: tuple[Site, Site]) -> None:
     """To the second, whatever the moment inside a second at which it is asked."""
     site = pair[0]
     jobs = [site.running("--gpus=1", "--mem-per-cpu=10") for _ in range(8)]

@@ -8,13 +8,13 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import extremes
 import pytest
-from extreme_records import Campaign
-from fake_slurm import Answers, Commands, Pyslurm
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.slurm_plugin.backends import extremes
+from tests.slurm_plugin.backends.extreme_records import Campaign
+from tests.slurm_plugin.backends.fake_slurm import Answers, Commands, Pyslurm
 from tiresias.slurm_plugin.backends import bounds, parse, records, unreadable
 from tiresias.slurm_plugin.backends.interface import JobRefused
 
@@ -45,7 +45,7 @@ def base(version: str, name: str, job_id: int) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["typed", "uneven"])
 def test_extreme_values_in_each_field(version: str, name: str) -> None:
     """A tenth of the values in each field, others in the next one."""
-    campaign, made = Campaign(seed=0), []
+    campaign, made = Campaign(seed=0), list[dict[str, Any]]()
     for at, field in enumerate(READ):
         for value in extremes.VALUES[at % 10 :: 10]:
             made.append(base(version, name, extremes.FIRST_ID + len(made)))
@@ -159,7 +159,7 @@ def test_reports_name_no_more_than_a_line() -> None:
 
 def test_what_utf8_cannot_encode_is_replaced() -> None:
     node = records.node({**extremes.captured("22.05.8")["nodes"][0], "state": "\ud800", "name": "x\ud800"})
-    assert (node.name, node.flags) == ("x?", {"?"})
+    assert (node.name, node.flags) == ("x?", frozenset({"?"}))
     record = base("22.05.8", "uneven", 900)
     extremes.put(record, ("job_resources", "allocated_nodes", 0, "nodename"), "\ud800")
     record["nodes"] = "?,gpu02"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.slurm_plugin.backends.conftest import Site
 from tiresias.slurm_plugin.backends import parse
 from tiresias.slurm_plugin.backends.hostlist import compressed
 
@@ -22,7 +23,7 @@ def test_a_large_cluster_without_a_few_nodes_is_a_short_list() -> None:
     assert compressed(names) == "node[00000-00016,00019-08999,09001-15999]"
 
 
-def test_slurm_reads_it_as_it_is_meant(site) -> None:
+def test_slurm_reads_it_as_it_is_meant(site: Site) -> None:
     names = ("gpu01", "gpu02", "gpu04", "a1", "a001", "login")
     shown = site.cluster.run(["scontrol", "show", "hostnames", compressed(names)]).stdout.split()
     assert sorted(shown) == sorted(names)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import Any
 
-from tiresias.slurm_plugin.backends.interface import NodeShare
+from tiresias.slurm_plugin.backends.interface import NodeShare, SlurmJob
 from tiresias.slurm_plugin.backends.memory import Memory, mid_second
 
-LEAVING = {"state": "PENDING", "completing": True, "restarts": 1, "priority": 0}
+Make = Callable[..., SlurmJob]
+LEAVING: dict[str, Any] = {"state": "PENDING", "completing": True, "restarts": 1, "priority": 0}
 
 
-def test_a_completing_job_still_holds_its_gpus_on_the_nodes_left(pending, running):
+def test_a_completing_job_still_holds_its_gpus_on_the_nodes_left(pending: Make, running: Make) -> None:
     memory = Memory()
     both = (NodeShare("gpu01", 4, 4, 400), NodeShare("gpu02", 1, 1, 100))
     memory.fill(running(1000, shares=both), 1010.0)
@@ -18,12 +21,12 @@ def test_a_completing_job_still_holds_its_gpus_on_the_nodes_left(pending, runnin
     assert left.shares == (both[1],)
 
 
-def test_without_memory_the_estimate_stays(pending):
+def test_without_memory_the_estimate_stays(pending: Make) -> None:
     shares = (NodeShare("gpu02", 3, 1, 100),)
     assert Memory().fill(pending(**LEAVING, shares=shares), 1020.0).shares == shares
 
 
-def test_the_end_of_a_requeued_run_is_known_until_the_next(pending, running):
+def test_the_end_of_a_requeued_run_is_known_until_the_next(pending: Make, running: Make) -> None:
     memory = Memory()
     memory.fill(running(1000), 1010.0)
     memory.requeuing("1", 1019)
@@ -33,34 +36,34 @@ def test_the_end_of_a_requeued_run_is_known_until_the_next(pending, running):
     assert memory.fill(pending(restarts=2), 1150.0).end_time == 0
 
 
-def test_asking_twice_does_not_move_the_end(pending):
+def test_asking_twice_does_not_move_the_end(pending: Make) -> None:
     memory = Memory()
     memory.requeuing("1", 1019)
     memory.requeuing("1", 1025)
     assert memory.fill(pending(**LEAVING), 1030.0).end_time == 1019
 
 
-def test_a_refused_requeue_ends_nothing(pending):
+def test_a_refused_requeue_ends_nothing(pending: Make) -> None:
     memory = Memory()
     memory.requeuing("1", 1019)
     memory.refused("1")
     assert memory.fill(pending(restarts=1), 1030.0).end_time == 0
 
 
-def test_a_requeue_by_others_ends_when_it_is_seen(pending):
+def test_a_requeue_by_others_ends_when_it_is_seen(pending: Make) -> None:
     memory = Memory()
     assert memory.fill(pending(**LEAVING), 1020.7).end_time == 1020
     assert memory.fill(pending(**LEAVING), 1025.0).end_time == 1020
 
 
-def test_jobs_that_are_gone_are_forgotten(pending):
+def test_jobs_that_are_gone_are_forgotten(pending: Make) -> None:
     memory = Memory()
     memory.fill(pending(**LEAVING), 1020.0)
     memory.keep({"2"})
     assert memory.fill(pending(restarts=1), 1030.0).end_time == 0
 
 
-def test_mid_second_is_away_from_the_edges():
+def test_mid_second_is_away_from_the_edges() -> None:
     for _ in range(3):
         second, now = mid_second(), time.time()
         assert second == int(now)

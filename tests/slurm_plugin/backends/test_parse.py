@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tiresias.sandbox.cluster import Cluster
 from tiresias.slurm_plugin.backends import parse
 
 GPUS = {
@@ -33,7 +34,7 @@ GPUS = {
 
 
 @pytest.mark.parametrize("text", GPUS)
-def test_gpus(text):
+def test_gpus(text: str) -> None:
     assert parse.gpus(text) == GPUS[text]
 
 
@@ -49,7 +50,7 @@ HOSTS = {
 
 
 @pytest.mark.parametrize("text", HOSTS)
-def test_hosts(text):
+def test_hosts(text: str) -> None:
     assert parse.hosts(text) == HOSTS[text]
 
 
@@ -69,12 +70,12 @@ def fold(prefix: str, width: int, values: list[int]) -> str:
 
 
 @given(numbers, st.sampled_from(["gpu", "n-", "rack1n"]), st.integers(4, 5))
-def test_hosts_unfold_what_was_folded(values, prefix, width):
+def test_hosts_unfold_what_was_folded(values: list[int], prefix: str, width: int) -> None:
     assert parse.hosts(fold(prefix, width, values)) == tuple(f"{prefix}{value:0{width}}" for value in values)
 
 
 @given(st.text(max_size=60))
-def test_no_text_breaks_the_readers(text):
+def test_no_text_breaks_the_readers(text: str) -> None:
     parse.gpus(text)
     parse.array_tasks(text[:8])  # a range of a million tasks is no test
     assert "".join(parse.split_outside(text)).replace(",", "") == text.replace(",", "")
@@ -84,7 +85,7 @@ def test_no_text_breaks_the_readers(text):
     ("text", "tasks"),
     [("3", [3]), ("1-5,9%2", [1, 2, 3, 4, 5, 9]), ("0-8:4", [0, 4, 8]), ("", []), ("7%1", [7]), ("1-3,...", [1, 2, 3])],
 )
-def test_array_tasks(text, tasks):
+def test_array_tasks(text: str, tasks: list[int]) -> None:
     assert parse.array_tasks(text) == tasks
 
 
@@ -95,7 +96,7 @@ def test_array_tasks(text, tasks):
         ({"set": False, "infinite": False, "number": 5}, 0), ({"set": True, "infinite": True, "number": 5}, 0), ("9", 0),
     ],
 )  # fmt: skip
-def test_numbers(value, found):
+def test_numbers(value: object, found: int) -> None:
     assert parse.number(value) == found
 
 
@@ -107,12 +108,12 @@ def test_numbers(value, found):
         ({"return_code": {"set": True, "number": 0}, "signal": {"id": {"set": True, "number": 15}, "name": "SIGTERM"}}, 143),
     ],
 )  # fmt: skip
-def test_exit_codes(status, code):
+def test_exit_codes(status: object, code: int) -> None:
     assert parse.exit_code(status) == code
 
 
 @pytest.mark.sandbox
-def test_hosts_expand_as_scontrol_does(cluster):
+def test_hosts_expand_as_scontrol_does(cluster: Cluster) -> None:
     """All at once: `scontrol show hostnames` takes a whole list."""
     lists = [
         "gpu[01-03,07],cpu1", "n[9-11],n[098-101]", "r[1-2]n[1-2]", "a-[0-2]-ib", "x1,x2,x[3-5]", "gpu[001-020,5]", "h[0-0]",

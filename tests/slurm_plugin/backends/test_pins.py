@@ -10,6 +10,7 @@ import pytest
 from tiresias.slurm_plugin.backends.interface import JobRefused, RequestChange, SlurmJob
 from tiresias.slurm_plugin.state import own_tasks, pins
 from tiresias.slurm_plugin.state.journal_rows import JobRow
+from tiresias.slurm_plugin.state.own_tasks import KEPT
 
 pytestmark = pytest.mark.sandbox
 Site = Any  # conftest.py
@@ -69,7 +70,7 @@ def test_a_pin_changes_the_nodes_alone(site: Site, name: str) -> None:
     assert (held.tasks, held.cpus, held.gpus, held.min_nodes) == (own.tasks, own.cpus, own.gpus, own.min_nodes)
     pin(site, row, own, nodes)
     pinned = site.backend.job(job_id)
-    assert {one: getattr(pinned, one) for one in pins.KEPT} == {one: getattr(own, one) for one in pins.KEPT}
+    assert {one: getattr(pinned, one) for one in KEPT} == {one: getattr(own, one) for one in KEPT}
     assert pins.is_on(row, pinned, nodes)
     site.backend.unpin(job_id, pins.unpin(row))
     back = request(own_tasks.restored(row, site.backend.job(job_id)))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.slurm_plugin.backends.conftest import Site
 from tiresias.protocol.job_kind import script_hash
 from tiresias.slurm_plugin.observation.scripts import KnownScripts
 
@@ -25,12 +26,12 @@ CASES = [
 ]
 
 
-def kept(site, job: str) -> dict[str, str]:
+def kept(site: Site, job: str) -> dict[str, str]:
     """What scontrol shows; SubmitLine from Slurm 24.11 or 26.05 on, without the option that tsbatch adds."""
     shown = site.cluster.run(["scontrol", "show", "job", job]).stdout
     found = dict(re.findall(r"^\s+(Command|SubmitLine|WorkDir|StdOut)=(.*)$", shown, re.MULTILINE))
     found["SubmitLine"] = re.sub(r" --bbf=\S+/supervised-\w+\.sh", "", found.get("SubmitLine", ""))
-    found["JobName"], found["Requeue"] = (re.search(rf"{word}=(\S+)", shown)[1] for word in ("JobName", "Requeue"))
+    found |= {word: re.findall(rf"{word}=(\S+)", shown)[0] for word in ("JobName", "Requeue")}
     return {name: value.replace(f"slurm-{job}.out", "slurm-ID.out") for name, value in found.items()}
 
 
@@ -42,7 +43,7 @@ def script_of(known: KnownScripts, job: str) -> str:
     return found
 
 
-def test_path_and_options_are_the_users(site) -> None:
+def test_path_and_options_are_the_users(site: Site) -> None:
     folder: Path = site.cluster.shared / "sc"
     for path in (folder, folder / "control", folder / "checkpoints"):
         path.mkdir(exist_ok=True)

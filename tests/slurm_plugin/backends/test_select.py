@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tests.conftest import ClusterOf
 from tiresias.errors import UsageError
+from tiresias.sandbox.cluster import Cluster
 from tiresias.slurm_plugin.backends.select import open_backend
 
 ASK = (
@@ -22,7 +26,7 @@ ASK = (
         ("trixie", "auto", "commands", "pyslurm"),
     ],
 )
-def test_the_back_end_that_serves(cluster_of, suite, asked, name, why):
+def test_the_back_end_that_serves(cluster_of: ClusterOf, suite: str, asked: str, name: str, why: str) -> None:
     cluster = cluster_of(suite)
     reported = cluster.run(["python3", "-c", ASK, asked], user="slurm").stdout.strip().split("|")
     assert reported[:3] == [name, cluster.slurm_version, "4"]
@@ -31,13 +35,13 @@ def test_the_back_end_that_serves(cluster_of, suite, asked, name, why):
 
 
 @pytest.mark.sandbox
-def test_pyslurm_by_name_where_it_cannot_be(cluster_of):
+def test_pyslurm_by_name_where_it_cannot_be(cluster_of: ClusterOf) -> None:
     done = cluster_of("trixie").run(["python3", "-c", ASK, "pyslurm"], check=False)
     assert "SlurmUnavailable: pyslurm's process ended" in done.stderr
 
 
 @pytest.mark.sandbox
-def test_the_users_own_formats_and_filters_do_not_leak_in(cluster):
+def test_the_users_own_formats_and_filters_do_not_leak_in(cluster: Cluster) -> None:
     hostile = {
         "SQUEUE_FORMAT": "%j",
         "SQUEUE_STATES": "FAILED",
@@ -51,12 +55,12 @@ def test_the_users_own_formats_and_filters_do_not_leak_in(cluster):
     assert reported[2] == "PENDING"
 
 
-def test_an_unknown_name():
+def test_an_unknown_name() -> None:
     with pytest.raises(UsageError, match="choose one of auto, pyslurm, commands"):
         open_backend("rest")
 
 
-def test_a_machine_without_slurm(monkeypatch, tmp_path):
+def test_a_machine_without_slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     from tiresias.slurm_plugin.backends.interface import SlurmUnavailable
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.conftest import ClusterOf
 from tiresias.slurm_plugin.cluster.topology import from_slurm, groups
 
 from .conftest import connect
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.sandbox
         ("bookworm", "tree", "commands", [[0, 0, 1, 1, 2, 2], [0, 0, 0, 0, 1, 1]]),
     ],
 )
-def test_groups_of_nodes(cluster_of, suite: str, kind: str, backend: str, levels: list[list[int]]) -> None:
+def test_groups_of_nodes(cluster_of: ClusterOf, suite: str, kind: str, backend: str, levels: list[list[int]]) -> None:
     cluster = cluster_of(suite, nodes=6, nodes_per_rack=2, topology=kind)
     slurm = connect(cluster, backend, cluster.spec.daemon_user)
     nodes = sorted(slurm.snapshot().nodes, key=lambda node: node.name)
@@ -27,7 +28,7 @@ def test_groups_of_nodes(cluster_of, suite: str, kind: str, backend: str, levels
     slurm.close()
 
 
-def test_a_slurm_without_any(cluster_of) -> None:
+def test_a_slurm_without_any(cluster_of: ClusterOf) -> None:
     cluster = cluster_of("forky")
     slurm = connect(cluster, "commands", cluster.spec.daemon_user)
     assert from_slurm(slurm.topology()) == ()

@@ -6,15 +6,19 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from tiresias.slurm_plugin.backends.interface import RequestChange, SlurmUnavailable
+from tests.slurm_plugin.backends.conftest import Site
+from tiresias.sandbox.cluster import Cluster
+from tiresias.slurm_plugin.backends.interface import Backend, RequestChange, SlurmUnavailable
 from tiresias.slurm_plugin.backends.pyslurm import PyslurmBackend
 
 pytestmark = pytest.mark.sandbox
 
-CALLS = {
+CALLS: dict[str, Callable[[Backend, str], object]] = {
     "snapshot": lambda backend, job: backend.snapshot(),
     "job": lambda backend, job: backend.job(job),
     "hold": lambda backend, job: backend.hold(job),
@@ -27,17 +31,17 @@ DEADLINE = 1.5
 
 
 @pytest.fixture
-def hurried(lone_site):
+def hurried(lone_site: Site) -> Iterator[Site]:
     """With a deadline that a test can wait for."""
     lone_site.backend.close()
     prefix, kind = lone_site.backend._slurm._prefix, type(lone_site.backend)
-    more = {"python": "python3"} if kind is PyslurmBackend else {}
+    more: dict[str, Any] = {"python": "python3"} if kind is PyslurmBackend else {}
     lone_site.backend = kind(DEADLINE, prefix, **more)
     yield lone_site
     lone_site.backend.close()
 
 
-def every_call_gives_up(hurried, job):
+def every_call_gives_up(hurried: Site, job: str) -> None:
     for name, call in CALLS.items():
         began = time.monotonic()
         with pytest.raises(SlurmUnavailable):
@@ -46,7 +50,7 @@ def every_call_gives_up(hurried, job):
 
 
 @pytest.mark.slow
-def test_every_call_ends_while_slurmctld_is_down_and_works_when_it_is_back(hurried):
+def test_every_call_ends_while_slurmctld_is_down_and_works_when_it_is_back(hurried: Site) -> None:
     job = hurried.submit("--hold", "--gpus=1")
     before = hurried.job(job)
     hurried.cluster.kill_slurmctld("TERM")
@@ -60,7 +64,7 @@ def test_every_call_ends_while_slurmctld_is_down_and_works_when_it_is_back(hurri
 
 
 @pytest.mark.slow
-def test_every_call_ends_while_slurmctld_is_stuck(hurried):
+def test_every_call_ends_while_slurmctld_is_stuck(hurried: Site) -> None:
     """It accepts connections and never answers: what a thrashing controller looks like."""
     job = hurried.submit("--hold", "--gpus=1")
     hurried.backend.snapshot()
@@ -80,7 +84,7 @@ def test_every_call_ends_while_slurmctld_is_stuck(hurried):
 
 
 @pytest.fixture
-def pyslurm(cluster):
+def pyslurm(cluster: Cluster) -> Iterator[PyslurmBackend]:
     from_outside = cluster.enter([], user="slurm", env={"LC_ALL": "C", "PYSLURM_DISABLE_AUTO_INIT": "1"})
     backend = PyslurmBackend(DEADLINE, from_outside, "python3")
     backend.snapshot()
@@ -106,7 +110,7 @@ def _wait_gone(group: int) -> None:
         time.sleep(0.05)
 
 
-def test_a_worker_that_was_killed_is_replaced(cluster, pyslurm):
+def test_a_worker_that_was_killed_is_replaced(cluster: Cluster, pyslurm: PyslurmBackend) -> None:
     job = cluster.run(["sbatch", "--parsable", "--hold", "--chdir=/tmp", "--wrap=true"], user="alice").stdout.strip()
     before = pyslurm.snapshot()
     os.killpg(_group(pyslurm), signal.SIGKILL)
@@ -116,7 +120,7 @@ def test_a_worker_that_was_killed_is_replaced(cluster, pyslurm):
     assert pyslurm.job(job).held_by_user
 
 
-def test_a_worker_that_hangs_is_killed(pyslurm):
+def test_a_worker_that_hangs_is_killed(pyslurm: PyslurmBackend) -> None:
     hung = _group(pyslurm)
     os.killpg(hung, signal.SIGSTOP)
     began = time.monotonic()
@@ -127,7 +131,7 @@ def test_a_worker_that_hangs_is_killed(pyslurm):
     pyslurm.snapshot()
 
 
-def test_jobs_that_go_while_there_is_no_worker_are_gone(cluster, pyslurm):
+def test_jobs_that_go_while_there_is_no_worker_are_gone(cluster: Cluster, pyslurm: PyslurmBackend) -> None:
     job = cluster.run(["sbatch", "--parsable", "--hold", "--chdir=/tmp", "--wrap=true"], user="alice").stdout.strip()
     assert job in {one.id for one in pyslurm.snapshot().jobs}
     os.killpg(_group(pyslurm), signal.SIGKILL)
@@ -137,7 +141,7 @@ def test_jobs_that_go_while_there_is_no_worker_are_gone(cluster, pyslurm):
     assert [one.state for one in pyslurm.snapshot().jobs if one.id == job] in ([], ["CANCELLED"])
 
 
-def test_the_worker_ends_with_a_daemon_that_was_killed(cluster):
+def test_the_worker_ends_with_a_daemon_that_was_killed(cluster: Cluster) -> None:
     script = (
         "import sys, time; from tiresias.slurm_plugin.backends.pyslurm import PyslurmBackend; "
         "backend = PyslurmBackend(); backend.snapshot(); print(backend._worker._process.pid, flush=True); time.sleep(300)"
@@ -145,6 +149,7 @@ def test_the_worker_ends_with_a_daemon_that_was_killed(cluster):
     with cluster.popen(
         ["python3", "-c", script], user="slurm", stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as daemon:
+        assert daemon.stdout
         worker = daemon.stdout.readline().strip()
         assert cluster.run(["kill", "-0", worker], check=False).returncode == 0
         os.killpg(daemon.pid, signal.SIGKILL)
@@ -154,7 +159,7 @@ def test_the_worker_ends_with_a_daemon_that_was_killed(cluster):
         time.sleep(0.1)
 
 
-def test_close_leaves_no_process(pyslurm):
+def test_close_leaves_no_process(pyslurm: PyslurmBackend) -> None:
     group = _group(pyslurm)
     pyslurm.close()
     _wait_gone(group)

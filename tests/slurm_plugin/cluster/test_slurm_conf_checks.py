@@ -17,7 +17,7 @@ GOOD = {
 }  # fmt: skip
 
 
-def test_a_good_one_has_nothing_to_mend():
+def test_a_good_one_has_nothing_to_mend() -> None:
     assert {found.level for found in slurm_conf_checks.findings(GOOD)} == {Level.FINE}
     assert not list(slurm_conf_checks.risks(GOOD))
 
@@ -40,7 +40,7 @@ def test_a_good_one_has_nothing_to_mend():
         ("KillWait", "600 sec", Level.ADVICE, "KillWait"),
     ],
 )
-def test_a_bad_line_is_found_alone_and_says_what_to_do(name, value, level, about):
+def test_a_bad_line_is_found_alone_and_says_what_to_do(name: str, value: str, level: Level, about: str) -> None:
     (found,) = [one for one in slurm_conf_checks.findings(GOOD | {name: value}) if one.level is not Level.FINE]
     assert (found.level, found.about) == (level, about)
     assert found.words
@@ -49,7 +49,7 @@ def test_a_bad_line_is_found_alone_and_says_what_to_do(name, value, level, about
 
 
 @given(st.dictionaries(st.sampled_from(sorted(GOOD)), st.text(max_size=30)))
-def test_whatever_slurm_says_there_is_an_answer(config):
+def test_whatever_slurm_says_there_is_an_answer(config: dict[str, str]) -> None:
     found = slurm_conf_checks.findings(config)
     assert len(found) == 12
     assert all(bool(one.remedy) == (one.level is not Level.FINE) for one in found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiresias.slurm_plugin.backends.interface import SlurmNode
-from tiresias.slurm_plugin.cluster.topology import from_features, from_slurm, groups
+from tiresias.slurm_plugin.cluster.topology import Level, from_features, from_slurm, groups
 
 # As Slurm 26.05 prints them.
 TREE = """SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=gpu[01-02]
@@ -35,7 +36,7 @@ def node(number: int, *features: str) -> SlurmNode:
 NODES = [node(number) for number in range(1, 6)]
 
 
-def indexes(levels) -> list[list[int]]:
+def indexes(levels: Sequence[Level]) -> list[list[int]]:
     return [group.tolist() for group in groups(NODES, levels)]
 
 

@@ -161,9 +161,10 @@ def test_without_the_right_it_gives_up(pending: Make) -> None:
 
 
 def test_none_and_no_spare_calls(pending: Make) -> None:
-    for one in (lambda slurm: writer(slurm, field="none"), lambda slurm: writer(slurm, spare=1.0)):
+    disabled: list[dict[str, Any]] = [{"field": "none"}, {"spare": 1.0}]
+    for options in disabled:
         slurm = Slurm(Clock(), r1="")
-        go(one(slurm), records(pending, 1), r1="1st")
+        go(writer(slurm, **options), records(pending, 1), r1="1st")
         assert not slurm.calls
 
 

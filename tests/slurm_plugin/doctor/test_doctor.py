@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import ClusterOf
+
 pytestmark = pytest.mark.sandbox
 
 
@@ -24,7 +26,7 @@ def look(cluster: Any, *, user: str, state: str = "/tmp/doctor/state") -> tuple[
     return done.returncode, {found["about"]: found for found in json.loads(done.stdout)}
 
 
-def test_a_cluster_that_only_lacks_accounting(cluster_of):
+def test_a_cluster_that_only_lacks_accounting(cluster_of: ClusterOf) -> None:
     code, found = look(cluster_of("forky"), user="slurm")
     assert code == 0, found
     assert found["accounting"]["level"] == "advice"
@@ -42,7 +44,7 @@ def test_a_cluster_that_only_lacks_accounting(cluster_of):
         assert found[about]["level"] == "fine", found[about]
 
 
-def test_a_user_without_rights_is_told_the_command_that_gives_them(cluster_of):
+def test_a_user_without_rights_is_told_the_command_that_gives_them(cluster_of: ClusterOf) -> None:
     code, found = look(cluster_of("forky"), user="alice", state="/var/lib/nobody/tiresias")
     assert code == 1
     assert found["the journal"]["level"] == "blocks"
@@ -51,7 +53,7 @@ def test_a_user_without_rights_is_told_the_command_that_gives_them(cluster_of):
     assert found["rights"]["remedy"] == "sacctmgr add user alice account=root adminlevel=operator"
 
 
-def test_the_table_names_what_blocks_first(cluster_of):
+def test_the_table_names_what_blocks_first(cluster_of: ClusterOf) -> None:
     cluster = cluster_of("forky")
     look(cluster, user="alice")
     shown = cluster.run(

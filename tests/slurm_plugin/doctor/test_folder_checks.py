@@ -25,12 +25,12 @@ def bad(paths: Paths, several_hosts: bool = False) -> list[Finding]:
     return [found for found in folder_checks.findings(paths, several_hosts) if found.level is not Level.FINE]
 
 
-def test_all_is_well_and_nothing_is_left_behind(paths, tmp_path):
+def test_all_is_well_and_nothing_is_left_behind(paths: Paths, tmp_path: Path) -> None:
     assert not bad(paths)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["checkpoints", "control"]
 
 
-def test_a_folder_that_is_not_there(paths):
+def test_a_folder_that_is_not_there(paths: Paths) -> None:
     (found,) = bad(replace(paths, control=Path("/nowhere/control")))
     assert found.level is Level.BLOCKS
     assert found.words == "/nowhere/control: not a folder"
@@ -38,7 +38,7 @@ def test_a_folder_that_is_not_there(paths):
 
 
 @pytest.mark.parametrize(("mode", "level"), [(0o0755, Level.RISK), (0o0777, Level.BLOCKS)])
-def test_users_could_not_write_or_could_remove_each_others(paths, mode, level):
+def test_users_could_not_write_or_could_remove_each_others(paths: Paths, mode: int, level: Level) -> None:
     """A root of its own for each user is one way to keep checkpoints apart (docs/explanation/security.md)."""
     paths.checkpoints.chmod(mode)
     (found,) = bad(paths)
@@ -46,7 +46,7 @@ def test_users_could_not_write_or_could_remove_each_others(paths, mode, level):
     assert found.remedy.endswith(f"chmod 1777 {paths.checkpoints}")
 
 
-def test_folders_that_the_site_makes_for_its_users(paths):
+def test_folders_that_the_site_makes_for_its_users(paths: Paths) -> None:
     paths.control.chmod(0o755)
     (found,) = bad(paths)
     assert (found.level, found.about) == (Level.BLOCKS, "control folders")
@@ -58,14 +58,14 @@ def test_folders_that_the_site_makes_for_its_users(paths):
     assert found.words.endswith("folders not owned by the user in their name: 424242")
 
 
-def test_anyone_could_forge_the_journal(paths):
+def test_anyone_could_forge_the_journal(paths: Paths) -> None:
     paths.state.mkdir()
     paths.state.chmod(0o777)
     (found,) = bad(paths)
     assert (found.level, found.remedy) == (Level.BLOCKS, f"chmod o-w {paths.state}")
 
 
-def test_a_local_disk_is_not_seen_by_other_hosts(paths):
+def test_a_local_disk_is_not_seen_by_other_hosts(paths: Paths) -> None:
     if folder_checks.file_system(paths.control) not in ("tmpfs", "ext4", "xfs", "btrfs", "overlay"):
         pytest.skip("the temporary folder is on a shared file system")
     found = bad(paths, several_hosts=True)
@@ -73,5 +73,5 @@ def test_a_local_disk_is_not_seen_by_other_hosts(paths):
     assert all("exists on one host only" in one.words for one in found)
 
 
-def test_the_file_system_of_the_deepest_mount_counts():
+def test_the_file_system_of_the_deepest_mount_counts() -> None:
     assert folder_checks.file_system(Path("/proc/self")) == "proc"

@@ -1,4 +1,4 @@
-"""What a program got from Slurm, as it saw it itself, and what differs between two runs of one request."""
+"""The resources of a program as it detects them itself, and the differences between two runs of one request."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from requests_matrix import Request
+from tests.slurm_plugin.matrix.requests_matrix import Request
 
 # Of the batch script: numbers of the request, not of the place.
 _ENVIRONMENT = re.compile(

@@ -1,6 +1,6 @@
-"""Every spelling of a request, to plain Slurm and under Tiresias: does the program get the same?
+"""Compare the resources of programs in plain Slurm and under Tiresias, for every form of a request.
 
-    python tests/slurm_plugin/matrix/run.py --suite forky --json FILE [--part few] [--only TEXT] [--backend commands]
+    python -m tests.slurm_plugin.matrix.run --suite forky --json FILE [--part few] [--only TEXT] [--backend commands]
 
 Starts a private cluster, submits the requests while no controller runs, then again under one in mode exact, AT_ONCE at a time, with
 `srun` in each job, and compares (outcome.py). What Slurm gives to some requests (--gpus-per-socket, a total of GPUs) depends on
@@ -12,7 +12,6 @@ fails in plain Slurm, too. Exit code 1 where something differs.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import shlex
@@ -22,13 +21,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from outcome import Outcome, differences
-from requests_matrix import Request, everything, few
-
+from tests.slurm_plugin.controller.centre import Centre
+from tests.slurm_plugin.matrix.outcome import Outcome, differences
+from tests.slurm_plugin.matrix.requests_matrix import Request, everything, few
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.slurm_conf import ClusterSpec
 
-HERE = Path(__file__).resolve().parent
 OPTIONS: dict[str, Any] = {
     "nodes": 16, "gpus_per_node": 4, "gpu_type": "v100", "cpus_per_node": 16, "sockets_per_node": 2,
     "settings": {"KillWait": "5", "MinJobAge": "20"},
@@ -53,7 +51,7 @@ ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEM
 
 
 def submit(cluster: Cluster, requests: list[Request], phase: str) -> list[tuple[str, str]]:
-    """(job id, "") or ("", sbatch's words) of each."""
+    """Submit the requests; return (job id, "") or ("", message of sbatch) of each."""
     folder = cluster.shared / "matrix"
     (folder / phase).mkdir(parents=True)
     for path in (folder, folder / phase):
@@ -78,7 +76,7 @@ def states(cluster: Cluster) -> dict[str, tuple[str, str]]:
 
 
 def settle(cluster: Cluster, jobs: set[str], quiet: float) -> dict[str, tuple[str, str]]:
-    """Until all have ended, or nothing has changed for long."""
+    """Wait until all have ended, or nothing has changed for `quiet` seconds; return states and reasons."""
     last, moved, end = -1, time.monotonic(), time.monotonic() + LIMIT_S
     found: dict[str, tuple[str, str]] = {}
     while time.monotonic() < end:
@@ -93,7 +91,7 @@ def settle(cluster: Cluster, jobs: set[str], quiet: float) -> dict[str, tuple[st
 
 
 def alone(cluster: Cluster, requests: list[Request], name: str) -> list[Outcome]:
-    """One after the other: each on an idle cluster."""
+    """Run the requests one after the other, each on an idle cluster."""
     return [phase(cluster, [one], f"{name}-{number}")[0] for number, one in enumerate(requests)]
 
 
@@ -120,29 +118,18 @@ def phase(cluster: Cluster, requests: list[Request], name: str) -> list[Outcome]
     return outcomes
 
 
-def centre(cluster: Cluster) -> Any:
-    """As the tests of the controller have it."""
-    file = HERE.parent / "controller" / "conftest.py"
-    spec = importlib.util.spec_from_file_location("controller_conftest", file)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.Centre(cluster)
-
-
-def _decisions(controller: Any, action: str) -> list[str]:
+def _decisions(controller: Centre, action: str) -> list[str]:
     return [line[line.index("job ") :] for line in controller.log() if f": {action}: " in line and "job " in line]
 
 
-def _begun(controller: Any) -> set[str]:
-    """Jobs of which the controller has begun a start."""
+def _begun(controller: Centre) -> set[str]:
+    """Return the jobs whose start the controller has begun."""
     return {line.split()[1].rstrip(":") for line in _decisions(controller, "start")}
 
 
 def compare(cluster: Cluster, requests: list[Request], backend: str = "auto") -> dict[str, Any]:
     plain = in_parts(cluster, requests, "plain")
-    controller = centre(cluster)
+    controller = Centre(cluster)
     config = controller.configure(backend=backend, period=PERIOD_S, preemption={"start_timeout": 30.0})[0]
     controller.start(config)
     try:

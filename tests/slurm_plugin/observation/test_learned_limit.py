@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tiresias.protocol import control
 from tiresias.protocol.job_kind import Key
 from tiresias.protocol.profile_summary import Summary, as_object
-from tiresias.scheduler.place.packlimit_classifier import learn
+from tiresias.scheduler.place.packlimit_classifier import PackLimit, learn
 from tiresias.slurm_plugin.observation.learned_limit import ENOUGH, REFIT, LearnedLimit, Observation, fair, slowdowns
 
 SCRIPT = "0123456789abcdef"
@@ -103,7 +103,12 @@ def test_a_thousand_made_up_kinds_do_not_decide_for_all() -> None:
         for _, one in observations_of(uid, 40)
     ]
     lies = observations_of(3, 1000, slowdown=9.0)
-    with_lies, without = (learn(*zip(*fair(rows), strict=True), 0.4) for rows in (honest + lies, honest))
+
+    def learned(rows: list[tuple[int, Observation]]) -> PackLimit:
+        skew, rho, slowdown = zip(*fair(rows), strict=True)
+        return learn(skew, rho, slowdown, 0.4)
+
+    with_lies, without = learned(honest + lies), learned(honest)
     assert without.consolidates(0.7) is True
     assert without.consolidates(0.3) is False
     assert with_lies.tensors.jobs == 160

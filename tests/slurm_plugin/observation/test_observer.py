@@ -222,7 +222,7 @@ def test_the_first_job_of_a_kind_makes_its_trial_run_on_two_nodes(ledger: Ledger
         slurm = SlurmSnapshot(1001, jobs, NODES)
         found = Observer(config, ledger).observe(slurm, ledger.apply(slurm), {}, {"4": Summary("spread", skew=0.1)})
         assert found.jobs.style is not None
-        return found.jobs.style.tolist()
+        return list(found.jobs.style)
 
     apart, few, spread = Style.APART, Style.CONSOLIDATE, Style.SPREAD
     assert styles(*waiting, *others, config=Config()) == [apart, few, few, spread]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,6 @@ import pytest
 
 from tiresias.protocol.control import JobReport
 from tiresias.slurm_plugin.backends.interface import SlurmJob
-from tiresias.slurm_plugin.observation import reports
 from tiresias.slurm_plugin.observation.reports import PROGRESS_POLL_S, Reports
 
 Make = Callable[..., SlurmJob]
@@ -29,7 +29,7 @@ class Folder(Reports):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     moment = [0.0]
-    monkeypatch.setattr(reports.time, "monotonic", lambda: moment[0])
+    monkeypatch.setattr(time, "monotonic", lambda: moment[0])
     return moment
 
 

@@ -85,7 +85,12 @@ def test_a_job_that_tsbatch_never_saw_is_not_looked_up_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[Path] = []
-    monkeypatch.setattr(control, "read", lambda path, uid: reads.append(path) or {})
+
+    def read(path: Path, uid: int) -> dict[str, object]:
+        reads.append(path)
+        return {}
+
+    monkeypatch.setattr(control, "read", read)
     now = [float(NOW)]
     known = KnownScripts(Slurm(job(), job("2", batch=False)), tmp_path, lambda: now[0])  # type: ignore[arg-type]
     for _ in range(100):

@@ -20,7 +20,7 @@ from tiresias.slurm_plugin.sockets.history_pages import HistoryPages
 from tiresias.slurm_plugin.sockets.privacy import OPEN, Privacy
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state.journal import Journal
-from tiresias.slurm_plugin.state.journal_history import FIRST_POSITION
+from tiresias.slurm_plugin.state.journal_history import FIRST_POSITION, HistoryPosition
 from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 
 ALICE, BOB, ROOT = 1001, 1002, 0
@@ -82,7 +82,7 @@ def test_pages_of_any_size_hold_the_same(
         while rows := made.jobs_after(place, since, limit):
             assert len(rows) <= limit
             found += rows
-            place = history_pages.HistoryPosition(rows[-1].over, rows[-1].key)
+            place = HistoryPosition(rows[-1].over, rows[-1].key)
         assert len(found) == len(want)
         assert {row.id for row in found} == want
     made.close()
@@ -166,11 +166,9 @@ def test_a_cursor_of_ones_own_making_is_refused(
 @given(st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=100), st.integers(0, 2**31))
 def test_a_cursor_leads_back_to_its_place(over: float, key: str, uid: int) -> None:
     cursors = Cursors()
-    cursor = cursors.seal(history_pages.HistoryPosition(over, key), uid)
+    cursor = cursors.seal(HistoryPosition(over, key), uid)
     assert cursors.place(cursor, uid) == (over, key)
-    assert cursor != cursors.seal(history_pages.HistoryPosition(over, key), uid), (
-        "equal places are not told by equal cursors"
-    )
+    assert cursor != cursors.seal(HistoryPosition(over, key), uid), "equal places are not told by equal cursors"
 
 
 def test_one_job_with_its_runs_and_for_whom_it_left(journal: Journal) -> None:

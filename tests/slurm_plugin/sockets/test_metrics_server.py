@@ -52,7 +52,7 @@ def is_closed(connection: socket.socket) -> bool:
 
 
 def test_half_a_request_is_cut_off(serving: MetricsServer) -> None:
-    with closing(socket.create_connection(serving.server_address[:2])) as connection:
+    with closing(socket.create_connection(("127.0.0.1", serving.server_port))) as connection:
         connection.sendall(HALF)
         assert is_closed(connection)
     until(lambda: not serving.connections)
@@ -60,7 +60,7 @@ def test_half_a_request_is_cut_off(serving: MetricsServer) -> None:
 
 def test_a_request_that_comes_byte_by_byte_has_no_more_time(serving: MetricsServer) -> None:
     began = time.monotonic()
-    with closing(socket.create_connection(serving.server_address[:2])) as connection, suppress(ConnectionError):
+    with closing(socket.create_connection(("127.0.0.1", serving.server_port))) as connection, suppress(ConnectionError):
         while time.monotonic() < began + 20.0:
             connection.sendall(b"x")
             time.sleep(0.05)

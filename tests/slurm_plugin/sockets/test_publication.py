@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from rich.console import Console
 
+from tiresias.protocol.explanation import PublishedSlurm
+from tiresias.protocol.published_job import PublishedJob
 from tiresias.slurm_plugin.backends.interface import NodeShare, SlurmJob, SlurmLoad, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.backends.rules import SlurmRules
 from tiresias.slurm_plugin.cluster.site import Site
@@ -112,10 +114,16 @@ def test_the_estimate_is_from_time_limits(answer: Callable[..., Any]) -> None:
 
 
 def test_a_reason_with_a_detail_is_shown_once() -> None:
-    pending = {"state": "PENDING", "exit_code": None, "reason": "BeginTime, not before 2026-11-23T00:00:00"}
-    line = slurm_line({"id": "1"}, {**pending, "shown": "BeginTime"})  # type: ignore[typeddict-item]
+    pending: dict[str, Any] = {
+        "state": "PENDING",
+        "exit_code": None,
+        "reason": "BeginTime, not before 2026-11-23T00:00:00",
+    }
+    line = slurm_line(cast(PublishedJob, {"id": "1"}), cast(PublishedSlurm, {**pending, "shown": "BeginTime"}))
     assert line == f"Slurm: PENDING ({pending['reason']})"
-    assert "squeue shows JobHeldAdmin" in slurm_line({"id": "1"}, {**pending, "shown": "JobHeldAdmin"})  # type: ignore[typeddict-item]
+    assert "squeue shows JobHeldAdmin" in slurm_line(
+        cast(PublishedJob, {"id": "1"}), cast(PublishedSlurm, {**pending, "shown": "JobHeldAdmin"})
+    )
 
 
 def test_who_waits_is_told_for_what(answer: Callable[..., Any]) -> None:

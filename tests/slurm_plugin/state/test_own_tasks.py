@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,7 +16,7 @@ from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.state.ledger import Ledger
 
 Make = Callable[..., SlurmJob]
-HELD = {"priority": 0, "reason": "JobHeldAdmin"}
+HELD: dict[str, Any] = {"priority": 0, "reason": "JobHeldAdmin"}
 
 
 def submitted(pending: Make) -> SlurmJob:
@@ -59,7 +60,7 @@ def test_a_request_that_its_owner_changes_before_the_hold_counts(ledger: Ledger,
 
 @pytest.mark.parametrize("changes", [{"tasks": 6, "min_nodes": 3}, {"tasks": 3}, {"tasks_per_node": 1, "tasks": 1}])
 def test_a_request_that_its_owner_changes_while_it_is_held_counts(
-    ledger: Ledger, pending: Make, changes: dict[str, int]
+    ledger: Ledger, pending: Make, changes: dict[str, Any]
 ) -> None:
     job = submitted(pending)
     see(ledger, job)

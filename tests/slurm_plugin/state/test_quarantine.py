@@ -205,7 +205,7 @@ def test_the_intent_of_a_job_that_is_set_aside_rests(journal: Journal, running: 
     actor.see(managed)
     intent = Intent(ledger.jobs["1"].key, "1", 0, IntentKind.PREEMPT, IntentStep.HOLD, began=1000.0, stepped=1000.0)
     journal.begin(intent)
-    actor.intents["1"] = intent
+    actor.context.intents["1"] = intent
     actor.advance(1001.0)
     assert "step 'hold' of its preempt failed with AttributeError" in quarantine.alarms()[0]
     actor.see(ledger.apply(slurm))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.slurm_plugin.backends.interface import SlurmSnapshot
+from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.ledger import Ledger
 from tiresias.slurm_plugin.state.totals import COUNTED, Place, Totals, by_partition
 from tiresias.slurm_plugin.state.usage import Usage
 
+Make = Callable[..., SlurmJob]
 GPU = Place("gpu", "bio")
 NUMBERS = st.integers(0, 1000).map(float)
 USAGES = st.builds(
@@ -47,7 +50,7 @@ def test_a_job_that_never_ran_has_no_wait_yet() -> None:
 
 
 @pytest.fixture
-def preempted(ledger: Ledger, pending, running):
+def preempted(ledger: Ledger, pending: Make, running: Make) -> SlurmJob:
     """A job of 4 GPUs that waited 5 s, was preempted in 3 s, waited 100 s more, and needed 10 s to its first step."""
     see(ledger, 1001, pending(account="bio"))
     see(ledger, 1010, running(1005, account="bio"))
@@ -60,17 +63,17 @@ def preempted(ledger: Ledger, pending, running):
     return back
 
 
-def see(ledger: Ledger, time: float, *jobs) -> None:
+def see(ledger: Ledger, time: float, *jobs: SlurmJob) -> None:
     ledger.apply(SlurmSnapshot(time, jobs, ()))
 
 
-def test_the_ledger_counts_a_preemption(ledger: Ledger, preempted) -> None:
+def test_the_ledger_counts_a_preemption(ledger: Ledger, preempted: SlurmJob) -> None:
     (row,) = ledger.totals.published()
     expected = {"runs": 2, "preemptions": 1, "waited": 105, "saving": 12, "restoring": 40, "redone": 40}
     assert row == {"partition": "gpu", "account": "bio", **expected}
 
 
-def test_another_life_counts_what_is_new_alone(ledger: Ledger, journal: Journal, preempted) -> None:
+def test_another_life_counts_what_is_new_alone(ledger: Ledger, journal: Journal, preempted: SlurmJob) -> None:
     later = Ledger(journal, Scope(frozenset({"gpu"})))
     see(later, 1310, preempted)
     later.note(later.jobs["1"], 1, restore=10.0, redone=5, pace=2.0)

@@ -8,7 +8,7 @@ import re
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from prometheus_client.core import Metric
@@ -16,6 +16,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as text_format
 
 from tests.slurm_plugin.views.scrapes import TIRESIAS, fetch, once, served
+from tiresias.protocol.status import Status
 from tiresias.slurm_plugin.sockets.control_socket import ControlServer
 from tiresias.slurm_plugin.views.metrics import metrics
 
@@ -27,7 +28,7 @@ def values(families: Iterable[Metric]) -> dict[tuple[str, ...], float]:
 
 
 def test_jobs_and_gpus_are_counted(whole: dict[str, Any]) -> None:
-    found = values(metrics(whole, whole["time"] + 5.0))
+    found = values(metrics(cast(Status, whole), whole["time"] + 5.0))
     assert found["tiresias_up",] == 1
     assert found["tiresias_status_age_seconds",] == 5
     running = [job for job in whole["jobs"] if job["nodes"]]
@@ -43,14 +44,15 @@ def test_jobs_and_gpus_are_counted(whole: dict[str, Any]) -> None:
     assert found["tiresias_actions_total", "preempt"] == 2
 
 
+def lost_seconds(kind: str) -> tuple[str, ...]:
+    return "tiresias_lost_gpu_seconds_total", *sorted(("gpu", kind))
+
+
 def test_waits_and_losses_are_by_partition(whole: dict[str, Any]) -> None:
-    found = values(metrics(whole, 0.0))
+    found = values(metrics(cast(Status, whole), 0.0))
     assert found["tiresias_preemptions_total", "gpu"] == 4
     assert found["tiresias_waited_seconds_total", "gpu"] == 121
-    lost = {
-        kind: found[("tiresias_lost_gpu_seconds_total", *sorted(("gpu", kind)))]
-        for kind in ("saving", "restoring", "redone")
-    }
+    lost = {kind: found[lost_seconds(kind)] for kind in ("saving", "restoring", "redone")}
     assert lost == {"saving": 8, "restoring": 16, "redone": 3}
     waiting = [job for job in whole["jobs"] if job["state"] == "WAITING"]
     for partition in {job["partition"] for job in waiting}:
@@ -63,15 +65,20 @@ def test_accounts_are_named_where_it_is_asked_for(whole: dict[str, Any]) -> None
     names = {"bio", "chem"}
     for by_account in (False, True):
         labels = {
-            word for family in metrics(whole, 0.0, by_account) for one in family.samples for word in one.labels.values()
+            word
+            for family in metrics(cast(Status, whole), 0.0, by_account)
+            for one in family.samples
+            for word in one.labels.values()
         }
         assert names & labels == (names if by_account else set())
-    assert values(metrics(whole, 0.0, True))["tiresias_runs_total", "bio", "gpu"] == 7
+    assert values(metrics(cast(Status, whole), 0.0, True))["tiresias_runs_total", "bio", "gpu"] == 7
 
 
 def test_no_name_of_a_user_or_a_job_gets_out(whole: dict[str, Any]) -> None:
     names = {str(job[key]) for job in whole["jobs"] for key in ("user", "name", "id")}
-    labels = {label for family in metrics(whole, 0.0) for one in family.samples for label in one.labels.values()}
+    labels = {
+        label for family in metrics(cast(Status, whole), 0.0) for one in family.samples for label in one.labels.values()
+    }
     assert not names & labels
 
 
@@ -91,7 +98,8 @@ def test_the_client_chooses_the_format(whole: dict[str, Any], tmp_path: Path) ->
         kind, rich = fetch(address, "application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
         assert kind.startswith("application/openmetrics-text")
     changing = {("tiresias_status_age_seconds",)}
-    found = [values(text_format(plain)), values(openmetrics(rich))]
+    parsed: Iterable[Metric] = openmetrics(rich)  # type: ignore[no-untyped-call]
+    found = [values(text_format(plain)), values(parsed)]
     plain_values, rich_values = ({name: one for name, one in each.items() if name not in changing} for each in found)
     assert plain_values == rich_values
     assert plain_values["tiresias_up",] == 1.0
@@ -130,9 +138,9 @@ def test_only_what_is_served_is_asked_for(file: str, whole: dict[str, Any]) -> N
     if file.endswith(".json"):
         expressions = [target["expr"] for panel in json.loads(text)["panels"] for target in panel["targets"]]
     asked = {name for each in expressions for name in re.findall(r"tiresias_\w+", each)}
-    served = {one.name for family in metrics(whole, 0.0) for one in family.samples}
+    served = {one.name for family in metrics(cast(Status, whole), 0.0) for one in family.samples}
     assert asked
     assert asked <= served
     for name, label, value in re.findall(r'(tiresias_\w+)\{(\w+)="(\w+)"\}', " ".join(expressions)):
-        samples = [one for family in metrics(whole, 0.0) for one in family.samples if one.name == name]
+        samples = [one for family in metrics(cast(Status, whole), 0.0) for one in family.samples if one.name == name]
         assert any(one.labels.get(label) == value for one in samples), (name, label, value)

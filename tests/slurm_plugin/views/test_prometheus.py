@@ -47,7 +47,7 @@ def _unpack(package: str) -> None:
 
 
 def check(programs: Path, text: str) -> subprocess.CompletedProcess[str]:
-    words = [programs / "promtool", "check", "metrics"]
+    words = [str(programs / "promtool"), "check", "metrics"]
     return subprocess.run(words, input=text, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -71,7 +71,7 @@ def test_promtool_refuses_openmetrics(programs: Path, whole: dict[str, Any], tmp
 
 
 def test_promtool_accepts_the_alerts(programs: Path) -> None:
-    words = [programs / "promtool", "check", "rules", ETC / "tiresias-alerts.yml"]
+    words = [str(programs / "promtool"), "check", "rules", str(ETC / "tiresias-alerts.yml")]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

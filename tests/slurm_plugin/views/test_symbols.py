@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiresias.slurm_plugin.views.symbols import LETTERS, Symbols
+from tiresias.slurm_plugin.views.symbols import LETTERS, Symbol, Symbols
 
 MANY = 600
 
@@ -20,14 +20,14 @@ def job(number: int, runs: bool = True) -> Any:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.dictionaries(st.integers(1, 2000), st.booleans(), max_size=120), max_size=8))
 def test_a_mark_stays_while_the_job_holds_nodes(frames: list[dict[int, bool]]) -> None:
-    """Whoever comes, goes, waits or comes back meanwhile."""
-    known, before = Symbols(), {}
+    """Other jobs may start, end, wait or start again meanwhile."""
+    known, before = Symbols(), dict[str, Symbol]()
     for frame in frames:
         now = known.of([job(number, runs) for number, runs in frame.items()])
         assert set(now) == {str(number) for number, runs in frame.items() if runs}
         assert all(now[each] == before[each] for each in now if each in before)
         assert len(set(now.values())) == len(now)
-        before = now
+        before = dict(now)
 
 
 @settings(max_examples=60, deadline=None)
@@ -52,7 +52,9 @@ def test_neighbours_on_the_map_differ_in_colour(nodes: list[list[int]], random: 
 
 def test_jobs_of_three_nodes_in_a_row() -> None:
     """With the same number modulo the colours they would all look alike."""
-    rows = [{"id": str(number * 11), "submit_time": 0.0, "nodes": [(f"gpu{number}", 4)]} for number in range(8, 12)]
+    rows: list[Any] = [
+        {"id": str(number * 11), "submit_time": 0.0, "nodes": [(f"gpu{number}", 4)]} for number in range(8, 12)
+    ]
     shown = [symbol.style for symbol in Symbols().of(rows).values()]
     assert all(one != other for one, other in pairwise(shown)), "gpu9 and gpu10 follow one another"
 

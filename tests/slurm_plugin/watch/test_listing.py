@@ -28,7 +28,7 @@ def test_rank_is_the_published_order() -> None:
     [("submit", "submit_time", False), ("attained", "attained", True), ("user", "user", False), ("GPUs", "gpus", True)],
 )
 def test_sorts(sort: str, field: str, falls: bool) -> None:
-    values = [job[field] for job in listed(JOBS, sort, False, "")]
+    values: list[Any] = [dict(job)[field] for job in listed(JOBS, sort, False, "")]
     assert values == sorted(values, reverse=falls)
 
 
