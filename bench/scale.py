@@ -28,7 +28,8 @@ from rpc import Site
 from status import Centre
 
 from tiresias.sandbox.slurm_conf import ClusterSpec
-from tiresias.scheduler.decide import decide, next_change
+from tiresias.scheduler.decide import decide
+from tiresias.scheduler.next_change import next_change
 from tiresias.slurm_plugin.backends.commands import CommandsBackend
 from tiresias.slurm_plugin.sockets.publication import Publication
 

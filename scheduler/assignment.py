@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from tiresias.scheduler.evict.victims import VictimSearch
-from tiresias.scheduler.model import Bools, Ints, Jobs, Request
+from tiresias.scheduler.model import Bools, Ints, Jobs
 from tiresias.scheduler.place.candidate_nodes import Placement
 from tiresias.scheduler.place.free_capacity import COUNTED, ClusterCapacity, Holdings, PlacementRequest
 from tiresias.scheduler.place.placer import Placer
+from tiresias.scheduler.placement_requests import PlacementRequests
 
 ROUNDING = 1e-6  # of sums of CPUs and megabytes
 
@@ -32,7 +32,7 @@ class Assignment:
     rank: Ints
     capacity: ClusterCapacity
     keeps: Bools
-    requested: Callable[[int], tuple[Request, int, bool]]  # request, style and whether packed, of a row
+    requests: PlacementRequests
     free_only: Bools  # jobs for which nothing is reserved, shape (jobs,)
     starts: dict[int, Placement] = field(default_factory=dict)
     reserved: dict[int, Placement] = field(default_factory=dict)
@@ -43,12 +43,12 @@ class Assignment:
 
     def assign(self, row: int) -> bool:
         """Find nodes for a waiting job: free ones, else such as will be free. False: there are none."""
-        kind, gpus = self.placer.kind(*self.requested(row)), int(self.jobs.gpus[row])
+        kind, gpus = self.requests.of(row), int(self.jobs.gpus[row])
         return self._start(row, kind, gpus) or (not self.free_only[row] and self._reserve(row, kind, gpus))
 
     def assign_free_nodes(self, row: int) -> bool:
         """Find free nodes for a waiting job. False: there are none."""
-        return self._start(row, self.placer.kind(*self.requested(row)), int(self.jobs.gpus[row]))
+        return self._start(row, self.requests.of(row), int(self.jobs.gpus[row]))
 
     def _start(self, row: int, kind: PlacementRequest, gpus: int) -> bool:
         if (kind, gpus) in self._not_now:

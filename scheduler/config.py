@@ -14,7 +14,7 @@ from typing import Any
 from tiresias.errors import UsageError
 from tiresias.scheduler.elementwise import Values, interval
 from tiresias.scheduler.registry import Registry
-from tiresias.scheduler.stages import ADMISSION, POLICIES, SIZINGS
+from tiresias.scheduler.stages import ADMISSION, EVICTIONS, POLICIES, SIZINGS
 
 ORDERS = ("running_first", "first_start", "last_start")
 
@@ -138,6 +138,13 @@ class PolicyConfig:
         lambda value: isinstance(value, str) and value in SIZINGS,
         SIZINGS,
     )
+    eviction: str = _knob(
+        "by_policy",
+        "which running jobs release GPUs; by_policy: cost_aware for policies that weigh that cost, by_rank for others",
+        ", ".join(EVICTIONS.built_in),
+        lambda value: isinstance(value, str) and value in EVICTIONS,
+        EVICTIONS,
+    )
 
     def __post_init__(self) -> None:
         for knob in fields(self):
@@ -178,7 +185,7 @@ class PolicyConfig:
     @property
     def needs_snapshots(self) -> bool:
         """Whether a stage besides the policy decides on whole snapshots, so that the order and the GPUs alone are not enough."""
-        return self.admission != "shared" or self.sizing != "fixed"
+        return self.admission != "shared" or self.sizing != "fixed" or EVICTIONS.is_plugin(self.eviction)
 
     @property
     def promotes(self) -> bool:

@@ -19,7 +19,6 @@ victims are being preempted there; no other victims are chosen meanwhile.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -28,10 +27,10 @@ from tiresias.scheduler.admit.quotas import QuotaUse, free_only, obstacle
 from tiresias.scheduler.admit.rules import not_admitted
 from tiresias.scheduler.assignment import Assignment
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.evict.cost_aware import spare
-from tiresias.scheduler.evict.defragment import Defragmenter, moments, prices
+from tiresias.scheduler.evict.defragment import Defragmenter, prices
 from tiresias.scheduler.evict.drain import Drain
-from tiresias.scheduler.evict.protection import is_protected, protected_until
+from tiresias.scheduler.evict.eviction import Walk
+from tiresias.scheduler.evict.protection import is_protected
 from tiresias.scheduler.model import (
     Action,
     Bools,
@@ -40,20 +39,20 @@ from tiresias.scheduler.model import (
     JobState,
     Plan,
     Preemption,
-    Request,
     Snapshot,
     Start,
-    Style,
 )
 from tiresias.scheduler.place.candidate_nodes import Placement
 from tiresias.scheduler.place.free_capacity import GPUS, ClusterCapacity, Holdings, PlacementRequest, free
 from tiresias.scheduler.place.placer import Placer
+from tiresias.scheduler.placement_requests import PlacementRequests
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.rank.policy import Policy, Ranking
 from tiresias.scheduler.rank.standing import Standing
 from tiresias.scheduler.reason_codes import Reason, ReasonCode
 from tiresias.scheduler.reasons import BLOCKED, DRAINS, NEVER, NO_NODES
 from tiresias.scheduler.reasons import reason as reason
+from tiresias.scheduler.selection import evicted
 from tiresias.scheduler.size.sizing import sized
 
 
@@ -90,30 +89,6 @@ def _decided(snapshot: Snapshot, config: PolicyConfig, policy: Policy, ranking: 
     return decision.answer(assignment)
 
 
-def next_change(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None = None) -> float:
-    """The next moment at which `decide` may return another plan without an event; inf for never.
-
-    Without waiting jobs nothing can change, and the rank of a running job matters once it may be preempted.
-    """
-    policy = policy or POLICIES[config.name]
-    jobs = snapshot.jobs
-    if not (jobs.state == JobState.WAITING).any():
-        return math.inf
-    changes = policy.changes(snapshot, config)
-    if policy.preempts:
-        changes = np.where(is_protected(snapshot, config), protected_until(jobs, config), changes)
-    return min(policy.turn(snapshot.time, config), float(changes.min()), relaxes(snapshot, config))
-
-
-def relaxes(snapshot: Snapshot, config: PolicyConfig) -> float:
-    """The next moment at which a waiting job accepts more nodes than the fewest, or nodes may be defragmented for it."""
-    jobs, moves = snapshot.jobs, moments(snapshot, config.defragment, config.preemption_cost)
-    if jobs.packed_until is None:
-        return moves
-    packed = (jobs.state == JobState.WAITING) & (jobs.packed_until > snapshot.time)
-    return float(np.min(jobs.packed_until[packed], initial=moves))
-
-
 class _Decision:
     def __init__(
         self,
@@ -144,11 +119,7 @@ class _Decision:
         self._cost = np.where(self._competes, self._holdings.gpus(), jobs.gpus)
         worth = policy.worth(jobs, snapshot.time, config)
         self._worth = np.broadcast_to(np.asarray(worth, np.float64), (len(jobs),))
-        self._style = np.zeros(len(jobs), np.int64) if jobs.style is None else jobs.style
-        self._packed_until = np.full(len(jobs), -math.inf) if jobs.packed_until is None else jobs.packed_until
-        packed_now = (self._style == Style.CONSOLIDATE) & (snapshot.time < self._packed_until)
-        self._styles: list[int] = self._style.tolist()  # numbers of Python's: they are looked up one by one
-        self._packed: list[bool] = packed_now.tolist()
+        self._requests = PlacementRequests(snapshot, self._placer)
         self._why: dict[int, Reason] = {}
         self._scattered: list[int] = []  # enough GPUs are free for these jobs, but not on the nodes that they need
 
@@ -165,7 +136,7 @@ class _Decision:
         placed = assignment.starts.keys() | assignment.reserved.keys() | self._admission.refused.keys()
         order = self._ranking.order
         for row in order[self._drains[order]].tolist():
-            kind, gpus = self._kind_of(row), int(self._snapshot.jobs.gpus[row])
+            kind, gpus = self._requests.on_any_nodes(row), int(self._snapshot.jobs.gpus[row])
             fits = self._walked[row] and row not in self._scattered
             if row in placed or fits or gpus >= least.get(kind, gpus + 1):
                 continue
@@ -180,7 +151,7 @@ class _Decision:
         enough = self._everything()[1][:, GPUS].sum() - ahead
         if not self._admission.admit(row):
             return None
-        if not self._drain(assignment).keep_free(assignment.capacity, row, self._kind_of(row), enough):
+        if not self._drain(assignment).keep_free(assignment.capacity, row, self._requests.on_any_nodes(row), enough):
             return None
         self._why[row] = DRAINS
         order = self._ranking.order
@@ -191,10 +162,6 @@ class _Decision:
 
     def _drain(self, assignment: Assignment) -> Drain:
         return Drain(self._snapshot, self._config, self._placer, self._holdings, self._rank, assignment.keeps)
-
-    def _kind_of(self, row: int) -> PlacementRequest:
-        """On any number of nodes."""
-        return self._placer.kind(self._snapshot.jobs.request[row], self._styles[row])
 
     def _attempt(self) -> Assignment | None:
         """Make one walk with its placements. None: a job was skipped for want of nodes, so the walk has to be repeated."""
@@ -213,7 +180,7 @@ class _Decision:
             self._rank,
             ClusterCapacity(self._placer.space(now), self._placer.space(later)),
             keeps,
-            self._requested,
+            self._requests,
             self._free_only,
         )
         waits = self._applies[order]
@@ -227,15 +194,10 @@ class _Decision:
         cost, waits, admission = self._cost[order], self._applies[order], self._admission
         selected = admission.walk(order, cost, waits, capacity, self._policy.blocks)
         self._walked[order] = selected
-        if not self._policy.spares:
+        if not (self._competes[order] & ~selected).any():
             return selected
-
-        def fill(kept: Bools, places: Ints, free: int) -> Bools:
-            for place in np.flatnonzero(selected & ~kept & waits).tolist():
-                admission.give_back(int(order[place]))
-            return admission.walk(order[places], cost[places], waits[places], free, False)
-
-        return spare(cost, selected, self._competes[order], self._worth[order], capacity, fill)
+        walked = Walk(order, cost, ~waits, selected, self._worth[order], capacity, self._policy.spares)
+        return evicted(self._snapshot, self._config.eviction, walked, admission)
 
     def _everything(self) -> tuple[Floats, Floats]:
         """Return what is free now, and what would be free after all possible preemptions; shape (nodes, columns)."""
@@ -268,7 +230,7 @@ class _Decision:
         for place, row in enumerate(waiting.tolist()):
             if row in self._admission.refused or (selected[place] and assignment.assign(row)):
                 continue
-            if self._free_only[row] or not self._possible(row):
+            if self._free_only[row] or not self._requests.possible(row):
                 self._skip([row])
                 return False
             self._why.update(dict.fromkeys(waiting[place + 1 :].tolist(), BLOCKED))
@@ -281,16 +243,16 @@ class _Decision:
             self._why[row] = self._why_skipped(row)
 
     def _why_skipped(self, row: int) -> Reason:
-        if not self._possible(row):
+        if not self._requests.possible(row):
             return NEVER
         if self._free_only[row]:
             return Reason(ReasonCode.REFUSED_BY_SLURM, obstacle(self._snapshot.jobs, row))
         self._scattered.append(row)
-        kind, gpus = self._kind(row), int(self._snapshot.jobs.gpus[row])
+        kind, gpus = self._requests.of(row), int(self._snapshot.jobs.gpus[row])
         if not kind.packed:
             return NO_NODES
-        seconds = float(self._packed_until[row] - self._snapshot.time)
-        return Reason(ReasonCode.PACKED, amount=self._placer.fewest(kind, gpus), seconds=seconds)
+        nodes, seconds = self._placer.fewest(kind, gpus), self._requests.packed_s(row)
+        return Reason(ReasonCode.PACKED, amount=nodes, seconds=seconds)
 
     def _defragment(self, assignment: Assignment) -> dict[int, int]:
         """Choose jobs to preempt so that nodes are defragmented for the first skipped job: victim and beneficiary."""
@@ -300,10 +262,9 @@ class _Decision:
         row = min(self._scattered, key=lambda row: int(self._rank[row]))
         price = prices(snapshot, self._competes & assignment.keeps, self._config.preemption_cost)
         free_amounts, most = assignment.capacity.now.amount, self._config.defragment
-        defragmenter = Defragmenter(jobs, self._placer, self._holdings, free_amounts, price, most, self._kind)
+        defragmenter = Defragmenter(jobs, self._placer, self._holdings, free_amounts, price, most, self._requests)
         waited = snapshot.time - float(np.fmax(jobs.submit[row], jobs.preempted[row]))
-        wait_limit = self._packed_until[row] - snapshot.time if self._packed[row] else math.inf
-        found = defragmenter.repack(row, waited, wait_limit)
+        found = defragmenter.repack(row, waited, self._requests.packed_s(row))
         if found is None:
             return {}
         del self._why[row]
@@ -311,17 +272,6 @@ class _Decision:
         for mover, nodes in found.moves.items():
             self._why[mover] = Reason(ReasonCode.DEFRAGMENT, jobs.id[row], nodes=self._start(mover, nodes).nodes)
         return dict.fromkeys(found.moves, row)
-
-    def _kind(self, row: int) -> PlacementRequest:
-        return self._placer.kind(*self._requested(row))
-
-    def _requested(self, row: int) -> tuple[Request, int, bool]:
-        """Return the job's request, its style, and whether it still waits for the fewest nodes."""
-        return self._snapshot.jobs.request[row], self._styles[row], self._packed[row]
-
-    def _possible(self, row: int) -> bool:
-        jobs = self._snapshot.jobs
-        return self._placer.possible(self._placer.kind(jobs.request[row]), int(jobs.gpus[row]))
 
     def answer(self, assignment: Assignment) -> Plan:
         jobs = self._snapshot.jobs

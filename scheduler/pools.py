@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.decide import decide, next_change
+from tiresias.scheduler.decide import decide
 from tiresias.scheduler.model import Action, Allocations, Ints, Jobs, Nodes, Plan, Quota, Snapshot
+from tiresias.scheduler.next_change import next_change
 from tiresias.scheduler.rank.policy import Policy
 from tiresias.scheduler.rank.standing import JoinedStanding, Standing
 from tiresias.scheduler.resources import Resources

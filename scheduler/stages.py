@@ -1,8 +1,8 @@
 """The stages of `decide` that are open: each implementation by its name, one line each.
 
 An installed package adds implementations as entry points of these groups. What is registered is described beside each stage's
-Protocol: `rank/policy.py`, `admit/rules.py`, `size/sizing.py`, `place/placements.py`. The values are places, so that this module
-imports no stage.
+Protocol: `rank/policy.py`, `admit/rules.py`, `size/sizing.py`, `place/placements.py`, `evict/eviction.py`. The values are
+places, so that this module imports no stage.
 """
 
 from __future__ import annotations
@@ -40,6 +40,15 @@ ADMISSION: Registry[Any] = Registry(
 )
 SIZINGS: Registry[Any] = Registry(
     "tiresias.sizing", {"fixed": f"{_HERE}.size.sizing:FIXED"}, f"{_HERE}.size.sizing:accepted"
+)
+EVICTIONS: Registry[Any] = Registry(
+    "tiresias.eviction",
+    {
+        "by_policy": f"{_HERE}.evict.cost_aware:BY_POLICY",
+        "by_rank": f"{_HERE}.evict.by_rank:BY_RANK",
+        "cost_aware": f"{_HERE}.evict.cost_aware:COST_AWARE",
+    },
+    f"{_HERE}.evict.eviction:accepted",
 )
 PLACEMENTS: Registry[Any] = Registry(
     "tiresias.placement",

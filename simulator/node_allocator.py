@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tiresias.scheduler.decide import decide, relaxes
+from tiresias.scheduler.decide import decide
 from tiresias.scheduler.elementwise import known
 from tiresias.scheduler.job_queue import Choice
 from tiresias.scheduler.model import Floats, Ints, Snapshot, Start
+from tiresias.scheduler.next_change import relaxes
 from tiresias.scheduler.rank.policy import Policy
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.occupancy import Occupancy

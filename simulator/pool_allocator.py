@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from tiresias.scheduler.evict.cost_aware import weighs_cost
 from tiresias.scheduler.job_queue import Choice, Columns, JobQueue, Key
 from tiresias.scheduler.model import JobState, Snapshot
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy
@@ -79,7 +80,7 @@ class PoolAllocator:
             self._queue.wait(job.row, self._key(job))
         self._queue_running(now)
         self._queue.drift(len(self._drifting), partial(self._keys, now))
-        worth = partial(self._worth, now) if self._policy.spares else None
+        worth = partial(self._worth, now) if weighs_cost(self._config.eviction, self._policy.spares) else None
         drains = partial(self._drains, now) if self._config.starving_first else None
         return self._queue.choose(self.free + self._releasing, worth, drains)
 

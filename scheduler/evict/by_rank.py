@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, Ints
+from tiresias.scheduler.evict.eviction import Walk
+from tiresias.scheduler.model import Bools, Ints, Snapshot
+
+
+class ByRank:
+    """All victims of the walk release their GPUs, as in the paper."""
+
+    def released(self, snapshot: Snapshot, walk: Walk) -> Bools:
+        return np.ones(len(walk.rows), np.bool_)
+
+
+BY_RANK = ByRank()
 
 
 def walk(cost: Ints, capacity: int, blocks: bool) -> Bools:

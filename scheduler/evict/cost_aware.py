@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from tiresias.scheduler.evict.by_rank import walk
-from tiresias.scheduler.model import Bools, Floats, Ints
+from tiresias.scheduler.evict.by_rank import BY_RANK
+from tiresias.scheduler.evict.eviction import Walk
+from tiresias.scheduler.model import Bools, Snapshot
 
 
 class Starter(NamedTuple):
@@ -64,28 +65,40 @@ def _weighed(free: int, starters: Sequence[Starter], victim: Victim) -> tuple[in
     return cut, room, worth
 
 
-Fill: TypeAlias = Callable[[Bools, Ints, int], Bools]
+class CostAware:
+    """A victim releases its GPUs where the jobs ranked before it have waited long enough for them (`weigh`)."""
+
+    def released(self, snapshot: Snapshot, walk: Walk) -> Bools:
+        return worthwhile(walk)
 
 
-def spare(cost: Ints, selected: Bools, runs: Bools, worth: Floats, capacity: int, fill: Fill | None = None) -> Bools:
-    """The selection without the preemptions that are not worth it (`weigh`); what that leaves free goes to waiting jobs in order.
-
-    All of shape (jobs,) in the order of the walk. selected: by `walk`; runs: holds its GPUs now; worth: as of `Starter`.
-    fill: of a selection, the places of the waiting jobs outside of it and the free GPUs, which of those jobs get some; by default
-    those that `walk` takes.
-    """
-    starters, victims = np.flatnonzero(selected & ~runs), np.flatnonzero(~selected & runs)
-    verdict = weigh(
-        capacity - int(cost[selected].sum()),
-        list(map(Starter, cost[starters].tolist(), worth[starters].tolist())),
-        list(map(Victim, cost[victims].tolist(), np.searchsorted(starters, victims).tolist())),
+def worthwhile(walk: Walk) -> Bools:
+    """Return whether the preemption of each job of the walk is worth its cost, shape (competing jobs,)."""
+    starters, victims = np.flatnonzero(walk.starters), np.flatnonzero(walk.victims)
+    weighed = weigh(
+        walk.free,
+        list(map(Starter, walk.gpus[starters].tolist(), walk.worth[starters].tolist())),
+        list(map(Victim, walk.gpus[victims].tolist(), np.searchsorted(starters, victims).tolist())),
     )
-    if not verdict.spared:
-        return selected
-    selected = selected.copy()
-    selected[starters[verdict.starts :]] = False
-    selected[victims[verdict.spared]] = True
-    left = np.flatnonzero(~selected & ~runs)
-    taken = fill(selected, left, verdict.free) if fill else walk(cost[left], verdict.free, False)
-    selected[left[taken]] = True
-    return selected
+    released = np.ones(len(walk.rows), np.bool_)
+    released[victims[weighed.spared]] = False
+    return released
+
+
+class ByPolicy:
+    """As `cost_aware` for policies that weigh the cost of preemptions, as `by_rank` for all others."""
+
+    def released(self, snapshot: Snapshot, walk: Walk) -> Bools:
+        return (COST_AWARE if walk.weighs else BY_RANK).released(snapshot, walk)
+
+
+def weighs_cost(eviction: str, spares: bool) -> bool:
+    """Return whether the built-in eviction of that name weighs the cost of preemptions.
+
+    `spares`: as of the policy.
+    """
+    return eviction == "cost_aware" or (eviction == "by_policy" and spares)
+
+
+COST_AWARE = CostAware()
+BY_POLICY = ByPolicy()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -26,6 +26,7 @@ from tiresias.scheduler.model import Bools, Floats, Ints, Jobs, JobState, Snapsh
 from tiresias.scheduler.place.candidate_nodes import Placement
 from tiresias.scheduler.place.free_capacity import GPUS, Holdings, PlacementRequest
 from tiresias.scheduler.place.placer import Placer
+from tiresias.scheduler.placement_requests import PlacementRequests
 
 EARNED = 10.0  # times its cost that a job runs between two moves
 LOOKED_AT = 256  # nodes: those with the most room
@@ -65,7 +66,7 @@ def moments(snapshot: Snapshot, most: int, cost: float) -> float:
 @dataclass(frozen=True, slots=True, eq=False)
 class Defragmenter:
     """room: what is free and promised to nobody, shape (nodes, columns). price: as `prices` says. most: jobs that move at once.
-    kind_of: of a row."""
+    requests: of all jobs."""
 
     jobs: Jobs
     placer: Placer
@@ -73,12 +74,12 @@ class Defragmenter:
     room: Floats
     price: Floats
     most: int
-    kind_of: Callable[[int], PlacementRequest]
+    requests: PlacementRequests
 
     def repack(self, row: int, waited: float, patience: float) -> Repack | None:
         """None: there is nothing to be had or it is not worth it. waited, patience: seconds that the job has waited, and will
         wait at most. O(jobs + LOOKED_AT x choices of `most` jobs of a node) for each of the job's nodes."""
-        kind, gpus = self.kind_of(row), int(self.jobs.gpus[row])
+        kind, gpus = self.requests.of(row), int(self.jobs.gpus[row])
         if self.room[:, GPUS].sum() < gpus or waited < self.price.min(initial=math.inf):
             return None
         movers = self.cheapest(kind, gpus)
@@ -152,9 +153,9 @@ class Defragmenter:
             return None
         space.take(kind, placement)
         for row in sorted(movers, key=lambda row: -int(self.jobs.gpus[row])):
-            other = self.placer.place(self.kind_of(row), int(self.jobs.gpus[row]), space)
+            other = self.placer.place(self.requests.of(row), int(self.jobs.gpus[row]), space)
             if other is None:
                 return None
-            space.take(self.kind_of(row), other)
+            space.take(self.requests.of(row), other)
             seats[row] = other
         return Repack(placement, seats)

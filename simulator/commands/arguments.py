@@ -11,6 +11,7 @@ from typing import TypeVar
 from tiresias.errors import UsageError
 from tiresias.scheduler.admit.rules import ADMISSION
 from tiresias.scheduler.config import ORDERS, PolicyConfig
+from tiresias.scheduler.evict.eviction import EVICTIONS
 from tiresias.scheduler.size.sizing import SIZINGS
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.commands import argument_types as types
@@ -128,6 +129,10 @@ def _configure_policy(group: argparse._ArgumentGroup) -> None:
         "--sizing", type=types.one_of("--sizing", tuple(SIZINGS)), default="fixed", metavar="SIZING",
         help=f"{', '.join(SIZINGS)}: the GPUs of a job when it first starts; a job does the same work on fewer GPUs in "
         "proportionally more time (default: fixed)",
+    )  # fmt: skip
+    group.add_argument(
+        "--eviction", type=types.one_of("--eviction", tuple(EVICTIONS)), default="by_policy", metavar="EVICTION",
+        help=f"{', '.join(EVICTIONS)}: which running jobs release GPUs (default: by_policy)",
     )  # fmt: skip
 
 
@@ -253,7 +258,7 @@ def _config(args: argparse.Namespace) -> PolicyConfig:
     return replace(
         DEFAULT, thresholds=thresholds, in_queue_order=args.in_queue_order, promote_knob=args.promote_knob,
         starve_limit=args.starve_limit, min_run=args.min_run, quantum=args.quantum,
-        defragment=args.defragment, admission=args.admission, sizing=args.sizing,
+        defragment=args.defragment, admission=args.admission, sizing=args.sizing, eviction=args.eviction,
     )  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def setup_json(setup: Setup) -> dict[str, object]:
     """Return the setup as a part of the JSON document."""
     knobs = {name: value for name, value in asdict(setup.config).items() if name != "name"}
     defaults = asdict(PolicyConfig.paper())
-    for stage in ("admission", "sizing"):
+    for stage in ("admission", "sizing", "eviction"):
         if knobs[stage] == defaults[stage]:
             del knobs[stage]  # in the document only where it is not the default
     return {

@@ -14,6 +14,7 @@ import numpy as np
 from tiresias.scheduler.admit.rules import ADMISSION
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.estimates.completed_jobs import Completed
+from tiresias.scheduler.evict.eviction import EVICTIONS
 from tiresias.scheduler.model import Ints, Jobs, Plan, Snapshot, Style
 from tiresias.scheduler.place.placements import PLACEMENTS, PLUGIN_CODES
 from tiresias.scheduler.plugin import PluginError, guarded
@@ -26,7 +27,9 @@ from tiresias.slurm_plugin.backends.interface import SlurmSnapshot
 from tiresias.slurm_plugin.config import PARTITION_POLICIES, Config
 
 DECISION_TIMEOUT_S = 20.0
-_REPLACEMENTS = "admission shared, sizing fixed, placement consolidate in place of a package's own"
+_REPLACEMENTS = (
+    "admission shared, sizing fixed, and placement consolidate, eviction by_policy in place of a package's own"
+)
 
 
 def conflict(config: Config, partitions_of: Iterable[tuple[str, Collection[str]]]) -> str:
@@ -148,6 +151,7 @@ def check_plugins(config: Config) -> list[str]:
     used: list[tuple[Registry[Any], str]] = [(POLICIES, policy.name) for policy in policies]
     used += [(ADMISSION, policy.admission) for policy in policies]
     used += [(SIZINGS, policy.sizing) for policy in policies]
+    used += [(EVICTIONS, policy.eviction) for policy in policies]
     if config.placement.style != "skew":
         used.append((PLACEMENTS, config.placement.style))
     for registry, name in used:
@@ -169,7 +173,8 @@ def _check_sizes(part: PoolDecision) -> None:
 def _built_in(config: PolicyConfig) -> PolicyConfig:
     """The configuration with built-in implementations alone."""
     name = "las" if POLICIES.is_plugin(config.name) else config.name
-    return replace(config, name=name, admission="shared", sizing="fixed")
+    eviction = "by_policy" if EVICTIONS.is_plugin(config.eviction) else config.eviction
+    return replace(config, name=name, admission="shared", sizing="fixed", eviction=eviction)
 
 
 def _rows(values: Sequence[PolicyConfig], config: PolicyConfig) -> Ints:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tiresias.scheduler.admit.rules import ADMISSION
+from tiresias.scheduler.evict.eviction import EVICTIONS
 from tiresias.scheduler.place.placements import PLACEMENTS
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.registry import Registry
@@ -13,7 +14,7 @@ from tiresias.scheduler.size.sizing import SIZINGS
 from tiresias.slurm_plugin.cluster.finding import Finding, Level, fine
 
 _FORMATS: Registry[Any] = Registry("tiresias.trace_formats", {})  # the simulator has the built-in ones
-_REGISTRIES: tuple[Registry[Any], ...] = (POLICIES, ADMISSION, SIZINGS, PLACEMENTS, _FORMATS)
+_REGISTRIES: tuple[Registry[Any], ...] = (POLICIES, ADMISSION, SIZINGS, PLACEMENTS, EVICTIONS, _FORMATS)
 _REMEDY = "fix or uninstall the package: the controller does not start with it where the configuration names it"
 
 

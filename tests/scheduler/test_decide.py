@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiresias.scheduler.config import ORDERS, PolicyConfig
-from tiresias.scheduler.decide import decide, next_change, reason
+from tiresias.scheduler.decide import decide, reason
 from tiresias.scheduler.evict.protection import is_protected
 from tiresias.scheduler.model import Action, JobState, Plan, Preemption, Request, Snapshot, Start, Style
+from tiresias.scheduler.next_change import next_change
 from tiresias.scheduler.place.free_capacity import FreeCapacity, amounts
 from tiresias.scheduler.place.placer import Placer
 from tiresias.scheduler.rank.policies import POLICIES

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.decide import decide, next_change
+from tiresias.scheduler.decide import decide
 from tiresias.scheduler.model import Action, JobState, Plan, Quota, Snapshot, Start
+from tiresias.scheduler.next_change import next_change
 from tiresias.scheduler.pools import NodePool, decide_pools, next_change_of, part_of
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.reasons import reason

@@ -7,11 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tiresias.scheduler.admit.quotas import QuotaUse
 from tiresias.scheduler.evict.by_rank import walk
-from tiresias.scheduler.evict.cost_aware import Starter, Victim, Weighed, spare, weigh
+from tiresias.scheduler.evict.cost_aware import Starter, Victim, Weighed, weigh, worthwhile
+from tiresias.scheduler.evict.eviction import Walk
 from tiresias.scheduler.job_queue import JobQueue
+from tiresias.scheduler.selection import settled
 
 STARVES = math.inf
+
+
+def spare(cost, selected, runs, worth, capacity):
+    """The selection without the preemptions that are not worth their cost."""
+    walked = Walk(np.arange(len(cost)), cost, runs, selected, worth, capacity, True)
+    return settled(walked, worthwhile(walked), QuotaUse(()))
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.decide import decide, next_change, reason
+from tiresias.scheduler.decide import decide, reason
 from tiresias.scheduler.evict.defragment import Defragmenter, moments, prices
 from tiresias.scheduler.model import Action, Allocations, JobState, Request, Snapshot, Style
+from tiresias.scheduler.next_change import next_change
 from tiresias.scheduler.place.free_capacity import Holdings
 from tiresias.scheduler.place.placer import Placer
+from tiresias.scheduler.placement_requests import PlacementRequests
 from tiresias.scheduler.resources import Resources
 
 NOW = 10_000.0
@@ -121,7 +123,7 @@ def test_the_cheapest_of_all_for_a_job_on_one_node(snapshot_of, data):
     cost = np.array([*(10.0 + 7 * extra for _, extra in sizes), 0.0])
     jobs = replace(snapshot.jobs, preemption_cost=cost)
     mess = _defragmenter(replace(snapshot, jobs=jobs), runs)
-    kind, gpus = mess.kind_of(len(sizes)), int(jobs.gpus[-1])
+    kind, gpus = mess.requests.of(len(sizes)), int(jobs.gpus[-1])
     assume(mess.placer.possible(kind, gpus) and mess.placer.fewest(kind, gpus) == 1)
     movers = np.flatnonzero(runs).tolist()
     sets = [rows for size in range(mess.most + 1) for rows in combinations(movers, size)]
@@ -142,10 +144,8 @@ def _defragmenter(snapshot: Snapshot, runs: np.ndarray) -> Defragmenter:
     price = prices(snapshot, runs, 60.0)
     assert np.array_equal(price < math.inf, runs)
 
-    def kind_of(row: int) -> Any:
-        return placer.kind(snapshot.jobs.request[row], int(snapshot.jobs.style[row]))
-
-    return Defragmenter(snapshot.jobs, placer, Holdings(snapshot), free, price, 2, kind_of)
+    requests = PlacementRequests(snapshot, placer)
+    return Defragmenter(snapshot.jobs, placer, Holdings(snapshot), free, price, 2, requests)
 
 
 def _has_room(mess: Defragmenter, gone: list[int], gpus: int) -> bool:

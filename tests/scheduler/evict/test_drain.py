@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.decide import decide, next_change, reason
+from tiresias.scheduler.decide import decide, reason
 from tiresias.scheduler.model import JobState, Request, Snapshot
+from tiresias.scheduler.next_change import next_change
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.simulation import simulate

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.decide import decide, next_change
+from tiresias.scheduler.decide import decide
 from tiresias.scheduler.evict.protection import protected_until, remaining
 from tiresias.scheduler.model import JobState, Snapshot
+from tiresias.scheduler.next_change import next_change
 
 START = 900.0
 LAS = PolicyConfig("las", thresholds=(400.0,), min_run=60.0, min_run_cost_factor=0.0, protection_limit=500.0)

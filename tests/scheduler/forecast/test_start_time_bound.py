@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiresias.scheduler.config import ORDERS, PolicyConfig
-from tiresias.scheduler.decide import decide, next_change
+from tiresias.scheduler.decide import decide
 from tiresias.scheduler.evict.protection import minimum
 from tiresias.scheduler.forecast.start_time_bound import latest_start, must_be_held
 from tiresias.scheduler.model import JobState, Plan, Request, Snapshot
+from tiresias.scheduler.next_change import next_change
 
 NOW = 1000.0
 LAS = PolicyConfig(

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.decide import decide, next_change, reason
+from tiresias.scheduler.decide import decide, reason
 from tiresias.scheduler.estimates.completed_jobs import Completed
 from tiresias.scheduler.forecast.start_forecast import start_forecast
 from tiresias.scheduler.model import JobState, Row
+from tiresias.scheduler.next_change import next_change
 from tiresias.scheduler.rank.adaptive import Adaptive
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.rank.policy import Policy

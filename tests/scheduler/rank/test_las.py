@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.decide import decide, next_change
+from tiresias.scheduler.decide import decide
 from tiresias.scheduler.model import JobState
+from tiresias.scheduler.next_change import next_change
 from tiresias.scheduler.rank.las import Las
 from tiresias.scheduler.rank.policy import ordered
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.decide import next_change
 from tiresias.scheduler.model import JobState
+from tiresias.scheduler.next_change import next_change
 from tiresias.scheduler.rank.time_sharing import TimeSharing
 
 CONFIG = PolicyConfig.paper("time_sharing")

@@ -37,8 +37,9 @@ from unittest import mock
 
 from tests.slurm_plugin.backends import extremes
 from tests.slurm_plugin.backends.fake_slurm import Answers, Commands, Pyslurm
-from tiresias.scheduler.decide import decide, next_change
+from tiresias.scheduler.decide import decide
 from tiresias.scheduler.model import Jobs
+from tiresias.scheduler.next_change import next_change
 from tiresias.slurm_plugin.backends.bounds import MAX_NUMBER
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
