@@ -19,6 +19,7 @@ victims are being preempted there; no other victims are chosen meanwhile.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -27,18 +28,18 @@ from tiresias.scheduler.admit.quotas import QuotaUse, free_only, obstacle
 from tiresias.scheduler.admit.rules import not_admitted
 from tiresias.scheduler.assignment import Assignment
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.evict.defragment import Defragmenter, prices
+from tiresias.scheduler.evict.defragment import repacked
 from tiresias.scheduler.evict.drain import Drain
 from tiresias.scheduler.evict.eviction import Walk
 from tiresias.scheduler.evict.protection import is_protected
 from tiresias.scheduler.model import (
-    Action,
     Bools,
+    Effect,
     Floats,
     Ints,
     JobState,
     Plan,
-    Preemption,
+    Preempt,
     Snapshot,
     Start,
 )
@@ -70,7 +71,7 @@ def decide(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None = Non
     snapshot = sized(snapshot, config.sizing, ranking.order)
     plan = _decided(snapshot, config, policy, ranking, barred)
     on_trial = free_only(snapshot.jobs)
-    if plan.preemptions and (on_trial & (plan.action == Action.START)).any():
+    if plan.preemptions and (on_trial & (plan.effect == Effect.START)).any():
         plan = _decided(snapshot, config, policy, ranking, on_trial | barred)
     for row in np.flatnonzero(barred).tolist():
         plan.why[row] = Reason(ReasonCode.NOT_ADMITTED, config.admission)
@@ -256,15 +257,14 @@ class _Decision:
 
     def _defragment(self, assignment: Assignment) -> dict[int, int]:
         """Choose jobs to preempt so that nodes are defragmented for the first skipped job: victim and beneficiary."""
-        snapshot, jobs = self._snapshot, self._snapshot.jobs
+        jobs = self._snapshot.jobs
         if not (self._config.defragment and self._scattered):
             return {}
         row = min(self._scattered, key=lambda row: int(self._rank[row]))
-        price = prices(snapshot, self._competes & assignment.keeps, self._config.preemption_cost)
-        free_amounts, most = assignment.capacity.now.amount, self._config.defragment
-        defragmenter = Defragmenter(jobs, self._placer, self._holdings, free_amounts, price, most, self._requests)
-        waited = snapshot.time - float(np.fmax(jobs.submit[row], jobs.preempted[row]))
-        found = defragmenter.repack(row, waited, self._requests.packed_s(row))
+        free_amounts, may_move = assignment.capacity.now.amount, self._competes & assignment.keeps
+        found = repacked(
+            self._snapshot, self._config, row, may_move, free_amounts, self._placer, self._holdings, self._requests
+        )
         if found is None:
             return {}
         del self._why[row]
@@ -279,16 +279,16 @@ class _Decision:
         preemptions = assignment.victims(order[(self._competes & ~assignment.keeps)[order]].tolist())
         preemptions |= self._defragment(assignment)
         holds = (jobs.state == JobState.RUNNING) | (jobs.state == JobState.STARTING)
-        action = np.select([holds, jobs.state == JobState.RELEASING], [Action.KEEP, Action.RELEASE], Action.WAIT)
-        action = action.astype(np.int64)
-        action[list(assignment.starts)] = Action.START
-        action[list(preemptions)] = Action.PREEMPT
+        effect = np.select([holds, jobs.state == JobState.RELEASING], [Effect.KEEP, Effect.RELEASE], Effect.WAIT)
+        effect = effect.astype(np.int64)
+        effect[list(assignment.starts)] = Effect.START
+        effect[list(preemptions)] = Effect.PREEMPT
+        victims = (Preempt(jobs.id[row], jobs.id[other]) for row, other in preemptions.items())
         return Plan(
-            action, self._ranking.queue, self._rank,
-            starts=self._named(assignment.starts),
-            preemptions=tuple(Preemption(jobs.id[row], jobs.id[other]) for row, other in preemptions.items()),
+            effect, self._ranking.queue, self._rank,
+            actions=(*self._named(assignment.starts), *victims),
             promoted=tuple(jobs.id[row] for row in np.flatnonzero(self._ranking.promoted)),
-            reserved=self._named(assignment.reserved),
+            reserved=tuple(self._named(assignment.reserved)),
             why=self._blocked() | self._why,
             standing=Standing(self._snapshot, self._ranking.queue, self._policy, self._config),
         )  # fmt: skip
@@ -298,8 +298,8 @@ class _Decision:
         refused = self._admission.refused.items()
         return {row: Reason(ReasonCode.BLOCKED_BY_SLURM, reason) for row, reason in refused}
 
-    def _named(self, placements: dict[int, Placement]) -> tuple[Start, ...]:
-        return tuple(self._start(row, placement) for row, placement in placements.items())
+    def _named(self, placements: dict[int, Placement]) -> Iterator[Start]:
+        return itertools.starmap(self._start, placements.items())
 
     def _start(self, row: int, placement: Placement) -> Start:
         names = self._snapshot.nodes.name

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,9 @@ class JobState(IntEnum):
     STARTING = 3  # released to Slurm, which has not started it yet: its GPUs are promised to it
 
 
-class Action(IntEnum):
+class Effect(IntEnum):
+    """What a plan does to one job."""
+
     WAIT = 0
     START = 1
     KEEP = 2
@@ -240,18 +242,31 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start `job` on exactly these nodes: (node name, GPUs)."""
+    """The action that starts a job.
+
+    Attributes:
+        job: Id of the job.
+        nodes: Names of exactly the nodes that it gets, each with its GPUs.
+    """
 
     job: str
     nodes: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Preemption:
-    """Preempt `job` because `beneficiary` starts on what it leaves."""
+class Preempt:
+    """The action that preempts a job.
+
+    Attributes:
+        job: Id of the preempted job.
+        beneficiary: Id of the job that starts on the GPUs that it releases.
+    """
 
     job: str
     beneficiary: str
+
+
+PlannedAction: TypeAlias = Start | Preempt  # another kind of action is another class, in this list and in `Actor.begin`
 
 
 class RankWords(Protocol):
@@ -263,19 +278,34 @@ class RankWords(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """The answer for every job of the snapshot, in the snapshot's order of rows; arrays of shape (jobs,).
+    """What is done to each job of a snapshot; arrays of shape (jobs,), rows as in the snapshot.
 
-    queue: index of the job's queue, 0 the most urgent. rank: its place in the order of the walk, 0 first.
-    promoted: ids whose service and waiting time the ledger must now reset (section 3.2.3).
-    reserved: where waiting jobs will start once the leaving and the preempted ones have left; kept free for them until then.
+    Attributes:
+        effect: What happens to each job, of `Effect`.
+        queue: Index of the job's queue, 0 the most urgent.
+        rank: Place of the job in the order of the walk, 0 first.
+        actions: What is done now: the starts in the order of the walk, then the preemptions.
+        promoted: Ids of the jobs whose service and waiting time start anew (section 3.2.3).
+        reserved: Where waiting jobs start once other jobs have released their GPUs; kept free for them until then.
+        why: Reasons of jobs for which the effect alone does not state it, by row.
+        standing: Why each job has its rank.
     """
 
-    action: Ints
+    effect: Ints
     queue: Ints
     rank: Ints
-    starts: tuple[Start, ...] = ()
-    preemptions: tuple[Preemption, ...] = ()
+    actions: tuple[PlannedAction, ...] = ()
     promoted: tuple[str, ...] = ()
     reserved: tuple[Start, ...] = ()
-    why: dict[int, Reason] = field(default_factory=dict)  # reasons that need more than the action, by row
-    standing: RankWords | None = None  # why a row has its rank
+    why: dict[int, Reason] = field(default_factory=dict)
+    standing: RankWords | None = None
+
+    @property
+    def starts(self) -> tuple[Start, ...]:
+        """The actions that start a job. O(actions)."""
+        return tuple(action for action in self.actions if isinstance(action, Start))
+
+    @property
+    def preemptions(self) -> tuple[Preempt, ...]:
+        """The actions that preempt a job. O(actions)."""
+        return tuple(action for action in self.actions if isinstance(action, Preempt))

@@ -14,7 +14,7 @@ import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
-from tiresias.scheduler.model import Action, Allocations, Ints, Jobs, Nodes, Plan, Quota, Snapshot
+from tiresias.scheduler.model import Allocations, Effect, Ints, Jobs, Nodes, Plan, Quota, Snapshot
 from tiresias.scheduler.next_change import next_change
 from tiresias.scheduler.rank.policy import Policy
 from tiresias.scheduler.rank.standing import JoinedStanding, Standing
@@ -132,12 +132,12 @@ def _without(quota: Quota, part: PoolDecision) -> Quota:
 
 def _joined(count: int, parts: Sequence[PoolDecision]) -> Plan:
     """One plan. Ranks count through, pool by pool."""
-    action, queue, rank = (np.full(count, fill, np.int64) for fill in (Action.WAIT, 0, 0))
+    action, queue, rank = (np.full(count, fill, np.int64) for fill in (Effect.WAIT, 0, 0))
     standings: list[tuple[Ints, Standing]] = []
     first = 0
     for part in parts:
         rows = part.pool.jobs
-        action[rows], queue[rows], rank[rows] = part.plan.action, part.plan.queue, part.plan.rank + first
+        action[rows], queue[rows], rank[rows] = part.plan.effect, part.plan.queue, part.plan.rank + first
         assert isinstance(part.plan.standing, Standing), "as `_numbered` gives it"
         standings.append((rows, part.plan.standing))
         first += len(rows)
@@ -146,8 +146,7 @@ def _joined(count: int, parts: Sequence[PoolDecision]) -> Plan:
     plans = [part.plan for part in parts]
     return Plan(
         action, queue, rank,
-        starts=tuple(one for plan in plans for one in plan.starts),
-        preemptions=tuple(one for plan in plans for one in plan.preemptions),
+        actions=(*(one for plan in plans for one in plan.starts), *(one for plan in plans for one in plan.preemptions)),
         promoted=tuple(one for plan in plans for one in plan.promoted),
         reserved=tuple(one for plan in plans for one in plan.reserved),
         why=why, standing=JoinedStanding(tuple(standings)),

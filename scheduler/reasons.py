@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from tiresias.scheduler.admit.quotas import obstacle
-from tiresias.scheduler.model import Action, JobState, Plan, Snapshot, Start
+from tiresias.scheduler.model import Effect, JobState, Plan, Snapshot, Start
 from tiresias.scheduler.reason_codes import Reason, ReasonCode
 
 NEVER = Reason(ReasonCode.NEVER_FITS)
@@ -51,20 +51,20 @@ def refused(reason: str) -> str:
 
 def reason(plan: Plan, snapshot: Snapshot, row: int) -> str:
     """Why `plan` does to job `row` of `snapshot` what it does."""
-    action, jobs = Action(plan.action[row]), snapshot.jobs
+    action, jobs = Effect(plan.effect[row]), snapshot.jobs
     if row in plan.why:
         return in_words(plan.why[row])
-    if action == Action.START:
+    if action == Effect.START:
         return f"starts on {_places(_nodes_of(plan)[jobs.id[row]])}"
-    if action == Action.KEEP:
+    if action == Effect.KEEP:
         if jobs.state[row] == JobState.STARTING:
             return "starting: released to Slurm, which has not started it yet"
         if not jobs.movable[row]:
             return "runs, and may not be preempted now"
         return f"runs: {_standing(plan, row)}"
-    if action == Action.PREEMPT:
+    if action == Effect.PREEMPT:
         return f"gives way to job {_beneficiaries(plan)[jobs.id[row]]}: {_standing(plan, row)}"
-    if action == Action.RELEASE:
+    if action == Effect.RELEASE:
         return "leaves its GPUs"
     return _why_it_waits(plan, snapshot, row)
 
@@ -101,7 +101,7 @@ def _leaving(plan: Plan, snapshot: Snapshot, start: Start) -> str:
     held, nodes = snapshot.allocations, {name for name, _ in start.nodes}
     here = np.array([name in nodes for name in snapshot.nodes.name], dtype=bool)
     rows = np.unique(held.job[here[held.node]])
-    going = rows[(snapshot.jobs.state[rows] == JobState.RELEASING) | (plan.action[rows] == Action.PREEMPT)]
+    going = rows[(snapshot.jobs.state[rows] == JobState.RELEASING) | (plan.effect[rows] == Effect.PREEMPT)]
     names = [snapshot.jobs.id[row] for row in going.tolist()]
     return f"job{'s' if len(names) > 1 else ''} " + ", ".join(names)
 

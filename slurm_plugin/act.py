@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tiresias.protocol.control import JobReport
-from tiresias.scheduler.model import Plan, Preemption
+from tiresias.scheduler.model import Plan, Preempt
 from tiresias.slurm_plugin.admission.refusals import Refusals
 from tiresias.slurm_plugin.backends.interface import Backend, CommentField, SlurmJob
 from tiresias.slurm_plugin.cluster.arrays import members, together
@@ -216,7 +216,7 @@ def _may_save_for_its_limit(job: SlurmJob, now: float) -> bool:
     return job.time_limit > 0 and min(job.time_limit / 2, LIMIT_WINDOW_S) > job.start_time + job.time_limit - now
 
 
-def _by_beneficiary(preemptions: Iterable[Preemption]) -> dict[str, list[str]]:
+def _by_beneficiary(preemptions: Iterable[Preempt]) -> dict[str, list[str]]:
     """Group the victims: all that one job needs are preempted, or none."""
     groups: dict[str, list[str]] = {}
     for one in preemptions:

@@ -20,6 +20,7 @@ from itertools import combinations
 
 import numpy as np
 
+from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.elementwise import known
 from tiresias.scheduler.evict.victims import VictimSearch
 from tiresias.scheduler.model import Bools, Floats, Ints, Jobs, JobState, Snapshot, Style
@@ -61,6 +62,29 @@ def moments(snapshot: Snapshot, most: int, cost: float) -> float:
     since = np.fmax(jobs.submit, jobs.preempted)[waits, None]
     moments = since + cost * np.arange(1, most + 1)
     return float(np.min(moments[moments > snapshot.time], initial=math.inf))
+
+
+def repacked(
+    snapshot: Snapshot, config: PolicyConfig, row: int, may_move: Bools, room: Floats, placer: Placer, holdings: Holdings,
+    requests: PlacementRequests,
+) -> Repack | None:  # fmt: skip
+    """Return nodes for the waiting job `row`, and for the jobs that are preempted to defragment them; None: not worth it.
+
+    Args:
+        snapshot: Jobs, nodes and allocations.
+        config: `defragment` and `preemption_cost`.
+        row: A waiting job for which enough GPUs are free, but not on the nodes that it needs.
+        may_move: Running jobs that may be preempted, shape (jobs,).
+        room: What is free and not reserved, shape (nodes, columns).
+        placer: The placer of the decision.
+        holdings: What running jobs hold.
+        requests: The placement requests of all jobs.
+    """
+    jobs = snapshot.jobs
+    price = prices(snapshot, may_move, config.preemption_cost)
+    waited = snapshot.time - float(np.fmax(jobs.submit[row], jobs.preempted[row]))
+    defragmenter = Defragmenter(jobs, placer, holdings, room, price, config.defragment, requests)
+    return defragmenter.repack(row, waited, requests.packed_s(row))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

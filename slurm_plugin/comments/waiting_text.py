@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tiresias.scheduler.admit.quotas import free_only, obstacle
-from tiresias.scheduler.model import Action, JobState, Plan, Snapshot
+from tiresias.scheduler.model import Effect, JobState, Plan, Snapshot
 from tiresias.scheduler.reasons import DRAINS, NEVER, NO_NODES, unavailable
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.cluster.arrays import together
@@ -67,7 +67,7 @@ def waiting_comments(
 
 def waiting_rows(snapshot: Snapshot, plan: Plan) -> list[int]:
     """Return the rows of the jobs that wait for GPUs, in rank order."""
-    waits = (snapshot.jobs.state == JobState.WAITING) & (plan.action == Action.WAIT)
+    waits = (snapshot.jobs.state == JobState.WAITING) & (plan.effect == Effect.WAIT)
     rows = np.flatnonzero(waits)
     found: list[int] = rows[np.argsort(plan.rank[rows], kind="stable")].tolist()
     return found

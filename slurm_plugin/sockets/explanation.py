@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tiresias.errors import TiresiasError
 from tiresias.scheduler.forecast.start_forecast import ForecastStep, start_forecast
 from tiresias.scheduler.forecast.start_time_bound import StartTimeBound
-from tiresias.scheduler.model import Action
+from tiresias.scheduler.model import Effect
 from tiresias.scheduler.reasons import blocked
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.cluster.scope import Scope
@@ -157,7 +157,7 @@ def _forecast(newest: Publication, job_id: str, alone: bool) -> dict[str, Any] |
     """Return the start forecast of a job that waits for GPUs, None for any other; alone: jobs of other users are hidden."""
     jobs, plan = newest.snapshot.jobs, newest.plan
     row = jobs.id.index(job_id) if job_id in jobs.id else -1
-    if row < 0 or plan.action[row] != Action.WAIT:
+    if row < 0 or plan.effect[row] != Effect.WAIT:
         return None
     found = start_forecast(*newest.part_of(row))
     steps, bound = found.steps, found.bound

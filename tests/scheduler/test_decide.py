@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tiresias.scheduler.config import ORDERS, PolicyConfig
 from tiresias.scheduler.decide import decide, reason
 from tiresias.scheduler.evict.protection import is_protected
-from tiresias.scheduler.model import Action, JobState, Plan, Preemption, Request, Snapshot, Start, Style
+from tiresias.scheduler.model import Effect, JobState, Plan, Preempt, Request, Snapshot, Start, Style
 from tiresias.scheduler.next_change import next_change
 from tiresias.scheduler.place.free_capacity import FreeCapacity, amounts
 from tiresias.scheduler.place.placer import Placer
@@ -156,17 +156,17 @@ def test_plan_is_possible(snapshot_of, some, where, config):
     assert (everything > -1e-6).all()
     assert all(satisfied(snapshot, seat) for seat in (*plan.starts, *plan.reserved))
     allowed = {
-        JobState.WAITING: {Action.WAIT, Action.START},
-        JobState.RUNNING: {Action.KEEP, Action.PREEMPT},
-        JobState.RELEASING: {Action.RELEASE},
+        JobState.WAITING: {Effect.WAIT, Effect.START},
+        JobState.RUNNING: {Effect.KEEP, Effect.PREEMPT},
+        JobState.RELEASING: {Effect.RELEASE},
     }
-    assert all(plan.action[row] in allowed[of.state[row]] for row in range(len(of)))
+    assert all(plan.effect[row] in allowed[of.state[row]] for row in range(len(of)))
     by_action = {
-        action: sorted(of.id[row] for row in np.flatnonzero(plan.action == action).tolist()) for action in Action
+        action: sorted(of.id[row] for row in np.flatnonzero(plan.effect == action).tolist()) for action in Effect
     }
-    assert by_action[Action.START] == sorted(seat.job for seat in plan.starts)
-    assert by_action[Action.PREEMPT] == sorted(victims)
-    assert {seat.job for seat in plan.reserved} <= set(by_action[Action.WAIT])
+    assert by_action[Effect.START] == sorted(seat.job for seat in plan.starts)
+    assert by_action[Effect.PREEMPT] == sorted(victims)
+    assert {seat.job for seat in plan.reserved} <= set(by_action[Effect.WAIT])
     assert sorted(plan.rank.tolist()) == list(range(len(of)))
     assert all(of.eligible[of.id.index(seat.job)] for seat in (*plan.starts, *plan.reserved))
     assert all(reason(plan, snapshot, row) for row in range(len(of)))
@@ -220,7 +220,7 @@ def test_waiting_jobs_that_fit_start(snapshot_of, some, where, config):
     placer, reserved = Placer(snapshot.nodes), {seat.job for seat in plan.reserved}
     freed = int(later[:, 0].sum()) if victims else 0
     last = min((int(plan.rank[row]) for row, why in plan.why.items() if why == DRAINS), default=len(of))
-    for row in np.flatnonzero((plan.action == Action.WAIT) & of.eligible & (plan.rank < last)).tolist():
+    for row in np.flatnonzero((plan.effect == Effect.WAIT) & of.eligible & (plan.rank < last)).tolist():
         if of.id[row] not in reserved and of.gpus[row] > freed:
             assert placer.place(placer.kind(of.request[row]), int(of.gpus[row]), FreeCapacity(now)) is None
 
@@ -250,7 +250,7 @@ def shuffled(snapshot: Snapshot, rows: list[int]) -> Snapshot:
 
 def outcome(plan: Plan, snapshot: Snapshot) -> tuple[object, ...]:
     of = snapshot.jobs
-    by_id = {of.id[row]: (int(plan.action[row]), int(plan.queue[row]), int(plan.rank[row])) for row in range(len(of))}
+    by_id = {of.id[row]: (int(plan.effect[row]), int(plan.queue[row]), int(plan.rank[row])) for row in range(len(of))}
     return by_id, plan.starts, plan.reserved, set(plan.preemptions), set(plan.promoted)
 
 
@@ -300,7 +300,7 @@ def test_settles_as_the_paper_walks(snapshot_of, some, where, config):
     ]
     total = sum(node["gpus"] for node in where) - int(of.gpus[fixed].sum())
     expected = pseudocode_2([(of.id[row], int(of.gpus[row])) for row in walks], total)
-    kept = {of.id[row] for row in np.flatnonzero((plan.action == Action.KEEP) & moving).tolist()}
+    kept = {of.id[row] for row in np.flatnonzero((plan.effect == Effect.KEEP) & moving).tolist()}
     assert kept | {seat.job for seat in (*plan.starts, *plan.reserved)} == expected
 
 
@@ -457,7 +457,7 @@ def test_a_victim_that_is_not_needed_is_spared(snapshot_of):
         [node(gpus=5), node()],
     )
     plan = decide(snapshot, PolicyConfig("las", in_queue_order="first_start"))
-    assert plan.preemptions == (Preemption("1", "3"),)
+    assert plan.preemptions == (Preempt("1", "3"),)
 
 
 def test_a_small_job_goes_on_beside_what_replaces_a_large_one(snapshot_of):
@@ -474,7 +474,7 @@ def test_a_small_job_goes_on_beside_what_replaces_a_large_one(snapshot_of):
         [node(gpus=3), node(gpus=1)],
     )
     plan = decide(snapshot, PolicyConfig("las", in_queue_order="first_start"))
-    assert plan.preemptions == (Preemption("1", "3"),)
+    assert plan.preemptions == (Preempt("1", "3"),)
     assert [seat.job for seat in plan.reserved] == ["3", "4"]
 
 
@@ -483,4 +483,4 @@ def test_empty(snapshot_of, name):
     for snapshot in (snapshot_of([], [snapshot_of.Node()]), snapshot_of([snapshot_of.Job("1")], [])):
         plan = decide(snapshot, PolicyConfig(name=name))
         assert plan.starts == plan.preemptions == ()
-        assert len(plan.action) == len(snapshot.jobs)
+        assert len(plan.effect) == len(snapshot.jobs)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
-from tiresias.scheduler.model import Action, JobState, Plan, Quota, Snapshot, Start
+from tiresias.scheduler.model import Effect, JobState, Plan, Quota, Snapshot, Start
 from tiresias.scheduler.next_change import next_change
 from tiresias.scheduler.pools import NodePool, decide_pools, next_change_of, part_of
 from tiresias.scheduler.rank.policies import POLICIES
@@ -78,7 +78,7 @@ def test_each_pool_is_decided_as_if_it_were_alone(
     for each, (pool, part) in enumerate(zip(pools, parts, strict=True)):
         alone = snapshot_with(snapshot_of, drawn, shift=False, only=each)
         expected = decide(alone, pool.config)
-        assert plan.action[pool.jobs].tolist() == expected.action.tolist()
+        assert plan.effect[pool.jobs].tolist() == expected.effect.tolist()
         assert plan.queue[pool.jobs].tolist() == expected.queue.tolist()
         starts += shifted(expected.starts, each * NODES)
         reserved += shifted(expected.reserved, each * NODES)
@@ -116,4 +116,4 @@ def test_a_quota_is_taken_once(snapshot_of: Any) -> None:
     whole = snapshot_with(snapshot_of, drawn, shift=True, only=None)
     limited = replace(whole, quotas=(Quota("QOSMaxGRES", 4.0, {0: 3.0, 1: 3.0, 2: 1.0}),))
     plan, _ = decide_pools(limited, pools_of(drawn))
-    assert plan.action.tolist() == [Action.START, Action.WAIT, Action.START]
+    assert plan.effect.tolist() == [Effect.START, Effect.WAIT, Effect.START]

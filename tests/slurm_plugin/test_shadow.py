@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tiresias.scheduler.model import Plan, Preemption, Start
+from tiresias.scheduler.model import Plan, Preempt, Start
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.shadow import Gpus, Shadow
@@ -46,8 +46,8 @@ class Watch:
         slurm = SlurmSnapshot(now, tuple(jobs), ())
         self.ledger.apply(slurm)
         plan = Plan(
-            NOTHING, NOTHING, NOTHING, tuple(Start(one, ON) for one in start.split()),
-            tuple(Preemption(one, after.split()[0]) for one in preempt.split()),
+            NOTHING, NOTHING, NOTHING,
+            (*(Start(one, ON) for one in start.split()), *(Preempt(one, after.split()[0]) for one in preempt.split())),
             reserved=tuple(Start(one, ON) for one in after.split()),
         )  # fmt: skip
         busy = sum(job.gpus for job in slurm.jobs if job.state == "RUNNING")

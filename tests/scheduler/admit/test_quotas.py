@@ -16,7 +16,7 @@ from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide, reason
 from tiresias.scheduler.evict.by_rank import walk
 from tiresias.scheduler.forecast.start_time_bound import latest_start
-from tiresias.scheduler.model import Action, Jobs, JobState, Plan, Quota, Request, Snapshot
+from tiresias.scheduler.model import Effect, Jobs, JobState, Plan, Quota, Request, Snapshot
 from tiresias.scheduler.rank.policies import POLICIES
 
 LAS = PolicyConfig(name="las", thresholds=(3200.0,), min_run=0.0, min_run_cost_factor=0.0)
@@ -176,7 +176,7 @@ def test_the_reason_is_in_slurms_words(snapshot_of):
     snapshot = snapshot_of(some, [snapshot_of.Node() for _ in range(2)])
     plan = decide(snapshot, LAS)
     assert not plan.preemptions
-    assert plan.action.tolist() == [Action.WAIT, Action.WAIT, Action.KEEP, Action.KEEP]
+    assert plan.effect.tolist() == [Effect.WAIT, Effect.WAIT, Effect.KEEP, Effect.KEEP]
     said = [reason(plan, snapshot, row) for row in range(4)]
     assert said[0] == "Blocked by Slurm: PartitionTimeLimit"
     assert said[1] == "Blocked by Slurm: Licenses; the start is retried on free GPUs only"
@@ -197,7 +197,7 @@ def test_a_rule_that_keeps_a_job_waiting_beside_free_gpus(snapshot_of, kind, gpu
         ruled = replace(snapshot, quotas=(Quota("AssocGrpGRES", 0.0, {0: float(gpus)}),))
     else:
         ruled = replace(snapshot, jobs=replace(snapshot.jobs, obstacle=("Licenses", *("",) * (len(some) - 1))))
-    assert blocks_beside_free(ruled, replace(plan, starts=())) == blocks
+    assert blocks_beside_free(ruled, replace(plan, actions=plan.preemptions)) == blocks
 
 
 def test_what_the_plan_starts_is_not_blocked(snapshot_of):

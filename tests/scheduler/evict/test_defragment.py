@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide, reason
 from tiresias.scheduler.evict.defragment import Defragmenter, moments, prices
-from tiresias.scheduler.model import Action, Allocations, JobState, Request, Snapshot, Style
+from tiresias.scheduler.model import Effect, Allocations, JobState, Request, Snapshot, Style
 from tiresias.scheduler.next_change import next_change
 from tiresias.scheduler.place.free_capacity import Holdings
 from tiresias.scheduler.place.placer import Placer
@@ -162,7 +162,7 @@ def test_moved_jobs_come_back_at_once(snapshot_of):
     state[row] = JobState.RELEASING
     plan = decide(replace(first, jobs=replace(first.jobs, state=state)), SITE)
     assert [seat.job for seat in plan.reserved] == ["large"]
-    assert plan.action[2] == Action.WAIT
+    assert plan.effect[2] == Effect.WAIT
     free, held = first.nodes.free.amount.copy(), first.allocations
     free[row, 0] += 2
     state[row] = JobState.WAITING

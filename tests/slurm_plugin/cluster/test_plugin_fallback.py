@@ -11,7 +11,7 @@ import pytest
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
-from tiresias.scheduler.model import Action, Snapshot
+from tiresias.scheduler.model import Effect, Snapshot
 from tiresias.scheduler.place.placer import _place_of
 from tiresias.scheduler.plugin import PluginError
 from tiresias.scheduler.reasons import reason
@@ -91,9 +91,9 @@ def test_las_ranks_with_an_alarm_after_a_failure(package: Install, seen: Callabl
     for _ in range(2):  # and from then on
         plan, (part,) = pools.decide(snapshot, slurm)
         usual = decide(snapshot, PolicyConfig(name="las"))
-        assert (plan.starts, plan.action.tolist()) == (usual.starts, usual.action.tolist())
+        assert (plan.starts, plan.effect.tolist()) == (usual.starts, usual.effect.tolist())
         assert part.pool.config.name == "las"
-        row = plan.action.tolist().index(Action.WAIT)
+        row = plan.effect.tolist().index(Effect.WAIT)
         assert reason(plan, snapshot, row).endswith(f"Q1 (policy {name} failed, las ranks), place 3 in the order")
         assert len(pools.alarms) == 1
         assert f"policies: '{name}' of package acme_{name}: rank() failed: RuntimeError: out of luck" in pools.alarms[0]

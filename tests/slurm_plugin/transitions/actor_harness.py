@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.slurm_plugin.transitions.in_memory_backend import InMemoryBackend
 from tiresias.protocol.control import JobReport
-from tiresias.scheduler.model import Plan, Preemption, Start
+from tiresias.scheduler.model import Plan, Preempt, Start
 from tiresias.slurm_plugin.act import Actor
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.cluster.scope import Scope
@@ -47,10 +47,10 @@ class ActorHarness:
         self.actor.advance(now)
 
     def preempt(self, now: float = 1100.0) -> None:
-        self.actor.begin(Plan(NO_ROWS, NO_ROWS, NO_ROWS, preemptions=(Preemption("1", "2"),)), now)
+        self.actor.begin(Plan(NO_ROWS, NO_ROWS, NO_ROWS, actions=(Preempt("1", "2"),)), now)
 
     def start(self, now: float = 1100.0) -> None:
-        self.actor.begin(Plan(NO_ROWS, NO_ROWS, NO_ROWS, starts=(Start("1", NODES),)), now)
+        self.actor.begin(Plan(NO_ROWS, NO_ROWS, NO_ROWS, actions=(Start("1", NODES),)), now)
 
     def report_parked(self, restart: int = 0) -> None:
         self.report = JobReport(restart, "parked", True, 7)

@@ -89,7 +89,7 @@ def test_a_hold_is_the_controllers_if_slurmctld_shows_an_earlier_pin(held_job: A
     for now in (1100.5, 1140.0):  # not started, held again
         held_job.poll(now)
     assert held_job.row.held
-    held_job.actor.begin(Plan(NO_ROWS, NO_ROWS, NO_ROWS, starts=(Start("1", (("gpu03", 4),)),)), 1200.0)
+    held_job.actor.begin(Plan(NO_ROWS, NO_ROWS, NO_ROWS, actions=(Start("1", (("gpu03", 4),)),)), 1200.0)
     held_job.poll(1200.5)
     held_job.slurm.change(priority=0, reason="JobHeldAdmin", required_nodes=("gpu02",))
     held_job.slurm.boot = 1201.0

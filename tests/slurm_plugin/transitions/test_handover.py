@@ -6,7 +6,7 @@ import pytest
 
 from tests.slurm_plugin.transitions.actor_harness import NO_ROWS, ActorHarness, Make
 from tiresias.protocol.control import JobReport
-from tiresias.scheduler.model import Plan, Preemption, Start
+from tiresias.scheduler.model import Plan, Preempt, Start
 from tiresias.slurm_plugin.backends.interface import (
     TOP_PRIORITY,
     JobRefused,
@@ -37,7 +37,7 @@ class Group(ActorHarness):
         self.actor.context.report = lambda job: self.reports.get(job.id, JobReport())
 
     def preempt_both(self, now: float = 1100.0) -> None:
-        self.actor.begin(plan((Preemption("1", "3"), Preemption("2", "3")), (Start("3", NODES),)), now)
+        self.actor.begin(plan((Preempt("1", "3"), Preempt("2", "3")), (Start("3", NODES),)), now)
 
     def parked(self, *jobs: str) -> None:
         self.reports |= dict.fromkeys(jobs, JobReport(0, "parked", True, 7))
@@ -49,8 +49,8 @@ class Group(ActorHarness):
         return [f"{one.action}: {one.why}" for one in self.actor.context.news if one.id == job]
 
 
-def plan(preemptions: tuple[Preemption, ...], reserved: tuple[Start, ...]) -> Plan:
-    return Plan(NO_ROWS, NO_ROWS, NO_ROWS, preemptions=preemptions, reserved=reserved)
+def plan(preemptions: tuple[Preempt, ...], reserved: tuple[Start, ...]) -> Plan:
+    return Plan(NO_ROWS, NO_ROWS, NO_ROWS, actions=preemptions, reserved=reserved)
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ def test_gpus_that_the_beneficiary_does_not_need_are_handed_to_the_next_job(grou
     group.slurm.jobs["5"] = pending(id="5", raw_id=5, gpus=2, priority=1, reason="None")
     group.refresh()
     reserved = (Start("3", (("gpu01", 2),)), Start("4", (("gpu01", 2),)), Start("5", (("gpu02", 2),)))
-    group.actor.begin(plan((Preemption("1", "3"),), reserved), 1100)
+    group.actor.begin(plan((Preempt("1", "3"),), reserved), 1100)
     group.poll(1100)
     group.parked("1")
     group.poll(1101)
