@@ -1,4 +1,4 @@
-"""An example of a package that adds a policy, an admission rule, a sizing, a placement and a trace format."""
+"""An example of a package that adds a policy, an admission rule, a sizing, a placement, an eviction and a trace format."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.evict.eviction import Walk
 from tiresias.scheduler.model import Bools, Ints, Request, Snapshot
 from tiresias.scheduler.place.candidate_nodes import CandidateNodes, Placement
 from tiresias.scheduler.rank.policy import Ranking
@@ -39,6 +40,13 @@ class Halves:
     def sizes(self, snapshot: Snapshot, order: Ints) -> Ints:
         half: Ints = np.maximum(snapshot.jobs.gpus // 2, 1)
         return half
+
+
+class NoPreemption:
+    """All running jobs keep their GPUs."""
+
+    def released(self, snapshot: Snapshot, walk: Walk) -> Bools:
+        return np.zeros(len(walk.rows), np.bool_)
 
 
 def last_node(request: Request, gpus: int, nodes: CandidateNodes) -> Placement | None:

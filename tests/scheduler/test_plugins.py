@@ -82,7 +82,7 @@ def simulated(folder: Path, trace: str, *options: str) -> dict[str, dict[str, fl
 
 def test_help_names_them_like_built_in_ones(installed: Path) -> None:
     text = " ".join(command(installed, "simulate", "--help", COLUMNS="200").stdout.split())
-    for name in ("youngest", "small_only", "halves", "last_node", "acme_log"):
+    for name in ("youngest", "small_only", "halves", "last_node", "no_preemption", "acme_log"):
         assert f", {name}" in text, name
 
 
@@ -116,16 +116,31 @@ def test_a_sizing_changes_the_gpus_of_each_job(installed: Path) -> None:
     assert took["4"] == (604, 604), "1 GPU"
 
 
+def test_an_eviction_keeps_running_jobs(installed: Path) -> None:
+    size = ("--policy", "time_sharing", "--nodes", "1", "--gpus-per-node", "8")
+    assert preemptions(installed, *size) > 0
+    assert preemptions(installed, *size, "--eviction", "no_preemption") == 0
+
+
+def preemptions(folder: Path, *options: str) -> int:
+    """Of all jobs together."""
+    out = folder / "result.json"
+    done = command(folder, "simulate", str(folder / "jobs.csv"), *options, "--by-node", "--json", str(out))
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(out.read_text())["policies"].values()
+    return int(found["preemptions"])
+
+
 def test_check_config_takes_them(installed: Path, tmp_path: Path) -> None:
     file = tmp_path / "tiresias.toml"
     file.write_text(
-        '[policy]\nname = "youngest"\nadmission = "small_only"\nsizing = "halves"\n[placement]\nstyle = "last_node"\n'
+        '[policy]\nname = "youngest"\nadmission = "small_only"\nsizing = "halves"\neviction = "no_preemption"\n[placement]\nstyle = "last_node"\n'
     )
     done = command(installed, "check-config", str(file), "--json")
     assert done.returncode == 0, done.stderr
     values = {key: one["value"] for key, one in json.loads(done.stdout).items()}
-    keys = ("policy.name", "policy.admission", "policy.sizing", "placement.style")
-    assert [values[key] for key in keys] == ["youngest", "small_only", "halves", "last_node"]
+    keys = ("policy.name", "policy.admission", "policy.sizing", "policy.eviction", "placement.style")
+    assert [values[key] for key in keys] == ["youngest", "small_only", "halves", "no_preemption", "last_node"]
     file.write_text('[policy]\nname = "oldest"\n')
     wrong = command(installed, "check-config", str(file))
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
@@ -221,17 +236,29 @@ def test_a_bad_sizing_is_one_line(returned: str, package: Callable[..., Path]) -
     assert "sizing: 'rule' of package acme0: sizes() " in done.stderr
 
 
+@pytest.mark.parametrize("returned", ["None", "walk.gpus", "walk.runs[1:]", "1 / 0"])
+def test_a_bad_eviction_is_one_line(returned: str, package: Callable[..., Path]) -> None:
+    folder = package(
+        "eviction", "rule", f"class found:\n    def released(self, snapshot, walk):\n        return {returned}"
+    )
+    size = ["--nodes", "1", "--gpus-per-node", "4"]
+    done = command(folder, "simulate", str(folder / "jobs.csv"), *size, "--policy", "sf", "--eviction", "rule")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "eviction: 'rule' of package acme0: released() " in done.stderr
+
+
 HANGS = {
     "admission": "class found:\n    def admitted(self, snapshot, order):\n        time.sleep(60)",
     "sizing": "class found:\n    def sizes(self, snapshot, order):\n        time.sleep(60)",
     "placement": "def found(request, gpus, nodes):\n    time.sleep(60)",
+    "eviction": "class found:\n    def released(self, snapshot, walk):\n        time.sleep(60)",
 }
 
 
 @pytest.mark.parametrize("group", HANGS)
 def test_an_implementation_that_hangs_ends_the_simulation(group: str, package: Callable[..., Path]) -> None:
     folder = package(group, "slow", "import time\n" + HANGS[group])
-    options = ["--nodes", "1", "--gpus-per-node", "4", "--policy", "las", f"--{group}", "slow"]
+    options = ["--nodes", "1", "--gpus-per-node", "4", "--policy", "sf", f"--{group}", "slow"]
     done = command(folder, "simulate", str(folder / "jobs.csv"), *options)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert f"{group}: 'slow' of package acme0: " in done.stderr

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide, reason
 from tiresias.scheduler.evict.defragment import Defragmenter, moments, prices
-from tiresias.scheduler.model import Effect, Allocations, JobState, Request, Snapshot, Style
+from tiresias.scheduler.model import Allocations, Effect, JobState, Request, Snapshot, Style
 from tiresias.scheduler.next_change import next_change
 from tiresias.scheduler.place.free_capacity import Holdings
 from tiresias.scheduler.place.placer import Placer

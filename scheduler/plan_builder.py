@@ -1,0 +1,254 @@
+"""Makes the plan of one ranking: the walk, the eviction, and the nodes of each start."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from tiresias.scheduler.admit.quotas import QuotaUse, free_only, obstacle
+from tiresias.scheduler.assignment import Assignment
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.evict.defragment import repacked
+from tiresias.scheduler.evict.drain import Drain
+from tiresias.scheduler.evict.eviction import Walk
+from tiresias.scheduler.evict.protection import is_protected
+from tiresias.scheduler.model import Bools, Effect, Floats, Ints, JobState, Plan, Preempt, Snapshot, Start
+from tiresias.scheduler.place.candidate_nodes import Placement
+from tiresias.scheduler.place.free_capacity import GPUS, ClusterCapacity, Holdings, PlacementRequest, free
+from tiresias.scheduler.place.placer import Placer
+from tiresias.scheduler.placement_requests import PlacementRequests
+from tiresias.scheduler.rank.policy import Policy, Ranking
+from tiresias.scheduler.rank.standing import Standing
+from tiresias.scheduler.reason_codes import Reason, ReasonCode
+from tiresias.scheduler.reasons import BLOCKED, DRAINS, NEVER, NO_NODES
+from tiresias.scheduler.selection import evicted
+
+
+class PlanBuilder:
+    """Selects jobs, assigns nodes to them, and makes the plan; for one ranking of one snapshot.
+
+    Args:
+        snapshot: Jobs, nodes and allocations.
+        config: The configuration of the stages.
+        policy: The policy of the ranking.
+        ranking: The order of the jobs.
+        left_out: Waiting jobs that are not to start now, shape (jobs,).
+        up_to: Only waiting jobs ahead of this row compete for GPUs; None: all of them.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        config: PolicyConfig,
+        policy: Policy,
+        ranking: Ranking,
+        left_out: Bools,
+        up_to: int | None = None,
+    ) -> None:
+        self._snapshot, self._config, self._policy = snapshot, config, policy
+        self._ranking = ranking
+        self._placer, self._holdings = Placer(snapshot.nodes), Holdings(snapshot)
+        jobs = snapshot.jobs
+        self._rank = np.empty(len(jobs), np.int64)
+        self._rank[self._ranking.order] = np.arange(len(jobs))
+        running, waiting = jobs.state == JobState.RUNNING, jobs.state == JobState.WAITING
+        self._competes = running & jobs.movable & ~is_protected(snapshot, config) & policy.preempts
+        self._applies = waiting & jobs.eligible & (jobs.gpus <= snapshot.nodes.gpus.sum()) & ~left_out
+        self._behind = self._applies & (self._rank >= (len(jobs) if up_to is None else self._rank[up_to]))
+        self._applies &= np.logical_not(self._behind)
+        self._free_only = free_only(jobs)
+        drains = np.broadcast_to(np.asarray(policy.drains(jobs, snapshot.time, config), np.bool_), (len(jobs),))
+        self._drains = drains & self._applies & np.logical_not(self._free_only)
+        self._walked = np.zeros(len(jobs), np.bool_)
+        self._admission = QuotaUse(snapshot.quotas)
+        self._cost = np.where(self._competes, self._holdings.gpus(), jobs.gpus)
+        worth = policy.worth(jobs, snapshot.time, config)
+        self._worth = np.broadcast_to(np.asarray(worth, np.float64), (len(jobs),))
+        self._requests = PlacementRequests(snapshot, self._placer)
+        self._why: dict[int, Reason] = {}
+        self._scattered: list[int] = []  # enough GPUs are free for these jobs, but not on the nodes that they need
+
+    def assign(self) -> Assignment:
+        """Assign nodes to jobs, in walks that are repeated until each selected job has nodes."""
+        while (assignment := self._attempt()) is None:
+            pass
+        return assignment
+
+    def starving(self, assignment: Assignment) -> Iterator[int]:
+        """Yield rows of starving jobs that do not fit, in order; of a kind only those smaller than all before. O(nodes) each."""
+        if not self._drains.any():
+            return
+        drain, whole, least = self._drain(assignment), self._everything()[1], dict[PlacementRequest, int]()
+        placed = assignment.starts.keys() | assignment.reserved.keys() | self._admission.refused.keys()
+        order = self._ranking.order
+        for row in order[self._drains[order]].tolist():
+            kind, gpus = self._requests.on_any_nodes(row), int(self._snapshot.jobs.gpus[row])
+            fits = self._walked[row] and row not in self._scattered
+            if row in placed or fits or gpus >= least.get(kind, gpus + 1):
+                continue
+            least[kind] = gpus
+            if drain.could_fit(kind, gpus, whole):
+                yield row
+
+    def keeping_free(self, row: int) -> Assignment | None:
+        """Assign the jobs ahead of `row`, then keep nodes free for it, then assign other free nodes to the jobs behind it."""
+        assignment = self.assign()
+        ahead = int(self._cost[self._walked & (self._rank < self._rank[row])].sum())
+        enough = self._everything()[1][:, GPUS].sum() - ahead
+        if not self._admission.admit(row):
+            return None
+        if not self._drain(assignment).keep_free(assignment.capacity, row, self._requests.on_any_nodes(row), enough):
+            return None
+        self._why[row] = DRAINS
+        order = self._ranking.order
+        for other in order[self._behind[order]].tolist():
+            if other != row and self._admission.admit(other) and not assignment.assign_free_nodes(other):
+                self._admission.give_back(other)
+        return assignment
+
+    def _drain(self, assignment: Assignment) -> Drain:
+        return Drain(self._snapshot, self._config, self._placer, self._holdings, self._rank, assignment.keeps)
+
+    def _attempt(self) -> Assignment | None:
+        """Make one walk with its placements. None: a job was skipped for want of nodes, so the walk has to be repeated."""
+        now, later = self._everything()
+        order = self._ranking.order
+        order = order[(self._competes | self._applies)[order]]
+        self._admission = QuotaUse(self._snapshot.quotas)
+        selected = self._select(order, round(later[:, GPUS].sum()))
+        keeps = self._competes.copy()
+        keeps[order[~selected]] = False
+        later -= self._holdings.on_nodes(np.flatnonzero(keeps))
+        assignment = Assignment(
+            self._snapshot.jobs,
+            self._placer,
+            self._holdings,
+            self._rank,
+            ClusterCapacity(self._placer.space(now), self._placer.space(later)),
+            keeps,
+            self._requests,
+            self._free_only,
+        )
+        waits = self._applies[order]
+        if not self._competes.any() and not self._policy.blocks:
+            return self._assign_one_by_one(assignment, order, round(later[:, GPUS].sum()))
+        assign_all = self._assign_in_order if self._policy.blocks else self._assign_all
+        return assignment if assign_all(assignment, order[waits], selected[waits]) else None
+
+    def _select(self, order: Ints, capacity: int) -> Bools:
+        """Return which of the jobs that compete or apply, in this order, are to hold GPUs."""
+        cost, waits, admission = self._cost[order], self._applies[order], self._admission
+        selected = admission.walk(order, cost, waits, capacity, self._policy.blocks)
+        self._walked[order] = selected
+        if not (self._competes[order] & ~selected).any():
+            return selected
+        walked = Walk(order, cost, ~waits, selected, self._worth[order], capacity, self._policy.spares)
+        return evicted(self._snapshot, self._config.eviction, walked, admission)
+
+    def _everything(self) -> tuple[Floats, Floats]:
+        """Return what is free now, and what would be free after all possible preemptions; shape (nodes, columns)."""
+        nodes, jobs = self._snapshot.nodes, self._snapshot.jobs
+        now = free(nodes)
+        going = np.flatnonzero((jobs.state == JobState.RELEASING) | self._competes)
+        return now, now + self._holdings.on_nodes(going)
+
+    def _assign_all(self, assignment: Assignment, waiting: Ints, selected: Bools) -> bool:
+        """waiting: rows in order; selected: which of them the walk took."""
+        skipped = [row for row in waiting[selected].tolist() if not assignment.assign(row)]
+        self._skip(skipped)
+        return not skipped
+
+    def _assign_one_by_one(self, assignment: Assignment, waiting: Ints, capacity: int) -> Assignment:
+        """Walk and assign in one pass, where no job competes: a skipped job takes no GPUs from the jobs behind it."""
+        gpus, self._admission = self._snapshot.jobs.gpus.tolist(), QuotaUse(self._snapshot.quotas)
+        for row in waiting.tolist():
+            if gpus[row] > capacity or not self._admission.admit(row):
+                continue
+            if assignment.assign(row):
+                capacity -= gpus[row]
+            else:
+                self._admission.give_back(row)
+                self._skip([row])
+        return assignment
+
+    def _assign_in_order(self, assignment: Assignment, waiting: Ints, selected: Bools) -> bool:
+        """All jobs behind the first one without nodes wait, unless that one could never run."""
+        for place, row in enumerate(waiting.tolist()):
+            if row in self._admission.refused or (selected[place] and assignment.assign(row)):
+                continue
+            if self._free_only[row] or not self._requests.possible(row):
+                self._skip([row])
+                return False
+            self._why.update(dict.fromkeys(waiting[place + 1 :].tolist(), BLOCKED))
+            break
+        return True
+
+    def _skip(self, rows: list[int]) -> None:
+        self._applies[rows] = False
+        for row in rows:
+            self._why[row] = self._why_skipped(row)
+
+    def _why_skipped(self, row: int) -> Reason:
+        if not self._requests.possible(row):
+            return NEVER
+        if self._free_only[row]:
+            return Reason(ReasonCode.REFUSED_BY_SLURM, obstacle(self._snapshot.jobs, row))
+        self._scattered.append(row)
+        kind, gpus = self._requests.of(row), int(self._snapshot.jobs.gpus[row])
+        if not kind.packed:
+            return NO_NODES
+        nodes, seconds = self._placer.fewest(kind, gpus), self._requests.packed_s(row)
+        return Reason(ReasonCode.PACKED, amount=nodes, seconds=seconds)
+
+    def _defragment(self, assignment: Assignment) -> dict[int, int]:
+        """Choose jobs to preempt so that nodes are defragmented for the first skipped job: victim and beneficiary."""
+        jobs = self._snapshot.jobs
+        if not (self._config.defragment and self._scattered):
+            return {}
+        row = min(self._scattered, key=lambda row: int(self._rank[row]))
+        free_amounts, may_move = assignment.capacity.now.amount, self._competes & assignment.keeps
+        found = repacked(
+            self._snapshot, self._config, row, may_move, free_amounts, self._placer, self._holdings, self._requests
+        )
+        if found is None:
+            return {}
+        del self._why[row]
+        assignment.reserved[row] = found.placement
+        for mover, nodes in found.moves.items():
+            self._why[mover] = Reason(ReasonCode.DEFRAGMENT, jobs.id[row], nodes=self._start(mover, nodes).nodes)
+        return dict.fromkeys(found.moves, row)
+
+    def plan(self, assignment: Assignment) -> Plan:
+        """Return the plan that carries an assignment out."""
+        jobs = self._snapshot.jobs
+        order = self._ranking.order
+        preemptions = assignment.victims(order[(self._competes & ~assignment.keeps)[order]].tolist())
+        preemptions |= self._defragment(assignment)
+        holds = (jobs.state == JobState.RUNNING) | (jobs.state == JobState.STARTING)
+        effect = np.select([holds, jobs.state == JobState.RELEASING], [Effect.KEEP, Effect.RELEASE], Effect.WAIT)
+        effect = effect.astype(np.int64)
+        effect[list(assignment.starts)] = Effect.START
+        effect[list(preemptions)] = Effect.PREEMPT
+        victims = (Preempt(jobs.id[row], jobs.id[other]) for row, other in preemptions.items())
+        return Plan(
+            effect, self._ranking.queue, self._rank,
+            actions=(*self._named(assignment.starts), *victims),
+            promoted=tuple(jobs.id[row] for row in np.flatnonzero(self._ranking.promoted)),
+            reserved=tuple(self._named(assignment.reserved)),
+            why=self._blocked() | self._why,
+            standing=Standing(self._snapshot, self._ranking.queue, self._policy, self._config),
+        )  # fmt: skip
+
+    def _blocked(self) -> dict[int, Reason]:
+        """Jobs that a quota keeps waiting."""
+        refused = self._admission.refused.items()
+        return {row: Reason(ReasonCode.BLOCKED_BY_SLURM, reason) for row, reason in refused}
+
+    def _named(self, placements: dict[int, Placement]) -> Iterator[Start]:
+        return itertools.starmap(self._start, placements.items())
+
+    def _start(self, row: int, placement: Placement) -> Start:
+        names = self._snapshot.nodes.name
+        return Start(self._snapshot.jobs.id[row], tuple((names[node], gpus) for node, gpus in placement))
