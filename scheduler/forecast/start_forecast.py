@@ -10,25 +10,40 @@ import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.evict.protection import protected_until
+from tiresias.scheduler.forecast.forecast_codes import ForecastCode, ForecastReason
+from tiresias.scheduler.forecast.forecast_words import forecast_in_words
 from tiresias.scheduler.forecast.start_time_bound import StartTimeBound, latest_start
 from tiresias.scheduler.model import Bools, JobState, Plan, Row, Snapshot
 from tiresias.scheduler.place.free_capacity import Holdings
 from tiresias.scheduler.rank.policies import POLICIES
 
-STEPS = 3  # that are told
+STEPS = 3  # of a forecast
 
 
 class ForecastStep(NamedTuple):
-    """at: seconds on the snapshot's clock. other: the job that it tells of, where that is another one."""
+    """A moment at which something changes for the waiting job.
+
+    Attributes:
+        at: Seconds on the snapshot's clock.
+        what: What changes; `what.job` is the other job that it concerns, if any.
+    """
 
     at: float
-    what: str
-    other: str = ""
+    what: ForecastReason
 
 
 class StartForecast(NamedTuple):
-    """The GPUs of the managed nodes: free; held by jobs ahead of it, by jobs behind it, by those that are not to be preempted now,
-    by others than managed jobs, or out of use. steps: what may make room for it by itself, the soonest first."""
+    """When a waiting job starts, and what it waits for.
+
+    Attributes:
+        free: Free GPUs of the managed nodes.
+        ahead: GPUs of jobs ranked before it.
+        behind: GPUs of jobs ranked after it.
+        fixed: GPUs of managed jobs that cannot be preempted now.
+        others: GPUs of unmanaged jobs, or out of use.
+        steps: What changes for it without a new event, the soonest first.
+        bound: Its latest start.
+    """
 
     free: int
     ahead: int
@@ -42,7 +57,7 @@ class StartForecast(NamedTuple):
 def start_forecast(
     snapshot: Snapshot, plan: Plan, config: PolicyConfig, row: int, queues_before: int = 0
 ) -> StartForecast:
-    """Of the waiting job `row`. queues_before: of other pools (pools.py). O(jobs + nodes)."""
+    """Return the forecast of the waiting job `row`. `queues_before`: queues of other pools. O(jobs + nodes)."""
     jobs, held = snapshot.jobs, Holdings(snapshot).gpus()
     holds = jobs.state != JobState.WAITING
     fixed = (jobs.state == JobState.STARTING) | ((jobs.state == JobState.RUNNING) & ~jobs.movable)
@@ -51,8 +66,9 @@ def start_forecast(
     whose = (holds & ~fixed & first, holds & ~fixed & ~first, holds & fixed)
     ahead, behind, kept = (int(held[who].sum()) for who in whose)
     others = int(snapshot.nodes.gpus.sum()) - free - ahead - behind - kept
-    steps = sorted(_steps(snapshot, plan, config, row, holds & ~fixed, queues_before))[:STEPS]
-    return StartForecast(free, ahead, behind, kept, others, tuple(steps), latest_start(snapshot, config, row))
+    steps = _steps(snapshot, plan, config, row, holds & ~fixed, queues_before)
+    soonest = sorted(steps, key=lambda step: (step.at, forecast_in_words(step.what)))[:STEPS]
+    return StartForecast(free, ahead, behind, kept, others, tuple(soonest), latest_start(snapshot, config, row))
 
 
 def _steps(
@@ -65,20 +81,16 @@ def _steps(
     for other in np.flatnonzero(ahead).tolist():
         at = now + (edges[queue] - float(jobs.attained[other])) / int(jobs.gpus[other])
         if now < at < math.inf:
-            yield ForecastStep(
-                at, f"{_named(snapshot, other)} sinks below Q{queues_before + queue + 1}, if it runs on", jobs.id[other]
-            )
+            gpus = int(jobs.gpus[other])
+            sinks = ForecastReason(ForecastCode.SINKS, job=jobs.id[other], gpus=gpus, queue=queues_before + queue)
+            yield ForecastStep(at, sinks)
     until = protected_until(jobs, config)
     for other in np.flatnonzero(running & (plan.rank > plan.rank[row]) & (until > now)).tolist():
-        words = f"{_named(snapshot, other)}, behind it, may be preempted (policy.min_run)"
-        yield ForecastStep(float(until[other]), words, jobs.id[other])
+        reason = ForecastReason(ForecastCode.PREEMPTABLE, job=jobs.id[other], gpus=int(jobs.gpus[other]))
+        yield ForecastStep(float(until[other]), reason)
     promoted = float(policy.changes(snapshot, config)[row])
     if now < promoted < math.inf:
-        yield ForecastStep(promoted, policy.next_change(Row(snapshot.jobs, row), now, config))
+        words = policy.next_change(Row(snapshot.jobs, row), now, config)
+        yield ForecastStep(promoted, ForecastReason(ForecastCode.RANK_CHANGES, words))
     if jobs.packed_until is not None and now < jobs.packed_until[row] < math.inf:
-        yield ForecastStep(float(jobs.packed_until[row]), "it takes more nodes than the fewest, too")
-
-
-def _named(snapshot: Snapshot, row: int) -> str:
-    gpus = int(snapshot.jobs.gpus[row])
-    return f"job {snapshot.jobs.id[row]} ({gpus} GPU{'s' if gpus > 1 else ''})"
+        yield ForecastStep(float(jobs.packed_until[row]), ForecastReason(ForecastCode.MORE_NODES))

@@ -22,56 +22,52 @@ import numpy as np
 from tiresias.scheduler.admit.quotas import free_only, obstacle
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.evict.protection import remaining
+from tiresias.scheduler.forecast.forecast_codes import ForecastCode, ForecastReason
 from tiresias.scheduler.model import Floats, JobState, Request, Snapshot
 from tiresias.scheduler.place.free_capacity import CPUS, GPUS, MEMORY, Holdings, free
 from tiresias.scheduler.place.placer import Placer
 from tiresias.scheduler.rank.policies import POLICIES
-from tiresias.scheduler.reasons import blocked, refused
 
 _ROUNDS = 1000  # of promotions that make room for more promotions
 
 
 class StartTimeBound(NamedTuple):
-    """at: seconds on the snapshot's clock, inf: there is none. why: what it comes from, or why there is none."""
+    """The latest start of a waiting job.
+
+    Attributes:
+        at: Seconds on the snapshot's clock; inf: there is no bound.
+        why: What it follows from, or why there is none.
+    """
 
     at: float
-    why: str
+    why: ForecastReason
 
 
 def latest_start(snapshot: Snapshot, config: PolicyConfig, row: int) -> StartTimeBound:
     """Of the waiting job `row`."""
     policy = POLICIES[config.name]
-    if why := _why_slurm_decides(snapshot, row):
+    if (why := _why_slurm_decides(snapshot, row)) is not None:
         return StartTimeBound(math.inf, why)
     if not policy.has_queues:
-        return StartTimeBound(math.inf, _without_queues(snapshot, config, row, policy.first_after(config)))
+        first_after_s = policy.first_after(config) - float(snapshot.jobs.waited[row])
+        return StartTimeBound(math.inf, ForecastReason(ForecastCode.NO_QUEUES, config.name, seconds=first_after_s))
     held = must_be_held(snapshot, row)
     if not held:
-        return StartTimeBound(
-            math.inf, "what it needs is held by jobs that are not to be preempted now, or is not there"
-        )
+        return StartTimeBound(math.inf, ForecastReason(ForecastCode.FIXED_JOBS))
     wait = _Wait(snapshot, config, row, held)
     return min(wait.bounds(), key=lambda bound: bound.at)
 
 
-def _without_queues(snapshot: Snapshot, config: PolicyConfig, row: int, first_after: float) -> str:
-    """Why there is no bound, and when the job goes before all others. first_after: seconds of waiting, inf: never."""
-    why = f"under the policy {config.name} jobs ahead of it run for as long as they need"
-    if first_after == math.inf:
-        return why
-    seconds = first_after - float(snapshot.jobs.waited[row])
-    when = f"in {seconds:.0f} s" if seconds > 0 else "now"
-    return f"{why}; it goes before all others {when} (policy.starve_limit)"
-
-
-def _why_slurm_decides(snapshot: Snapshot, row: int) -> str:
-    """Why a rule of Slurm's, for which there is no bound, may keep the job waiting; "" where none does."""
+def _why_slurm_decides(snapshot: Snapshot, row: int) -> ForecastReason | None:
+    """Return why a rule of Slurm's, for which there is no bound, may keep the job waiting; None where none does."""
     jobs = snapshot.jobs
     if not jobs.eligible[row]:
-        return blocked(words) if (words := obstacle(jobs, row)) else "it may not be started yet"
+        words = obstacle(jobs, row)
+        return ForecastReason(ForecastCode.BLOCKED_BY_SLURM if words else ForecastCode.NOT_ELIGIBLE, words)
     if free_only(jobs)[row]:
-        return refused(obstacle(jobs, row))
-    return next((f"a limit of Slurm's: {quota.reason}" for quota in snapshot.quotas if row in quota.amounts), "")
+        return ForecastReason(ForecastCode.REFUSED_BY_SLURM, obstacle(jobs, row))
+    limits = (quota.reason for quota in snapshot.quotas if row in quota.amounts)
+    return next((ForecastReason(ForecastCode.SLURM_LIMIT, reason) for reason in limits), None)
 
 
 class _Wait:
@@ -88,25 +84,22 @@ class _Wait:
         if queue and self._config.promotes:
             yield self._once_promoted()
         if queue < len(self._config.thresholds):
-            yield self._bound(queue, 0.0, "")
+            yield self._bound(queue, 0.0)
         else:
-            yield StartTimeBound(math.inf, "in the last queue those ahead of it may run until they end")
+            yield StartTimeBound(math.inf, ForecastReason(ForecastCode.LAST_QUEUE))
 
     def _once_promoted(self) -> StartTimeBound:
         wait = max(float(self._patience_of(self._jobs.ran)[self._row] - self._jobs.waited[self._row]), 0.0)
-        return self._bound(0, wait, f"it is promoted in {wait:.0f} s at the latest; ")
+        return self._bound(0, wait, promoted_s=wait)
 
-    def _bound(self, queue: int, begin: float, why: str) -> StartTimeBound:
+    def _bound(self, queue: int, begin: float, promoted_s: float = math.inf) -> StartTimeBound:
         limit = self._config.thresholds[queue]
         lack = float(self._lacks(limit).sum())
         begin = max(begin, self._patience, float(np.max(self._protected[self._queue > queue], initial=0.0)))
         wait = self._settled(lack, limit, begin)
         if wait == math.inf:
-            return StartTimeBound(math.inf, "others may be promoted before it again and again")
-        why += (
-            f"{lack:.0f} GPU-seconds are the most that jobs have before it until all are below Q{queue + 1}, and "
-            f"{self._held} GPUs have to be theirs to keep it out"
-        )
+            return StartTimeBound(math.inf, ForecastReason(ForecastCode.PROMOTIONS))
+        why = ForecastReason(ForecastCode.SERVICE, gpus=self._held, queue=queue, amount=lack, seconds=promoted_s)
         return StartTimeBound(self._now + wait, why)
 
     def _lacks(self, limit: float) -> Floats:

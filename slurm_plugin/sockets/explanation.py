@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiresias.errors import TiresiasError
+from tiresias.scheduler.forecast.forecast_codes import ForecastCode, ForecastReason
+from tiresias.scheduler.forecast.forecast_words import forecast_in_words
 from tiresias.scheduler.forecast.start_forecast import ForecastStep, start_forecast
 from tiresias.scheduler.forecast.start_time_bound import StartTimeBound
 from tiresias.scheduler.model import Effect
@@ -163,16 +165,17 @@ def _forecast(newest: Publication, job_id: str, alone: bool) -> dict[str, Any] |
     steps, bound = found.steps, found.bound
     if any(start.job == job_id for start in plan.reserved):
         due = newest.due.get(job_id)
-        steps = (
-            (ForecastStep(due, "deadline of the jobs preempted for it: they have saved, or continue to run"),)
-            if due
-            else ()
-        )
-        bound = StartTimeBound(math.inf, "the job starts as soon as they have released their GPUs")
+        steps = (ForecastStep(due, ForecastReason(ForecastCode.SAVES_DUE)),) if due else ()
+        bound = StartTimeBound(math.inf, ForecastReason(ForecastCode.AFTER_RELEASE))
     return {
         **{name: getattr(found, name) for name in ("free", "ahead", "behind", "fixed", "others")},
-        "steps": [{"time": round(step.at, 3), "what": step.what} for step in steps if not (alone and step.other)],
-        "latest": round(bound.at, 3) if bound.at < math.inf else None, "why": bound.why, **_estimate(newest, job_id, row),
+        "steps": [
+            {"time": round(step.at, 3), "what": forecast_in_words(step.what)}
+            for step in steps
+            if not (alone and step.what.job)
+        ],
+        "latest": round(bound.at, 3) if bound.at < math.inf else None, "why": forecast_in_words(bound.why),
+        **_estimate(newest, job_id, row),
     }  # fmt: skip
 
 

@@ -133,9 +133,8 @@ def preemptions(folder: Path, *options: str) -> int:
 
 def test_check_config_takes_them(installed: Path, tmp_path: Path) -> None:
     file = tmp_path / "tiresias.toml"
-    file.write_text(
-        '[policy]\nname = "youngest"\nadmission = "small_only"\nsizing = "halves"\neviction = "no_preemption"\n[placement]\nstyle = "last_node"\n'
-    )
+    stages = ['name = "youngest"', 'admission = "small_only"', 'sizing = "halves"', 'eviction = "no_preemption"']
+    file.write_text("\n".join(["[policy]", *stages, "[placement]", 'style = "last_node"']))
     done = command(installed, "check-config", str(file), "--json")
     assert done.returncode == 0, done.stderr
     values = {key: one["value"] for key, one in json.loads(done.stdout).items()}

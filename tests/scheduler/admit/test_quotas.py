@@ -15,6 +15,7 @@ from tiresias.scheduler.admit.quotas import QuotaUse, blocks_beside_free
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide, reason
 from tiresias.scheduler.evict.by_rank import walk
+from tiresias.scheduler.forecast.forecast_words import forecast_in_words
 from tiresias.scheduler.forecast.start_time_bound import latest_start
 from tiresias.scheduler.model import Effect, Jobs, JobState, Plan, Quota, Request, Snapshot
 from tiresias.scheduler.rank.policies import POLICIES
@@ -123,7 +124,7 @@ def test_a_throttled_array_preempts_for_one_task_at_a_time(snapshot_of):
     assert reason(plan, whole, 5) == "Blocked by Slurm: JobArrayTaskLimit"
     exhausted = replace(whole, quotas=(replace(throttle, left=0.0),))
     assert not decide(exhausted, LAS).preemptions
-    assert latest_start(exhausted, LAS, 5).why == "a limit of Slurm's: JobArrayTaskLimit"
+    assert forecast_in_words(latest_start(exhausted, LAS, 5).why) == "a limit of Slurm's: JobArrayTaskLimit"
 
 
 @pytest.mark.parametrize("name", ["fifo", "best_effort", "las", "adaptive"])
@@ -181,7 +182,7 @@ def test_the_reason_is_in_slurms_words(snapshot_of):
     assert said[0] == "Blocked by Slurm: PartitionTimeLimit"
     assert said[1] == "Blocked by Slurm: Licenses; the start is retried on free GPUs only"
     assert said[3] == "starting: released to Slurm, which has not started it yet"
-    assert latest_start(snapshot, LAS, 0).why == said[0]
+    assert forecast_in_words(latest_start(snapshot, LAS, 0).why) == said[0]
 
 
 @pytest.mark.parametrize(("gpus", "held", "blocks"), [(4, 0, True), (5, 0, False), (4, 1, False)])

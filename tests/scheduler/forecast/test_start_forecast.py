@@ -8,6 +8,7 @@ from typing import Any
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
+from tiresias.scheduler.forecast.forecast_words import forecast_in_words
 from tiresias.scheduler.forecast.start_forecast import StartForecast, start_forecast
 from tiresias.scheduler.model import JobState
 
@@ -35,8 +36,8 @@ def test_every_gpu_is_somebodys(snapshot_of: Any) -> None:
 
 def test_what_makes_room_by_itself_the_soonest_first(snapshot_of: Any) -> None:
     steps = seen(snapshot_of, packed_until=1500.0).steps
-    assert [(step.at, step.other) for step in steps] == [(1050.0, "young"), (1150.0, "ahead"), (1500.0, "")]
-    assert [step.what.split(",")[0] for step in steps] == [
+    assert [(step.at, step.what.job) for step in steps] == [(1050.0, "young"), (1150.0, "ahead"), (1500.0, "")]
+    assert [forecast_in_words(step.what).split(",")[0] for step in steps] == [
         "job young (1 GPU)", "job ahead (2 GPUs) sinks below Q1", "it takes more nodes than the fewest"
     ]  # fmt: skip
 
@@ -44,7 +45,9 @@ def test_what_makes_room_by_itself_the_soonest_first(snapshot_of: Any) -> None:
 def test_in_the_last_queue_only_a_promotion_helps(snapshot_of: Any) -> None:
     low = {"attained": 500.0, "ran": 125.0, "waited": 10.0}
     assert seen(snapshot_of, **low).bound.at == math.inf
-    assert "promoted before it again" in seen(snapshot_of, replace(LAS, starve_limit=100.0), **low).bound.why
+    assert "promoted before it again" in forecast_in_words(
+        seen(snapshot_of, replace(LAS, starve_limit=100.0), **low).bound.why
+    )
     found = seen(snapshot_of, replace(LAS, starve_limit=1000.0), **low)
     assert found.steps[-1] == (1990.0, "it is promoted", "")
     assert found.bound.at < math.inf

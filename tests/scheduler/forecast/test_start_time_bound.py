@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tiresias.scheduler.config import ORDERS, PolicyConfig
 from tiresias.scheduler.decide import decide
 from tiresias.scheduler.evict.protection import minimum
+from tiresias.scheduler.forecast.forecast_words import forecast_in_words
 from tiresias.scheduler.forecast.start_time_bound import latest_start, must_be_held
 from tiresias.scheduler.model import JobState, Plan, Request, Snapshot
 from tiresias.scheduler.next_change import next_change
@@ -46,7 +47,7 @@ def bound(snapshot_of: Any) -> Bounding:
     def found(jobs: list[Any], config: PolicyConfig = LAS, nodes: int = 1) -> tuple[float, str]:
         jobs = [replace(job, id=str(number)) for number, job in enumerate(jobs)]
         at, why = latest_start(snapshot_of(jobs, [snapshot_of.Node(4)] * nodes, NOW), config, len(jobs) - 1)
-        return at - NOW, why
+        return at - NOW, forecast_in_words(why)
 
     return found
 
@@ -73,8 +74,8 @@ def test_a_job_of_one_node_can_be_kept_from_each_of_them(of: Any, bound: Boundin
         ({"attained": 400.0}, LAS, "in the last queue"),
         ({"eligible": False}, LAS, "it may not be started yet"),
         ({}, replace(LAS, name="fifo"), "under the policy fifo"),
-        ({"gpus": 9}, LAS, "or is not there"),
-        ({"request": Request(nodes=frozenset({"elsewhere"}))}, LAS, "or is not there"),
+        ({"gpus": 9}, LAS, "or it is not there"),
+        ({"request": Request(nodes=frozenset({"elsewhere"}))}, LAS, "or it is not there"),
     ],
 )
 def test_there_may_be_none(of: Any, bound: Bounding, job: dict[str, Any], config: PolicyConfig, why: str) -> None:

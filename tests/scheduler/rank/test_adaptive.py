@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide, reason
 from tiresias.scheduler.estimates.completed_jobs import Completed
+from tiresias.scheduler.forecast.forecast_words import forecast_in_words
 from tiresias.scheduler.forecast.start_forecast import start_forecast
 from tiresias.scheduler.model import JobState, Row
 from tiresias.scheduler.next_change import next_change
@@ -133,7 +134,7 @@ def test_gpus_are_kept_free_for_a_starving_job_that_does_not_fit(snapshot_of, wa
     plan = decide(snapshot, config)
     assert [each.job for each in plan.starts] == ([] if kept else ["3"])
     assert ("kept free for it" in reason(plan, snapshot, 1)) == kept
-    words = start_forecast(snapshot, plan, config, 1).steps[-1].what
+    words = forecast_in_words(start_forecast(snapshot, plan, config, 1).steps[-1].what)
     assert words.startswith(
         "GPUs are no longer" if kept else "GPUs are kept free" if waited > 500 else "it goes before"
     )
@@ -148,7 +149,8 @@ def test_what_a_waiting_job_is_told(snapshot_of):
     assert [(step.at, step.what) for step in told.steps] == [
         (1080.0, "running jobs behind it may be preempted for it (policy.preemption_cost)")
     ]
-    assert told.bound.why.endswith("as long as they need; it goes before all others in 460 s (policy.starve_limit)")
+    bound = forecast_in_words(told.bound.why)
+    assert bound.endswith("as long as they need; it goes before all others in 460 s (policy.starve_limit)")
 
 
 def test_next_change_is_the_next_bucket_where_somebody_waits(snapshot_of):

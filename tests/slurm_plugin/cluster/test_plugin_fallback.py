@@ -41,6 +41,8 @@ FAILS = {
     "        return snapshot.jobs.gpus < 1\n",
     "sizing": "class found:\n    def sizes(self, snapshot, order):\n        if {broken}: raise RuntimeError('out of luck')\n"
     "        return snapshot.jobs.gpus + 0\n",
+    "eviction": "class found:\n    def released(self, snapshot, walk):\n        if {broken}: raise RuntimeError('out of luck')\n"
+    "        return walk.runs\n",
 }
 
 
