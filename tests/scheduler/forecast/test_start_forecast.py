@@ -8,6 +8,7 @@ from typing import Any
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
+from tiresias.scheduler.forecast.forecast_codes import ForecastCode, ForecastReason
 from tiresias.scheduler.forecast.forecast_words import forecast_in_words
 from tiresias.scheduler.forecast.start_forecast import StartForecast, start_forecast
 from tiresias.scheduler.model import JobState
@@ -49,7 +50,7 @@ def test_in_the_last_queue_only_a_promotion_helps(snapshot_of: Any) -> None:
         seen(snapshot_of, replace(LAS, starve_limit=100.0), **low).bound.why
     )
     found = seen(snapshot_of, replace(LAS, starve_limit=1000.0), **low)
-    assert found.steps[-1] == (1990.0, "it is promoted", "")
+    assert found.steps[-1] == (1990.0, ForecastReason(ForecastCode.RANK_CHANGES, "it is promoted"))
     assert found.bound.at < math.inf
 
 

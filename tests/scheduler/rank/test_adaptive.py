@@ -146,7 +146,7 @@ def test_what_a_waiting_job_is_told(snapshot_of):
     runs = job("1", 4, JobState.RUNNING, ran=900.0, last_start=100.0)
     snapshot = snapshot_of([runs, job("2", 4, waited=40.0, submit=960)], [node()])
     told = start_forecast(snapshot, decide(snapshot, config), config, 1)
-    assert [(step.at, step.what) for step in told.steps] == [
+    assert [(step.at, forecast_in_words(step.what)) for step in told.steps] == [
         (1080.0, "running jobs behind it may be preempted for it (policy.preemption_cost)")
     ]
     bound = forecast_in_words(told.bound.why)
