@@ -23,7 +23,7 @@ from dataclasses import replace
 from tiresias.slurm_plugin.admission.admissible import _limits_of, admission
 from tiresias.slurm_plugin.backends import assoc_mgr
 from tiresias.slurm_plugin.backends.interface import NodeShare, SlurmJob
-from tiresias.slurm_plugin.backends.rules import Association, Partition, Qos, Reservation, SlurmRules
+from tiresias.slurm_plugin.backends.slurm_rules import Association, Partition, Qos, Reservation, SlurmRules
 
 NOW = 1_800_000_000
 WAITING = SlurmJob(

@@ -23,14 +23,14 @@ class PublishedStep(TypedDict):
     what: Annotated[str, "what happens then"]
 
 
-class PublishedForecast(TypedDict, total=False):
+class PublishedEstimate(TypedDict, total=False):
     """An estimate of the start of a waiting job, from time limits."""
 
     estimate: Annotated[float | None, "moment of the start; null where time limits do not bound it"]
     notes: Annotated[list[str], "its options that have no effect"]
 
 
-class PublishedOutlook(PublishedForecast):
+class PublishedStartForecast(PublishedEstimate):
     """When a waiting job starts: the GPUs of the managed nodes by holder, coming changes, and the latest moment."""
 
     free: Annotated[int, "free GPUs"]
@@ -90,7 +90,7 @@ class Explanation(TypedDict, total=False):
     job: Annotated[PublishedJob, "as in the status"]
     slurm: Annotated[PublishedSlurm | None, "Slurm's facts; null once slurmctld has forgotten the job"]
     had: Annotated[PublishedUsage, "what it attained since its submission"]
-    outlook: Annotated[PublishedOutlook | None, "when it starts; null where it does not wait for GPUs"]
+    outlook: Annotated[PublishedStartForecast | None, "when it starts; null where it does not wait for GPUs"]
     runs: Annotated[list[PublishedRun], "its runs, the first one first"]
     decisions: Annotated[list[PublishedDecision], "the decisions about it"]
     paused: Annotated[PublishedPause | None, "as in the status"]

@@ -13,7 +13,7 @@ class PublishedProfile(TypedDict, total=False):
     """The network traffic of a job's kind, as the trial run recorded it."""
 
     decision: Annotated[str, "consolidate, spread or unknown"]
-    reasons: Annotated[list[str], "the observations behind the decision"]
+    reasons: Annotated[list[str], "the observations that led to the decision"]
     architecture: Annotated[str, "parameter servers or a kind of all-reduce"]
     skew: Annotated[float | None, "size of the largest tensor divided by the size of the model"]
     intensity: Annotated[float | None, "seconds of communication for a second of computing"]

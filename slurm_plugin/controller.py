@@ -23,7 +23,7 @@ from tiresias.slurm_plugin.cycle.job_memory import recall
 from tiresias.slurm_plugin.cycle.observe_stage import ObserveStage
 from tiresias.slurm_plugin.cycle.operator_switches import OperatorSwitches
 from tiresias.slurm_plugin.cycle.publish_stage import PublishStage
-from tiresias.slurm_plugin.cycle.services import Events, assemble, write_versions
+from tiresias.slurm_plugin.cycle.services import ServiceEvents, assemble, write_versions
 from tiresias.slurm_plugin.failover.standby import HAND_OVER_NOTE
 from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.state.database import StateError, Unwritable
@@ -57,7 +57,9 @@ class Controller:
         """clock: epoch seconds."""
         self._progress: Callable[[], None] = lambda: None
         self.more_alarms: Callable[[], Collection[str]] = list
-        events = Events(lambda: self._memory.refusals.forget(), lambda: self._progress(), lambda: self.more_alarms())
+        events = ServiceEvents(
+            lambda: self._memory.refusals.forget(), lambda: self._progress(), lambda: self.more_alarms()
+        )
         self._services, self._budget = assemble(config, backend, journal, leadership, site, clock, events)
         self.publisher, self.times = self._services.publisher, self._services.times
         self.switches = OperatorSwitches(journal, clock)

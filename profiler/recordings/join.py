@@ -26,7 +26,7 @@ NO_PORT = -1  # of a collective, which has all ranks at its other end
 IN_FLIGHT = 8 << 20  # bytes that socket buffers hold
 
 
-class End(NamedTuple):
+class Endpoint(NamedTuple):
     """One end of a connection: an address, or a communicator without a port."""
 
     place: str
@@ -60,13 +60,13 @@ class Joined:
 def join(recordings: Sequence[Recording]) -> Joined:
     """Cost: O(n log n) in the number of channels."""
     ends = [[_ends(recording, index) for index in range(len(recording.channels))] for recording in recordings]
-    ports: dict[tuple[End, End], list[Port]] = defaultdict(list)
+    ports: dict[tuple[Endpoint, Endpoint], list[Port]] = defaultdict(list)
     for number, each in enumerate(ends):
         for index, pair in enumerate(each):
             ports[pair].append(Port(_opened(recordings[number], index), number, index))
     for several in ports.values():
         several.sort()
-    strangers: dict[End, int] = {}
+    strangers: dict[Endpoint, int] = {}
     peers = tuple(
         tuple(_peer(_opened(recordings[number], index), ports.get(pair[::-1]), pair[1], len(recordings), strangers)
               for index, pair in enumerate(each))
@@ -76,32 +76,32 @@ def join(recordings: Sequence[Recording]) -> Joined:
     return Joined(nodes, len(recordings), peers, tuple(_mismatches(recordings, ports)))
 
 
-def _ends(recording: Recording, channel: int) -> tuple[End, End]:
+def _ends(recording: Recording, channel: int) -> tuple[Endpoint, Endpoint]:
     row = recording.channels[channel]
     if row["kind"] == layout.COLLECTIVE:
         return _ranks(row)
     return _end(recording, row["local"]), _end(recording, row["remote"])
 
 
-def _ranks(row: np.void) -> tuple[End, End]:
+def _ranks(row: np.void) -> tuple[Endpoint, Endpoint]:
     each = party(row)
     communicator = f"communicator {each.hash:x}"
-    there = End(each.name, NO_PORT) if each.calls_all else End(communicator, each.peer)
-    return End(communicator, each.rank), there
+    there = Endpoint(each.name, NO_PORT) if each.calls_all else Endpoint(communicator, each.peer)
+    return Endpoint(communicator, each.rank), there
 
 
-def _end(recording: Recording, row: np.void) -> End:
+def _end(recording: Recording, row: np.void) -> Endpoint:
     raw, family = row["address"].tobytes(), int(row["family"])
     if family == layout.INFINIBAND:
-        return End(str(IPv6Address(raw)) if any(raw) else f"lid{row['lid']}", int(row["qp"]))
+        return Endpoint(str(IPv6Address(raw)) if any(raw) else f"lid{row['lid']}", int(row["qp"]))
     address = ip_address(raw[:4] if family == layout.INET else raw)
     if isinstance(address, IPv6Address) and address.ipv4_mapped:
         address = address.ipv4_mapped
-    return End(f"{recording.host}/{address}" if address.is_loopback else str(address), int(row["port"]))
+    return Endpoint(f"{recording.host}/{address}" if address.is_loopback else str(address), int(row["port"]))
 
 
 def _peer(
-    opened: float, candidates: Sequence[Port] | None, remote: End, recorded: int, strangers: dict[End, int]
+    opened: float, candidates: Sequence[Port] | None, remote: Endpoint, recorded: int, strangers: dict[Endpoint, int]
 ) -> int:
     """Ports are used again and descriptors inherited: of several ends the one that was opened nearest in time."""
     if not candidates:
@@ -114,7 +114,7 @@ def _opened(recording: Recording, channel: int) -> float:
     return recording.since_epoch(int(recording.channels["opened"][channel]))
 
 
-def _mismatches(recordings: Sequence[Recording], ports: dict[tuple[End, End], list[Port]]) -> list[str]:
+def _mismatches(recordings: Sequence[Recording], ports: dict[tuple[Endpoint, Endpoint], list[Port]]) -> list[str]:
     """What one end sent and the other did not receive. One-sided operations are invisible at their target."""
     sums = [_sums(recording) for recording in recordings]
     found = []

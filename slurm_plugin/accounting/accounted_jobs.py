@@ -29,7 +29,7 @@ _NEVER = frozenset(("", "Unknown", "None"))
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class AccountedRow:
     """One row of `sacct --duplicates`. Times are epoch seconds, 0 where there is none.
 
     Attributes:
@@ -86,7 +86,7 @@ class AccountedJob:
     whole: bool
 
 
-def rows(lines: Iterable[str], where: str) -> Iterator[Row]:
+def rows(lines: Iterable[str], where: str) -> Iterator[AccountedRow]:
     """Parse the output of `sacct --parsable2`; yield the rows of jobs.
 
     Args:
@@ -112,17 +112,17 @@ def rows(lines: Iterable[str], where: str) -> Iterator[Row]:
             raise UsageError(f"{where}: line {number}: invalid sacct row: {line.strip()[:80]!r}") from None
 
 
-def jobs(rows: Iterable[Row], scope: Scope) -> list[AccountedJob]:
+def jobs(rows: Iterable[AccountedRow], scope: Scope) -> list[AccountedJob]:
     """Return the jobs that the ledger manages: those that ran on GPUs."""
-    by_id: dict[str, list[Row]] = defaultdict(list)
+    by_id: dict[str, list[AccountedRow]] = defaultdict(list)
     for row in rows:
         by_id[row.id].append(row)
     return [_job(one) for same in by_id.values() for one in _split_by_job(same) if _is_managed(one, scope)]
 
 
-def _row(row: dict[str, str]) -> Row:
+def _row(row: dict[str, str]) -> AccountedRow:
     submit, start, end = (_moment(row[name]) for name in ("Submit", "Start", "End"))
-    return Row(
+    return AccountedRow(
         row["JobID"], int(row["UID"]), row["User"], row["Account"], row["Partition"], row["Reservation"], submit, start, end,
         row["State"].partition(" ")[0], parse.gpus(row["AllocTRES"])[0],
         parse.hosts(row["NodeList"]) if start else (), int(row.get(RESTARTS) or -1),
@@ -136,9 +136,9 @@ def _moment(cell: str) -> float:
     return float(cell) if cell.isdigit() else datetime.fromisoformat(cell).timestamp()
 
 
-def _split_by_job(same: Sequence[Row]) -> Iterator[list[Row]]:
+def _split_by_job(same: Sequence[AccountedRow]) -> Iterator[list[AccountedRow]]:
     """Split the rows of one id by job; Slurm reuses ids."""
-    job: list[Row] = []
+    job: list[AccountedRow] = []
     for row in sorted(same, key=lambda one: (one.submit, one.restarts, one.start)):
         if job and not _goes_on(job[-1], row):
             yield job
@@ -147,19 +147,19 @@ def _split_by_job(same: Sequence[Row]) -> Iterator[list[Row]]:
     yield job
 
 
-def _goes_on(earlier: Row, later: Row) -> bool:
+def _goes_on(earlier: AccountedRow, later: AccountedRow) -> bool:
     if later.restarts >= 0:
         return later.restarts > earlier.restarts
     return earlier.state not in FINAL
 
 
-def _is_managed(job: Sequence[Row], scope: Scope) -> bool:
+def _is_managed(job: Sequence[AccountedRow], scope: Scope) -> bool:
     ran = [row for row in job if row.start and row.gpus]
     exempt = job[-1].user in scope.users or job[-1].account in scope.accounts
     return bool(ran) and not exempt and all(row.partition in scope.partitions and not row.reservation for row in ran)
 
 
-def _job(job: Sequence[Row]) -> AccountedJob:
+def _job(job: Sequence[AccountedRow]) -> AccountedJob:
     restarts = [number if row.restarts < 0 else row.restarts for number, row in enumerate(job)]
     runs = tuple(
         AccountedRun(restart, row.start, max(row.start, row.end) if row.end else 0.0, row.gpus, row.nodes)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
 from tiresias.errors import Unavailable
-from tiresias.slurm_plugin.accounting.accounted_jobs import FIELDS, RESTARTS, AccountedJob, Row, jobs, rows
+from tiresias.slurm_plugin.accounting.accounted_jobs import FIELDS, RESTARTS, AccountedJob, AccountedRow, jobs, rows
 from tiresias.slurm_plugin.backends import processes
 from tiresias.slurm_plugin.cluster.scope import Scope
 
@@ -40,7 +40,7 @@ def _fields() -> str:
     return ",".join([*FIELDS, *([RESTARTS] if RESTARTS in known else [])])
 
 
-def _ask(fields: str, which: str) -> Iterator[Row]:
+def _ask(fields: str, which: str) -> Iterator[AccountedRow]:
     answer = _sacct("--duplicates", "--allusers", "--allocations", "--parsable2", f"--format={fields}", which)
     return rows(answer.splitlines(), "sacct")
 

@@ -21,7 +21,7 @@ from tiresias.slurm_plugin.admission.reservation_windows import OPEN, Reservatio
 from tiresias.slurm_plugin.admission.running import count_running, throttles
 from tiresias.slurm_plugin.admission.slurm_limit import Limit, Measure
 from tiresias.slurm_plugin.backends.interface import SlurmJob
-from tiresias.slurm_plugin.backends.rules import License, Partition, SlurmRules
+from tiresias.slurm_plugin.backends.slurm_rules import License, Partition, SlurmRules
 
 # jobs that are equal in these fields are treated the same
 _SHAPE = attrgetter(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 
 from tiresias.slurm_plugin.backends.interface import SlurmJob
-from tiresias.slurm_plugin.backends.rules import Partition
+from tiresias.slurm_plugin.backends.slurm_rules import Partition
 
 _LICENSE = re.compile(r"([^:,|;]+)(?::(\d{1,15}))?")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tiresias.slurm_plugin.backends.interface import SlurmUnavailable
-from tiresias.slurm_plugin.backends.rules import NO_USAGE, SlurmRules
+from tiresias.slurm_plugin.backends.slurm_rules import NO_USAGE, SlurmRules
 
 log = logging.getLogger("tiresias")
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from tiresias.slurm_plugin.admission.limit_reasons import reason
 from tiresias.slurm_plugin.admission.slurm_limit import JOBS, Limit, Measure
-from tiresias.slurm_plugin.backends.rules import Association, Qos, SlurmRules, Tres
+from tiresias.slurm_plugin.backends.slurm_rules import Association, Qos, SlurmRules, Tres
 
 Key = tuple[str, ...]
 

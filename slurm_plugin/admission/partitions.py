@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tiresias.slurm_plugin.backends.interface import SlurmJob
-from tiresias.slurm_plugin.backends.rules import Partition
+from tiresias.slurm_plugin.backends.slurm_rules import Partition
 
 _STATES = {"DOWN": "PartitionDown", "INACTIVE": "PartitionInactive"}  # a DRAIN partition still starts its queued jobs
 

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from tiresias.slurm_plugin.backends.interface import SlurmJob
-from tiresias.slurm_plugin.backends.rules import YEAR, Partition, Reservation
+from tiresias.slurm_plugin.backends.slurm_rules import YEAR, Partition, Reservation
 
 OPEN: frozenset[str] = frozenset()
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tiresias.slurm_plugin.backends.rules import NO_TRES, Association, Qos, Tres, Usage
+from tiresias.slurm_plugin.backends.slurm_rules import NO_TRES, Association, LimitUsage, Qos, Tres
 
 CEILING = 2.0**53  # a greater limit is none: floats count exactly up to here
 _ASSOCIATION = re.compile(r"ClusterName=\S* Account=(\S*) UserName=(\S*?)(?:\(\d+\))? Partition=(\S*) ")
@@ -99,7 +99,7 @@ def _common(fields: Fields) -> dict[str, Any]:
         "max_tres": _tres(fields, "MaxTRESPJ"),
         "max_tres_node": _tres(fields, "MaxTRESPN"),
         "max_tres_mins": _tres(fields, "MaxTRESMinsPJ"),
-        "usage": Usage(_used(fields, "GrpJobs"), _used(fields, "GrpWall"), used, used_mins, used_run_mins),
+        "usage": LimitUsage(_used(fields, "GrpJobs"), _used(fields, "GrpWall"), used, used_mins, used_run_mins),
     }
 
 

@@ -20,7 +20,7 @@ from tiresias.slurm_plugin.backends.interface import (
     SlurmLoad,
     SlurmSnapshot,
 )
-from tiresias.slurm_plugin.backends.rules import SlurmRules
+from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
 
 Prices = Mapping[str, int]
 

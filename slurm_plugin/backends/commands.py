@@ -30,9 +30,9 @@ from tiresias.slurm_plugin.backends.interface import (
     SlurmUnavailable,
 )
 from tiresias.slurm_plugin.backends.memory import Memory, mid_second
-from tiresias.slurm_plugin.backends.rules import SlurmRules
 from tiresias.slurm_plugin.backends.rules_reader import RulesReader
 from tiresias.slurm_plugin.backends.slurm_commands import SlurmCommands, checked
+from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
 
 # record, start, priority, reason, array tasks, state, submit, limit, nodes, CPUs, node list, partition, -w, -x, memory,
 # --gpus-per-node, reservation, features, QOS, licences, --exclusive. The start of a job that waits is its begin time; the long

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 from tiresias.errors import TiresiasError, Unavailable
-from tiresias.slurm_plugin.backends.rules import SlurmRules
+from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
 
 # The highest numbers have special meanings in Slurm. This one marks the controller's; administrators are unlikely to use it.
 TOP_PRIORITY = 4_294_967_290

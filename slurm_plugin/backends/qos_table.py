@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tiresias.slurm_plugin.backends.assoc_mgr import CEILING
-from tiresias.slurm_plugin.backends.rules import NO_TRES, Qos, Tres
+from tiresias.slurm_plugin.backends.slurm_rules import NO_TRES, Qos, Tres
 
 COLUMNS = (
     "name", "flags", "usagefactor", "limitfactor", "maxjobspu", "maxjobspa", "maxtrespu", "maxtrespa", "maxtresrunminspu",

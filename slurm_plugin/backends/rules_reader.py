@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tiresias.slurm_plugin.backends import assoc_mgr, qos_table, scontrol_records
 from tiresias.slurm_plugin.backends.interface import JobRefused, SlurmUnavailable
-from tiresias.slurm_plugin.backends.rules import Qos, SlurmRules
+from tiresias.slurm_plugin.backends.slurm_rules import Qos, SlurmRules
 
 SETTINGS_MAX_AGE_S = 300.0  # what changes with slurm.conf only
 QOS_MAX_AGE_S = 60.0  # what slurmdbd has of QOS

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 
 from tiresias.slurm_plugin.backends import parse
-from tiresias.slurm_plugin.backends.rules import License, Partition, Reservation
+from tiresias.slurm_plugin.backends.slurm_rules import License, Partition, Reservation
 
 _WORD = re.compile(r"(?:^| )([A-Z][A-Za-z]*)=(\S*)")
 _TIME = re.compile(r"(?:(\d{1,9})-)?(\d{1,9}):(\d\d)(?::(\d\d))?|(\d{1,9})")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from tiresias.slurm_plugin.backends.rules import Partition
+from tiresias.slurm_plugin.backends.slurm_rules import Partition
 
 REMEDY = "give the managed partitions the highest PriorityTier on their nodes"
 _SHOWN = 3  # nodes of an alarm

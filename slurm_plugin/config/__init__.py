@@ -11,10 +11,20 @@ from __future__ import annotations
 
 from tiresias.slurm_plugin.config.loading import DEFAULT, Loaded, load, load_config, load_option
 from tiresias.slurm_plugin.config.options import Option, options
-from tiresias.slurm_plugin.config.sections import Comment, Config, Exempt, Paths, Placement, Preemption, Rpc, State
+from tiresias.slurm_plugin.config.sections import (
+    Comment,
+    Config,
+    Exempt,
+    Paths,
+    Placement,
+    PreemptionConfig,
+    Rpc,
+    State,
+)
 from tiresias.slurm_plugin.config.sources import PARTITION_POLICIES
 
 __all__ = [
-    "DEFAULT", "PARTITION_POLICIES", "Comment", "Config", "Exempt", "Loaded", "Option", "Paths", "Placement", "Preemption", "Rpc",
+    "DEFAULT", "PARTITION_POLICIES", "Comment", "Config", "Exempt", "Loaded", "Option", "Paths", "Placement",
+    "PreemptionConfig", "Rpc",
     "State", "load", "load_config", "load_option", "options",
 ]  # fmt: skip

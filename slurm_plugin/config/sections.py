@@ -51,7 +51,7 @@ class Paths:
 
 
 @dataclass(frozen=True, slots=True)
-class Preemption:
+class PreemptionConfig:
     """[preemption]: how jobs are preempted and started."""
 
     signal: str = choice("USR2", "the checkpoint signal", "USR1", "USR2", "HUP")
@@ -181,7 +181,7 @@ class Config:
     poll: float = seconds(0.1, "seconds between polls of jobs that are being preempted or started")
     paths: Paths = field(default_factory=Paths)
     policy: PolicyConfig = field(default_factory=lambda: policy_class()())
-    preemption: Preemption = field(default_factory=Preemption)
+    preemption: PreemptionConfig = field(default_factory=PreemptionConfig)
     placement: Placement = field(default_factory=Placement)
     exempt: Exempt = field(default_factory=Exempt)
     rpc: Rpc = field(default_factory=Rpc)
@@ -214,7 +214,7 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "": lambda: Config,
     "paths": lambda: Paths,
     "policy": policy_class,
-    "preemption": lambda: Preemption,
+    "preemption": lambda: PreemptionConfig,
     "placement": lambda: Placement,
     "exempt": lambda: Exempt,
     "rpc": lambda: Rpc,

@@ -32,7 +32,7 @@ from tiresias.slurm_plugin.transitions.allowance import Allowance
 log = logging.getLogger("tiresias")
 
 
-class Events(NamedTuple):
+class ServiceEvents(NamedTuple):
     """What the services call.
 
     Attributes:
@@ -65,7 +65,7 @@ class Services:
     decisions: DecisionLog
     times: CycleTimes
     clock: Callable[[], float]
-    events: Events
+    events: ServiceEvents
 
     def comment_writer(self, config: Config, site: Site, intents: Callable[[], Collection[Intent]]) -> CommentWriter:
         """Return one that uses the calls that the open intents do not need."""
@@ -75,7 +75,7 @@ class Services:
 
 def assemble(
     config: Config, backend: Backend, journal: Journal, leadership: Leadership, site: Site, clock: Callable[[], float],
-    events: Events,
+    events: ServiceEvents,
 ) -> tuple[Services, Budgeted]:  # fmt: skip
     """Return the services, and the back end within its budget of calls."""
     budgeted = Budgeted(with_scripts(backend, config.paths.control), bucket(config.rpc, site.rate_limit))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tiresias.slurm_plugin.admission.demand import is_counted
 from tiresias.slurm_plugin.backends.interface import Backend, SlurmUnavailable
-from tiresias.slurm_plugin.backends.rules import Limits, Qos, SlurmRules, Tres
+from tiresias.slurm_plugin.backends.slurm_rules import Limits, Qos, SlurmRules, Tres
 from tiresias.slurm_plugin.cluster.finding import Finding, Level, fine
 
 _MAX_SHOWN = 5  # limits in a finding

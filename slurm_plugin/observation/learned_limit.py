@@ -24,7 +24,7 @@ ENOUGH = 2 * LEAST
 Kind = tuple[int, str]  # uid, file of the profile
 
 
-class Observation(NamedTuple):
+class KindSlowdown(NamedTuple):
     """One job kind with runs on different numbers of nodes.
 
     Attributes:
@@ -69,13 +69,13 @@ class LearnedLimit:
         limit = round(self.learned.limit, 4)
         return {"limit": limit, "learned": line.used, "jobs": line.jobs, "error": error, "why": line.why}
 
-    def _observations(self, slow: Mapping[Kind, float]) -> Iterator[tuple[int, Observation]]:
+    def _observations(self, slow: Mapping[Kind, float]) -> Iterator[tuple[int, KindSlowdown]]:
         """Yield each observation with the uid of the jobs' owner."""
         for (uid, file), slowdown in slow.items():
             content = control.read(control.profiles_folder(self._root, uid) / file, uid)
             summary = _named(content, file)
             if summary:
-                yield uid, Observation(_number(summary.skew), _number(summary.intensity), slowdown)
+                yield uid, KindSlowdown(_number(summary.skew), _number(summary.intensity), slowdown)
 
 
 def slowdowns(paces: Iterable[tuple[int, str, str, float]]) -> dict[Kind, float]:
@@ -97,7 +97,7 @@ def slowdowns(paces: Iterable[tuple[int, str, str, float]]) -> dict[Kind, float]
     return found
 
 
-def fair(reported: Sequence[tuple[int, Observation]]) -> list[Observation]:
+def fair(reported: Sequence[tuple[int, KindSlowdown]]) -> list[KindSlowdown]:
     """Return the observations without those of a user beyond the number of all other users' together.
 
     The limit applies once the others suffice to learn from. Paces and profiles are users' claims: a user who invents a thousand

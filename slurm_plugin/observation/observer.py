@@ -16,13 +16,13 @@ from tiresias.slurm_plugin.admission.admissible import admission, not_restartabl
 from tiresias.slurm_plugin.admission.eligibility import Eligibility
 from tiresias.slurm_plugin.admission.refusals import Refusals
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode, SlurmSnapshot
-from tiresias.slurm_plugin.backends.rules import SlurmRules
+from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
 from tiresias.slurm_plugin.cluster import begin_time, islands, sharing, topology
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.observation.allocations import allocations, held_by_node, promised, scheduler_nodes
 from tiresias.slurm_plugin.observation.learned_limit import LearnedLimit
 from tiresias.slurm_plugin.observation.reports import Reports
-from tiresias.slurm_plugin.observation.requests import Requests
+from tiresias.slurm_plugin.observation.requests import RequestCache
 from tiresias.slurm_plugin.state import job_reasons
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind
 from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
@@ -48,7 +48,7 @@ class Observer:
         self.reports = Reports(config.paths.control)
         self.packlimit = LearnedLimit(config.paths.control, config.placement.packlimit)
         self._switches: Sequence[topology.Level] = ()  # of the newest snapshot, as all below
-        self._requests = Requests()
+        self._requests = RequestCache()
         self.unprotected: Mapping[str, str] = {}  # nodes on which nothing is preempted (sharing.py)
         self._rules, self._admission_changes = NO_RULES, math.inf
         self._not_restartable: Mapping[str, str] = {}

@@ -21,7 +21,7 @@ class _KnownRequest(NamedTuple):
     request: Request
 
 
-class Requests:
+class RequestCache:
     """Makes a request again only where the job's record or its terms have changed."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ from tiresias.scheduler.place.placements import style_name
 from tiresias.scheduler.pools import PoolDecision
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.config import Config
-from tiresias.slurm_plugin.sockets.explanation import ExplainRequest, Explanations, decision, not_competing
+from tiresias.slurm_plugin.sockets.explain_requests import ExplainRequest, Explanations, decision, not_competing
 from tiresias.slurm_plugin.sockets.history_pages import HistoryPages
 from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.sockets.privacy import OPEN, Privacy

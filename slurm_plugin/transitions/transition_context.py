@@ -10,7 +10,7 @@ from tiresias.protocol.control import JobReport
 from tiresias.scheduler.model import Start
 from tiresias.slurm_plugin.admission.refusals import Refusals
 from tiresias.slurm_plugin.backends.interface import Backend, CommentField, NoSuchJob, SlurmJob
-from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
+from tiresias.slurm_plugin.config import PreemptionConfig
 from tiresias.slurm_plugin.state.intents import Intent
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
+from tiresias.slurm_plugin.config import PreemptionConfig
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep, StoredWord
 
 PREEMPT, RENEW, START, RELEASE = IntentKind.PREEMPT, IntentKind.RENEW, IntentKind.START, IntentKind.RELEASE

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tiresias.protocol.explanation import Explanation, PublishedOutlook
+from tiresias.protocol.explanation import Explanation, PublishedStartForecast
 from tiresias.protocol.published_job import PublishedJob, PublishedProfile
 from tiresias.slurm_plugin.comments import rounding
 from tiresias.slurm_plugin.views.alarms import pause_text
@@ -102,7 +102,7 @@ def _losses(explanation: Explanation, now: float) -> str:
     return f"{explanation['job'].get('preemptions', 0)} times{last}{cost}"
 
 
-def _forecast(forecast: PublishedOutlook | None, now: float) -> list[tuple[str, str]]:
+def _forecast(forecast: PublishedStartForecast | None, now: float) -> list[tuple[str, str]]:
     if forecast is None:
         return []
     has = {
@@ -125,7 +125,7 @@ def _forecast(forecast: PublishedOutlook | None, now: float) -> list[tuple[str, 
     ]
 
 
-def _estimate(forecast: PublishedOutlook, now: float) -> list[tuple[str, str]]:
+def _estimate(forecast: PublishedStartForecast, now: float) -> list[tuple[str, str]]:
     """Return the estimate as in the comment that squeue shows, and the notes."""
     start = forecast.get("estimate")
     about = "" if start is None else rounding.estimate(max(start - now, 0.0))

@@ -20,7 +20,7 @@ from tests.chaos.slurm_model import SlurmModel, unavailable
 from tiresias.errors import Unavailable
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.slurm_plugin.cluster.site import Site
-from tiresias.slurm_plugin.config import Config, Paths, Preemption, Rpc
+from tiresias.slurm_plugin.config import Config, Paths, PreemptionConfig, Rpc
 from tiresias.slurm_plugin.controller import Controller
 from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.state.database import Unwritable
@@ -70,7 +70,7 @@ class MortalController(RuleBasedStateMachine):
         self.config = Config(
             mode="exact", period=1.0, poll=0.1, paths=Paths(state=self.folder, run=self.folder, control=self.folder / "control"),
             policy=PolicyConfig("las", thresholds=(30.0,), min_run=1.0, min_run_cost_factor=0.0),
-            preemption=Preemption("USR2", deadline=20.0, start_timeout=5.0, backoff=3.0),
+            preemption=PreemptionConfig("USR2", deadline=20.0, start_timeout=5.0, backoff=3.0),
             rpc=Rpc(rate=0.0),
         )  # fmt: skip
         self.past: list[ModelJob] = []  # whose id was given to another one

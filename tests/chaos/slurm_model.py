@@ -27,7 +27,7 @@ from tiresias.slurm_plugin.backends.interface import (
     SlurmUnavailable,
 )
 from tiresias.slurm_plugin.backends.memory import Memory
-from tiresias.slurm_plugin.backends.rules import SlurmRules
+from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
 
 
 class SlurmModel(ModelCluster):

@@ -8,7 +8,7 @@ import pytest
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmLoad, SlurmNode, SlurmSnapshot
-from tiresias.slurm_plugin.backends.rules import SlurmRules
+from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
 from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.controller import Controller

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from tiresias.slurm_plugin.admission.admissible import AdmissionResult, admission, not_restartable
 from tiresias.slurm_plugin.backends.interface import NodeShare, SlurmJob
-from tiresias.slurm_plugin.backends.rules import Association, License, Partition, Qos, Reservation, SlurmRules, Usage
+from tiresias.slurm_plugin.backends.slurm_rules import (
+    Association,
+    License,
+    LimitUsage,
+    Partition,
+    Qos,
+    Reservation,
+    SlurmRules,
+)
 
 NOW = 1_000_000.0
 NODES = ("gpu01", "gpu02")
@@ -109,9 +117,9 @@ def test_a_job_may_start_in_the_other_of_its_partitions() -> None:
 
 
 def test_used_up_minutes_and_safe_limits() -> None:
-    spent = Qos(name="normal", grp_tres_mins={"cpu": 100}, usage=Usage(tres_mins={"cpu": 100}))
+    spent = Qos(name="normal", grp_tres_mins={"cpu": 100}, usage=LimitUsage(tres_mins={"cpu": 100}))
     assert judge(site(spent), waits(1)).obstacle == {"1": "QOSGrpCPUMinutesLimit"}
-    rest = Qos(name="normal", grp_tres_mins={"cpu": 400}, usage=Usage(tres_mins={"cpu": 100}))
+    rest = Qos(name="normal", grp_tres_mins={"cpu": 400}, usage=LimitUsage(tres_mins={"cpu": 100}))
     assert judge(site(rest), waits(1), waits(2), waits(3)) == AdmissionResult()
     found = judge(site(rest, enforce=ENFORCE | {"safe"}), waits(1), waits(2), waits(3, time_limit=0))
     assert found.obstacle == {"3": "QOSGrpCPUMinutesLimit"}
@@ -128,7 +136,7 @@ def test_groups_count_at_each_level_of_accounts() -> None:
 
 
 def test_a_running_job_frees_what_it_counts_when_it_starts_again() -> None:
-    used = Usage(jobs=1, tres_run_mins={"cpu": 120})
+    used = LimitUsage(jobs=1, tres_run_mins={"cpu": 120})
     rules = site(Qos(name="normal", grp_jobs=1, grp_tres_run_mins={"cpu": 130}, usage=used))
     assert not_restartable(rules, [runs(1)], NOW) == {}
     rules = replace(rules, reservations=(Reservation("m", NOW + 60, NOW + 99, NODES, frozenset({"MAINT"})),))
@@ -149,7 +157,7 @@ QOS = st.builds(
     grp_jobs=NUMBERS | st.just(math.inf), max_jobs_user=NUMBERS | st.just(math.inf), grp_tres=TRES, max_tres_user=TRES,
     grp_tres_run_mins=TRES, grp_tres_mins=TRES, max_tres=TRES, max_tres_node=TRES, min_tres=TRES,
     usage_factor=st.sampled_from([0.0, 1.0]),
-    grp_wall=NUMBERS | st.just(math.inf), usage=st.builds(Usage, wall=NUMBERS, tres_mins=TRES, tres_run_mins=TRES),
+    grp_wall=NUMBERS | st.just(math.inf), usage=st.builds(LimitUsage, wall=NUMBERS, tres_mins=TRES, tres_run_mins=TRES),
 )  # fmt: skip
 ASSOCIATIONS = st.builds(
     Association, account=st.just("science"), grp_tres=TRES, grp_jobs=NUMBERS, max_tres=TRES, max_jobs=NUMBERS

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from tiresias.slurm_plugin.admission.known_rules import RULES_S, RULES_WHILE_BLOCKED_S, KnownRules
 from tiresias.slurm_plugin.backends.interface import SlurmUnavailable
-from tiresias.slurm_plugin.backends.rules import License, Qos, Reservation, SlurmRules, Usage
+from tiresias.slurm_plugin.backends.slurm_rules import License, LimitUsage, Qos, Reservation, SlurmRules
 
 RULES = SlurmRules(
     time=1.0,
-    qos={"small": Qos(name="small", grp_jobs=2, usage=Usage(jobs=1))},
+    qos={"small": Qos(name="small", grp_jobs=2, usage=LimitUsage(jobs=1))},
     licenses={"cad": License("cad", total=4, used=1, free=3)},
     reservations=(Reservation("service", 100.0, 200.0, ("gpu01",)),),
 )
@@ -59,7 +59,7 @@ def test_use_of_a_limit_is_no_change_of_a_rule() -> None:
     slurm.rules = replace(
         RULES,
         time=2.0,
-        qos={"small": Qos(name="small", grp_jobs=2, usage=Usage(jobs=2))},
+        qos={"small": Qos(name="small", grp_jobs=2, usage=LimitUsage(jobs=2))},
         licenses={"cad": License("cad", total=4, used=4, free=0)},
         reservations=(Reservation("service", 100.0, 200.0, ("gpu01",), state="ACTIVE"),),
     )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiresias.slurm_plugin.backends import assoc_mgr, qos_table, scontrol_records
-from tiresias.slurm_plugin.backends.rules import Association, Qos, SlurmRules
+from tiresias.slurm_plugin.backends.slurm_rules import Association, Qos, SlurmRules
 
 USED = "cpu=N(0),mem=N(0),energy=N(0),node=N(0),billing=N(0),fs/disk=N(0),vmem=N(0),pages=N(0),gres/gpu=N(0)"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tiresias.slurm_plugin.backends.rules import Partition
+from tiresias.slurm_plugin.backends.slurm_rules import Partition
 from tiresias.slurm_plugin.cluster.sharing import alarms, unprotected
 
 NODES = tuple(f"gpu{number:02}" for number in range(1, 7))

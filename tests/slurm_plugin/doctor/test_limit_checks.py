@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tiresias.slurm_plugin.backends.rules import Association, Qos, SlurmRules
+from tiresias.slurm_plugin.backends.slurm_rules import Association, Qos, SlurmRules
 from tiresias.slurm_plugin.cluster.finding import Level
 from tiresias.slurm_plugin.doctor.limit_checks import findings
 

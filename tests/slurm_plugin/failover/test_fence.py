@@ -14,7 +14,7 @@ from tiresias.protocol.control import JobReport
 from tiresias.slurm_plugin.act import Actor
 from tiresias.slurm_plugin.backends.interface import Backend, SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
-from tiresias.slurm_plugin.config import Preemption
+from tiresias.slurm_plugin.config import PreemptionConfig
 from tiresias.slurm_plugin.failover.fence import FencedBackend
 from tiresias.slurm_plugin.lead.leadership import Leadership, Superseded
 from tiresias.slurm_plugin.state.journal import Journal
@@ -131,7 +131,7 @@ def follow(pair: Pair, tmp_path: Path) -> Iterator[Callable[[SlurmJob], tuple[Le
         ledger = Ledger(journals[0], Scope(frozenset({"gpu"})))
         ledger.apply(SlurmSnapshot(1001.0, (job,), ()))
         slurm: Any = Recorder()
-        return ledger, Actor(slurm, journals[0], ledger, Preemption(), lambda _: JobReport())
+        return ledger, Actor(slurm, journals[0], ledger, PreemptionConfig(), lambda _: JobReport())
 
     yield begin
     for journal in journals:

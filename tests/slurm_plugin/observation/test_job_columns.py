@@ -10,7 +10,7 @@ import pytest
 
 from tiresias.scheduler.model import Jobs
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
-from tiresias.slurm_plugin.backends.rules import Partition, SlurmRules
+from tiresias.slurm_plugin.backends.slurm_rules import Partition, SlurmRules
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.observation.observer import Observer

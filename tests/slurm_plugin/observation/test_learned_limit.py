@@ -14,7 +14,7 @@ from tiresias.protocol import control
 from tiresias.protocol.job_kind import Key
 from tiresias.protocol.profile_summary import Summary, as_object
 from tiresias.scheduler.place.packlimit_classifier import PackLimit, learn
-from tiresias.slurm_plugin.observation.learned_limit import ENOUGH, REFIT, LearnedLimit, Observation, fair, slowdowns
+from tiresias.slurm_plugin.observation.learned_limit import ENOUGH, REFIT, KindSlowdown, LearnedLimit, fair, slowdowns
 
 SCRIPT = "0123456789abcdef"
 FEW, MANY = "gpu01:4", "gpu01:1,gpu02:1,gpu03:1,gpu04:1"
@@ -82,8 +82,8 @@ def test_a_profile_under_another_name_is_not_accepted(tmp_path: Path) -> None:
     assert learned.published()["jobs"] == 0
 
 
-def observations_of(uid: int, count: int, slowdown: float = 1.0) -> list[tuple[int, Observation]]:
-    return [(uid, Observation(number / count, 0.1, slowdown)) for number in range(count)]
+def observations_of(uid: int, count: int, slowdown: float = 1.0) -> list[tuple[int, KindSlowdown]]:
+    return [(uid, KindSlowdown(number / count, 0.1, slowdown)) for number in range(count)]
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 40)), max_size=8))
@@ -104,7 +104,7 @@ def test_a_thousand_made_up_kinds_do_not_decide_for_all() -> None:
     ]
     lies = observations_of(3, 1000, slowdown=9.0)
 
-    def learned(rows: list[tuple[int, Observation]]) -> PackLimit:
+    def learned(rows: list[tuple[int, KindSlowdown]]) -> PackLimit:
         skew, rho, slowdown = zip(*fair(rows), strict=True)
         return learn(skew, rho, slowdown, 0.4)
 

@@ -15,7 +15,7 @@ from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.controller import Controller
 from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.sockets.array_tasks import MAX_TASKS
-from tiresias.slurm_plugin.sockets.explanation import ExplainRequest, Explanations
+from tiresias.slurm_plugin.sockets.explain_requests import ExplainRequest, Explanations
 from tiresias.slurm_plugin.sockets.history_pages import HistoryPages
 from tiresias.slurm_plugin.sockets.privacy import OPEN, Privacy
 from tiresias.slurm_plugin.state.journal import Journal

@@ -13,7 +13,7 @@ from rich.console import Console
 from tiresias.protocol.explanation import PublishedSlurm
 from tiresias.protocol.published_job import PublishedJob
 from tiresias.slurm_plugin.backends.interface import NodeShare, SlurmJob, SlurmLoad, SlurmNode, SlurmSnapshot
-from tiresias.slurm_plugin.backends.rules import SlurmRules
+from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
 from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.controller import Controller

@@ -12,7 +12,7 @@ from tiresias.protocol.control import JobReport
 from tiresias.slurm_plugin.act import Actor
 from tiresias.slurm_plugin.backends.interface import JobRefused, SlurmJob, SlurmSnapshot, SlurmUnavailable
 from tiresias.slurm_plugin.cluster.scope import Scope
-from tiresias.slurm_plugin.config import Preemption
+from tiresias.slurm_plugin.config import PreemptionConfig
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.ledger import Ledger
@@ -201,7 +201,7 @@ def test_the_intent_of_a_job_that_is_set_aside_rests(journal: Journal, running: 
     slurm = snapshot(running(1000))
     managed = ledger.apply(slurm)
     backend: Any = object()  # without any operation
-    actor = Actor(backend, journal, ledger, Preemption(), lambda job: JobReport(), quarantine=quarantine)
+    actor = Actor(backend, journal, ledger, PreemptionConfig(), lambda job: JobReport(), quarantine=quarantine)
     actor.see(managed)
     intent = Intent(ledger.jobs["1"].key, "1", 0, IntentKind.PREEMPT, IntentStep.HOLD, began=1000.0, stepped=1000.0)
     journal.begin(intent)
@@ -234,7 +234,7 @@ def test_a_release_that_fails_is_reported_and_keeps_no_other_job_held(journal: J
             released.append(job_id)
 
     backend: Any = Backend()
-    problems = Actor(backend, journal, ledger, Preemption(), lambda job: JobReport()).release_all(1001.0)
+    problems = Actor(backend, journal, ledger, PreemptionConfig(), lambda job: JobReport()).release_all(1001.0)
     assert released == ["2"]
     assert problems == ["job 1: OverflowError: too large; scontrol release 1"]
 
@@ -260,5 +260,5 @@ def test_a_hold_that_slurm_lifts_and_reports_as_an_error_is_lifted(journal: Jour
             raise JobRefused("Requested partition configuration not available now")
 
     backend: Any = Backend()
-    assert Actor(backend, journal, ledger, Preemption(), lambda job: JobReport()).release_all(1001.0) == []
+    assert Actor(backend, journal, ledger, PreemptionConfig(), lambda job: JobReport()).release_all(1001.0) == []
     assert not ledger.jobs["1"].held

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.slurm_plugin.transitions.actor_harness import ActorHarness, Make
-from tiresias.slurm_plugin.config import Preemption as PreemptionConfig
+from tiresias.slurm_plugin.config import PreemptionConfig
 from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.transitions.transition_engine import STAY

@@ -67,7 +67,7 @@ class License:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class LimitUsage:
     """What counts against the group limits of a QOS or an association, as slurmctld counts it."""
 
     jobs: float = 0
@@ -77,7 +77,7 @@ class Usage:
     tres_run_mins: Tres = field(default_factory=dict)
 
 
-NO_USAGE = Usage()
+NO_USAGE = LimitUsage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Limits:
     max_tres: Tres = field(default_factory=dict)  # each job
     max_tres_node: Tres = field(default_factory=dict)  # each job's share of each of its nodes
     max_tres_mins: Tres = field(default_factory=dict)  # each job
-    usage: Usage = NO_USAGE
+    usage: LimitUsage = NO_USAGE
 
 
 @dataclass(frozen=True, slots=True)
