@@ -53,7 +53,7 @@ def snapshot(jobs: int, nodes: int, busy: bool, seed: int) -> Snapshot:
     gpus = rng.choice(SIZES, jobs)
     asked = requests(jobs, gpus, rng)
     free = np.tile(np.array((GPUS_PER_NODE, 128.0, 1e6)), (nodes, 1))
-    rows = seats(gpus, asked, free) if busy else []
+    rows = placements(gpus, asked, free) if busy else []
     running = np.zeros(jobs, bool)
     running[[row[0] for row in rows]] = True
     job, node, held, cpus, memory = np.array(rows, dtype=float).reshape(-1, 5).T
@@ -83,7 +83,7 @@ def topology(nodes: int, levels: int) -> Topology:
     return Topology.of_groups(np.full(nodes, GPUS_PER_NODE), (leaf, leaf // LEAVES_OF_A_POD)[:levels])
 
 
-def seats(gpus: np.ndarray, asked: tuple[Request, ...], free: np.ndarray) -> list[tuple[float, ...]]:
+def placements(gpus: np.ndarray, asked: tuple[Request, ...], free: np.ndarray) -> list[tuple[float, ...]]:
     """Jobs on nodes in turn until the load is reached; takes their amounts from `free`."""
     rows: list[tuple[float, ...]] = []
     node, left = 0, int(len(free) * GPUS_PER_NODE * LOAD)
@@ -110,15 +110,15 @@ def settled(state: Snapshot) -> Snapshot:
         state.jobs.preempted[gone] = NOW - 1.0
         node_of = {name: row for row, name in enumerate(state.nodes.name)}
         new = [
-            (row_of[seat.job], node_of[name], *amounts(state.jobs.request[row_of[seat.job]], gpus))
-            for seat in (*plan.starts, *plan.reserved)
-            for name, gpus in seat.nodes
+            (row_of[start.job], node_of[name], *amounts(state.jobs.request[row_of[start.job]], gpus))
+            for start in (*plan.starts, *plan.reserved)
+            for name, gpus in start.nodes
         ]
-        state = seated(state, np.array(new, dtype=float).reshape(-1, 5))
+        state = placed(state, np.array(new, dtype=float).reshape(-1, 5))
     return state
 
 
-def seated(state: Snapshot, new: np.ndarray) -> Snapshot:
+def placed(state: Snapshot, new: np.ndarray) -> Snapshot:
     jobs, nodes, held = state.jobs, state.nodes, state.allocations
     job, node = new[:, 0].astype(np.int64), new[:, 1].astype(np.int64)
     status, start = jobs.state.copy(), jobs.last_start.copy()

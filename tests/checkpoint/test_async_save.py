@@ -38,7 +38,7 @@ class Gate:
     """Holds the store's saves back until it is opened."""
 
     def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.opened, self.saved = threading.Event(), []
+        self.opened, self.saved = threading.Event(), list[int]()
         real = store.save
 
         def save(step: int, state: Any, world: World) -> Path:

@@ -49,7 +49,7 @@ def test_seconds_a_step_are_reported_after_the_first_seconds(
 ) -> None:
     """Steps 5 to 9 take two seconds each; nothing is reported in the first seconds."""
     now = 1000.0
-    monkeypatch.setattr(program_report.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     program = program_report.ProgramReport(
         Path(env["TIRESIAS_CONTROL"]), 2, World(0, 1, "x"), Path(env["TIRESIAS_CHECKPOINT_DIR"])
     )

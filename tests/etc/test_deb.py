@@ -137,9 +137,9 @@ def older(deb: Path, folder: Path) -> Path:
     for name in ("usr/lib/systemd/system/tiresias-controller.service", "etc/tiresias/tiresias.toml", f"{SHARE}/gone"):
         with (folder / name).open("a") as file:
             file.write("# older\n")
-    file = folder.with_suffix(".deb")
-    subprocess.run(["dpkg-deb", "-z1", "--root-owner-group", "-b", str(folder), str(file)], check=True, timeout=60)
-    return file
+    package = folder.with_suffix(".deb")
+    subprocess.run(["dpkg-deb", "-z1", "--root-owner-group", "-b", str(folder), str(package)], check=True, timeout=60)
+    return package
 
 
 def upgrade(tree: Tree, clean: set[str]) -> None:

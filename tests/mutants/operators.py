@@ -33,7 +33,7 @@ COSMIC_RAY = (
 STATEMENTS = ("atom_expr", "expr_stmt", "raise_stmt")  # calls, assignments, raise
 
 
-class RemoveStatement(Operator):  # type: ignore[misc]  # cosmic-ray has no types
+class RemoveStatement(Operator):
     """`pass` in place of a call, an assignment or a raise inside a function."""
 
     def mutation_positions(self, node: Any) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:

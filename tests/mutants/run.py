@@ -8,11 +8,16 @@ Exit code 1 when a mutation of named.py survives.
 
 from __future__ import annotations
 
+import os
+import sys
+
+if not __package__:  # started by its path: once more, as a module of `tests`
+    os.execv(sys.executable, [sys.executable, "-m", "tests.mutants.run", *sys.argv[1:]])
+
 import argparse
 import difflib
 import json
 import random
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -21,10 +26,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from folders import FOLDERS, Folder
-from named import NAMED, Named
-from operators import Mutation, mutations
-from trial import Baseline, Copy, baseline, outcome
+from tests.mutants.folders import FOLDERS, Folder
+from tests.mutants.named import NAMED, Named
+from tests.mutants.operators import Mutation, mutations
+from tests.mutants.trial import Baseline, Copy, baseline, outcome
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 OUTCOMES = ("killed", "timeout", "survived", "not_covered")

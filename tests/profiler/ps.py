@@ -74,8 +74,13 @@ def receive(connection: socket.socket, buffer: memoryview) -> None:
         buffer = buffer[got:]
 
 
+def receive_word(connection: socket.socket, word: bytearray) -> bytearray:
+    receive(connection, memoryview(word))
+    return word
+
+
 def raw(array: np.ndarray) -> memoryview:
-    return memoryview(array).cast("B")
+    return array.data.cast("B")
 
 
 class Server:
@@ -101,7 +106,7 @@ class Server:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         gradients = [np.empty_like(value) for value in self.values]
         what = bytearray(1)
-        while receive(connection, memoryview(what)) or what != END:
+        while receive_word(connection, what) != END:
             if what == STEP:
                 self.step(connection, gradients)
             for value in self.values:
@@ -145,9 +150,9 @@ class Worker:
         time.sleep(self.args.compute * self.random.uniform(0.95, 1.05))
         for server in self.servers:
             server.sendall(STEP)
-        for server, number in self.order():
-            self.servers[server].sendall(np.int32(number).tobytes())
-            self.servers[server].sendall(raw(self.tensors[server][number]))
+        for index, number in self.order():
+            self.servers[index].sendall(np.int32(number).tobytes())
+            self.servers[index].sendall(raw(self.tensors[index][number]))
         self.fetch()
 
     def order(self) -> list[tuple[int, int]]:

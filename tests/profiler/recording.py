@@ -30,7 +30,16 @@ class Process:
     channels: list[tuple[object, ...]] = field(default_factory=list)
     records: dict[int, list[tuple[int, ...]]] = field(default_factory=dict)  # thread -> records
 
-    def record(self, time, channel, operation, asked, done=None, flags=0, thread=1) -> None:
+    def record(
+        self,
+        time: float,
+        channel: int,
+        operation: int,
+        asked: int,
+        done: int | None = None,
+        flags: int = 0,
+        thread: int = 1,
+    ) -> None:
         row = (ticks(time), channel, operation, flags, asked, asked if done is None else done)
         self.records.setdefault(thread, []).append(row)
 
@@ -117,6 +126,6 @@ class Network:
         return f"10.0.0.{sorted({each.host for each in self.processes}).index(process.host) + 1}"
 
     @staticmethod
-    def _open(process: Process, local, remote, opened) -> int:
+    def _open(process: Process, local: tuple[object, ...], remote: tuple[object, ...], opened: float) -> int:
         process.channels.append((layout.TCP, 5, ticks(opened), 0, 0, local, remote, np.void(bytes(8))))
         return len(process.channels) - 1

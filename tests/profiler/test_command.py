@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import pytest
-from tensors import tensors
 
-from tests.profiler.recording import Network
+from tests.profiler.recording import Link, Network
+from tests.profiler.tensors import tensors
 from tiresias.errors import TiresiasError, UsageError
 from tiresias.slurm_plugin.commands import profile as command
 
@@ -20,7 +22,7 @@ def profile(*arguments: object) -> int:
     return command.run(parser.parse_args([str(each) for each in arguments]))
 
 
-def train(net: Network, links, sizes, iterations: int = 20) -> None:
+def train(net: Network, links: Iterable[Link], sizes: Sequence[int], iterations: int = 20) -> None:
     for iteration in range(iterations):
         for link in links:
             for number, size in enumerate(sizes):
@@ -29,7 +31,7 @@ def train(net: Network, links, sizes, iterations: int = 20) -> None:
 
 
 @pytest.fixture
-def vgg(tmp_path):
+def vgg(tmp_path: Path) -> Path:
     net = Network()
     server = net.process("gpu03", 7)
     train(net, [net.connect(net.process(f"gpu0{n}", n), server) for n in (1, 2)], tensors("vgg16"))
@@ -38,7 +40,7 @@ def vgg(tmp_path):
 
 
 @pytest.fixture
-def ring(tmp_path):
+def ring(tmp_path: Path) -> Path:
     net = Network()
     a, b, c = (net.process(f"gpu0{n}", n) for n in (1, 2, 3))
     links = [net.connect(a, b), net.connect(b, c), net.connect(c, a)]
@@ -50,7 +52,7 @@ def ring(tmp_path):
     return tmp_path
 
 
-def test_report(vgg, capsys, monkeypatch):
+def test_report(vgg: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     assert profile(vgg) == 0
     output = capsys.readouterr().out
@@ -69,7 +71,7 @@ def test_report(vgg, capsys, monkeypatch):
     assert max(map(len, output.splitlines())) <= 100
 
 
-def test_json(vgg, capsys):
+def test_json(vgg: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert profile(vgg, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["decision"] == "consolidate"
@@ -81,13 +83,15 @@ def test_json(vgg, capsys):
     assert sum(each["bytes"] for each in found["histogram"]) == pytest.approx(found["bytes_per_iteration"])
 
 
-def test_packlimit(vgg, capsys):
+def test_packlimit(vgg: Path, capsys: pytest.CaptureFixture[str]) -> None:
     profile(vgg, "--packlimit", "0.8")
     assert capsys.readouterr().out.startswith("spread")
 
 
 @pytest.mark.parametrize(("bandwidth", "decision"), [(None, "unknown"), (100, "spread"), (0.1, "consolidate")])
-def test_an_all_reduce_needs_the_bandwidth(ring, capsys, bandwidth, decision):
+def test_an_all_reduce_needs_the_bandwidth(
+    ring: Path, capsys: pytest.CaptureFixture[str], bandwidth: float | None, decision: str
+) -> None:
     """72 MB leave a process in an iteration, which computes for 0.93 s."""
     profile(ring, "--json", *(["--bandwidth", bandwidth] if bandwidth else []))
     found = json.loads(capsys.readouterr().out)
@@ -96,21 +100,21 @@ def test_an_all_reduce_needs_the_bandwidth(ring, capsys, bandwidth, decision):
     assert found["intensity"] == (bandwidth and pytest.approx(72e6 / (bandwidth * 125e6) / 0.93, rel=0.01))
 
 
-def test_one_worker_alone_shows_the_model(vgg, capsys):
+def test_one_worker_alone_shows_the_model(vgg: Path, capsys: pytest.CaptureFixture[str]) -> None:
     profile(*vgg.glob("gpu01*"), "--json")
     found = json.loads(capsys.readouterr().out)
     assert found["model_bytes"] == pytest.approx(sum(tensors("vgg16")), rel=0.01)
     assert found["notes"] == ["1 ends of connections were not recorded"]
 
 
-def test_a_job_that_sent_nothing(tmp_path, capsys):
+def test_a_job_that_sent_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     net = Network()
     net.process("gpu01", 1)
     profile(*net.write(tmp_path))
     assert capsys.readouterr().out.startswith("unknown: no periodic traffic detected")
 
 
-def test_plot(vgg, tmp_path):
+def test_plot(vgg: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     image = tmp_path / "a.png"
     assert profile(vgg, "--plot", image) == 0
@@ -118,7 +122,7 @@ def test_plot(vgg, tmp_path):
     assert image.stat().st_size > 10_000
 
 
-def test_mistakes(vgg, tmp_path, monkeypatch):
+def test_mistakes(vgg: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     with pytest.raises(UsageError, match=r"contains no \.net file"):
@@ -135,13 +139,15 @@ def test_mistakes(vgg, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "options", [["--bandwidth", "0"], ["--bandwidth", "x"], ["--packlimit", "2"], ["--packlimit", "nan"]]
 )
-def test_impossible_options(vgg, options):
+def test_impossible_options(vgg: Path, options: list[str]) -> None:
     with pytest.raises(SystemExit) as left:
         profile(vgg, *options)
     assert left.value.code == 2
 
 
-def test_a_job_is_named_by_its_id(vgg, tmp_path, monkeypatch, capsys):
+def test_a_job_is_named_by_its_id(
+    vgg: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     root = tmp_path / "control"
     recorded = root / str(os.getuid()) / "4711_3" / "profile"
     recorded.mkdir(parents=True)
@@ -155,7 +161,7 @@ def test_a_job_is_named_by_its_id(vgg, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes other users")
-def test_profiles_of_several_users_are_refused(tmp_path, monkeypatch):
+def test_profiles_of_several_users_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "control"
     for uid, owner in ((20001, 20001), (20002, 20002), (20003, 20002)):
         folder = root / str(uid) / "4711" / "profile"

@@ -20,12 +20,12 @@ def servers(skew: float) -> TrafficShape:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_paper_s_ten_models(name):
+def test_the_paper_s_ten_models(name: str) -> None:
     verdict = decide(SURE, 20, servers(MODELS[name].skew), MODELS[name].skew, None)
     assert verdict.decision == ("consolidate" if MODELS[name].spread > 1 else "spread")
 
 
-def test_packlimit_is_the_callers():
+def test_packlimit_is_the_callers() -> None:
     assert decide(SURE, 20, servers(0.3), 0.3, None, packlimit=0.2).decision == "consolidate"
     assert decide(SURE, 20, servers(PACKLIMIT), PACKLIMIT, None).decision == "spread"  # "larger than" in the paper
 
@@ -44,7 +44,15 @@ def test_packlimit_is_the_callers():
         (SURE, 20, TrafficShape(UNKNOWN, 0, 0.0), None, 0.1, "unknown", "neither that of parameter servers nor"),
     ],
 )
-def test_decision_and_reason(period, iterations, shape, skew, intensity, decision, reason):
+def test_decision_and_reason(
+    period: Period | None,
+    iterations: int,
+    shape: TrafficShape,
+    skew: float | None,
+    intensity: float | None,
+    decision: str,
+    reason: str,
+) -> None:
     verdict = decide(period, iterations, shape, skew, intensity)
     assert verdict.decision == decision
     assert any(reason in each for each in verdict.reasons), verdict.reasons

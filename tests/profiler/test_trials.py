@@ -6,11 +6,13 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
-import trials
-from tensors import tensors
 
+from tests.profiler import trials
+from tests.profiler.tensors import tensors
 from tiresias.simulator.models import MODELS
 
 pytestmark = pytest.mark.skipif(not (shutil.which("make") and shutil.which("cc")), reason="no make, or no C compiler")
@@ -21,14 +23,14 @@ PLAIN = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_tensors_are_those_of_table_6(name):
+def test_tensors_are_those_of_table_6(name: str) -> None:
     """The count is one less: the step counter. Inception3's auxiliary head is not built in, nor are its small tensors."""
     assert sum(tensors(name)) / 2**20 == pytest.approx(MODELS[name].size, abs=0.1)
     assert max(tensors(name)) / 2**20 == pytest.approx(MODELS[name].largest, abs=0.1)
     assert name == "inception3" or len(tensors(name)) == MODELS[name].tensors - 1
 
 
-def right(result) -> bool:
+def right(result: dict[str, Any]) -> bool:
     """Time is left out: other load on the machine changes it."""
     return (
         result["architecture"] == "parameter servers"
@@ -41,7 +43,7 @@ def right(result) -> bool:
 
 
 @pytest.mark.parametrize("name", ["vgg11", "resnet50"])
-def test_a_skewed_model_and_an_even_one(name):
+def test_a_skewed_model_and_an_even_one(name: str) -> None:
     result = trials.trial({**PLAIN, "model": name})
     assert right(result), result
     assert result["period_error"] < 0.5, result
@@ -54,13 +56,13 @@ SHORT = ("vgg16", "googlenet")  # one that is slow on many nodes, one that is no
 @pytest.mark.parametrize(
     "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.long) for name in MODELS]
 )
-def test_ten_models_with_all_that_may_disturb(name):
+def test_ten_models_with_all_that_may_disturb(name: str) -> None:
     disturbed = {"workers": 4, "evaluate_every": 10, "checkpoint_every": 8, "background": True, "iterations": 30}
     result = trials.trial({**PLAIN, **disturbed, "model": name})
     assert right(result), result
 
 
-def test_the_command_on_a_real_recording(tmp_path):
+def test_the_command_on_a_real_recording(tmp_path: Path) -> None:
     trials.record({**PLAIN, "model": "alexnet"}, tmp_path)
     command = [sys.executable, "-m", "tiresias", "profile", str(tmp_path), "--json"]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)

@@ -12,21 +12,24 @@ median of thirty is itself not known to 5 %: `truth_error` is half the width of 
 
 from __future__ import annotations
 
+import os
+import sys
+
+if not __package__:  # started by its path: once more, as a module of `tests`
+    os.execv(sys.executable, [sys.executable, "-m", "tests.profiler.trials", *sys.argv[1:]])
+
 import argparse
 import json
-import os
 import random
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tensors import tensors
-
+from tests.profiler.tensors import tensors
 from tiresias.profiler.analysis import Profile, analyze
 from tiresias.profiler.build import libraries
 from tiresias.profiler.recordings.recording import read

@@ -29,7 +29,7 @@ def test_a_setting_replaces_the_generated_line_and_others_are_added() -> None:
 
 def test_shrinking_a_running_job_is_forbidden_in_either_scheduler() -> None:
     for scheduler in ("builtin", "backfill"):
-        found = keys(ClusterSpec(scheduler=scheduler))  # type: ignore[arg-type]
+        found = keys(ClusterSpec(scheduler=scheduler))
         assert found["SchedulerType"] == f"sched/{scheduler}"
         assert "disable_job_shrink" in found["SchedulerParameters"].split(",")
         assert "requeue_delay" not in found["SchedulerParameters"]

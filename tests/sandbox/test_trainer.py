@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,11 +121,14 @@ def test_preempted_three_times_through_the_supervisor(tmp_path: Path) -> None:
     def report() -> control.JobReport:
         return control.report(tmp_path / "control", os.getuid(), "12")
 
+    def parked(restart: int) -> bool:
+        return (report().restart, report().state) == (restart, "parked")
+
     for restart in range(3):
         process = start_supervised(tmp_path, restart)
         until(started(tmp_path, restart + 1), tmp_path)
         process.send_signal(signal.SIGUSR2)  # scancel --batch
-        until(lambda restart=restart: (report().restart, report().state) == (restart, "parked"), tmp_path)
+        until(partial(parked, restart), tmp_path)
         process.send_signal(signal.SIGTERM)  # the requeue
         assert process.wait(10) == EXIT_REQUEUE
     assert start_supervised(tmp_path, 3).wait(30) == 0

@@ -12,6 +12,7 @@ import socket
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -44,8 +45,13 @@ def make(folder: Path, uid: int, mode: int = 0o755) -> Path:
     """`folder` and the one above it, of that user's."""
     for each in (folder.parent, folder):
         if not each.exists():
-            as_user(uid, lambda each=each: (each.mkdir(), each.chmod(mode)))
+            as_user(uid, partial(_make_folder, each, mode))
     return folder
+
+
+def _make_folder(path: Path, mode: int) -> None:
+    path.mkdir()
+    path.chmod(mode)
 
 
 def write_report(folder: Path, uid: int, content: dict[str, object]) -> None:
@@ -73,7 +79,22 @@ def listening(path: Path) -> None:
     socket.socket(socket.AF_UNIX).bind(str(path))
 
 
-OWN = {
+def fifo_and_link(path: Path) -> None:
+    os.mkfifo(path.with_name("f"))
+    path.symlink_to("f")
+
+
+def good_file_and_link(path: Path) -> None:
+    path.with_name("g").write_text(json.dumps(PARKED))
+    path.symlink_to("g")
+
+
+def unreadable(path: Path) -> None:
+    path.write_text(json.dumps(PARKED))
+    path.chmod(0)
+
+
+OWN: dict[str, Callable[[Path], object]] = {
     "a FIFO": os.mkfifo,
     "a folder": Path.mkdir,
     "a socket": listening,
@@ -82,9 +103,9 @@ OWN = {
     "a link to nothing": lambda path: path.symlink_to("nowhere"),
     "a link to itself": lambda path: path.symlink_to(path.name),
     "a link to a device": lambda path: path.symlink_to("/dev/zero"),
-    "a link to a FIFO": lambda path: (os.mkfifo(path.with_name("f")), path.symlink_to("f")),
-    "a link to a good file": lambda path: (path.with_name("g").write_text(json.dumps(PARKED)), path.symlink_to("g")),
-    "an unreadable file": lambda path: (path.write_text(json.dumps(PARKED)), path.chmod(0)),
+    "a link to a FIFO": fifo_and_link,
+    "a link to a good file": good_file_and_link,
+    "an unreadable file": unreadable,
     "a file beyond the limit": lambda path: path.write_text(json.dumps(PARKED | {"x": "x" * control.MAX_BYTES})),
     "deep nesting": lambda path: path.write_text('{"restart":' + "[" * 16_000),
     "no JSON": lambda path: path.write_bytes(b"\xff\xfe\x00\x1b[2J"),
@@ -137,7 +158,8 @@ def user_folder_is_a_link(root: Path) -> None:
 def job_folder_is_a_link(root: Path) -> None:
     true = elsewhere(root)
     own_folder = root / str(ALICE)
-    as_user(MALLORY, lambda: (own_folder.mkdir(), own_folder.chmod(0o755), (own_folder / "77").symlink_to(true)))
+    as_user(MALLORY, lambda: _make_folder(own_folder, 0o755))
+    as_user(MALLORY, lambda: (own_folder / "77").symlink_to(true))
 
 
 def own_file_in_anothers_folder(root: Path) -> None:
@@ -149,7 +171,7 @@ def own_file_in_anothers_folder(root: Path) -> None:
 def anothers_folder_in_the_users(root: Path) -> None:
     """Alice's user folder is open to all: Mallory makes the job's folder there, with Alice's file in it."""
     true = elsewhere(root)
-    as_user(ALICE, lambda: ((root / str(ALICE)).mkdir(), (root / str(ALICE)).chmod(0o777)))
+    as_user(ALICE, lambda: _make_folder(root / str(ALICE), 0o777))
     folder = make(control.job_folder(root, ALICE, "77"), MALLORY)
     os.link(true / control.SUPERVISOR, folder / control.SUPERVISOR)
 

@@ -33,8 +33,10 @@ POLICIES = (
     "time_sharing",
     "continuous_las",
     "continuous_gittins",
+    "gittins_known",
+    "srtf",
+    "srsf",
 )
-POLICIES += ("gittins_known", "srtf", "srsf")
 PLACEMENTS = ("skew", "consolidate", "spread", "first_fit", "load_balancing", "random")
 SMALL = [f"{kind}_seed{seed}.csv" for kind, seed in product(("testbed480", "testbed480cal"), (1, 2, 3))]
 LARGE = {  # nodes, GPUs of a node

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,11 +30,11 @@ def trace(*jobs: tuple[float, int, float]) -> Trace:
     return Trace.of(TraceJob(str(row), *job) for row, job in enumerate(jobs, start=1))
 
 
-def outcome(jobs: Trace, failures: Failures, policy: str = "las", **rules) -> Outcome:
+def outcome(jobs: Trace, failures: Failures, policy: str = "las", **rules: Any) -> Outcome:
     return simulate(jobs, CLUSTER, Rules(ALL[policy], PAPER, by_node=True, failures=failures, **rules))
 
 
-def test_a_job_goes_on_elsewhere_from_its_last_checkpoint():
+def test_a_job_goes_on_elsewhere_from_its_last_checkpoint() -> None:
     """Job 1 is on the first node, which is down from 25 s on. With a checkpoint every 10 s it lost 5 s; to resume takes 2 s."""
     failures = Listed((Failure(25.0, 0, 1000.0),))
     jobs = trace((0, 3, 100))
@@ -44,7 +45,7 @@ def test_a_job_goes_on_elsewhere_from_its_last_checkpoint():
     assert lost.preemptions.tolist() == [0]
 
 
-def test_a_large_job_waits_until_the_node_is_back():
+def test_a_large_job_waits_until_the_node_is_back() -> None:
     """And a small one that would come after it takes what is left."""
     failures = Listed((Failure(10.0, 1, 20.0),))
     done = outcome(trace((0, 6, 30), (5, 1, 50)), failures, policy="best_effort")
@@ -52,7 +53,7 @@ def test_a_large_job_waits_until_the_node_is_back():
     assert done.finish.tolist() == [80.0, 60.0]
 
 
-def test_a_job_that_is_leaving_has_saved():
+def test_a_job_that_is_leaving_has_saved() -> None:
     """It is preempted at 15 s and would have left at 25 s; its node fails at 18 s."""
     jobs = trace((0, 6, 100), (15, 6, 3))
     config = PolicyConfig("las", thresholds=(20.0,), min_run=0.0, min_run_cost_factor=0.0)
@@ -65,12 +66,12 @@ def test_a_job_that_is_leaving_has_saved():
     assert (done.lost, done.overhead) == (0.0, 6 * 3.0)
 
 
-def test_failures_need_nodes():
+def test_failures_need_nodes() -> None:
     with pytest.raises(UsageError, match="simulation by node"):
         Rules(ALL["las"], PAPER, failures=Listed(()))
 
 
-def test_a_node_that_is_down_cannot_fail():
+def test_a_node_that_is_down_cannot_fail() -> None:
     outages = Outages(Listed((Failure(5, 0, 10), Failure(7, 0, 100), Failure(9, 1, 1), Failure(20, 0, 1)))(2))
     assert outages.moment == 5
     assert outages.happen(9) == [Outage(0, down=True), Outage(1, down=True)]
@@ -79,7 +80,7 @@ def test_a_node_that_is_down_cannot_fail():
     assert outages.moment == 21
 
 
-def test_the_same_seed_gives_the_same_failures():
+def test_the_same_seed_gives_the_same_failures() -> None:
     one, same, other = (list(islice(Exponential(1e5, 600.0, seed)(10), 5000)) for seed in (1, 1, 2))
     assert one == same
     assert one != other
@@ -104,7 +105,9 @@ some_failures = st.lists(
     jobs, some_failures, st.sampled_from(list(ALL)), st.sampled_from([0.0, 7.0]),
     st.sampled_from([Cost(), Cost(resume=0.5), Cost(pause=3.0)]),
 )  # fmt: skip
-def test_work_is_done_once_or_lost(jobs, failures, policy, checkpoint_interval, cost):
+def test_work_is_done_once_or_lost(
+    jobs: Trace, failures: Any, policy: str, checkpoint_interval: float, cost: Cost
+) -> None:
     done = outcome(jobs, failures, policy, checkpoint_interval=checkpoint_interval, cost=cost)
     assert np.isfinite(done.finish).all()
     assert (done.lost > 0) <= (checkpoint_interval > 0)

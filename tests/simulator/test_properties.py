@@ -66,7 +66,7 @@ traces = st.lists(jobs, min_size=1, max_size=14).map(trace)
 
 @many
 @given(names, traces, configs, costs)
-def test_every_job_gets_its_work_and_no_more(name, jobs, config, cost):
+def test_every_job_gets_its_work_and_no_more(name: str, jobs: Trace, config: PolicyConfig, cost: Cost) -> None:
     outcome = simulate(jobs, CLUSTER, Rules(EVERY_POLICY[name], config, cost))
     lost = outcome.preemptions * cost.pause
     assert np.isfinite(outcome.finish).all()
@@ -80,7 +80,7 @@ def test_every_job_gets_its_work_and_no_more(name, jobs, config, cost):
 
 @many
 @given(names, traces, configs, costs)
-def test_the_timeline_is_that_of_the_jobs(name, jobs, config, cost):
+def test_the_timeline_is_that_of_the_jobs(name: str, jobs: Trace, config: PolicyConfig, cost: Cost) -> None:
     """GPU-seconds are work and overhead and nothing else; no job is lost on the way; no GPU is used twice; time goes on."""
     outcome = simulate(jobs, CLUSTER, Rules(EVERY_POLICY[name], config, cost))
     timeline = outcome.timeline
@@ -109,7 +109,7 @@ def assert_same(one: Outcome, other: Outcome) -> None:
 
 @few
 @given(names, traces, configs, costs.filter(lambda cost: not cost.pause))
-def test_one_pool_is_as_good_as_all_nodes(name, jobs, config, cost):
+def test_one_pool_is_as_good_as_all_nodes(name: str, jobs: Trace, config: PolicyConfig, cost: Cost) -> None:
     """Jobs that may run anywhere: the order kept from event to event, against `decide` on a snapshot of everything."""
     rules = Rules(EVERY_POLICY[name], config, cost)
     assert_same(simulate(jobs, CLUSTER, rules), simulate(jobs, CLUSTER, replace(rules, by_node=True)))
@@ -117,7 +117,7 @@ def test_one_pool_is_as_good_as_all_nodes(name, jobs, config, cost):
 
 @few
 @given(names, traces, configs, costs)
-def test_one_pool_is_as_good_as_one_node(name, jobs, config, cost):
+def test_one_pool_is_as_good_as_one_node(name: str, jobs: Trace, config: PolicyConfig, cost: Cost) -> None:
     """Also while preempted jobs still hold their GPUs. On several nodes other GPUs may be waited for than the first that come."""
     rules, node = Rules(EVERY_POLICY[name], config, cost), ClusterSize(1, 6)
     assert_same(simulate(jobs, node, rules), simulate(jobs, node, replace(rules, by_node=True)))
@@ -125,7 +125,9 @@ def test_one_pool_is_as_good_as_one_node(name, jobs, config, cost):
 
 @many
 @given(names, traces, configs, costs, st.randoms(use_true_random=False))
-def test_the_order_of_rows_changes_nothing(name, jobs, config, cost, shuffle: random.Random):
+def test_the_order_of_rows_changes_nothing(
+    name: str, jobs: Trace, config: PolicyConfig, cost: Cost, shuffle: random.Random
+) -> None:
     """Nor does running it again."""
     rows = jobs.jobs()
     shuffle.shuffle(rows)
@@ -140,7 +142,9 @@ def test_the_order_of_rows_changes_nothing(name, jobs, config, cost, shuffle: ra
 
 @many
 @given(names, traces, configs, costs, st.booleans())
-def test_no_job_is_preempted_before_its_minimum_run_time(name, jobs, config, cost, by_node):
+def test_no_job_is_preempted_before_its_minimum_run_time(
+    name: str, jobs: Trace, config: PolicyConfig, cost: Cost, by_node: bool
+) -> None:
     """It counts from the first step: the seconds that the job needs to resume are no progress."""
     needed = max(config.min_run, config.min_run_cost_factor * config.preemption_cost)
     progress = []
@@ -160,7 +164,9 @@ def test_no_job_is_preempted_before_its_minimum_run_time(name, jobs, config, cos
 
 @many
 @given(names, traces, configs, st.sampled_from([4.0, 10.0]))
-def test_with_an_interval_jobs_start_at_its_multiples_only(name, jobs, config, interval):
+def test_with_an_interval_jobs_start_at_its_multiples_only(
+    name: str, jobs: Trace, config: PolicyConfig, interval: float
+) -> None:
     outcome = simulate(jobs, CLUSTER, Rules(EVERY_POLICY[name], config, interval=interval))
     assert (outcome.start % interval == 0).all()
     assert np.isfinite(outcome.finish).all()
@@ -169,7 +175,7 @@ def test_with_an_interval_jobs_start_at_its_multiples_only(name, jobs, config, i
 @pytest.mark.parametrize("name", ["las", "gittins"])
 @many
 @given(traces, configs)
-def test_one_queue_is_best_effort(name, jobs, config):
+def test_one_queue_is_best_effort(name: str, jobs: Trace, config: PolicyConfig) -> None:
     """In each order no running job is preempted, as jobs that never ran are last, in the order of submission."""
     one_queue = replace(config, thresholds=(), promote_knob=float("inf"), starve_limit=float("inf"))
     las = simulate(jobs, CLUSTER, Rules(EVERY_POLICY[name], one_queue))
@@ -187,7 +193,7 @@ def mean_jct(jobs: Trace, cluster: ClusterSize, name: str) -> float:
         st.tuples(st.integers(0, 50).map(float), st.just(1), st.integers(0, 60).map(float)), min_size=1, max_size=20
     )
 )
-def test_no_policy_is_better_than_srsf_on_one_gpu(rows):
+def test_no_policy_is_better_than_srsf_on_one_gpu(rows: list[tuple[float, int, float]]) -> None:
     """There it is the shortest remaining time, which is the optimum."""
     jobs = trace(rows)
     best = mean_jct(jobs, ClusterSize(1, 1), "srsf") - 1e-9
@@ -196,7 +202,7 @@ def test_no_policy_is_better_than_srsf_on_one_gpu(rows):
 
 @many
 @given(st.lists(st.tuples(st.just(0.0), st.just(1), st.integers(0, 60).map(float)), min_size=1, max_size=14))
-def test_srsf_is_never_worse_than_sf_for_single_gpus(rows):
+def test_srsf_is_never_worse_than_sf_for_single_gpus(rows: list[tuple[float, int, float]]) -> None:
     """On many GPUs the shortest first is the best where all come at once. With arrivals it may leave a GPU idle at the end that
     sf would have used, so nothing holds there for every trace."""
     jobs = trace(rows)

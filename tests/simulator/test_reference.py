@@ -59,7 +59,7 @@ def mean_jct(jobs: Trace, cluster: ClusterSize, policy: Policy, config: PolicyCo
         pytest.param(1900, "las", PRODUCTION, 39_569, marks=LONG),
     ],
 )
-def test_philly(gpus, policy, config, mean):
+def test_philly(gpus: int, policy: str, config: PolicyConfig, mean: float) -> None:
     """Microsoft's public trace, to 0.1 %."""
     jobs = trace("philly_full.csv.gz")
     assert mean_jct(jobs, ClusterSize(gpus // 4, 4), ALL[policy], config) == pytest.approx(mean, rel=1e-3)
@@ -71,7 +71,7 @@ def on_testbed(seed: int, policy: Policy, config: PolicyConfig = TESTBED) -> flo
 
 
 @pytest.mark.slow
-def test_testbed():
+def test_testbed() -> None:
     """Ratios to las. The reference is a mean over five seeds of which three are there, so they are near and not the same: srtf's
     ranges from .63 to .76 over the three, fifo's from 3.9 to 6.8."""
     las = {seed: on_testbed(seed, POLICIES["las"]) for seed in SEEDS}
@@ -88,7 +88,7 @@ def test_testbed():
 
 
 @pytest.mark.slow
-def test_gittins_on_the_testbed():
+def test_gittins_on_the_testbed() -> None:
     """1.01 of las when it is given the services of the whole trace, as in the paper; learning them on the way is as good."""
     las = [on_testbed(seed, POLICIES["las"]) for seed in SEEDS]
     fitted, learning = [], [on_testbed(seed, POLICIES["gittins"]) for seed in SEEDS]

@@ -6,10 +6,12 @@ import json
 
 import pytest
 
+from tests.conftest import ClusterOf
+
 pytestmark = pytest.mark.sandbox
 
 
-def test_whatif_reads_the_cluster_at_hand(cluster_of):
+def test_whatif_reads_the_cluster_at_hand(cluster_of: ClusterOf) -> None:
     cluster = cluster_of("forky", accounting=True)
     submit = [
         "sbatch",
@@ -36,7 +38,7 @@ def test_whatif_reads_the_cluster_at_hand(cluster_of):
     assert "times the mean JCT that accounting recorded" in " ".join(done.stdout.split())
 
 
-def test_without_accounting_it_is_one_line(cluster_of):
+def test_without_accounting_it_is_one_line(cluster_of: ClusterOf) -> None:
     done = cluster_of("forky").run(["tiresias", "tune"], user="alice", check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("tiresias: sacct: ")

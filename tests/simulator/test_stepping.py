@@ -149,6 +149,7 @@ def test_between_two_events_the_clock_is_where_the_run_ended() -> None:
     simulation = Simulation(trace([(0, 2, 20)]), ClusterSize(1, 2), Rules(POLICIES["fifo"], CONFIG))
     simulation.run(until=7.5)
     seen = simulation.observe()
+    assert seen.snapshot.jobs.remaining is not None
     assert (seen.time, seen.snapshot.jobs.attained.tolist(), seen.snapshot.jobs.remaining.tolist()) == (
         7.5,
         [15.0],

@@ -7,7 +7,9 @@ import gzip
 import io
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,9 +27,12 @@ pytestmark = pytest.mark.filterwarnings("error")  # a warning on standard error 
 HEADER = "job_id,submit_time,num_gpus,duration"
 
 
+Write = Callable[..., Path]
+
+
 @pytest.fixture
-def write(tmp_path):
-    def to_file(text, name="trace.csv"):
+def write(tmp_path: Path) -> Write:
+    def to_file(text: str | bytes, name: str = "trace.csv") -> Path:
         path = tmp_path / name
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         return path
@@ -35,19 +40,19 @@ def write(tmp_path):
     return to_file
 
 
-def test_reads_all_columns_in_any_order(write):
+def test_reads_all_columns_in_any_order(write: Write) -> None:
     file = write("duration,job_id,user,submit_time,num_gpus,model\n10.5,a,u,3,2,vgg19\n\n1,b,,0,1.0,\n")
     assert read_trace(file).jobs() == [
         TraceJob("b", 0.0, 1, 1.0), TraceJob("a", 3.0, 2, 10.5, user="u", model="vgg19"),
     ]  # fmt: skip
 
 
-def test_jobs_of_the_same_time_stand_in_natural_order(write):
+def test_jobs_of_the_same_time_stand_in_natural_order(write: Write) -> None:
     file = write(f"{HEADER}\nj10,5,1,1\nj9,5,1,1\nm,0,1,1\na,5,1,1\n")
     assert read_trace(file).job_id == ("m", "a", "j9", "j10")
 
 
-def test_gzip_by_content_and_excel_byte_order_mark(write):
+def test_gzip_by_content_and_excel_byte_order_mark(write: Write) -> None:
     text = f"{HEADER}\n1,0,1,1\n"
     assert len(read_trace(write(gzip.compress(text.encode()), "no-suffix"))) == 1
     assert len(read_trace(write("\ufeff" + text))) == 1
@@ -89,7 +94,7 @@ def test_gzip_by_content_and_excel_byte_order_mark(write):
         (b"\x7fELF\x02\x01\x01" + bytes(50) + b"\xf0\x28\x8c\x28", "is no text"),
     ],
 )  # fmt: skip
-def test_mistakes_are_one_line_that_names_the_place(write, text, output):
+def test_mistakes_are_one_line_that_names_the_place(write: Write, text: str | bytes, output: str) -> None:
     file = write(text)
     with pytest.raises(UsageError) as error:
         read_trace(file, gpus=60)
@@ -98,28 +103,28 @@ def test_mistakes_are_one_line_that_names_the_place(write, text, output):
     assert "\n" not in str(error.value)
 
 
-def test_missing_file(tmp_path):
+def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         read_trace(tmp_path / "none.csv")
 
 
-def test_a_folder(tmp_path):
+def test_a_folder(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read: Is a directory"):
         read_trace(tmp_path)
 
 
-def test_a_file_that_the_system_refuses():
+def test_a_file_that_the_system_refuses() -> None:
     with pytest.raises(UsageError, match="cannot be read: Input/output error"):
         read_trace(Path("/proc/self/mem"))  # opens, but its first page cannot be read, not even by root
 
 
-def test_an_unknown_format_lists_the_known(write):
+def test_an_unknown_format_lists_the_known(write: Write) -> None:
     with pytest.raises(UsageError) as error:
         read_trace(write(f"{HEADER}\n1,0,1,1\n"), format="xlsx")
     assert str(error.value) == f"format 'xlsx': no such format; there are auto, {', '.join(FORMATS)}"
 
 
-def test_a_format_can_be_named(write):
+def test_a_format_can_be_named(write: Write) -> None:
     file = write("\n[]")
     with pytest.raises(UsageError, match="has no jobs"):
         read_trace(file, format="philly")
@@ -127,7 +132,7 @@ def test_a_format_can_be_named(write):
         read_trace(file, format="helios")
 
 
-def test_a_hostile_cell_stays_on_one_line(write):
+def test_a_hostile_cell_stays_on_one_line(write: Write) -> None:
     with pytest.raises(UsageError) as error:
         read_trace(write(f'{HEADER}\n1,0,1,"5\n\x1b[31m{"x" * 500}"\n'))
     assert "\n" not in str(error.value)
@@ -135,11 +140,15 @@ def test_a_hostile_cell_stays_on_one_line(write):
     assert len(str(error.value)) < 300
 
 
-def test_a_trace_is_columns():
+def test_a_trace_is_columns() -> None:
     trace = Trace.of([TraceJob("j10", 5.0, 2, 7.5, "u"), TraceJob("j9", 5.0, 1, 1.0), TraceJob("x", 0.5, 4, 2.0)])
     assert len(trace) == 3
     assert trace.job_id == ("x", "j9", "j10")
-    assert (trace.submit.dtype, trace.gpus.dtype, trace.duration.dtype) == (np.float64, np.int64, np.float64)
+    assert [str(column.dtype) for column in (trace.submit, trace.gpus, trace.duration)] == [
+        "float64",
+        "int64",
+        "float64",
+    ]
     assert (trace.submit.tolist(), trace.gpus.tolist(), trace.duration.tolist()) == (
         [0.5, 5, 5],
         [4, 1, 2],
@@ -150,7 +159,7 @@ def test_a_trace_is_columns():
     assert len(Trace.of([])) == 0
 
 
-def test_numbers_as_ids_stand_in_natural_order():
+def test_numbers_as_ids_stand_in_natural_order() -> None:
     ids = ["10", "9", "009", "9_2", "9_10", "1"]
     for chosen in (ids, ids[:2], ids[:3]):
         expected = [name for name in ("1", "009", "9", "10", "9_2", "9_10") if name in chosen]
@@ -160,7 +169,7 @@ def test_numbers_as_ids_stand_in_natural_order():
         assert trace.job_id.index("9") < trace.job_id.index("10")
 
 
-def test_the_place_is_right_in_every_piece(write, monkeypatch):
+def test_the_place_is_right_in_every_piece(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "PIECE", 3)
     for bad in range(12):
         rows = [f"{row},0,{'x' if row == bad else 1},1\n" for row in range(12)]
@@ -168,14 +177,14 @@ def test_the_place_is_right_in_every_piece(write, monkeypatch):
             read_trace(write(f"{HEADER}\n{''.join(rows)}"))
 
 
-def test_an_endless_table_is_cut(write, monkeypatch):
+def test_an_endless_table_is_cut(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "PIECE", 10)
     monkeypatch.setattr(table, "MOST_ROWS", 100)
     with pytest.raises(UsageError, match="has more than 100 lines; cut it into several traces"):
         read_trace(write(gzip.compress(HEADER.encode() + b"\n" * 10**6)))
 
 
-def test_progress_is_reported(write, monkeypatch):
+def test_progress_is_reported(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "PIECE", 10)
     reported: list[int] = []
     rows = [f"{row},0,1,1\n" for row in range(25)]
@@ -184,7 +193,7 @@ def test_progress_is_reported(write, monkeypatch):
 
 
 @pytest.mark.parametrize("jobs", [30_000, pytest.param(1_000_000, marks=[pytest.mark.slow, pytest.mark.long])])
-def test_many_rows_out_of_order(tmp_path, jobs):
+def test_many_rows_out_of_order(tmp_path: Path, jobs: int) -> None:
     file = tmp_path / "trace.csv"
     with file.open("w") as lines:
         lines.write(f"{HEADER}\n")
@@ -218,7 +227,7 @@ def trace_or_one_line(file: Path, format: str = "auto") -> None:
 
 @given(content=st.one_of(st.binary(max_size=200), st.builds(lambda *parts: "".join(parts).encode(), HEADS, TEXTS)))
 @settings(max_examples=400, deadline=None)
-def test_any_bytes_are_a_trace_or_one_line(tmp_path_factory, content):
+def test_any_bytes_are_a_trace_or_one_line(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     file = tmp_path_factory.getbasetemp() / "any"
     file.write_bytes(content)
     trace_or_one_line(file)
@@ -226,7 +235,9 @@ def test_any_bytes_are_a_trace_or_one_line(tmp_path_factory, content):
 
 @given(content=TEXTS, format=st.sampled_from(sorted(FORMATS)), packed=st.booleans())
 @settings(max_examples=300, deadline=None)
-def test_any_text_is_a_trace_or_one_line_in_any_format(tmp_path_factory, content, format, packed):
+def test_any_text_is_a_trace_or_one_line_in_any_format(
+    tmp_path_factory: pytest.TempPathFactory, content: str, format: str, packed: bool
+) -> None:
     file = tmp_path_factory.getbasetemp() / "any"
     file.write_bytes(gzip.compress(content.encode()) if packed else content.encode())
     trace_or_one_line(file, format)
@@ -241,7 +252,9 @@ CELLS = st.one_of(st.sampled_from(USUAL), TEXTS.map(lambda text: text.replace("\
 
 @given(data=st.data(), format=st.sampled_from(sorted(set(FORMATS) - {"philly", "sacct-json"})))
 @settings(max_examples=300, deadline=None)
-def test_any_cells_are_a_trace_or_one_line(tmp_path_factory, data, format):
+def test_any_cells_are_a_trace_or_one_line(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, format: str
+) -> None:
     """Tables with the right header, so that the cells are reached."""
     columns = {
         "csv": REQUIRED + OPTIONAL,
@@ -290,7 +303,9 @@ VALUES = st.recursive(
     format=st.sampled_from(["philly", "sacct-json"]),
 )
 @settings(max_examples=300, deadline=None)
-def test_any_json_is_a_trace_or_one_line(tmp_path_factory, jobs, format):
+def test_any_json_is_a_trace_or_one_line(
+    tmp_path_factory: pytest.TempPathFactory, jobs: list[dict[str, Any]], format: str
+) -> None:
     file = tmp_path_factory.getbasetemp() / "any"
     file.write_text(json.dumps({"jobs": jobs} if format == "sacct-json" else jobs))
     trace_or_one_line(file, format)
@@ -305,7 +320,9 @@ JOBS = st.lists(
 
 @given(jobs=JOBS, seed=st.integers())
 @settings(deadline=None)
-def test_permuted_rows_are_the_same_trace(tmp_path_factory, jobs, seed):
+def test_permuted_rows_are_the_same_trace(
+    tmp_path_factory: pytest.TempPathFactory, jobs: list[TraceJob], seed: int
+) -> None:
     file = tmp_path_factory.getbasetemp() / "permuted.csv"
     found = []
     for rows in (jobs, random.Random(seed).sample(jobs, len(jobs))):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trees import folder_of
+from tests.words.trees import folder_of
 
 _PEOPLE = (
     r"(?:users?|admins?|administrators?|people|persons?|anyone|everyone|someone|those|authors?|owners?|readers?|operators?"

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trees import folder_of
+from tests.words.trees import folder_of
 
 _FIELD = re.compile(r"^[a-z_]+(?:, [a-z_]+)*: ")
 _Def = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from banned import Hit
+from tests.words.banned import Hit
 
 FILE = Path(__file__).with_name("allowed.txt")
 

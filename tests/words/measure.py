@@ -13,15 +13,21 @@ the reason. docs/ contains the results as part of the contributors' pages.
 
 from __future__ import annotations
 
+import os
+import sys
+
+if not __package__:  # started by its path: once more, as a module of `tests`
+    os.execv(sys.executable, [sys.executable, "-m", "tests.words.measure", *sys.argv[1:]])
+
 import argparse
 import json
 from typing import Any
 
-from banned import Hit, hits_of
-from docstrings import Documented, documented_of, share
-from kept import Kept
-from shape import shape_of
-from trees import Tree, of_folder, of_revision, of_work_tree
+from tests.words.banned import Hit, hits_of
+from tests.words.docstrings import Documented, documented_of, share
+from tests.words.kept import Kept
+from tests.words.shape import shape_of
+from tests.words.trees import Tree, of_folder, of_revision, of_work_tree
 
 
 def main() -> None:

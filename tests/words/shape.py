@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from trees import Tree
+from tests.words.trees import Tree
 
 # File names that pytest and Python give, and not the project.
 _GIVEN = {"__init__", "__main__", "conftest"}

@@ -13,6 +13,7 @@ import pytest
 
 submitit = pytest.importorskip("submitit", reason="submitit is not installed (make test installs it)")
 
+from submitit.helpers import Checkpointable  # noqa: E402
 from submitit.slurm.slurm import SlurmExecutor  # noqa: E402
 
 from tiresias.checkpoint.adapters import submitit as adapter  # noqa: E402
@@ -22,7 +23,7 @@ from tiresias.protocol import control, requeue_request  # noqa: E402
 NUMBER = signal.SIGUSR2
 
 
-class Function(submitit.helpers.Checkpointable):
+class Function(Checkpointable):
     """checkpoint() returns None, raises, or does what submitit does."""
 
     def __init__(self, habit: str) -> None:

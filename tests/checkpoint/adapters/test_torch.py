@@ -69,7 +69,9 @@ def test_all_generators_come_back() -> None:
 
     import numpy as np
 
-    draw = lambda: (random.random(), float(np.random.rand()), float(torch.rand(())))  # noqa: E731
+    def draw() -> tuple[float, float, float]:
+        return random.random(), float(np.random.rand()), float(torch.rand(()))
+
     saved = RandomGenerators().state_dict()
     first = draw()
     RandomGenerators().load_state_dict(saved)

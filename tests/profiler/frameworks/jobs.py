@@ -19,8 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from tensors import tensors
 
+from tests.profiler.tensors import tensors
 from tiresias.profiler.analysis import Profile, analyze
 from tiresias.profiler.build import libraries
 from tiresias.profiler.recordings.recording import read
@@ -95,7 +95,7 @@ def _free_ports(count: int) -> list[int]:
 def _seconds(folder: Path) -> float:
     """The median iteration of the median worker."""
     each = [statistics.median(json.loads(file.read_text())) for file in folder.glob("[0-9]*.json")]
-    return statistics.median(each)
+    return float(statistics.median(each))
 
 
 def sizes(model: str, scale: int) -> list[int]:

@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import time
+from typing import Any
 
 from trainee import Diary, arguments, counts
 
@@ -45,7 +46,7 @@ def _cluster(args: argparse.Namespace) -> dict[str, list[str]]:
     return dict(zip(ROLES, (addresses[: ends[0]], addresses[ends[0] : ends[1]], addresses[ends[1] :]), strict=True))
 
 
-def coordinate(tf, resolver, args: argparse.Namespace) -> None:
+def coordinate(tf: Any, resolver: Any, args: argparse.Namespace) -> None:
     strategy = tf.distribute.ParameterServerStrategy(resolver)
     with strategy.scope():
         variables = [tf.Variable(tf.zeros([count])) for count in counts(args)]
@@ -56,7 +57,7 @@ def coordinate(tf, resolver, args: argparse.Namespace) -> None:
         for variable, gradient in zip(variables, tape.gradient(loss, variables), strict=True):
             variable.assign_sub(0.01 * gradient)
 
-    @tf.function
+    @tf.function  # type: ignore[untyped-decorator]  # tensorflow is not installed where types are checked
     def round_of_one() -> None:
         strategy.run(step)
 

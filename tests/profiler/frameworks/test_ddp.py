@@ -5,6 +5,8 @@ buckets how large its largest tensor.
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +24,7 @@ CONSOLIDATED = {"vgg19", "vgg16", "vgg11", "alexnet"}
 
 
 @pytest.mark.parametrize(("workers", "model"), [(2, "resnet50"), pytest.param(3, "googlenet", marks=pytest.mark.long)])
-def test_each_rank_sends_its_share_of_the_model(tmp_path, workers, model):
+def test_each_rank_sends_its_share_of_the_model(tmp_path: Path, workers: int, model: str) -> None:
     scale = 64
     found = jobs.run("torch", "ddp.py", tmp_path, model=model, scale=scale, workers=workers).profile
     whole = sum(jobs.sizes(model, scale))
@@ -35,10 +37,10 @@ def test_each_rank_sends_its_share_of_the_model(tmp_path, workers, model):
 
 
 @pytest.mark.parametrize("model", SHOWN)
-def test_small_buckets_show_the_largest_tensor(tmp_path, model):
+def test_small_buckets_show_the_largest_tensor(tmp_path: Path, model: str) -> None:
     """bucket_cap_mb=1, scaled down as the model is."""
     scale, bucket = (64, 1 / 64) if model in CONSOLIDATED else (16, 1 / 16)
-    job = {"model": model, "scale": scale, "workers": 2, "BUCKET_CAP_MB": bucket}
+    job: dict[str, Any] = {"model": model, "scale": scale, "workers": 2, "BUCKET_CAP_MB": bucket}
     result = jobs.run("torch", "ddp.py", tmp_path, **job)
     found, true = result.profile, jobs.sizes(model, scale)
     assert (found.shape.kind, found.shape.workers) == ("ring all-reduce", 2)

@@ -3,6 +3,9 @@ with others on one connection."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from tests.profiler.frameworks import jobs
@@ -21,8 +24,17 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("frameworks")]
         pytest.param("alexnet", 32, 3, 1, marks=pytest.mark.long),
     ],
 )
-def test_servers_and_what_they_hold(tmp_path, framework, program, more, model, scale, workers, servers):
-    job = {"model": model, "scale": scale, "workers": workers, "servers": servers, **more}
+def test_servers_and_what_they_hold(
+    tmp_path: Path,
+    framework: str,
+    program: str,
+    more: dict[str, int],
+    model: str,
+    scale: int,
+    workers: int,
+    servers: int,
+) -> None:
+    job: dict[str, Any] = {"model": model, "scale": scale, "workers": workers, "servers": servers, **more}
     result = jobs.run(framework, program, tmp_path, **job)
     found, true = result.profile, jobs.sizes(model, scale)
     assert (found.shape.kind, found.shape.workers, len(found.shape.servers)) == ("parameter servers", workers, servers)

@@ -25,7 +25,7 @@ def ring(sizes: list[int], ranks: int) -> Contents:
 
 
 @given(st.lists(st.integers(50_000, 500 << 20), min_size=4, max_size=30, unique=True), st.integers(2, 8))
-def test_the_largest_is_found(sizes, ranks):
+def test_the_largest_is_found(sizes: list[int], ranks: int) -> None:
     link = ring(sizes, ranks)
     assume(len(link.sizes) == len(sizes))  # segments of the same length could come from any of several buckets
     rounding = 4 * link.counts.max()
@@ -33,7 +33,7 @@ def test_the_largest_is_found(sizes, ranks):
 
 
 @given(st.integers(1 << 20, 30 << 20), st.integers(1, 5), st.integers(2, 8))
-def test_some_of_the_same_size_are_no_large_one(size, times, ranks):
+def test_some_of_the_same_size_are_no_large_one(size: int, times: int, ranks: int) -> None:
     small = [50_000 + 4000 * n for n in range(4)]
     found = buckets(ring([size] * times + small, ranks), ranks)
     assert found.largest >= size
@@ -41,7 +41,7 @@ def test_some_of_the_same_size_are_no_large_one(size, times, ranks):
         assert found.largest <= size + 8 * ranks
 
 
-def test_buckets_show_how_far_from_a_tensor_they_may_be():
+def test_buckets_show_how_far_from_a_tensor_they_may_be() -> None:
     found = buckets(ring([40 << 20, 1 << 20, 26 << 20, 25 << 20, 3 << 20, 27 << 20], 4), 4)
     assert found.largest >= 40 << 20
     assert 24 << 20 <= found.limit <= 26 << 20

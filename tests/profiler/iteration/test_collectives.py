@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
-from tensors import tensors
 
-from tests.profiler.recording import Network, Process, ticks
+from tests.profiler.recording import Link, Network, Process, ticks
+from tests.profiler.tensors import tensors
 from tiresias.profiler.analysis import Profile, analyze
 from tiresias.profiler.iteration.collectives import view
 from tiresias.profiler.network.cross_check import ports
@@ -35,7 +35,9 @@ class Job:
         self.known = (len(hosts), len(set(hosts))) if known else (0, 0)
         self.channels: dict[tuple[int, int, int, int], int] = {}
 
-    def call(self, time: float, function: int, size: int, ranks: list[int] | None = None, communicator=7) -> None:
+    def call(
+        self, time: float, function: int, size: int, ranks: list[int] | None = None, communicator: int = 7
+    ) -> None:
         """By each of these ranks, one a little after the other."""
         for rank in range(len(self.ranks)) if ranks is None else ranks:
             channel = self.channel(rank, communicator, function, layout.ALL_RANKS)
@@ -85,7 +87,7 @@ def train(job: Job, sizes: list[int], iterations: int = ITERATIONS) -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("ranks", [2, 4, 8])
-def test_data_parallel_training(tmp_path, ranks: int, known: bool) -> None:
+def test_data_parallel_training(tmp_path: Path, ranks: int, known: bool) -> None:
     """NCCL passes the number of ranks from 2.27 on only; before, it is that of the ranks recorded."""
     job = Job([f"gpu0{rank // 2}" for rank in range(ranks)], known)
     sizes = buckets(tensors("resnet50"), 25 << 20)
@@ -105,7 +107,7 @@ def test_data_parallel_training(tmp_path, ranks: int, known: bool) -> None:
 
 
 @pytest.mark.parametrize(("gigabytes", "decision"), [(12.5, "spread"), (0.1, "consolidate")])
-def test_the_verdict_is_by_intensity(tmp_path, gigabytes: float, decision: str) -> None:
+def test_the_verdict_is_by_intensity(tmp_path: Path, gigabytes: float, decision: str) -> None:
     job = Job(["gpu01", "gpu02"])
     train(job, buckets(tensors("vgg16"), 25 << 20))
     profile = job.analyze(tmp_path, gigabytes * GIGABYTE)
@@ -114,7 +116,7 @@ def test_the_verdict_is_by_intensity(tmp_path, gigabytes: float, decision: str) 
 
 
 @pytest.mark.parametrize(("model", "skew"), [("vgg16", 0.743), ("resnet50", 0.092), ("alexnet", 0.618)])
-def test_small_buckets_show_the_largest_tensor(tmp_path, model: str, skew: float) -> None:
+def test_small_buckets_show_the_largest_tensor(tmp_path: Path, model: str, skew: float) -> None:
     job = Job(["gpu01", "gpu02"])
     train(job, buckets(tensors(model), 1 << 20))
     profile = job.analyze(tmp_path)
@@ -124,7 +126,7 @@ def test_small_buckets_show_the_largest_tensor(tmp_path, model: str, skew: float
     assert as_json(profile)["skew"] is None
 
 
-def test_the_report_speaks_of_collectives(tmp_path) -> None:
+def test_the_report_speaks_of_collectives(tmp_path: Path) -> None:
     job = Job(["gpu01", "gpu02"])
     train(job, [30 << 20, 10 << 20])
     console = Console(width=100, record=True, file=StringIO())
@@ -140,7 +142,7 @@ def test_the_report_speaks_of_collectives(tmp_path) -> None:
         assert words in output
 
 
-def test_sharded_training(tmp_path) -> None:
+def test_sharded_training(tmp_path: Path) -> None:
     """Parts of layers are gathered twice and their gradients scattered; a gather of all is no part of the model."""
     job = Job([f"gpu0{rank}" for rank in range(4)])
     layers = [40_000_000, 24_000_000, 16_000_000]
@@ -157,7 +159,7 @@ def test_sharded_training(tmp_path) -> None:
     assert profile.intensity == pytest.approx(wire / GIGABYTE / profile.compute)
 
 
-def test_pipelines_of_ranks(tmp_path) -> None:
+def test_pipelines_of_ranks(tmp_path: Path) -> None:
     """Two stages, each on two ranks that reduce their own layers; activations go from stage to stage."""
     job = Job([f"gpu0{rank}" for rank in range(4)])
     for iteration in range(ITERATIONS):
@@ -174,7 +176,7 @@ def test_pipelines_of_ranks(tmp_path) -> None:
     assert profile.bytes == 4 * 12_000_000 + 2 * 60_000_000 + 2 * 80_000_000
 
 
-def test_one_rank_does_not_make_the_model(tmp_path) -> None:
+def test_one_rank_does_not_make_the_model(tmp_path: Path) -> None:
     job = Job([f"gpu0{rank}" for rank in range(4)])
     for iteration in range(ITERATIONS):
         job.call(iteration, layout.ALL_REDUCE, 1_000_000, [0, 1, 2])
@@ -182,7 +184,7 @@ def test_one_rank_does_not_make_the_model(tmp_path) -> None:
     assert job.analyze(tmp_path).shape.model == 1_000_000
 
 
-def test_calls_that_reduce_nothing_are_no_training(tmp_path) -> None:
+def test_calls_that_reduce_nothing_are_no_training(tmp_path: Path) -> None:
     job = Job(["gpu01", "gpu02"])
     for iteration in range(ITERATIONS):
         job.call(iteration, layout.BROADCAST, 1_000_000)
@@ -190,7 +192,7 @@ def test_calls_that_reduce_nothing_are_no_training(tmp_path) -> None:
     assert (profile.verdict.decision, profile.shape.workers) == ("unknown", 0)
 
 
-def connect(job: Job) -> dict[tuple[int, int], object]:
+def connect(job: Job) -> dict[tuple[int, int], Link]:
     ranks = range(len(job.ranks))
     return {(a, b): job.net.connect(job.ranks[a], job.ranks[b]) for a in ranks for b in ranks if a != b}
 
@@ -211,7 +213,7 @@ def carry(job: Job, share: float, iterations: int = ITERATIONS, size: int = 80_0
     (1.0, None), (0.9, None), (1.07, None), (0.5, r"120,000,000 bytes along a ring, 60,000,000 .* not recorded"),
     (1.6, "others sent"),
 ])  # fmt: skip
-def test_the_wire_is_held_against_the_collectives(tmp_path, share: float, note: str | None) -> None:
+def test_the_wire_is_held_against_the_collectives(tmp_path: Path, share: float, note: str | None) -> None:
     job = Job([f"gpu0{rank}" for rank in range(4)])
     carry(job, share, iterations=1)
     found = [each for each in job.analyze(tmp_path).notes if "along a ring" in each]
@@ -219,7 +221,7 @@ def test_the_wire_is_held_against_the_collectives(tmp_path, share: float, note: 
     assert all(note and re.search(note, each) for each in found)
 
 
-def test_ranks_of_a_host_share_one_way_out(tmp_path) -> None:
+def test_ranks_of_a_host_share_one_way_out(tmp_path: Path) -> None:
     """A ring through eight ranks on two hosts leaves each host once; the rest of it stays inside."""
     job = Job(["gpu01"] * 4 + ["gpu02"] * 4)
     carry(job, 1.0)
@@ -228,7 +230,7 @@ def test_ranks_of_a_host_share_one_way_out(tmp_path) -> None:
     assert profile.groups, "the calls are looked at"
 
 
-def test_what_stays_on_a_host_needs_no_wire(tmp_path) -> None:
+def test_what_stays_on_a_host_needs_no_wire(tmp_path: Path) -> None:
     """Layers that are split over the ranks of a host have them reduce more than gradients."""
     job = Job(["gpu01"] * 2 + ["gpu02"] * 2, known=False)
     for iteration in range(ITERATIONS):
@@ -238,7 +240,7 @@ def test_what_stays_on_a_host_needs_no_wire(tmp_path) -> None:
     assert not [each for each in job.analyze(tmp_path).notes if "along a ring" in each]
 
 
-def test_one_host_or_a_part_is_not_compared(tmp_path) -> None:
+def test_one_host_or_a_part_is_not_compared(tmp_path: Path) -> None:
     alone, cut = Job(["gpu01"] * 2), Job(["gpu01", "gpu02"])
     for job, name in ((alone, "alone"), (cut, "cut")):
         carry(job, 0.1)
@@ -250,7 +252,7 @@ def test_one_host_or_a_part_is_not_compared(tmp_path) -> None:
     assert not [each for each in found.notes if "along" in each]
 
 
-def test_the_wire_counts_where_collectives_are_the_smaller_part(tmp_path) -> None:
+def test_the_wire_counts_where_collectives_are_the_smaller_part(tmp_path: Path) -> None:
     """Parameter servers whose workers now and then reduce a loss."""
     job = Job(["gpu01", "gpu02", "gpu03"])
     links = connect(job)
@@ -266,7 +268,7 @@ def test_the_wire_counts_where_collectives_are_the_smaller_part(tmp_path) -> Non
     assert profile.groups == {}
 
 
-def test_hostile_channels(tmp_path) -> None:
+def test_hostile_channels(tmp_path: Path) -> None:
     """Ranks, functions and names that cannot be."""
     job = Job(["gpu01", "gpu02"])
     train(job, [1000, 2000])
@@ -304,7 +306,7 @@ def verbs_job(sent: int) -> tuple[Network, Process]:
 @pytest.mark.parametrize(("counted", "note"), [
     (1_000_000, None), (1_080_000, None), (1_430_000, "gpu01: 30% of the 1,430,000 bytes"), (0, "stayed on the node"),
 ])  # fmt: skip
-def test_ports_are_held_against_queue_pairs(tmp_path, counted: int, note: str | None) -> None:
+def test_ports_are_held_against_queue_pairs(tmp_path: Path, counted: int, note: str | None) -> None:
     """TCP does not go through them; hosts without a recording are ignored."""
     net, _ = verbs_job(1_000_000)
     recordings = [read(path) for path in net.write(tmp_path)]
@@ -313,7 +315,7 @@ def test_ports_are_held_against_queue_pairs(tmp_path, counted: int, note: str | 
     assert not note or note in found[0]
 
 
-def test_recordings_without_collectives_are_seen_as_before(tmp_path) -> None:
+def test_recordings_without_collectives_are_seen_as_before(tmp_path: Path) -> None:
     net, _ = verbs_job(5)
     seen = view([read(path) for path in net.write(tmp_path)])
     assert (seen.groups, seen.notes) == ({}, ())

@@ -57,13 +57,16 @@ class Stage:
     net: Path
     folder: Path
 
-    def run(self, *command: object, check: bool = True, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: object, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run to the end; it must succeed."""
+        done = self.attempt(*command, **environment)
+        assert done.returncode == 0, (done.returncode, done.stderr)
+        return done
+
+    def attempt(self, *command: object, **environment: str) -> subprocess.CompletedProcess[str]:
         recording = {"LD_PRELOAD": str(self.net), "TIRESIAS_PROFILE_DIR": str(self.folder), **environment}
         words = [str(word) for word in command]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT, env={**os.environ, **recording})
-        if check:
-            assert done.returncode == 0, (done.returncode, done.stderr)
-        return done
+        return subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT, env={**os.environ, **recording})
 
     def recordings(self) -> list[Recording]:
         """Oldest first."""

@@ -24,7 +24,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "tiresias" / "native"
 
 
-def test_two_builds_at_a_time(net, cache: Path) -> None:
+def test_two_builds_at_a_time(net: Path, cache: Path) -> None:
     with ThreadPoolExecutor() as pool:
         first, second = pool.map(lambda _: build.libraries(), range(2))
     assert first == second
@@ -32,7 +32,7 @@ def test_two_builds_at_a_time(net, cache: Path) -> None:
     assert [entry.name for entry in cache.iterdir()] == [first.net.parent.name], "nothing half-made stays"
 
 
-def test_what_is_built_is_not_built_again(net) -> None:
+def test_what_is_built_is_not_built_again(net: Path) -> None:
     before = build.libraries().net.stat()
     assert build.libraries().net.stat() == before
 
@@ -88,7 +88,7 @@ def test_with_the_headers_of_rdma_core(net: Path) -> None:
     assert build.records_rdma()
 
 
-def test_source_that_does_not_compile(net, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_source_that_does_not_compile(net: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "native"
     shutil.copytree(build.SOURCE, source)
     (source / "clock.c").write_text("this is not C\n")

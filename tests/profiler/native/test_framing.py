@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from tests.profiler.native.conftest import Compile, Stage
 from tiresias.profiler import build
 from tiresias.profiler.recordings import layout
 
@@ -41,12 +42,13 @@ def message(size: int) -> bytes:
     return b"\0" + size.to_bytes(4, "big") + b"x" * size
 
 
-def sends(stage, pieces: list[bytes]) -> list[int]:
+def sends(stage: Stage, pieces: list[bytes]) -> list[int]:
     pieces_file = stage.folder.with_name("pieces.json")
     pieces_file.write_text(json.dumps([piece.hex() for piece in pieces]))
     stage.run(sys.executable, "-c", SENDER, pieces_file)
     records = stage.only().records
-    return records["asked"][records["operation"] == layout.SEND].tolist()
+    sizes: list[int] = records["asked"][records["operation"] == layout.SEND].tolist()
+    return sizes
 
 
 def mixed(chance: random.Random, messages: dict[int, list[int]]) -> tuple[bytes, list[int]]:
@@ -82,7 +84,7 @@ def cut(chance: random.Random, content: bytes) -> list[bytes]:
 @pytest.mark.parametrize(
     "begin", [PREFACE + frame(SETTINGS, 0, b"s" * 12), frame(SETTINGS, 0, b"s" * 18)], ids=["client", "server"]
 )
-def test_messages_of_several_streams(stage, begin, seed) -> None:
+def test_messages_of_several_streams(stage: Stage, begin: bytes, seed: int) -> None:
     chance = random.Random(seed)
     streams = {
         2 * n + 1: [chance.choice([1, 30, 5000, 70_000]) for _ in range(5)] for n in range(chance.randint(1, 30))
@@ -94,13 +96,13 @@ def test_messages_of_several_streams(stage, begin, seed) -> None:
     assert stage.only().channels["flags"].max() == layout.GRPC
 
 
-def test_a_message_that_is_given_up(stage) -> None:
+def test_a_message_that_is_given_up(stage: Stage) -> None:
     unfinished = frame(DATA, 1, message(1000)[:500]) + frame(RESET, 1, b"code")
     assert sends(stage, [PREFACE, unfinished, frame(DATA, 1, message(70))]) == [70]
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_what_is_no_grpc_is_recorded_call_by_call(stage, seed) -> None:
+def test_what_is_no_grpc_is_recorded_call_by_call(stage: Stage, seed: int) -> None:
     """From where it can no longer be followed; nothing else happens to the program."""
     chance = random.Random(seed)
     noise = [chance.randbytes(chance.randint(1, 3000)) for _ in range(40)]
@@ -108,14 +110,14 @@ def test_what_is_no_grpc_is_recorded_call_by_call(stage, seed) -> None:
 
 
 @pytest.mark.parametrize("content", [b"PRI * HTTP/1.0", b"x" * 3000, bytes(100)])
-def test_other_connections_stay_as_they_are(stage, content) -> None:
+def test_other_connections_stay_as_they_are(stage: Stage, content: bytes) -> None:
     assert sends(stage, [content, PREFACE, content]) == [len(content), len(PREFACE), len(content)]
     assert not stage.only().channels["flags"].any()
 
 
 @pytest.mark.skipif(os.environ.get("LD_PRELOAD", "") != "", reason="sanitizers must be the first library")
 @pytest.mark.parametrize("seed", range(5))
-def test_under_sanitizers_any_bytes_do_no_harm(stage, compiled, seed: int) -> None:
+def test_under_sanitizers_any_bytes_do_no_harm(stage: Stage, compiled: Compile, seed: int) -> None:
     """Streams mixed, calls cut anywhere: every message once. Then the same with bytes changed: nothing but records."""
     options = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-D_GNU_SOURCE", f"-I{build.SOURCE}", "-g")
     parts = tuple(build.SOURCE / f"{name}.c" for name in ("framing", "recorder", "session", "clock", "system"))

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.profiler.native.conftest import Compile, Stage
+
 SEND_AND_COUNT = """
 import os, socket, sys
 a, b = socket.create_server(("127.0.0.1", 0)), socket.socket()
@@ -20,9 +22,9 @@ print("sent", len(os.listdir("/proc/self/fd")))
 """
 
 
-def same_with_and_without(stage, *command: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    alone = stage.run(*command, LD_PRELOAD="", check=False)
-    under = stage.run(*command, check=False, **environment)
+def same_with_and_without(stage: Stage, *command: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    alone = stage.attempt(*command, LD_PRELOAD="")
+    under = stage.attempt(*command, **environment)
     assert (under.returncode, under.stdout, under.stderr) == (alone.returncode, alone.stdout, alone.stderr)
     return under
 
@@ -30,18 +32,18 @@ def same_with_and_without(stage, *command: object, **environment: str) -> subpro
 @pytest.mark.parametrize(
     "command", [["true"], ["ls", "/"], ["false"], ["sh", "-c", "echo x | cat; exit 3"], ["ls", "/nowhere"]]
 )
-def test_plain_programs(stage, command: list[str]) -> None:
+def test_plain_programs(stage: Stage, command: list[str]) -> None:
     same_with_and_without(stage, *command)
     assert not list(stage.folder.iterdir()), "no connection, no file"
 
 
-def test_static_programs(stage, compiled) -> None:
+def test_static_programs(stage: Stage, compiled: Compile) -> None:
     same_with_and_without(stage, compiled("processes", "-static"), "fork")
     assert not list(stage.folder.iterdir())
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can make a program of another user's")
-def test_setuid_programs(stage, compiled) -> None:
+def test_setuid_programs(stage: Stage, compiled: Compile) -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         place = Path(name)
         place.chmod(0o777)  # the other user could record there
@@ -56,13 +58,13 @@ def test_setuid_programs(stage, compiled) -> None:
         assert len(list(place.glob("*.net"))) == 2, "the same program without that bit"
 
 
-def count(stage, **environment: str) -> int:
+def count(stage: Stage, **environment: str) -> int:
     """Sends under the recorder; how many files that made."""
     same_with_and_without(stage, sys.executable, "-c", SEND_AND_COUNT, **environment)
     return len(list(stage.folder.glob("*.net")))
 
 
-def test_a_program_that_sends_has_no_descriptor_more(stage) -> None:
+def test_a_program_that_sends_has_no_descriptor_more(stage: Stage) -> None:
     assert count(stage) == 1
 
 
@@ -81,23 +83,23 @@ def test_a_program_that_sends_has_no_descriptor_more(stage) -> None:
     ],
     ids=lambda each: "=".join(*each.items())[:40],
 )
-def test_nothing_is_recorded_and_nothing_is_printed(stage, environment: dict[str, str]) -> None:
+def test_nothing_is_recorded_and_nothing_is_printed(stage: Stage, environment: dict[str, str]) -> None:
     assert count(stage, **environment) == 0
 
 
-def test_a_size_beyond_all_bounds_is_cut(stage) -> None:
+def test_a_size_beyond_all_bounds_is_cut(stage: Stage) -> None:
     assert count(stage, TIRESIAS_PROFILE_BYTES=str(1 << 62)) == 1
     (file,) = stage.folder.iterdir()
     assert file.stat().st_size == 64 << 20
 
 
-def test_a_limit_on_the_size_of_files(stage, compiled) -> None:
+def test_a_limit_on_the_size_of_files(stage: Stage, compiled: Compile) -> None:
     """Beyond it there is SIGXFSZ, which ends a program."""
     same_with_and_without(stage, "sh", "-c", f"ulimit -f 100; exec {compiled('processes')} many 10")
     assert not list(stage.folder.iterdir())
 
 
-def test_a_limit_on_memory(stage) -> None:
+def test_a_limit_on_memory(stage: Stage) -> None:
     """What this Python has now, and little more."""
     limit = resource.getpagesize() * int(Path("/proc/self/statm").read_text().split()[0]) + (64 << 20)
     setup = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({limit}, {limit}))\n"
@@ -105,7 +107,7 @@ def test_a_limit_on_memory(stage) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a small file system")
-def test_a_full_disk(stage) -> None:
+def test_a_full_disk(stage: Stage) -> None:
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=1m", "none", stage.folder], capture_output=True, timeout=20
     )
@@ -118,7 +120,7 @@ def test_a_full_disk(stage) -> None:
         subprocess.run(["umount", stage.folder], check=True, timeout=20)
 
 
-def test_a_name_in_use_is_left_alone(stage) -> None:
+def test_a_name_in_use_is_left_alone(stage: Stage) -> None:
     """A link of the expected name must not be followed."""
     program = """
 import os, sys

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.profiler.native.conftest import Compile, Stage
 from tiresias.profiler import build
 from tiresias.profiler.analysis import analyze
 from tiresias.profiler.recordings import layout
@@ -27,7 +28,7 @@ Play = Callable[..., Recording]
 
 
 @pytest.fixture
-def play(stage, compiled) -> Play:
+def play(stage: Stage, compiled: Compile) -> Play:
     """play(version, call, ...): what the plugin recorded."""
 
     def run(version: int, *calls: str, iterations: int = 1, **environment: str) -> Recording:
@@ -56,7 +57,7 @@ def collective(function: int, size: int) -> tuple[int, int, int, int]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_training_with_data_parallelism(play, version: int) -> None:
+def test_a_training_with_data_parallelism(play: Play, version: int) -> None:
     """Parameters are spread once; then buckets, last layers first, and a byte-sized flag."""
     buckets = [6_553_600, 7_000_001, 3]
     calls = ["once:bc:0:54214416", *(f"ar:7:{bucket}" for bucket in buckets), "ar:1:1"]
@@ -68,7 +69,7 @@ def test_a_training_with_data_parallelism(play, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 6])
-def test_the_analysis_finds_the_model(stage, compiled, version: int) -> None:
+def test_the_analysis_finds_the_model(stage: Stage, compiled: Compile, version: int) -> None:
     """Of four ranks, each a process."""
     buckets = [6_553_600, 7_000_001, 1000]
     calls = ["once:bc:0:54214416", *(f"ar:7:{bucket}" for bucket in buckets)]
@@ -84,7 +85,7 @@ def test_the_analysis_finds_the_model(stage, compiled, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_all_functions_and_peers(play, version: int) -> None:
+def test_all_functions_and_peers(play: Play, version: int) -> None:
     calls = ("ag:0:7", "rs:6:7", "bc:0:7", "rd:8:7", "xx:7:7", "send:9:7:2", "recv:2:7:0", "send:7:7:0")
     assert made(play(version, *calls)) == [
         collective(layout.ALL_GATHER, 7), collective(layout.REDUCE_SCATTER, 14), collective(layout.BROADCAST, 7),
@@ -94,13 +95,13 @@ def test_all_functions_and_peers(play, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 6])
-def test_data_types(play, version: int) -> None:
+def test_data_types(play: Play, version: int) -> None:
     recording = play(version, *(f"ar:{number}:1000" for number in range(len(TYPES))))
     assert recording.records["asked"].tolist() == [1000 * each for each in TYPES]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_channels_name_the_communicator(play, version: int) -> None:
+def test_channels_name_the_communicator(play: Play, version: int) -> None:
     recording = play(version, "ar:7:1", "send:7:1:3", iterations=3)
     assert recording.channels["kind"].tolist() == [layout.COLLECTIVE] * 2
     for end in ("local", "remote"):
@@ -114,16 +115,16 @@ def test_channels_name_the_communicator(play, version: int) -> None:
     assert recording.channels["local"]["port"].tolist() == [0] * 2
 
 
-def test_sends_to_oneself_and_without_a_peer_are_left_out(play) -> None:
+def test_sends_to_oneself_and_without_a_peer_are_left_out(play: Play) -> None:
     assert len(play(6, "ar:7:1", f"send:7:1:{RANK}", "send:7:1:4", "send:7:1:-1").records) == 1
 
 
-def test_a_process_has_one_file(play, net: Path) -> None:
+def test_a_process_has_one_file(play: Play, net: Path) -> None:
     """Also where the preloaded library has a recorder, too."""
     assert len(play(6, "ar:7:1", LD_PRELOAD=str(net)).records) == 1
 
 
-def test_a_child_has_a_file_of_its_own(stage, compiled) -> None:
+def test_a_child_has_a_file_of_its_own(stage: Stage, compiled: Compile) -> None:
     arguments = (build.libraries().nccl, 6, hex(HASH), RANK, RANKS, 0, 2, "send:7:7:2", "ar:7:1", "ag:7:2")
     stage.run(compiled("nccl"), *arguments, LD_PRELOAD="", FORK="1")
     parent, child = stage.recordings()
@@ -135,13 +136,13 @@ def test_a_child_has_a_file_of_its_own(stage, compiled) -> None:
 
 
 @pytest.mark.parametrize("switch", [{"TIRESIAS_PROFILE": "0"}, {"TIRESIAS_PROFILE_DIR": "/nowhere"}])
-def test_nothing_is_recorded_where_that_is_off(stage, compiled, switch: dict[str, str]) -> None:
+def test_nothing_is_recorded_where_that_is_off(stage: Stage, compiled: Compile, switch: dict[str, str]) -> None:
     arguments = (build.libraries().nccl, 6, hex(HASH), 0, 2, 0, 3, "ar:7:1")
     done = stage.run(compiled("nccl"), *arguments, LD_PRELOAD="", **switch)
     assert (done.stdout, done.stderr, list(stage.folder.iterdir())) == ("0\n", "", [])
 
 
-def test_it_needs_the_c_library_only(net) -> None:
+def test_it_needs_the_c_library_only(net: Path) -> None:
     listed = subprocess.run(["ldd", build.libraries().nccl], capture_output=True, text=True, timeout=60).stdout
     assert {line.split()[0].rsplit("/")[-1].split(".")[0] for line in listed.splitlines()} <= {
         "linux-vdso", "libc", "libpthread", "ld-linux-x86-64", "ld-linux-aarch64",
@@ -150,7 +151,7 @@ def test_it_needs_the_c_library_only(net) -> None:
 
 @pytest.mark.skipif(os.environ.get("LD_PRELOAD", "") != "", reason="sanitizers must be the first library")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_under_sanitizers(stage, compiled, version: int) -> None:
+def test_under_sanitizers(stage: Stage, compiled: Compile, version: int) -> None:
     """The plugin is in the program, as NCCL allows it; a communicator that is not given back is a leak."""
     options = (
         "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-D_GNU_SOURCE", "-g", "-rdynamic",
@@ -163,7 +164,7 @@ def test_under_sanitizers(stage, compiled, version: int) -> None:
     assert len(stage.only().records) == 1 + 4 * 300
 
 
-def test_layouts_are_nvidia_s(compiled) -> None:
+def test_layouts_are_nvidia_s(compiled: Compile) -> None:
     """Of the plugin and of what plays NCCL. Both were written by hand."""
     source = os.environ.get("NCCL_SOURCE")
     if not source or not shutil.which("cc"):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
+from tests.profiler.native.conftest import Compile, Stage
 from tiresias.profiler import build
 
 PARTS = tuple(build.SOURCE / f"{name}.c" for name in ("recorder", "session", "clock", "system"))
@@ -13,19 +15,19 @@ SANITIZERS = ["address,undefined", "thread"]
 
 
 @pytest.fixture(params=SANITIZERS)
-def program(compiled, request: pytest.FixtureRequest):
+def program(compiled: Compile, request: pytest.FixtureRequest) -> Path:
     options = (f"-fsanitize={request.param}", "-fno-sanitize-recover=all", "-D_GNU_SOURCE", f"-I{build.SOURCE}", "-g")
     return compiled("recorder", *options, sources=PARTS)
 
 
-def run(stage, program, *arguments: int, **environment: str) -> None:
+def run(stage: Stage, program: Path, *arguments: int, **environment: str) -> None:
     done = stage.run(program, *arguments, LD_PRELOAD="", **environment)
     assert not done.stderr
 
 
 @pytest.mark.skipif(os.environ.get("LD_PRELOAD", "") != "", reason="sanitizers must be the first library")
 @pytest.mark.parametrize(("threads", "records", "lives"), [(16, 3000, 3), (3, 1, 200), (1, 20_000, 1)])
-def test_every_record_is_there_once(stage, program, threads: int, records: int, lives: int) -> None:
+def test_every_record_is_there_once(stage: Stage, program: Path, threads: int, records: int, lives: int) -> None:
     run(stage, program, threads, records, lives)
     parent, child = stage.recordings()
     assert parent.dropped == child.dropped == 0
@@ -35,7 +37,7 @@ def test_every_record_is_there_once(stage, program, threads: int, records: int, 
     assert sum(parent.channels["closed"] != 0) == threads * lives
 
 
-def test_a_full_file_and_a_full_table(stage, program) -> None:
+def test_a_full_file_and_a_full_table(stage: Stage, program: Path) -> None:
     run(stage, program, 16, 3000, 2, TIRESIAS_PROFILE_BYTES=str(256 << 10))
     parent, child = stage.recordings()
     assert len(parent.channels) == 64, "exactly as many as fit"

@@ -5,27 +5,38 @@ from __future__ import annotations
 import sys
 import textwrap
 import time
+from collections.abc import Callable, Sequence
 
 import pytest
 
+from tests.profiler.native.conftest import Compile, Rows, Stage
 from tiresias.profiler.recordings import layout
+from tiresias.profiler.recordings.recording import Recording
 
 SEND, RECV = layout.SEND, layout.RECV
 
 
 @pytest.mark.parametrize("options", [(), ("-D_FORTIFY_SOURCE=2",)], ids=["plain", "fortified"])
-def test_every_call_is_recorded_as_the_program_saw_it(stage, compiled, rows, expected, options) -> None:
+def test_every_call_is_recorded_as_the_program_saw_it(
+    stage: Stage,
+    compiled: Compile,
+    rows: Callable[[Recording], Rows],
+    expected: Callable[[str], Rows],
+    options: Sequence[str],
+) -> None:
     printed = expected(stage.run(compiled("transfers", *options)).stdout)
     assert len(printed) > 25
     assert rows(stage.only()) == printed
 
 
-def test_a_number_that_means_something_else_is_looked_up_again(stage, compiled, rows, expected) -> None:
+def test_a_number_that_means_something_else_is_looked_up_again(
+    stage: Stage, compiled: Compile, rows: Callable[[Recording], Rows], expected: Callable[[str], Rows]
+) -> None:
     printed = expected(stage.run(compiled("descriptors")).stdout)
     assert rows(stage.only()) == printed
 
 
-def test_closed_channels_record_the_time(stage, compiled) -> None:
+def test_closed_channels_record_the_time(stage: Stage, compiled: Compile) -> None:
     stage.run(compiled("descriptors"))
     recording = stage.only()
     for index, channel in enumerate(recording.channels):
@@ -52,9 +63,9 @@ PEERS = """
         ("socket.AF_INET6", "::ffff:127.0.0.1", (2, bytes([127, 0, 0, 1]) + bytes(12))),
     ],
 )
-def test_both_ends_of_a_connection(stage, family: str, host: str, written: tuple[int, bytes]) -> None:
+def test_both_ends_of_a_connection(stage: Stage, family: str, host: str, written: tuple[int, bytes]) -> None:
     program = textwrap.dedent(PEERS).format(family=family, host=host)
-    done = stage.run(sys.executable, "-c", program, check=False)
+    done = stage.attempt(sys.executable, "-c", program)
     if "Error" in done.stderr and family == "socket.AF_INET6":
         pytest.skip("no IPv6 here")
     local, remote = (int(port) for port in done.stdout.split())
@@ -69,7 +80,7 @@ def test_both_ends_of_a_connection(stage, family: str, host: str, written: tuple
     assert recording.records["done"].tolist() == [1000, 300]
 
 
-def test_times_are_those_of_the_wall_clock(stage) -> None:
+def test_times_are_those_of_the_wall_clock(stage: Stage) -> None:
     program = textwrap.dedent(PEERS).format(family="socket.AF_INET", host="127.0.0.1")
     before = time.time()
     stage.run(sys.executable, "-c", program + "import time; time.sleep(0.3); local.send(b'y')\n")
@@ -78,7 +89,7 @@ def test_times_are_those_of_the_wall_clock(stage) -> None:
     assert 0.29 < last - first < 5
 
 
-def test_python_programs_send_as_before(stage) -> None:
+def test_python_programs_send_as_before(stage: Stage) -> None:
     """A server and its client over asyncio, which does all it can with non-blocking sockets."""
     program = """
         import asyncio

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.profiler.native.conftest import Compile, Rows, Stage
 from tiresias.profiler import build
 from tiresias.profiler.recordings import layout
+from tiresias.profiler.recordings.recording import Recording
 
 POSTED = "26\n"  # what reached the provider, of all that the program tried
 PROGRAMS = Path(__file__).parent / "programs"
@@ -24,7 +27,7 @@ def verbs(net: Path) -> Path:
 
 
 @pytest.fixture
-def fake(compiled, verbs) -> Path:
+def fake(compiled: Compile, verbs: Path) -> Path:
     """The folder of a libibverbs.so.1 that needs no hardware."""
     script = f"-Wl,--version-script={PROGRAMS / 'fake_ibverbs.map'}"
     made = compiled("fake_ibverbs", "-shared", "-fPIC", "-Wl,-soname,libibverbs.so.1", script)
@@ -35,11 +38,13 @@ def fake(compiled, verbs) -> Path:
 
 
 @pytest.fixture
-def linked(compiled, fake: Path) -> Path:
+def linked(compiled: Compile, fake: Path) -> Path:
     return compiled("verbs", str(fake / "libibverbs.so.1"), f"-Wl,-rpath,{fake}")
 
 
-def check(stage, rows, expected, program: Path, **environment: str) -> None:
+def check(
+    stage: Stage, rows: Callable[[Recording], Rows], expected: Callable[[str], Rows], program: Path, **environment: str
+) -> None:
     done = stage.run(program, **environment)
     assert done.stderr == POSTED, "everything still reaches the provider"
     recording = stage.only()
@@ -53,12 +58,14 @@ def check(stage, rows, expected, program: Path, **environment: str) -> None:
     assert (recording.channels["closed"] != 0).tolist() == [True, False, True, True, False, False]
 
 
-def test_a_linked_program(stage, linked: Path, rows, expected) -> None:
+def test_a_linked_program(
+    stage: Stage, linked: Path, rows: Callable[[Recording], Rows], expected: Callable[[str], Rows]
+) -> None:
     check(stage, rows, expected, linked)
 
 
 @pytest.mark.parametrize("kind", ["ud", "driver"])
-def test_datagrams_to_several_peers(stage, compiled, fake: Path, kind: str) -> None:
+def test_datagrams_to_several_peers(stage: Stage, compiled: Compile, fake: Path, kind: str) -> None:
     program = compiled("datagrams", str(fake / "libibverbs.so.1"), f"-Wl,-rpath,{fake}")
     done = stage.run(program, kind)
     recording = stage.only()
@@ -74,31 +81,47 @@ def test_datagrams_to_several_peers(stage, compiled, fake: Path, kind: str) -> N
 
 
 @pytest.mark.parametrize("name", ["libibverbs.so.1", "{folder}/libibverbs.so.1"])
-def test_a_program_that_looks_the_functions_up(stage, compiled, fake: Path, rows, expected, name: str) -> None:
+def test_a_program_that_looks_the_functions_up(
+    stage: Stage,
+    compiled: Compile,
+    fake: Path,
+    rows: Callable[[Recording], Rows],
+    expected: Callable[[str], Rows],
+    name: str,
+) -> None:
     program = compiled("verbs", f'-DLOOK_UP="{name.format(folder=fake)}"')
     check(stage, rows, expected, program, LD_LIBRARY_PATH=str(fake))
 
 
-def test_a_program_that_is_given_the_library_by_name(stage, compiled, fake: Path, verbs: Path, rows, expected) -> None:
+def test_a_program_that_is_given_the_library_by_name(
+    stage: Stage,
+    compiled: Compile,
+    fake: Path,
+    verbs: Path,
+    rows: Callable[[Recording], Rows],
+    expected: Callable[[str], Rows],
+) -> None:
     """As NCCL_IBVERBS_LIB does, without anything preloaded."""
     program = compiled("verbs", f'-DLOOK_UP="{verbs}"')
     check(stage, rows, expected, program, LD_LIBRARY_PATH=str(fake), LD_PRELOAD="")
 
 
-def test_nothing_is_redirected_when_it_is_switched_off(stage, compiled, fake: Path) -> None:
+def test_nothing_is_redirected_when_it_is_switched_off(stage: Stage, compiled: Compile, fake: Path) -> None:
     program = compiled("verbs", '-DLOOK_UP="libibverbs.so.1"')
     done = stage.run(program, LD_LIBRARY_PATH=str(fake), TIRESIAS_PROFILE="0")
     assert done.stderr == POSTED
     assert not list(stage.folder.iterdir())
 
 
-def test_a_library_that_only_its_caller_can_find(stage, compiled, fake: Path, rows, expected) -> None:
+def test_a_library_that_only_its_caller_can_find(
+    stage: Stage, compiled: Compile, fake: Path, rows: Callable[[Recording], Rows], expected: Callable[[str], Rows]
+) -> None:
     """dlopen searches the RUNPATH of its caller."""
     program = compiled("verbs", '-DLOOK_UP="libibverbs.so.1"', f"-Wl,--enable-new-dtags,-rpath,{fake}")
     check(stage, rows, expected, program)
 
 
-def test_other_libraries_are_found_as_ever(stage, compiled, fake: Path, tmp_path: Path) -> None:
+def test_other_libraries_are_found_as_ever(stage: Stage, compiled: Compile, fake: Path, tmp_path: Path) -> None:
     (tmp_path / "libother.so").symlink_to(fake / "libibverbs.so.1")
     program = compiled("verbs", '-DLOOK_UP="libother.so"', f"-Wl,--enable-new-dtags,-rpath,{tmp_path}")
     assert stage.run(program).stderr == POSTED
@@ -108,7 +131,7 @@ def test_other_libraries_are_found_as_ever(stage, compiled, fake: Path, tmp_path
 @pytest.mark.skipif(os.environ.get("LD_PRELOAD", "") != "", reason="sanitizers must be the first library")
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
 @pytest.mark.parametrize(("threads", "keys"), [(8, 256), (1, 2048)])
-def test_a_table_that_many_threads_use(compiled, sanitizer: str, threads: int, keys: int) -> None:
+def test_a_table_that_many_threads_use(compiled: Compile, sanitizer: str, threads: int, keys: int) -> None:
     options = (f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all", f"-I{build.SOURCE}", "-g")
     program = compiled("handles", *options, sources=(build.SOURCE / "handles.c",))
     done = subprocess.run([program, str(threads), str(keys), "500"], capture_output=True, text=True, timeout=120)

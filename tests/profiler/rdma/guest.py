@@ -106,9 +106,5 @@ def _wait(process: subprocess.Popen[bytes], guest: Guest, deadline: float) -> No
 
 
 def _output(guest: Guest) -> str:
-    return (guest.folder / "output").read_text(errors="replace")
-
-
-def _output(guest: Guest) -> str:
     files = [guest.folder / name for name in ("qemu", "console", "output")]
     return "".join(f"--- {file.name}\n{file.read_text(errors='replace')}" for file in files if file.exists())

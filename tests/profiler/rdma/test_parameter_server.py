@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tensors import tensors
 
 from tests.profiler.rdma.guest import Guest, run
+from tests.profiler.tensors import tensors
 from tiresias.profiler.analysis import Profile, analyze
 from tiresias.profiler.iteration.shape import SERVERS
 from tiresias.profiler.recordings.recording import Recording

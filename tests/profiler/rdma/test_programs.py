@@ -96,7 +96,7 @@ def joined(first: Recording, second: Recording) -> bool:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_its_output_equals_the_recording(name: str, folder: Path, ends) -> None:
+def test_its_output_equals_the_recording(name: str, folder: Path, ends: Callable[[str], list[Recording]]) -> None:
     case, (client, server) = CASES[name], ends(name)
     assert re.search(case.printed, (folder / f"{name}.txt").read_text(), re.MULTILINE)
     assert posted(client) == case.client
@@ -106,14 +106,14 @@ def test_its_output_equals_the_recording(name: str, folder: Path, ends) -> None:
 
 
 @pytest.mark.parametrize("name", [*CASES, "rping"])
-def test_both_ends_are_joined(name: str, ends) -> None:
+def test_both_ends_are_joined(name: str, ends: Callable[[str], list[Recording]]) -> None:
     client, server = ends(name)
     kinds = {int(kind) for recording in (client, server) for kind in recording.channels["kind"]}
     assert kinds & {layout.QUEUE_PAIR, layout.DATAGRAM}
     assert joined(client, server)
 
 
-def test_the_connection_manager(folder: Path, ends) -> None:
+def test_the_connection_manager(folder: Path, ends: Callable[[str], list[Recording]]) -> None:
     """Each ping: the server receives a buffer's address, reads it, answers, receives another address, writes it, answers."""
     client, server = ends("rping")
     assert (folder / "rping.txt").read_text().count("ping data: rdma-ping-") == 10
@@ -122,7 +122,9 @@ def test_the_connection_manager(folder: Path, ends) -> None:
 
 
 @pytest.mark.parametrize("name", ["linked", "looked_up", "named"])
-def test_both_ways_to_post_and_all_ways_to_find_the_functions(name: str, folder: Path, recordings) -> None:
+def test_both_ways_to_post_and_all_ways_to_find_the_functions(
+    name: str, folder: Path, recordings: Callable[[Path, str], list[Recording]]
+) -> None:
     (recording,) = recordings(folder, name)
     records = recording.records[recording.records["operation"] != POST_RECV]
     found = [f"{record['operation']} {record['flags']} {record['asked']}" for record in records]

@@ -54,7 +54,7 @@ def _stream(sender: int, receiver: int, messages: list[tuple[float, int]]) -> St
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_median_iteration(seed):
+def test_the_median_iteration(seed: int) -> None:
     job = Exchange(random.Random(seed))
     for _ in range(31):
         job.iterate()
@@ -62,7 +62,7 @@ def test_the_median_iteration(seed):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_evaluations_and_checkpoints_are_left_out(seed):
+def test_evaluations_and_checkpoints_are_left_out(seed: int) -> None:
     job = Exchange(random.Random(seed))
     for step in range(1, 61):
         job.iterate()
@@ -73,12 +73,12 @@ def test_evaluations_and_checkpoints_are_left_out(seed):
     assert job.measured() == pytest.approx(np.median(job.seconds), rel=0.05)
 
 
-def test_without_a_rhythm_nothing_is_measured():
+def test_without_a_rhythm_nothing_is_measured() -> None:
     one = _stream(0, 1, [(float(n), 1000) for n in range(40)])
     assert iteration_time([one], [classify(one)], [None], 1.0) is None
 
 
-def test_a_light_stream_does_not_count():
+def test_a_light_stream_does_not_count() -> None:
     """A process that wakes itself up while the job begins may do that as regularly as others train, by chance."""
     heavy = _stream(0, 1, [(0.1 * n, 1 << 20) for n in range(40)])
     light = _stream(

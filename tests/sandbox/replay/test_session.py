@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from tiresias.errors import TiresiasError
+from tiresias.profiler import build
 from tiresias.sandbox import host, pyslurm_layer, rootfs
 from tiresias.sandbox.replay import session
 from tiresias.sandbox.rootfs import Rootfs
@@ -28,7 +29,7 @@ def gone(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     monkeypatch.setattr(host, "require_tools", lambda: None)
     monkeypatch.setattr(rootfs, "ensure", ensure)
     monkeypatch.setattr(pyslurm_layer, "ensure", lambda tree, **_: None)
-    monkeypatch.setattr(session.build, "problem", lambda: "")
+    monkeypatch.setattr(build, "problem", lambda: "")
     return suites
 
 
@@ -45,7 +46,7 @@ def test_the_newest_suite_comes_first(gone: set[str]) -> None:
 
 
 def test_a_host_that_cannot_record_costs_one_line(gone: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session.build, "problem", lambda: "this host lacks make")
+    monkeypatch.setattr(build, "problem", lambda: "this host lacks make")
     assert choose() == ("forky", ["the profiler does not record on this host: this host lacks make"])
 
 

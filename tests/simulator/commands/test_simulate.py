@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,13 +16,13 @@ CLUSTER = ("--nodes", "1", "--gpus-per-node", "4")
 
 
 @pytest.fixture
-def trace(tmp_path):
+def trace(tmp_path: Path) -> Path:
     path = tmp_path / "trace.csv"
     path.write_text(TRACE)
     return path
 
 
-def test_compares_policies(trace, tmp_path, capsys):
+def test_compares_policies(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     numbers, lines = tmp_path / "out.json", tmp_path / "jobs.csv"
     options = ["--threshold", "20,400", "--json", str(numbers), "--jobs-out", str(lines)]
     assert main(["simulate", str(trace), "--policy", "las,fifo", *CLUSTER, *options]) == 0
@@ -65,7 +67,9 @@ def test_compares_policies(trace, tmp_path, capsys):
         (["--policy", "las", "--preemption-cost", "-1", *CLUSTER], "--preemption-cost '-1': give seconds, 0 or more"),
     ],
 )
-def test_mistakes(trace, tmp_path, capsys, options, output):
+def test_mistakes(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], output: str
+) -> None:
     out = tmp_path / "out.json"
     assert main(["simulate", str(trace), *options, "--json", str(out)]) == 2
     captured = capsys.readouterr()
@@ -102,7 +106,9 @@ def test_mistakes(trace, tmp_path, capsys, options, output):
         (["--policy", "las", "--jobs-out", "/none/jobs.csv", *CLUSTER], "/none/jobs.csv: there is no folder /none"),
     ],
 )
-def test_more_mistakes_before_anything_is_simulated(trace, capsys, monkeypatch, options, output):
+def test_more_mistakes_before_anything_is_simulated(
+    trace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, options: list[str], output: str
+) -> None:
     monkeypatch.setattr("tiresias.simulator.experiments.experiment.simulate", None)
     assert main(["simulate", str(trace), *options]) == 2
     captured = capsys.readouterr()
@@ -111,15 +117,17 @@ def test_more_mistakes_before_anything_is_simulated(trace, capsys, monkeypatch, 
     assert output in captured.err
 
 
-def test_no_trace_is_a_mistake(capsys):
+def test_no_trace_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--policy", "las", *CLUSTER]) == 2
     assert "TRACE is missing" in capsys.readouterr().err
 
 
-def test_one_number_costs_at_the_resume_and_two_at_both_ends(trace, tmp_path, capsys):
+def test_one_number_costs_at_the_resume_and_two_at_both_ends(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     numbers = tmp_path / "out.json"
 
-    def overhead(cost):
+    def overhead(cost: str) -> Any:
         options = ["--threshold", "20", "--preemption-cost", cost, "--json", str(numbers)]
         assert main(["simulate", str(trace), "--policy", "las", *CLUSTER, *options]) == 0
         report = json.loads(numbers.read_text())
@@ -134,7 +142,7 @@ def test_one_number_costs_at_the_resume_and_two_at_both_ends(trace, tmp_path, ca
     assert "A preempted job keeps its GPUs 1 s longer and works 2 s after its next start only." in shown
 
 
-def test_costs_of_models(tmp_path, capsys):
+def test_costs_of_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace, costs, numbers = tmp_path / "trace.csv", tmp_path / "costs.csv", tmp_path / "out.json"
     trace.write_text("job_id,submit_time,num_gpus,duration,model\na,0,4,100,vgg\nb,10,4,5,\n")
     costs.write_text("model,pause,resume\nvgg,2,5\n")
@@ -146,7 +154,7 @@ def test_costs_of_models(tmp_path, capsys):
     assert "1 model has its own cost." in " ".join(capsys.readouterr().out.split())
 
 
-def test_decisions_at_intervals(trace, tmp_path, capsys):
+def test_decisions_at_intervals(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     numbers = tmp_path / "out.json"
     options = ["--interval", "50", "--json", str(numbers), "--jobs-out", str(tmp_path / "jobs.csv")]
     assert main(["simulate", str(trace), "--policy", "continuous_las", *CLUSTER, *options]) == 0
@@ -156,12 +164,12 @@ def test_decisions_at_intervals(trace, tmp_path, capsys):
     assert "A decision every 50 s." in " ".join(capsys.readouterr().out.split())
 
 
-def test_nodes_that_fail_undo_work(trace, tmp_path, capsys):
+def test_nodes_that_fail_undo_work(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     numbers = tmp_path / "out.json"
 
-    def lost(*options):
+    def lost(*options: str) -> float:
         assert main(["simulate", str(trace), "--policy", "las", *CLUSTER, "--json", str(numbers), *options]) == 0
-        return json.loads(numbers.read_text())["policies"]["las"]["lost_gpu_seconds"]
+        return float(json.loads(numbers.read_text())["policies"]["las"]["lost_gpu_seconds"])
 
     failing = ["--mtbf", "60", "--repair", "5"]
     assert lost() == lost(*failing) == 0.0
@@ -179,7 +187,9 @@ def test_nodes_that_fail_undo_work(trace, tmp_path, capsys):
         ("model,pause,resume\nvgg,1,2\nvgg,1,2\n", "model 'vgg' occurs twice"),
     ],
 )
-def test_mistakes_in_the_costs(trace, tmp_path, capsys, text, output):
+def test_mistakes_in_the_costs(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, output: str
+) -> None:
     costs = tmp_path / "costs.csv"
     costs.write_text(text)
     assert main(["simulate", str(trace), "--policy", "las", *CLUSTER, "--preemption-costs", str(costs)]) == 2
@@ -188,7 +198,7 @@ def test_mistakes_in_the_costs(trace, tmp_path, capsys, text, output):
     assert captured.err.count("\n") == 1
 
 
-def test_series_over_time(trace, tmp_path):
+def test_series_over_time(trace: Path, tmp_path: Path) -> None:
     series = tmp_path / "series.csv"
     assert main(["simulate", str(trace), "--policy", "fifo,las", *CLUSTER, "--series", str(series)]) == 0
     with series.open() as file:
@@ -199,7 +209,7 @@ def test_series_over_time(trace, tmp_path):
     ]  # fmt: skip
 
 
-def test_what_a_trace_lost_is_reported(tmp_path, capsys):
+def test_what_a_trace_lost_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace, numbers = tmp_path / "jobs.csv", tmp_path / "out.json"
     trace.write_text(
         "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n1,8,0,1,vgg,10,0\n2,1,0,1,vgg,10,0\n"
@@ -212,7 +222,9 @@ def test_what_a_trace_lost_is_reported(tmp_path, capsys):
     ]
 
 
-def test_tables_fit_eighty_columns(trace, capsys, monkeypatch):
+def test_tables_fit_eighty_columns(
+    trace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["simulate", str(trace), "--policy", "las,fifo,best_effort", *CLUSTER]) == 0
     shown = capsys.readouterr().out

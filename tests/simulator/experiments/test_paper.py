@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,13 +15,15 @@ from tiresias.simulator.experiments.reproduce import Comparison, Reproduction
 
 
 @pytest.fixture
-def short(monkeypatch):
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reproduce, "TRACE_JOBS", 400)
     monkeypatch.setattr(reproduce, "SEEDS", range(1, 3))
 
 
 @pytest.mark.slow
-def test_every_number_stands_beside_the_simulated_one(short, tmp_path, capsys):
+def test_every_number_stands_beside_the_simulated_one(
+    short: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     numbers = tmp_path / "paper.json"
     assert main(["simulate", "--reproduce-paper", "--traces", str(tmp_path), "--json", str(numbers)]) == 0
     found = json.loads(numbers.read_text())
@@ -40,7 +43,7 @@ def test_every_number_stands_beside_the_simulated_one(short, tmp_path, capsys):
     assert max(map(len, shown.splitlines())) <= 80
 
 
-def test_the_tables_are_whole():
+def test_the_tables_are_whole() -> None:
     assert Counter(each.section for each in paper.NUMBERS) == {
         paper.FIGURE_7: 4, paper.TABLE_1: 6, paper.TABLE_4: 12, paper.TABLE_5: 15, paper.FIDELITY: 6,
         paper.TESTBED: 11, paper.OVERHEAD: 6,
@@ -50,10 +53,10 @@ def test_the_tables_are_whole():
         assert each.why or each.section == paper.FIGURE_7
 
 
-def test_only_what_is_off_needs_a_reason():
+def test_only_what_is_off_needs_a_reason() -> None:
     number = replace(paper.NUMBERS[4], paper=2.0, why=("load",))
 
-    def reasons(own, generated=False):
+    def reasons(own: float, generated: bool = False) -> tuple[str, ...]:
         return Reproduction("", generated, ()).reasons(Comparison(number, own, own))
 
     assert reasons(2.19) == reasons(1.81) == ()
@@ -71,7 +74,9 @@ def test_only_what_is_off_needs_a_reason():
         (["--json", "/none/x"], "/none/x: there is no folder /none"),
     ],
 )
-def test_mistakes(capsys, monkeypatch, options, output):
+def test_mistakes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, options: list[str], output: str
+) -> None:
     monkeypatch.setattr("tiresias.simulator.experiments.experiment.simulate", None)
     assert main(["simulate", "--reproduce-paper", *options]) == 2
     captured = capsys.readouterr()

@@ -7,30 +7,33 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tiresias.errors import TiresiasError, UsageError
-from tiresias.simulator.experiments.parallel import run_all
+from tiresias.simulator.experiments.parallel import ReportProgress, run_all
+
+Task = Callable[[ReportProgress], object]
 
 
-def fail(error):
-    def task(report):
+def fail(error: BaseException) -> Task:
+    def task(report: ReportProgress) -> None:
         raise error
 
     return task
 
 
-def die(report):
+def die(report: ReportProgress) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def sleep(report):
+def sleep(report: ReportProgress) -> None:
     time.sleep(60)
 
 
-def test_results_in_the_order_of_the_tasks_and_progress():
+def test_results_in_the_order_of_the_tasks_and_progress() -> None:
     reported = []
     tasks = {str(number): lambda report, number=number: (report(number), number**2)[1] for number in range(5)}
     results = run_all(tasks, lambda name, done: reported.append((name, done)))
@@ -47,7 +50,7 @@ def test_results_in_the_order_of_the_tasks_and_progress():
         (lambda report: os._exit(7), "bad: the process ended with exit code 7"),
     ],
 )
-def test_one_that_fails_ends_all(task, output):
+def test_one_that_fails_ends_all(task: Task, output: str) -> None:
     began = time.monotonic()
     with pytest.raises(TiresiasError) as error:
         run_all({"good": sleep, "bad": task} if len(os.sched_getaffinity(0)) > 1 else {"bad": task})
@@ -57,7 +60,7 @@ def test_one_that_fails_ends_all(task, output):
 
 PROGRAM = """
 import sys, time
-from tiresias.simulator.experiments.parallel import run_all
+from tiresias.simulator.experiments.parallel import ReportProgress, run_all
 
 def task(report):
     while True:
@@ -75,7 +78,7 @@ except KeyboardInterrupt:
 
 
 @pytest.fixture
-def program():
+def program() -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
         stdout=subprocess.PIPE,
@@ -109,14 +112,14 @@ def wait_until_group_is_empty(leader: int) -> None:
         time.sleep(0.05)
 
 
-def test_ctrl_c_ends_all_without_a_traceback(program):
+def test_ctrl_c_ends_all_without_a_traceback(program: subprocess.Popen[str]) -> None:
     os.killpg(program.pid, signal.SIGINT)
     _, output = program.communicate(timeout=20)
     assert (program.returncode, output) == (130, "")
     wait_until_group_is_empty(program.pid)
 
 
-def test_children_of_a_killed_parent_end(program):
+def test_children_of_a_killed_parent_end(program: subprocess.Popen[str]) -> None:
     assert len(group(program.pid)) == 2
     os.kill(program.pid, signal.SIGKILL)
     wait_until_group_is_empty(program.pid)

@@ -39,29 +39,29 @@ def found() -> policy_comparison.PolicyComparison:
     return policy_comparison.compare_policies(setup(), "fifo", ("las",))
 
 
-def test_the_replay_of_the_present_is_what_was_recorded(found):
+def test_the_replay_of_the_present_is_what_was_recorded(found: policy_comparison.PolicyComparison) -> None:
     assert found.jct["fifo"].tolist() == found.jct["recorded"].tolist() == [9000.0, 8100.0]
     assert found.trust == 1.0
 
 
-def test_the_short_one_wins_and_the_long_one_loses(found):
+def test_the_short_one_wins_and_the_long_one_loses(found: policy_comparison.PolicyComparison) -> None:
     """It is preempted at 3,200 GPU-seconds, waits for 100 s and works 60 s after its next start only."""
     assert found.jct["las"].tolist() == [9160.0, 2300.0]
     assert policy_comparison.losers(found, "las") == {"jobs": 0.0, "users": 0.0, "seconds": 0.0}
 
 
-def test_users_that_lose_are_counted(found):
-    worse = replace(found, jct=found.jct | {"las": found.jct["fifo"] + np.array([1000.0, 0.0])})
+def test_users_that_lose_are_counted(found: policy_comparison.PolicyComparison) -> None:
+    worse = replace(found, jct=dict(found.jct) | {"las": found.jct["fifo"] + np.array([1000.0, 0.0])})
     assert policy_comparison.losers(worse, "las") == {"jobs": 0.5, "users": 0.5, "seconds": 1000.0}
 
 
-def test_nothing_is_recorded():
+def test_nothing_is_recorded() -> None:
     found = policy_comparison.compare_policies(setup(finish=False), "best_effort", ("las",))
     assert found.trust is None
     assert "Accounting does not contain the end" in " ".join(view.words(found))
 
 
-def test_groups_cover_each_job_once():
+def test_groups_cover_each_job_once() -> None:
     rng = np.random.default_rng(1)
     jobs = [
         TraceJob(str(at), at, int(rng.integers(1, 200)), 5.0, f"user{rng.integers(0, 30)}", "gpu") for at in range(500)
@@ -75,7 +75,7 @@ def test_groups_cover_each_job_once():
     assert list(found["user"])[-1] == "20 others"
 
 
-def test_json_has_it_all(found):
+def test_json_has_it_all(found: policy_comparison.PolicyComparison) -> None:
     document = json.loads(json.dumps(view.as_json(found)))
     assert document["replay_by_recorded"] == 1.0
     assert document["recorded"]["mean_jct"] == document["policies"]["fifo"]["mean_jct"] == 8550.0
@@ -83,15 +83,16 @@ def test_json_has_it_all(found):
     assert document["groups"]["user"]["bob"]["jobs"] == 1
 
 
-def test_a_name_is_text_whatever_is_in_it(found):
+def test_a_name_is_text_whatever_is_in_it(found: policy_comparison.PolicyComparison) -> None:
     page = "".join(view.as_html(found))
     assert "<script" not in page
     assert html.escape("</td><script>alert(1)</script>[red]?[31m")[:20] in page
     assert not re.search(r"https?://(?!www\.w3\.org)", page), "one file that needs no other"
-    terminal = Console(file=StringIO(), width=200, force_terminal=False)
+    printed = StringIO()
+    terminal = Console(file=printed, width=200, force_terminal=False)
     for table in view.tables(found):
         terminal.print(table)
-    shown = terminal.file.getvalue()
+    shown = printed.getvalue()
     assert "[red]?[31m" in shown
     assert "\x1b" not in shown
 
@@ -104,7 +105,7 @@ def page_of(found: policy_comparison.PolicyComparison) -> list[str]:
 
 
 def with_las(found: policy_comparison.PolicyComparison, factor: float) -> policy_comparison.PolicyComparison:
-    return replace(found, jct=found.jct | {"las": found.jct["fifo"] * factor})
+    return replace(found, jct=dict(found.jct) | {"las": found.jct["fifo"] * factor})
 
 
 @pytest.mark.parametrize(
@@ -125,38 +126,44 @@ def with_las(found: policy_comparison.PolicyComparison, factor: float) -> policy
         ),
     ],
 )
-def test_the_verdict_is_the_first_line(found, factor, is_better, text):
+def test_the_verdict_is_the_first_line(
+    found: policy_comparison.PolicyComparison, factor: float, is_better: bool | None, text: str
+) -> None:
     judged = conclusion(with_las(found, factor))
     assert judged == (text, is_better)
     assert page_of(with_las(found, factor))[0] == text
 
 
-def test_the_best_policy_is_judged(found):
+def test_the_best_policy_is_judged(found: policy_comparison.PolicyComparison) -> None:
     both = replace(
-        found, runs=found.runs | {"gittins": found.runs["las"]}, jct=found.jct | {"gittins": found.jct["fifo"] * 1.5}
+        found,
+        runs=dict(found.runs) | {"gittins": found.runs["las"]},
+        jct=dict(found.jct) | {"gittins": found.jct["fifo"] * 1.5},
     )
     assert "las is better than fifo" in conclusion(both).text
-    worse = replace(both, jct=both.jct | {"las": both.jct["fifo"] * 1.2})
+    worse = replace(both, jct=dict(both.jct) | {"las": both.jct["fifo"] * 1.2})
     assert (
         "none of the policies replayed is better than fifo: mean job completion time 1.20 times longer with las"
         in conclusion(worse).text
     )
 
 
-def test_a_replay_unlike_the_record_is_not_to_be_trusted(found):
+def test_a_replay_unlike_the_record_is_not_to_be_trusted(found: policy_comparison.PolicyComparison) -> None:
     assert "trust" not in conclusion(found).text
-    off = replace(found, jct=found.jct | {"recorded": found.jct["fifo"] / 2})
+    off = replace(found, jct=dict(found.jct) | {"recorded": found.jct["fifo"] / 2})
     assert "gives 2.00 times the recorded mean JCT: trust these numbers little" in conclusion(off).text
 
 
-def test_each_heading_is_explained(found):
+def test_each_heading_is_explained(found: policy_comparison.PolicyComparison) -> None:
     lines = page_of(found)
     explained = " ".join(lines[lines.index("What the words mean") :])
     for word in (*simulate_view.JCT.values(), *(heading for heading, _ in simulate_view.REST.values()), *found.jct):
         assert re.search(rf"\b{word}\b", explained), word
 
 
-def test_a_report_without_matplotlib_contains_the_reason(found, monkeypatch):
+def test_a_report_without_matplotlib_contains_the_reason(
+    found: policy_comparison.PolicyComparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(view, "find_spec", lambda name: None)
     lines = page_of(found)
     assert lines[lines.index("Plots") + 1].startswith("There are no plots in this report: matplotlib is not installed")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,11 +15,11 @@ CLUSTER = ("--nodes", "1", "--gpus-per-node", "4")
 
 
 @pytest.fixture
-def simulate(tmp_path):
+def simulate(tmp_path: Path) -> Any:
     trace, numbers = tmp_path / "trace.csv", tmp_path / "out.json"
     trace.write_text(TRACE)
 
-    def run(*options):
+    def run(*options: str) -> Any:
         assert main(["simulate", str(trace), *CLUSTER, "--json", str(numbers), *options]) == 0
         return json.loads(numbers.read_text())
 
@@ -32,7 +34,9 @@ def simulate(tmp_path):
         ("promote-knob", ["1", "2", "4", "8", "16", "32", "inf"]),
     ],
 )
-def test_the_papers_settings_and_policies(simulate, capsys, knob, labels):
+def test_the_papers_settings_and_policies(
+    simulate: Any, capsys: pytest.CaptureFixture[str], knob: str, labels: Any
+) -> None:
     found = simulate("--sensitivity", knob)
     assert found["sensitivity"] == knob
     assert list(found["policies"]) == ["las", "gittins_known"]
@@ -41,7 +45,7 @@ def test_the_papers_settings_and_policies(simulate, capsys, knob, labels):
     assert all(f" {label} " in shown for label in labels)
 
 
-def test_each_setting_is_the_named_one(simulate):
+def test_each_setting_is_the_named_one(simulate: Any) -> None:
     """The same as simulated alone."""
     swept = simulate("--sensitivity", "queues", "--policy", "las", "--threshold", "900", "--preemption-cost", "7")
     assert swept["settings"]["(3, 900s, 0.5h)"] == {"thresholds": [900.0, 1800.0], "promote_knob": None}
@@ -53,7 +57,7 @@ def test_each_setting_is_the_named_one(simulate):
     assert knob["policies"]["las"]["1"]["mean_jct"] != knob["policies"]["las"]["inf"]["mean_jct"]
 
 
-def test_plot(simulate, tmp_path):
+def test_plot(simulate: Any, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     simulate("--sensitivity", "threshold", "--plot", str(tmp_path / "plots"))
     assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == [
@@ -62,7 +66,7 @@ def test_plot(simulate, tmp_path):
     assert "<!-- (2, 0.5h) -->" in (tmp_path / "plots" / "sensitivity-threshold.svg").read_text()
 
 
-def test_mistakes(tmp_path, capsys):
+def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text(TRACE)
     assert main(["simulate", str(trace), *CLUSTER, "--sensitivity", "order"]) == 2

@@ -7,6 +7,7 @@ import sys
 import textwrap
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,13 +44,13 @@ def tuned() -> tuning.Tuned:
     return tuning.tune(setup(busy(5)))
 
 
-def test_the_first_week_keeps_the_present_setting(tuned):
+def test_the_first_week_keeps_the_present_setting(tuned: Any) -> None:
     assert [week.number for week in tuned.weeks] == [1, 2, 3, 4]
     assert (tuned.weeks[0].chosen, tuned.weeks[0].ratio) == (tuning.PRESENT, 1.0)
     assert all(week.ratios[tuning.PRESENT] == 1.0 for week in tuned.weeks)
 
 
-def test_later_jobs_have_no_influence(tuned):
+def test_later_jobs_have_no_influence(tuned: Any) -> None:
     """The same until the end of the third week, other jobs after it."""
     known, other = busy(5), busy(5, seed=2, jobs=60)
     until = 4 * tuning.WEEK
@@ -62,7 +63,7 @@ def test_later_jobs_have_no_influence(tuned):
     assert again.weeks[3].ratios != tuned.weeks[3].ratios
 
 
-def test_a_setting_that_is_far_off_is_left(tuned):
+def test_a_setting_that_is_far_off_is_left(tuned: Any) -> None:
     """With everybody in one queue short jobs wait for long ones."""
     found = tuning.tune(setup(busy(5), threshold=1e9))
     assert found.recipe != tuning.PRESENT
@@ -70,13 +71,13 @@ def test_a_setting_that_is_far_off_is_left(tuned):
     assert found.spread[0] <= found.gain <= found.spread[1]
 
 
-def test_thresholds_are_of_the_services_seen():
+def test_thresholds_are_of_the_services_seen() -> None:
     services = np.array([10.0] * 50 + [1000.0] * 45 + [1e6] * 5)
     made = tuning.RECIPES["las, half and nine tenths"](tuning.present(), services)
     assert made.thresholds == (500.0, 1000.0)
 
 
-def test_too_little_is_known():
+def test_too_little_is_known() -> None:
     with pytest.raises(UsageError, match="three weeks"):
         tuning.tune(setup(busy(2)))
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -8,14 +10,14 @@ from tiresias.errors import TiresiasError, UsageError
 from tiresias.simulator.views import output
 
 
-def test_writes_text_and_bytes_and_leaves_nothing_else(tmp_path):
+def test_writes_text_and_bytes_and_leaves_nothing_else(tmp_path: Path) -> None:
     output.write({tmp_path / "a": ["one\n", "two\n"], tmp_path / "b": b"\x00"})
     assert (tmp_path / "a").read_text() == "one\ntwo\n"
     assert (tmp_path / "b").read_bytes() == b"\x00"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
-def test_all_or_none(tmp_path):
+def test_all_or_none(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.write_text("old")
     with pytest.raises(TiresiasError, match="b: cannot be written: No such file"):
@@ -24,8 +26,8 @@ def test_all_or_none(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
-def test_a_text_that_breaks_leaves_nothing(tmp_path):
-    def text():
+def test_a_text_that_breaks_leaves_nothing(tmp_path: Path) -> None:
+    def text() -> Iterator[str]:
         yield "half"
         raise RuntimeError
 
@@ -34,7 +36,7 @@ def test_a_text_that_breaks_leaves_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_link_stays_a_link(tmp_path):
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
     target, link = tmp_path / "target", tmp_path / "link"
     link.symlink_to(target)
     output.write({link: ["x"]})
@@ -42,7 +44,7 @@ def test_a_link_stays_a_link(tmp_path):
     assert target.read_text() == "x"
 
 
-def test_a_pipe_is_written_to(tmp_path):
+def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -51,7 +53,7 @@ def test_a_pipe_is_written_to(tmp_path):
     os.close(reader)
 
 
-def test_what_could_not_be_written_is_refused_at_once(tmp_path):
+def test_what_could_not_be_written_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a folder; name a file"):
         output.check([tmp_path])
     with pytest.raises(UsageError, match="there is no folder"):
@@ -64,7 +66,7 @@ def test_what_could_not_be_written_is_refused_at_once(tmp_path):
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_may_not_be_written_to(tmp_path):
+def test_a_folder_that_may_not_be_written_to(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(UsageError, match="may not be written to"):
         output.check([tmp_path / "a"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tiresias.__main__ import main
@@ -10,18 +12,18 @@ TRACE = "job_id,submit_time,num_gpus,duration\na,0,4,100\nb,10,4,20\nc,12,1,5\nd
 NAMES = ["jct.png", "jct.svg", "utilization.png", "utilization.svg", "waiting.png", "waiting.svg"]
 
 
-def simulate(trace, *options):
+def simulate(trace: Path, *options: str) -> int:
     return main(["simulate", str(trace), "--policy", "las,fifo", "--nodes", "1", "--gpus-per-node", "4", *options])
 
 
 @pytest.fixture
-def trace(tmp_path):
+def trace(tmp_path: Path) -> Path:
     path = tmp_path / "trace.csv"
     path.write_text(TRACE)
     return path
 
 
-def test_draws_the_same_figures_each_time(trace, tmp_path):
+def test_draws_the_same_figures_each_time(trace: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     one, two = tmp_path / "one", tmp_path / "two"
     assert simulate(trace, "--plot", str(one)) == 0
@@ -34,7 +36,9 @@ def test_draws_the_same_figures_each_time(trace, tmp_path):
         assert f"<!-- {words} -->" in (one / "jct.svg").read_text()
 
 
-def test_without_matplotlib_nothing_is_simulated(trace, tmp_path, capsys, monkeypatch):
+def test_without_matplotlib_nothing_is_simulated(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tiresias.simulator.views.simulation_plots.find_spec", lambda name: None)
     assert simulate(trace, "--plot", str(tmp_path / "plots"), "--json", str(tmp_path / "out.json")) == 2
     captured = capsys.readouterr()
@@ -43,7 +47,7 @@ def test_without_matplotlib_nothing_is_simulated(trace, tmp_path, capsys, monkey
     assert [path.name for path in tmp_path.iterdir()] == ["trace.csv"]
 
 
-def test_a_file_in_the_folders_place(trace, tmp_path, capsys):
+def test_a_file_in_the_folders_place(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     assert simulate(trace, "--plot", str(trace)) == 2
     assert "trace.csv: cannot be made a folder for plots: File exists" in capsys.readouterr().err
