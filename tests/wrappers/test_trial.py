@@ -31,6 +31,13 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
+def recorder() -> None:
+    """Skips the test on a machine that cannot build the recorder."""
+    if problem := build.problem():
+        pytest.skip(problem)
+
+
+@pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> list[begin.Trial]:
     """The trials that would have been watched; no process is started."""
     trials: list[begin.Trial] = []
@@ -50,6 +57,7 @@ def test_the_gpus_of_a_job(env: dict[str, str], gpus: int) -> None:
     assert begin.count_gpus(env) == gpus
 
 
+@pytest.mark.usefixtures("recorder")
 def test_the_first_run_of_a_kind_is_recorded_once(env: dict[str, str], watched: list[begin.Trial]) -> None:
     found = begin.begin(env | {"LD_PRELOAD": "/opt/malloc.so /opt/other.so"})
     [trial] = watched
@@ -119,6 +127,7 @@ def test_others_are_not(
     assert not watched
 
 
+@pytest.mark.usefixtures("recorder")
 @pytest.mark.parametrize(
     ("summary", "again"),
     [(Summary("spread"), False), (Summary("unknown", trials=2), True), (Summary("unknown", trials=3), False)],
