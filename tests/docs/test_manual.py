@@ -161,7 +161,7 @@ def _template(node: ast.JoinedStr | ast.Constant) -> str:
     """Anything in the place of what an f-string or str.format fills in."""
     parts = node.values if isinstance(node, ast.JoinedStr) else [node]
     texts = (
-        re.sub(r"\\\{\w+(:[^{}]*)?\\\}", ".+", re.escape(part.value))
+        re.sub(r"\\\{\w*(:[^{}]*)?\\\}", ".+", re.escape(part.value))
         if isinstance(part, ast.Constant) and isinstance(part.value, str)
         else ".+"
         for part in parts
