@@ -6,7 +6,7 @@
 # make sbom       bill of materials in dist; make sign KEY=FINGERPRINT: checksums of dist and their signature
 # make wheels     both wheels, in dist: slurm-tiresias, and slurm-tiresias-checkpoint for the environments that jobs run in
 # make audit      asks the public database for known weaknesses of the packages in use
-# make test-rdma  of that, the profiler's tests on RDMA
+# make test-rdma  the profiler's tests on RDMA, in emulated machines; CI runs them, too
 # make test-records extreme records of jobs and nodes through both back ends: RECORDS=100000 SEED=...; results in build/records.json
 # make test-chaos a real Slurm with everything going wrong: MINUTES=10 SEED=..., and KILLS=60 kills of the controller at its steps
 # make coverage   lines and branches that the tests without a cluster execute; results in build/coverage
@@ -72,7 +72,7 @@ coverage: $(VENV)/.develops
 audit: $(VENV)/.audits
 	@$(VENV)/bin/python -m pytest -rs tests/security/test_dependencies.py
 
-# RDMA in emulated machines, by soft-RoCE; `make test` runs them, too.
+# RDMA in emulated machines, by soft-RoCE. `make test` has the tests with a library that stands in for RDMA.
 test-rdma: test-system $(VENV)/.develops
 	$(VENV)/bin/python -m pytest tests/profiler/rdma
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.checkout import require_git
+
 ROOT = Path(__file__).parents[1]
 PREVIOUS = "d6b22a344d1d6c2b488e6a06919b092d189a41cb"  # the last commit that states no version of the control protocol
 FOLDERS = ("checkpoint", "profiler", "wrappers", "src")
@@ -15,6 +17,7 @@ FOLDERS = ("checkpoint", "profiler", "wrappers", "src")
 
 def previous(folder: Path) -> Path:
     """A folder for PYTHONPATH. Skips the test where the history does not reach back: a copy without .git, a shallow clone."""
+    require_git()
     found = subprocess.run(["git", "archive", PREVIOUS, *FOLDERS], cwd=ROOT, capture_output=True, check=False)
     if found.returncode:
         pytest.skip(f"the history does not have {PREVIOUS:.7}; tests/protocol/test_versions.py reads recorded files")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.checkout import without_git
 from tests.installed import build
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -57,7 +58,7 @@ def test_sdist_and_checkout_give_the_same_wheel(wheels: tuple[Path, Path]) -> No
     assert names(direct) == names(through_sdist)
 
 
-@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="git lists which files are the project's")
+@pytest.mark.skipif(bool(without_git()), reason=without_git())
 def test_wheel_has_every_file_and_no_other(wheels: tuple[Path, Path]) -> None:
     assert names(wheels[0]) == expected()
 

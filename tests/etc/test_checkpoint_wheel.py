@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import tiresias
+from tests.checkout import require_git
 
 ROOT = Path(__file__).parents[2]
 PROJECT = ROOT / "etc/packages/checkpoint"
@@ -76,6 +77,7 @@ def environment(tmp_path: Path, wheels: dict[str, Path]) -> Environment:
 
 
 def test_it_has_the_package_and_no_more(wheels: dict[str, Path]) -> None:
+    require_git()
     found = {name for name in zipfile.ZipFile(wheels[SMALL]).namelist() if ".dist-info/" not in name}
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "checkpoint", "protocol"],

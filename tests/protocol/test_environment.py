@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.checkout import require_git
 from tiresias.protocol import environment
 from tiresias.slurm_plugin.config import options
 
@@ -22,6 +23,7 @@ USED_IN = (*PACKAGES, "docs", "etc", "hatch_build.py", "README.md", "CONTRIBUTIN
 
 
 def files(*places: str) -> list[Path]:
+    require_git()
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *places]
     names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
     return [ROOT / name for name in names if (ROOT / name).is_file()]

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.checkout import require_git
+
 ROOT = Path(__file__).parents[2]
 
 # They only fall and only rise, respectively: 1 per 1,000 lines and 90 % are the aim.
@@ -67,8 +69,7 @@ def test_sizes_and_suppressions_are_counted(planted: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_this_tree_keeps_to_the_vocabulary() -> None:
-    if not (ROOT / ".git").exists():
-        pytest.skip("the files are listed by git; this is an unpacked release")
+    require_git()
     figures = _measured()
     assert figures["words"]["per_1000_lines"] <= BANNED_PER_1000_LINES, "tests/words/measure.py --list prints them"
     assert figures["docstrings"]["documented_percent"] >= DOCUMENTED_PERCENT, "--undocumented prints them"

@@ -16,7 +16,7 @@ from tiresias.profiler.recordings.join import join
 from tiresias.profiler.recordings.layout import POST_RECV, READ, SEND, WRITE
 from tiresias.profiler.recordings.recording import Recording
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("guests")]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600), pytest.mark.xdist_group("guests")]
 Counts = dict[tuple[int, int], int]  # (operation, bytes): how often
 
 
