@@ -33,13 +33,13 @@ CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 NETWORK_SETTINGS = ("http_proxy", "https_proxy", "no_proxy", "TIRESIAS_DEBIAN_MIRROR")
 # $1: the tree; $2: user id; $3: command; then pairs of a path of this machine and its place in the tree.
 ENTER = """
-tree=$1 user=$2 command=$3; shift 3
+tree=$1 user=$2 command=$3 path=$PATH; shift 3; PATH=$PATH:/usr/sbin:/sbin
 mount --make-rprivate /; mount --bind "$tree" "$tree"; hostname empty
 mount -t proc proc "$tree/proc"; mount --rbind /dev "$tree/dev"; mount --rbind /sys "$tree/sys"
 mount -t tmpfs tmpfs "$tree/run"
 while [ $# -gt 0 ]; do mount --bind -o ro "$1" "$tree$2"; shift 2; done
 cd "$tree"; pivot_root . mnt; umount -l /mnt; cd /
-exec setpriv --reuid="$user" --regid="$user" --clear-groups sh -c "$command"
+exec env PATH="$path" setpriv --reuid="$user" --regid="$user" --clear-groups sh -c "$command"
 """
 
 

@@ -65,7 +65,7 @@ def test_a_request_beyond_64_bits_is_set_aside(attacked: Centre) -> None:
     attacked.wait_until(lambda: not attacked.status()["alarms"], "the alarm stays")
 
 
-@pytest.mark.parametrize("how", ["release", "deadman"])
+@pytest.mark.parametrize("how", [pytest.param("release", marks=pytest.mark.long), "deadman"])
 def test_holds_are_lifted_in_spite_of_absurd_requests(attacked: Centre, how: str) -> None:
     filler = attacked.submit(gpus=16)
     attacked.wait_for_state(filler, "RUNNING")

@@ -53,7 +53,8 @@ def test_a_throttled_array_preempts_for_one_task(limited: Centre) -> None:
 
 
 @pytest.mark.parametrize(
-    ("qos", "gpus", "reason"), [("onejob", 4, "QOSMaxJobsPerUserLimit"), ("twogpus", 2, "QOSGrpGRES")]
+    ("qos", "gpus", "reason"),
+    [("onejob", 4, "QOSMaxJobsPerUserLimit"), pytest.param("twogpus", 2, "QOSGrpGRES", marks=pytest.mark.long)],
 )
 def test_a_limit_of_a_qos_preempts_for_what_it_lets_start(limited: Centre, qos: str, gpus: int, reason: str) -> None:
     old = fill(limited)

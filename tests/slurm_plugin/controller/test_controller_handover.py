@@ -16,7 +16,12 @@ FOREIGN = {
 }
 
 
-@pytest.mark.parametrize("foreign", FOREIGN)
+LONG = ("several partitions", "heterogeneous")
+
+
+@pytest.mark.parametrize(
+    "foreign", [pytest.param(one, marks=[pytest.mark.long] if one in LONG else []) for one in FOREIGN]
+)
 def test_gpus_of_a_preempted_job_reach_the_job_that_needs_them(centre: Centre, foreign: str) -> None:
     trainings = fill_with_trainings(centre)
     foreign_jobs = [centre.submit(*FOREIGN[foreign], gpus=0) for _ in range(3)]

@@ -98,7 +98,7 @@ def test_stop_ends_the_controller_and_lifts_its_holds(own: Centre) -> None:
     assert own.state(filler) == "RUNNING"
 
 
-@pytest.mark.parametrize("condition", ["well", "frozen", "hanging"])
+@pytest.mark.parametrize("condition", ["well", pytest.param("frozen", marks=pytest.mark.long), "hanging"])
 def test_the_kill_switch(own: Centre, condition: str) -> None:
     """In any state of the controller: Slurm schedules alone until `tiresias resume`."""
     filler, job = held_job(own)

@@ -37,7 +37,7 @@ def as_submitted(centre: Centre, gpus: int, *options: str) -> tuple[str, str, bo
 # -- fail open ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("end", ["TERM", "KILL"])
+@pytest.mark.parametrize("end", [pytest.param("TERM", marks=pytest.mark.long), "KILL"])
 def test_slurm_schedules_alone_when_the_controller_has_ended(centre: Centre, end: str) -> None:
     filler = centre.train(gpus=16, seconds=6)
     centre.wait_until_preemptable(filler)
