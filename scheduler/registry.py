@@ -67,7 +67,7 @@ class Registry(Mapping[str, T], Generic[T]):
         found = []
         for name in sorted(self.plugins()):
             try:
-                self[name]
+                self._load(name)
             except PluginError as error:
                 found.append(str(error))
         return found

@@ -1,4 +1,4 @@
-"""The stages of `decide` that are open: each implementation by its name, one line each.
+"""What installed packages may add to: the stages of `decide`, and trace formats. One line for the name of each implementation.
 
 An installed package adds implementations as entry points of these groups. What is registered is described beside each stage's
 Protocol: `rank/policy.py`, `admit/rules.py`, `size/sizing.py`, `place/placements.py`, `evict/eviction.py`. The values are
@@ -12,6 +12,7 @@ from typing import Any
 from tiresias.scheduler.registry import Registry
 
 _HERE = "tiresias.scheduler"
+_FORMATS = "tiresias.simulator.formats"
 
 POLICIES: Registry[Any] = Registry(  # these need no knowledge of the future, so the controller can run them
     "tiresias.policies",
@@ -61,4 +62,19 @@ PLACEMENTS: Registry[Any] = Registry(
         "apart": f"{_HERE}.place.consolidate:apart",
     },
     f"{_HERE}.place.placements:accepted",
+)
+TRACE_FORMATS: Registry[Any] = Registry(  # of the simulator; listed here so that all names are known without it
+    "tiresias.trace_formats",  # the first format that recognises a file reads it
+    {
+        "philly": f"{_FORMATS}.philly:FORMAT",
+        "helios": f"{_FORMATS}.helios:FORMAT",
+        "acme": f"{_FORMATS}.acme:FORMAT",
+        "pai": f"{_FORMATS}.pai:FORMAT",
+        "openb": f"{_FORMATS}.openb:FORMAT",
+        "symbioticlab": f"{_FORMATS}.symbioticlab:FORMAT",
+        "sacct": f"{_FORMATS}.sacct_table:FORMAT",
+        "sacct-json": f"{_FORMATS}.sacct_json:FORMAT",
+        "csv": f"{_FORMATS}.own:FORMAT",
+    },
+    f"{_FORMATS}.plugin_format:accepted",
 )

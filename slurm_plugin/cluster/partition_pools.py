@@ -27,6 +27,13 @@ from tiresias.slurm_plugin.backends.interface import SlurmSnapshot
 from tiresias.slurm_plugin.config import PARTITION_POLICIES, Config
 
 DECISION_TIMEOUT_S = 20.0
+_KINDS = {
+    "tiresias.policies": "policy",
+    "tiresias.admission": "admission rule",
+    "tiresias.sizing": "sizing",
+    "tiresias.placement": "placement",
+    "tiresias.eviction": "eviction",
+}
 _REPLACEMENTS = (
     "admission shared, sizing fixed, and placement consolidate, eviction by_policy in place of a package's own"
 )
@@ -55,7 +62,7 @@ class PartitionPools:
         configs = dict.fromkeys([config.policy, *(config.policy_of(name) for name in config.partitions)])
         self._policies: dict[PolicyConfig, Policy] = {each: POLICIES[each.name] for each in configs}
         self._plugins = check_plugins(config)
-        self._failure = ""  # of an implementation of an installed package; from then on the built-in ones decide
+        self._failure: PluginError | None = None  # from then on the built-in implementations decide
         self._alarms: list[str] = []
 
     @property
@@ -71,7 +78,7 @@ class PartitionPools:
                 try:
                     self._policies[config] = policy.fitted(past(), jobs)
                 except PluginError as error:
-                    self._fall_back(str(error))
+                    self._fall_back(error)
                     return
 
     def decide(self, snapshot: Snapshot, slurm: SlurmSnapshot) -> tuple[Plan, tuple[PoolDecision, ...]]:
@@ -86,7 +93,7 @@ class PartitionPools:
                 lambda: self._with_plugins(snapshot, slurm),
             )  # fmt: skip
         except PluginError as error:
-            self._fall_back(str(error))
+            self._fall_back(error)
             return decide_pools(self._built_in(snapshot), self.of(snapshot, slurm))
 
     def _with_plugins(self, snapshot: Snapshot, slurm: SlurmSnapshot) -> tuple[Plan, tuple[PoolDecision, ...]]:
@@ -96,7 +103,7 @@ class PartitionPools:
             _check_sizes(part)
         return plan, parts
 
-    def _fall_back(self, failure: str) -> None:
+    def _fall_back(self, failure: PluginError) -> None:
         self._failure = self._failure or failure
         self._policies = {config: POLICIES[_built_in(config).name] for config in self._policies}
 
@@ -113,7 +120,8 @@ class PartitionPools:
         if not self._failure:
             return NodePool(jobs, nodes, config, policy, before)
         own = _built_in(config)
-        note = f"policy {config.name} failed, {own.name} ranks" if own.name != config.name else "a plug-in failed"
+        failed = f"{_KINDS.get(self._failure.group, 'plug-in')} {self._failure.name} failed"
+        note = f"{failed}, {own.name} ranks" if own.name != config.name else f"{failed}, the built-in one decides"
         return NodePool(jobs, nodes, own, policy, before, note)
 
     def of(self, snapshot: Snapshot, slurm: SlurmSnapshot) -> list[NodePool]:

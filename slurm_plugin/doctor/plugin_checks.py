@@ -11,10 +11,10 @@ from tiresias.scheduler.place.placements import PLACEMENTS
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.registry import Registry
 from tiresias.scheduler.size.sizing import SIZINGS
+from tiresias.scheduler.stages import TRACE_FORMATS
 from tiresias.slurm_plugin.cluster.finding import Finding, Level, fine
 
-_FORMATS: Registry[Any] = Registry("tiresias.trace_formats", {})  # the simulator has the built-in ones
-_REGISTRIES: tuple[Registry[Any], ...] = (POLICIES, ADMISSION, SIZINGS, PLACEMENTS, EVICTIONS, _FORMATS)
+_REGISTRIES: tuple[Registry[Any], ...] = (POLICIES, ADMISSION, SIZINGS, PLACEMENTS, EVICTIONS, TRACE_FORMATS)
 _REMEDY = "fix or uninstall the package: the controller does not start with it where the configuration names it"
 
 

@@ -145,6 +145,8 @@ def test_built_in_stages_take_over(group: str, package: Install, seen: Callable[
     plan, _ = pools.decide(snapshot, slurm)
     assert len(plan.starts) == 2
     assert f"{group}: '{name}' of package acme_{name}: " in pools.alarms[0]
+    waits = plan.effect.tolist().index(Effect.WAIT)
+    assert f"{name} failed, the built-in one decides" in reason(plan, snapshot, waits)
 
 
 def test_the_controller_does_not_start_with_a_bad_one(package: Install) -> None:

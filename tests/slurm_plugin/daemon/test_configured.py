@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tiresias.errors import TiresiasError, UsageError
+from tiresias.scheduler.plugin import PluginError
+from tiresias.scheduler.registry import installed
 from tiresias.slurm_plugin.cluster.site import Site
 from tiresias.slurm_plugin.daemon import configured
 from tiresias.slurm_plugin.daemon.configured import Configured
@@ -44,6 +46,37 @@ def read(file: Path, text: str) -> Configured:
 
 def test_nothing_changed(file: Path) -> None:
     assert read(file, "period = 7.0").again()[1] == []
+
+
+@pytest.fixture
+def bad_sizing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of a sizing of an installed package that cannot be imported."""
+    info = tmp_path / "packages" / "acme_broken-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-broken\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[tiresias.sizing]\nbroken = acme_broken:found\n")
+    (info.parent / "acme_broken.py").write_text("raise ValueError('no licence')\n")
+    monkeypatch.syspath_prepend(str(info.parent))
+    installed.cache_clear()
+    yield "broken"
+    installed.cache_clear()
+
+
+def test_a_bad_plug_in_leaves_the_old_configuration_in_force(file: Path, bad_sizing: str) -> None:
+    old = read(file, "period = 7.0")
+    file.write_text(f'period = 8.0\n[policy]\nsizing = "{bad_sizing}"')
+    with pytest.raises(PluginError, match=r"^sizing: 'broken' of package acme-broken: its import failed: ValueError"):
+        old.again()
+    assert (old.config.period, old.config.policy.sizing) == (7.0, "fixed")
+
+
+def test_holds_are_lifted_with_a_bad_plug_in(file: Path, bad_sizing: str, caplog: pytest.LogCaptureFixture) -> None:
+    file.write_text(f'period = 8.0\n[policy]\nsizing = "{bad_sizing}"')
+    config = Configured.read(file, {}, acts=False).config
+    assert (config.period, config.policy.sizing) == (8.0, "fixed")
+    assert "the holds are lifted with the default policy" in caplog.text
+    with pytest.raises(PluginError):
+        Configured.read(file, {})
 
 
 def test_changes_are_named(file: Path) -> None:
