@@ -1,4 +1,4 @@
-"""The controller ranks by what the journal tells of the past."""
+"""The controller ranks by the run times in the journal."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ NODE = SlurmNode(
 )  # fmt: skip
 
 
-class Sight:
-    """Slurm as far as a controller in mode shadow needs it: it only looks."""
+class ReadOnlyBackend:
+    """The operations of a back end that a controller in mode shadow uses."""
 
-    name, why = "sight", ""
+    name, why = "memory", ""
 
     def __init__(self, *jobs: SlurmJob) -> None:
         self.jobs = jobs
@@ -55,7 +55,7 @@ def remember(journal: Journal, job_id: str, ran: float, ended: bool) -> None:
 
 
 @pytest.mark.parametrize(("past", "first"), [(0, "2"), (50, "1")])
-def test_who_is_near_the_usual_end_starts_first(
+def test_a_job_near_the_usual_run_time_starts_first(
     journal: Journal, leadership: Leadership, pending: Callable[..., SlurmJob], past: int, first: str
 ) -> None:
     """One job ran for 3,000 s, the other for 100 s. All that have ended took an hour."""
@@ -65,7 +65,7 @@ def test_who_is_near_the_usual_end_starts_first(
         remember(journal, job_id, ran, ended=False)
     waiting = [pending(id=job_id, restarts=1, submit_time=4001, priority=1) for job_id in ("1", "2")]
     site, config = Site("cluster", "gpu", frozenset({"gpu"}), ()), Config(policy=PolicyConfig("adaptive"))
-    one = Controller(config, Sight(*waiting), journal, leadership, site, lambda: NOW)  # type: ignore[arg-type]
+    one = Controller(config, ReadOnlyBackend(*waiting), journal, leadership, site, lambda: NOW)  # type: ignore[arg-type]
     one.cycle()
     reported = {
         shown["job"]: shown["why"] for shown in one.publisher.answer({"op": "status"}, Peer(0, 0, 0))["decisions"]

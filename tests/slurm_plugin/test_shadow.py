@@ -27,7 +27,7 @@ ON = (("gpu01", 4),)
 
 
 class Watch:
-    """A controller that looks at jobs with 4 GPUs each, and is told what it would do."""
+    """A ledger and a shadow for jobs with 4 GPUs each, with given plans."""
 
     def __init__(self, journal: Journal) -> None:
         self.journal, self.ledger = journal, Ledger(journal, Scope(frozenset({"gpu"})))
@@ -76,7 +76,7 @@ def test_it_counts_until_slurm_started_the_job_itself(
     output = watch.record(1010.0, [pending()], start="1")
     assert [(one.id, one.action, one.why) for one in output] == [("1", "shadow", "would start on gpu01")]
     assert watch.shadow.phases() == {"1": "to start"}
-    assert watch.record(1040.0, [pending()], start="1") == [], "it is said once"
+    assert watch.record(1040.0, [pending()], start="1") == [], "it is reported once"
     watch.record(1070.0, [running(1055)])
     assert watch.shadow.phases() == {}
     seen = watch.seen
@@ -86,7 +86,7 @@ def test_it_counts_until_slurm_started_the_job_itself(
     assert (run["job_id"], run["restart"], run["gpus"], run["won"], run["lost"]) == ("1", 0, 4, 45.0, 0)
 
 
-def test_whom_it_would_preempt_and_for_whom(
+def test_preemptions_are_recorded_with_their_beneficiary(
     watch: Watch, pending: Callable[..., SlurmJob], running: Callable[..., SlurmJob]
 ) -> None:
     jobs = [running(1000), pending(id="2", submit_time=1005)]
@@ -110,14 +110,14 @@ def test_others_start_on_what_a_victim_leaves_too(
     jobs = [running(1000), running(1000, id="9", completing=True), *(pending(id=one) for one in "23")]
     output = watch.record(1010.0, jobs, after="2 3", preempt="1")
     assert [one.id for one in output] == ["1", "2", "3"]
-    assert watch.record(1020.0, jobs, after="2 3") == [], "it waits for who leaves by himself, as Slurm does"
+    assert watch.record(1020.0, jobs, after="2 3") == [], "it waits for jobs that end without a preemption, as in Slurm"
     assert watch.shadow.phases() == {}
 
 
 def test_a_requeued_job_is_two_runs(
     watch: Watch, pending: Callable[..., SlurmJob], running: Callable[..., SlurmJob]
 ) -> None:
-    """Somebody else's requeue: the wait before each run counts for that run."""
+    """Requeued by Slurm: the wait before each run counts for that run."""
     watch.record(1010.0, [pending()], start="1")
     watch.record(1030.0, [running(1020)])
     again = pending(restarts=1, submit_time=1050, end_time=1049)
@@ -128,7 +128,7 @@ def test_a_requeued_job_is_two_runs(
 
 
 @pytest.mark.parametrize("gap", [LONGEST + 1, -5.0])
-def test_what_nobody_saw_does_not_count(watch: Watch, pending: Callable[..., SlurmJob], gap: float) -> None:
+def test_time_without_a_controller_does_not_count(watch: Watch, pending: Callable[..., SlurmJob], gap: float) -> None:
     """A slurmctld that was out of reach, or a clock that was set back."""
     watch.record(1010.0, [pending()], start="1")
     watch.record(1030.0, [pending()], start="1")
@@ -139,7 +139,7 @@ def test_what_nobody_saw_does_not_count(watch: Watch, pending: Callable[..., Slu
 
 
 def test_the_next_controller_goes_on(tmp_path: Path, pending: Callable[..., SlurmJob]) -> None:
-    """The one before was killed: what it would have done lasts until its last look."""
+    """The earlier controller was killed: its actions last until its last cycle."""
     journal = Journal(tmp_path)
     one = Watch(journal)
     one.record(1010.0, [pending()], start="1")
@@ -183,11 +183,11 @@ LOOKS = st.lists(
 # function_scoped_fixture: they make records, and keep nothing
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(looks=LOOKS)
-def test_rows_and_sums_tell_the_same(
+def test_rows_and_sums_agree(
     looks: list[Look], tmp_path_factory: pytest.TempPathFactory,
     pending: Callable[..., SlurmJob], running: Callable[..., SlurmJob],
 ) -> None:  # fmt: skip
-    """Jobs 1, 2 and 5 wait for ever, 3 and 4 run for ever; a look holds until the next one."""
+    """Jobs 1, 2 and 5 wait for ever, 3 and 4 run for ever; a record holds until the next one."""
     watch = Watch(Journal(tmp_path_factory.mktemp("state")))
     now, idle, taken, agreed = 1000.0, 0.0, 0.0, 0.0
     jobs = [*(pending(id=one) for one in "125"), *(running(1000, id=one) for one in "34")]

@@ -1,4 +1,4 @@
-"""sacct's rows become jobs with their runs, in whatever order they come and whoever bore an id before."""
+"""Rows of sacct become jobs with their runs, in any order of the rows and with reused job ids."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tiresias.errors import UsageError
 from tiresias.slurm_plugin.accounting.accounted_jobs import FIELDS, RESTARTS, AccountedJob, AccountedRun, jobs, rows
 from tiresias.slurm_plugin.cluster.scope import Scope
 
-OURS = Scope(frozenset({"gpu"}), frozenset({"carol"}), frozenset({"theirs"}))
+SCOPE = Scope(frozenset({"gpu"}), frozenset({"carol"}), frozenset({"exempt"}))
 HEADER = "|".join([*FIELDS, RESTARTS])
 AGAIN, OVER = ["REQUEUED", "PREEMPTED", "NODE_FAIL"], ["COMPLETED", "CANCELLED by 1001", "FAILED", "TIMEOUT"]
 
 
 def line(job_id: str, submit: float, start: float, end: float, state: str, gpus: int, restart: str, **more: str) -> str:
     cells = {
-        "JobID": job_id, "UID": "1001", "User": "alice", "Account": "ours", "Partition": "gpu",
+        "JobID": job_id, "UID": "1001", "User": "alice", "Account": "science", "Partition": "gpu",
         "Reservation": "", "Submit": f"{submit:.0f}",
         "Start": f"{start:.0f}" if start else "Unknown", "End": f"{end:.0f}" if end else "Unknown", "State": state,
         "AllocTRES": f"billing=9,cpu=4,gres/gpu:a100={gpus},gres/gpu={gpus},mem=1G,node=2" if start else "",
@@ -30,12 +30,12 @@ def line(job_id: str, submit: float, start: float, end: float, state: str, gpus:
 
 
 def read(*lines: str) -> list[AccountedJob]:
-    return jobs(rows([HEADER, *lines], "test"), OURS)
+    return jobs(rows([HEADER, *lines], "test"), SCOPE)
 
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[AccountedJob], list[str], list[str]]:
-    """Jobs, the rows of sacct that tell of them, and the same rows without restart counts. Some ids are borne twice."""
+    """Return jobs, their rows of sacct, and the same rows without restart counts. Some ids are used twice."""
     made, reported, untold = [], [], []
     for job_id in draw(st.lists(st.sampled_from(["7", "12_3", "12_4", "4000000000"]), max_size=4, unique=True)):
         clock = draw(st.integers(1, 10**9))
@@ -80,7 +80,7 @@ def test_every_run_comes_back(history: tuple[list[AccountedJob], list[str], list
 def test_what_is_missing_before_the_window_is_noticed(
     history: tuple[list[AccountedJob], list[str], list[str]], cut: int
 ) -> None:
-    """Slurm tells only the rows since a moment: no job that lost one counts as whole."""
+    """Slurm prints only the rows since a given time: no job without all its rows counts as whole."""
     made, reported, _ = history
     by_submit = sorted(reported, key=lambda one: int(one.split("|")[HEADER.split("|").index("Submit")]))
     whole = {(job.id, job.submit): job for job in made}
@@ -88,11 +88,11 @@ def test_what_is_missing_before_the_window_is_noticed(
         assert not job.whole or whole[job.id, job.submit] == job
 
 
-def test_what_is_none_of_ours_is_left_out() -> None:
+def test_unmanaged_jobs_are_left_out() -> None:
     run = (1000.0, 1010.0, 1020.0, "COMPLETED", 4, "0")
     assert read(
-        line("1", *run, Partition="other"), line("2", *run, Reservation="theirs"), line("3", *run, AllocTRES="cpu=4"),
-        line("8", *run, User="carol"), line("9", *run, Account="theirs"),
+        line("1", *run, Partition="other"), line("2", *run, Reservation="reserved"), line("3", *run, AllocTRES="cpu=4"),
+        line("8", *run, User="carol"), line("9", *run, Account="exempt"),
         line("4+0", *run), line("5.batch", *run), line("6_[1-9]", *run), line("7", 1000, 0, 1020, "CANCELLED by 5", 4, "0"),
     ) == []  # fmt: skip
 
@@ -115,7 +115,7 @@ def test_the_order_of_columns_and_more_of_them_do_no_harm() -> None:
     cells = [*line("1", 1000, 1010, 1020, "COMPLETED", 4, "0").split("|"), "00:00:10"]
     order = list(range(len(names)))
     random.Random(1).shuffle(order)
-    (one,) = jobs(rows(["|".join(text[at] for at in order) for text in (names, cells)], "test"), OURS)
+    (one,) = jobs(rows(["|".join(text[at] for at in order) for text in (names, cells)], "test"), SCOPE)
     assert one.runs[0].start == 1010
 
 

@@ -1,4 +1,4 @@
-"""What the journal and accounting tell of the same runs."""
+"""The comparison of the journal's runs with those of accounting."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tiresias.slurm_plugin.state.journal_rows import RunRow
 NOW = 100_000.0
 
 
-def ours(restart: int, start: float, end: float, gpus: int = 4, job: str = "7") -> tuple[str, RunRow]:
+def journaled(restart: int, start: float, end: float, gpus: int = 4, job: str = "7") -> tuple[str, RunRow]:
     return job, RunRow(f"{job}@1000", restart, start, end, gpus, "gpu01:4")
 
 
-def theirs(*runs: tuple[int, float, float], job: str = "7", gpus: int = 4) -> AccountedJob:
+def accounted(*runs: tuple[int, float, float], job: str = "7", gpus: int = 4) -> AccountedJob:
     reported = tuple(AccountedRun(restart, start, end, gpus, ("gpu01",)) for restart, start, end in runs)
     return AccountedJob(job, 1001, 1000.0, reported, 0, 0.0, True)
 
@@ -27,14 +27,19 @@ def words(found: Audit) -> list[tuple[str, int, str]]:
 
 
 def test_what_agrees() -> None:
-    found = compared([ours(0, 1010, 1020), ours(1, 1030, 0)], theirs((0, 1010, 1021), (1, 1030, 0)))
+    found = compared([journaled(0, 1010, 1020), journaled(1, 1030, 0)], accounted((0, 1010, 1021), (1, 1030, 0)))
     assert (found.runs, found.largest, found.differences) == (2, 1.0, ())
 
 
 def test_what_differs() -> None:
-    journal = [ours(0, 1010, 1020), ours(1, 1030, 1040), ours(2, 1050, 0), ours(0, 1010, 1020, gpus=2, job="8")]
+    journal = [
+        journaled(0, 1010, 1020),
+        journaled(1, 1030, 1040),
+        journaled(2, 1050, 0),
+        journaled(0, 1010, 1020, gpus=2, job="8"),
+    ]
     found = compared(
-        journal, theirs((0, 1010, 1023), (2, 1050, 1060), (3, 1070, 1080)), theirs((0, 1010, 1020), job="8")
+        journal, accounted((0, 1010, 1023), (2, 1050, 1060), (3, 1070, 1080)), accounted((0, 1010, 1020), job="8")
     )
     assert words(found) == [
         ("7", 0, "times differ"), ("7", 1, "not in accounting"), ("7", 2, "only one of them has ended"),
@@ -46,17 +51,17 @@ def test_what_differs() -> None:
 
 
 def test_two_jobs_with_one_id_are_two() -> None:
-    journal = [ours(0, 50_000, 50_010), ours(0, 1010, 1020)]
-    assert compared(journal, theirs((0, 1010, 1020)), theirs((0, 50_000, 50_010))).differences == ()
+    journal = [journaled(0, 50_000, 50_010), journaled(0, 1010, 1020)]
+    assert compared(journal, accounted((0, 1010, 1020)), accounted((0, 50_000, 50_010))).differences == ()
 
 
 def test_what_is_too_new_is_not_judged() -> None:
-    """The controller looks once a period, and slurmdbd hears of things when it hears of them."""
-    assert compared([ours(0, NOW - 30, 0)]).differences == ()
-    assert compared([], theirs((0, NOW - 30, 0))).differences == ()
-    assert compared([ours(0, 1010, 0)], theirs((0, 1010, NOW - 30))).differences == ()
-    assert compared([ours(0, 1010, NOW - 30)], theirs((0, 1010, 0))).differences == ()
+    """The controller polls once a period, and slurmdbd receives records with a delay."""
+    assert compared([journaled(0, NOW - 30, 0)]).differences == ()
+    assert compared([], accounted((0, NOW - 30, 0))).differences == ()
+    assert compared([journaled(0, 1010, 0)], accounted((0, 1010, NOW - 30))).differences == ()
+    assert compared([journaled(0, 1010, NOW - 30)], accounted((0, 1010, 0))).differences == ()
 
 
 def test_runs_before_the_window_are_not_compared() -> None:
-    assert compared([ours(1, 5010, 5020)], theirs((0, 1010, 1020), (1, 5010, 5020)), since=5000.0).runs == 1
+    assert compared([journaled(1, 5010, 5020)], accounted((0, 1010, 1020), (1, 5010, 5020)), since=5000.0).runs == 1

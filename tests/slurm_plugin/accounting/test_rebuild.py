@@ -1,4 +1,4 @@
-"""A lost, damaged or wrong ledger is made anew, and what nobody can know is not made up."""
+"""A lost, damaged or wrong ledger is rebuilt, and unknown values stay unknown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tiresias.slurm_plugin.state.ledger import Ledger
 Make = Callable[..., SlurmJob]
 ENDED = AccountedJob("9", 1002, 500.0, (AccountedRun(0, 510.0, 520.0, 2, ("gpu01", "gpu02")),), 0, 0.0, True)
 PREEMPTED = AccountedJob("1", 1001, 1000.0, (AccountedRun(0, 1005.0, 1099.0, 4, ("gpu03",)),), 1, 1099.0, True)
-OURS = Scope(frozenset({"gpu"}))
+SCOPE = Scope(frozenset({"gpu"}))
 NOW = 2000.0
 
 
@@ -68,7 +68,7 @@ def test_from_nothing(tmp_path: Path, pending: Make, running: Make) -> None:
 def test_the_controller_goes_on_with_it(tmp_path: Path, pending: Make, running: Make) -> None:
     anew(tmp_path, [PREEMPTED], waits_again(pending))
     with opened(tmp_path) as journal:
-        ledger = Ledger(journal, OURS)
+        ledger = Ledger(journal, SCOPE)
         ledger.apply(SlurmSnapshot(2100.0, (running(2050, restarts=1, submit_time=1099),), ()))
         assert [(run.restart, run.start, run.end) for run in ledger.runs_of(ledger.jobs["1"])] == [
             (0, 1005.0, 1099.0), (1, 2050.0, 0.0)
@@ -107,7 +107,7 @@ def test_the_log_of_the_old_database_never_meets_the_new_one(tmp_path: Path, pen
         assert [row.key for row in journal.jobs()] == ["1@1000"]
 
 
-def test_a_sound_database_keeps_what_only_it_knows(tmp_path: Path, pending: Make) -> None:
+def test_a_sound_database_keeps_what_only_it_records(tmp_path: Path, pending: Make) -> None:
     intent = Intent("1@1000", "1", 1, IntentKind.START, IntentStep.START, nodes=(("gpu01", 4),))
     with closing(Journal(tmp_path)) as journal:
         journal.save_job(
@@ -122,8 +122,8 @@ def test_a_sound_database_keeps_what_only_it_knows(tmp_path: Path, pending: Make
     with opened(tmp_path) as journal:
         (row,) = journal.live_jobs()
         assert row == JobRow(
-            "1@1000", "1", 1001, 1000.0, reset=1050.0, held=True, pinned=True, preemptions=7, min_nodes=2
-        )
+            "1@1000", "1", 1001, 1000.0, reset=1050.0, held=True, pinned=True, preemptions=7, min_nodes=2, min_gpus=4, max_gpus=4
+        )  # fmt: skip
         assert journal.runs("1@1000") == [RunRow("1@1000", 0, 1005.0, 1099.0, 4, "gpu03:4", 1.5, 0.5, 2.5, 3, 0.1)]
         assert [one.step for one in journal.open_intents()] == ["start"]
         assert journal.decisions("1") == [Decision(1.0, "1", "start", "on gpu01:4")]
@@ -245,11 +245,11 @@ def test_a_kill_anywhere_leaves_the_old_database_or_the_new_one(tmp_path: Path, 
     anew(tmp_path / "8", [ENDED])
     assert not list((tmp_path / "8").glob("rebuild-*"))
     change = found.index(new)
-    assert change > 5, "it was not killed often enough to tell"
+    assert change > 5, "it was killed too rarely for the test"
     assert found == [old] * change + [new] * (len(found) - change)
 
 
-def test_it_belongs_to_whom_the_folder_belongs_to() -> None:
+def test_it_belongs_to_the_owner_of_the_folder() -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root")
     with TemporaryDirectory() as name:  # where others may look, too

@@ -70,7 +70,7 @@ def test_use_of_a_limit_is_no_change_of_a_rule() -> None:
     assert slurm.changes == 2
 
 
-def test_rules_that_cannot_be_read_go_on_counting_and_an_alarm_says_so() -> None:
+def test_rules_that_cannot_be_read_keep_their_last_values_with_an_alarm() -> None:
     slurm = Slurm()
     known = KnownRules(slurm.read, slurm.changed)
     known.refresh(1000.0)

@@ -12,7 +12,7 @@ from tiresias.slurm_plugin.backends.budget import PRICES, Bucket, Budgeted, unli
 from tiresias.slurm_plugin.backends.interface import SlurmSnapshot
 
 SIZES, RATES = st.integers(1, 100), st.floats(0.1, 50.0)
-# what happens one after the other: so many seconds pass, so many calls are wanted
+# in this order: seconds that pass, calls that are requested
 STEPS = st.lists(st.tuples(st.floats(0.0, 30.0), st.integers(1, 20)), max_size=50)
 
 
@@ -24,7 +24,7 @@ class Clock:
 
 
 @given(SIZES, RATES, STEPS)
-def test_who_takes_only_what_there_is_makes_never_more_calls_than_size_and_rate_allow(
+def test_without_debt_there_are_never_more_calls_than_size_and_rate_allow(
     size: int, rate: float, steps: list[tuple[float, int]]
 ) -> None:
     clock = Clock()

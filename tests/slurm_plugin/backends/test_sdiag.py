@@ -36,7 +36,7 @@ def test_what_is_missing_reads_as_nothing(text: str) -> None:
     assert sdiag.load(text, 2000).calls == 0
 
 
-def test_slurmctld_counts_our_calls(site: Site) -> None:
+def test_slurmctld_counts_the_calls(site: Site) -> None:
     uid = site.cluster.rootfs.uid("slurm")
     before = site.backend.load(uid)
     site.backend.snapshot()

@@ -86,7 +86,7 @@ def test_many_array_tasks_are_not_cut_short(site: Site) -> None:
     assert sum(one.array_id == int(array) for one in site.jobs().values()) == 60
 
 
-@pytest.mark.parametrize("request_", ["--gpus=1", "--gpus-per-node=1"])  # pyslurm itself tells the latter only
+@pytest.mark.parametrize("request_", ["--gpus=1", "--gpus-per-node=1"])  # pyslurm itself reports the latter only
 def test_tasks_that_were_split_and_wait_are_all_there(site: Site, request_: str) -> None:
     """squeue shows them on one line with those that were not, though each is a record of its own."""
     array = site.submit("--hold", "--array=0-3", request_)

@@ -73,7 +73,7 @@ def test_one_task_of_an_array(site: Site) -> None:
     }  # fmt: skip
 
 
-def test_a_requeued_job_starts_again_where_it_is_told(site: Site) -> None:
+def test_a_requeued_job_starts_again_on_the_pinned_node(site: Site) -> None:
     job = site.running("--gpus=1", "--nodelist=gpu01")
     site.backend.hold(job.id)
     site.backend.requeue(job.id)

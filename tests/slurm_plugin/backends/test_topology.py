@@ -1,4 +1,4 @@
-"""What real Slurms tell of their switches and blocks."""
+"""Switches and blocks as real Slurms report them."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ RECORDS = st.lists(st.sets(st.integers(0, 10_000), min_size=1, max_size=80), max
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(RECORDS)
-def test_each_job_is_named_once_and_the_name_tells_whom_it_is_about(pending: Make, records: list[set[int]]) -> None:
+def test_each_job_is_in_exactly_one_name(pending: Make, records: list[set[int]]) -> None:
     jobs = [
         pending(id=f"{7 + number}_{task}", raw_id=7 + number, array_id=7 + number)
         for number, tasks in enumerate(records)

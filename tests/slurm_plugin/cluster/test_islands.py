@@ -1,4 +1,4 @@
-"""What Slurm's features and GRES indexes tell of islands."""
+"""Islands from node features and GRES indexes."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def test_whatever_the_features(features: list[str], gpus: int, kind: str) -> Non
     assert all(part >= 1 for part in division(tuple(features), gpus, kind, LEVELS))
 
 
-def test_what_is_told_and_what_is_not() -> None:
-    """The second job's GPUs are not told yet: two of one island, as Slurm would take them."""
+def test_reported_and_unreported_indexes() -> None:
+    """The second job's GPUs are not reported yet: two of one island are assumed, as Slurm would select them."""
     free, held = on_islands(
         [4, 8, 2],
         [(1, 2), (4, 2), (1, 1)],
@@ -66,13 +66,13 @@ def test_what_is_told_and_what_is_not() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.lists(st.integers(0, 99), max_size=9)), max_size=5))
 def test_more_than_there_is(some: list[tuple[int, list[int]]]) -> None:
-    """Nothing that Slurm says makes room negative."""
+    """No record of Slurm makes free capacity negative."""
     free, held = on_islands([4], [(2,)], [Held(0, gpus, tuple(indexes)) for gpus, indexes in some])
     assert (free >= 0).all()
     assert (held >= 0).all()
 
 
-def test_a_snapshot_knows_its_islands(ledger: Ledger, running: Callable[..., SlurmJob]) -> None:
+def test_a_snapshot_contains_its_islands(ledger: Ledger, running: Callable[..., SlurmJob]) -> None:
     """Of managed jobs and of others."""
     own = running(1000, gpus=1, shares=(NodeShare("gpu01", 1, 1, 100, (2,)),))
     other = running(1000, id="2", gpus=1, partition="other", shares=(NodeShare("gpu01", 1, 1, 100, (0,)),))
@@ -84,7 +84,7 @@ def test_a_snapshot_knows_its_islands(ledger: Ledger, running: Callable[..., Slu
     assert found.allocations.resources.islands.tolist() == [[0, 1]]
 
 
-def test_nothing_is_known_where_no_node_says_anything(ledger: Ledger, running: Callable[..., SlurmJob]) -> None:
+def test_without_features_there_are_no_islands(ledger: Ledger, running: Callable[..., SlurmJob]) -> None:
     slurm = SlurmSnapshot(1001, (running(1000),), (replace(NODE, features=("rack1",)),))
     found = Observer(Config(), ledger).observe(slurm, ledger.apply(slurm), {})
     assert (found.nodes.topology.divisions, found.nodes.topology.names) == ((), ("leaf", "node", "gpu"))

@@ -1,4 +1,4 @@
-"""Which jobs and nodes have an order of their own, as the configuration says."""
+"""The pools of jobs and nodes with a common order, by the configuration."""
 
 from __future__ import annotations
 

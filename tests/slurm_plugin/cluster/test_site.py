@@ -1,4 +1,4 @@
-"""What slurm.conf says of the calls that we may make."""
+"""The limit on calls to slurmctld in slurm.conf."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_a_good_one_has_nothing_to_mend() -> None:
         ("KillWait", "600 sec", Level.ADVICE, "KillWait"),
     ],
 )
-def test_a_bad_line_is_found_alone_and_says_what_to_do(name: str, value: str, level: Level, about: str) -> None:
+def test_a_wrong_line_is_the_only_finding_and_has_a_remedy(name: str, value: str, level: Level, about: str) -> None:
     (found,) = [one for one in slurm_conf_checks.findings(GOOD | {name: value}) if one.level is not Level.FINE]
     assert (found.level, found.about) == (level, about)
     assert found.words
@@ -49,7 +49,7 @@ def test_a_bad_line_is_found_alone_and_says_what_to_do(name: str, value: str, le
 
 
 @given(st.dictionaries(st.sampled_from(sorted(GOOD)), st.text(max_size=30)))
-def test_whatever_slurm_says_there_is_an_answer(config: dict[str, str]) -> None:
+def test_any_configuration_has_a_finding_for_each_line(config: dict[str, str]) -> None:
     found = slurm_conf_checks.findings(config)
     assert len(found) == 12
     assert all(bool(one.remedy) == (one.level is not Level.FINE) for one in found)

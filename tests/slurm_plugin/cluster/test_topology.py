@@ -41,7 +41,9 @@ def indexes(levels: Sequence[Level]) -> list[list[int]]:
 
 
 def test_switches() -> None:
-    assert indexes(from_slurm(TREE)) == [[0, 0, 1, 1, 2], [0, 0, 0, 0, 1]], "the core switch, above all, says nothing"
+    assert indexes(from_slurm(TREE)) == [[0, 0, 1, 1, 2], [0, 0, 0, 0, 1]], (
+        "the core switch connects all nodes and is no level"
+    )
 
 
 def test_blocks_and_blocks_of_blocks() -> None:

@@ -16,7 +16,20 @@ from tiresias.slurm_plugin.state.journal import FILE, Journal
 from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 
 START = int(time.time()) - 3600
-RUN = ["7", "1001", "alice", "ours", "gpu", "", START - 5, START, START + 100, "COMPLETED", "cpu=4,gres/gpu=4", "gpu01"]
+RUN = [
+    "7",
+    "1001",
+    "alice",
+    "science",
+    "gpu",
+    "",
+    START - 5,
+    START,
+    START + 100,
+    "COMPLETED",
+    "cpu=4,gres/gpu=4",
+    "gpu01",
+]
 
 
 @pytest.fixture

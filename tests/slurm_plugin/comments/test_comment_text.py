@@ -88,7 +88,7 @@ def test_a_job_that_the_controller_does_not_hold_has_none(pending: Callable[...,
     assert not texts(pending, [build.Job("1")], **other)
 
 
-def test_what_slurm_says_stays_one_short_line(pending: Callable[..., SlurmJob]) -> None:
+def test_the_reason_of_slurm_is_one_short_line(pending: Callable[..., SlurmJob]) -> None:
     strange = "a\nb\x1b[2J\u202e" + "x" * 500
     found = texts(pending, [build.Job("1", eligible=False, obstacle=strange)])["1"]
     assert is_own_comment(found)

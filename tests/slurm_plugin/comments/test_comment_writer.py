@@ -32,7 +32,7 @@ class Slurm:
 
     def comments(self, records: Sequence[int]) -> dict[int, Comments]:
         self.calls.append((self.clock.now, "read", 1))
-        return {record: Comments(self.shown[record], "his own") for record in records if record in self.shown}
+        return {record: Comments(self.shown[record], "of the owner") for record in records if record in self.shown}
 
     def set_comment(self, names: Sequence[str], field: str, text: str) -> None:
         self.calls.append((self.clock.now, "set", len(names)))
@@ -55,8 +55,8 @@ def writer(slurm: Slurm, spare: float = math.inf, **config: Any) -> CommentWrite
 def go(one: CommentWriter, jobs: Sequence[SlurmJob], starting: Sequence[str] = (), **texts: str) -> None:
     """A pass a while after the last one; texts by record, such as r7="..."."""
     one._clock.now += PASS_INTERVAL_S  # type: ignore[attr-defined]
-    wanted = [WaitingComment(record[1:], int(record[1:]), f"Tiresias: {text}") for record, text in texts.items()]
-    one.write(lambda: wanted, jobs, starting, starting)
+    texts_now = [WaitingComment(record[1:], int(record[1:]), f"Tiresias: {text}") for record, text in texts.items()]
+    one.write(lambda: texts_now, jobs, starting, starting)
 
 
 Make = Callable[..., SlurmJob]
@@ -90,7 +90,7 @@ def test_a_comment_of_others_stays(pending: Make) -> None:
     slurm = Slurm(Clock(), r1="JS1:H4sIA", r2="")
     one, jobs = writer(slurm, interval=60.0), records(pending, 1, 2)
     go(one, jobs, r1="1st", r2="2nd")
-    slurm.shown[2] = "see ticket 5"  # an admin's, after ours
+    slurm.shown[2] = "see ticket 5"  # an administrator's, after the controller's
     slurm.clock.now += 60.0
     go(one, jobs, r1="2nd", r2="1st")
     go(one, jobs)
@@ -192,6 +192,6 @@ def test_never_more_calls_than_configured(pending: Make, per_minute: int, step: 
     one, jobs = writer(slurm, per_minute=per_minute, interval=1.0), records(pending, *range(1, 31))
     for texts in passes:
         clock.now += step
-        wanted = [WaitingComment(str(at), at, f"Tiresias: {text}") for at, text in enumerate(texts, 1)]
-        one.write(lambda wanted=wanted: wanted, jobs, (), ())  # type: ignore[misc]
+        texts_now = [WaitingComment(str(at), at, f"Tiresias: {text}") for at, text in enumerate(texts, 1)]
+        one.write(lambda texts_now=texts_now: texts_now, jobs, (), ())  # type: ignore[misc]
     assert sum(count for _, _, count in slurm.calls) <= per_minute + per_minute / 60 * clock.now

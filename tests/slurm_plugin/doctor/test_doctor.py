@@ -44,7 +44,7 @@ def test_a_cluster_that_only_lacks_accounting(cluster_of: ClusterOf) -> None:
         assert found[about]["level"] == "fine", found[about]
 
 
-def test_a_user_without_rights_is_told_the_command_that_gives_them(cluster_of: ClusterOf) -> None:
+def test_a_user_without_rights_sees_the_command_that_grants_them(cluster_of: ClusterOf) -> None:
     code, found = look(cluster_of("forky"), user="alice", state="/var/lib/nobody/tiresias")
     assert code == 1
     assert found["the journal"]["level"] == "blocks"

@@ -25,7 +25,7 @@ def bad(paths: Paths, several_hosts: bool = False) -> list[Finding]:
     return [found for found in folder_checks.findings(paths, several_hosts) if found.level is not Level.FINE]
 
 
-def test_all_is_well_and_nothing_is_left_behind(paths: Paths, tmp_path: Path) -> None:
+def test_good_folders_have_no_finding_and_stay_unchanged(paths: Paths, tmp_path: Path) -> None:
     assert not bad(paths)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["checkpoints", "control"]
 

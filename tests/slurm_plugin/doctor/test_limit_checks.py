@@ -25,7 +25,7 @@ def test_what_cannot_be_read_is_a_risk() -> None:
     assert "Operator" in found.remedy
 
 
-def test_limits_that_the_model_does_not_know_are_named() -> None:
+def test_limits_that_the_model_does_not_contain_are_named() -> None:
     qos = {f"q{number}": Qos(name=f"q{number}", max_tres_user={"billing": 9.0}) for number in range(7)}
     users = {**ROOT, ("a", "u", ""): Association(account="a", user="u", grp_tres={"bb/x": 1.0})}
     (found,) = findings(replace(GOOD, qos=qos, associations=users))

@@ -36,7 +36,7 @@ def test_a_leader_that_beats_is_not_silent(config: Config) -> None:
     assert is_silent(leadership(config), 0.3)
 
 
-def test_who_takes_over_while_one_watches_is_not_silent(config: Config) -> None:
+def test_a_takeover_during_the_wait_is_not_silent(config: Config) -> None:
     leadership(config).folder.mkdir(parents=True)
     heir = leadership(config)
     taking = threading.Timer(0.3, heir.take)
@@ -75,7 +75,7 @@ def test_the_watch_begins_anew_where_a_leader_steps_down(config: Config) -> None
     leaving.join()
 
 
-def test_a_folder_in_which_nobody_ever_led(config: Config) -> None:
+def test_a_folder_without_any_leader_so_far(config: Config) -> None:
     assert is_silent(leadership(config), 0.2)
     assert held(config) == 0
     assert not is_stopped(config)
@@ -101,7 +101,7 @@ def test_a_database_that_cannot_be_read_is_not_an_empty_one(config: Config) -> N
     assert not is_stopped(config)
 
 
-def test_the_journal_is_nobodys_while_somebody_leads(config: Config) -> None:
+def test_the_journal_cannot_be_opened_while_a_controller_leads(config: Config) -> None:
     with own_journal(config) as journal:
         assert journal.epoch == 1
     leader = leadership(config, config.leader_seconds)

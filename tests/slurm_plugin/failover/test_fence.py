@@ -67,7 +67,7 @@ class Pair:
         assert self.standby.seize()
 
     def take_the_journal(self) -> None:
-        """The standby leads, and the lease folder shows an older state (a file system that lags behind)."""
+        """The standby leads, and the lease folder shows an older state (a file system with delays)."""
         lease = self.state / "kept"
         shutil.copytree(self.state / "leader", lease)
         self.take_the_lease()
@@ -142,7 +142,7 @@ def follow(pair: Pair, tmp_path: Path) -> Iterator[Callable[[SlurmJob], tuple[Le
 def test_a_late_operation_is_the_new_leaders_to_undo(
     pair: Pair, pending: Callable[..., SlurmJob], follow: Callable[[SlurmJob], tuple[Ledger, Actor]], operation: str
 ) -> None:
-    """Without the note a hold would look like an administrator's, and a pin like the owner's wish: the job would wait for ever."""
+    """Without the note a hold would look like an administrator's, a pin like the owner's request: the job would wait for ever."""
     pair.slurm.during = pair.take_the_lease
     with pytest.raises(Superseded):
         pair.carry_out(operation)

@@ -1,4 +1,4 @@
-"""A controller that waits for the lead: what it logs, what it tells the leader, when it takes over."""
+"""A controller that waits for the lead: its log, its notes to the leader, and its takeover."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_it_leads_as_soon_as_the_leader_steps_down(leader: Leadership, waiting: 
     waiting.leave_note(HAND_OVER_NOTE)
     assert Standby(waiting, tmp_path).wait(Stands(5, leader.step_down))
     assert waiting.epoch == 2
-    assert waiting.notes() == [], "the wish is fulfilled"
+    assert waiting.notes() == [], "the note is removed"
 
 
 def test_it_asks_for_the_lead_where_its_slurmctld_became_the_primary_one(
@@ -79,7 +79,7 @@ def test_it_asks_for_the_lead_where_its_slurmctld_became_the_primary_one(
     assert leader.notes() == [HAND_OVER_NOTE]
 
 
-def test_who_stepped_down_for_another_gives_it_time(leader: Leadership, waiting: Leadership, tmp_path: Path) -> None:
+def test_a_controller_that_yielded_the_lead_waits(leader: Leadership, waiting: Leadership, tmp_path: Path) -> None:
     leader.step_down()
     polite = Standby(waiting, tmp_path)
     polite.yield_lead()
@@ -91,7 +91,7 @@ def test_who_stepped_down_for_another_gives_it_time(leader: Leadership, waiting:
 def test_a_live_leader_is_not_followed_and_a_silent_one_is(
     leader: Leadership, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As soon as the lease has changed between two looks, or after its time; never at the first look."""
+    """It is known as soon as the lease has changed between two polls, or has ended; never at the first poll."""
     clock = Clock()
     monkeypatch.setattr("tiresias.slurm_plugin.failover.standby.time.monotonic", clock)
     beats: list[float] = []

@@ -1,4 +1,4 @@
-"""Who may order, what becomes of an order, and what a refused one leaves behind."""
+"""The users who may send orders, the outcome of an order, and the effect of a refused one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_an_order_is_taken_then_done(orders: AdminRequests, woken: list[str]) ->
     assert orders.answer({"op": "outcome", "order": number}, ME) == {"outcome": "is paused"}
 
 
-def test_an_order_that_fails_says_why(orders: AdminRequests) -> None:
+def test_a_failed_order_reports_the_reason(orders: AdminRequests) -> None:
     number = orders.answer({"op": "pause"}, ME)["order"]
     orders.fail(orders.take()[0], TiresiasError("the disk is full"))
     with pytest.raises(TiresiasError, match="the disk is full"):
@@ -81,6 +81,6 @@ def test_a_reason_is_one_harmless_line(orders: AdminRequests, reason: Any) -> No
 
 
 @pytest.mark.parametrize("release", [True, False, "yes", 1, None])
-def test_release_is_said_in_so_many_words(orders: AdminRequests, release: Any) -> None:
+def test_only_true_means_release(orders: AdminRequests, release: Any) -> None:
     orders.answer({"op": "stop", "release": release}, ME)
     assert orders.take()[0].release is (release is True)

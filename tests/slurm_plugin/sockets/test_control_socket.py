@@ -37,7 +37,7 @@ def answer(request: dict[str, Any], peer: Peer) -> dict[str, Any]:
         raise KeyError("oops")
     if request.get("op") == "unencodable":
         return {"x": {1, 2}}
-    if request.get("op") == "who":
+    if request.get("op") == "peer":
         return peer._asdict()
     return {"echo": request}
 
@@ -81,8 +81,8 @@ def test_anyone_may_ask(server: ControlServer, path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o666
 
 
-def test_the_kernel_says_who_asks(server: ControlServer, path: Path) -> None:
-    assert ask(path, {"op": "who", "uid": 0}) == {"pid": os.getpid(), "uid": os.geteuid(), "gid": os.getegid()}
+def test_the_kernel_reports_the_user_of_a_request(server: ControlServer, path: Path) -> None:
+    assert ask(path, {"op": "peer", "uid": 0}) == {"pid": os.getpid(), "uid": os.geteuid(), "gid": os.getegid()}
 
 
 def test_errors_are_one_line_and_the_service_goes_on(server: ControlServer, path: Path) -> None:
@@ -104,7 +104,9 @@ def test_what_is_no_request_is_answered_so(server: ControlServer, path: Path, re
 
 def test_a_request_without_end_is_cut_off(server: ControlServer, path: Path) -> None:
     with connected(path) as client, pytest.raises(ConnectionError):
-        client.sendall(b"x" * 100 * MAX_REQUEST_BYTES)  # it answers and hangs up while we still send
+        client.sendall(
+            b"x" * 100 * MAX_REQUEST_BYTES
+        )  # it answers and closes the connection while the client still sends
     assert ask(path, {"op": "fine"})
 
 
@@ -114,7 +116,7 @@ def test_many_at_once(server: ControlServer, path: Path) -> None:
     assert answers == [{"echo": {"n": number}} for number in range(300)]
 
 
-def test_silent_and_slow_clients_delay_nobody(server: ControlServer, path: Path) -> None:
+def test_silent_and_slow_clients_delay_no_other(server: ControlServer, path: Path) -> None:
     silent = [connected(path) for _ in range(20)]
     slow = [connected(path) for _ in range(20)]
     for client in slow:
@@ -126,7 +128,7 @@ def test_silent_and_slow_clients_delay_nobody(server: ControlServer, path: Path)
         client.close()
 
 
-def test_whoever_hoards_connections_loses_his_own(server: ControlServer, path: Path) -> None:
+def test_a_user_with_too_many_connections_loses_only_these(server: ControlServer, path: Path) -> None:
     hoard = [connected(path) for _ in range(MAX_CLIENTS + 30)]
     assert ask(path, {"op": "fine"})
     assert hoard[0].recv(1) == b""  # the oldest was dropped
@@ -167,7 +169,7 @@ def test_an_answer_is_encoded_once_while_it_is_the_same(path: Path) -> None:
         assert ask(path, {}) == {"n": 3}
 
 
-def test_nobody_answers(path: Path, tmp_path: Path) -> None:
+def test_without_a_server_the_request_fails(path: Path, tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match=r"no controller answers at .*control.sock: is it running\?"):
         ask(path, {})
     path.write_text("")
@@ -256,7 +258,7 @@ def test_pokes_wake_and_pile_up_to_one(tmp_path: Path) -> None:
     listener = PokeSocket(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o666
     assert not listener.wait(0)
-    for _ in range(100):  # more than its queue holds: nobody blocks
+    for _ in range(100):  # more than its queue holds: no call blocks
         poke(path)
     assert listener.wait(5)
     assert not listener.wait(0)

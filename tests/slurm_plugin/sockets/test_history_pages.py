@@ -76,15 +76,15 @@ def test_pages_of_any_size_hold_the_same(
     made = Journal(tmp_path_factory.mktemp("journal"))
     for number, over in enumerate(overs):
         add(made, number, submit=1.0, over=over)
-    want = {str(number) for number, over in enumerate(overs) if over == 0 or over >= since}
+    expected = {str(number) for number, over in enumerate(overs) if over == 0 or over >= since}
     for limit in (1, 2, 5, 100):
         place, found = FIRST_POSITION, []
         while rows := made.jobs_after(place, since, limit):
             assert len(rows) <= limit
             found += rows
             place = HistoryPosition(rows[-1].over, rows[-1].key)
-        assert len(found) == len(want)
-        assert {row.id for row in found} == want
+        assert len(found) == len(expected)
+        assert {row.id for row in found} == expected
     made.close()
 
 
@@ -114,7 +114,7 @@ def attack(past_of: HistoryPages, uid: int) -> set[str]:
     return found
 
 
-def test_cursors_tell_nothing_of_others_jobs(journal: Journal) -> None:
+def test_cursors_reveal_nothing_of_other_users_jobs(journal: Journal) -> None:
     for number in range(1000):
         add(journal, number, BOB, submit=1000.0 + number, over=2000.0 + number)
     add(journal, 5000, ALICE, submit=1.0, over=1500.0)
@@ -168,12 +168,12 @@ def test_a_cursor_leads_back_to_its_place(over: float, key: str, uid: int) -> No
     cursors = Cursors()
     cursor = cursors.seal(HistoryPosition(over, key), uid)
     assert cursors.place(cursor, uid) == (over, key)
-    assert cursor != cursors.seal(HistoryPosition(over, key), uid), "equal places are not told by equal cursors"
+    assert cursor != cursors.seal(HistoryPosition(over, key), uid), "equal positions must not have equal cursors"
 
 
-def test_one_job_with_its_runs_and_for_whom_it_left(journal: Journal) -> None:
+def test_one_job_with_its_runs_and_their_beneficiaries(journal: Journal) -> None:
     row = add(journal, 7, over=2000.0)
-    add(journal, 7, BOB, submit=10.0, over=20.0)  # who had the id before
+    add(journal, 7, BOB, submit=10.0, over=20.0)  # of the user who had the id before
     journal.save_run(RunRow(row.key, 0, 1010.0, 1100.0, 4, "gpu01:4", pause=2.0))
     journal.save_run(RunRow(row.key, 1, 1200.0, 2000.0, 4, "gpu01:4"))
     for restart, kind, outcome in (

@@ -19,7 +19,7 @@ def lease_in(folder: Path, mode: str = "exact") -> HookLease:
     return HookLease(Config(mode=mode, partitions=("gpu", "big"), exempt=exempt, paths=Paths(run=folder)), "gpu")
 
 
-def test_it_says_until_when_and_what_the_hook_has_to_know(tmp_path: Path) -> None:
+def test_the_lease_has_its_end_and_the_values_for_the_hook(tmp_path: Path) -> None:
     lease = lease_in(tmp_path)
     before = time.time()
     lease.renew()
@@ -32,7 +32,7 @@ def test_it_says_until_when_and_what_the_hook_has_to_know(tmp_path: Path) -> Non
     assert lease.alarms == []
 
 
-def test_who_only_looks_sets_nobody_aside(tmp_path: Path) -> None:
+def test_in_mode_shadow_there_is_no_lease(tmp_path: Path) -> None:
     lease_in(tmp_path, mode="shadow").renew()
     assert list(tmp_path.iterdir()) == []
 
@@ -48,7 +48,7 @@ def test_a_full_disk_is_an_alarm_and_the_last_lease_stays_whole(
         lease.renew()
         lease.renew()
     assert (tmp_path / "lease").read_text() == last
-    assert len(caplog.messages) == 1, "it is said once"
+    assert len(caplog.messages) == 1, "it is logged once"
     assert lease.alarms == caplog.messages
     assert lease.alarms[0].startswith(
         f"run folder {tmp_path}: No space left on device; job_submit.lua holds no new jobs"
@@ -58,7 +58,7 @@ def test_a_full_disk_is_an_alarm_and_the_last_lease_stays_whole(
     assert lease.alarms == []
 
 
-def test_a_bell_that_cannot_be_made_is_told_in_a_line(tmp_path: Path) -> None:
+def test_a_notifier_that_cannot_be_made_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "primary").mkdir()
     with pytest.raises(TiresiasError, match=r"cannot make .*/primary: Is a directory: check that paths.run"):
         Notifier(tmp_path / "primary")

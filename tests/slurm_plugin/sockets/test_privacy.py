@@ -1,4 +1,4 @@
-"""Who sees what under which PrivateData."""
+"""What each user sees under each value of PrivateData."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What viewers get: a page of the status shows what the whole shows, and who waits is told for what."""
+"""Answers to viewers: a page of the status agrees with the whole status, and a waiting job has its forecast."""
 
 from __future__ import annotations
 
@@ -126,12 +126,12 @@ def test_a_reason_with_a_detail_is_shown_once() -> None:
     )
 
 
-def test_who_waits_is_told_for_what(answer: Callable[..., Any]) -> None:
-    outlook = answer(op="explain", job="7")["outlook"]
-    assert {name: outlook[name] for name in ("free", "ahead", "behind", "fixed", "others")} == {
+def test_a_waiting_job_has_its_forecast(answer: Callable[..., Any]) -> None:
+    forecast = answer(op="explain", job="7")["outlook"]
+    assert {name: forecast[name] for name in ("free", "ahead", "behind", "fixed", "others")} == {
         "free": 1, "ahead": 0, "behind": 0, "fixed": 23, "others": 0,
     }  # fmt: skip
-    assert outlook["latest"] is None
-    assert [step["what"] for step in outlook["steps"]] == ["it goes before all others (policy.starve_limit)"]
-    assert "as long as they need; it goes before all others in " in outlook["why"]
+    assert forecast["latest"] is None
+    assert [step["what"] for step in forecast["steps"]] == ["it goes before all others (policy.starve_limit)"]
+    assert "as long as they need; it goes before all others in " in forecast["why"]
     assert answer(op="explain", job="1")["outlook"] is None

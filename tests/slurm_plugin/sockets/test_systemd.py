@@ -1,4 +1,4 @@
-"""What is said to the service manager, heard at a real socket."""
+"""Notifications to the service manager, received at a real socket."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def manager(tmp_path: Path) -> Iterator[socket.socket]:
         yield listener
 
 
-def heard(manager: socket.socket) -> list[str]:
+def received(manager: socket.socket) -> list[str]:
     found = []
     while True:
         try:
@@ -31,7 +31,7 @@ def heard(manager: socket.socket) -> list[str]:
 
 def test_lines_arrive(manager: socket.socket) -> None:
     notify("READY=1", "STATUS=leads", environ={"NOTIFY_SOCKET": manager.getsockname()})
-    assert heard(manager) == ["READY=1\nSTATUS=leads"]
+    assert received(manager) == ["READY=1\nSTATUS=leads"]
 
 
 def test_an_abstract_socket() -> None:
@@ -43,8 +43,8 @@ def test_an_abstract_socket() -> None:
         assert listener.recv(100) == b"READY=1"
 
 
-@pytest.mark.parametrize("address", ["", "/nowhere", "relative", "@nobody", "/" + "x" * 200, "vsock:2:1"])
-def test_nobody_listens(address: str) -> None:
+@pytest.mark.parametrize("address", ["", "/nowhere", "relative", "@unused", "/" + "x" * 200, "vsock:2:1"])
+def test_without_a_service_manager_nothing_is_sent(address: str) -> None:
     notify("READY=1", environ={"NOTIFY_SOCKET": address})
     notify("READY=1", environ={})
 
@@ -62,14 +62,14 @@ def test_it_is_petted_often_enough_and_not_more(manager: socket.socket) -> None:
     for tick in range(200):  # work goes on ten times a second for 20 s
         now = tick / 10
         watchdog.keep_alive()
-    assert heard(manager) == ["WATCHDOG=1"] * KEEPALIVES_PER_TIMEOUT
+    assert received(manager) == ["WATCHDOG=1"] * KEEPALIVES_PER_TIMEOUT
 
 
 @pytest.mark.parametrize(
     "environ", [{}, {"WATCHDOG_USEC": "0"}, {"WATCHDOG_USEC": "soon"}, {"WATCHDOG_USEC": "9", "WATCHDOG_PID": "1"}]
 )
-def test_no_watchdog_of_ours(manager: socket.socket, environ: dict[str, str]) -> None:
+def test_a_watchdog_of_another_process_is_ignored(manager: socket.socket, environ: dict[str, str]) -> None:
     watchdog = Watchdog({"NOTIFY_SOCKET": manager.getsockname()} | environ)
     for _ in range(5):
         watchdog.keep_alive()
-    assert heard(manager) == []
+    assert received(manager) == []

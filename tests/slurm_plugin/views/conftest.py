@@ -1,12 +1,18 @@
-"""The published dictionary of tests/example_status.py."""
+"""The published dictionary of tests/example_status.py, and a control socket that answers with it."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.example_status import example_status
+from tiresias.errors import TiresiasError
+from tiresias.slurm_plugin.sockets.control_socket import ControlServer
+from tiresias.slurm_plugin.sockets.peer import Peer
 
 SUMS = {"runs": 7.0, "preemptions": 2.0, "waited": 60.5, "saving": 4.0, "restoring": 8.0, "redone": 1.5}
 MORE = {
@@ -31,3 +37,20 @@ def whole(status: dict[str, Any]) -> dict[str, Any]:
     for job in status["jobs"]:
         job["state"] = "RUNNING" if job["nodes"] else "WAITING"
     return status | MORE
+
+
+@pytest.fixture
+def server(status: dict[str, Any], tmp_path: Path) -> Iterator[ControlServer]:
+    status["time"] = time.time()
+
+    def answer(request: dict[str, Any], peer: Peer) -> dict[str, Any]:
+        if request["op"] == "status":
+            return dict(status)
+        found = [job for job in status["jobs"] if job["id"] == request["job"]]
+        if not found:
+            raise TiresiasError(f"job {request['job']}: not known here")
+        run = {"restart": 0, "start": status["time"] - 900, "end": 0, "nodes": ["gpu13"], "gpus": 4}
+        return {"job": found[0], "runs": [run], "decisions": status["decisions"]}
+
+    with ControlServer(tmp_path / "control.sock", answer) as running:
+        yield running

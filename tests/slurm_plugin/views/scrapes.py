@@ -1,4 +1,4 @@
-"""`tiresias metrics` beside a controller that publishes what a test wants: printed once, or served over HTTP."""
+"""`tiresias metrics` with a given published status: printed once, or served over HTTP."""
 
 from __future__ import annotations
 

@@ -30,13 +30,13 @@ from tiresias.slurm_plugin.views.table_layout import UNLIMITED
 
 NOW = float(int(time.time()))
 HOUR = 3600.0
-NOBODY = pwd.getpwnam("nobody").pw_uid
+UNPRIVILEGED = pwd.getpwnam("nobody").pw_uid
 STRANGER = 54321  # has no name
 
 
 def fill(journal: Journal) -> None:
     """nobody: one job, preempted once for job 9; the stranger: two that ran through, the second long ago."""
-    victim = JobRow("7@1", "7", NOBODY, NOW - 10 * HOUR, ended=True, over=NOW - 2 * HOUR)
+    victim = JobRow("7@1", "7", UNPRIVILEGED, NOW - 10 * HOUR, ended=True, over=NOW - 2 * HOUR)
     journal.save_job(victim)
     journal.save_run(RunRow("7@1", 0, NOW - 9 * HOUR, NOW - 7 * HOUR, 4, "gpu01:4", 60.0, 2.0, 9.0))
     journal.save_run(RunRow("7@1", 1, NOW - 6 * HOUR, NOW - 2 * HOUR, 4, "gpu02:4", 27.0, None, None, 20, 2.7))
@@ -76,7 +76,7 @@ def test_by_user(server: ControlServer, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(history_pages, "JOBS_PER_PAGE", 1)  # as of many thousand jobs
     first, second = asked(tmp_path)["users"]
     assert first == {
-        "user": "nobody", "uid": NOBODY, "jobs": 1, "runs": 2, "preemptions": 1, "served": 4 * 6 * HOUR, "queued": HOUR,
+        "user": "nobody", "uid": UNPRIVILEGED, "jobs": 1, "runs": 2, "preemptions": 1, "served": 4 * 6 * HOUR, "queued": HOUR,
         "parked": HOUR, "saving": 36.0, "restoring": 108.0, "redone": 216.0, "lost": 360.0,
     }  # fmt: skip
     assert (second["user"], second["jobs"], second["served"], second["lost"]) == (str(STRANGER), 1, 8 * HOUR, 0.0)

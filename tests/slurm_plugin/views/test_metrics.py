@@ -1,4 +1,4 @@
-"""What Prometheus is told; alerts and dashboard speak of nothing else."""
+"""The metrics for Prometheus; alerts and dashboard use no others."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_no_name_of_a_user_or_a_job_gets_out(whole: dict[str, Any]) -> None:
     assert not names & labels
 
 
-def test_without_a_controller_it_is_down_and_says_so(tmp_path: Path) -> None:
+def test_without_a_controller_it_is_reported_as_down(tmp_path: Path) -> None:
     done = subprocess.run(
         [*TIRESIAS, "--socket", str(tmp_path / "none")], capture_output=True, text=True, timeout=60, check=False
     )

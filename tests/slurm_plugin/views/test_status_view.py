@@ -1,4 +1,4 @@
-"""The whole view at fixed sizes against golden files, and that nobody's name can change its shape."""
+"""The whole view at fixed sizes against golden files, and hostile names, which must not change its layout."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_nodes_that_do_not_fit_are_counted(status: dict[str, Any]) -> None:
 
 
 def test_it_works_without_colours(status: dict[str, Any]) -> None:
-    """Each GPU says by its letter whose it is."""
+    """Each GPU shows its job by a letter."""
     text = "\n".join(drawn(status, 80, 24))
     by_id = symbols_of(status["jobs"])
     assert f"gpu13  {' '.join(by_id['1102'].letter * 4)}" in text
@@ -126,7 +126,7 @@ def test_it_works_without_colours(status: dict[str, Any]) -> None:
     assert "w w # ·" in text
 
 
-def test_colour_and_plain_say_the_same(status: dict[str, Any]) -> None:
+def test_colour_and_plain_text_agree(status: dict[str, Any]) -> None:
     coloured = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in drawn(status, 160, 40, colour=True)]
     assert coloured == drawn(status, 160, 40)
 
@@ -137,7 +137,7 @@ def test_a_controller_that_hangs_is_an_alarm(status: dict[str, Any]) -> None:
     assert any("no cycle for 10m00s" in line for line in drawn(status, 80, 24))
 
 
-def test_a_pause_is_in_the_header_and_says_whose_it_is(status: dict[str, Any]) -> None:
+def test_a_pause_is_in_the_header_with_its_author(status: dict[str, Any]) -> None:
     status["paused"] = {"since": NOW - 600, "by": "root", "reason": "drill [red]\x1b[2J"}
     for width in (80, 160):
         text = drawn(status, width, 34)
@@ -147,7 +147,7 @@ def test_a_pause_is_in_the_header_and_says_whose_it_is(status: dict[str, Any]) -
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 60)])
-def test_mode_shadow_says_what_it_would_do(status: dict[str, Any], width: int, height: int) -> None:
+def test_mode_shadow_shows_what_it_would_do(status: dict[str, Any], width: int, height: int) -> None:
     status |= {"mode": "shadow", "shadow": {"start": {"jobs": 3, "gpus": 12}, "preempt": {"jobs": 1, "gpus": 8}}}
     status["jobs"][0]["phase"], status["jobs"][-1]["phase"] = "to stop", "to start"
     first = "\n".join(drawn(status, width, height))
@@ -172,7 +172,7 @@ def test_where_packlimit_comes_from(status: dict[str, Any]) -> None:
     assert "packlimit 0.21 learned" in "\n".join(drawn(status, 200, 60))
     status["packlimit"]["learned"] = False
     assert "packlimit 0.21 default" in "\n".join(drawn(status, 200, 60))
-    assert "packlimit" not in "\n".join(drawn(status, 80, 24)), "no room"
+    assert "packlimit" not in "\n".join(drawn(status, 80, 24)), "no space"
 
 
 def test_an_empty_cluster(status: dict[str, Any]) -> None:
@@ -225,30 +225,30 @@ def test_hostile_names_bring_no_style_of_their_own(status: dict[str, Any], name:
     assert styles(hostile) == styles(status | {"jobs": [dict(status["jobs"][0], name="x"), *status["jobs"][1:]]})
 
 
-def test_the_picture_is_xml_without_anything_remote(status: dict[str, Any]) -> None:
+def test_the_svg_is_xml_without_anything_remote(status: dict[str, Any]) -> None:
     from xml.etree import ElementTree
 
     status["jobs"][0]["name"] = "<script>&\x00"
-    picture = as_svg(render_status(status, 160, 44, NOW), 160, "tiresias status")  # type: ignore[arg-type]
-    assert ElementTree.fromstring(picture).tag.endswith("svg")
-    assert "@font-face" not in picture
-    assert "<script" not in picture
-    assert "resnet152" in picture
+    svg = as_svg(render_status(status, 160, 44, NOW), 160, "tiresias status")  # type: ignore[arg-type]
+    assert ElementTree.fromstring(svg).tag.endswith("svg")
+    assert "@font-face" not in svg
+    assert "<script" not in svg
+    assert "resnet152" in svg
 
 
-def test_the_picture_of_the_readme_is_the_view_of_today(status: dict[str, Any]) -> None:
+def test_the_svg_of_the_readme_is_the_present_view(status: dict[str, Any]) -> None:
     status["alarms"] = []
-    picture = as_svg(render_status(status, 160, 44, NOW), 160, "tiresias status")  # type: ignore[arg-type]
-    compare(picture.splitlines(), DOCS / "status.svg")
+    svg = as_svg(render_status(status, 160, 44, NOW), 160, "tiresias status")  # type: ignore[arg-type]
+    compare(svg.splitlines(), DOCS / "status.svg")
 
 
 VIEWS = [file for file in sorted(DOCS.glob("*.svg")) if "tiresias-r" in file.read_text()]  # made by rich
 
 
-@pytest.mark.parametrize("picture", VIEWS, ids=lambda picture: picture.name)
-def test_a_picture_has_room_for_its_texts_and_no_more(picture: Path) -> None:
+@pytest.mark.parametrize("svg", VIEWS, ids=lambda svg: svg.name)
+def test_an_svg_has_the_width_of_its_texts(svg: Path) -> None:
     """Else a viewer draws the letters of a text apart from each other, or over each other."""
-    found = re.findall(r'<text class="tiresias-r[^>]* textLength="([0-9.]+)"[^>]*>([^<]*)</text>', picture.read_text())
+    found = re.findall(r'<text class="tiresias-r[^>]* textLength="([0-9.]+)"[^>]*>([^<]*)</text>', svg.read_text())
     assert found
     for length, text in found:
         assert float(length) == pytest.approx(12.2 * len(html.unescape(text)), abs=1), html.unescape(text)

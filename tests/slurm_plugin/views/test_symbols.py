@@ -59,7 +59,7 @@ def test_jobs_of_three_nodes_in_a_row() -> None:
     assert all(one != other for one, other in pairwise(shown)), "gpu9 and gpu10 follow one another"
 
 
-def test_letters_alone_tell_as_many_jobs_apart_as_there_are() -> None:
+def test_letters_alone_distinguish_as_many_jobs_as_there_are() -> None:
     alike = [job(52 * number) for number in range(1, len(LETTERS) + 1)]
     assert {symbol.letter for symbol in Symbols().of(alike).values()} == set(LETTERS)
 

@@ -117,7 +117,7 @@ def test_the_pointer_stays_in_sight() -> None:
         assert f" {job} " in pointed[0]
 
 
-def test_colour_and_plain_say_the_same() -> None:
+def test_colour_and_plain_text_agree() -> None:
     import re
 
     colour = Console(file=io.StringIO(), force_terminal=True, color_system="truecolor", no_color=False)

@@ -14,8 +14,8 @@ from tiresias.slurm_plugin.watch.listing import SORTS, listed
 JOBS: Any = example_status()["jobs"]
 
 
-def ids(sort: str = "rank", reverse: bool = False, wanted: str = "") -> list[str]:
-    return [job["id"] for job in listed(JOBS, sort, reverse, wanted)]
+def ids(sort: str = "rank", reverse: bool = False, words: str = "") -> list[str]:
+    return [job["id"] for job in listed(JOBS, sort, reverse, words)]
 
 
 def test_rank_is_the_published_order() -> None:
@@ -33,7 +33,7 @@ def test_sorts(sort: str, field: str, falls: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "found"),
+    ("words", "found"),
     [
         ("ELIN", {"1213", "1214"}),
         ("saving", {"1140"}),
@@ -43,13 +43,13 @@ def test_sorts(sort: str, field: str, falls: bool) -> None:
         ("nobody", set()),
     ],
 )
-def test_a_filter_needs_all_its_words(wanted: str, found: set[str]) -> None:
-    assert set(ids(wanted=wanted)) == found
+def test_a_filter_needs_all_its_words(words: str, found: set[str]) -> None:
+    assert set(ids(words=words)) == found
 
 
 @given(st.sampled_from(SORTS), st.booleans(), st.text(max_size=60))
-def test_any_filter_on_any_names(sort: str, reverse: bool, wanted: str) -> None:
+def test_any_filter_on_any_names(sort: str, reverse: bool, words: str) -> None:
     jobs: Any = hostile_status()["jobs"]
-    found = listed(jobs, sort, reverse, wanted)
+    found = listed(jobs, sort, reverse, words)
     assert {job["id"] for job in found} <= {job["id"] for job in jobs}
-    assert len(found) == len(jobs) or wanted.split()
+    assert len(found) == len(jobs) or words.split()

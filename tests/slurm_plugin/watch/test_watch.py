@@ -32,7 +32,7 @@ class Centre:
     def __init__(self, path: Path) -> None:
         self.status = self.fresh(example_status())
         self.orders = AdminRequests(self._views, lambda: None)
-        self.uid = 0  # who asks; everybody here is root
+        self.uid = 0  # of the client; every user here is root
         self._server = ControlServer(
             path, lambda request, peer: self.orders.answer(request, peer._replace(uid=self.uid))
         )
@@ -98,7 +98,7 @@ def test_the_terminal_is_given_back(centre: Centre, watch: Watch, how: Any, code
     if how == "q":
         live.press(b"q")
     elif how == "failure":
-        centre.status = centre.status | {"jobs": [{"no": "id"}]}  # no controller of this version says that
+        centre.status = centre.status | {"jobs": [{"no": "id"}]}  # no controller of this version publishes that
     else:
         live.process.send_signal(how)
     live.read_until(LEAVE, b"?25h")
@@ -194,7 +194,7 @@ def test_orders_ask_and_are_carried_out(centre: Centre, watch: Watch) -> None:
     live.shows("Pause new preemptions? y/N")
     live.press(b"n")
     live.shows("admin")
-    live.press(b"py")  # typed ahead: nobody has read the question yet
+    live.press(b"py")  # typed ahead, before the question is displayed
     live.shows("Pause new preemptions? y/N")
     assert centre.orders.take() == []
     live.press(b"y")
@@ -211,7 +211,7 @@ def test_orders_ask_and_are_carried_out(centre: Centre, watch: Watch) -> None:
     live.shows("the journal cannot be written")
 
 
-def test_an_order_of_somebody_without_the_right(centre: Centre, watch: Watch) -> None:
+def test_an_order_of_a_user_without_the_right(centre: Centre, watch: Watch) -> None:
     centre.uid = 4242
     live = watch("--admin")
     live.shows("admin")
