@@ -70,9 +70,12 @@ def site() -> SlurmRules:
 
 def _qos(at: int) -> Qos:
     return Qos(
-        name=f"qos{at}", grp_tres={"gres/gpu": 2000.0}, max_jobs_user=20.0, max_tres_user={"gres/gpu": 40.0},
+        name=f"qos{at}",
+        grp_tres={"gres/gpu": 2000.0},
+        max_jobs_user=20.0,
+        max_tres_user={"gres/gpu": 40.0},
         grp_tres_run_mins={"cpu": 1e9},
-    )  # fmt: skip
+    )
 
 
 def associations(count: int, limit: str) -> str:

@@ -129,9 +129,11 @@ def placed(state: Snapshot, new: np.ndarray) -> Snapshot:
         joined([held.resources, Resources(new[:, 2:])]),
     )
     return replace(
-        state, jobs=replace(jobs, state=status, last_start=start, first_start=np.fmin(jobs.first_start, start)),
-        nodes=freed(nodes, node, -new[:, 2:]), allocations=held,
-    )  # fmt: skip
+        state,
+        jobs=replace(jobs, state=status, last_start=start, first_start=np.fmin(jobs.first_start, start)),
+        nodes=freed(nodes, node, -new[:, 2:]),
+        allocations=held,
+    )
 
 
 def freed(nodes: Nodes, node: np.ndarray, amount: np.ndarray) -> Nodes:
@@ -148,9 +150,11 @@ def ended(state: Snapshot, rows: list[int], becomes: JobState) -> Snapshot:
     amount = held.resources.amount[gone]
     kept = Allocations(held.job[~gone], held.node[~gone], held.resources.rows(~gone))
     return replace(
-        state, jobs=replace(jobs, state=status, preempted=jobs.preempted.copy()),
-        nodes=freed(state.nodes, held.node[gone], amount), allocations=kept,
-    )  # fmt: skip
+        state,
+        jobs=replace(jobs, state=status, preempted=jobs.preempted.copy()),
+        nodes=freed(state.nodes, held.node[gone], amount),
+        allocations=kept,
+    )
 
 
 def churned(state: Snapshot, seed: int) -> Snapshot:
@@ -180,12 +184,15 @@ def measure(cases: list[Snapshot], repeat: int) -> dict[str, float]:
     p50, p99 = np.percentile(seconds, (50, 99)) * 1e3
     some = plans[: len(cases)]
     return {
-        "jobs": len(cases[0].jobs), "nodes": len(cases[0].nodes), "repeat": repeat,
-        "p50_ms": round(float(p50), 2), "p99_ms": round(float(p99), 2),
+        "jobs": len(cases[0].jobs),
+        "nodes": len(cases[0].nodes),
+        "repeat": repeat,
+        "p50_ms": round(float(p50), 2),
+        "p99_ms": round(float(p99), 2),
         "starts": round(float(np.mean([len(plan.starts) for plan in some]))),
         "reserved": round(float(np.mean([len(plan.reserved) for plan in some]))),
         "preemptions": round(float(np.mean([len(plan.preemptions) for plan in some]))),
-    }  # fmt: skip
+    }
 
 
 def measure_size(jobs: int, nodes: int, repeat: int) -> dict[str, dict[str, float]]:

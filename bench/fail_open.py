@@ -148,8 +148,10 @@ def one_round(site: Site, args: argparse.Namespace) -> dict[str, float]:
         release = time.monotonic() - died
         site.cluster.run(["scancel", *running[FREED:], *waiting], user="alice")
         until(lambda: site.started([late]), "the late job does not start")
-        return {name: round(value, 2) for name, value in
-                {"start": start, "release": release, "late": time.monotonic() - submitted}.items()}  # fmt: skip
+        return {
+            name: round(value, 2)
+            for name, value in {"start": start, "release": release, "late": time.monotonic() - submitted}.items()
+        }
     finally:
         signal_all([deadman, *controllers], signal.SIGKILL)
         for process in (deadman, *controllers):

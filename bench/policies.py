@@ -25,10 +25,12 @@ COSTS = (0.0, 30.0, 120.0)  # seconds
 GPUS = {  # of the cluster that each trace is simulated on
     **{f"testbed480_seed{seed}.csv": 60 for seed in (1, 2, 3)},
     **{f"testbed480cal_seed{seed}.csv": 60 for seed in (1, 2, 3)},
-    "alibaba_crux2023.csv": 1000, "alibaba_openb2023_gpu.csv.gz": 40,
-    "traces/helios_venus_may28_a.csv.gz": 416, "traces/helios_venus_may28_b.csv.gz": 344,
+    "alibaba_crux2023.csv": 1000,
+    "alibaba_openb2023_gpu.csv.gz": 40,
+    "traces/helios_venus_may28_a.csv.gz": 416,
+    "traces/helios_venus_may28_b.csv.gz": 344,
     "philly_full.csv.gz": 2000,
-}  # fmt: skip
+}
 
 
 def rows(name: str, trace: Trace, gpus: int) -> Iterator[str]:

@@ -56,9 +56,12 @@ class Site:
     def controller(self) -> subprocess.Popen[Any]:
         log = (self.cluster.log / "bench.log").open("ab")
         return self.cluster.popen(
-            ["tiresias", "controller", "--config", "/shared/tiresias.toml"], user=self.cluster.spec.daemon_user,
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-        )  # fmt: skip
+            ["tiresias", "controller", "--config", "/shared/tiresias.toml"],
+            user=self.cluster.spec.daemon_user,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
 
     def status(self) -> dict[str, Any]:
         try:

@@ -62,9 +62,12 @@ class Site:
     def controller(self) -> Iterator[subprocess.Popen[Any]]:
         with (self.cluster.log / "controller.log").open("ab") as log:
             process = self.cluster.popen(
-                ["tiresias", "controller", "--config", "/shared/tiresias.toml"], user=self.cluster.spec.daemon_user,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
+                ["tiresias", "controller", "--config", "/shared/tiresias.toml"],
+                user=self.cluster.spec.daemon_user,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
         try:
             yield process
         finally:
@@ -136,9 +139,10 @@ def steady(site: Site, seconds: float) -> dict[str, Any]:
     made, minutes = site.calls() - before, (time.monotonic() - began) / 60
     found = {name: count - types.get(name, 0) for name, count in site.types().items()}
     return {
-        "seconds": round(60 * minutes), "calls_per_minute": round(made / minutes, 2),
+        "seconds": round(60 * minutes),
+        "calls_per_minute": round(made / minutes, 2),
         "everybodys_by_type": {name: count for name, count in sorted(found.items()) if count},
-    }  # fmt: skip
+    }
 
 
 def storm(site: Site, jobs: int) -> dict[str, Any]:

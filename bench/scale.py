@@ -102,8 +102,10 @@ def churn(site: Site, events: int = 30) -> dict[str, Any]:
 
     found = phase(site, cancel_and_wait)
     found["event_to_action"] = {
-        "events": events, "median": round(statistics.median(latencies), 3), "max": round(max(latencies), 3)
-    }  # fmt: skip
+        "events": events,
+        "median": round(statistics.median(latencies), 3),
+        "max": round(max(latencies), 3),
+    }
     return found
 
 

@@ -74,8 +74,10 @@ FIXED = [
 ]
 GPUS = {  # of the clusters that each trace is simulated on
     **{f"{family}_seed{seed}.csv": (60,) for family in ("testbed480", "testbed480cal") for seed in (1, 2, 3)},
-    "alibaba_crux2023.csv": (800, 900, 1000, 1100, 1200), "alibaba_openb2023_gpu.csv.gz": (35, 40, 45, 48), TRACE: (2000,),
-}  # fmt: skip
+    "alibaba_crux2023.csv": (800, 900, 1000, 1100, 1200),
+    "alibaba_openb2023_gpu.csv.gz": (35, 40, 45, 48),
+    TRACE: (2000,),
+}
 SHAPES = {"testbed480": (1.0, 1.0), "testbed480cal": (3.0, 0.75)}  # short and long jobs' distributions
 NEW_SEEDS = range(101, 121)
 STARVE_LIMITS = (4 * HOUR, 2 * HOUR, HOUR)
@@ -183,8 +185,9 @@ def _on_testbed(traces: list[Trace]) -> Numbers:
         **{f"starve_limit {limit:.0f}": replace(LAS, starve_limit=limit) for limit in STARVE_LIMITS},
     }
     others = {
-        name: _mean([_costly(trace, 60, name, PolicyConfig.paper()) for trace in traces]) for name in ("las", "srsf", "fifo")
-    }  # fmt: skip
+        name: _mean([_costly(trace, 60, name, PolicyConfig.paper()) for trace in traces])
+        for name in ("las", "srsf", "fifo")
+    }
     found = {
         name: _mean([_costly(trace, 60, "adaptive", config) for trace in traces]) for name, config in settings.items()
     }

@@ -48,8 +48,9 @@ DEADLINE = 120.0
 
 def measure(jobs: int, rounds: int) -> dict[str, object]:
     backends: dict[str, Callable[[], Backend]] = {
-        "pyslurm": lambda: PyslurmBackend(DEADLINE), "commands": lambda: CommandsBackend(DEADLINE)
-    }  # fmt: skip
+        "pyslurm": lambda: PyslurmBackend(DEADLINE),
+        "commands": lambda: CommandsBackend(DEADLINE),
+    }
     bare = _python(BARE, str(rounds)).split()
     found: dict[str, object] = {"jobs": jobs, "bare_jobs_load": statistics.median(map(float, bare))}
     for name, opened in backends.items():

@@ -29,9 +29,10 @@ FACTORS = (0.0, 1.0, 2.0, 5.0, 10.0)
 COST = Cost(resume=62.0)  # 13,724 s for 221 preemptions, section 5.2
 GPUS = {  # of the clusters that each trace is simulated on
     **{f"testbed480_seed{seed}.csv": (60,) for seed in (1, 2, 3)},
-    "traces/helios_venus_may28_a.csv.gz": (416, 280), "traces/helios_venus_may28_b.csv.gz": (344, 280),
+    "traces/helios_venus_may28_a.csv.gz": (416, 280),
+    "traces/helios_venus_may28_b.csv.gz": (344, 280),
     "philly_full.csv.gz": (2000, 1900, 1800),
-}  # fmt: skip
+}
 
 
 def runs(factors: bool) -> Iterator[tuple[str, PolicyConfig]]:

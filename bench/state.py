@@ -121,9 +121,7 @@ def sacct_lines(job: AccountedJob) -> list[str]:
         f"{job.id}|{job.uid}|alice|science|gpu||{job.submit:.0f}",
         "billing=16,cpu=64,gres/gpu=16,mem=512G,node=2",
     )
-    return [
-        f"{about}|{run.start:.0f}|{run.end:.0f}|REQUEUED|{tres}|gpu[0001-0002]|{run.restart}" for run in job.runs
-    ]  # fmt: skip
+    return [f"{about}|{run.start:.0f}|{run.end:.0f}|REQUEUED|{tres}|gpu[0001-0002]|{run.restart}" for run in job.runs]
 
 
 def pages(journal: Journal) -> dict[str, float]:

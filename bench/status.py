@@ -130,10 +130,11 @@ def commands(centre: Centre, folder: Path, repeat: int) -> dict[str, dict[str, f
     clock = time.perf_counter
     with ControlServer(folder / "control.sock", centre.publisher.answer):
         return {
-            "first": milliseconds(first, repeat, clock), "again": milliseconds(typed, repeat, clock),
+            "first": milliseconds(first, repeat, clock),
+            "again": milliseconds(typed, repeat, clock),
             "first_json": milliseconds(lambda: first("--json"), repeat, clock),
             "again_json": milliseconds(lambda: typed("--json"), repeat, clock),
-        }  # fmt: skip
+        }
 
 
 def main() -> None:
@@ -145,14 +146,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         centre = Centre(Path(folder), args.jobs, args.nodes)
         result = {
-            "jobs": args.jobs, "nodes": args.nodes, "python": platform.python_version(), "machine": platform.machine(),
+            "jobs": args.jobs,
+            "nodes": args.nodes,
+            "python": platform.python_version(),
+            "machine": platform.machine(),
             "running": sum(job.state == "RUNNING" for job in centre.slurm.jobs),
             "cycle": milliseconds(centre.cycle, args.repeat),
             "answer": milliseconds(lambda: json.dumps(centre.first_answer()).encode(), args.repeat),
             "make": milliseconds(centre.first_answer, args.repeat),
             "bytes": len(json.dumps(centre.answer()).encode()),
             "command": commands(centre, Path(folder), args.repeat),
-        }  # fmt: skip
+        }
         centre.journal.close()
     print(json.dumps(result, indent=1))
 

@@ -33,9 +33,7 @@ from fail_open import FREED, Site, children, signal_all, until
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.slurm_conf import ClusterSpec
 
-SIGNALS = {
-    "ended": signal.SIGTERM, "killed": signal.SIGKILL, "frozen": signal.SIGSTOP, "host": signal.SIGKILL
-}  # fmt: skip
+SIGNALS = {"ended": signal.SIGTERM, "killed": signal.SIGKILL, "frozen": signal.SIGSTOP, "host": signal.SIGKILL}
 WAITING = 8
 LEASE = "lib/bench/leader/lease"  # in the cluster's folder
 

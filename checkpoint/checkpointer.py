@@ -78,9 +78,11 @@ class Checkpointer:
 
     @classmethod
     def from_env(
-        cls, folder: Path | str | None = None, retention: Iterable[RetentionPolicy] | None = None,
+        cls,
+        folder: Path | str | None = None,
+        retention: Iterable[RetentionPolicy] | None = None,
         env: Mapping[str, str] = os.environ,
-    ) -> Checkpointer:  # fmt: skip
+    ) -> Checkpointer:
         """Create a Checkpointer from the environment that the job's supervisor set up.
 
         Args:

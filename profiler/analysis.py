@@ -89,9 +89,11 @@ def _iterations(found: Sequence[Contents]) -> int:
     counted = [each for each in found if each.iterations]
     if not counted:
         return 0
-    return round(weighted_median(
-        np.asarray([float(each.iterations) for each in counted]), np.asarray([each.bytes for each in counted])
-    ))  # fmt: skip
+    return round(
+        weighted_median(
+            np.asarray([float(each.iterations) for each in counted]), np.asarray([each.bytes for each in counted])
+        )
+    )
 
 
 def _compute(streams: Sequence[Stream], iterations: int) -> float:

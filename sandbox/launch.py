@@ -19,8 +19,10 @@ from tiresias.sandbox.slurm_conf import DEVICE, ClusterSpec
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PYTHONPATH = "/opt/tiresias/src:/opt/pyslurm"
 # slurmctld resolves its own address and ignores loopback, so one end of a veth pair has an address.
-NETWORK = f"ip link set lo up; ip link add sb0 type veth peer name sb1; ip addr add {HOST_ADDRESS}/24 dev sb0; " \
-          "ip link set sb0 up; ip link set sb1 up"  # fmt: skip
+NETWORK = (
+    f"ip link set lo up; ip link add sb0 type veth peer name sb1; ip addr add {HOST_ADDRESS}/24 dev sb0; "
+    "ip link set sb0 up; ip link set sb1 up"
+)
 # cluster folder -> its path inside
 WRITABLE = {
     "shared": "/shared", "home": "/home", "log": "/var/log/slurm", "spool": "/var/spool/slurm", "etc": "/etc/slurm",

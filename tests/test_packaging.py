@@ -36,8 +36,11 @@ def expected() -> set[str]:
 def known_to_git(folders: tuple[str, ...]) -> set[str]:
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "--", *folders],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout.split("\n")  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split("\n")
     return {name for name in listed if name and (ROOT / name).exists()}
 
 

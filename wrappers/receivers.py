@@ -54,9 +54,10 @@ def choose(processes: Collection[JobProcess]) -> list[JobProcess]:
     by_pid = {process.pid: process for process in processes}
     launchers = {pid for process in processes if process.is_rank for pid in _ranks_above(process, by_pid)}
     able = {
-        process.pid for process in processes
+        process.pid
+        for process in processes
         if process.handles and process.name != SRUN and process.pid not in launchers
-    }  # fmt: skip
+    }
     return [by_pid[pid] for pid in sorted(able) if able.isdisjoint(_above(by_pid[pid], by_pid))]
 
 

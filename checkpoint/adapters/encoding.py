@@ -76,8 +76,10 @@ class _Packer:
         for plain in (bool, int, float, str):  # subclasses, such as the members of an IntEnum
             if isinstance(value, plain):
                 return plain(value)
-        raise TypeError(f"{where}: a {type(value).__module__}.{type(value).__qualname__} has no place in a checkpoint; "
-                        "make it of tensors, arrays, bytes, lists, tuples, dicts and plain values")  # fmt: skip
+        raise TypeError(
+            f"{where}: a {type(value).__module__}.{type(value).__qualname__} has no place in a checkpoint; "
+            "make it of tensors, arrays, bytes, lists, tuples, dicts and plain values"
+        )
 
     def _all(self, values: Any, where: str) -> list[Any]:
         return [self.pack(value, f"{where}[{index}]") for index, value in enumerate(values)]
@@ -91,8 +93,10 @@ class _Packer:
 def tensor_buffer(tensor: Any, where: str) -> Any:
     """A dense tensor's bytes in row-major order: its own memory where it can be, an iterator where it is not on the CPU."""
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_meta:
-        raise TypeError(f"{where}: a {tensor.layout} tensor of {tensor.dtype} on {tensor.device} cannot be saved; "
-                        "only dense ones can")  # fmt: skip
+        raise TypeError(
+            f"{where}: a {tensor.layout} tensor of {tensor.dtype} on {tensor.device} cannot be saved; "
+            "only dense ones can"
+        )
     tensor = tensor.detach()
     return _bytes(tensor) if tensor.device.type == "cpu" else _fetched(tensor)
 

@@ -143,8 +143,11 @@ def _handles(pid: int, number: int) -> bool:
 
 def main(argv: list[str] | None = None) -> int:
     """Run a program; return its exit code."""
-    parser = argparse.ArgumentParser(prog="tiresias.checkpoint.adapters.hook", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = argparse.ArgumentParser(
+        prog="tiresias.checkpoint.adapters.hook",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--file", action="append", required=True, metavar="PATTERN", help="may be given several times")
     parser.add_argument("--signal", default="USR1", help="what makes the program save (default: USR1)")
     parser.add_argument("command", nargs="+", metavar="PROGRAM", help="after --, with its arguments")

@@ -53,8 +53,10 @@ class LightningCheckpoint(Callback):
         """Here the loaders have drawn their seeds and no batch has been fetched."""
         signal.signal(signal.SIGTERM, self._on_sigterm)  # Lightning's would end the training between two agreed steps
         if trainer.world_size != self._checkpointer.world.size:
-            raise TiresiasError(f"Lightning has {trainer.world_size} ranks, the job's launcher started "
-                                f"{self._checkpointer.world.size}: start one process a device, with srun or torchrun")  # fmt: skip
+            raise TiresiasError(
+                f"Lightning has {trainer.world_size} ranks, the job's launcher started "
+                f"{self._checkpointer.world.size}: start one process a device, with srun or torchrun"
+            )
         self._dump(trainer)  # what cannot be saved is reported now, not at a preemption
         if self._found:
             self._state.load(self._found, self._checkpointer.world)

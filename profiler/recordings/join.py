@@ -68,10 +68,12 @@ def join(recordings: Sequence[Recording]) -> Joined:
         several.sort()
     strangers: dict[Endpoint, int] = {}
     peers = tuple(
-        tuple(_peer(_opened(recordings[number], index), ports.get(pair[::-1]), pair[1], len(recordings), strangers)
-              for index, pair in enumerate(each))
+        tuple(
+            _peer(_opened(recordings[number], index), ports.get(pair[::-1]), pair[1], len(recordings), strangers)
+            for index, pair in enumerate(each)
+        )
         for number, each in enumerate(ends)
-    )  # fmt: skip
+    )
     nodes = (*(recording.name for recording in recordings), *map(str, strangers))
     return Joined(nodes, len(recordings), peers, tuple(_mismatches(recordings, ports)))
 

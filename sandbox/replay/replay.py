@@ -236,8 +236,9 @@ class Replay:
 
     def _background(self, name: str, command: list[str], user: str) -> subprocess.Popen[Any]:
         roots = {
-            environment.CONTROL_ROOT: "/shared/tiresias/control", environment.CHECKPOINT_ROOT: "/shared/tiresias/checkpoints",
-        }  # fmt: skip
+            environment.CONTROL_ROOT: "/shared/tiresias/control",
+            environment.CHECKPOINT_ROOT: "/shared/tiresias/checkpoints",
+        }
         with (self.folder / "logs" / name).open("ab") as log:
             return self.cluster.popen(
                 command,

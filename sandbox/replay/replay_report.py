@@ -61,8 +61,9 @@ def ratios(summaries: Mapping[str, Summary], baseline: str) -> dict[str, Summary
     base = summaries[baseline]
     return {
         name: {key: other[key] / base[key] for key in RATIOS if base[key] > 0}
-        for name, other in summaries.items() if name != baseline
-    }  # fmt: skip
+        for name, other in summaries.items()
+        if name != baseline
+    }
 
 
 def broken(outcomes: Mapping[str, Mapping[str, Any]]) -> list[str]:

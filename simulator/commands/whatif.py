@@ -53,9 +53,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     arguments.configure_threshold(parser, DEFAULT_CONFIG)
     parser.add_argument(
-        "--present", choices=("best_effort", "fifo"), default="best_effort",
+        "--present",
+        choices=("best_effort", "fifo"),
+        default="best_effort",
         help="the present policy: a job that does not fit is overtaken, as with backfill, or blocks (default: %(default)s)",
-    )  # fmt: skip
+    )
     arguments.configure_alternatives(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="all the numbers")
     parser.add_argument("--html", type=Path, metavar="FILE", help="one file with tables and plots, to be passed around")

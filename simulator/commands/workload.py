@@ -34,9 +34,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _configure_testbed(parser: argparse.ArgumentParser) -> None:
     _configure_all(parser, jobs=480)
     parser.add_argument(
-        "--interarrival", type=float, default=INTERARRIVAL, metavar="SECONDS",
+        "--interarrival",
+        type=float,
+        default=INTERARRIVAL,
+        metavar="SECONDS",
         help="mean, of a Poisson process (default: %(default)s)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--short-shape", type=float, default=1.0, metavar="A", help="Pareto shape below 800 s (default: %(default)s)"
     )

@@ -176,10 +176,12 @@ def _measure(experiment: Experiment, run: Run) -> dict[str, float]:
     median, p95 = np.percentile(delay, (50, 95)).tolist()
     bin_1 = (trace.gpus <= SMALL) & (trace.duration < SHORT)
     return {
-        **run.summary, "median_queueing": median, "p95_queueing": p95,
+        **run.summary,
+        "median_queueing": median,
+        "p95_queueing": p95,
         "small_short_jct": float(outcome.jct[bin_1].mean()) if bin_1.any() else 0.0,
         "lost_seconds": run.summary["preemptions"] * sum(experiment.rules.cost),
-    }  # fmt: skip
+    }
 
 
 def _value(table: Mapping[Key, Measured], number: Number, variant: str) -> float:

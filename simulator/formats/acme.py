@@ -14,11 +14,13 @@ from tiresias.simulator.formats.trace_format import TraceFormat, has_columns
 
 LAYOUT = Layout(
     numbers={
-        "gpu_num": cells.numbers_or_nothing, "submit_time": cells.moments, "start_time": cells.moments,
+        "gpu_num": cells.numbers_or_nothing,
+        "submit_time": cells.moments,
+        "start_time": cells.moments,
         "end_time": cells.moments,
     },
     words={"job_id": cells.ids, "user": cells.words, "type": cells.words, "state": cells.words},
-)  # fmt: skip
+)
 
 
 def read(source: TraceFile) -> TraceColumns:

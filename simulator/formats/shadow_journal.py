@@ -92,9 +92,11 @@ def _read(file: Path, db: sqlite3.Connection) -> tuple[ShadowRecord, TraceColumn
         raise UsageError(f"{file}: no controller has watched in mode shadow; start one, and let it watch for some days")
     _, _, _, gpus, won, lost = _columns(db, RUN, "watched_run")
     seen = ShadowRecord(
-        **dict(zip(TOTALS, totals, strict=True)), run_gpus=np.array(gpus, np.int64), won=np.array(won, np.float64),
+        **dict(zip(TOTALS, totals, strict=True)),
+        run_gpus=np.array(gpus, np.int64),
+        won=np.array(won, np.float64),
         lost=np.array(lost, np.float64),
-    )  # fmt: skip
+    )
     return seen, _jobs(db)
 
 

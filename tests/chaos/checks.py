@@ -171,10 +171,12 @@ class Check:
 
     def volume(self) -> dict[str, int]:
         return {
-            "jobs": len(self._scene.submitted()), "trainings": len(self._results),
+            "jobs": len(self._scene.submitted()),
+            "trainings": len(self._results),
             "finished": sum(one.finished for one in self._results),
-            "runs": len(self._logged), "preemptions": sum(len(one.runs) > 1 for one in self._results),
-        }  # fmt: skip
+            "runs": len(self._logged),
+            "preemptions": sum(len(one.runs) > 1 for one in self._results),
+        }
 
     def _judge_preemptions(self, journal: Path) -> None:
         results, name = {one.id: one for one in self._results}, self._sampler.name

@@ -84,9 +84,11 @@ class Flood:
         self.accepted |= accepted
         seconds = max(float(words[0]) for words in taken)
         return {
-            "accepted": len(accepted), "seconds": round(seconds, 1), "a_second": round(len(accepted) / seconds, 1),
+            "accepted": len(accepted),
+            "seconds": round(seconds, 1),
+            "a_second": round(len(accepted) / seconds, 1),
             "refused": next((words[2] for words in taken if words[2]), ""),
-        }  # fmt: skip
+        }
 
     def _submitter(self, user: str, count: int) -> subprocess.Popen[Any]:
         pipe, words = subprocess.PIPE, ["python3", "-c", SUBMIT, str(count)]

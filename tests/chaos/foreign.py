@@ -207,9 +207,11 @@ def _summary(seconds: list[float]) -> dict[str, float]:
     if not found:
         return {"count": 0}
     return {
-        "count": len(found), "median": round(found[len(found) // 2], 3), "p95": round(found[len(found) * 95 // 100], 3),
+        "count": len(found),
+        "median": round(found[len(found) // 2], 3),
+        "p95": round(found[len(found) * 95 // 100], 3),
         "largest": round(found[-1], 3),
-    }  # fmt: skip
+    }
 
 
 def main() -> int:

@@ -68,11 +68,14 @@ class MortalController(RuleBasedStateMachine):
         self.slurm = SlurmModel(self.folder / "control")
         self.slurm.before_call, self.slurm.after_call = self._before_call, self._at_call
         self.config = Config(
-            mode="exact", period=1.0, poll=0.1, paths=Paths(state=self.folder, run=self.folder, control=self.folder / "control"),
+            mode="exact",
+            period=1.0,
+            poll=0.1,
+            paths=Paths(state=self.folder, run=self.folder, control=self.folder / "control"),
             policy=PolicyConfig("las", thresholds=(30.0,), min_run=1.0, min_run_cost_factor=0.0),
             preemption=PreemptionConfig("USR2", deadline=20.0, start_timeout=5.0, backoff=3.0),
             rpc=Rpc(rate=0.0),
-        )  # fmt: skip
+        )
         self.past: list[ModelJob] = []  # whose id was given to another one
         self.submitted = 0
         self.calls_left = self.points_left = -1

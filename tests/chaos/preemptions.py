@@ -72,9 +72,12 @@ def _next_run(result: JobResult, moment: float) -> JobRun | None:
 
 
 def in_vain(
-    found: Sequence[Victim], starts: Mapping[tuple[str, str], Sequence[float]], name: Callable[[str, float], str],
-    windows: Windows, owners: Mapping[str, str],
-) -> tuple[list[str], int]:  # fmt: skip
+    found: Sequence[Victim],
+    starts: Mapping[tuple[str, str], Sequence[float]],
+    name: Callable[[str, float], str],
+    windows: Windows,
+    owners: Mapping[str, str],
+) -> tuple[list[str], int]:
     """starts: of each run in Slurm's log, by job id and name. owners: users by name of job. Returns also how many were judged."""
     broken, judged = [], 0
     for one in found:

@@ -86,11 +86,13 @@ class Sampler:
         nodes = run(["sinfo", "-h", "-N", "-p", "gpu", "-O", "NodeList:20,StateLong:30,GresUsed:40"], timeout=5).stdout
         status = self._scene.status()
         return Sample(
-            now, {line[0]: line[1] for line in queue},
+            now,
+            {line[0]: line[1] for line in queue},
             tuple(Waiting(line[0], line[1], line[2], line[4]) for line in queue if line[3] == "PENDING"),
-            _free(nodes), float(status.get("time", 0.0)),
+            _free(nodes),
+            float(status.get("time", 0.0)),
             {str(one["id"]): float(one["attained"]) for one in status.get("jobs", ())},
-        )  # fmt: skip
+        )
 
 
 def _free(text: str) -> dict[str, int]:

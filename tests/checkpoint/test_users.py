@@ -134,9 +134,10 @@ def test_the_temporary_name_is_taken(careless: Path, kind: str) -> None:
     attackers.chmod(0o777)
     plant: dict[str, Callable[[], object]] = {
         "folder": lambda: temporary.mkdir(mode=0o777),
-        "link": lambda: temporary.symlink_to(attackers), "fifo": lambda: os.mkfifo(temporary),
+        "link": lambda: temporary.symlink_to(attackers),
+        "fifo": lambda: os.mkfifo(temporary),
         "file": lambda: temporary.write_text(""),
-    }  # fmt: skip
+    }
     as_user(MALLORY, plant[kind])
     if kind == "folder":
         temporary.chmod(0o777)

@@ -81,8 +81,11 @@ def test_it_has_the_package_and_no_more(wheels: dict[str, Path]) -> None:
     found = {name for name in zipfile.ZipFile(wheels[SMALL]).namelist() if ".dist-info/" not in name}
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "checkpoint", "protocol"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout.split()  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
     package = {"__init__.py", "errors.py", "py.typed", *(name for name in listed if (ROOT / name).exists())}
     assert found == {"slurm-tiresias-checkpoint.pth", *(f"{FOLDER}/{name}" for name in package)}
 

@@ -13,8 +13,9 @@ ETC = Path(__file__).parents[2] / "etc"
 UNITS = sorted(ETC.glob("*.service"))
 MOST = 1.6  # systemd's measure of exposure, 0 to 10; a unit without any of these settings has 9.6
 analyze = pytest.mark.skipif(
-    not shutil.which("systemd-analyze"), reason="systemd-analyze is not here: install systemd to check the units' hardening"
-)  # fmt: skip
+    not shutil.which("systemd-analyze"),
+    reason="systemd-analyze is not here: install systemd to check the units' hardening",
+)
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:

@@ -110,9 +110,12 @@ class Campaign:
 
     def result(self) -> dict[str, Any]:
         return {
-            "folders": {name: {"possible": 0, **dict.fromkeys(OUTCOMES, 0), **found} for name, found in self.counts.items()},
-            "stale": self.stale, "survivors": [asdict(one) for one in self.survivors],
-        }  # fmt: skip
+            "folders": {
+                name: {"possible": 0, **dict.fromkeys(OUTCOMES, 0), **found} for name, found in self.counts.items()
+            },
+            "stale": self.stale,
+            "survivors": [asdict(one) for one in self.survivors],
+        }
 
 
 def _diff(path: str, before: str, after: str) -> str:

@@ -144,12 +144,12 @@ def summary(results: list[dict[str, Any]]) -> dict[str, float]:
         "size_within_1_percent": share([each["size_error"] <= 0.01 for each in results]),
         "skew_within_2_points": share([each["skew_error"] <= 0.02 for each in results]),
         "right_verdict": share([each["right_verdict"] for each in results]),
-        "right_processes": share([
-            each["found_servers"] == each["servers"] and each["found_workers"] == each["workers"] for each in results
-        ]),
+        "right_processes": share(
+            [each["found_servers"] == each["servers"] and each["found_workers"] == each["workers"] for each in results]
+        ),
         "median_period_error": statistics.median(each["period_error"] for each in results),
         "least_confidence": min(each["confidence"] for each in results),
-    }  # fmt: skip
+    }
 
 
 if __name__ == "__main__":

@@ -248,8 +248,10 @@ def test_the_end_of_each_job_pokes_the_daemon(own: Callable[..., Cluster]) -> No
 def test_a_daemon_that_hangs_delays_no_job(own: Callable[..., Cluster]) -> None:
     """Its socket's queue is full, and no program reads. Every job still starts and ends."""
     cluster = own()
-    hang = "import os, socket, time; s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind('/run/tiresias/poke.sock'); " \
-           "os.chmod('/run/tiresias/poke.sock', 0o666); print(flush=True); time.sleep(600)"  # fmt: skip
+    hang = (
+        "import os, socket, time; s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind('/run/tiresias/poke.sock'); "
+        "os.chmod('/run/tiresias/poke.sock', 0o666); print(flush=True); time.sleep(600)"
+    )
     with cluster.popen(["python3", "-c", hang], user="slurm", stdout=subprocess.PIPE) as daemon:
         assert daemon.stdout is not None
         daemon.stdout.readline()
@@ -260,8 +262,10 @@ def test_a_daemon_that_hangs_delays_no_job(own: Callable[..., Cluster]) -> None:
         cluster.run(["pkill", "-9", "-f", "poke.sock"], check=False)
 
 
-HOLD = "function slurm_job_submit(job, parts, uid) job.priority = 0 return slurm.SUCCESS end\n" \
-       "function slurm_job_modify(job, record, parts, uid) return slurm.SUCCESS end\n"  # fmt: skip
+HOLD = (
+    "function slurm_job_submit(job, parts, uid) job.priority = 0 return slurm.SUCCESS end\n"
+    "function slurm_job_modify(job, record, parts, uid) return slurm.SUCCESS end\n"
+)
 
 
 def test_a_hold_by_job_submit_is_the_users_own_until_an_operator_holds(own: Callable[..., Cluster]) -> None:

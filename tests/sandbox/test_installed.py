@@ -20,8 +20,10 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 NAME = f"installed-{os.getpid()}"
 EXCHANGE = installed.ROOT / "tests/wrappers/exchange.py"
 PEERS = installed.ROOT / "tests/sandbox/native/peers.py"
-TRACE = "job_id,submit_time,num_gpus,duration,user,vc,model,status\n" \
-        "long,0,4,600,,,vgg19,\nwide,30,8,300,,,resnet50,\na,60,1,60,,,alexnet,\n"  # fmt: skip
+TRACE = (
+    "job_id,submit_time,num_gpus,duration,user,vc,model,status\n"
+    "long,0,4,600,,,vgg19,\nwide,30,8,300,,,resnet50,\na,60,1,60,,,alexnet,\n"
+)
 TRAIN = """#!/bin/bash
 #SBATCH -N2 --ntasks-per-node=2 --gpus-per-node=1 -o /shared/log
 tsrun python3 /shared/exchange.py /shared/address 400 0.02 70000 900 120000 400 5000 300

@@ -96,8 +96,10 @@ def test_neither_root_nor_subordinate_ids(tmp_path: Path) -> None:
     """As a user without a line in /etc/subuid: one line names both ways out."""
     if os.geteuid() != 0:
         pytest.skip("needs root to become another user")
-    program = "from tiresias.errors import TiresiasError\nfrom tiresias.sandbox import host\n" \
-              "try: host.user_namespace()\nexcept TiresiasError as e: print(e)"  # fmt: skip
+    program = (
+        "from tiresias.errors import TiresiasError\nfrom tiresias.sandbox import host\n"
+        "try: host.user_namespace()\nexcept TiresiasError as e: print(e)"
+    )
     source = Path(host.__file__).resolve().parents[1] / "src"
     words = ["setpriv", "--reuid", "65533", "--regid", "65533", "--clear-groups", "/usr/bin/python3", "-c", program]
     done = subprocess.run(

@@ -93,8 +93,9 @@ def test_the_same_seed_gives_the_same_failures() -> None:
 
 jobs = st.lists(
     st.tuples(st.integers(0, 50).map(float), st.sampled_from([1, 1, 2, 4, 6]), st.integers(0, 60).map(float)),
-    min_size=1, max_size=12,
-).map(lambda rows: trace(*rows))  # fmt: skip
+    min_size=1,
+    max_size=12,
+).map(lambda rows: trace(*rows))
 some_failures = st.lists(
     st.builds(Failure, st.integers(0, 150).map(float), st.integers(0, 1), st.integers(1, 40).map(float)), max_size=6
 ).map(lambda each: Listed(tuple(each)))
@@ -102,9 +103,12 @@ some_failures = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(
-    jobs, some_failures, st.sampled_from(list(ALL)), st.sampled_from([0.0, 7.0]),
+    jobs,
+    some_failures,
+    st.sampled_from(list(ALL)),
+    st.sampled_from([0.0, 7.0]),
     st.sampled_from([Cost(), Cost(resume=0.5), Cost(pause=3.0)]),
-)  # fmt: skip
+)
 def test_work_is_done_once_or_lost(
     jobs: Trace, failures: Any, policy: str, checkpoint_interval: float, cost: Cost
 ) -> None:

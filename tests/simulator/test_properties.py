@@ -29,10 +29,13 @@ CLUSTER = ClusterSize(2, 3)
 KNOWN = Distribution([5.0, 20.0, 20.0, 60.0, 200.0])
 # Those that learn do it early, so that short traces show it.
 EVERY_POLICY: dict[str, Policy] = {
-    **POLICIES, **CLAIRVOYANT,
-    "gittins": Gittins(refit_at=2), "continuous_gittins": ContinuousGittins(refit_at=2),
-    "gittins, fitted": Gittins(KNOWN.within), "continuous gittins, fitted": ContinuousGittins(KNOWN.best),
-}  # fmt: skip
+    **POLICIES,
+    **CLAIRVOYANT,
+    "gittins": Gittins(refit_at=2),
+    "continuous_gittins": ContinuousGittins(refit_at=2),
+    "gittins, fitted": Gittins(KNOWN.within),
+    "continuous gittins, fitted": ContinuousGittins(KNOWN.best),
+}
 
 many = settings(max_examples=100, deadline=None)
 few = settings(max_examples=40, deadline=None)  # node by node

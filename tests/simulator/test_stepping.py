@@ -165,8 +165,10 @@ def test_a_node_that_fails_is_seen() -> None:
     simulation.run(until=10.0)
     seen = simulation.observe()
     assert [(event.kind, event.row) for event in seen.events] == [
-        (EventKind.NODE_DOWN, 0), (EventKind.KILL, 0), (EventKind.START, 0),
-    ]  # fmt: skip
+        (EventKind.NODE_DOWN, 0),
+        (EventKind.KILL, 0),
+        (EventKind.START, 0),
+    ]
     assert seen.snapshot.nodes.usable.tolist() == [False, True]
 
 

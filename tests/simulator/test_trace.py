@@ -43,8 +43,9 @@ def write(tmp_path: Path) -> Write:
 def test_reads_all_columns_in_any_order(write: Write) -> None:
     file = write("duration,job_id,user,submit_time,num_gpus,model\n10.5,a,u,3,2,vgg19\n\n1,b,,0,1.0,\n")
     assert read_trace(file).jobs() == [
-        TraceJob("b", 0.0, 1, 1.0), TraceJob("a", 3.0, 2, 10.5, user="u", model="vgg19"),
-    ]  # fmt: skip
+        TraceJob("b", 0.0, 1, 1.0),
+        TraceJob("a", 3.0, 2, 10.5, user="u", model="vgg19"),
+    ]
 
 
 def test_jobs_of_the_same_time_stand_in_natural_order(write: Write) -> None:
@@ -83,7 +84,7 @@ def test_gzip_by_content_and_excel_byte_order_mark(write: Write) -> None:
         (b"\xff\xfe\x00\x01", "is no text"),
         (gzip.compress(f"{HEADER}\n1,0,1,1\n".encode(), mtime=0)[:-12], "cannot be read"),
         (b"\x1f\x8bgarbage", "cannot be read"),
-        (f"{HEADER}\n\"1,0,1,1\n" + "x" * 200_000, "is no CSV"),
+        (f'{HEADER}\n"1,0,1,1\n' + "x" * 200_000, "is no CSV"),
         (f"{HEADER}\n" + "x" * (LONGEST_LINE + 10**6), "has a line of more than"),
         (gzip.compress(b"\0" * 10**7, mtime=0), "no known format begins with"),
         (gzip.compress(HEADER.encode() + b"\0" * 10**7, mtime=0), "has a line of more than"),
@@ -93,7 +94,7 @@ def test_gzip_by_content_and_excel_byte_order_mark(write: Write) -> None:
         ("hello\n", "no known format begins with 'hello'; begin with the header job_id,"),
         (b"\x7fELF\x02\x01\x01" + bytes(50) + b"\xf0\x28\x8c\x28", "is no text"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_are_one_line_that_names_the_place(write: Write, text: str | bytes, output: str) -> None:
     file = write(text)
     with pytest.raises(UsageError) as error:

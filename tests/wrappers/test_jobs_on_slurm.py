@@ -43,8 +43,10 @@ def test_steps_one_after_the_other_and_at_once(alice: User) -> None:
     alice.trains(job)
     alice.ask(job)
     alice.until_logged("log", "run 0 saved step")
-    alice.until(lambda: alice.run("squeue", "-h", "-s", "-j", job, "-o", "%i").stdout.split() in ([], [f"{job}.batch"]),
-                lambda: alice.run("squeue", "-s", "-j", job).stdout)  # fmt: skip
+    alice.until(
+        lambda: alice.run("squeue", "-h", "-s", "-j", job, "-o", "%i").stdout.split() in ([], [f"{job}.batch"]),
+        lambda: alice.run("squeue", "-s", "-j", job).stdout,
+    )
     assert "evaluated" not in alice.log("log")
     alice.requeue(job)
     resumes(alice, job)

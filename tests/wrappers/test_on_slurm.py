@@ -181,9 +181,11 @@ def test_scancel_ends_a_job_at_once_and_the_script_gets_one_sigterm(alice: User)
 
 def test_without_a_control_root_the_job_runs(alice: User) -> None:
     done = alice.cluster.run(
-        ["tsbatch", "--parsable", "-o", f"{alice.here}/log", "--wrap", "echo ran"], user="alice", cwd=alice.here,
+        ["tsbatch", "--parsable", "-o", f"{alice.here}/log", "--wrap", "echo ran"],
+        user="alice",
+        cwd=alice.here,
         env={"TIRESIAS_CONTROL_ROOT": "/proc/nowhere", "TIRESIAS_CHECKPOINT_ROOT": "/proc/nowhere"},
-    )  # fmt: skip
+    )
     assert done.returncode == 0
     alice.until_logged("log", "ran")
     assert "this job will not be preempted" in alice.log("log")

@@ -25,9 +25,12 @@ def env(tmp_path: Path) -> dict[str, str]:
     folder = control.job_folder(tmp_path, os.getuid(), "7")
     folder.mkdir(parents=True)
     return {
-        "TIRESIAS_CONTROL": str(folder), "TIRESIAS_SCRIPT": "0123456789abcdef", "SLURM_JOB_NAME": "train",
-        "SLURM_GPUS_ON_NODE": "4", "SLURM_JOB_NUM_NODES": "2",
-    }  # fmt: skip
+        "TIRESIAS_CONTROL": str(folder),
+        "TIRESIAS_SCRIPT": "0123456789abcdef",
+        "SLURM_JOB_NAME": "train",
+        "SLURM_GPUS_ON_NODE": "4",
+        "SLURM_JOB_NUM_NODES": "2",
+    }
 
 
 @pytest.fixture

@@ -259,8 +259,9 @@ def test_strange_names(folder: Path, name: str) -> None:
 def test_settings_come_from_the_environment_then_the_file_then_home(tmp_path: Path) -> None:
     file = tmp_path / "tiresias.toml"
     assert settings.of_job({"HOME": "/home/u"}, file) == {
-        "TIRESIAS_CONTROL_ROOT": "/home/u/.tiresias/control", "TIRESIAS_CHECKPOINT_ROOT": "/home/u/.tiresias/checkpoints",
-    }  # fmt: skip
+        "TIRESIAS_CONTROL_ROOT": "/home/u/.tiresias/control",
+        "TIRESIAS_CHECKPOINT_ROOT": "/home/u/.tiresias/checkpoints",
+    }
     file.write_text('[paths]\ncontrol = "/c"\ncheckpoints = "/k"\n[preemption]\nsignal = "USR1"\n')
     from_file = {"TIRESIAS_CONTROL_ROOT": "/c", "TIRESIAS_CHECKPOINT_ROOT": "/k", "TIRESIAS_SIGNAL": "USR1"}
     assert settings.of_job({"HOME": "/home/u"}, file) == from_file

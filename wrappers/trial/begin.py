@@ -134,9 +134,12 @@ def _variables(found: Libraries, trial: Trial, env: Mapping[str, str]) -> dict[s
 def _start_watcher(trial: Trial, env: Mapping[str, str]) -> None:
     """A child that stays one when this process becomes srun, so that it sees the end of it."""
     subprocess.Popen(
-        isolated.command("tiresias.wrappers.trial.watch", str(os.getpid())), env=dict(env),
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+        isolated.command("tiresias.wrappers.trial.watch", str(os.getpid())),
+        env=dict(env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def _number(text: str) -> int:

@@ -53,9 +53,11 @@ class Job:
     def _env(self, rank: int, port: int) -> dict[str, str]:
         env = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "TIRESIAS_"))}
         env |= {
-            **ALWAYS, "TIRESIAS_CONTROL": str(self.control), "TIRESIAS_RESTART": str(self._restart),
+            **ALWAYS,
+            "TIRESIAS_CONTROL": str(self.control),
+            "TIRESIAS_RESTART": str(self._restart),
             "TIRESIAS_CHECKPOINT_DIR": str(self.folder / "checkpoints"),
-        }  # fmt: skip
+        }
         if self._ranks > 1:
             env |= {  # as torchrun has it, and the variables of an srun step that identify the launch
                 "RANK": str(rank), "LOCAL_RANK": str(rank), "GROUP_RANK": "0", "WORLD_SIZE": str(self._ranks),

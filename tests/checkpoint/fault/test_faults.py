@@ -20,8 +20,9 @@ SAVES = ("save", "async_save", "ranks")
 SHORT = [("save", True), ("async_save", False)]
 ERRORS_IN_SAVES = [
     pytest.param(case, lasting, marks=[] if (case, lasting) in SHORT else [pytest.mark.long])
-    for case in SAVES for lasting in (False, True)
-]  # fmt: skip
+    for case in SAVES
+    for lasting in (False, True)
+]
 pytestmark = pytest.mark.slow
 
 

@@ -53,8 +53,10 @@ class Job:
         key = (rank, communicator, function, peer)
         if key not in self.channels:
             group = np.array([(communicator, *self.known)], layout.GROUP)
-            ends = [(layout.COMMUNICATOR, port, qp, np.void(group.tobytes()), 0, np.void(bytes(18)))
-                    for port, qp in ((0, rank), (function, peer))]  # fmt: skip
+            ends = [
+                (layout.COMMUNICATOR, port, qp, np.void(group.tobytes()), 0, np.void(bytes(18)))
+                for port, qp in ((0, rank), (function, peer))
+            ]
             table.append((layout.COLLECTIVE, function, ticks(0), 0, 0, *ends, np.void(bytes(8))))
             self.channels[key] = len(table) - 1
         return self.channels[key]

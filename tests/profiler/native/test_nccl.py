@@ -128,8 +128,11 @@ def test_a_child_has_a_file_of_its_own(stage: Stage, compiled: Compile) -> None:
     arguments = (build.libraries().nccl, 6, hex(HASH), RANK, RANKS, 0, 2, "send:7:7:2", "ar:7:1", "ag:7:2")
     stage.run(compiled("nccl"), *arguments, LD_PRELOAD="", FORK="1")
     parent, child = stage.recordings()
-    iteration = [(layout.SEND, layout.POINT_TO_POINT, 2, 28), collective(layout.ALL_REDUCE, 4),
-                 collective(layout.ALL_GATHER, 8)]  # fmt: skip
+    iteration = [
+        (layout.SEND, layout.POINT_TO_POINT, 2, 28),
+        collective(layout.ALL_REDUCE, 4),
+        collective(layout.ALL_GATHER, 8),
+    ]
     assert made(parent) == 3 * iteration
     assert made(child) == iteration
     assert ((parent.channels["closed"] != 0).all(), (child.channels["closed"] != 0).any()) == (True, False)

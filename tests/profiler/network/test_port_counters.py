@@ -71,15 +71,18 @@ def test_counters_of_a_provider_s_own_are_bytes(root: Path) -> None:
     assert sent(before, read(root)) == 64
 
 
-@pytest.mark.parametrize(("before", "after", "moved"), [
-    (2**32 - 10, 5, 15 * 4),  # round at 32 bits
-    (2**64 - 10, 5, 15 * 4),  # and at 64
-    (2**31 + 2**30, 0, 2**30 * 4),
-    (2**30, 10, None),  # reset
-    (2**40, 10, None),
-    (100, 2**32 - 1, None),  # as far as it counts
-    (7, 7, 0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("before", "after", "moved"),
+    [
+        (2**32 - 10, 5, 15 * 4),  # round at 32 bits
+        (2**64 - 10, 5, 15 * 4),  # and at 64
+        (2**31 + 2**30, 0, 2**30 * 4),
+        (2**30, 10, None),  # reset
+        (2**40, 10, None),
+        (100, 2**32 - 1, None),  # as far as it counts
+        (7, 7, 0),
+    ],
+)
 def test_counters_that_go_back(before: int, after: int, moved: int | None) -> None:
     assert sent(one(before), one(after)) == moved
 

@@ -32,11 +32,13 @@ PINGS: Counts = {(SEND, 5000): 200}
 CASES = {
     "pingpong": Case("ibv_rc_pingpong -g 1 -n 200 -s 5000", r"^2000000 bytes .*\n200 iters", PINGS, PINGS),
     "pingpong_wr": Case("ibv_rc_pingpong -g 1 -n 200 -s 5000 -N", r"^2000000 bytes .*\n200 iters", PINGS, PINGS),
-    "datagrams": Case("ibv_ud_pingpong -g 1 -n 50 -s 1000", r"^100000 bytes .*\n50 iters", {(SEND, 1000): 50}, {(SEND, 1000): 50}),
+    "datagrams": Case(
+        "ibv_ud_pingpong -g 1 -n 50 -s 1000", r"^100000 bytes .*\n50 iters", {(SEND, 1000): 50}, {(SEND, 1000): 50}
+    ),
     "write": Case("ib_write_bw -x 1 -n 200 -s 65536 -F", r"^ 65536 +200 ", {(WRITE, 65536): 200}, {}),
     "send": Case("ib_send_bw -x 1 -n 200 -s 3000 -F", r"^ 3000 +200 ", {(SEND, 3000): 200}, {}),
     "read": Case("ib_read_bw -x 1 -n 200 -s 4096 -F", r"^ 4096 +200 ", {(READ, 4096): 200}, {}),
-}  # fmt: skip
+}
 
 
 def script() -> str:

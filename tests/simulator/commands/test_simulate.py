@@ -48,8 +48,11 @@ def test_compares_policies(trace: Path, tmp_path: Path, capsys: pytest.CaptureFi
         (name, job) for name in ("las", "fifo") for job in "abc"
     ]
     assert {key: rows[4][key] for key in ("start", "finish", "jct", "preemptions")} == {
-        "start": "100.0", "finish": "120.0", "jct": "110.0", "preemptions": "0",
-    }  # fmt: skip
+        "start": "100.0",
+        "finish": "120.0",
+        "jct": "110.0",
+        "preemptions": "0",
+    }
     assert sorted(path.name for path in tmp_path.iterdir()) == ["jobs.csv", "out.json", "trace.csv"]
 
 

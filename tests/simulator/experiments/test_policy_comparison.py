@@ -27,9 +27,12 @@ HOSTILE = "</td><script>alert(1)</script>[red]\x1b[31m\n"
 
 def setup(finish: bool = True) -> Setup:
     """A GPU; a long job, then a short one of another user's."""
-    trace = Trace.of([
-        TraceJob("1", 0.0, 1, 9000.0, HOSTILE, "gpu"), TraceJob("2", 1000.0, 1, 100.0, "bob", "gpu"),
-    ])  # fmt: skip
+    trace = Trace.of(
+        [
+            TraceJob("1", 0.0, 1, 9000.0, HOSTILE, "gpu"),
+            TraceJob("2", 1000.0, 1, 100.0, "bob", "gpu"),
+        ]
+    )
     ended = np.array([9000.0, 9100.0]) if finish else np.zeros(0)
     return Setup("site", replace(trace, finish=ended), ClusterSize(1, 1), PolicyConfig.paper(), Cost(0.0, 60.0))
 

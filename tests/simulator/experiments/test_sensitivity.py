@@ -61,8 +61,9 @@ def test_plot(simulate: Any, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     simulate("--sensitivity", "threshold", "--plot", str(tmp_path / "plots"))
     assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == [
-        "sensitivity-threshold.png", "sensitivity-threshold.svg",
-    ]  # fmt: skip
+        "sensitivity-threshold.png",
+        "sensitivity-threshold.svg",
+    ]
     assert "<!-- (2, 0.5h) -->" in (tmp_path / "plots" / "sensitivity-threshold.svg").read_text()
 
 

@@ -67,9 +67,12 @@ def test_the_jobs_of_the_watch_as_they_were_at_its_end(state: Path) -> None:
     seen, jobs = reader.read(state)
     found = dict(zip(jobs.job_id, zip(jobs.submit, jobs.gpus, jobs.duration, jobs.finish, strict=True), strict=True))
     assert found == {
-        "1": (900.0, 2, 1050.0, 2000.0), "2": (1100.0, 2, 1300.0, 2700.0), "3": (1200.0, 2, 3700.0, UNTIL),
-        "5": (1400.0, 2, 100.0, 1700.0), "8": (4000.0, 2, 900.0, UNTIL),
-    }  # fmt: skip
+        "1": (900.0, 2, 1050.0, 2000.0),
+        "2": (1100.0, 2, 1300.0, 2700.0),
+        "3": (1200.0, 2, 3700.0, UNTIL),
+        "5": (1400.0, 2, 100.0, 1700.0),
+        "8": (4000.0, 2, 900.0, UNTIL),
+    }
     assert [(one.reason, one.count, one.example) for one in jobs.dropped] == [("has not run yet", 1, "4")]
     assert set(jobs.user) == {getpass.getuser()}
     assert (seen.began, seen.until, seen.gpus, seen.seconds, seen.agreed) == (BEGAN, UNTIL, 4, 3500.0, 3350.0)

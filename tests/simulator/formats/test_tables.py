@@ -169,7 +169,7 @@ def test_an_id_of_another_job(write: Write) -> None:
         (OPENB.replace("9437500", "soon"), "line 2, column scheduled_time: 'soon' is not a number"),
         (TASKS + "six,worker,x,Running,1,2,3,4,5,T4\n", "line 7, column inst_num: 'x' is not a number"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_name_the_place(write: Write, text: str, output: str) -> None:
     with pytest.raises(UsageError) as error:
         read_trace(write(text))

@@ -29,12 +29,13 @@ ASKS = {"gpus": "2"}
         (ASKS, LED._replace(mode="shadow"), "Slurm alone schedules it: Tiresias only watches (mode shadow)"),
         (ASKS, LED._replace(leads=None, default=""), "Tiresias schedules it if its partition is a100 or gpu"),
         (
-            ASKS | {"partition": "gpu"}, LED._replace(leads=None),
+            ASKS | {"partition": "gpu"},
+            LED._replace(leads=None),
             "Tiresias schedules it in partition gpu, by its configuration",
         ),
         (ASKS, None, "this host does not show whether Tiresias schedules it"),
     ],
-)  # fmt: skip
+)
 def test_which_scheduler(asked: dict[str, str], site: SiteController | None, expected: str) -> None:
     found = wording.scheduling(asked, "alice", site)
     assert found == (not expected.startswith("Slurm alone"), expected)
@@ -56,13 +57,16 @@ COULD, NOT = PreviousJob("12", True, 5150), PreviousJob("12", False, -1)
         ({}, True, "x.py", NOT, "may be preempted: x.py names tiresias.checkpoint"),
         ({}, False, "x.py", None, "saves before its time limit: x.py names tiresias.checkpoint"),
         (
-            {}, True, "", NOT,
+            {},
+            True,
+            "",
+            NOT,
             "not preempted unless its program registers for checkpoints: "
             "job 12 of this script could not save (tiresias rehearse checks it)",
         ),
         ({}, False, "", None, "no checkpointing seen in the script"),
     ],
-)  # fmt: skip
+)
 def test_whether_it_may_be_preempted(
     asked: dict[str, str], managed: bool, seen_in: str, earlier: PreviousJob | None, expected: str
 ) -> None:
