@@ -1,4 +1,4 @@
-"""Jobs with false reports, and their effect on the job itself and on otalices. Alice's jobs are honest, Bob's are not."""
+"""Jobs with false reports, and their effect on the job itself and on others. Alice's jobs are honest, Bob's are not."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_report_of_another_run_is_ignored(shared: Centre, supervisor: dict[str
     assert "has not shown that it can checkpoint" in shared.why(liar)
 
 
-def test_a_flood_of_torn_reports_changes_nothing_for_otalices(shared: Centre) -> None:
+def test_a_flood_of_torn_reports_changes_nothing_for_others(shared: Centre) -> None:
     liar = lie(shared, {"state": "running"}, {"ready": True, "x": "y " * 4000}, "flood", gpus=2)
     honest = shared.train(gpus=2)
     shared.wait_until_preemptable(honest)
@@ -143,7 +143,7 @@ def test_a_user_cannot_park_the_job_of_another_user(shared: Centre) -> None:
     assert int(shared.output(alices).partition("saved step ")[2].split()[0]) > 0
 
 
-def test_an_older_job_of_alices_does_not_speak_for_a_newer_one(centre: Centre) -> None:
+def test_the_report_of_an_older_job_is_not_used_for_a_newer_one(centre: Centre) -> None:
     """Bob has made Alice's folder in a new control root, and links it to the report of an earlier job of Alice."""
     fresh = centre.cluster.shared / "tiresias" / f"fresh-{os.getpid()}"
     fresh.mkdir()
