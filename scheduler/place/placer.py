@@ -143,6 +143,8 @@ class Placer:
 
     def _of_type(self, gpu_type: str) -> dict[int, int]:
         """Return the nodes of which one island has this GPU type and the others do not, with the index of the island."""
+        if not self._nodes.topology.parts:
+            return {}
         islands = self._nodes.topology.islands
         return {
             node: types.split(",").index(gpu_type)

@@ -66,10 +66,13 @@ class ObserveStage:
 
     def _note_classes(self, memory: JobMemory, managed: Sequence[SlurmJob]) -> None:
         """Journal the priority class of jobs, where it has changed."""
-        rules = self._services.rules.rules
-        with self._services.journal.batch():
-            for job in managed:
-                memory.ledger.note_class(memory.ledger.jobs[job.id], rules.priority_tier(job.partition))
+        rules, rows = self._services.rules.rules, memory.ledger.jobs
+        found = [(rows[job.id], rules.priority_tier(job.partition)) for job in managed]
+        changed = [(row, tier) for row, tier in found if tier not in (0, row.priority_class)]
+        if changed:
+            with self._services.journal.batch():
+                for row, tier in changed:
+                    memory.ledger.note_class(row, tier)
 
     def _note_costs(self, memory: JobMemory, managed: Sequence[SlurmJob]) -> None:
         """Journal what runs report of their starts, once they train."""
