@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import pytest
@@ -53,31 +54,38 @@ class Node:
     islands: int = 1
 
 
+JobRow: TypeAlias = Job
+NodeRow: TypeAlias = Node
+
+
 class Builder:
     Job, Node = Job, Node
 
-    def __call__(self, jobs: Sequence[Job], nodes: Sequence[Node], time: float = 1000.0) -> Snapshot:
+    def __call__(self, jobs: Sequence[JobRow], nodes: Sequence[NodeRow], time: float = 1000.0) -> Snapshot:
         free = np.array([(node.gpus, node.cpus, node.memory) for node in nodes], dtype=float).reshape(-1, 3)
         islands = _islands(nodes)
-        rows, shown = [], []
+        rows: list[tuple[float, ...]] = []
+        shown: list[JobRow] = []
         for row, job in enumerate(jobs):
             seats = () if job.state == JobState.WAITING else _seats(job, free) if job.seats is None else job.seats
-            for node, gpus in seats:
-                free[node] -= amounts(job.request, gpus)
-                rows.append((row, node, *amounts(job.request, gpus), *_on_islands(islands, node, gpus)))
+            for at, gpus in seats:
+                free[at] -= amounts(job.request, gpus)
+                rows.append((row, at, *amounts(job.request, gpus), *_on_islands(islands, at, gpus)))
             waited = max(time - job.submit - job.ran, 0.0) if math.isnan(job.waited) else job.waited
             shown.append(replace(job, waited=waited, state=job.state if seats else JobState.WAITING))
         held = np.array(rows, dtype=float).reshape(-1, 5 + islands.shape[1])
-        job, node = held[:, :2].astype(np.int64).T
+        job_rows, node_rows = held[:, :2].astype(np.int64).T
         of_nodes, amount = _nodes(nodes, free), Resources(held[:, 2:5])
         if not islands.shape[1]:
-            return Snapshot(time, _jobs(shown), of_nodes, Allocations(job, node, amount))
+            return Snapshot(time, _jobs(shown), of_nodes, Allocations(job_rows, node_rows, amount))
         of_nodes = replace(
             of_nodes,
             topology=of_nodes.topology.with_parts(("socket",), [(node.islands,) for node in nodes]),
             free=of_nodes.free.with_islands(islands),
         )
-        return Snapshot(time, _jobs(shown), of_nodes, Allocations(job, node, amount.with_islands(held[:, 5:])))
+        return Snapshot(
+            time, _jobs(shown), of_nodes, Allocations(job_rows, node_rows, amount.with_islands(held[:, 5:]))
+        )
 
 
 def _islands(nodes: Sequence[Node]) -> np.ndarray:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from tiresias.scheduler.rank.policy import Policy
 NAN = math.nan
 
 
-def test_every_name_has_its_policy():
+def test_every_name_has_its_policy() -> None:
     assert all(isinstance(POLICIES[name], Policy) for name in POLICIES)
 
 
@@ -41,23 +42,23 @@ def test_every_name_has_its_policy():
         ("quantum", math.inf, "seconds, 1 or more"),
     ],
 )
-def test_mistakes_name_the_knob_and_what_is_allowed(knob, value, allowed):
+def test_mistakes_name_the_knob_and_what_is_allowed(knob: Any, value: Any, allowed: Any) -> None:
     with pytest.raises(UsageError) as error:
         PolicyConfig(**{knob: value})
     assert str(error.value).startswith(f"{knob} = ")
     assert allowed in str(error.value)
 
 
-def test_no_threshold_is_one_queue():
+def test_no_threshold_is_one_queue() -> None:
     assert PolicyConfig(thresholds=()).queue_of(np.array([0.0, 1e9])).tolist() == [0, 0]
 
 
-def test_queue_holds_its_lower_limit_and_not_its_upper():
+def test_queue_holds_its_lower_limit_and_not_its_upper() -> None:
     config = PolicyConfig(thresholds=(100.0, 200.0))
     assert config.queue_of(np.array([0.0, 99.9, 100.0, 199.9, 200.0, 1e9])).tolist() == [0, 0, 1, 1, 2, 2]
 
 
-def test_paper_presets():
+def test_paper_presets() -> None:
     """Sections 5.2 and 5.3: two queues, 3,200 GPU-s on the testbed and an hour in production; nothing is promoted."""
     testbed, production = PolicyConfig.paper(), PolicyConfig.paper("gittins", "production")
     assert (testbed.name, testbed.thresholds) == ("las", (3200.0,))
@@ -67,7 +68,7 @@ def test_paper_presets():
         assert not each.promotes
 
 
-def test_only_policies_with_queues_have_limits_of_queues():
+def test_only_policies_with_queues_have_limits_of_queues() -> None:
     assert PolicyConfig().name == "adaptive"
     assert [replace(PolicyConfig(), name=name).limits for name in ("adaptive", "las", "gittins")] == [
         (),
@@ -76,7 +77,7 @@ def test_only_policies_with_queues_have_limits_of_queues():
     ]
 
 
-def test_scaled_divides_thresholds_and_times_only():
+def test_scaled_divides_thresholds_and_times_only() -> None:
     scaled = PolicyConfig(min_run=60.0, cooldown=30.0, starve_limit=600.0, promote_knob=2.0, max_preemptions=3).scaled(
         30
     )

@@ -97,16 +97,17 @@ many = settings(max_examples=80, deadline=None)
 
 def build(snapshot_of: Any, of_jobs: Iterable[tuple[dict[str, Any], Request]], of_nodes: Iterable[Any]) -> Snapshot:
     made = [snapshot_of.Job(id=str(row), **job, request=request) for row, (job, request) in enumerate(of_jobs)]
-    return snapshot_of(made, [snapshot_of.Node(**node) for node in of_nodes])
+    found: Snapshot = snapshot_of(made, [snapshot_of.Node(**node) for node in of_nodes])
+    return found
 
 
 def room(snapshot: Snapshot, leaving: bool = False, without: Iterable[str] = ()) -> np.ndarray:
     """What is free on each node, also that of leaving jobs and of the named ones; shape (nodes, 3)."""
-    on, held, free = snapshot.nodes, snapshot.allocations, []
+    on, held = snapshot.nodes, snapshot.allocations
     gone = {snapshot.jobs.id.index(job) for job in without}
     if leaving:
         gone |= set(np.flatnonzero(snapshot.jobs.state == JobState.RELEASING).tolist())
-    free = on.free.amount[:, :3].copy()
+    free: np.ndarray = on.free.amount[:, :3].copy()
     for job, node, amount in zip(held.job, held.node, held.resources.amount[:, :3], strict=True):
         if int(job) in gone and on.usable[node]:
             free[node] += amount
@@ -146,7 +147,7 @@ def in_order(plan: Plan, snapshot: Snapshot) -> list[int]:
 
 @many
 @given(styled_jobs, any_nodes, policies)
-def test_plan_is_possible(snapshot_of, some, where, config):
+def test_plan_is_possible(snapshot_of: Any, some: Any, where: Any, config: Any) -> None:
     """Never over capacity, whole jobs only, requests hold, and each job has the action that fits its state."""
     snapshot = build(snapshot_of, some, where)
     plan, of = decide(snapshot, config), snapshot.jobs
@@ -175,7 +176,7 @@ def test_plan_is_possible(snapshot_of, some, where, config):
 
 @many
 @given(styled_jobs, any_nodes, policies)
-def test_only_those_who_may_be_are_preempted(snapshot_of, some, where, config):
+def test_only_those_who_may_be_are_preempted(snapshot_of: Any, some: Any, where: Any, config: Any) -> None:
     snapshot = build(snapshot_of, some, where)
     plan, of = decide(snapshot, config), snapshot.jobs
     for one in plan.preemptions:
@@ -183,6 +184,8 @@ def test_only_those_who_may_be_are_preempted(snapshot_of, some, where, config):
         assert POLICIES[config.name].preempts
         assert of.state[row] == JobState.RUNNING
         assert of.movable[row]
+        assert of.preemption_cost is not None
+        assert of.progress_from is not None
         cost = config.preemption_cost if math.isnan(of.preemption_cost[row]) else of.preemption_cost[row]
         needed = max(config.min_run, min(config.min_run_cost_factor * cost, config.protection_limit))
         step = of.last_start[row] if math.isnan(of.progress_from[row]) else of.progress_from[row]
@@ -192,7 +195,7 @@ def test_only_those_who_may_be_are_preempted(snapshot_of, some, where, config):
 
 @many
 @given(styled_jobs, any_nodes, policies)
-def test_no_useless_kill(snapshot_of, some, where, config):
+def test_no_useless_kill(snapshot_of: Any, some: Any, where: Any, config: Any) -> None:
     """What is reserved for others leaves no room for any victim, and its beneficiary has nodes only because it leaves."""
     snapshot = build(snapshot_of, some, where)
     plan = decide(snapshot, config)
@@ -207,7 +210,7 @@ def test_no_useless_kill(snapshot_of, some, where, config):
 
 @many
 @given(any_jobs, any_nodes, policies)
-def test_waiting_jobs_that_fit_start(snapshot_of, some, where, config):
+def test_waiting_jobs_that_fit_start(snapshot_of: Any, some: Any, where: Any, config: Any) -> None:
     """Nothing idles needlessly: what is free after the plan, reservations apart, is enough for no job that waits, but for those
     behind a job for which GPUs are kept free."""
     snapshot = build(snapshot_of, some, where)
@@ -227,7 +230,7 @@ def test_waiting_jobs_that_fit_start(snapshot_of, some, where, config):
 
 @many
 @given(styled_jobs, any_nodes, policies, st.randoms(use_true_random=False))
-def test_order_of_rows_changes_nothing(snapshot_of, some, where, config, random):
+def test_order_of_rows_changes_nothing(snapshot_of: Any, some: Any, where: Any, config: Any, random: Any) -> None:
     snapshot = build(snapshot_of, some, where)
     rows = list(range(len(snapshot.jobs)))
     random.shuffle(rows)
@@ -238,7 +241,7 @@ def test_order_of_rows_changes_nothing(snapshot_of, some, where, config, random)
 
 def shuffled(snapshot: Snapshot, rows: list[int]) -> Snapshot:
     of, held = snapshot.jobs, snapshot.allocations
-    columns = {
+    columns: dict[str, Any] = {
         name: getattr(of, name)[rows] if isinstance(getattr(of, name), np.ndarray) else
         tuple(getattr(of, name)[row] for row in rows)
         for name in of.__dataclass_fields__ if getattr(of, name) is not None
@@ -256,7 +259,7 @@ def outcome(plan: Plan, snapshot: Snapshot) -> tuple[object, ...]:
 
 @many
 @given(any_jobs, any_nodes, policies)
-def test_lower_queue_goes_first(snapshot_of, some, where, config):
+def test_lower_queue_goes_first(snapshot_of: Any, some: Any, where: Any, config: Any) -> None:
     snapshot = build(snapshot_of, some, where)
     plan = decide(snapshot, config)
     queues = [int(plan.queue[row]) for row in in_order(plan, snapshot)]
@@ -286,7 +289,7 @@ plain_jobs = st.lists(st.tuples(jobs, st.just(Request())), max_size=20)
     st.lists(plain_nodes, min_size=1, max_size=5),
     policies.map(lambda one: replace(one, name="las", drain_limit=0.0)),
 )
-def test_settles_as_the_paper_walks(snapshot_of, some, where, config):
+def test_settles_as_the_paper_walks(snapshot_of: Any, some: Any, where: Any, config: Any) -> None:
     """Where jobs may run anywhere: who runs once starts and preemptions are done is who pseudocode 2 marks."""
     snapshot = build(snapshot_of, some, where)
     plan, of = decide(snapshot, config), snapshot.jobs
@@ -306,7 +309,7 @@ def test_settles_as_the_paper_walks(snapshot_of, some, where, config):
 
 @many
 @given(styled_jobs, any_nodes, policies)
-def test_nobody_else_is_preempted_while_victims_leave(snapshot_of, some, where, config):
+def test_nobody_else_is_preempted_while_victims_leave(snapshot_of: Any, some: Any, where: Any, config: Any) -> None:
     """The next decision, with the victims leaving and the starts running, finds nothing more to preempt or to start."""
     config = replace(config, promote_knob=float("inf"), in_queue_order="first_start")
     snapshot = build(snapshot_of, some, where)
@@ -353,7 +356,7 @@ def _as_before(free: Resources, left: np.ndarray) -> Resources:
     return Resources(left).with_islands(free.islands) if free.islands.shape[1] else Resources(left)
 
 
-def test_a_job_that_fits_nowhere_is_told_apart_from_one_that_waits(snapshot_of):
+def test_a_job_that_fits_nowhere_is_told_apart_from_one_that_waits(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     snapshot = snapshot_of(
         [
@@ -372,7 +375,7 @@ def test_a_job_that_fits_nowhere_is_told_apart_from_one_that_waits(snapshot_of):
     assert words[3] == "runs, and may not be preempted now"
 
 
-def test_fifo_waits_in_line_but_not_behind_the_impossible(snapshot_of):
+def test_fifo_waits_in_line_but_not_behind_the_impossible(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     impossible = job("1", gpus=4, request=Request(gpus_per_node=3))
     snapshot = snapshot_of([impossible, job("2", gpus=3), job("3", gpus=2), job("4")], [node()])
@@ -383,7 +386,7 @@ def test_fifo_waits_in_line_but_not_behind_the_impossible(snapshot_of):
     assert [start.job for start in overtaking.starts] == ["2", "4"]
 
 
-def test_a_reservation_is_not_given_to_those_behind(snapshot_of):
+def test_a_reservation_is_not_given_to_those_behind(snapshot_of: Any) -> None:
     """Job 3 would fit on what is free, but job 2 ahead of it waits for just that and for what job 1 leaves."""
     job, node = snapshot_of.Job, snapshot_of.Node
     snapshot = snapshot_of(
@@ -395,7 +398,7 @@ def test_a_reservation_is_not_given_to_those_behind(snapshot_of):
     assert reason(plan, snapshot, 1) == "waits for job 1 to leave n0 (4 GPUs)"
 
 
-def test_victims_are_the_furthest_behind_on_nodes_that_help(snapshot_of):
+def test_victims_are_the_furthest_behind_on_nodes_that_help(snapshot_of: Any) -> None:
     """Job 9 needs a whole node. The last in order sits where too much else cannot move; the pair before it makes room."""
     job, node = snapshot_of.Job, snapshot_of.Node
     sits = {"state": JobState.RUNNING, "attained": 9000.0, "ran": 500.0, "last_start": 500.0}
@@ -414,7 +417,7 @@ def test_victims_are_the_furthest_behind_on_nodes_that_help(snapshot_of):
     assert {one.beneficiary for one in plan.preemptions} == {"9"}
 
 
-def test_free_gpus_of_a_reservation_start_nobody(snapshot_of):
+def test_free_gpus_of_a_reservation_start_nobody(snapshot_of: Any) -> None:
     """Job 2 will take one GPU of n0 and three of n1, so job 3 may not start on both GPUs that are free on n0 now."""
     job, node = snapshot_of.Job, snapshot_of.Node
     snapshot = snapshot_of(
@@ -430,7 +433,7 @@ def test_free_gpus_of_a_reservation_start_nobody(snapshot_of):
     assert plan.reserved == (Start("2", (("n0", 1), ("n1", 3))), Start("3", (("n0", 1), ("n1", 1))))
 
 
-def test_those_ahead_are_not_preempted_for_want_of_nodes(snapshot_of):
+def test_those_ahead_are_not_preempted_for_want_of_nodes(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     snapshot = snapshot_of(
         [
@@ -444,7 +447,7 @@ def test_those_ahead_are_not_preempted_for_want_of_nodes(snapshot_of):
     assert reason(plan, snapshot, 1) == "waits: GPUs would be enough, but on no nodes that fit what it asks for"
 
 
-def test_a_victim_that_is_not_needed_is_spared(snapshot_of):
+def test_a_victim_that_is_not_needed_is_spared(snapshot_of: Any) -> None:
     """The last in order is too small; with the one before it there is room enough without it."""
     job, node = snapshot_of.Job, snapshot_of.Node
     sits = {"state": JobState.RUNNING, "attained": 9000.0, "ran": 500.0, "last_start": 500.0}
@@ -460,7 +463,7 @@ def test_a_victim_that_is_not_needed_is_spared(snapshot_of):
     assert plan.preemptions == (Preempt("1", "3"),)
 
 
-def test_a_small_job_goes_on_beside_what_replaces_a_large_one(snapshot_of):
+def test_a_small_job_goes_on_beside_what_replaces_a_large_one(snapshot_of: Any) -> None:
     """Jobs 3 and 4 need three GPUs, so the walk gives up job 1 and keeps job 2, though job 2 is further behind."""
     job, node = snapshot_of.Job, snapshot_of.Node
     sits = {"state": JobState.RUNNING, "attained": 9000.0, "ran": 500.0, "last_start": 500.0}
@@ -479,8 +482,8 @@ def test_a_small_job_goes_on_beside_what_replaces_a_large_one(snapshot_of):
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
-def test_empty(snapshot_of, name):
+def test_empty(snapshot_of: Any, name: Any) -> None:
     for snapshot in (snapshot_of([], [snapshot_of.Node()]), snapshot_of([snapshot_of.Job("1")], [])):
         plan = decide(snapshot, PolicyConfig(name=name))
-        assert plan.starts == plan.preemptions == ()
+        assert plan.actions == ()
         assert len(plan.effect) == len(snapshot.jobs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -90,7 +92,7 @@ class Cluster:
 @pytest.mark.parametrize(("blocks", "drifts"), [(False, False), (False, True), (True, False)])
 @many
 @given(gpus=sizes, draw=st.data())
-def test_chooses_what_a_walk_over_all_jobs_takes(gpus, draw, blocks, drifts):
+def test_chooses_what_a_walk_over_all_jobs_takes(gpus: Any, draw: Any, blocks: Any, drifts: Any) -> None:
     """Without preemption (blocks) nobody in the line runs."""
     cluster = Cluster(gpus, draw, blocks, drifts)
     arrivals = iter(range(len(gpus)))
@@ -110,7 +112,7 @@ def test_chooses_what_a_walk_over_all_jobs_takes(gpus, draw, blocks, drifts):
         cluster.happen()
 
 
-def test_nobody_overtakes_where_the_line_blocks():
+def test_nobody_overtakes_where_the_line_blocks() -> None:
     line = JobQueue([4, 2, 1], blocks=True)
     for row in range(3):
         line.wait(row, (row, row))
@@ -118,7 +120,7 @@ def test_nobody_overtakes_where_the_line_blocks():
     assert line.choose(6) == Choice([0, 1], [])
 
 
-def test_a_job_that_waits_again_has_its_new_key():
+def test_a_job_that_waits_again_has_its_new_key() -> None:
     line = JobQueue([1, 1], blocks=False)
     line.wait(0, (1, 0))
     line.wait(1, (2, 1))

@@ -84,6 +84,8 @@ def test_each_pool_is_decided_as_if_it_were_alone(
         reserved += shifted(expected.reserved, each * NODES)
         preemptions += expected.preemptions
         for row in range(len(alone.jobs)):
+            assert plan.standing
+            assert expected.standing
             assert plan.standing.of(int(pool.jobs[row])) == expected.standing.of(row)
             assert reason(part.plan, part.snapshot, row) == reason_there(expected, alone, row, each)
     assert (list(plan.starts), list(plan.reserved), list(plan.preemptions)) == (starts, reserved, preemptions)

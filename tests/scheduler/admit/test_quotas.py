@@ -57,7 +57,8 @@ def build(snapshot_of: Any, some: Iterable[dict[str, Any]], limits: Iterable[tup
         Quota(f"QOSGrp{at}", left, {row: float(made.jobs.gpus[row]) if gpus else 1.0 for row in rows & set(waits)})
         for at, (left, gpus, rows) in enumerate(limits)
     ]
-    return replace(made, quotas=tuple(quotas))
+    limited: Snapshot = replace(made, quotas=tuple(quotas))
+    return limited
 
 
 def beneficiaries(plan: Plan) -> set[str]:
@@ -66,7 +67,7 @@ def beneficiaries(plan: Plan) -> set[str]:
 
 @many
 @given(st.lists(jobs, max_size=14), limits, policies)
-def test_no_quota_is_exceeded(snapshot_of, some, limits, config):
+def test_no_quota_is_exceeded(snapshot_of: Any, some: Any, limits: Any, config: Any) -> None:
     snapshot = build(snapshot_of, some, limits)
     plan = decide(snapshot, config)
     placed = {snapshot.jobs.id.index(seat.job) for seat in (*plan.starts, *plan.reserved)}
@@ -76,7 +77,9 @@ def test_no_quota_is_exceeded(snapshot_of, some, limits, config):
 
 @many
 @given(st.lists(jobs, max_size=14), limits, policies.filter(lambda config: not POLICIES[config.name].spares))
-def test_a_job_that_a_quota_keeps_waiting_changes_nothing_for_others(snapshot_of, some, limits, config):
+def test_a_job_that_a_quota_keeps_waiting_changes_nothing_for_others(
+    snapshot_of: Any, some: Any, limits: Any, config: Any
+) -> None:
     """The plan is that of a cluster without these jobs. Where preemptions are weighed, a job may be selected first, found not worth
     a preemption, and then find its quota taken by a job that is."""
     snapshot = build(snapshot_of, some, limits)
@@ -90,9 +93,10 @@ def test_a_job_that_a_quota_keeps_waiting_changes_nothing_for_others(snapshot_of
 
 @many
 @given(st.lists(jobs, max_size=14), limits, policies)
-def test_a_job_that_slurm_refused_takes_free_gpus_only(snapshot_of, some, limits, config):
+def test_a_job_that_slurm_refused_takes_free_gpus_only(snapshot_of: Any, some: Any, limits: Any, config: Any) -> None:
     snapshot = build(snapshot_of, some, limits)
     plan, of = decide(snapshot, config), snapshot.jobs
+    assert of.free_only is not None
     refused = {of.id[row] for row in range(len(of)) if of.free_only[row] and of.state[row] == JobState.WAITING}
     assert not refused & beneficiaries(plan)
     assert not refused & {seat.job for seat in plan.reserved}
@@ -101,7 +105,7 @@ def test_a_job_that_slurm_refused_takes_free_gpus_only(snapshot_of, some, limits
 
 @many
 @given(st.lists(st.sampled_from([1, 2, 4, 8]), max_size=20), st.integers(0, 30), st.booleans())
-def test_without_quotas_that_bind_the_walk_is_the_papers(gpus, capacity, blocks):
+def test_without_quotas_that_bind_the_walk_is_the_papers(gpus: Any, capacity: Any, blocks: Any) -> None:
     cost, rows = np.array(gpus, np.int64), np.arange(len(gpus))
     ample = QuotaUse([Quota("QOSGrpGRES", 1000.0, dict.fromkeys(range(len(gpus)), 1.0))])
     found = ample.walk(rows, cost, np.ones(len(gpus), bool), capacity, blocks)
@@ -112,7 +116,7 @@ def of_rows(snapshot: Snapshot, **columns: Any) -> Jobs:
     return replace(snapshot.jobs, **columns)
 
 
-def test_a_throttled_array_preempts_for_one_task_at_a_time(snapshot_of):
+def test_a_throttled_array_preempts_for_one_task_at_a_time(snapshot_of: Any) -> None:
     """Sixteen tasks of one GPU, one at once, before four old jobs that fill the cluster."""
     old = [snapshot_of.Job(id=f"old{node}", gpus=4, seats=((node, 4),), **OLD) for node in range(4)]
     tasks = [snapshot_of.Job(id=f"9_{task}") for task in range(16)]
@@ -128,7 +132,7 @@ def test_a_throttled_array_preempts_for_one_task_at_a_time(snapshot_of):
 
 
 @pytest.mark.parametrize("name", ["fifo", "best_effort", "las", "adaptive"])
-def test_a_quota_leaves_its_gpus_to_the_jobs_behind(snapshot_of, name):
+def test_a_quota_leaves_its_gpus_to_the_jobs_behind(snapshot_of: Any, name: Any) -> None:
     """Under strict FIFO too: Slurm goes on to the next job there."""
     some = [snapshot_of.Job(id=str(number), gpus=4, submit=float(number)) for number in range(6)]
     snapshot = snapshot_of(some, [snapshot_of.Node() for _ in range(4)])
@@ -137,14 +141,14 @@ def test_a_quota_leaves_its_gpus_to_the_jobs_behind(snapshot_of, name):
     assert [seat.job for seat in plan.starts] == ["0", "3", "4", "5"]
 
 
-def test_a_job_that_fits_the_quota_starts_where_a_larger_one_does_not(snapshot_of):
+def test_a_job_that_fits_the_quota_starts_where_a_larger_one_does_not(snapshot_of: Any) -> None:
     some = [snapshot_of.Job(id="large", gpus=8), snapshot_of.Job(id="small", gpus=1, submit=1.0)]
     snapshot = snapshot_of(some, [snapshot_of.Node() for _ in range(4)])
     plan = decide(replace(snapshot, quotas=(Quota("AssocGrpGRES", 2.0, {0: 8.0, 1: 1.0}),)), LAS)
     assert [seat.job for seat in plan.starts] == ["small"]
 
 
-def test_a_job_without_nodes_takes_nothing_of_its_quota(snapshot_of):
+def test_a_job_without_nodes_takes_nothing_of_its_quota(snapshot_of: Any) -> None:
     """One that waits for a node of its own returns what it would have taken to the next one."""
     apart = Request(features=frozenset({"ib"}))
     some = [snapshot_of.Job(id="apart", gpus=4, request=apart), snapshot_of.Job(id="plain", gpus=4, submit=1.0)]
@@ -154,7 +158,7 @@ def test_a_job_without_nodes_takes_nothing_of_its_quota(snapshot_of):
     assert [seat.job for seat in plan.starts] == ["plain"]
 
 
-def test_nodes_that_a_reservation_closes_to_a_job_are_not_used_and_not_said_to_be_impossible(snapshot_of):
+def test_nodes_that_a_reservation_closes_to_a_job_are_not_used_and_not_said_to_be_impossible(snapshot_of: Any) -> None:
     """For the first job every node is closed: nothing is preempted for it."""
     old = [snapshot_of.Job(id=f"old{node}", gpus=4, seats=((node, 4),), **OLD) for node in range(2)]
     closed = Request(closed=frozenset({"n0", "n1"}))
@@ -166,7 +170,7 @@ def test_nodes_that_a_reservation_closes_to_a_job_are_not_used_and_not_said_to_b
     assert "can never run" not in reason(plan, snapshot, 2)
 
 
-def test_the_reason_is_in_slurms_words(snapshot_of):
+def test_the_reason_is_in_slurms_words(snapshot_of: Any) -> None:
     words = ["PartitionTimeLimit", "Licenses"]
     some = [
         snapshot_of.Job(id="first", eligible=False, obstacle=words[0]),
@@ -187,7 +191,9 @@ def test_the_reason_is_in_slurms_words(snapshot_of):
 
 @pytest.mark.parametrize(("gpus", "held", "blocks"), [(4, 0, True), (5, 0, False), (4, 1, False)])
 @pytest.mark.parametrize("kind", ["quota", "obstacle"])
-def test_a_rule_that_keeps_a_job_waiting_beside_free_gpus(snapshot_of, kind, gpus, held, blocks):
+def test_a_rule_that_keeps_a_job_waiting_beside_free_gpus(
+    snapshot_of: Any, kind: Any, gpus: Any, held: Any, blocks: Any
+) -> None:
     """One node of four GPUs, of which a running job has `held`."""
     some = [snapshot_of.Job(id="waits", gpus=gpus)]
     some += [snapshot_of.Job(id="runs", gpus=held, seats=((0, held),), **OLD)] if held else []
@@ -201,7 +207,7 @@ def test_a_rule_that_keeps_a_job_waiting_beside_free_gpus(snapshot_of, kind, gpu
     assert blocks_beside_free(ruled, replace(plan, actions=plan.preemptions)) == blocks
 
 
-def test_what_the_plan_starts_is_not_blocked(snapshot_of):
+def test_what_the_plan_starts_is_not_blocked(snapshot_of: Any) -> None:
     some = [snapshot_of.Job(id="first", gpus=2), snapshot_of.Job(id="second", gpus=2, submit=1.0)]
     snapshot = snapshot_of(some, [snapshot_of.Node(gpus=4)])
     both = replace(snapshot, quotas=(Quota("QOSMaxJobsPerUserLimit", 2.0, {0: 1.0, 1: 1.0}),))

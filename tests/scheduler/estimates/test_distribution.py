@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -25,13 +27,13 @@ def defined(of: list[float], attained: float, quantum: float) -> float:
 
 @many
 @given(services, amounts, amounts.filter(bool))
-def test_index_within_a_quantum(of, attained, quantum):
+def test_index_within_a_quantum(of: Any, attained: Any, quantum: Any) -> None:
     assert Distribution(of).within(attained, quantum) == pytest.approx(defined(of, attained, quantum), rel=1e-9)
 
 
 @many
 @given(services, amounts)
-def test_best_index(of, attained):
+def test_best_index(of: Any, attained: Any) -> None:
     """The best quantum ends with a job, as between two ends more service is used and nobody ends."""
     expected = max((defined(of, attained, service - attained) for service in of if service > attained), default=0.0)
     assert Distribution(of).best(attained) == pytest.approx(expected, rel=1e-9)
@@ -39,20 +41,20 @@ def test_best_index(of, attained):
 
 @many
 @given(services, st.lists(amounts, min_size=1, max_size=10), amounts.filter(bool))
-def test_of_many_jobs_as_of_each(of, attained, quantum):
+def test_of_many_jobs_as_of_each(of: Any, attained: Any, quantum: Any) -> None:
     known, column = Distribution(of), np.array(attained)
     assert known.within(column, quantum).tolist() == [known.within(each, quantum) for each in attained]
     assert known.best(column).tolist() == [known.best(each) for each in attained]
 
 
-def test_by_hand():
+def test_by_hand() -> None:
     """Three jobs of 4, 8 and 12: the best quantum from 0 is all the rest, 8 on average, from 4 on again, and from 8 the last 4."""
     known = Distribution([12, 4, 8])
     assert known.within(0.0, 4.0) == pytest.approx(1 / 12)
     assert known.best(np.array([0.0, 4.0, 8.0, 12.0])) == pytest.approx([1 / 8, 1 / 6, 1 / 4, 0.0])
 
 
-def test_nobody_is_promising_where_nothing_is_known():
+def test_nobody_is_promising_where_nothing_is_known() -> None:
     nothing = Distribution([])
     assert nothing.within(3.0, 5.0) == 0.0
     assert nothing.best(3.0) == 0.0
@@ -60,7 +62,7 @@ def test_nobody_is_promising_where_nothing_is_known():
 
 
 @pytest.mark.parametrize("shape", [0.5, 1.0, 4.0])
-def test_large_distributions_are_as_exact(shape):
+def test_large_distributions_are_as_exact(shape: Any) -> None:
     """Services of five orders of magnitude; the sums over them lose no digits that matter."""
     of = (np.random.default_rng(1).weibull(shape, 20_000) * 1e5).tolist()
     known = Distribution(of)

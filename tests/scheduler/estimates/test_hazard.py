@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ NOBODY = np.zeros(0)
 ages = st.lists(st.floats(0, 1e7), max_size=40).map(np.array)
 
 
-def test_buckets():
+def test_buckets() -> None:
     assert [bucket_of(age) for age in (0.0, 0.5, 1.0, 1.5, 2.0)] == [0, 0, 1, 2, 3]
     assert end_of(0) == 1.0
     assert end_of(3) == pytest.approx(2**1.5)
@@ -22,13 +23,13 @@ def test_buckets():
 
 
 @given(st.lists(st.floats(0, 1e11), min_size=1, max_size=20))
-def test_one_and_many_are_in_the_same_buckets(some):
+def test_one_and_many_are_in_the_same_buckets(some: Any) -> None:
     together = bucket_of(np.array(some))
     assert together.tolist() == [bucket_of(age) for age in some]
     assert end_of(together).tolist() == [end_of(bucket_of(age)) for age in some]
 
 
-def test_hazards_by_hand():
+def test_hazards_by_hand() -> None:
     """Two ended, at 0.5 s and at 3 s; one is there and 1.2 s old, which is half way through the second bucket."""
     half_way = (1 + EDGES[2]) / 2
     hazard = Hazards.of(np.array([0.5, 3.0]), np.array([half_way, 0.0])).of_bucket
@@ -39,17 +40,17 @@ def test_hazards_by_hand():
     assert hazard[5:] == pytest.approx(UNKNOWN)
 
 
-def test_of_nobody_nothing_is_known():
+def test_of_nobody_nothing_is_known() -> None:
     assert Hazards.of(NOBODY, NOBODY).of_bucket.tolist() == NOTHING_KNOWN.of_bucket.tolist()
 
 
-def test_nothing_known_ranks_by_age():
+def test_nothing_known_ranks_by_age() -> None:
     index = NOTHING_KNOWN.index(0.0)[1:]
     assert list(index) == sorted(index, reverse=True)
     assert index[10] / index[12] == pytest.approx(2.0)  # half as promising at twice the age
 
 
-def by_hand(hazard, bucket, overhead):
+def by_hand(hazard: Any, bucket: Any, overhead: Any) -> Any:
     """The definition, one sum after the other."""
     best, reached, ended, seconds = 0.0, 1.0, 0.0, overhead
     for at in range(bucket, len(hazard)):
@@ -61,7 +62,7 @@ def by_hand(hazard, bucket, overhead):
 
 
 @given(ages, ages, st.sampled_from([0.0, 1.0, 62.0, 1e5]))
-def test_the_index_is_what_it_is_defined_to_be(ended, there, overhead):
+def test_the_index_is_what_it_is_defined_to_be(ended: Any, there: Any, overhead: Any) -> None:
     hazards = Hazards.of(ended, there)
     assert ((hazards.of_bucket > 0) & (hazards.of_bucket < 1)).all()
     index = hazards.index(overhead)
@@ -70,12 +71,12 @@ def test_the_index_is_what_it_is_defined_to_be(ended, there, overhead):
 
 
 @given(ages, ages)
-def test_overhead_makes_every_job_less_promising(ended, there):
+def test_overhead_makes_every_job_less_promising(ended: Any, there: Any) -> None:
     hazards = Hazards.of(ended, there)
     assert (np.array(hazards.index(60.0)) < np.array(hazards.index(0.0))).all()
 
 
-def test_who_is_about_to_end_is_promising():
+def test_who_is_about_to_end_is_promising() -> None:
     """Jobs of about an hour: past it few are left, and those end late."""
     index = Hazards.of(np.linspace(3000, 4000, 200), NOBODY).index(0.0)
     assert index[bucket_of(3500.0)] > index[bucket_of(100.0)]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from tiresias.scheduler.selection import settled
 STARVES = math.inf
 
 
-def spare(cost, selected, runs, worth, capacity):
+def spare(cost: Any, selected: Any, runs: Any, worth: Any, capacity: Any) -> Any:
     """The selection without the preemptions that are not worth their cost."""
     walked = Walk(np.arange(len(cost)), cost, runs, selected, worth, capacity, True)
     return settled(walked, worthwhile(walked), QuotaUse(()))
@@ -34,20 +35,20 @@ def spare(cost, selected, runs, worth, capacity):
         ([(2, 2), (2, 2)], (4, 2), Weighed(2, [], 0)),
     ],
 )
-def test_one_victim(starters, victim, verdict):
+def test_one_victim(starters: Any, victim: Any, verdict: Any) -> None:
     assert weigh(0, [Starter(*each) for each in starters], [Victim(*victim)]) == verdict
 
 
 @pytest.mark.parametrize(("ahead", "verdict"), [(1, Weighed(1, [], 3)), (0, Weighed(0, [0], 0))])
-def test_a_starving_job_takes_a_victim_of_any_size_behind_it(ahead, verdict):
+def test_a_starving_job_takes_a_victim_of_any_size_behind_it(ahead: Any, verdict: Any) -> None:
     assert weigh(3, [Starter(1, STARVES)], [Victim(4, ahead)]) == verdict
 
 
-def test_a_victim_whose_gpus_nobody_needs_stays():
+def test_a_victim_whose_gpus_nobody_needs_stays() -> None:
     assert weigh(4, [Starter(1, 1)], [Victim(4, 1)]) == Weighed(1, [0], 0)
 
 
-def test_what_a_large_job_leaves_helps_the_next_victim():
+def test_what_a_large_job_leaves_helps_the_next_victim() -> None:
     """The first victim stays, so the 4 GPUs for the last starter are not needed, of which 2 spare the second one too."""
     starters = [Starter(2, 2), Starter(4, 0)]
     assert weigh(0, starters, [Victim(2, 2), Victim(2, 2), Victim(2, 2)]) == Weighed(1, [0, 1], 0)
@@ -57,7 +58,7 @@ jobs = st.lists(st.tuples(st.sampled_from([1, 1, 2, 4, 8]), st.booleans(), st.bo
 
 
 @given(jobs, st.integers(0, 20))
-def test_spare(some, free):
+def test_spare(some: Any, free: Any) -> None:
     """(GPUs, runs, patient) in the order of the walk; those who run hold GPUs beside those that are free."""
     cost, runs, patient = np.array(some, dtype=np.int64).reshape(-1, 3).T
     runs, patient = runs.astype(bool), patient.astype(bool)
@@ -76,7 +77,7 @@ def test_spare(some, free):
 
 
 @given(jobs, st.integers(0, 20))
-def test_patient_jobs_of_one_size_have_the_walk_as_it_is(some, free):
+def test_patient_jobs_of_one_size_have_the_walk_as_it_is(some: Any, free: Any) -> None:
     runs = np.array([each[1] for each in some], dtype=bool)
     cost, patient = np.ones(len(some), np.int64), np.ones(len(some), bool)
     capacity = free + int(runs.sum())
@@ -85,7 +86,7 @@ def test_patient_jobs_of_one_size_have_the_walk_as_it_is(some, free):
 
 
 @given(jobs, st.integers(0, 20), st.sets(st.integers(0, 29), max_size=3))
-def test_the_line_spares_whom_the_walk_spares(some, free, starving):
+def test_the_line_spares_whom_the_walk_spares(some: Any, free: Any, starving: Any) -> None:
     """Twice, as those who do not start after all have to stand in the line again."""
     cost, runs, patient = np.array(some, dtype=np.int64).reshape(-1, 3).T
     runs, patient = runs.astype(bool), patient.astype(bool)

@@ -35,10 +35,11 @@ def cluster(snapshot_of: Any, waited: float = 200.0, **mover: Any) -> Snapshot:
     ]
     since = NOW - waited
     large = snapshot_of.Job("large", gpus=4, submit=since, packed_until=since + 300.0, attained=20_000.0)
-    return snapshot_of([*small, large], [snapshot_of.Node()] * 2, time=NOW)
+    made: Snapshot = snapshot_of([*small, large], [snapshot_of.Node()] * 2, time=NOW)
+    return made
 
 
-def test_the_next_moment_is_when_a_waiting_job_has_waited_for_as_long_as_the_moves_cost(snapshot_of):
+def test_the_next_moment_is_when_a_waiting_job_has_waited_for_as_long_as_the_moves_cost(snapshot_of: Any) -> None:
     """Neither a running job nor one that sits anywhere waits for a move."""
     snapshot = cluster(snapshot_of, waited=70.0)
     since = NOW - 70.0
@@ -52,7 +53,7 @@ def test_the_next_moment_is_when_a_waiting_job_has_waited_for_as_long_as_the_mov
     assert moments(young, 2, 60.0) == since + 120.0, "the two that run do not count"
 
 
-def test_one_moves_aside_and_the_large_job_gets_its_node(snapshot_of):
+def test_one_moves_aside_and_the_large_job_gets_its_node(snapshot_of: Any) -> None:
     snapshot = cluster(snapshot_of)
     plan = decide(snapshot, SITE)
     (gone,) = plan.preemptions
@@ -67,7 +68,7 @@ def test_one_moves_aside_and_the_large_job_gets_its_node(snapshot_of):
     assert reason(plan, snapshot, 2) == f"waits for job {gone.job} to leave n{gone.job[-1]} (4 GPUs)"
 
 
-def test_the_paper_has_none_of_it(snapshot_of):
+def test_the_paper_has_none_of_it(snapshot_of: Any) -> None:
     assert not decide(cluster(snapshot_of), PolicyConfig.paper()).preemptions
 
 
@@ -82,11 +83,11 @@ def test_the_paper_has_none_of_it(snapshot_of):
         ("they cannot save", 200.0, {"movable": False}),
     ],
 )
-def test_nobody_moves(snapshot_of, why, waited, mover):
+def test_nobody_moves(snapshot_of: Any, why: Any, waited: Any, mover: Any) -> None:
     _stays(cluster(snapshot_of, waited, **mover), why)
 
 
-def test_nobody_moves_who_has_nowhere_to_go(snapshot_of):
+def test_nobody_moves_who_has_nowhere_to_go(snapshot_of: Any) -> None:
     snapshot = cluster(snapshot_of)
     pinned = tuple(Request(nodes=frozenset({node})) for node in snapshot.nodes.name)
     _stays(replace(snapshot, jobs=replace(snapshot.jobs, request=(*pinned, snapshot.jobs.request[2]))), "pinned")
@@ -98,20 +99,20 @@ def _stays(snapshot: Snapshot, why: str) -> None:
     assert "waits for all its GPUs on one node" in reason(plan, snapshot, 2)
 
 
-def test_what_a_move_costs_is_the_movers_own_where_it_was_measured(snapshot_of):
+def test_what_a_move_costs_is_the_movers_own_where_it_was_measured(snapshot_of: Any) -> None:
     snapshot = cluster(snapshot_of)
     dear = replace(snapshot, jobs=replace(snapshot.jobs, preemption_cost=np.array([190.0, 70.0, np.nan])))
     assert [gone.job for gone in decide(dear, SITE).preemptions] == ["small1"]
 
 
-def test_a_decision_is_due_when_the_wait_has_become_worth_a_move(snapshot_of):
+def test_a_decision_is_due_when_the_wait_has_become_worth_a_move(snapshot_of: Any) -> None:
     young = cluster(snapshot_of, waited=20.0)
     assert next_change(young, SITE) == NOW - 20.0 + 60.0
     assert next_change(young, replace(SITE, defragment=0)) == NOW - 20.0 + 300.0
 
 
 @given(st.data())
-def test_the_cheapest_of_all_for_a_job_on_one_node(snapshot_of, data):
+def test_the_cheapest_of_all_for_a_job_on_one_node(snapshot_of: Any, data: Any) -> None:
     sizes = data.draw(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), max_size=8))
     small = [
         snapshot_of.Job(str(at), gpus=gpus, state=JobState.RUNNING, style=Style.SPREAD, last_start=0.0, ran=9e3)
@@ -153,7 +154,7 @@ def _has_room(mess: Defragmenter, gone: list[int], gpus: int) -> bool:
     return bool((mess.room[:, 0] + freed >= gpus).any())
 
 
-def test_moved_jobs_come_back_at_once(snapshot_of):
+def test_moved_jobs_come_back_at_once(snapshot_of: Any) -> None:
     """The next decisions: while the mover leaves the nodes are kept, then both start."""
     first = cluster(snapshot_of)
     (gone,) = decide(first, SITE).preemptions

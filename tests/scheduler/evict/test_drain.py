@@ -34,7 +34,8 @@ def cluster(snapshot_of: Any, since: float = 10.0, gpus: int = 8, nodes: int = 2
     jobs = [snapshot_of.Job(f"s{at}", 3, JobState.RUNNING, seats=((at, 3),), **small) for at in range(nodes)]
     jobs.append(snapshot_of.Job("large", gpus, waited=since, submit=NOW - 5000.0))
     jobs.append(snapshot_of.Job("new", 1, waited=1.0, submit=NOW - 1.0))
-    return snapshot_of(jobs, [snapshot_of.Node(4)] * nodes, NOW)
+    made: Snapshot = snapshot_of(jobs, [snapshot_of.Node(4)] * nodes, NOW)
+    return made
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,8 @@ reported = st.sampled_from([math.nan, -1e9, 0.0, START, START + 30.0, START + 1e
 def cluster(snapshot_of: Any, now: float, **runs: Any) -> Snapshot:
     """A job in the last queue holds all GPUs, and a job of the first queue waits for them."""
     low = snapshot_of.Job("1", 4, JobState.RUNNING, attained=800.0, ran=200.0, last_start=START, **runs)
-    return snapshot_of([low, snapshot_of.Job("2", 4)], [snapshot_of.Node(4)], now)
+    made: Snapshot = snapshot_of([low, snapshot_of.Job("2", 4)], [snapshot_of.Node(4)], now)
+    return made
 
 
 def preempted(snapshot: Snapshot, config: PolicyConfig) -> bool:

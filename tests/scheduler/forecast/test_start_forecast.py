@@ -44,7 +44,7 @@ def test_what_makes_room_by_itself_the_soonest_first(snapshot_of: Any) -> None:
 
 
 def test_in_the_last_queue_only_a_promotion_helps(snapshot_of: Any) -> None:
-    low = {"attained": 500.0, "ran": 125.0, "waited": 10.0}
+    low: dict[str, Any] = {"attained": 500.0, "ran": 125.0, "waited": 10.0}
     assert seen(snapshot_of, **low).bound.at == math.inf
     assert "promoted before it again" in forecast_in_words(
         seen(snapshot_of, replace(LAS, starve_limit=100.0), **low).bound.why

@@ -269,7 +269,9 @@ def test_no_job_waits_longer_whoever_ends_when(
 ) -> None:
     replayed = world(snapshot_of, jobs, nodes, config)
     snapshot, waits = replayed.seen(), [job.state == JobState.WAITING for job in replayed.jobs]
-    bounds = {snapshot.jobs.id[row]: latest_start(snapshot, config, row).at - NOW for row in np.flatnonzero(waits)}
+    bounds = {
+        snapshot.jobs.id[row]: latest_start(snapshot, config, row).at - NOW for row in np.flatnonzero(waits).tolist()
+    }
     bounds = {job: seconds for job, seconds in bounds.items() if seconds < 1e5}
     last = NOW + 3 * max(bounds.values(), default=0.0) + 100.0
     replayed.settle()

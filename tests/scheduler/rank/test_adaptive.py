@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,29 +34,30 @@ NOBODY.now = 0.0
 CONFIG = replace(PolicyConfig.paper("adaptive"), preemption_cost=60.0)
 
 
-def ranked(snapshot, config=CONFIG, policy: Policy = ADAPTIVE) -> list[str]:
+def ranked(snapshot: Any, config: Any = CONFIG, policy: Policy = ADAPTIVE) -> list[str]:
     return [snapshot.jobs.id[row] for row in policy.rank(snapshot, config).order]
 
 
-def test_nothing_known_the_youngest_and_smallest_first(snapshot_of):
+def test_nothing_known_the_youngest_and_smallest_first(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     jobs = [job("1", 1, ran=7000.0, preempted=9.0), job("2", 1, ran=100.0, preempted=8.0), job("3", 8), job("4", 1)]
     assert ranked(snapshot_of(jobs, [node()])) == ["4", "2", "3", "1"]
 
 
-def test_who_costs_more_to_start_waits_longer(snapshot_of):
+def test_who_costs_more_to_start_waits_longer(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     jobs = [job("1", ran=50.0, preempted=9.0), job("2", ran=60.0, preempted=8.0), job("3", ran=60.0, preempted=7.0)]
     snapshot = snapshot_of(jobs, [node()])
     assert ranked(snapshot) == ["1", "2", "3"]
     measured = replace(snapshot, jobs=replace(snapshot.jobs, preemption_cost=np.array([500.0, math.nan, 5.0])))
     assert ranked(measured) == ["3", "2", "1"]
+    assert isinstance(ADAPTIVE, Adaptive)
     first, second, third = (ADAPTIVE.keys(Row(measured.jobs, row), 0.0, CONFIG, False)[1] for row in range(3))
     together = ADAPTIVE.keys(measured.jobs, 0.0, CONFIG, np.zeros(3, bool))[1]
     assert together.tolist() == [first, second, third]
 
 
-def test_what_is_learned_turns_the_order(snapshot_of):
+def test_what_is_learned_turns_the_order(snapshot_of: Any) -> None:
     """All jobs of the past took an hour: who has had most of it is nearest to its end."""
     job, node = snapshot_of.Job, snapshot_of.Node
     snapshot = snapshot_of([job("1", ran=3000.0, preempted=9.0), job("2", ran=30.0, preempted=8.0)], [node()])
@@ -70,8 +72,9 @@ def hour_jobs(count: int) -> Completed:
     return Completed(np.full(count, 2), services, np.zeros(count), nothing, nothing, nothing)
 
 
-def test_it_learns_ever_less_often():
-    policy, fits = Adaptive(), []
+def test_it_learns_ever_less_often() -> None:
+    policy: Policy = Adaptive()
+    fits = []
     while policy.refit_at < 100:
         fits.append(policy.refit_at)
         policy = policy.fitted(hour_jobs(int(policy.refit_at)), NOBODY)
@@ -79,7 +82,7 @@ def test_it_learns_ever_less_often():
     assert all(after >= 1.1 * before for before, after in pairwise(fits[10:]))
 
 
-def test_jobs_that_are_there_count_too(snapshot_of):
+def test_jobs_that_are_there_count_too(snapshot_of: Any) -> None:
     """Nobody ended yet, but many are an hour old: what looks short may well be long."""
     job, node = snapshot_of.Job, snapshot_of.Node
     jobs = [job(str(n), 1, JobState.RUNNING, ran=3600.0, last_start=0.0) for n in range(8)]
@@ -90,7 +93,7 @@ def test_jobs_that_are_there_count_too(snapshot_of):
     assert ranked(snapshot, policy=ADAPTIVE.fitted(hour_jobs(0), there)) == ["9", "8"]
 
 
-def test_a_running_job_is_preempted_for_patient_ones_only(snapshot_of):
+def test_a_running_job_is_preempted_for_patient_ones_only(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     runs = job("1", 4, JobState.RUNNING, attained=40_000, ran=10_000, submit=-10_000, last_start=-10_000)
     for submit, gpus, preempted in ((900, 4, ()), (880, 4, ("1",)), (880, 3, ())):
@@ -100,7 +103,7 @@ def test_a_running_job_is_preempted_for_patient_ones_only(snapshot_of):
     assert next_change(snapshot_of([runs, job("2", 4, submit=900)], [node()]), CONFIG) == 1020.0
 
 
-def test_who_has_waited_too_long_goes_first_and_stays_there(snapshot_of):
+def test_who_has_waited_too_long_goes_first_and_stays_there(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     config = replace(CONFIG, starve_limit=500.0)
     late = job("1", 4, waited=600.0, ran=9000.0, submit=-8600, preempted=900.0)
@@ -113,7 +116,7 @@ def test_who_has_waited_too_long_goes_first_and_stays_there(snapshot_of):
     assert next_change(snapshot_of([job("2", waited=450.0, submit=0)], [node()]), config) == pytest.approx(1050.0)
 
 
-def test_a_starving_job_preempts_jobs_of_more_gpus(snapshot_of):
+def test_a_starving_job_preempts_jobs_of_more_gpus(snapshot_of: Any) -> None:
     """Any other takes the GPUs of several that it displaces only together with jobs that need as many."""
     job, node = snapshot_of.Job, snapshot_of.Node
     runs = job("1", 4, JobState.RUNNING, attained=40_000, ran=10_000, waited=0.0, submit=-9000, last_start=-9000)
@@ -124,7 +127,7 @@ def test_a_starving_job_preempts_jobs_of_more_gpus(snapshot_of):
 
 
 @pytest.mark.parametrize(("waited", "kept"), [(600.0, True), (900.0, False), (1050.0, True), (499.0, False)])
-def test_gpus_are_kept_free_for_a_starving_job_that_does_not_fit(snapshot_of, waited, kept):
+def test_gpus_are_kept_free_for_a_starving_job_that_does_not_fit(snapshot_of: Any, waited: Any, kept: Any) -> None:
     """The job that runs started just now; a small one has just come. Kept free for 300 s, and again after each further 500 s."""
     job, node = snapshot_of.Job, snapshot_of.Node
     config = replace(CONFIG, starve_limit=500.0, drain_limit=300.0, min_run=60.0)
@@ -140,7 +143,7 @@ def test_gpus_are_kept_free_for_a_starving_job_that_does_not_fit(snapshot_of, wa
     )
 
 
-def test_what_a_waiting_job_is_told(snapshot_of):
+def test_what_a_waiting_job_is_told(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     config = replace(CONFIG, starve_limit=500.0)
     runs = job("1", 4, JobState.RUNNING, ran=900.0, last_start=100.0)
@@ -153,7 +156,7 @@ def test_what_a_waiting_job_is_told(snapshot_of):
     assert bound.endswith("as long as they need; it goes before all others in 460 s (policy.starve_limit)")
 
 
-def test_next_change_is_the_next_bucket_where_somebody_waits(snapshot_of):
+def test_next_change_is_the_next_bucket_where_somebody_waits(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     runs = job("1", 4, JobState.RUNNING, ran=900.0, last_start=100.0)
     waits = job("2", 4, submit=0)
@@ -163,7 +166,7 @@ def test_next_change_is_the_next_bucket_where_somebody_waits(snapshot_of):
     assert next_change(snapshot_of([runs, waits], [node()]), young) == 1050.0
 
 
-def test_reasons_tell_the_age_and_what_it_means(snapshot_of):
+def test_reasons_tell_the_age_and_what_it_means(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     stays = job("1", 4, JobState.RUNNING, ran=900.0, last_start=100.0, movable=False)
     runs = job("2", 4, JobState.RUNNING, ran=900.0, last_start=100.0)
@@ -197,21 +200,21 @@ def trace(jobs: list[tuple[float, int, float]]) -> Trace:
     return Trace.of(TraceJob(str(row), *job) for row, job in enumerate(jobs, start=1))
 
 
-def results(jobs, cluster: ClusterSize, rules: Rules) -> list[tuple[float, float, int]]:
+def results(jobs: Any, cluster: ClusterSize, rules: Rules) -> list[tuple[float, float, int]]:
     outcome = simulate(trace(jobs), cluster, rules)
     return list(zip(*(each.tolist() for each in (outcome.start, outcome.finish, outcome.preemptions)), strict=True))
 
 
 @few
 @given(some_jobs, configs, resumes)
-def test_node_by_node_is_as_in_one_pool(jobs, config, resume):
+def test_node_by_node_is_as_in_one_pool(jobs: Any, config: Any, resume: Any) -> None:
     cluster, rules = ClusterSize(2, 3), Rules(ADAPTIVE, config, Cost(resume=resume))
     assert results(jobs, cluster, replace(rules, by_node=True)) == results(jobs, cluster, rules)
 
 
 @few
 @given(some_jobs, configs, st.sampled_from([3.0, 40.0]))
-def test_node_by_node_is_as_in_one_pool_when_leaving_takes_time(jobs, config, pause):
+def test_node_by_node_is_as_in_one_pool_when_leaving_takes_time(jobs: Any, config: Any, pause: Any) -> None:
     """On one node: on several a reservation keeps what a pool gives away."""
     cluster, rules = ClusterSize(1, 6), Rules(ADAPTIVE, config, Cost(pause=pause))
     assert results(jobs, cluster, replace(rules, by_node=True)) == results(jobs, cluster, rules)
@@ -219,7 +222,7 @@ def test_node_by_node_is_as_in_one_pool_when_leaving_takes_time(jobs, config, pa
 
 @many
 @given(some_jobs, configs, st.randoms(use_true_random=False))
-def test_the_order_of_rows_changes_nothing(jobs, config, random):
+def test_the_order_of_rows_changes_nothing(jobs: Any, config: Any, random: Any) -> None:
     """Jobs of the same submit time are told apart by their rows, so here no two have the same."""
     jobs = [(submit + 1000.0 * row, *rest) for row, (submit, *rest) in enumerate(jobs)]
     shuffled = random.sample(jobs, len(jobs))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,13 +19,13 @@ from tiresias.scheduler.rank.policy import ordered
 PAPER = PolicyConfig.paper()
 
 
-def ranked(snapshot, config=PAPER):
+def ranked(snapshot: Any, config: Any = PAPER) -> Any:
     ranking = Las().rank(snapshot, config)
     return [snapshot.jobs.id[row] for row in ranking.order]
 
 
 @pytest.fixture
-def crowd(snapshot_of):
+def crowd(snapshot_of: Any) -> Any:
     """Eight jobs on plenty of nodes; time is 1000."""
     job = snapshot_of.Job
     low = {"attained": 4000.0, "ran": 4000.0, "submit": -9000.0}
@@ -43,25 +44,25 @@ def crowd(snapshot_of):
     )
 
 
-def test_running_first(crowd):
+def test_running_first(crowd: Any) -> None:
     assert ranked(crowd) == [
         "runs longer", "runs", "back later", "back", "new", "newer", "low runs", "low waits",
     ]  # fmt: skip
 
 
-def test_first_start(crowd):
+def test_first_start(crowd: Any) -> None:
     assert ranked(crowd, replace(PAPER, in_queue_order="first_start")) == [
         "back", "runs longer", "back later", "runs", "new", "newer", "low waits", "low runs",
     ]  # fmt: skip
 
 
-def test_last_start(crowd):
+def test_last_start(crowd: Any) -> None:
     assert ranked(crowd, replace(PAPER, in_queue_order="last_start")) == [
         "back", "back later", "runs longer", "runs", "new", "newer", "low waits", "low runs",
     ]  # fmt: skip
 
 
-def test_a_job_that_sinks_now_stands_behind_those_who_wait(snapshot_of):
+def test_a_job_that_sinks_now_stands_behind_those_who_wait(snapshot_of: Any) -> None:
     job = snapshot_of.Job
     waits = job(
         "waits",
@@ -82,12 +83,12 @@ def test_a_job_that_sinks_now_stands_behind_those_who_wait(snapshot_of):
     assert ranked(snapshot_of([sank, waits], nodes)) == ["sinks", "waits"]
 
 
-def test_ties_go_by_number_in_the_id(snapshot_of):
+def test_ties_go_by_number_in_the_id(snapshot_of: Any) -> None:
     jobs = [snapshot_of.Job(name) for name in ("10", "12_10", "9", "12_3", "100", "a2", "a10")]
     assert ranked(snapshot_of(jobs, [snapshot_of.Node()])) == ["9", "10", "12_3", "12_10", "100", "a2", "a10"]
 
 
-def test_different_ids_never_tie():
+def test_different_ids_never_tie() -> None:
     same = np.zeros(2)
     assert ordered((same,), ("01", "1")).tolist() == ordered((same,), ("1", "01")).tolist()[::-1]
 
@@ -102,7 +103,7 @@ def test_different_ids_never_tie():
         ({"starve_limit": 8001.0}, False),
     ],
 )
-def test_promotion(snapshot_of, knobs, promoted):
+def test_promotion(snapshot_of: Any, knobs: Any, promoted: Any) -> None:
     """A job that ran 4,000 s and waited 8,000 s; ahead of it in queue 0 one that came before now."""
     starving = snapshot_of.Job(
         "1", 4, attained=16000, ran=4000, waited=8000, submit=-11000, preempted=-7000, last_start=-11000
@@ -115,14 +116,14 @@ def test_promotion(snapshot_of, knobs, promoted):
     assert plan.rank.tolist() == ([0, 1] if promoted and "starve_limit" in knobs else [1, 0])
 
 
-def test_promoted_job_is_not_demoted_and_not_promoted_again(snapshot_of):
+def test_promoted_job_is_not_demoted_and_not_promoted_again(snapshot_of: Any) -> None:
     reset = snapshot_of.Job("1", 4, attained=0, ran=0, waited=0, submit=-11000, preempted=-7000, last_start=-11000)
     plan = decide(snapshot_of([reset], [snapshot_of.Node()]), replace(PAPER, promote_knob=2.0))
     assert plan.promoted == ()
     assert plan.queue.tolist() == [0]
 
 
-def test_next_change(snapshot_of):
+def test_next_change(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     runs = job("1", 4, JobState.RUNNING, attained=3000, ran=750, submit=250, last_start=250)
     waits = job("2", 4, attained=4000, ran=1000, waited=1900, submit=-1900, preempted=-900, last_start=-1900)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tiresias.scheduler.config import PolicyConfig
@@ -13,11 +15,11 @@ CONFIG = PolicyConfig.paper("time_sharing")
 
 
 @pytest.fixture
-def crowd(snapshot_of):
-    def runs(name, since):
+def crowd(snapshot_of: Any) -> Any:
+    def runs(name: Any, since: Any) -> Any:
         return snapshot_of.Job(name, state=JobState.RUNNING, submit=0, first_start=since, last_start=since)
 
-    def waits(name, submit, preempted=None):
+    def waits(name: Any, submit: Any, preempted: Any = None) -> Any:
         seen = {} if preempted is None else {"first_start": submit, "last_start": submit, "preempted": preempted}
         return snapshot_of.Job(name, submit=submit, **seen)
 
@@ -33,23 +35,23 @@ def crowd(snapshot_of):
     return snapshot_of(jobs, [snapshot_of.Node()])
 
 
-def test_those_who_waited_come_before_those_who_ran(crowd):
+def test_those_who_waited_come_before_those_who_ran(crowd: Any) -> None:
     ranking = TimeSharing().rank(crowd, CONFIG)
     assert [crowd.jobs.id[row] for row in ranking.order] == [
         "in its turn", "waits", "waits again", "ran", "ran long", "just displaced", "new",
     ]  # fmt: skip
 
 
-def test_next_turn(crowd):
+def test_next_turn(crowd: Any) -> None:
     assert next_change(crowd, CONFIG) == 1200.0
 
 
 @pytest.mark.parametrize(("now", "following"), [(0.0, 300.0), (299.999, 300.0), (300.0, 600.0), (1.7e9, 1.7e9 + 100)])
-def test_turns_begin_at_multiples_of_the_quantum(now, following):
+def test_turns_begin_at_multiples_of_the_quantum(now: Any, following: Any) -> None:
     assert TimeSharing().turn(now, CONFIG) == following
 
 
-def test_a_multiple_is_met_whatever_its_digits():
+def test_a_multiple_is_met_whatever_its_digits() -> None:
     """0.1 times 3 is a bit more than 0.3, and so are times that are worked out from it."""
     config = PolicyConfig.paper("time_sharing").scaled(280.0)
     turns = [0.0]
