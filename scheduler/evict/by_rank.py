@@ -12,6 +12,7 @@ class ByRank:
     """All victims of the walk release their GPUs, as in the paper."""
 
     def released(self, snapshot: Snapshot, walk: Walk) -> Bools:
+        """Return True for each job of the walk."""
         return np.ones(len(walk.rows), np.bool_)
 
 
@@ -19,10 +20,15 @@ BY_RANK = ByRank()
 
 
 def walk(cost: Ints, capacity: int, blocks: bool) -> Bools:
-    """Takes jobs in order as long as their GPUs fit; skips those that do not fit, or with `blocks` stops at the first.
+    """Return which jobs are selected: in order, those that fit; with `blocks` none after the first that does not fit.
 
-    cost: GPUs of each job in the order of the walk, shape (jobs,). O(jobs x different sizes): the first job that does not fit
-    is at least as large as what is left after those before it, so all of its size are out at once.
+    O(jobs x different sizes): the first job that does not fit is larger than what remains, so all jobs of its size are
+    skipped at once.
+
+    Args:
+        cost: GPUs of each job in the order of the walk, shape (jobs,).
+        capacity: GPUs of all selected jobs together, at most.
+        blocks: Whether no job overtakes the first one that does not fit.
     """
     if blocks:
         return np.cumsum(cost) <= capacity

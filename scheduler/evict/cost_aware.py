@@ -13,21 +13,37 @@ from tiresias.scheduler.model import Bools, Snapshot
 
 
 class Starter(NamedTuple):
-    """worth: GPUs that victims may lose for it; 0 where it has not waited long enough, inf where it starves."""
+    """A waiting job that the walk selected.
+
+    Attributes:
+        gpus: GPUs that it gets.
+        worth: GPUs that victims may lose for it; 0: it has not waited long enough, inf: it starves.
+    """
 
     gpus: int
     worth: float
 
 
 class Victim(NamedTuple):
-    """ahead: how many of the starters rank before it."""
+    """A running job that the walk did not select.
+
+    Attributes:
+        gpus: GPUs that it holds.
+        ahead: The number of starters that rank before it.
+    """
 
     gpus: int
     ahead: int
 
 
 class Weighed(NamedTuple):
-    """starts: how many of the first starters start. spared: the places of those victims who keep their GPUs. free: what is left."""
+    """The starts and preemptions that are worth their cost.
+
+    Attributes:
+        starts: The number of starters, from the first one, that start.
+        spared: Indexes of the victims that keep their GPUs.
+        free: GPUs that remain unallocated.
+    """
 
     starts: int
     spared: list[int]
@@ -35,40 +51,46 @@ class Weighed(NamedTuple):
 
 
 def weigh(free: int, starters: Sequence[Starter], victims: Sequence[Victim]) -> Weighed:
-    """Who of the walk's victims has to go: those for whose GPUs jobs that rank before them have waited long enough.
+    """Return which victims keep their GPUs: those whose GPUs higher-ranked jobs have not waited long enough for.
 
-    A victim that stays takes its GPUs from the last starters. It does where those of them that rank before it are together worth
-    fewer GPUs than it holds. Both in the order of the walk. free: GPUs that are unallocated when all starters start and all
-    victims go; no victim holds more than that and what the starters take. O(GPUs of the victims) for each that stays.
+    A spared victim takes its GPUs from the last starters. It is spared where those of them that rank before it are together worth
+    fewer GPUs than it holds. O(GPUs of the victims) for each spared victim.
+
+    Args:
+        free: GPUs that are unallocated once all starters have started and all victims have released their GPUs. No victim holds
+            more than that and what the starters take.
+        starters: The starters in the order of the walk.
+        victims: The victims in the order of the walk.
     """
     starts, going, at = len(starters), list(range(len(victims))), 0
     while at < len(going):
         victim = victims[going[at]]
-        cut, room, worth = _weighed(free, starters[:starts], victim)
+        cut, available, worth = _weighed(free, starters[:starts], victim)
         if worth >= victim.gpus:
             at += 1
         else:
-            starts, free = cut, room - victim.gpus
+            starts, free = cut, available - victim.gpus
             del going[at]
-            at = 0  # those for whom earlier ones were to go may not start any more
+            at = 0  # the starters that earlier victims are preempted for may not start any more
     return Weighed(starts, [place for place in range(len(victims)) if place not in going], free)
 
 
 def _weighed(free: int, starters: Sequence[Starter], victim: Victim) -> tuple[int, int, float]:
-    """If the victim stays: how many starters are left, how many GPUs that leaves for it, and what the other starters are worth of
-    those that rank before it."""
-    cut, room, worth = len(starters), free, 0.0
-    while room < victim.gpus:
+    """Return what sparing the victim means: how many starters still start, the GPUs available to it, and the worth of the displaced
+    starters that rank before it."""
+    cut, available, worth = len(starters), free, 0.0
+    while available < victim.gpus:
         cut -= 1
-        room += starters[cut].gpus
+        available += starters[cut].gpus
         worth += starters[cut].worth if cut < victim.ahead else 0.0
-    return cut, room, worth
+    return cut, available, worth
 
 
 class CostAware:
     """A victim releases its GPUs where the jobs ranked before it have waited long enough for them (`weigh`)."""
 
     def released(self, snapshot: Snapshot, walk: Walk) -> Bools:
+        """Return whether each victim of the walk is worth its preemption."""
         return worthwhile(walk)
 
 
@@ -89,6 +111,7 @@ class ByPolicy:
     """As `cost_aware` for policies that weigh the cost of preemptions, as `by_rank` for all others."""
 
     def released(self, snapshot: Snapshot, walk: Walk) -> Bools:
+        """Return the victims of `cost_aware` or of `by_rank`, by the policy."""
         return (COST_AWARE if walk.weighs else BY_RANK).released(snapshot, walk)
 
 

@@ -1,8 +1,8 @@
-"""Repacking: running jobs that may sit anywhere move aside, so that one that must sit together gets its nodes.
+"""Defragmentation: running jobs that may run on any nodes are moved, so that a job that needs few nodes gets them.
 
-Done only where all of this holds, so that it pays for itself and cannot go round in circles:
+It is done only where all of this holds, so that it gains more than it costs and does not repeat without end:
 
-  - enough GPUs are free, but not together
+  - enough GPUs are free, but not on the nodes that the job needs
   - the job has waited for as long as the moves cost, and is expected to wait for longer than that again
   - every job that moves finds other nodes at once, and has run for ten times what its move costs since it last started
 
@@ -30,12 +30,17 @@ from tiresias.scheduler.place.placer import Placer
 from tiresias.scheduler.placement_requests import PlacementRequests
 
 EARNED = 10.0  # times its cost that a job runs between two moves
-LOOKED_AT = 256  # nodes: those with the most room
+MAX_NODES = 256  # nodes that are considered: those with the most free capacity
 
 
 @dataclass(frozen=True, slots=True)
 class Repack:
-    """The job's nodes, and where those that move aside for it can go; by rows."""
+    """The nodes of a job, and of the jobs that are moved for it.
+
+    Attributes:
+        placement: The nodes of the job.
+        moves: Nodes on which each moved job can run, by row.
+    """
 
     placement: Placement
     moves: dict[int, Placement]
@@ -65,7 +70,7 @@ def moments(snapshot: Snapshot, most: int, cost: float) -> float:
 
 
 def repacked(
-    snapshot: Snapshot, config: PolicyConfig, row: int, may_move: Bools, room: Floats, placer: Placer, holdings: Holdings,
+    snapshot: Snapshot, config: PolicyConfig, row: int, may_move: Bools, free: Floats, placer: Placer, holdings: Holdings,
     requests: PlacementRequests,
 ) -> Repack | None:  # fmt: skip
     """Return nodes for the waiting job `row`, and for the jobs that are preempted to defragment them; None: not worth it.
@@ -75,7 +80,7 @@ def repacked(
         config: `defragment` and `preemption_cost`.
         row: A waiting job for which enough GPUs are free, but not on the nodes that it needs.
         may_move: Running jobs that may be preempted, shape (jobs,).
-        room: What is free and not reserved, shape (nodes, columns).
+        free: What is free and not reserved, shape (nodes, columns).
         placer: The placer of the decision.
         holdings: What running jobs hold.
         requests: The placement requests of all jobs.
@@ -83,44 +88,60 @@ def repacked(
     jobs = snapshot.jobs
     price = prices(snapshot, may_move, config.preemption_cost)
     waited = snapshot.time - float(np.fmax(jobs.submit[row], jobs.preempted[row]))
-    defragmenter = Defragmenter(jobs, placer, holdings, room, price, config.defragment, requests)
+    defragmenter = Defragmenter(jobs, placer, holdings, free, price, config.defragment, requests)
     return defragmenter.repack(row, waited, requests.packed_s(row))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Defragmenter:
-    """room: what is free and promised to nobody, shape (nodes, columns). price: as `prices` says. most: jobs that move at once.
-    requests: of all jobs."""
+    """Searches the cheapest jobs to move, in one snapshot.
+
+    Attributes:
+        jobs: The jobs of the snapshot.
+        placer: The placer of the decision.
+        holdings: What running jobs hold.
+        free: What is free and not reserved, shape (nodes, columns).
+        price: Seconds that each job loses when it moves (`prices`), shape (jobs,).
+        most: The number of jobs that move at once, at most.
+        requests: The placement requests of all jobs.
+    """
 
     jobs: Jobs
     placer: Placer
     holdings: Holdings
-    room: Floats
+    free: Floats
     price: Floats
     most: int
     requests: PlacementRequests
 
-    def repack(self, row: int, waited: float, patience: float) -> Repack | None:
-        """None: there is nothing to be had or it is not worth it. waited, patience: seconds that the job has waited, and will
-        wait at most. O(jobs + LOOKED_AT x choices of `most` jobs of a node) for each of the job's nodes."""
+    def repack(self, row: int, waited: float, wait_limit: float) -> Repack | None:
+        """Return nodes for the job `row` and for the jobs that move; None: no moves help it, or they are not worth it.
+
+        O(jobs + MAX_NODES x choices of `most` jobs of a node) for each of the job's nodes.
+
+        Args:
+            row: A waiting job.
+            waited: Seconds that it has waited.
+            wait_limit: Seconds that it still waits for the fewest nodes.
+        """
         kind, gpus = self.requests.of(row), int(self.jobs.gpus[row])
-        if self.room[:, GPUS].sum() < gpus or waited < self.price.min(initial=math.inf):
+        if self.free[:, GPUS].sum() < gpus or waited < self.price.min(initial=math.inf):
             return None
         movers = self.cheapest(kind, gpus)
         cost = float(self.price[movers].sum())
-        if not movers or waited < cost or min(self._expected_wait(kind, gpus), patience) <= cost:
+        if not movers or waited < cost or min(self._expected_wait(kind, gpus), wait_limit) <= cost:
             return None
         return self._settled(kind, gpus, movers)
 
     def cheapest(self, kind: PlacementRequest, gpus: int) -> list[int]:
-        """Rows of the jobs whose nodes are to be cleared, in vain where that is not enough; none: nobody can help.
+        """Return rows of the jobs to move, which may not be enough; none: no jobs can be moved for it.
 
-        Node by node, each where it costs least. That is the least of all for a job on one node, or on whole nodes of which
-        no two are held by the same jobs.
+        The nodes are chosen one by one, each time the one that costs least. For a job on one node, or on whole nodes of which no
+        two are held by the same jobs, this is the lowest cost of all.
         """
-        fit, here = kind.demand.candidates(self.room).fit, self._by_node()
+        fit, here = kind.demand.candidates(self.free).fit, self._by_node()
         nodes = np.flatnonzero(kind.demand.allowed)
-        nodes = nodes[np.argsort(-fit[nodes], kind="stable")[:LOOKED_AT]].tolist()
+        nodes = nodes[np.argsort(-fit[nodes], kind="stable")[:MAX_NODES]].tolist()
         gone: list[int] = []
         for need in self._needs(kind, gpus):
             choices = [
@@ -143,7 +164,7 @@ class Defragmenter:
             yield share
 
     def _clearings(self, on: dict[int, int], short: int, gone: list[int]) -> Iterator[tuple[float, tuple[int, ...]]]:
-        """Seconds and rows of the jobs of a node that free so many GPUs of it. on: GPUs of each. gone: who leaves anyway."""
+        """Yield the cost and the rows of jobs on a node that free `short` GPUs. on: GPUs of each. gone: jobs that move anyway."""
         short -= sum(on.get(row, 0) for row in gone)
         left = [row for row in on if row not in gone]
         for size in range(self.most - len(gone) + 1):
@@ -152,7 +173,7 @@ class Defragmenter:
                     yield float(self.price[list(rows)].sum()), rows
 
     def _by_node(self) -> defaultdict[int, dict[int, int]]:
-        """The GPUs that each job that may move has on each node."""
+        """Return the GPUs of each movable job on each node."""
         found: defaultdict[int, dict[int, int]] = defaultdict(dict)
         for row in np.flatnonzero(self.price < math.inf).tolist():
             held = self.holdings.of(row)
@@ -161,17 +182,17 @@ class Defragmenter:
         return found
 
     def _expected_wait(self, kind: PlacementRequest, gpus: int) -> float:
-        """Seconds until enough others have ended."""
+        """Return the seconds until enough other jobs have ended."""
         left = np.where(self.jobs.state == JobState.RUNNING, self.jobs.ran, 0.0)
         runs: Ints = np.flatnonzero(self.jobs.state != JobState.WAITING)
         ends = runs[np.argsort(left[runs], kind="stable")]
-        found = VictimSearch(self.placer, self.holdings, kind, gpus, self.room).victims(ends)
+        found = VictimSearch(self.placer, self.holdings, kind, gpus, self.free).victims(ends)
         return float(left[found[0]].max(initial=0.0)) if found else math.inf
 
     def _settled(self, kind: PlacementRequest, gpus: int, movers: list[int]) -> Repack | None:
-        """The job, then all that moved aside for it, on nodes."""
-        space = self.placer.space(self.room + self.holdings.on_nodes(np.array(movers)))
-        seats: dict[int, Placement] = {}
+        """Place the job, then all moved jobs. None: one of them does not fit."""
+        space = self.placer.space(self.free + self.holdings.on_nodes(np.array(movers)))
+        moves: dict[int, Placement] = {}
         placement = self.placer.place(kind, gpus, space)
         if placement is None:
             return None
@@ -181,5 +202,5 @@ class Defragmenter:
             if other is None:
                 return None
             space.take(self.requests.of(row), other)
-            seats[row] = other
-        return Repack(placement, seats)
+            moves[row] = other
+        return Repack(placement, moves)

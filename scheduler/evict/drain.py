@@ -1,4 +1,4 @@
-"""Keeps GPUs free for a starving job that does not fit: on which nodes, and what jobs behind it may still have.
+"""Keeps GPUs free for a starving job that does not fit: on which nodes, and what lower-ranked jobs may still use.
 
 The nodes are those where the job fits the soonest: once runs have reached their minimum run time, and once jobs end that cannot
 be preempted. Of the latter only those count that have run for less than `drain_limit`; one that has run longer is taken to run on.
@@ -22,7 +22,16 @@ from tiresias.scheduler.place.placer import Placer
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drain:
-    """rank: place of each job in the order, shape (jobs,). keeps: running jobs that may be preempted and go on, shape (jobs,)."""
+    """Finds the GPUs that are kept free, for one attempt to make a plan.
+
+    Attributes:
+        snapshot: Jobs, nodes and allocations.
+        config: `drain_limit` and the minimum run time.
+        placer: The placer of the decision.
+        holdings: What running jobs hold.
+        rank: Place of each job in the order, shape (jobs,).
+        keeps: Running jobs that may be preempted and continue to run, shape (jobs,).
+    """
 
     snapshot: Snapshot
     config: PolicyConfig
@@ -39,12 +48,12 @@ class Drain:
         space = self.placer.space(whole + self.holdings.on_nodes(self._fresh()))
         return self.placer.place(kind, gpus, space) is not None
 
-    def keep_free(self, room: ClusterCapacity, row: int, kind: PlacementRequest, whole: float) -> bool:
-        """Take from `room` what is kept free for the waiting job `row`. False: it would not help the job, nothing is taken.
+    def keep_free(self, capacity: ClusterCapacity, row: int, kind: PlacementRequest, whole: float) -> bool:
+        """Take from `capacity` what is kept free for the waiting job `row`. False: it would not help the job, nothing is taken.
 
         whole: GPUs that are free or may become free by preemptions, less those of jobs before it.
         """
-        gpus, later = int(self.snapshot.jobs.gpus[row]), room.later
+        gpus, later = int(self.snapshot.jobs.gpus[row]), capacity.later
         held = self._held(row)
         free = later.amount
 
@@ -64,10 +73,10 @@ class Drain:
             count = bisect_left(range(len(held)), True, key=fits)
             space = self.placer.space(free + self.holdings.on_nodes(held[:count]))
             placement = self.placer.place(kind, gpus, space)
-            assert placement is not None, "as `fits` says"
+            assert placement is not None, "`fits` holds for this count"
             later.take(kind, placement)
             later.add(np.maximum(-later.amount, 0.0))
-        room.now.limit(later, list(range(len(free))))
+        capacity.now.limit(later, list(range(len(free))))
         return True
 
     def _fresh(self) -> Ints:
@@ -83,11 +92,11 @@ class Drain:
         return fixed
 
     def _held(self, row: int) -> Ints:
-        """Running jobs whose GPUs the job `row` can have at some time, the soonest first."""
+        """Running jobs whose GPUs become available to the job `row`, the soonest first."""
         jobs, now, limit = self.snapshot.jobs, self.snapshot.time, self.config.drain_limit
-        behind = self.rank > self.rank[row]
-        preemptable = self.keeps & behind
-        protected = is_protected(self.snapshot, self.config) & jobs.movable & behind
+        lower_ranked = self.rank > self.rank[row]
+        preemptable = self.keeps & lower_ranked
+        protected = is_protected(self.snapshot, self.config) & jobs.movable & lower_ranked
         ends: Floats = np.where(jobs.state == JobState.STARTING, now, jobs.last_start) + limit
         at = np.where(protected, protected_until(jobs, self.config), np.where(preemptable, now, ends))
         rows = np.flatnonzero(preemptable | protected | self._fixed())
@@ -95,7 +104,7 @@ class Drain:
 
 
 def _gpus(count: Floats, like: Floats) -> Floats:
-    """So many GPUs of each node and nothing else, as `like`, of shape (nodes, columns)."""
+    """An amount of `count` GPUs on each node and nothing else, with the columns of `like`; shape (nodes, columns)."""
     amount = np.zeros_like(like)
     amount[:, GPUS] = count
     return amount

@@ -55,7 +55,7 @@ class Walk:
 
     @property
     def free(self) -> int:
-        """GPUs that are unallocated once all starters have started and all victims have released theirs."""
+        """GPUs that are unallocated once all starters have started and all victims have released their GPUs."""
         return self.capacity - int(self.gpus[self.selected].sum())
 
 

@@ -11,7 +11,7 @@ class ForecastCode(IntEnum):
     """What changes for a waiting job, or what its latest start follows from."""
 
     SINKS = 0  # job, gpus, queue: a job ahead of it sinks to that queue
-    PREEMPTABLE = 1  # job, gpus: a job behind it may be preempted
+    PREEMPTABLE = 1  # job, gpus: a lower-ranked job may be preempted
     RANK_CHANGES = 2  # text: what the policy reports
     MORE_NODES = 3  # it accepts more nodes than the fewest
     SAVES_DUE = 4  # the deadline of the jobs that are preempted for it

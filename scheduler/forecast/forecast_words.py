@@ -9,7 +9,7 @@ from tiresias.scheduler.forecast.forecast_codes import ForecastCode, ForecastRea
 
 _WORDS: Mapping[ForecastCode, str] = {
     ForecastCode.SINKS: "{job} sinks below Q{queue}, if it runs on",
-    ForecastCode.PREEMPTABLE: "{job}, behind it, may be preempted (policy.min_run)",
+    ForecastCode.PREEMPTABLE: "{job}, ranked lower, may be preempted (policy.min_run)",
     ForecastCode.RANK_CHANGES: "{text}",
     ForecastCode.MORE_NODES: "it takes more nodes than the fewest, too",
     ForecastCode.SAVES_DUE: "deadline of the jobs preempted for it: they have saved, or continue to run",

@@ -1,8 +1,8 @@
 """When waiting jobs are estimated to start: from the time limits of the jobs that hold GPUs.
 
 A run is expected to last until its time limit. Waiting jobs start in their rank order: a job starts once enough GPUs are free, and
-no job starts before the jobs that are ahead of it. A waiting job also takes the GPUs of preemptable runs behind it. Nodes, CPUs and
-memory are not considered, so the result is an estimate and no bound (bound.py has the bounds).
+no job starts before the jobs that are ahead of it. A waiting job also takes the GPUs of preemptable lower-ranked runs. Nodes, CPUs
+and memory are not considered, so the result is an estimate and no bound (`start_time_bound.py` has the bounds).
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class _Pool:
         runs = list(enumerate(holders))
         self._ends = [(run.ends, key, run.gpus) for key, run in runs if run.ends < math.inf]
         heapq.heapify(self._ends)
-        # the run behind all others is preempted first: it is at the end of the list
-        self._behind = sorted((run.rank, key, run) for key, run in runs if run.preemptable < math.inf)
+        # the lowest-ranked run is preempted first: it is at the end of the list
+        self._preemptable = sorted((run.rank, key, run) for key, run in runs if run.preemptable < math.inf)
         self._gone: set[int] = set()  # runs that were preempted or have ended
         self._keys = len(runs)
 
@@ -79,8 +79,8 @@ class _Pool:
         return self._now
 
     def _preempt(self, rank: int) -> bool:
-        while self._behind and self._behind[-1][0] > rank:
-            _, key, run = self._behind.pop()
+        while self._preemptable and self._preemptable[-1][0] > rank:
+            _, key, run = self._preemptable.pop()
             if key not in self._gone:
                 self._release(key, run.preemptable, run.gpus)
                 return True

@@ -1,4 +1,4 @@
-"""What has to happen for a waiting job to start: who holds the GPUs, what changes that next, and until when at the latest."""
+"""The forecast of a waiting job's start: which jobs hold the GPUs, what changes next, and the latest start."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class StartForecast(NamedTuple):
     Attributes:
         free: Free GPUs of the managed nodes.
         ahead: GPUs of jobs ranked before it.
-        behind: GPUs of jobs ranked after it.
+        lower_ranked: GPUs of jobs ranked after it.
         fixed: GPUs of managed jobs that cannot be preempted now.
         others: GPUs of unmanaged jobs, or out of use.
         steps: What changes for it without a new event, the soonest first.
@@ -47,7 +47,7 @@ class StartForecast(NamedTuple):
 
     free: int
     ahead: int
-    behind: int
+    lower_ranked: int
     fixed: int
     others: int
     steps: tuple[ForecastStep, ...]
@@ -63,12 +63,12 @@ def start_forecast(
     fixed = (jobs.state == JobState.STARTING) | ((jobs.state == JobState.RUNNING) & ~jobs.movable)
     first = plan.rank < plan.rank[row]
     free = int(snapshot.nodes.free["gpus"][snapshot.nodes.usable].sum())
-    whose = (holds & ~fixed & first, holds & ~fixed & ~first, holds & fixed)
-    ahead, behind, kept = (int(held[who].sum()) for who in whose)
-    others = int(snapshot.nodes.gpus.sum()) - free - ahead - behind - kept
+    holders = (holds & ~fixed & first, holds & ~fixed & ~first, holds & fixed)
+    ahead, lower_ranked, kept = (int(held[rows].sum()) for rows in holders)
+    others = int(snapshot.nodes.gpus.sum()) - free - ahead - lower_ranked - kept
     steps = _steps(snapshot, plan, config, row, holds & ~fixed, queues_before)
     soonest = sorted(steps, key=lambda step: (step.at, forecast_in_words(step.what)))[:STEPS]
-    return StartForecast(free, ahead, behind, kept, others, tuple(soonest), latest_start(snapshot, config, row))
+    return StartForecast(free, ahead, lower_ranked, kept, others, tuple(soonest), latest_start(snapshot, config, row))
 
 
 def _steps(

@@ -1,13 +1,13 @@
 """The latest moment at which a waiting job starts: an upper bound, where there is one.
 
-Under LAS a job waits only while jobs of its own queue and of those above hold so many GPUs that it finds no place on its nodes.
-Each of them can do so only until it has had the service at which it sinks below that queue. So together they keep the job out no
-longer than it takes to hand out the service that they all lack to that, on as many GPUs as must be held to keep it out. Neither the
-order in which they run nor who of them ends when matters; a job that ends only lacks less. Below the last threshold nothing sinks
-any more: there a bound comes from promotion, or not at all.
+Under LAS a job waits only while jobs of its own queue and of higher queues hold so many GPUs that no nodes fit it. Each of these
+jobs counts only until it has attained the service at which it sinks below that queue. So the wait is at most the service that all
+of them still lack, divided by the number of GPUs that must be held to keep the job waiting. The order in which they run and end
+does not matter; a job that ends early only lacks less. Below the last threshold no job sinks: there a bound follows from promotion,
+or there is none.
 
-It holds as long as no more jobs come, no node fails, no reservation begins, and those behind leave when they are to. Not in it are
-the seconds that saves and starts take, and the minimum run time of jobs that start before it. O(jobs + nodes).
+The bound holds as long as no more jobs arrive, no node fails, no reservation begins, and preempted jobs release their GPUs in time.
+It does not contain the seconds that saves and starts take, and the minimum run time of jobs that start earlier. O(jobs + nodes).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tiresias.scheduler.place.free_capacity import CPUS, GPUS, MEMORY, Holdings,
 from tiresias.scheduler.place.placer import Placer
 from tiresias.scheduler.rank.policies import POLICIES
 
-_ROUNDS = 1000  # of promotions that make room for more promotions
+_ROUNDS = 1000  # of promotions, each of which may allow further promotions
 
 
 class StartTimeBound(NamedTuple):
@@ -44,7 +44,7 @@ class StartTimeBound(NamedTuple):
 
 
 def latest_start(snapshot: Snapshot, config: PolicyConfig, row: int) -> StartTimeBound:
-    """Of the waiting job `row`."""
+    """Return the latest start of the waiting job `row`."""
     policy = POLICIES[config.name]
     if (why := _why_slurm_decides(snapshot, row)) is not None:
         return StartTimeBound(math.inf, why)
@@ -75,7 +75,7 @@ class _Wait:
         self._jobs, self._config, self._row, self._held = snapshot.jobs, config, row, held
         self._now, self._total = snapshot.time, int(snapshot.nodes.gpus.sum())
         packed = -math.inf if snapshot.jobs.packed_until is None else float(snapshot.jobs.packed_until[row])
-        self._patience = max(packed - snapshot.time, 0.0)  # until then it may wait for fewer nodes
+        self._packed_s = max(packed - snapshot.time, 0.0)  # for so long it may wait for fewer nodes
         self._queue = config.queue_of(snapshot.jobs.attained)
         self._protected = np.where(snapshot.jobs.movable, remaining(snapshot, config), 0.0)
 
@@ -89,13 +89,13 @@ class _Wait:
             yield StartTimeBound(math.inf, ForecastReason(ForecastCode.LAST_QUEUE))
 
     def _once_promoted(self) -> StartTimeBound:
-        wait = max(float(self._patience_of(self._jobs.ran)[self._row] - self._jobs.waited[self._row]), 0.0)
+        wait = max(float(self._wait_limit_s(self._jobs.ran)[self._row] - self._jobs.waited[self._row]), 0.0)
         return self._bound(0, wait, promoted_s=wait)
 
     def _bound(self, queue: int, begin: float, promoted_s: float = math.inf) -> StartTimeBound:
         limit = self._config.thresholds[queue]
         lack = float(self._lacks(limit).sum())
-        begin = max(begin, self._patience, float(np.max(self._protected[self._queue > queue], initial=0.0)))
+        begin = max(begin, self._packed_s, float(np.max(self._protected[self._queue > queue], initial=0.0)))
         wait = self._settled(lack, limit, begin)
         if wait == math.inf:
             return StartTimeBound(math.inf, ForecastReason(ForecastCode.PROMOTIONS))
@@ -111,7 +111,7 @@ class _Wait:
         return lack
 
     def _settled(self, lack: float, limit: float, begin: float) -> float:
-        """Seconds. Promoted jobs go before it once more: the longer it takes the more of them do."""
+        """Return the wait in seconds. Promoted jobs go before the job again: the longer it waits, the more promotions happen."""
         wait, last = begin + lack / self._held, -1.0
         for _ in range(_ROUNDS):
             if wait == last or wait == math.inf:
@@ -121,30 +121,31 @@ class _Wait:
         return math.inf
 
     def _drains(self, promotions: float) -> float:
-        """Seconds for which GPUs may be kept free for promoted jobs."""
+        """Return the seconds for which GPUs may be kept free for promoted jobs."""
         return self._config.drain_limit * promotions if self._config.starving_first else 0.0
 
     def _promotions(self, seconds: float) -> float:
-        """How many promotions others can have by then, counted as if each did nothing but wait."""
+        """Return how many promotions other jobs can have within so many seconds, counted as if each of them only waited."""
         if not self._config.promotes:
             return 0.0
         full = self._config.thresholds[0] / self._jobs.gpus  # seconds in which a job sinks out of the first queue
         ran = np.where(self._queue > 0, self._jobs.ran, np.maximum(self._jobs.ran, full))
-        first = self._patience_of(ran) - self._jobs.waited
-        again = self._patience_of(full)
+        first = self._wait_limit_s(ran) - self._jobs.waited
+        again = self._wait_limit_s(full)
         count = np.where(seconds >= first, 1 + np.floor((seconds - np.maximum(first, 0.0)) / again), 0.0)
         count[self._row] = 0.0
         return float(count.sum())
 
-    def _patience_of(self, ran: Floats) -> Floats:
+    def _wait_limit_s(self, ran: Floats) -> Floats:
+        """Return the seconds of waiting after which a job that has run for so long is promoted."""
         return np.minimum(self._config.promote_knob * np.maximum(ran, 1e-3), self._config.starve_limit)
 
 
 def must_be_held(snapshot: Snapshot, row: int) -> int:
-    """GPUs at least that others must hold so that the job finds no nodes; 0: it may find none although nobody holds any.
+    """Return the least number of GPUs that other jobs must hold so that no nodes fit the job; 0: none may fit even if all are free.
 
-    Counted on what is free and what running jobs can be made to leave. A node is of no use to the job once those who hold GPUs
-    there leave too few of them, or too few CPUs or too little memory, of which they have as much a GPU as the hungriest job.
+    It is counted on what is free and what preemptable jobs hold. A node no longer fits the job once other jobs there leave too few
+    GPUs, CPUs or too little memory; each of their GPUs is counted with the largest request per GPU of all jobs.
     """
     jobs, placer = snapshot.jobs, Placer(snapshot.nodes)
     request, gpus = jobs.request[row], int(jobs.gpus[row])
@@ -162,7 +163,7 @@ def must_be_held(snapshot: Snapshot, row: int) -> int:
 
 
 def _shape(request: Request, gpus: int) -> tuple[int, int]:
-    """So many GPUs on each of so many nodes are enough for it; no nodes: any GPUs are."""
+    """Return GPUs on each node and the number of nodes that are enough for the job; no nodes: any GPUs are enough."""
     if request.gpus_per_node:
         return request.gpus_per_node, gpus // request.gpus_per_node
     nodes = request.max_nodes or (request.min_nodes if request.min_nodes > 1 else 0)
@@ -170,28 +171,30 @@ def _shape(request: Request, gpus: int) -> tuple[int, int]:
 
 
 def _to_spoil(each: int, amount: Floats, mine: Request, others: tuple[Request, ...]) -> Floats:
-    """GPUs of each node that others must hold so that it has less than `each` for the job; shape (nodes,)."""
+    """Return the GPUs of each node that other jobs must hold so that fewer than `each` remain for the job; shape (nodes,)."""
     spoiled = amount[:, GPUS] - each + 1
-    for column, need, hunger in _beside(mine, each, others):
+    for column, need, hunger in _other_resources(mine, each, others):
         spare = amount[:, column] - need
         spoiled = np.minimum(spoiled, np.floor(spare / hunger) + 1 if hunger else np.where(spare < 0, 0.0, np.inf))
     return np.maximum(np.ceil(spoiled), 0.0)
 
 
 def _to_take_all_but(gpus: int, amount: Floats, mine: Request, others: tuple[Request, ...]) -> int:
-    """GPUs that others must hold so that the job has fewer than it needs on all nodes together. Where one of theirs could cost it a
-    whole node, by the memory that it needs on each, nothing is known."""
+    """Return the GPUs that other jobs must hold so that the job has too few on all nodes together.
+
+    0, no bound, where a single GPU of another job could make a whole node unusable, by the memory that the job needs on each.
+    """
     if mine.memory_per_node and (_to_spoil(1, amount, mine, others) < amount[:, GPUS]).any():
         return 0
-    fits, worth = amount[:, GPUS], 1.0  # GPUs that a GPU of others takes from the job
-    for column, need, hunger in _beside(replace(mine, memory_per_node=0.0), 1, others):
+    fits, worth = amount[:, GPUS], 1.0  # GPUs that a GPU of another job takes from the job
+    for column, need, hunger in _other_resources(replace(mine, memory_per_node=0.0), 1, others):
         fits = np.minimum(fits, np.floor(amount[:, column] / need + 1e-9)) if need else fits
         worth = max(worth, np.ceil(hunger / need) if need else 1.0)
     return max(math.ceil((float(fits.sum()) - gpus + 1) / float(worth)), 0)
 
 
-def _beside(mine: Request, each: int, others: tuple[Request, ...]) -> list[tuple[int, float, float]]:
-    """CPUs and memory: the column, what the job needs of it beside so many GPUs on a node, and the most that others have a GPU."""
+def _other_resources(mine: Request, each: int, others: tuple[Request, ...]) -> list[tuple[int, float, float]]:
+    """Return, for CPUs and for memory, the column, the job's need for `each` GPUs on a node, and the most per GPU of any job."""
     memory = mine.memory_per_node or mine.memory_per_gpu * each
     kinds = set(others)
     return [

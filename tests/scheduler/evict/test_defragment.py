@@ -151,7 +151,7 @@ def _defragmenter(snapshot: Snapshot, runs: np.ndarray) -> Defragmenter:
 
 def _has_room(mess: Defragmenter, gone: list[int], gpus: int) -> bool:
     freed = mess.holdings.on_nodes(np.array(gone, int))[:, 0] if gone else 0.0
-    return bool((mess.room[:, 0] + freed >= gpus).any())
+    return bool((mess.free[:, 0] + freed >= gpus).any())
 
 
 def test_moved_jobs_come_back_at_once(snapshot_of: Any) -> None:

@@ -32,7 +32,7 @@ def seen(snapshot_of: Any, config: PolicyConfig = LAS, **waiting: Any) -> StartF
 
 def test_every_gpu_is_somebodys(snapshot_of: Any) -> None:
     found = seen(snapshot_of)
-    assert (found.free, found.ahead, found.behind, found.fixed, found.others) == (2, 2, 1, 3, 2)
+    assert (found.free, found.ahead, found.lower_ranked, found.fixed, found.others) == (2, 2, 1, 3, 2)
 
 
 def test_what_makes_room_by_itself_the_soonest_first(snapshot_of: Any) -> None:
