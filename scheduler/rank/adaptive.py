@@ -1,9 +1,9 @@
-"""Adaptive: jobs that will probably end soon go first, as far as can be told from how long they ran and from those that are over.
+"""Adaptive: jobs that will probably end soon go first, estimated from their run times and from the completed jobs.
 
 A 2D-Gittins policy without thresholds that learns while it runs. A job is ranked by the GPU-seconds that its completion is
 expected to cost: its GPUs over its index (`hazard`), which depends on its age alone, the seconds that it has held GPUs in all
 runs. One distribution of ages is learned for all jobs, from those that completed and those that are there; names, users and
-sizes tell it nothing. What a preemption costs is weighed three times, by the knob `preemption_cost`:
+sizes are not used. What a preemption costs is weighed three times, by the knob `preemption_cost`:
 
   - a waiting job has to bring in the cost of its start, its own where that was measured: it counts into the index, of jobs that
     never ran too
@@ -12,8 +12,8 @@ sizes tell it nothing. What a preemption costs is weighed three times, by the kn
 
 Jobs of the same rank: running ones by their last start, then preempted ones, the newest first, then the others, first come first
 served. A job that has waited for `starve_limit` seconds in all goes before all others, and stays there when it runs; among these
-the first to come is first. Jobs behind it are preempted for it however many GPUs they hold. Where it does not fit even so, GPUs are
-kept free for it (`drain`).
+the earliest submission is first. Lower-ranked jobs are preempted for it however many GPUs they hold. Where it still does not fit,
+GPUs are kept free for it (`drain`).
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ from tiresias.scheduler.rank.starve_limit import may_drain, next_change, until_c
 
 _WAITING = int(JobState.WAITING)
 _HOLD = 1.5  # how many times more promising a running job is than it looks
-_PATIENCE = 2.0  # preemption costs
+_WAIT_LIMIT = 2.0  # preemption costs that a job waits before running jobs are preempted for it
 
 
 class Adaptive(IncrementalPolicy):
+    """The adaptive policy with the hazards that it has learned."""
+
     spares = True
 
     def __init__(self, hazards: Hazards = NOTHING_KNOWN, refit_at: int = 1) -> None:
@@ -44,6 +46,7 @@ class Adaptive(IncrementalPolicy):
         self._waiting: dict[float, tuple[float, ...]] = {}
 
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
+        """Return the sort keys: the expected cost of the job's completion first."""
         waits, bucket = jobs.state == _WAITING, bucket_of(jobs.ran)
         to_start = self._to_start(_cost(jobs, config), bucket)
         price = where(waits, to_start, pick(self._running, bucket)) * jobs.gpus
@@ -66,24 +69,27 @@ class Adaptive(IncrementalPolicy):
         return self._waiting[cost]
 
     def worth(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
-        patient = where(_patient_from(jobs, config) <= now, jobs.gpus, 0.0)
-        return where(_starves(jobs, config), math.inf, patient)
+        """Return the job's GPUs once it has waited for twice the preemption cost; inf for a starving job."""
+        waited_enough = where(_preempts_from(jobs, config) <= now, jobs.gpus, 0.0)
+        return where(_starves(jobs, config), math.inf, waited_enough)
 
     def drains(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
+        """Return whether the waiting job starves and GPUs may be kept free for it now."""
         if not config.starving_first:
             return False
         since = jobs.waited - config.starve_limit
         return (jobs.state == _WAITING) & _starves(jobs, config) & may_drain(since, config)
 
     def first_after(self, config: PolicyConfig) -> float:
+        """Return `starve_limit`."""
         return config.starve_limit
 
     def change(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """The moment at which a rank changes: a running job reaches the next bucket; the wait limit of a waiting job has passed,
         so that it goes before all others; GPUs are kept free for it no longer or again."""
         grows = now + end_of(bucket_of(jobs.ran)) - jobs.ran
-        patient = _patient_from(jobs, config)
-        rises = where(patient > now, patient, math.inf)
+        preempts_from = _preempts_from(jobs, config)
+        rises = where(preempts_from > now, preempts_from, math.inf)
         if config.starve_limit < math.inf:
             until = config.starve_limit - jobs.waited
             drains = until_change(-until, config) if config.starving_first else math.inf
@@ -91,19 +97,22 @@ class Adaptive(IncrementalPolicy):
         return where(jobs.state == _WAITING, rises, grows)
 
     def next_change(self, job: Rows, now: float, config: PolicyConfig) -> str:
+        """Return what happens to a waiting job at the moment that `change` returns, in words."""
         if config.starving_first and _starves(job, config):
             return next_change(bool(self.drains(job, now, config)))
-        if _patient_from(job, config) > now:
-            return "running jobs behind it may be preempted for it (policy.preemption_cost)"
+        if _preempts_from(job, config) > now:
+            return "lower-ranked running jobs may be preempted for it (policy.preemption_cost)"
         return "it goes before all others (policy.starve_limit)"
 
     def standing(self, job: Rows, queue: int, now: float, config: PolicyConfig) -> str:
+        """Return why the job has its rank: its run time and the cost of its completion."""
         price = self.keys(job, now, config, False)[1]
         if price == 0.0:
             return f"waited for {job.waited:,.0f} s, longer than policy.starve_limit"
-        return f"had GPUs for {job.ran:,.0f} s, after which a completion costs {price:,.0f} GPU-seconds"
+        return f"run time {job.ran:,.0f} s, after which a completion costs {price:,.0f} GPU-seconds"
 
     def fitted(self, completed: Completed, there: Rows) -> Policy:
+        """Return the policy that has learned from the ages of completed jobs and of the jobs in the cluster."""
         return Adaptive(Hazards.of(completed.service / completed.gpus, there.ran), next_fit(len(completed)))
 
 
@@ -122,8 +131,9 @@ def _starves(jobs: Rows, config: PolicyConfig) -> Values:
     return jobs.waited + SERVICE_TOLERANCE >= config.starve_limit
 
 
-def _patient_from(jobs: Rows, config: PolicyConfig) -> Values:
-    return known(jobs.preempted, jobs.submit) + _PATIENCE * config.preemption_cost
+def _preempts_from(jobs: Rows, config: PolicyConfig) -> Values:
+    """Return the moment from which running jobs may be preempted for each waiting job."""
+    return known(jobs.preempted, jobs.submit) + _WAIT_LIMIT * config.preemption_cost
 
 
 ADAPTIVE = Adaptive()

@@ -20,17 +20,19 @@ Index: TypeAlias = Callable[[Values], Values]  # of attained service, GPU-second
 
 
 class ContinuousGittins(ContinuousLas):
-    """Learns from the jobs that complete. With `index` it knows all it will ever know."""
+    """The policy learns from completed jobs. A given `index` is used without further learning."""
 
     def __init__(self, index: Index | None = None, refit_at: float = math.inf) -> None:
         self._index, self.refit_at = index, refit_at
 
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
+        """Return the sort keys: the highest index first; attained service as long as there is no index."""
         if self._index is None:
             return super().keys(jobs, now, config, promoted)
         return 0, -self._index(jobs.attained)
 
     def fitted(self, completed: Completed, there: Rows) -> Policy:
+        """Return the policy with the index of the completed jobs."""
         return ContinuousGittins(Distribution(completed.service).best, next_fit(len(completed)))
 
 

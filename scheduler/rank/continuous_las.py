@@ -12,10 +12,14 @@ from tiresias.scheduler.rank.policy import IncrementalPolicy, Rows
 
 
 class ContinuousLas(IncrementalPolicy):
+    """The policy `continuous_las`."""
+
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
+        """Return the sort keys: the least attained service first."""
         return 0, jobs.attained
 
     def drifts(self, jobs: Rows, config: PolicyConfig) -> Values:
+        """Return True: service grows while a job runs."""
         return True
 
 

@@ -14,6 +14,7 @@ class Fifo(IncrementalPolicy):
     blocks = True
 
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
+        """Return one key for all jobs: the submit time decides."""
         return (0,)
 
 

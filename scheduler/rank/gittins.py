@@ -24,7 +24,7 @@ FIRST_FIT = 30  # completed jobs from which something can be learned
 
 
 class Gittins(Las):
-    """Learns from the jobs that complete. With `index` it knows all it will ever know, as in the paper's simulations."""
+    """The policy learns from completed jobs. A given `index` is used without further learning, as in the paper's simulations."""
 
     def __init__(self, index: Index | None = None, refit_at: float = math.inf) -> None:
         self._index, self.refit_at = index, refit_at
@@ -32,6 +32,7 @@ class Gittins(Las):
     def inside(
         self, jobs: Rows, now: float, config: PolicyConfig, queue: Values, promoted: Values
     ) -> tuple[Values, ...]:
+        """Return the sort keys inside a queue: the highest index first, except in the last queue."""
         order = super().inside(jobs, now, config, queue, promoted)
         if self._index is None or not config.thresholds:
             return order
@@ -44,6 +45,7 @@ class Gittins(Las):
         return self._index is not None and config.queue_of(jobs.attained) < len(config.thresholds)
 
     def fitted(self, completed: Completed, there: Rows) -> Policy:
+        """Return the policy with the index of the completed jobs."""
         return Gittins(Distribution(completed.service).within, next_fit(len(completed)))
 
 

@@ -28,9 +28,12 @@ _WAITING, _RUNNING = int(JobState.WAITING), int(JobState.RUNNING)  # plain numbe
 
 
 class Las(IncrementalPolicy):
+    """The policy `las`."""
+
     has_queues = True
 
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
+        """Return the sort keys: the queue, then the order inside the queue."""
         queue = config.queue_of(jobs.attained)
         if promoted is not False:
             queue = where(promoted, 0, queue)
@@ -53,13 +56,14 @@ class Las(IncrementalPolicy):
         if not config.promotes:
             return False
         low = config.queue_of(jobs.attained) > 0
-        late = jobs.waited + SERVICE_TOLERANCE >= _patience(jobs, config)
+        late = jobs.waited + SERVICE_TOLERANCE >= _wait_limit_s(jobs, config)
         if not config.starving_first:
             return (jobs.state == _WAITING) & low & late
         late_too = where(starves(jobs, now), False, jobs.waited + SERVICE_TOLERANCE >= config.starve_limit)
         return (jobs.state == _WAITING) & ((low & late) | late_too)
 
     def drains(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
+        """Return whether the waiting job starves and GPUs may be kept free for it now."""
         if not config.starving_first:
             return False
         return starves(jobs, now) & may_drain(jobs.waited, config)
@@ -75,6 +79,7 @@ class Las(IncrementalPolicy):
         return either(jobs.state == _WAITING, _rises, _sinks, jobs, now, config)[0]
 
     def next_change(self, job: Rows, now: float, config: PolicyConfig) -> str:
+        """Return what happens to a waiting job at the moment that `change` returns, in words."""
         if not (config.starving_first and starves(job, now)):
             return "it is promoted"
         return next_change(bool(self.drains(job, now, config)))
@@ -92,7 +97,7 @@ def _rises(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
     if not config.promotes:
         return (math.inf,)
     low = config.queue_of(jobs.attained) > 0
-    promoted = where(low, now + _patience(jobs, config) - jobs.waited, math.inf)
+    promoted = where(low, now + _wait_limit_s(jobs, config) - jobs.waited, math.inf)
     if not config.starving_first:
         return (promoted,)
     promoted = smaller(promoted, now + config.starve_limit - jobs.waited)
@@ -100,7 +105,7 @@ def _rises(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
     return (where(starves(jobs, now), drains, promoted),)
 
 
-def _patience(jobs: Rows, config: PolicyConfig) -> Values:
+def _wait_limit_s(jobs: Rows, config: PolicyConfig) -> Values:
     """Seconds that a job which has run waits before it is promoted."""
     ran = larger(jobs.ran, SERVICE_TOLERANCE)  # inf times 0 is not a number
     return smaller(config.promote_knob * ran, config.starve_limit)
@@ -111,7 +116,7 @@ def _running_first(jobs: Rows, now: float, config: PolicyConfig, queue: Values, 
 
 
 def _waits(jobs: Rows, now: float, config: PolicyConfig, queue: Values, promoted: Values) -> Columns:
-    """Those who come back before those who come."""
+    """Preempted jobs before jobs that entered the queue."""
     entered, settled = _place(jobs, now, config, queue, known(jobs.preempted, now))
     if promoted is not False:
         entered, settled = where(promoted, now, entered), where(promoted, False, settled)
@@ -122,7 +127,7 @@ def _waits(jobs: Rows, now: float, config: PolicyConfig, queue: Values, promoted
 
 
 def _runs(jobs: Rows, now: float, config: PolicyConfig, queue: Values, promoted: Values) -> Columns:
-    """First, but for those who sink at this very moment. They are never promoted."""
+    """First, except for jobs that sink at this very moment. Running jobs are never promoted."""
     entered, settled = _place(jobs, now, config, queue, now)
     newest = -known(jobs.preempted, -math.inf)
     since = larger(jobs.last_start, entered)

@@ -48,37 +48,48 @@ class PluginPolicy(Policy):
         self.refit_at = float(getattr(found, "refit_at", Policy.refit_at))
 
     def rank(self, snapshot: Snapshot, config: PolicyConfig) -> Ranking:
+        """Return the ranking of the package, checked. Raises PluginError."""
+
         def checked() -> Ranking:
             return self._checked(self._found.rank(snapshot, config), len(snapshot.jobs))
 
         return self._plugin.guarded("rank()", checked)
 
     def promoted(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
+        """Return `promoted` of the package. Raises PluginError."""
         return self._try("promoted", jobs, now, config)
 
     def worth(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
+        """Return `worth` of the package. Raises PluginError."""
         return self._try("worth", jobs, now, config)
 
     def drains(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
+        """Return `drains` of the package. Raises PluginError."""
         return self._try("drains", jobs, now, config)
 
     def fitted(self, completed: Completed, there: Rows) -> Policy:
+        """Return `fitted` of the package, as a checked policy. Raises PluginError."""
         return _wrapped(replace(self._plugin, found=self._try("fitted", completed, there)))
 
     def change(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
+        """Return `change` of the package; inf where it fails."""
         return self._or_default(math.inf, "change", jobs, now, config)
 
     def turn(self, now: float, config: PolicyConfig) -> float:
+        """Return `turn` of the package; inf where it fails."""
         return float(self._or_default(math.inf, "turn", now, config))
 
     def changes(self, snapshot: Snapshot, config: PolicyConfig) -> Floats:
+        """Return `changes` of the package; inf where it has none or fails."""
         never = np.full(len(snapshot.jobs), math.inf)
         return self._or_default(never, "changes", snapshot, config) if hasattr(self._found, "changes") else never
 
     def next_change(self, job: Rows, now: float, config: PolicyConfig) -> str:
+        """Return `next_change` of the package, or a general text."""
         return str(self._or_default("its rank may change", "next_change", job, now, config))
 
     def standing(self, job: Rows, queue: int, now: float, config: PolicyConfig) -> str:
+        """Return `standing` of the package; the queue where it fails."""
         return str(self._or_default(f"Q{queue + 1}", "standing", job, queue, now, config))
 
     def _try(self, method: str, *args: Any) -> Any:
@@ -116,13 +127,16 @@ class PluginIncrementalPolicy(PluginPolicy, IncrementalPolicy):
     """An incremental policy of an installed package."""
 
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
+        """Return `keys` of the package. Raises PluginError."""
         keys: tuple[Values, ...] = self._try("keys", jobs, now, config, promoted)
         return keys
 
     def drifts(self, jobs: Rows, config: PolicyConfig) -> Values:
+        """Return `drifts` of the package. Raises PluginError."""
         return self._try("drifts", jobs, config)
 
     def settled(self, keys: tuple[Values, ...], config: PolicyConfig) -> Values:
+        """Return `settled` of the package. Raises PluginError."""
         return self._try("settled", keys, config)
 
 

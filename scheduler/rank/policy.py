@@ -27,27 +27,48 @@ class Rows(Protocol):
     """What a policy sees of one job, or of many: the columns of `model.Jobs`."""
 
     @property
-    def gpus(self) -> Values: ...
+    def gpus(self) -> Values:
+        """Requested GPUs; of a running job the GPUs that it holds."""
+
     @property
-    def submit(self) -> Values: ...
+    def submit(self) -> Values:
+        """Epoch second of the first submission."""
+
     @property
-    def state(self) -> Values: ...
+    def state(self) -> Values:
+        """A number of `JobState`."""
+
     @property
-    def attained(self) -> Values: ...
+    def attained(self) -> Values:
+        """GPU-seconds since the last reset (section 3.2.2)."""
+
     @property
-    def ran(self) -> Values: ...
+    def ran(self) -> Values:
+        """Run time since the last reset, seconds (section 3.2.3)."""
+
     @property
-    def waited(self) -> Values: ...
+    def waited(self) -> Values:
+        """Waiting time since the last reset, seconds (section 3.2.3)."""
+
     @property
-    def first_start(self) -> Values: ...
+    def first_start(self) -> Values:
+        """Epoch second of the first start; nan: it never ran."""
+
     @property
-    def last_start(self) -> Values: ...
+    def last_start(self) -> Values:
+        """Epoch second of the newest start; nan: it never ran."""
+
     @property
-    def preempted(self) -> Values: ...
+    def preempted(self) -> Values:
+        """Epoch second at which it last went back to waiting; nan: never."""
+
     @property
-    def remaining(self) -> Values: ...
+    def remaining(self) -> Values:
+        """Seconds of work left; only the simulator has it."""
+
     @property
-    def preemption_cost(self) -> Values: ...
+    def preemption_cost(self) -> Values:
+        """Measured seconds that a preemption costs; nan: not known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,7 +213,7 @@ def ordered(keys: Sequence[npt.NDArray[np.generic]], ids: Sequence[str]) -> Ints
 
 
 def natural(job_id: str) -> tuple[tuple[str | int, ...], str]:
-    """9 before 10, and task 12_3 before 12_10; the text itself at the end, so that 01 and 1 are told apart."""
+    """Return a sort key with 9 before 10, and task 12_3 before 12_10; the text itself is its end, so that 01 and 1 differ."""
     if job_id.isdecimal():
         return ("", int(job_id), ""), job_id
     return tuple(int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", job_id)), job_id

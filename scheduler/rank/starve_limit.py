@@ -14,9 +14,12 @@ from tiresias.scheduler.rank.policy import Rows
 
 
 def starves(jobs: Rows, now: float) -> Values:
-    """Whether a job was promoted and has not run since. It goes before all other jobs of the first queue, running ones too: behind
-    those it could wait for ever, as small jobs that come later fit into the GPUs that become free. One that starts at this very
-    moment still counts, or two of them would preempt each other without end."""
+    """Return whether a job was promoted and has not run since.
+
+    It goes before all other jobs of the first queue, running ones too: ranked after them it could wait for ever, as small jobs that
+    arrive later fit into the GPUs that become free. A job that starts at this very moment still counts; otherwise two such jobs
+    would preempt each other without end.
+    """
     promoted = now - jobs.ran - jobs.waited
     return (jobs.ran <= SERVICE_TOLERANCE) & (promoted > jobs.submit + 1.0)
 

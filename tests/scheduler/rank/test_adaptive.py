@@ -150,7 +150,7 @@ def test_what_a_waiting_job_is_told(snapshot_of: Any) -> None:
     snapshot = snapshot_of([runs, job("2", 4, waited=40.0, submit=960)], [node()])
     told = start_forecast(snapshot, decide(snapshot, config), config, 1)
     assert [(step.at, forecast_in_words(step.what)) for step in told.steps] == [
-        (1080.0, "running jobs behind it may be preempted for it (policy.preemption_cost)")
+        (1080.0, "lower-ranked running jobs may be preempted for it (policy.preemption_cost)")
     ]
     bound = forecast_in_words(told.bound.why)
     assert bound.endswith("as long as they need; it goes before all others in 460 s (policy.starve_limit)")
@@ -172,8 +172,8 @@ def test_reasons_tell_the_age_and_what_it_means(snapshot_of: Any) -> None:
     runs = job("2", 4, JobState.RUNNING, ran=900.0, last_start=100.0)
     snapshot = snapshot_of([stays, runs, job("3", 8, waited=700.0, submit=300)], [node(), node()])
     plan = decide(snapshot, CONFIG)
-    assert "had GPUs for 900 s, after which a completion costs" in reason(plan, snapshot, 1)
-    assert "had GPUs for 0 s" in reason(plan, snapshot, 2)
+    assert "run time 900 s, after which a completion costs" in reason(plan, snapshot, 1)
+    assert "run time 0 s" in reason(plan, snapshot, 2)
     plan = decide(snapshot, replace(CONFIG, starve_limit=600.0))
     assert "waited for 700 s, longer than policy.starve_limit, place 1" in reason(plan, snapshot, 2)
 
