@@ -3,7 +3,7 @@
 A package registers an implementation as an entry point, for example in its pyproject.toml:
 
     [project.entry-points."tiresias.policies"]
-    youngest = "acme_policies:Youngest"
+    latest_first = "acme_policies:LatestFirst"
 
 Built-in implementations have the same form, `module:attribute`, one line each. Both are imported when they are first used. The
 entry points of all packages are read once, when a name is looked up for the first time. Standard library only.

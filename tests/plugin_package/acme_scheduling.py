@@ -17,7 +17,7 @@ from tiresias.simulator.formats.trace_file import TraceFile
 from tiresias.simulator.formats.trace_format import TraceFormat
 
 
-class Youngest:
+class LatestFirst:
     """The job that was submitted last goes first. It fails once the file ACME_FAILS names exists, for tests of a failure."""
 
     def rank(self, snapshot: Snapshot, config: PolicyConfig) -> Ranking:

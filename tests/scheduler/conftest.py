@@ -1,4 +1,4 @@
-"""`snapshot_of(jobs, nodes)` builds a Snapshot from a few words per job and node; running jobs are seated first fit."""
+"""`snapshot_of(jobs, nodes)` builds a Snapshot from a short description of each job and node; running jobs are placed first fit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Job:
     movable: bool = True
     eligible: bool = True
     request: Request = ANYWHERE
-    seats: tuple[tuple[int, int], ...] | None = None  # (node, GPUs); None: first fit
+    placement: tuple[tuple[int, int], ...] | None = None  # (node, GPUs); None: first fit
     style: Style = Style.CONSOLIDATE
     packed_until: float = -math.inf
     obstacle: str = ""
@@ -67,12 +67,12 @@ class Builder:
         rows: list[tuple[float, ...]] = []
         shown: list[JobRow] = []
         for row, job in enumerate(jobs):
-            seats = () if job.state == JobState.WAITING else _seats(job, free) if job.seats is None else job.seats
-            for at, gpus in seats:
+            placement = _placement(job, free)
+            for at, gpus in placement:
                 free[at] -= amounts(job.request, gpus)
                 rows.append((row, at, *amounts(job.request, gpus), *_on_islands(islands, at, gpus)))
             waited = max(time - job.submit - job.ran, 0.0) if math.isnan(job.waited) else job.waited
-            shown.append(replace(job, waited=waited, state=job.state if seats else JobState.WAITING))
+            shown.append(replace(job, waited=waited, state=job.state if placement else JobState.WAITING))
         held = np.array(rows, dtype=float).reshape(-1, 5 + islands.shape[1])
         job_rows, node_rows = held[:, :2].astype(np.int64).T
         of_nodes, amount = _nodes(nodes, free), Resources(held[:, 2:5])
@@ -106,9 +106,15 @@ def _on_islands(free: np.ndarray, node: int, gpus: int) -> list[int]:
     return taken
 
 
-def _seats(job: Job, free: np.ndarray) -> tuple[tuple[int, int], ...]:
-    """Nodes that hold it whole, or none. Ignores requests but for their amounts: jobs may sit where they could not start."""
-    seats, left = [], job.gpus
+def _placement(job: Job, free: np.ndarray) -> tuple[tuple[int, int], ...]:
+    if job.state == JobState.WAITING:
+        return ()
+    return _first_fit(job, free) if job.placement is None else job.placement
+
+
+def _first_fit(job: Job, free: np.ndarray) -> tuple[tuple[int, int], ...]:
+    """Nodes for the whole job, or none. Only the amounts of the request count: a job may run where it could not start."""
+    placed, left = [], job.gpus
     for node in range(len(free)):
         here = [
             gpus
@@ -116,9 +122,9 @@ def _seats(job: Job, free: np.ndarray) -> tuple[tuple[int, int], ...]:
             if (amounts(job.request, gpus) <= free[node]).all() and gpus <= free[node][0]
         ]
         if here:
-            seats.append((node, here[-1]))
+            placed.append((node, here[-1]))
             left -= here[-1]
-    return () if left else tuple(seats)
+    return () if left else tuple(placed)
 
 
 def _jobs(jobs: Sequence[Job]) -> Jobs:

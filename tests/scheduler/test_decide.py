@@ -101,11 +101,11 @@ def build(snapshot_of: Any, of_jobs: Iterable[tuple[dict[str, Any], Request]], o
     return found
 
 
-def room(snapshot: Snapshot, leaving: bool = False, without: Iterable[str] = ()) -> np.ndarray:
-    """What is free on each node, also that of leaving jobs and of the named ones; shape (nodes, 3)."""
+def capacity(snapshot: Snapshot, releasing: bool = False, without: Iterable[str] = ()) -> np.ndarray:
+    """What is free on each node, with what releasing jobs and the jobs `without` hold; shape (nodes, 3)."""
     on, held = snapshot.nodes, snapshot.allocations
     gone = {snapshot.jobs.id.index(job) for job in without}
-    if leaving:
+    if releasing:
         gone |= set(np.flatnonzero(snapshot.jobs.state == JobState.RELEASING).tolist())
     free: np.ndarray = on.free.amount[:, :3].copy()
     for job, node, amount in zip(held.job, held.node, held.resources.amount[:, :3], strict=True):
@@ -114,21 +114,21 @@ def room(snapshot: Snapshot, leaving: bool = False, without: Iterable[str] = ())
     return free
 
 
-def take(snapshot: Snapshot, free: np.ndarray, seats: Sequence[Start]) -> np.ndarray:
-    for seat in seats:
-        for name, gpus in seat.nodes:
+def take(snapshot: Snapshot, free: np.ndarray, starts: Sequence[Start]) -> np.ndarray:
+    for start in starts:
+        for name, gpus in start.nodes:
             free[snapshot.nodes.name.index(name)] -= amounts(
-                snapshot.jobs.request[snapshot.jobs.id.index(seat.job)], gpus
+                snapshot.jobs.request[snapshot.jobs.id.index(start.job)], gpus
             )
     return free
 
 
-def satisfied(snapshot: Snapshot, seat: Start) -> bool:
+def satisfied(snapshot: Snapshot, start: Start) -> bool:
     """Whether the nodes are what the request asks for, read straight from its description."""
-    row = snapshot.jobs.id.index(seat.job)
+    row = snapshot.jobs.id.index(start.job)
     request, on = snapshot.jobs.request[row], snapshot.nodes
-    at = [on.name.index(name) for name, _ in seat.nodes]
-    names, counts = {name for name, _ in seat.nodes}, [gpus for _, gpus in seat.nodes]
+    at = [on.name.index(name) for name, _ in start.nodes]
+    names, counts = {name for name, _ in start.nodes}, [gpus for _, gpus in start.nodes]
     return (
         sum(counts) == snapshot.jobs.gpus[row] and min(counts) > 0 and len(set(at)) == len(at)
         and len(at) >= request.min_nodes and (not request.max_nodes or len(at) <= request.max_nodes)
@@ -151,11 +151,11 @@ def test_plan_is_possible(snapshot_of: Any, some: Any, where: Any, config: Any) 
     """Never over capacity, whole jobs only, requests hold, and each job has the action that fits its state."""
     snapshot = build(snapshot_of, some, where)
     plan, of = decide(snapshot, config), snapshot.jobs
-    assert (take(snapshot, room(snapshot), plan.starts) > -1e-6).all()
+    assert (take(snapshot, capacity(snapshot), plan.starts) > -1e-6).all()
     victims = [one.job for one in plan.preemptions]
-    everything = take(snapshot, room(snapshot, True, victims), (*plan.starts, *plan.reserved))
+    everything = take(snapshot, capacity(snapshot, True, victims), (*plan.starts, *plan.reserved))
     assert (everything > -1e-6).all()
-    assert all(satisfied(snapshot, seat) for seat in (*plan.starts, *plan.reserved))
+    assert all(satisfied(snapshot, start) for start in (*plan.starts, *plan.reserved))
     allowed = {
         JobState.WAITING: {Effect.WAIT, Effect.START},
         JobState.RUNNING: {Effect.KEEP, Effect.PREEMPT},
@@ -165,18 +165,18 @@ def test_plan_is_possible(snapshot_of: Any, some: Any, where: Any, config: Any) 
     by_action = {
         action: sorted(of.id[row] for row in np.flatnonzero(plan.effect == action).tolist()) for action in Effect
     }
-    assert by_action[Effect.START] == sorted(seat.job for seat in plan.starts)
+    assert by_action[Effect.START] == sorted(start.job for start in plan.starts)
     assert by_action[Effect.PREEMPT] == sorted(victims)
-    assert {seat.job for seat in plan.reserved} <= set(by_action[Effect.WAIT])
+    assert {start.job for start in plan.reserved} <= set(by_action[Effect.WAIT])
     assert sorted(plan.rank.tolist()) == list(range(len(of)))
-    assert all(of.eligible[of.id.index(seat.job)] for seat in (*plan.starts, *plan.reserved))
+    assert all(of.eligible[of.id.index(start.job)] for start in (*plan.starts, *plan.reserved))
     assert all(reason(plan, snapshot, row) for row in range(len(of)))
     assert next_change(snapshot, config) > snapshot.time or bool(plan.promoted)
 
 
 @many
 @given(styled_jobs, any_nodes, policies)
-def test_only_those_who_may_be_are_preempted(snapshot_of: Any, some: Any, where: Any, config: Any) -> None:
+def test_only_jobs_that_may_be_preempted_are(snapshot_of: Any, some: Any, where: Any, config: Any) -> None:
     snapshot = build(snapshot_of, some, where)
     plan, of = decide(snapshot, config), snapshot.jobs
     for one in plan.preemptions:
@@ -195,32 +195,32 @@ def test_only_those_who_may_be_are_preempted(snapshot_of: Any, some: Any, where:
 
 @many
 @given(styled_jobs, any_nodes, policies)
-def test_no_useless_kill(snapshot_of: Any, some: Any, where: Any, config: Any) -> None:
-    """What is reserved for others leaves no room for any victim, and its beneficiary has nodes only because it leaves."""
+def test_no_useless_preemption(snapshot_of: Any, some: Any, where: Any, config: Any) -> None:
+    """Without the GPUs of any one victim the starts and reservations do not fit, and each beneficiary has a reservation."""
     snapshot = build(snapshot_of, some, where)
     plan = decide(snapshot, config)
     victims = [one.job for one in plan.preemptions]
-    reserved = {seat.job: seat for seat in plan.reserved}
+    reserved = {start.job: start for start in plan.reserved}
     for one in plan.preemptions:
         assert one.beneficiary in reserved
         others = [victim for victim in victims if victim != one.job]
-        left = take(snapshot, room(snapshot, True, others), (*plan.starts, *plan.reserved))
+        left = take(snapshot, capacity(snapshot, True, others), (*plan.starts, *plan.reserved))
         assert (left < -1e-6).any()
 
 
 @many
 @given(any_jobs, any_nodes, policies)
 def test_waiting_jobs_that_fit_start(snapshot_of: Any, some: Any, where: Any, config: Any) -> None:
-    """Nothing idles needlessly: what is free after the plan, reservations apart, is enough for no job that waits, but for those
-    behind a job for which GPUs are kept free."""
+    """Nothing idles needlessly: what is free after the plan, reservations apart, is enough for no waiting job, except those
+    that rank below a job for which GPUs are kept free."""
     snapshot = build(snapshot_of, some, where)
     if config.name == "fifo":
         return
     plan, of = decide(snapshot, config), snapshot.jobs
     victims = [one.job for one in plan.preemptions]
-    later = take(snapshot, room(snapshot, True, victims), (*plan.starts, *plan.reserved))
-    now = np.minimum(take(snapshot, room(snapshot), plan.starts), later)
-    placer, reserved = Placer(snapshot.nodes), {seat.job for seat in plan.reserved}
+    later = take(snapshot, capacity(snapshot, True, victims), (*plan.starts, *plan.reserved))
+    now = np.minimum(take(snapshot, capacity(snapshot), plan.starts), later)
+    placer, reserved = Placer(snapshot.nodes), {start.job for start in plan.reserved}
     freed = int(later[:, 0].sum()) if victims else 0
     last = min((int(plan.rank[row]) for row, why in plan.why.items() if why == DRAINS), default=len(of))
     for row in np.flatnonzero((plan.effect == Effect.WAIT) & of.eligible & (plan.rank < last)).tolist():
@@ -289,8 +289,8 @@ plain_jobs = st.lists(st.tuples(jobs, st.just(Request())), max_size=20)
     st.lists(plain_nodes, min_size=1, max_size=5),
     policies.map(lambda one: replace(one, name="las", drain_limit=0.0)),
 )
-def test_settles_as_the_paper_walks(snapshot_of: Any, some: Any, where: Any, config: Any) -> None:
-    """Where jobs may run anywhere: who runs once starts and preemptions are done is who pseudocode 2 marks."""
+def test_settles_as_the_paper_selects(snapshot_of: Any, some: Any, where: Any, config: Any) -> None:
+    """Where jobs may run anywhere: the jobs that run after starts and preemptions are those that pseudocode 2 marks."""
     snapshot = build(snapshot_of, some, where)
     plan, of = decide(snapshot, config), snapshot.jobs
     fixed = of.state == JobState.RUNNING
@@ -304,13 +304,15 @@ def test_settles_as_the_paper_walks(snapshot_of: Any, some: Any, where: Any, con
     total = sum(node["gpus"] for node in where) - int(of.gpus[fixed].sum())
     expected = pseudocode_2([(of.id[row], int(of.gpus[row])) for row in walks], total)
     kept = {of.id[row] for row in np.flatnonzero((plan.effect == Effect.KEEP) & moving).tolist()}
-    assert kept | {seat.job for seat in (*plan.starts, *plan.reserved)} == expected
+    assert kept | {start.job for start in (*plan.starts, *plan.reserved)} == expected
 
 
 @many
 @given(styled_jobs, any_nodes, policies)
-def test_nobody_else_is_preempted_while_victims_leave(snapshot_of: Any, some: Any, where: Any, config: Any) -> None:
-    """The next decision, with the victims leaving and the starts running, finds nothing more to preempt or to start."""
+def test_no_other_job_is_preempted_while_victims_release_their_gpus(
+    snapshot_of: Any, some: Any, where: Any, config: Any
+) -> None:
+    """The next decision, with the victims releasing their GPUs and the starts running, finds nothing to preempt or start."""
     config = replace(config, promote_knob=float("inf"), in_queue_order="first_start")
     snapshot = build(snapshot_of, some, where)
     plan = decide(snapshot, config)
@@ -318,23 +320,23 @@ def test_nobody_else_is_preempted_while_victims_leave(snapshot_of: Any, some: An
     again = decide(after, config)
     if not plan.preemptions or all(request == Request() for _, request in some):
         assert again.preemptions == ()
-    assert {seat.job for seat in plan.reserved} <= {seat.job for seat in (*again.starts, *again.reserved)}
+    assert {start.job for start in plan.reserved} <= {start.job for start in (*again.starts, *again.reserved)}
 
 
 def carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
-    """Starts are running, as in the controller's snapshot of a start under way; victims are leaving."""
+    """Starts are running, as in the controller's snapshot of a start under way; victims release their GPUs."""
     of, held, on = snapshot.jobs, snapshot.allocations, snapshot.nodes
     state, first, last = of.state.copy(), of.first_start.copy(), of.last_start.copy()
-    free = take(snapshot, room(snapshot), plan.starts)
+    free = take(snapshot, capacity(snapshot), plan.starts)
     rows = [
         [job, node, *amount]
         for job, node, amount in zip(held.job, held.node, held.resources.amount[:, :3], strict=True)
     ]
-    for seat in plan.starts:
-        row = of.id.index(seat.job)
+    for start in plan.starts:
+        row = of.id.index(start.job)
         state[row], last[row] = JobState.RUNNING, snapshot.time
         first[row] = snapshot.time if np.isnan(first[row]) else first[row]
-        rows += [[row, on.name.index(name), *amounts(of.request[row], gpus)] for name, gpus in seat.nodes]
+        rows += [[row, on.name.index(name), *amounts(of.request[row], gpus)] for name, gpus in start.nodes]
     for one in plan.preemptions:
         state[of.id.index(one.job)] = JobState.RELEASING
     found = np.array(rows, dtype=float).reshape(-1, 5)
@@ -356,7 +358,7 @@ def _as_before(free: Resources, left: np.ndarray) -> Resources:
     return Resources(left).with_islands(free.islands) if free.islands.shape[1] else Resources(left)
 
 
-def test_a_job_that_fits_nowhere_is_told_apart_from_one_that_waits(snapshot_of: Any) -> None:
+def test_a_job_that_fits_nowhere_has_another_reason_than_one_that_waits(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     snapshot = snapshot_of(
         [
@@ -375,7 +377,7 @@ def test_a_job_that_fits_nowhere_is_told_apart_from_one_that_waits(snapshot_of: 
     assert words[3] == "runs, and may not be preempted now"
 
 
-def test_fifo_waits_in_line_but_not_behind_the_impossible(snapshot_of: Any) -> None:
+def test_fifo_keeps_the_order_but_skips_impossible_jobs(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     impossible = job("1", gpus=4, request=Request(gpus_per_node=3))
     snapshot = snapshot_of([impossible, job("2", gpus=3), job("3", gpus=2), job("4")], [node()])
@@ -386,28 +388,28 @@ def test_fifo_waits_in_line_but_not_behind_the_impossible(snapshot_of: Any) -> N
     assert [start.job for start in overtaking.starts] == ["2", "4"]
 
 
-def test_a_reservation_is_not_given_to_those_behind(snapshot_of: Any) -> None:
-    """Job 3 would fit on what is free, but job 2 ahead of it waits for just that and for what job 1 leaves."""
+def test_a_reservation_is_not_given_to_lower_ranked_jobs(snapshot_of: Any) -> None:
+    """Job 3 would fit on what is free, but job 2 ahead of it waits for exactly these GPUs and for those that job 1 releases."""
     job, node = snapshot_of.Job, snapshot_of.Node
     snapshot = snapshot_of(
         [job("1", gpus=2, state=JobState.RELEASING), job("2", gpus=4), job("3", gpus=2, submit=1)], [node()]
     )
     plan = decide(snapshot, PolicyConfig("las"))
     assert plan.starts == ()
-    assert [seat.job for seat in plan.reserved] == ["2"]
+    assert [start.job for start in plan.reserved] == ["2"]
     assert reason(plan, snapshot, 1) == "waits for job 1 to leave n0 (4 GPUs)"
 
 
-def test_victims_are_the_furthest_behind_on_nodes_that_help(snapshot_of: Any) -> None:
-    """Job 9 needs a whole node. The last in order sits where too much else cannot move; the pair before it makes room."""
+def test_victims_are_the_lowest_ranked_on_nodes_that_help(snapshot_of: Any) -> None:
+    """Job 9 needs a whole node. The node of job 4 also runs job 3, which ranks higher, so jobs 1 and 2 are preempted."""
     job, node = snapshot_of.Job, snapshot_of.Node
-    sits = {"state": JobState.RUNNING, "attained": 9000.0, "ran": 500.0, "last_start": 500.0}
+    running = {"state": JobState.RUNNING, "attained": 9000.0, "ran": 500.0, "last_start": 500.0}
     snapshot = snapshot_of(
         [
-            job("1", gpus=2, first_start=100, seats=((0, 2),), **sits),
-            job("2", gpus=2, first_start=200, seats=((0, 2),), **sits),
-            job("3", gpus=2, first_start=50, seats=((1, 2),), **{**sits, "attained": 0.0}),
-            job("4", gpus=2, first_start=400, seats=((1, 2),), **sits),
+            job("1", gpus=2, first_start=100, placement=((0, 2),), **running),
+            job("2", gpus=2, first_start=200, placement=((0, 2),), **running),
+            job("3", gpus=2, first_start=50, placement=((1, 2),), **{**running, "attained": 0.0}),
+            job("4", gpus=2, first_start=400, placement=((1, 2),), **running),
             job("9", gpus=4, request=Request(max_nodes=1)),
         ],
         [node(), node()],
@@ -417,12 +419,12 @@ def test_victims_are_the_furthest_behind_on_nodes_that_help(snapshot_of: Any) ->
     assert {one.beneficiary for one in plan.preemptions} == {"9"}
 
 
-def test_free_gpus_of_a_reservation_start_nobody(snapshot_of: Any) -> None:
+def test_free_gpus_of_a_reservation_start_no_other_job(snapshot_of: Any) -> None:
     """Job 2 will take one GPU of n0 and three of n1, so job 3 may not start on both GPUs that are free on n0 now."""
     job, node = snapshot_of.Job, snapshot_of.Node
     snapshot = snapshot_of(
         [
-            job("1", gpus=4, state=JobState.RELEASING, seats=((1, 4),)),
+            job("1", gpus=4, state=JobState.RELEASING, placement=((1, 4),)),
             job("2", gpus=4, request=Request(min_nodes=2)),
             job("3", gpus=2, submit=1),
         ],
@@ -433,11 +435,11 @@ def test_free_gpus_of_a_reservation_start_nobody(snapshot_of: Any) -> None:
     assert plan.reserved == (Start("2", (("n0", 1), ("n1", 3))), Start("3", (("n0", 1), ("n1", 1))))
 
 
-def test_those_ahead_are_not_preempted_for_want_of_nodes(snapshot_of: Any) -> None:
+def test_higher_ranked_jobs_are_not_preempted_where_nodes_lack(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     snapshot = snapshot_of(
         [
-            job("1", gpus=4, state=JobState.RUNNING, first_start=100, last_start=100, seats=((0, 4),)),
+            job("1", gpus=4, state=JobState.RUNNING, first_start=100, last_start=100, placement=((0, 4),)),
             job("2", gpus=4, request=Request(nodes=frozenset({"n0"}))),
         ],
         [node(), node()],
@@ -448,13 +450,13 @@ def test_those_ahead_are_not_preempted_for_want_of_nodes(snapshot_of: Any) -> No
 
 
 def test_a_victim_that_is_not_needed_is_spared(snapshot_of: Any) -> None:
-    """The last in order is too small; with the one before it there is room enough without it."""
+    """The last in order is too small; with the one before it preempted it is not needed."""
     job, node = snapshot_of.Job, snapshot_of.Node
-    sits = {"state": JobState.RUNNING, "attained": 9000.0, "ran": 500.0, "last_start": 500.0}
+    running = {"state": JobState.RUNNING, "attained": 9000.0, "ran": 500.0, "last_start": 500.0}
     snapshot = snapshot_of(
         [
-            job("1", gpus=4, first_start=100, seats=((0, 4),), **sits),
-            job("2", gpus=1, first_start=200, seats=((0, 1),), **sits),
+            job("1", gpus=4, first_start=100, placement=((0, 4),), **running),
+            job("2", gpus=1, first_start=200, placement=((0, 1),), **running),
             job("3", gpus=4, request=Request(nodes=frozenset({"n0"}), max_nodes=1)),
         ],
         [node(gpus=5), node()],
@@ -464,13 +466,13 @@ def test_a_victim_that_is_not_needed_is_spared(snapshot_of: Any) -> None:
 
 
 def test_a_small_job_goes_on_beside_what_replaces_a_large_one(snapshot_of: Any) -> None:
-    """Jobs 3 and 4 need three GPUs, so the walk gives up job 1 and keeps job 2, though job 2 is further behind."""
+    """Jobs 3 and 4 need three GPUs, so the walk gives up job 1 and keeps job 2, though job 2 ranks lower."""
     job, node = snapshot_of.Job, snapshot_of.Node
-    sits = {"state": JobState.RUNNING, "attained": 9000.0, "ran": 500.0, "last_start": 500.0}
+    running = {"state": JobState.RUNNING, "attained": 9000.0, "ran": 500.0, "last_start": 500.0}
     snapshot = snapshot_of(
         [
-            job("1", gpus=3, first_start=100, seats=((0, 3),), **sits),
-            job("2", gpus=1, first_start=200, seats=((1, 1),), **sits),
+            job("1", gpus=3, first_start=100, placement=((0, 3),), **running),
+            job("2", gpus=1, first_start=200, placement=((1, 1),), **running),
             job("3", gpus=1),
             job("4", gpus=2, submit=1),
         ],
@@ -478,7 +480,7 @@ def test_a_small_job_goes_on_beside_what_replaces_a_large_one(snapshot_of: Any) 
     )
     plan = decide(snapshot, PolicyConfig("las", in_queue_order="first_start"))
     assert plan.preemptions == (Preempt("1", "3"),)
-    assert [seat.job for seat in plan.reserved] == ["3", "4"]
+    assert [start.job for start in plan.reserved] == ["3", "4"]
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))

@@ -24,7 +24,7 @@ class Cluster:
 
     def __init__(self, gpus: list[int], draw: st.DataObject, blocks: bool, drifts: bool) -> None:
         self.gpus, self.draw, self.blocks, self.drifts = gpus, draw, blocks, drifts
-        self.line = JobQueue(gpus, blocks)
+        self.queue = JobQueue(gpus, blocks)
         self.waiting: dict[int, tuple[int, int]] = {}
         self.running: dict[int, tuple[int, int]] = {}  # those that may be preempted
         self.fixed: set[int] = set()  # those that may not
@@ -37,17 +37,17 @@ class Cluster:
 
     def wait(self, row: int) -> None:
         self.waiting[row] = self.key()
-        self.line.wait(row, (*self.waiting[row], row))
+        self.queue.wait(row, (*self.waiting[row], row))
 
     def compete(self, row: int) -> None:
         self.running[row] = self.key()
         if not self.drifting(row):
-            self.line.compete(row, (*self.running[row], row))
+            self.queue.compete(row, (*self.running[row], row))
 
     def stop(self, row: int) -> None:
         self.fixed.discard(row)
         if self.running.pop(row, None):
-            self.line.leave(row)
+            self.queue.leave(row)
 
     def drifting(self, row: int) -> bool:
         return self.drifts and self.running[row][0] < LAST_QUEUE
@@ -75,8 +75,8 @@ class Cluster:
 
     def choose(self) -> Choice:
         keys = [(*key, row) for row, key in self.running.items() if self.drifting(row)]
-        self.line.drift(len(keys), lambda: list(np.array(keys, np.int64).reshape(-1, 3).T))
-        return self.line.choose(self.free())
+        self.queue.drift(len(keys), lambda: list(np.array(keys, np.int64).reshape(-1, 3).T))
+        return self.queue.choose(self.free())
 
     def walked(self) -> Choice:
         """All jobs sorted, all walked."""
@@ -93,7 +93,7 @@ class Cluster:
 @many
 @given(gpus=sizes, draw=st.data())
 def test_chooses_what_a_walk_over_all_jobs_takes(gpus: Any, draw: Any, blocks: Any, drifts: Any) -> None:
-    """Without preemption (blocks) nobody in the line runs."""
+    """Without preemption (blocks) no job in the queue runs."""
     cluster = Cluster(gpus, draw, blocks, drifts)
     arrivals = iter(range(len(gpus)))
     for burst in draw.draw(st.lists(st.integers(1, 6), min_size=1, max_size=6), label="arrivals"):
@@ -112,20 +112,20 @@ def test_chooses_what_a_walk_over_all_jobs_takes(gpus: Any, draw: Any, blocks: A
         cluster.happen()
 
 
-def test_nobody_overtakes_where_the_line_blocks() -> None:
-    line = JobQueue([4, 2, 1], blocks=True)
+def test_no_job_overtakes_where_the_queue_blocks() -> None:
+    queue = JobQueue([4, 2, 1], blocks=True)
     for row in range(3):
-        line.wait(row, (row, row))
-    assert line.choose(3) == Choice([], [])
-    assert line.choose(6) == Choice([0, 1], [])
+        queue.wait(row, (row, row))
+    assert queue.choose(3) == Choice([], [])
+    assert queue.choose(6) == Choice([0, 1], [])
 
 
 def test_a_job_that_waits_again_has_its_new_key() -> None:
-    line = JobQueue([1, 1], blocks=False)
-    line.wait(0, (1, 0))
-    line.wait(1, (2, 1))
-    line.wait(1, (0, 1))
-    assert line.choose(1) == Choice([1], [])
-    assert line.choose(0) == Choice([], [])
-    line.wait(1, (3, 1))
-    assert line.choose(2) == Choice([0, 1], [])
+    queue = JobQueue([1, 1], blocks=False)
+    queue.wait(0, (1, 0))
+    queue.wait(1, (2, 1))
+    queue.wait(1, (0, 1))
+    assert queue.choose(1) == Choice([1], [])
+    assert queue.choose(0) == Choice([], [])
+    queue.wait(1, (3, 1))
+    assert queue.choose(2) == Choice([0, 1], [])

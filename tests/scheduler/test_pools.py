@@ -46,7 +46,7 @@ def snapshot_with(make: Any, drawn: list[tuple[int, int, int, float, int]], shif
         at = node + (NODES if shift and pool else 0)
         job = make.Job(
             str(number), gpus, JobState(state) if runs else JobState.WAITING, attained, attained / gpus, submit=float(number),
-            first_start=1.0, last_start=1.0, seats=((at, gpus),) if runs else None,
+            first_start=1.0, last_start=1.0, placement=((at, gpus),) if runs else None,
         )  # fmt: skip
         if only in (None, pool):
             jobs.append(job)

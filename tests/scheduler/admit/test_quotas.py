@@ -70,7 +70,7 @@ def beneficiaries(plan: Plan) -> set[str]:
 def test_no_quota_is_exceeded(snapshot_of: Any, some: Any, limits: Any, config: Any) -> None:
     snapshot = build(snapshot_of, some, limits)
     plan = decide(snapshot, config)
-    placed = {snapshot.jobs.id.index(seat.job) for seat in (*plan.starts, *plan.reserved)}
+    placed = {snapshot.jobs.id.index(start.job) for start in (*plan.starts, *plan.reserved)}
     for quota in snapshot.quotas:
         assert sum(amount for row, amount in quota.amounts.items() if row in placed) <= quota.left + 1e-6
 
@@ -99,8 +99,8 @@ def test_a_job_that_slurm_refused_takes_free_gpus_only(snapshot_of: Any, some: A
     assert of.free_only is not None
     refused = {of.id[row] for row in range(len(of)) if of.free_only[row] and of.state[row] == JobState.WAITING}
     assert not refused & beneficiaries(plan)
-    assert not refused & {seat.job for seat in plan.reserved}
-    assert not (plan.preemptions and refused & {seat.job for seat in plan.starts})
+    assert not refused & {start.job for start in plan.reserved}
+    assert not (plan.preemptions and refused & {start.job for start in plan.starts})
 
 
 @many
@@ -118,7 +118,7 @@ def of_rows(snapshot: Snapshot, **columns: Any) -> Jobs:
 
 def test_a_throttled_array_preempts_for_one_task_at_a_time(snapshot_of: Any) -> None:
     """Sixteen tasks of one GPU, one at once, before four old jobs that fill the cluster."""
-    old = [snapshot_of.Job(id=f"old{node}", gpus=4, seats=((node, 4),), **OLD) for node in range(4)]
+    old = [snapshot_of.Job(id=f"old{node}", gpus=4, placement=((node, 4),), **OLD) for node in range(4)]
     tasks = [snapshot_of.Job(id=f"9_{task}") for task in range(16)]
     whole = snapshot_of([*old, *tasks], [snapshot_of.Node() for _ in range(4)])
     throttle = Quota("JobArrayTaskLimit", 1.0, dict.fromkeys(range(4, 20), 1.0))
@@ -132,20 +132,20 @@ def test_a_throttled_array_preempts_for_one_task_at_a_time(snapshot_of: Any) -> 
 
 
 @pytest.mark.parametrize("name", ["fifo", "best_effort", "las", "adaptive"])
-def test_a_quota_leaves_its_gpus_to_the_jobs_behind(snapshot_of: Any, name: Any) -> None:
+def test_a_quota_leaves_its_gpus_to_the_next_jobs(snapshot_of: Any, name: Any) -> None:
     """Under strict FIFO too: Slurm goes on to the next job there."""
     some = [snapshot_of.Job(id=str(number), gpus=4, submit=float(number)) for number in range(6)]
     snapshot = snapshot_of(some, [snapshot_of.Node() for _ in range(4)])
     limited = replace(snapshot, quotas=(Quota("QOSGrpGRES", 4.0, dict.fromkeys(range(3), 4.0)),))
     plan = decide(limited, replace(LAS, name=name))
-    assert [seat.job for seat in plan.starts] == ["0", "3", "4", "5"]
+    assert [start.job for start in plan.starts] == ["0", "3", "4", "5"]
 
 
 def test_a_job_that_fits_the_quota_starts_where_a_larger_one_does_not(snapshot_of: Any) -> None:
     some = [snapshot_of.Job(id="large", gpus=8), snapshot_of.Job(id="small", gpus=1, submit=1.0)]
     snapshot = snapshot_of(some, [snapshot_of.Node() for _ in range(4)])
     plan = decide(replace(snapshot, quotas=(Quota("AssocGrpGRES", 2.0, {0: 8.0, 1: 1.0}),)), LAS)
-    assert [seat.job for seat in plan.starts] == ["small"]
+    assert [start.job for start in plan.starts] == ["small"]
 
 
 def test_a_job_without_nodes_takes_nothing_of_its_quota(snapshot_of: Any) -> None:
@@ -155,12 +155,12 @@ def test_a_job_without_nodes_takes_nothing_of_its_quota(snapshot_of: Any) -> Non
     nodes = [snapshot_of.Node(features=frozenset({"ib"}), usable=False), snapshot_of.Node()]
     quota = Quota("QOSGrpGRES", 4.0, {0: 4.0, 1: 4.0})
     plan = decide(replace(snapshot_of(some, nodes), quotas=(quota,)), LAS)
-    assert [seat.job for seat in plan.starts] == ["plain"]
+    assert [start.job for start in plan.starts] == ["plain"]
 
 
-def test_nodes_that_a_reservation_closes_to_a_job_are_not_used_and_not_said_to_be_impossible(snapshot_of: Any) -> None:
+def test_nodes_that_a_reservation_closes_to_a_job_are_not_used_and_not_reported_as_impossible(snapshot_of: Any) -> None:
     """For the first job every node is closed: nothing is preempted for it."""
-    old = [snapshot_of.Job(id=f"old{node}", gpus=4, seats=((node, 4),), **OLD) for node in range(2)]
+    old = [snapshot_of.Job(id=f"old{node}", gpus=4, placement=((node, 4),), **OLD) for node in range(2)]
     closed = Request(closed=frozenset({"n0", "n1"}))
     half = Request(closed=frozenset({"n1"}))
     some = [*old, snapshot_of.Job(id="late", gpus=4, request=closed), snapshot_of.Job(id="short", gpus=4, request=half)]
@@ -175,18 +175,18 @@ def test_the_reason_is_in_slurms_words(snapshot_of: Any) -> None:
     some = [
         snapshot_of.Job(id="first", eligible=False, obstacle=words[0]),
         snapshot_of.Job(id="second", gpus=4, free_only=True, obstacle=words[1]),
-        snapshot_of.Job(id="old", gpus=4, seats=((0, 4),), **OLD),
-        snapshot_of.Job(id="promised", gpus=4, state=JobState.STARTING, seats=((1, 4),)),
+        snapshot_of.Job(id="old", gpus=4, placement=((0, 4),), **OLD),
+        snapshot_of.Job(id="promised", gpus=4, state=JobState.STARTING, placement=((1, 4),)),
     ]
     snapshot = snapshot_of(some, [snapshot_of.Node() for _ in range(2)])
     plan = decide(snapshot, LAS)
     assert not plan.preemptions
     assert plan.effect.tolist() == [Effect.WAIT, Effect.WAIT, Effect.KEEP, Effect.KEEP]
-    said = [reason(plan, snapshot, row) for row in range(4)]
-    assert said[0] == "Blocked by Slurm: PartitionTimeLimit"
-    assert said[1] == "Blocked by Slurm: Licenses; the start is retried on free GPUs only"
-    assert said[3] == "starting: released to Slurm, which has not started it yet"
-    assert forecast_in_words(latest_start(snapshot, LAS, 0).why) == said[0]
+    reasons = [reason(plan, snapshot, row) for row in range(4)]
+    assert reasons[0] == "Blocked by Slurm: PartitionTimeLimit"
+    assert reasons[1] == "Blocked by Slurm: Licenses; the start is retried on free GPUs only"
+    assert reasons[3] == "starting: released to Slurm, which has not started it yet"
+    assert forecast_in_words(latest_start(snapshot, LAS, 0).why) == reasons[0]
 
 
 @pytest.mark.parametrize(("gpus", "held", "blocks"), [(4, 0, True), (5, 0, False), (4, 1, False)])
@@ -196,7 +196,7 @@ def test_a_rule_that_keeps_a_job_waiting_beside_free_gpus(
 ) -> None:
     """One node of four GPUs, of which a running job has `held`."""
     some = [snapshot_of.Job(id="waits", gpus=gpus)]
-    some += [snapshot_of.Job(id="runs", gpus=held, seats=((0, held),), **OLD)] if held else []
+    some += [snapshot_of.Job(id="runs", gpus=held, placement=((0, held),), **OLD)] if held else []
     snapshot = snapshot_of(some, [snapshot_of.Node(gpus=4)])
     plan = decide(snapshot, LAS)
     assert not blocks_beside_free(snapshot, plan), "no rule is about it"

@@ -34,7 +34,7 @@ def test_index_within_a_quantum(of: Any, attained: Any, quantum: Any) -> None:
 @many
 @given(services, amounts)
 def test_best_index(of: Any, attained: Any) -> None:
-    """The best quantum ends with a job, as between two ends more service is used and nobody ends."""
+    """The best quantum ends with a job, as between two ends more service is used and no job ends."""
     expected = max((defined(of, attained, service - attained) for service in of if service > attained), default=0.0)
     assert Distribution(of).best(attained) == pytest.approx(expected, rel=1e-9)
 
@@ -54,7 +54,7 @@ def test_by_hand() -> None:
     assert known.best(np.array([0.0, 4.0, 8.0, 12.0])) == pytest.approx([1 / 8, 1 / 6, 1 / 4, 0.0])
 
 
-def test_nobody_is_promising_where_nothing_is_known() -> None:
+def test_without_completed_jobs_the_index_is_0() -> None:
     nothing = Distribution([])
     assert nothing.within(3.0, 5.0) == 0.0
     assert nothing.best(3.0) == 0.0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tiresias.scheduler.estimates.hazard import EDGES, NOTHING_KNOWN, Hazards, bucket_of, end_of
 
 UNKNOWN = 1 - 2**-0.5
-NOBODY = np.zeros(0)
+NO_JOBS = np.zeros(0)
 ages = st.lists(st.floats(0, 1e7), max_size=40).map(np.array)
 
 
@@ -40,8 +40,8 @@ def test_hazards_by_hand() -> None:
     assert hazard[5:] == pytest.approx(UNKNOWN)
 
 
-def test_of_nobody_nothing_is_known() -> None:
-    assert Hazards.of(NOBODY, NOBODY).of_bucket.tolist() == NOTHING_KNOWN.of_bucket.tolist()
+def test_without_jobs_the_hazards_are_the_prior() -> None:
+    assert Hazards.of(NO_JOBS, NO_JOBS).of_bucket.tolist() == NOTHING_KNOWN.of_bucket.tolist()
 
 
 def test_nothing_known_ranks_by_age() -> None:
@@ -76,8 +76,8 @@ def test_overhead_makes_every_job_less_promising(ended: Any, there: Any) -> None
     assert (np.array(hazards.index(60.0)) < np.array(hazards.index(0.0))).all()
 
 
-def test_who_is_about_to_end_is_promising() -> None:
-    """Jobs of about an hour: past it few are left, and those end late."""
-    index = Hazards.of(np.linspace(3000, 4000, 200), NOBODY).index(0.0)
+def test_the_index_is_high_close_to_the_usual_end() -> None:
+    """Jobs of about an hour: few run for longer, and those end late."""
+    index = Hazards.of(np.linspace(3000, 4000, 200), NO_JOBS).index(0.0)
     assert index[bucket_of(3500.0)] > index[bucket_of(100.0)]
     assert index[bucket_of(3500.0)] > index[bucket_of(5000.0)]

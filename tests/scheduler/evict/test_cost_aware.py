@@ -29,7 +29,7 @@ def spare(cost: Any, selected: Any, runs: Any, worth: Any, capacity: Any) -> Any
     [
         ([(4, 4)], (4, 1), Weighed(1, [], 0)),
         ([(4, 0)], (4, 1), Weighed(0, [0], 0)),
-        ([(4, 4)], (4, 0), Weighed(0, [0], 0)),  # it ranks behind the victim
+        ([(4, 4)], (4, 0), Weighed(0, [0], 0)),  # the victim ranks higher
         ([(1, 1), (3, 0)], (4, 2), Weighed(0, [0], 0)),  # fewer GPUs than the victim gives
         ([(4, 4), (2, 0), (2, 2)], (4, 3), Weighed(1, [0], 0)),  # the first keeps what it gets
         ([(2, 2), (2, 2)], (4, 2), Weighed(2, [], 0)),
@@ -40,11 +40,11 @@ def test_one_victim(starters: Any, victim: Any, verdict: Any) -> None:
 
 
 @pytest.mark.parametrize(("ahead", "verdict"), [(1, Weighed(1, [], 3)), (0, Weighed(0, [0], 0))])
-def test_a_starving_job_takes_a_victim_of_any_size_behind_it(ahead: Any, verdict: Any) -> None:
+def test_a_starving_job_takes_a_lower_ranked_victim_of_any_size(ahead: Any, verdict: Any) -> None:
     assert weigh(3, [Starter(1, STARVES)], [Victim(4, ahead)]) == verdict
 
 
-def test_a_victim_whose_gpus_nobody_needs_stays() -> None:
+def test_a_victim_whose_gpus_are_not_needed_is_spared() -> None:
     assert weigh(4, [Starter(1, 1)], [Victim(4, 1)]) == Weighed(1, [0], 0)
 
 
@@ -59,51 +59,52 @@ jobs = st.lists(st.tuples(st.sampled_from([1, 1, 2, 4, 8]), st.booleans(), st.bo
 
 @given(jobs, st.integers(0, 20))
 def test_spare(some: Any, free: Any) -> None:
-    """(GPUs, runs, patient) in the order of the walk; those who run hold GPUs beside those that are free."""
-    cost, runs, patient = np.array(some, dtype=np.int64).reshape(-1, 3).T
-    runs, patient = runs.astype(bool), patient.astype(bool)
+    """Jobs as (GPUs, runs, worth a preemption) in the order of the walk; `free` GPUs are not held by the running jobs."""
+    cost, runs, waited_enough = np.array(some, dtype=np.int64).reshape(-1, 3).T
+    runs, waited_enough = runs.astype(bool), waited_enough.astype(bool)
     capacity = free + int(cost[runs].sum())
     walked = walk(cost, capacity, False)
-    kept = spare(cost, walked, runs, cost * patient, capacity)
+    kept = spare(cost, walked, runs, cost * waited_enough, capacity)
     victims, starters = ~kept & runs, kept & ~runs
     assert cost[kept].sum() <= capacity
-    assert not (victims & walked).any()  # nobody has to go who could stay
+    assert not (victims & walked).any()  # a job that the walk selects is not preempted
     for place in np.flatnonzero(victims):
         assert (
-            cost[starters & patient][: np.searchsorted(np.flatnonzero(starters & patient), place)].sum() >= cost[place]
+            cost[starters & waited_enough][: np.searchsorted(np.flatnonzero(starters & waited_enough), place)].sum()
+            >= cost[place]
         )
     left = capacity - cost[kept].sum()
-    assert (cost[~kept & ~runs] > left).all()  # nobody waits who fits
+    assert (cost[~kept & ~runs] > left).all()  # no waiting job fits
 
 
 @given(jobs, st.integers(0, 20))
-def test_patient_jobs_of_one_size_have_the_walk_as_it_is(some: Any, free: Any) -> None:
+def test_where_each_job_of_one_size_is_worth_it_the_walk_is_unchanged(some: Any, free: Any) -> None:
     runs = np.array([each[1] for each in some], dtype=bool)
-    cost, patient = np.ones(len(some), np.int64), np.ones(len(some), bool)
+    cost, waited_enough = np.ones(len(some), np.int64), np.ones(len(some), bool)
     capacity = free + int(runs.sum())
     walked = walk(cost, capacity, False)
-    assert spare(cost, walked, runs, cost * patient, capacity).tolist() == walked.tolist()
+    assert spare(cost, walked, runs, cost * waited_enough, capacity).tolist() == walked.tolist()
 
 
 @given(jobs, st.integers(0, 20), st.sets(st.integers(0, 29), max_size=3))
-def test_the_line_spares_whom_the_walk_spares(some: Any, free: Any, starving: Any) -> None:
-    """Twice, as those who do not start after all have to stand in the line again."""
-    cost, runs, patient = np.array(some, dtype=np.int64).reshape(-1, 3).T
-    runs, patient = runs.astype(bool), patient.astype(bool)
+def test_the_queue_spares_the_jobs_that_the_walk_spares(some: Any, free: Any, starving: Any) -> None:
+    """Two rounds: a job that does not start after all must be in the queue again."""
+    cost, runs, waited_enough = np.array(some, dtype=np.int64).reshape(-1, 3).T
+    runs, waited_enough = runs.astype(bool), waited_enough.astype(bool)
     starves = np.isin(np.arange(len(some)), list(starving))
-    line = JobQueue(cost.tolist(), blocks=False)
+    queue = JobQueue(cost.tolist(), blocks=False)
     for row in range(len(some)):
-        (line.compete if runs[row] else line.wait)(row, (row,))
+        (queue.compete if runs[row] else queue.wait)(row, (row,))
     for _ in range(2):
         capacity = free + int(cost[runs].sum())
-        worth = np.where(starves, math.inf, cost * patient)
+        worth = np.where(starves, math.inf, cost * waited_enough)
         kept = spare(cost, walk(cost, capacity, False), runs, worth, capacity)
-        choice = line.choose(free, worth.tolist().__getitem__)
+        choice = queue.choose(free, worth.tolist().__getitem__)
         assert choice.starts == np.flatnonzero(kept & ~runs).tolist()
         assert choice.victims == np.flatnonzero(~kept & runs).tolist()
         for row in choice.victims:
-            line.leave(row)
-            line.wait(row, (row,))
+            queue.leave(row)
+            queue.wait(row, (row,))
         for row in choice.starts:
-            line.compete(row, (row,))
-        free, runs, patient = capacity - int(cost[kept].sum()), kept, ~patient
+            queue.compete(row, (row,))
+        free, runs, waited_enough = capacity - int(cost[kept].sum()), kept, ~waited_enough

@@ -27,10 +27,12 @@ SITE = PolicyConfig("las", defragment=2)  # a move costs 60 s
 
 
 def cluster(snapshot_of: Any, waited: float = 200.0, **mover: Any) -> Snapshot:
-    """Two nodes of four GPUs, each with a job of two that sits anywhere, and one that wants a whole node."""
+    """Two nodes of four GPUs, each with a job of two GPUs that runs on any nodes, and a waiting job that needs a whole node."""
     moves = {"ran": 5000.0, "attained": 10_000.0, "last_start": 5000.0, "style": Style.SPREAD} | mover
     small = [
-        snapshot_of.Job(f"small{node}", gpus=2, state=JobState.RUNNING, seats=((node, 2),), first_start=5000.0, **moves)
+        snapshot_of.Job(
+            f"small{node}", gpus=2, state=JobState.RUNNING, placement=((node, 2),), first_start=5000.0, **moves
+        )
         for node in (0, 1)
     ]
     since = NOW - waited
@@ -40,7 +42,7 @@ def cluster(snapshot_of: Any, waited: float = 200.0, **mover: Any) -> Snapshot:
 
 
 def test_the_next_moment_is_when_a_waiting_job_has_waited_for_as_long_as_the_moves_cost(snapshot_of: Any) -> None:
-    """Neither a running job nor one that sits anywhere waits for a move."""
+    """Neither a running job nor one that runs on any nodes waits for a move."""
     snapshot = cluster(snapshot_of, waited=70.0)
     since = NOW - 70.0
     assert moments(snapshot, 0, 60.0) == math.inf
@@ -49,18 +51,18 @@ def test_the_next_moment_is_when_a_waiting_job_has_waited_for_as_long_as_the_mov
     assert moments(snapshot, 1, 100.0) == since + 100.0
     spread = replace(snapshot, jobs=replace(snapshot.jobs, style=np.full(3, Style.SPREAD)))
     assert moments(spread, 2, 60.0) == math.inf
-    young = replace(snapshot, jobs=replace(snapshot.jobs, submit=np.array([NOW - 1.0, NOW - 1.0, since])))
-    assert moments(young, 2, 60.0) == since + 120.0, "the two that run do not count"
+    recent = replace(snapshot, jobs=replace(snapshot.jobs, submit=np.array([NOW - 1.0, NOW - 1.0, since])))
+    assert moments(recent, 2, 60.0) == since + 120.0, "the two that run do not count"
 
 
-def test_one_moves_aside_and_the_large_job_gets_its_node(snapshot_of: Any) -> None:
+def test_one_job_is_preempted_and_the_large_one_gets_its_node(snapshot_of: Any) -> None:
     snapshot = cluster(snapshot_of)
     plan = decide(snapshot, SITE)
     (gone,) = plan.preemptions
     assert gone.beneficiary == "large"
-    (seat,) = plan.reserved
-    (node,) = seat.nodes
-    assert seat.job == "large"
+    (start,) = plan.reserved
+    (node,) = start.nodes
+    assert start.job == "large"
     assert node == (f"n{gone.job[-1]}", 4)
     other = f"n{1 - int(gone.job[-1])}"
     row = snapshot.jobs.id.index(gone.job)
@@ -77,17 +79,17 @@ def test_the_paper_has_none_of_it(snapshot_of: Any) -> None:
     [
         ("it has not waited for as long as a move costs", 50.0, {}),
         ("it takes two nodes in 50 s anyway", 250.0, {}),
-        ("they end sooner, as far as can be told", 200.0, {"ran": 40.0}),
+        ("they end sooner, by what is estimated", 200.0, {"ran": 40.0}),
         ("they have not earned a move since they started", 200.0, {"last_start": NOW - 500.0}),
-        ("they sit together for a reason", 200.0, {"style": Style.CONSOLIDATE}),
+        ("they are consolidated for a reason", 200.0, {"style": Style.CONSOLIDATE}),
         ("they cannot save", 200.0, {"movable": False}),
     ],
 )
-def test_nobody_moves(snapshot_of: Any, why: Any, waited: Any, mover: Any) -> None:
+def test_no_job_is_preempted(snapshot_of: Any, why: Any, waited: Any, mover: Any) -> None:
     _stays(cluster(snapshot_of, waited, **mover), why)
 
 
-def test_nobody_moves_who_has_nowhere_to_go(snapshot_of: Any) -> None:
+def test_a_job_that_fits_on_no_other_node_is_not_preempted(snapshot_of: Any) -> None:
     snapshot = cluster(snapshot_of)
     pinned = tuple(Request(nodes=frozenset({node})) for node in snapshot.nodes.name)
     _stays(replace(snapshot, jobs=replace(snapshot.jobs, request=(*pinned, snapshot.jobs.request[2]))), "pinned")
@@ -106,9 +108,9 @@ def test_what_a_move_costs_is_the_movers_own_where_it_was_measured(snapshot_of: 
 
 
 def test_a_decision_is_due_when_the_wait_has_become_worth_a_move(snapshot_of: Any) -> None:
-    young = cluster(snapshot_of, waited=20.0)
-    assert next_change(young, SITE) == NOW - 20.0 + 60.0
-    assert next_change(young, replace(SITE, defragment=0)) == NOW - 20.0 + 300.0
+    recent = cluster(snapshot_of, waited=20.0)
+    assert next_change(recent, SITE) == NOW - 20.0 + 60.0
+    assert next_change(recent, replace(SITE, defragment=0)) == NOW - 20.0 + 300.0
 
 
 @given(st.data())
@@ -128,14 +130,14 @@ def test_the_cheapest_of_all_for_a_job_on_one_node(snapshot_of: Any, data: Any) 
     assume(mess.placer.possible(kind, gpus) and mess.placer.fewest(kind, gpus) == 1)
     movers = np.flatnonzero(runs).tolist()
     sets = [rows for size in range(mess.most + 1) for rows in combinations(movers, size)]
-    enough = [float(cost[list(rows)].sum()) for rows in sets if _has_room(mess, list(rows), gpus)]
+    enough = [float(cost[list(rows)].sum()) for rows in sets if _fits(mess, list(rows), gpus)]
     found = mess.cheapest(kind, gpus)
     if not enough:
         assert not found
     elif not found:
-        assert _has_room(mess, [], gpus)
+        assert _fits(mess, [], gpus)
     else:
-        assert _has_room(mess, found, gpus)
+        assert _fits(mess, found, gpus)
         assert float(cost[found].sum()) == min(enough)
 
 
@@ -149,20 +151,20 @@ def _defragmenter(snapshot: Snapshot, runs: np.ndarray) -> Defragmenter:
     return Defragmenter(snapshot.jobs, placer, Holdings(snapshot), free, price, 2, requests)
 
 
-def _has_room(mess: Defragmenter, gone: list[int], gpus: int) -> bool:
+def _fits(mess: Defragmenter, gone: list[int], gpus: int) -> bool:
     freed = mess.holdings.on_nodes(np.array(gone, int))[:, 0] if gone else 0.0
     return bool((mess.free[:, 0] + freed >= gpus).any())
 
 
-def test_moved_jobs_come_back_at_once(snapshot_of: Any) -> None:
-    """The next decisions: while the mover leaves the nodes are kept, then both start."""
+def test_moved_jobs_start_again_at_once(snapshot_of: Any) -> None:
+    """The next decisions: while the preempted job releases its GPUs the nodes stay reserved, then both start."""
     first = cluster(snapshot_of)
     (gone,) = decide(first, SITE).preemptions
     row = first.jobs.id.index(gone.job)
     state = first.jobs.state.copy()
     state[row] = JobState.RELEASING
     plan = decide(replace(first, jobs=replace(first.jobs, state=state)), SITE)
-    assert [seat.job for seat in plan.reserved] == ["large"]
+    assert [start.job for start in plan.reserved] == ["large"]
     assert plan.effect[2] == Effect.WAIT
     free, held = first.nodes.free.amount.copy(), first.allocations
     free[row, 0] += 2
@@ -174,4 +176,4 @@ def test_moved_jobs_come_back_at_once(snapshot_of: Any) -> None:
         nodes=replace(first.nodes, free=Resources(free)),
         allocations=Allocations(held.job[others], held.node[others], held.resources.rows(others)),
     )
-    assert {seat.job for seat in decide(gap, SITE).starts} == {"large", gone.job}
+    assert {start.job for start in decide(gap, SITE).starts} == {"large", gone.job}

@@ -31,7 +31,7 @@ def cluster(snapshot_of: Any, since: float = 10.0, gpus: int = 8, nodes: int = 2
     """Jobs of two GPUs that started just now on all GPUs but one of each node; a large job was promoted `since` seconds ago; a
     small one has just come."""
     small = {"attained": 10.0, "ran": 5.0, "submit": NOW - 20.0, "last_start": NOW - 5.0, **runs}
-    jobs = [snapshot_of.Job(f"s{at}", 3, JobState.RUNNING, seats=((at, 3),), **small) for at in range(nodes)]
+    jobs = [snapshot_of.Job(f"s{at}", 3, JobState.RUNNING, placement=((at, 3),), **small) for at in range(nodes)]
     jobs.append(snapshot_of.Job("large", gpus, waited=since, submit=NOW - 5000.0))
     jobs.append(snapshot_of.Job("new", 1, waited=1.0, submit=NOW - 1.0))
     made: Snapshot = snapshot_of(jobs, [snapshot_of.Node(4)] * nodes, NOW)
@@ -41,7 +41,7 @@ def cluster(snapshot_of: Any, since: float = 10.0, gpus: int = 8, nodes: int = 2
 @pytest.mark.parametrize(
     ("since", "runs", "kept"),
     [
-        (10.0, {}, True),  # young
+        (10.0, {}, True),  # minimum run time not reached
         (10.0, {"movable": False}, True),  # cannot be preempted, has not run for long
         (10.0, {"movable": False, "last_start": NOW - DRAIN}, False),  # will run on
         (DRAIN, {}, False),  # long enough

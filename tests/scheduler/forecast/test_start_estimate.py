@@ -52,7 +52,7 @@ def test_from_the_time_limits_of_those_ahead() -> None:
     assert estimated_starts(0, holders, waiting) == [600.0, 1500.0, 4200.0, math.inf]
 
 
-def test_a_run_behind_the_job_is_preempted_the_last_one_first() -> None:
+def test_lower_ranked_runs_are_preempted_the_lowest_first() -> None:
     holders = [Holder(4, 9000.0, 1, 0.0), Holder(2, 9000.0, 7, 30.0), Holder(2, 9000.0, 6, 10.0), Holder(8, math.inf)]
     assert estimated_starts(0, holders, [Waiter(2, 5, 60.0)]) == [30.0]
     assert estimated_starts(0, holders, [Waiter(4, 5, 60.0)]) == [30.0]

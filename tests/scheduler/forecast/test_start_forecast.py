@@ -1,4 +1,4 @@
-"""What a waiting job is told of those whose GPUs it waits for."""
+"""The start forecast of a waiting job: which jobs hold the GPUs it waits for, and when they are released."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def seen(snapshot_of: Any, config: PolicyConfig = LAS, **waiting: Any) -> StartF
         return snapshot_of.Job(name, gpus, JobState.RUNNING, attained, attained / gpus, last_start=started, **more)
 
     jobs = [
-        runs("ahead", 2, 100.0, 950.0), runs("young", 1, 600.0, 990.0), runs("fixed", 3, 900.0, 100.0, movable=False),
+        runs("ahead", 2, 100.0, 950.0), runs("protected", 1, 600.0, 990.0), runs("fixed", 3, 900.0, 100.0, movable=False),
         snapshot_of.Job("mine", 4, **waiting),
     ]  # fmt: skip
     nodes = [snapshot_of.Node(4), snapshot_of.Node(4), snapshot_of.Node(2, usable=False)]
@@ -30,16 +30,16 @@ def seen(snapshot_of: Any, config: PolicyConfig = LAS, **waiting: Any) -> StartF
     return start_forecast(snapshot, decide(snapshot, config), config, len(jobs) - 1)
 
 
-def test_every_gpu_is_somebodys(snapshot_of: Any) -> None:
+def test_every_gpu_is_counted_once(snapshot_of: Any) -> None:
     found = seen(snapshot_of)
     assert (found.free, found.ahead, found.lower_ranked, found.fixed, found.others) == (2, 2, 1, 3, 2)
 
 
-def test_what_makes_room_by_itself_the_soonest_first(snapshot_of: Any) -> None:
+def test_what_frees_gpus_without_a_decision_the_soonest_first(snapshot_of: Any) -> None:
     steps = seen(snapshot_of, packed_until=1500.0).steps
-    assert [(step.at, step.what.job) for step in steps] == [(1050.0, "young"), (1150.0, "ahead"), (1500.0, "")]
+    assert [(step.at, step.what.job) for step in steps] == [(1050.0, "protected"), (1150.0, "ahead"), (1500.0, "")]
     assert [forecast_in_words(step.what).split(",")[0] for step in steps] == [
-        "job young (1 GPU)", "job ahead (2 GPUs) sinks below Q1", "it takes more nodes than the fewest"
+        "job protected (1 GPU)", "job ahead (2 GPUs) sinks below Q1", "it takes more nodes than the fewest"
     ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""No job waits longer than the bound says: `decide` is replayed forward, with jobs that end whenever they like."""
+"""No job waits longer than its start-time bound: `decide` is replayed forward, with jobs that end at any time."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def bound(snapshot_of: Any) -> Bounding:
 def test_a_job_waits_until_the_one_ahead_has_had_its_share(of: Any, bound: Bounding) -> None:
     assert bound([of(4, runs=True), of()])[0] == 100.0
     assert bound([of(4, 300.0, runs=True), of()])[0] == 25.0
-    assert bound([of(4, runs=True), of(4)])[0] == 400.0  # one GPU of theirs is enough to keep it out
+    assert bound([of(4, runs=True), of(4)])[0] == 400.0  # one GPU held by the other job keeps it waiting
 
 
 def test_all_that_could_come_before_it_count(of: Any, bound: Bounding) -> None:
@@ -95,18 +95,20 @@ def test_a_promotion_bounds_the_wait_in_the_last_queue(of: Any, bound: Bounding)
     assert "promoted in 100 s" in why
 
 
-def test_who_may_be_promoted_first_counts(of: Any, bound: Bounding) -> None:
+def test_jobs_that_may_be_promoted_first_count(of: Any, bound: Bounding) -> None:
     config = replace(LAS, starve_limit=1000.0)
     first = of(4, runs=True, waited=0.0)
     assert bound([first, of(waited=0.0)], config)[0] == 100.0
     assert bound([first, of(4, 500.0, waited=950.0), of(waited=0.0)], config)[0] == 200.0
 
 
-def test_the_youth_of_those_behind_counts(of: Any, bound: Bounding) -> None:
+def test_the_minimum_run_time_of_lower_ranked_jobs_counts(of: Any, bound: Bounding) -> None:
     assert bound([of(4, 500.0, runs=True), of()], replace(LAS, min_run=31.0))[0] == 30.0
 
 
-def test_the_youth_of_those_ahead_counts_when_they_sink_before_it_ends(of: Any, bound: Bounding) -> None:
+def test_the_minimum_run_time_of_higher_ranked_jobs_counts_when_they_sink_before_it_ends(
+    of: Any, bound: Bounding
+) -> None:
     assert bound([of(4, 300.0, runs=True), of()], replace(LAS, min_run=31.0))[0] == 30.0
     assert bound([of(4, 200.0, runs=True), of()], replace(LAS, min_run=31.0))[0] == 50.0
 
@@ -135,7 +137,10 @@ def test_a_node_without_enough_memory_is_spoiled_already(snapshot_of: Any, of: A
 
 @dataclass
 class World:
-    """Jobs end after `work` more GPU-seconds; a move takes no time. calm: seconds that a job waited while no new run was young."""
+    """Jobs end after `work` more GPU-seconds; a preemption takes no time.
+
+    calm: seconds that a job waited while no new run was protected by its minimum run time.
+    """
 
     build: Any
     jobs: list[Any]
@@ -164,17 +169,19 @@ class World:
             {one.job for one in plan.preemptions},
             {name: row for row, name in enumerate(self.seen().nodes.name)},
         )
-        seats = {
+        placed = {
             one.job: tuple((row_of[node], gpus) for node, gpus in one.nodes) for one in (*plan.starts, *plan.reserved)
         }
         for row, job in enumerate(self.jobs):
             if job.id in plan.promoted:
                 job = replace(job, attained=0.0, ran=0.0, waited=0.0)
             if job.id in gone:
-                job = replace(job, state=JobState.WAITING, preempted=self.now, seats=None)
-            if job.id in seats:
+                job = replace(job, state=JobState.WAITING, preempted=self.now, placement=None)
+            if job.id in placed:
                 first = self.now if math.isnan(job.first_start) else job.first_start
-                job = replace(job, state=JobState.RUNNING, seats=seats[job.id], first_start=first, last_start=self.now)
+                job = replace(
+                    job, state=JobState.RUNNING, placement=placed[job.id], first_start=first, last_start=self.now
+                )
                 self.started.add(job.id)
             self.jobs[row] = job
 
@@ -184,16 +191,16 @@ class World:
         over = [work / job.gpus for job, work, runs in zip(self.jobs, self.work, running, strict=True) if runs]
         then = min(next_change(self.seen(), self.config), self.now + min(over, default=math.inf), end)
         new = [job for job, runs in zip(self.jobs, running, strict=True) if runs and job.id in self.started]
-        young = any(self.now < job.last_start + minimum(self.config, math.nan) for job in new)
-        self._pass(max(then - self.now, 1e-3), young)
+        protected = any(self.now < job.last_start + minimum(self.config, math.nan) for job in new)
+        self._pass(max(then - self.now, 1e-3), protected)
 
-    def _pass(self, seconds: float, young: bool) -> None:
+    def _pass(self, seconds: float, protected: bool) -> None:
         for row, job in enumerate(self.jobs):
             if job.state == JobState.RUNNING:
                 self.work[row] -= seconds * job.gpus
                 self.jobs[row] = replace(job, attained=job.attained + seconds * job.gpus, ran=job.ran + seconds)
             else:
-                self.calm[job.id] = self.calm.get(job.id, 0.0) + (0.0 if young else seconds)
+                self.calm[job.id] = self.calm.get(job.id, 0.0) + (0.0 if protected else seconds)
                 self.jobs[row] = replace(job, waited=job.waited + seconds)
         self.now += seconds
         left = [row for row, work in enumerate(self.work) if work > 1e-6]
@@ -243,15 +250,15 @@ def world(build: Any, jobs: list[dict[str, Any]], nodes: list[tuple[int, float, 
     for row, job in enumerate(made):
         mine = np.flatnonzero(seen.allocations.job == row)
         gpus = seen.allocations.resources["gpus"][mine].astype(int)
-        seats = tuple(
+        placed = tuple(
             zip(
                 seen.allocations.node[mine].tolist(),
                 gpus.tolist(),
                 strict=True,
             )
         )
-        state = JobState.RUNNING if seats else JobState.WAITING
-        made[row] = replace(job, state=state, seats=seats or None, movable=job.movable or not seats)
+        state = JobState.RUNNING if placed else JobState.WAITING
+        made[row] = replace(job, state=state, placement=placed or None, movable=job.movable or not placed)
     return World(build, made, [one["work"] for one in jobs], where, config)
 
 
@@ -264,7 +271,7 @@ def _job(build: Any, job_id: str, gpus: int, attained: float, state: JobState, *
 
 @settings(deadline=None, max_examples=100)
 @given(some_jobs, some_nodes, configs)
-def test_no_job_waits_longer_whoever_ends_when(
+def test_no_job_waits_longer_than_its_bound_whichever_jobs_end(
     snapshot_of: Any, jobs: list[dict[str, Any]], nodes: list[tuple[int, float, float]], config: PolicyConfig
 ) -> None:
     replayed = world(snapshot_of, jobs, nodes, config)

@@ -29,8 +29,8 @@ from tiresias.simulator.simulation_rules import Cost, Rules
 from tiresias.simulator.trace import Trace, TraceJob
 
 ADAPTIVE = POLICIES["adaptive"]
-NOBODY = JobColumns()
-NOBODY.now = 0.0
+NO_JOBS = JobColumns()
+NO_JOBS.now = 0.0
 CONFIG = replace(PolicyConfig.paper("adaptive"), preemption_cost=60.0)
 
 
@@ -38,13 +38,13 @@ def ranked(snapshot: Any, config: Any = CONFIG, policy: Policy = ADAPTIVE) -> li
     return [snapshot.jobs.id[row] for row in policy.rank(snapshot, config).order]
 
 
-def test_nothing_known_the_youngest_and_smallest_first(snapshot_of: Any) -> None:
+def test_nothing_known_the_shortest_run_and_smallest_first(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     jobs = [job("1", 1, ran=7000.0, preempted=9.0), job("2", 1, ran=100.0, preempted=8.0), job("3", 8), job("4", 1)]
     assert ranked(snapshot_of(jobs, [node()])) == ["4", "2", "3", "1"]
 
 
-def test_who_costs_more_to_start_waits_longer(snapshot_of: Any) -> None:
+def test_a_job_that_costs_more_to_start_waits_longer(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     jobs = [job("1", ran=50.0, preempted=9.0), job("2", ran=60.0, preempted=8.0), job("3", ran=60.0, preempted=7.0)]
     snapshot = snapshot_of(jobs, [node()])
@@ -58,7 +58,7 @@ def test_who_costs_more_to_start_waits_longer(snapshot_of: Any) -> None:
 
 
 def test_what_is_learned_turns_the_order(snapshot_of: Any) -> None:
-    """All jobs of the past took an hour: who has had most of it is nearest to its end."""
+    """All jobs of the past took an hour: the job that ran for longest is nearest to its end."""
     job, node = snapshot_of.Job, snapshot_of.Node
     snapshot = snapshot_of([job("1", ran=3000.0, preempted=9.0), job("2", ran=30.0, preempted=8.0)], [node()])
     assert ranked(snapshot) == ["2", "1"]
@@ -77,23 +77,23 @@ def test_it_learns_ever_less_often() -> None:
     fits = []
     while policy.refit_at < 100:
         fits.append(policy.refit_at)
-        policy = policy.fitted(hour_jobs(int(policy.refit_at)), NOBODY)
+        policy = policy.fitted(hour_jobs(int(policy.refit_at)), NO_JOBS)
     assert fits[:5] == [1, 2, 3, 4, 5]
     assert all(after >= 1.1 * before for before, after in pairwise(fits[10:]))
 
 
 def test_jobs_that_are_there_count_too(snapshot_of: Any) -> None:
-    """Nobody ended yet, but many are an hour old: what looks short may well be long."""
+    """No job ended yet, but many ran for an hour: a job that seems short may well be long."""
     job, node = snapshot_of.Job, snapshot_of.Node
     jobs = [job(str(n), 1, JobState.RUNNING, ran=3600.0, last_start=0.0) for n in range(8)]
     there = snapshot_of(jobs, [node(8)]).jobs
-    young, old = job("8", ran=2000.0, preempted=9.0), job("9", ran=5000.0, preempted=8.0)
-    snapshot = snapshot_of([young, old], [node()])
+    short, long = job("8", ran=2000.0, preempted=9.0), job("9", ran=5000.0, preempted=8.0)
+    snapshot = snapshot_of([short, long], [node()])
     assert ranked(snapshot) == ["8", "9"]
     assert ranked(snapshot, policy=ADAPTIVE.fitted(hour_jobs(0), there)) == ["9", "8"]
 
 
-def test_a_running_job_is_preempted_for_patient_ones_only(snapshot_of: Any) -> None:
+def test_a_running_job_is_preempted_only_for_jobs_that_waited_long_enough(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     runs = job("1", 4, JobState.RUNNING, attained=40_000, ran=10_000, submit=-10_000, last_start=-10_000)
     for submit, gpus, preempted in ((900, 4, ()), (880, 4, ("1",)), (880, 3, ())):
@@ -103,7 +103,7 @@ def test_a_running_job_is_preempted_for_patient_ones_only(snapshot_of: Any) -> N
     assert next_change(snapshot_of([runs, job("2", 4, submit=900)], [node()]), CONFIG) == 1020.0
 
 
-def test_who_has_waited_too_long_goes_first_and_stays_there(snapshot_of: Any) -> None:
+def test_a_job_that_waited_too_long_goes_first_and_stays_there(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     config = replace(CONFIG, starve_limit=500.0)
     late = job("1", 4, waited=600.0, ran=9000.0, submit=-8600, preempted=900.0)
@@ -112,7 +112,7 @@ def test_who_has_waited_too_long_goes_first_and_stays_there(snapshot_of: Any) ->
     assert ranked(snapshot_of([*others, late], [node()]), config) == ["1", "2", "3"]
     runs = replace(late, state=JobState.RUNNING, last_start=990.0)
     assert ranked(snapshot_of([*others, runs], [node()]), config) == ["1", "2", "3"]
-    assert next_change(snapshot_of(others[:1], [node()]), config) == 1020.0  # first its patience ends
+    assert next_change(snapshot_of(others[:1], [node()]), config) == 1020.0  # first its wait limit passes
     assert next_change(snapshot_of([job("2", waited=450.0, submit=0)], [node()]), config) == pytest.approx(1050.0)
 
 
@@ -143,30 +143,30 @@ def test_gpus_are_kept_free_for_a_starving_job_that_does_not_fit(snapshot_of: An
     )
 
 
-def test_what_a_waiting_job_is_told(snapshot_of: Any) -> None:
+def test_the_forecast_of_a_waiting_job(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     config = replace(CONFIG, starve_limit=500.0)
     runs = job("1", 4, JobState.RUNNING, ran=900.0, last_start=100.0)
     snapshot = snapshot_of([runs, job("2", 4, waited=40.0, submit=960)], [node()])
-    told = start_forecast(snapshot, decide(snapshot, config), config, 1)
-    assert [(step.at, forecast_in_words(step.what)) for step in told.steps] == [
+    forecast = start_forecast(snapshot, decide(snapshot, config), config, 1)
+    assert [(step.at, forecast_in_words(step.what)) for step in forecast.steps] == [
         (1080.0, "lower-ranked running jobs may be preempted for it (policy.preemption_cost)")
     ]
-    bound = forecast_in_words(told.bound.why)
+    bound = forecast_in_words(forecast.bound.why)
     assert bound.endswith("as long as they need; it goes before all others in 460 s (policy.starve_limit)")
 
 
-def test_next_change_is_the_next_bucket_where_somebody_waits(snapshot_of: Any) -> None:
+def test_next_change_is_the_next_bucket_where_a_job_waits(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     runs = job("1", 4, JobState.RUNNING, ran=900.0, last_start=100.0)
     waits = job("2", 4, submit=0)
     assert next_change(snapshot_of([runs], [node()]), CONFIG) == math.inf
     assert next_change(snapshot_of([runs, waits], [node()]), CONFIG) == pytest.approx(1000.0 + 1024.0 - 900.0)
-    young = replace(CONFIG, min_run=950.0)
-    assert next_change(snapshot_of([runs, waits], [node()]), young) == 1050.0
+    longer = replace(CONFIG, min_run=950.0)
+    assert next_change(snapshot_of([runs, waits], [node()]), longer) == 1050.0
 
 
-def test_reasons_tell_the_age_and_what_it_means(snapshot_of: Any) -> None:
+def test_reasons_contain_the_run_time_and_its_meaning(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     stays = job("1", 4, JobState.RUNNING, ran=900.0, last_start=100.0, movable=False)
     runs = job("2", 4, JobState.RUNNING, ran=900.0, last_start=100.0)
@@ -223,7 +223,7 @@ def test_node_by_node_is_as_in_one_pool_when_leaving_takes_time(jobs: Any, confi
 @many
 @given(some_jobs, configs, st.randoms(use_true_random=False))
 def test_the_order_of_rows_changes_nothing(jobs: Any, config: Any, random: Any) -> None:
-    """Jobs of the same submit time are told apart by their rows, so here no two have the same."""
+    """Jobs of the same submit time are ordered by their rows, so here no two have the same."""
     jobs = [(submit + 1000.0 * row, *rest) for row, (submit, *rest) in enumerate(jobs)]
     shuffled = random.sample(jobs, len(jobs))
     rules = Rules(ADAPTIVE, config)

@@ -1,4 +1,4 @@
-"""Who goes first inside the queues of 2D-Gittins."""
+"""The order of jobs inside the queues of 2D-Gittins."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def crowd(snapshot_of: Any) -> Any:
 
 
 def test_the_likeliest_to_end_for_the_least_service_goes_first(crowd: Any) -> None:
-    """Within 3,200 GPU-s three of five end who have had 100, for 1,720 on average; from 0 for 1,780. From 900 two of four end, for
-    1,650, and from 1,100 nobody. The last queue is in the order of the first start."""
+    """Within 3,200 GPU-s three of the five jobs above 100 end, for 1,720 on average; from 0 for 1,780. From 900 two of four end,
+    for 1,650, and from 1,100 none. The last queue is in the order of the first start."""
     policy, config = Gittins(Distribution(SERVICES).within), replace(PAPER, in_queue_order="first_start")
     assert ranked(policy, crowd, config) == [
         "just begun", "new", "near its end", "near its end on two", "long", "low, first", "low, later",

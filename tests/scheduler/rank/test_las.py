@@ -1,4 +1,4 @@
-"""Who goes first inside a queue, promotion, and the next moment at which that changes."""
+"""The order of jobs inside a queue, promotion, and the next moment at which that changes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_last_start(crowd: Any) -> None:
     ]  # fmt: skip
 
 
-def test_a_job_that_sinks_now_stands_behind_those_who_wait(snapshot_of: Any) -> None:
+def test_a_job_that_sinks_now_ranks_below_waiting_jobs(snapshot_of: Any) -> None:
     job = snapshot_of.Job
     waits = job(
         "waits",

@@ -32,7 +32,7 @@ def packaged(centre: Centre) -> Iterator[Centre]:
 
 
 def configured(centre: Centre) -> str:
-    policy = {"name": "youngest", "admission": "small_only", "min_run": 600.0}
+    policy = {"name": "latest_first", "admission": "small_only", "min_run": 600.0}
     config: str = centre.configure(policy=policy, placement={"style": "last_node"})[0]
     return config
 
@@ -41,7 +41,7 @@ def test_the_controller_runs_with_it_and_survives_its_failure(packaged: Centre) 
     centre, environ = packaged, {"PYTHONPATH": PATH, "ACME_FAILS": "/shared/acme_fails"}
     config = configured(centre)
     check = centre.cluster.run(["tiresias", "check-config", config], env=environ, check=False)
-    assert (check.returncode, "youngest" in check.stdout) == (0, True), check.stderr
+    assert (check.returncode, "latest_first" in check.stdout) == (0, True), check.stderr
     centre.start(config, env=environ)
     first = centre.submit(gpus=4, command="sleep 300")
     centre.wait_for_state(first, "RUNNING")
@@ -55,11 +55,11 @@ def test_the_controller_runs_with_it_and_survives_its_failure(packaged: Centre) 
         large,
     )
     (centre.cluster.shared / "acme_fails").touch()
-    centre.wait_until(lambda: any("youngest" in alarm for alarm in centre.status()["alarms"]), "there is no alarm")
+    centre.wait_until(lambda: any("latest_first" in alarm for alarm in centre.status()["alarms"]), "there is no alarm")
     centre.wait_for_state(large, "RUNNING")  # the admission rule shared holds after a failure
     more = centre.submit(gpus=8, command="sleep 300")
     centre.wait_until(
-        lambda: "policy youngest failed, las ranks" in centre.why(more), "explain does not report it", more
+        lambda: "policy latest_first failed, las ranks" in centre.why(more), "explain does not report it", more
     )
     assert centre.state(first) == "RUNNING", "nothing is lost"
 
@@ -70,6 +70,8 @@ def test_the_controller_refuses_to_start_with_a_broken_one(packaged: Centre) -> 
     command = ["tiresias", "controller", "--once", "--config", configured(centre)]
     done = centre.cluster.run(command, user=centre.cluster.spec.daemon_user, env=environ, check=False)
     assert done.returncode == 2, done.stderr
-    assert "policies: 'youngest' of package acme-scheduling: rank() failed: RuntimeError: out of luck" in done.stderr
+    assert (
+        "policies: 'latest_first' of package acme-scheduling: rank() failed: RuntimeError: out of luck" in done.stderr
+    )
     doctor = centre.cluster.run(["tiresias", "doctor"], env={**environ, "COLUMNS": "400"}, check=False)
-    assert "policies: 'youngest' of package acme-scheduling: rank() failed" in " ".join(doctor.stdout.split())
+    assert "policies: 'latest_first' of package acme-scheduling: rank() failed" in " ".join(doctor.stdout.split())
