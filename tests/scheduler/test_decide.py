@@ -3,124 +3,35 @@
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.scheduler.config import ORDERS, PolicyConfig
+from tests.scheduler.random_clusters import (
+    any_jobs,
+    any_nodes,
+    build,
+    capacity,
+    jobs,
+    many,
+    plain_nodes,
+    policies,
+    styled_jobs,
+    take,
+)
 from tiresias.scheduler.decide import decide, reason
 from tiresias.scheduler.evict.protection import is_protected
-from tiresias.scheduler.model import Effect, JobState, Plan, Preempt, Request, Snapshot, Start, Style
+from tiresias.scheduler.model import Effect, JobState, Plan, Request, Snapshot, Start
 from tiresias.scheduler.next_change import next_change
 from tiresias.scheduler.place.free_capacity import FreeCapacity, amounts
 from tiresias.scheduler.place.placer import Placer
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.reasons import DRAINS
 from tiresias.scheduler.resources import Resources
-
-MOMENTS = st.sampled_from([10.0, 400.0, 700.0, 990.0])
-SIZES = st.sampled_from([1, 1, 2, 3, 4, 8, 16, 40])
-
-requests = st.builds(
-    Request,
-    min_nodes=st.integers(0, 3),
-    max_nodes=st.sampled_from([0, 0, 1, 2, 4]),
-    gpus_per_node=st.sampled_from([0, 0, 0, 1, 2, 4]),
-    cpus_per_gpu=st.sampled_from([0.0, 1.0, 2.5, 8.0]),
-    memory_per_gpu=st.sampled_from([0.0, 0.0, 100.0]),
-    memory_per_node=st.sampled_from([0.0, 0.0, 150.0]),
-    gpu_type=st.sampled_from(["", "", "a100"]),
-    features=st.sampled_from([frozenset[str](), frozenset({"ib"})]),
-    nodes=st.sampled_from([frozenset[str](), frozenset[str](), frozenset({"n0", "n2"})]),
-    excluded=st.sampled_from([frozenset[str](), frozenset[str](), frozenset({"n1"})]),
-)
-jobs = st.fixed_dictionaries(
-    {
-        "gpus": SIZES,
-        "state": st.sampled_from(
-            [JobState.WAITING, JobState.WAITING, JobState.RUNNING, JobState.RUNNING, JobState.RELEASING]
-        ),
-        "attained": st.sampled_from([0.0, 100.0, 3199.0, 3200.0, 5000.0, 20000.0]),
-        "ran": st.sampled_from([0.0, 50.0, 400.0]),
-        "waited": st.sampled_from([0.0, 300.0, 900.0]),
-        "submit": st.integers(0, 9).map(float),
-        "first_start": MOMENTS,
-        "last_start": MOMENTS,
-        "preempted": st.one_of(MOMENTS, st.just(float("nan"))),
-        "movable": st.sampled_from([True, True, True, False]),
-        "eligible": st.sampled_from([True, True, True, False]),
-        "preemption_cost": st.sampled_from([float("nan"), float("nan"), 5.0, 300.0, 1e9]),
-        "progress_from": st.sampled_from([float("nan"), 995.0, 1000.0, 1e9]),
-    }
-)
-nodes = st.fixed_dictionaries(
-    {
-        "gpus": st.sampled_from([0, 1, 4, 8]),
-        "cpus": st.sampled_from([4.0, 16.0, 64.0]),
-        "memory": st.sampled_from([200.0, 1000.0]),
-        "usable": st.sampled_from([True, True, True, True, False]),
-        "leaf": st.integers(0, 1),
-        "type": st.sampled_from(["", "a100"]),
-        "features": st.sampled_from([frozenset[str](), frozenset({"ib"})]),
-        "islands": st.sampled_from([1, 1, 2, 4]),
-    }
-)
-plain_nodes = st.fixed_dictionaries({"gpus": st.sampled_from([1, 2, 4, 8]), "leaf": st.integers(0, 1)})
-policies = st.builds(
-    PolicyConfig,
-    name=st.sampled_from(sorted(POLICIES)),
-    in_queue_order=st.sampled_from(ORDERS),
-    thresholds=st.sampled_from([(3200.0,), (50.0, 3200.0, 10000.0)]),
-    promote_knob=st.sampled_from([2.0, float("inf")]),
-    min_run=st.sampled_from([0.0, 60.0]),
-    min_run_cost_factor=st.sampled_from([0.0, 0.0, 2.0]),
-    drain_limit=st.sampled_from([0.0, 3600.0]),
-    defragment=st.sampled_from([0, 0, 3]),
-)
-styles = st.fixed_dictionaries(
-    {
-        "style": st.sampled_from([Style.CONSOLIDATE, Style.SPREAD]),
-        "packed_until": st.sampled_from([-math.inf, -math.inf, 1200.0]),
-    }
-)
-any_jobs = st.lists(st.tuples(jobs, requests), max_size=14)
-styled_jobs = st.lists(st.tuples(st.builds(operator.or_, jobs, styles), requests), max_size=14)
-any_nodes = st.lists(nodes, min_size=1, max_size=6)
-many = settings(max_examples=80, deadline=None)
-
-
-def build(snapshot_of: Any, of_jobs: Iterable[tuple[dict[str, Any], Request]], of_nodes: Iterable[Any]) -> Snapshot:
-    made = [snapshot_of.Job(id=str(row), **job, request=request) for row, (job, request) in enumerate(of_jobs)]
-    found: Snapshot = snapshot_of(made, [snapshot_of.Node(**node) for node in of_nodes])
-    return found
-
-
-def capacity(snapshot: Snapshot, releasing: bool = False, without: Iterable[str] = ()) -> np.ndarray:
-    """What is free on each node, with what releasing jobs and the jobs `without` hold; shape (nodes, 3)."""
-    on, held = snapshot.nodes, snapshot.allocations
-    gone = {snapshot.jobs.id.index(job) for job in without}
-    if releasing:
-        gone |= set(np.flatnonzero(snapshot.jobs.state == JobState.RELEASING).tolist())
-    free: np.ndarray = on.free.amount[:, :3].copy()
-    for job, node, amount in zip(held.job, held.node, held.resources.amount[:, :3], strict=True):
-        if int(job) in gone and on.usable[node]:
-            free[node] += amount
-    return free
-
-
-def take(snapshot: Snapshot, free: np.ndarray, starts: Sequence[Start]) -> np.ndarray:
-    for start in starts:
-        for name, gpus in start.nodes:
-            free[snapshot.nodes.name.index(name)] -= amounts(
-                snapshot.jobs.request[snapshot.jobs.id.index(start.job)], gpus
-            )
-    return free
 
 
 def satisfied(snapshot: Snapshot, start: Start) -> bool:
@@ -356,136 +267,3 @@ def carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
 def _as_before(free: Resources, left: np.ndarray) -> Resources:
     """`left`: shape (nodes, 3). The GPUs of islands stay as they were."""
     return Resources(left).with_islands(free.islands) if free.islands.shape[1] else Resources(left)
-
-
-def test_a_job_that_fits_nowhere_has_another_reason_than_one_that_waits(snapshot_of: Any) -> None:
-    job, node = snapshot_of.Job, snapshot_of.Node
-    snapshot = snapshot_of(
-        [
-            job("1", gpus=9),
-            job("2", gpus=2, request=Request(features=frozenset({"nvlink"}))),
-            job("3", gpus=4, request=Request(max_nodes=1), submit=5),
-            job("4", gpus=2, state=JobState.RUNNING, movable=False),
-        ],
-        [node(), node(usable=False)],
-    )
-    plan = decide(snapshot, PolicyConfig("las"))
-    words = [reason(plan, snapshot, row) for row in range(4)]
-    assert words[0] == "can never run here: it asks for 9 GPUs, the managed nodes have 8"
-    assert words[1].startswith("can never run here: no nodes")
-    assert words[2].startswith("waits: ")
-    assert words[3] == "runs, and may not be preempted now"
-
-
-def test_fifo_keeps_the_order_but_skips_impossible_jobs(snapshot_of: Any) -> None:
-    job, node = snapshot_of.Job, snapshot_of.Node
-    impossible = job("1", gpus=4, request=Request(gpus_per_node=3))
-    snapshot = snapshot_of([impossible, job("2", gpus=3), job("3", gpus=2), job("4")], [node()])
-    plan = decide(snapshot, PolicyConfig(name="fifo"))
-    assert [start.job for start in plan.starts] == ["2"]
-    assert reason(plan, snapshot, 3) == "waits in line: strict FIFO, and a job ahead of it does not fit"
-    overtaking = decide(snapshot, PolicyConfig(name="best_effort"))
-    assert [start.job for start in overtaking.starts] == ["2", "4"]
-
-
-def test_a_reservation_is_not_given_to_lower_ranked_jobs(snapshot_of: Any) -> None:
-    """Job 3 would fit on what is free, but job 2 ahead of it waits for exactly these GPUs and for those that job 1 releases."""
-    job, node = snapshot_of.Job, snapshot_of.Node
-    snapshot = snapshot_of(
-        [job("1", gpus=2, state=JobState.RELEASING), job("2", gpus=4), job("3", gpus=2, submit=1)], [node()]
-    )
-    plan = decide(snapshot, PolicyConfig("las"))
-    assert plan.starts == ()
-    assert [start.job for start in plan.reserved] == ["2"]
-    assert reason(plan, snapshot, 1) == "waits for job 1 to leave n0 (4 GPUs)"
-
-
-def test_victims_are_the_lowest_ranked_on_nodes_that_help(snapshot_of: Any) -> None:
-    """Job 9 needs a whole node. The node of job 4 also runs job 3, which ranks higher, so jobs 1 and 2 are preempted."""
-    job, node = snapshot_of.Job, snapshot_of.Node
-    running = {"state": JobState.RUNNING, "attained": 9000.0, "ran": 500.0, "last_start": 500.0}
-    snapshot = snapshot_of(
-        [
-            job("1", gpus=2, first_start=100, placement=((0, 2),), **running),
-            job("2", gpus=2, first_start=200, placement=((0, 2),), **running),
-            job("3", gpus=2, first_start=50, placement=((1, 2),), **{**running, "attained": 0.0}),
-            job("4", gpus=2, first_start=400, placement=((1, 2),), **running),
-            job("9", gpus=4, request=Request(max_nodes=1)),
-        ],
-        [node(), node()],
-    )
-    plan = decide(snapshot, PolicyConfig("las", in_queue_order="first_start"))
-    assert sorted(one.job for one in plan.preemptions) == ["1", "2"]
-    assert {one.beneficiary for one in plan.preemptions} == {"9"}
-
-
-def test_free_gpus_of_a_reservation_start_no_other_job(snapshot_of: Any) -> None:
-    """Job 2 will take one GPU of n0 and three of n1, so job 3 may not start on both GPUs that are free on n0 now."""
-    job, node = snapshot_of.Job, snapshot_of.Node
-    snapshot = snapshot_of(
-        [
-            job("1", gpus=4, state=JobState.RELEASING, placement=((1, 4),)),
-            job("2", gpus=4, request=Request(min_nodes=2)),
-            job("3", gpus=2, submit=1),
-        ],
-        [node(gpus=2), node()],
-    )
-    plan = decide(snapshot, PolicyConfig("las"))
-    assert plan.starts == ()
-    assert plan.reserved == (Start("2", (("n0", 1), ("n1", 3))), Start("3", (("n0", 1), ("n1", 1))))
-
-
-def test_higher_ranked_jobs_are_not_preempted_where_nodes_lack(snapshot_of: Any) -> None:
-    job, node = snapshot_of.Job, snapshot_of.Node
-    snapshot = snapshot_of(
-        [
-            job("1", gpus=4, state=JobState.RUNNING, first_start=100, last_start=100, placement=((0, 4),)),
-            job("2", gpus=4, request=Request(nodes=frozenset({"n0"}))),
-        ],
-        [node(), node()],
-    )
-    plan = decide(snapshot, PolicyConfig("las"))
-    assert plan.preemptions == ()
-    assert reason(plan, snapshot, 1) == "waits: GPUs would be enough, but on no nodes that fit what it asks for"
-
-
-def test_a_victim_that_is_not_needed_is_spared(snapshot_of: Any) -> None:
-    """The last in order is too small; with the one before it preempted it is not needed."""
-    job, node = snapshot_of.Job, snapshot_of.Node
-    running = {"state": JobState.RUNNING, "attained": 9000.0, "ran": 500.0, "last_start": 500.0}
-    snapshot = snapshot_of(
-        [
-            job("1", gpus=4, first_start=100, placement=((0, 4),), **running),
-            job("2", gpus=1, first_start=200, placement=((0, 1),), **running),
-            job("3", gpus=4, request=Request(nodes=frozenset({"n0"}), max_nodes=1)),
-        ],
-        [node(gpus=5), node()],
-    )
-    plan = decide(snapshot, PolicyConfig("las", in_queue_order="first_start"))
-    assert plan.preemptions == (Preempt("1", "3"),)
-
-
-def test_a_small_job_goes_on_beside_what_replaces_a_large_one(snapshot_of: Any) -> None:
-    """Jobs 3 and 4 need three GPUs, so the walk gives up job 1 and keeps job 2, though job 2 ranks lower."""
-    job, node = snapshot_of.Job, snapshot_of.Node
-    running = {"state": JobState.RUNNING, "attained": 9000.0, "ran": 500.0, "last_start": 500.0}
-    snapshot = snapshot_of(
-        [
-            job("1", gpus=3, first_start=100, placement=((0, 3),), **running),
-            job("2", gpus=1, first_start=200, placement=((1, 1),), **running),
-            job("3", gpus=1),
-            job("4", gpus=2, submit=1),
-        ],
-        [node(gpus=3), node(gpus=1)],
-    )
-    plan = decide(snapshot, PolicyConfig("las", in_queue_order="first_start"))
-    assert plan.preemptions == (Preempt("1", "3"),)
-    assert [start.job for start in plan.reserved] == ["3", "4"]
-
-
-@pytest.mark.parametrize("name", sorted(POLICIES))
-def test_empty(snapshot_of: Any, name: Any) -> None:
-    for snapshot in (snapshot_of([], [snapshot_of.Node()]), snapshot_of([snapshot_of.Job("1")], [])):
-        plan = decide(snapshot, PolicyConfig(name=name))
-        assert plan.actions == ()
-        assert len(plan.effect) == len(snapshot.jobs)
