@@ -76,9 +76,9 @@ class Assignment:
 
     def _over_others(self, row: int, kind: PlacementRequest, gpus: int) -> Placement | None:
         """Nodes that are free only when more running jobs are preempted than the walk by GPUs found; these lose their GPUs."""
-        behind = np.flatnonzero(self.keeps & (self.rank > self.rank[row]))
-        behind = behind[np.argsort(-self.rank[behind])]
-        found = VictimSearch(self.placer, self.holdings, kind, gpus, self.capacity.later.amount).victims(behind)
+        lower_ranked = np.flatnonzero(self.keeps & (self.rank > self.rank[row]))
+        lower_ranked = lower_ranked[np.argsort(-self.rank[lower_ranked])]
+        found = VictimSearch(self.placer, self.holdings, kind, gpus, self.capacity.later.amount).victims(lower_ranked)
         if found is None:
             return None
         victims, placement = found
@@ -98,9 +98,9 @@ class Assignment:
             held = self.holdings.of(row)
             nodes, amount = self.holdings.node[held], self.holdings.amount[held]
             short = nodes[(later[nodes] < amount - ROUNDING)[:, :COUNTED].any(axis=1)]
-            wanted = [needs[node] for node in short.tolist() if node in needs]
-            if wanted:
-                found[row] = min(wanted, key=lambda other: int(self.rank[other]))
+            reserving = [needs[node] for node in short.tolist() if node in needs]
+            if reserving:
+                found[row] = min(reserving, key=lambda other: int(self.rank[other]))
             else:
                 later[nodes] -= amount
         return found

@@ -1,4 +1,4 @@
-"""Service arithmetic: what a job has had, from the runs that it made.
+"""Service arithmetic: the attained service of a job, from its runs.
 
 Runs are the whole memory, one row a (job, restart count): to apply an observation twice changes nothing, and a service never
 shrinks as time goes on. The controller keeps the rows in its journal, the simulator in its arrays.
@@ -11,7 +11,13 @@ from typing import NamedTuple
 
 
 class Service(NamedTuple):
-    """attained: W_J * t_J in GPU-seconds; ran: t_J; waited: the waiting time; all since the last reset (section 3.2.3)."""
+    """The service of a job since its last reset (section 3.2.3).
+
+    Attributes:
+        attained: W_J * t_J in GPU-seconds.
+        ran: t_J, seconds.
+        waited: The waiting time, seconds.
+    """
 
     attained: float
     ran: float

@@ -74,7 +74,7 @@ class PolicyConfig:
         (3200.0,), "GPU-seconds at which a job sinks one queue", "positive numbers, each above the one before", _rising
     )
     in_queue_order: str = _knob(
-        "running_first", "who is first inside a queue", ", ".join(ORDERS), lambda value: value in ORDERS
+        "running_first", "the order inside a queue", ", ".join(ORDERS), lambda value: value in ORDERS
     )
     promote_knob: float = _knob(
         math.inf,
@@ -189,6 +189,7 @@ class PolicyConfig:
 
     @property
     def promotes(self) -> bool:
+        """Whether waiting jobs are promoted at all."""
         return self.promote_knob < math.inf or self.starve_limit < math.inf
 
     @property

@@ -7,7 +7,7 @@
    Jobs that cannot be preempted keep their GPUs; the GPUs of jobs that are being preempted count as free. The eviction stage takes
    preemptions back, such as those that cost more than they gain (evict/).
 5. Place: each selected waiting job is assigned nodes (place/): free nodes, else nodes that preempted and unselected jobs will free
-   (they are reserved for it, so no job behind it takes them), else nodes of the running jobs furthest behind it. A job without such
+   (they are reserved for it, so no lower-ranked job takes them), else nodes of the lowest-ranked running jobs. A job without such
    nodes is skipped as one that does not fit, and the walk is repeated without it.
 6. Running jobs that were not selected are preempted only where a reservation needs their nodes. Where that is configured and its
    gain exceeds its cost, running jobs that may run on any nodes are preempted to defragment nodes for the first skipped job.
@@ -38,7 +38,7 @@ def decide(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None = Non
     A job that may start on free GPUs only never causes a preemption: where such a job starts and jobs are preempted for other
     jobs, the decision is repeated without it, as its GPUs may suffice for those.
 
-    O(jobs log jobs + started jobs x nodes); each job that is skipped for want of nodes costs up to one more walk.
+    O(jobs log jobs + started jobs x nodes); each job that is skipped, as no nodes fit it, costs up to one more walk.
     """
     policy = policy or POLICIES[config.name]
     ranking = policy.rank(snapshot, config)
@@ -56,8 +56,8 @@ def decide(snapshot: Snapshot, config: PolicyConfig, policy: Policy | None = Non
 def _decided(snapshot: Snapshot, config: PolicyConfig, policy: Policy, ranking: Ranking, left_out: Bools) -> Plan:
     """Return the plan without the waiting jobs `left_out`, shape (jobs,).
 
-    Where a starving job does not fit, the decision is made again: for the jobs ahead of it as before, and jobs behind it start only
-    on free GPUs that are not kept free for it.
+    Where a starving job does not fit, the decision is made again: for the jobs ahead of it as before, and lower-ranked jobs start
+    only on free GPUs that are not kept free for it.
     """
     builder = PlanBuilder(snapshot, config, policy, ranking, left_out)
     assignment = builder.assign()

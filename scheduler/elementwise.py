@@ -17,6 +17,7 @@ Columns: TypeAlias = tuple[Values, ...]
 
 
 def where(condition: Values, yes: Values, no: Values) -> Values:
+    """Return `yes` where the condition holds, else `no`."""
     if isinstance(condition, np.ndarray):
         return np.where(condition, yes, no)
     return yes if condition else no
@@ -30,12 +31,14 @@ def either(condition: Values, yes: Callable[..., Columns], no: Callable[..., Col
 
 
 def larger(one: Values, other: Values) -> Values:
+    """Return the larger of two values."""
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         return np.maximum(one, other)
     return one if one > other else other
 
 
 def smaller(one: Values, other: Values) -> Values:
+    """Return the smaller of two values."""
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         return np.minimum(one, other)
     return one if one < other else other
@@ -50,6 +53,7 @@ def known(moment: Values, otherwise: Values) -> Values:
 
 
 def rounded(value: Values, digits: int) -> Values:
+    """Return the value rounded to so many digits."""
     return np.round(value, digits) if isinstance(value, np.ndarray) else round(value, digits)
 
 
@@ -66,4 +70,5 @@ def interval(limits: Sequence[float], value: Values) -> Values:
 
 
 def pick(values: Sequence[float], index: Values) -> Values:
+    """Return the value at each index."""
     return np.asarray(values)[index] if isinstance(index, np.ndarray) else values[index]

@@ -1,8 +1,8 @@
-"""The walk of `selection.walk`, kept from one decision to the next, where nothing but the number of GPUs matters.
+"""The walk (`evict.by_rank.walk`), kept from one decision to the next, where only the number of GPUs matters.
 
 `decide` sorts all jobs and walks them all. Between two events in a cluster hardly anything changes, so the simulator keeps its
 jobs sorted: waiting ones in a heap for each number of GPUs, running ones in one list. `choose` then looks at the first waiting
-job of each size and at the last running ones only. What it answers is what `selection.walk` answers; a property test compares.
+job of each size and at the last running ones only. The result is that of `evict.by_rank.walk`; a property test compares them.
 
 A key is what the policy sorts by, then the row of the job, which breaks ties; no two are equal.
 """
@@ -26,7 +26,12 @@ _END: Key = (float("inf"),)
 
 
 class Choice(NamedTuple):
-    """Rows: who gets GPUs, the most urgent first, and whose GPUs are taken away."""
+    """The result of `JobQueue.choose`.
+
+    Attributes:
+        starts: Rows of the jobs that get GPUs, the most urgent first.
+        victims: Rows of the jobs that lose their GPUs.
+    """
 
     starts: list[int]
     victims: list[int]
@@ -54,7 +59,7 @@ class _Sorted(Sequence[Key]):
 
 
 class _Drifting(Sequence[Key]):
-    """Jobs whose keys nobody keeps, then those whose keys are kept: the former are sorted only when one of them is looked at."""
+    """Jobs without stored keys, then the jobs with stored keys. The former are sorted only when one of them is read."""
 
     def __init__(self, count: int, keys: Callable[[], Columns], kept: Sequence[Key]) -> None:
         self._count, self._keys, self._kept = count, keys, kept
@@ -71,7 +76,12 @@ class _Drifting(Sequence[Key]):
 
 
 class JobQueue:
-    """gpus: of each row. blocks: nobody overtakes the first waiting job that does not fit."""
+    """The sorted jobs of a simulation.
+
+    Args:
+        gpus: GPUs of each row.
+        blocks: Whether no job overtakes the first waiting job that does not fit.
+    """
 
     def __init__(self, gpus: Sequence[int], blocks: bool) -> None:
         self._gpus, self._blocks = gpus, blocks
@@ -84,11 +94,11 @@ class JobQueue:
 
     @property
     def waits(self) -> bool:
-        """Whether anybody waits: else there is nothing to choose."""
+        """Whether any job waits; otherwise there is nothing to choose."""
         return bool(self._waiting)
 
     def wait(self, row: int, key: Key) -> None:
-        """The job waits, with this key from now on."""
+        """Add a waiting job, with this key from now on."""
         gpus = self._gpus[row]
         before, self._waiting[row] = self._waiting.get(row), key
         heappush(self._heaps.setdefault(gpus, []), key)
@@ -97,30 +107,36 @@ class JobQueue:
             self._find_head(gpus)
 
     def compete(self, row: int, key: Key) -> None:
-        """The job, which was not in the line, runs and may be preempted; it has this key from now on."""
+        """Add a job that runs and may be preempted, with this key from now on."""
         self._place[row] = key
         insort(self._kept, key)
 
     def leave(self, row: int) -> bool:
-        """The job is not to be preempted any more. False: it was not anyway, as far as the line knows."""
+        """Remove a running job, which may no longer be preempted. False: it was not in the queue."""
         key = self._place.pop(row, None)
         if key is not None:
             del self._kept[bisect_left(self._kept, key)]
         return key is not None
 
     def drift(self, count: int, keys: Callable[[], Columns]) -> None:
-        """So many more jobs run that may be preempted; they are before all those with a key that is kept. `keys`: asked only if
-        it comes to them."""
+        """Set the number of preemptable running jobs without stored keys; they rank before all jobs with a stored key.
+
+        `keys` returns their keys. It is called only when one of them is read.
+        """
         self._running = _Drifting(count, keys, self._kept) if count else self._kept
 
     def choose(
         self, free: int, worth: Callable[[int], float] | None = None, drains: Callable[[int], int | None] | None = None
     ) -> Choice:
-        """`free`: unallocated GPUs. `worth`: of a row, as of `selection.Starter`, if preemptions are weighed at all.
-        `drains`: GPUs that other jobs than those of the line will free while GPUs are kept free for a row, None if none are
-        (`drain`). Those who start are taken out of the line, victims are not.
+        """Choose the jobs to start and to preempt. Jobs that start are removed from the queue, victims are not.
 
         O(sizes x log(sizes) + GPUs of the jobs that start).
+
+        Args:
+            free: Unallocated GPUs.
+            worth: Of a row, as in `Starter`; None: preemptions are not weighed.
+            drains: GPUs that jobs outside the queue will free while GPUs are kept free for a row (`drain`), None: none are kept
+                free for it.
         """
         starts: list[Key] = []
         victims: list[Key] = []
@@ -143,16 +159,16 @@ class JobQueue:
         return Choice([key[-1] for key in starts], [key[-1] for key in victims])
 
     def _drains(self, head: Key, slack: int, freed: int | None) -> bool:
-        """Whether the job would fit once jobs behind it were preempted and `freed` GPUs are free, too."""
+        """Return whether the job would fit once all lower-ranked jobs were preempted and `freed` GPUs were free, too."""
         if freed is None:
             return False
-        behind = sum(self._gpus[key[-1]] for key in self._running if key > head)
-        return self._gpus[head[-1]] <= slack + behind + freed
+        lower_ranked = sum(self._gpus[key[-1]] for key in self._running if key > head)
+        return self._gpus[head[-1]] <= slack + lower_ranked + freed
 
     def _spare(
         self, worth: Callable[[int], float], starts: list[Key], victims: list[Key], free: int, stop: Key
     ) -> None:
-        """Takes those out of `victims` who are not worth it, and those out of `starts` who would get their GPUs."""
+        """Remove the victims whose preemption is not worth its cost, and the starts that would get their GPUs."""
         starters = [Starter(self._gpus[key[-1]], worth(key[-1])) for key in starts]
         verdict = weigh(free, starters, [Victim(self._gpus[key[-1]], bisect_left(starts, key)) for key in victims])
         for place in reversed(verdict.spared):
@@ -164,7 +180,7 @@ class JobQueue:
             self._fill(verdict.free, starts, stop)
 
     def _fill(self, free: int, starts: list[Key], stop: Key) -> None:
-        """What is free goes to those before `stop` who fit, in order."""
+        """Start the jobs before `stop` that fit the free GPUs, in order."""
         heads = sorted(self._heads.values())
         for head in heads:  # which grows
             if head >= stop:
@@ -195,12 +211,12 @@ class JobQueue:
         return bool(heap)
 
     def _fits(self, key: Key, short: int) -> bool:
-        """Whether running jobs behind the key hold so many GPUs. What is free for a job is what those behind it hold."""
+        """Return whether running jobs that rank after the key hold so many GPUs, which are what the job can get."""
         for place in range(len(self._running) - 1, -1, -1):
-            behind = self._running[place]
-            if behind < key:
+            lower_ranked = self._running[place]
+            if lower_ranked < key:
                 return False
-            short -= self._gpus[behind[-1]]
+            short -= self._gpus[lower_ranked[-1]]
             if short <= 0:
                 return True
         return False

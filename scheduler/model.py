@@ -1,9 +1,9 @@
-"""What `decide` sees and what it answers.
+"""The input and the result of `decide`.
 
 A `Snapshot` is a structure of arrays: one row a job, one row a node, one row an (job, node) allocation. Ten thousand jobs are then
 ranked by a handful of numpy calls, and the simulator and the controller fill the same arrays from different ends.
 
-Units: seconds (epoch seconds for moments), GPUs, GPU-seconds, megabytes. `nan` stands for "never".
+Units: seconds (epoch seconds for moments), GPUs, GPU-seconds, MiB. `nan` stands for "never".
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -136,10 +136,8 @@ class Jobs:
     remaining: Floats | None = None
     preemption_cost: Floats | None = None
     progress_from: Floats | None = None
-
     style: Ints | None = None
     packed_until: Floats | None = None
-
     obstacle: tuple[str, ...] | None = None
     free_only: Bools | None = None
 
@@ -152,17 +150,6 @@ class Jobs:
 
     def __len__(self) -> int:
         return len(self.id)
-
-
-class Row:
-    """One job for a policy's formulas: an attribute is the job's value in that column of `Jobs`."""
-
-    def __init__(self, jobs: Jobs, row: int) -> None:
-        self._jobs, self._row = jobs, row
-
-    def __getattr__(self, column: str) -> Any:
-        values = getattr(self._jobs, column)
-        return None if values is None else values[self._row]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -270,7 +257,7 @@ PlannedAction: TypeAlias = Start | Preempt  # another kind of action is another 
 
 
 class RankWords(Protocol):
-    """What knows why jobs have their rank (`rank/standing.py`)."""
+    """Texts that explain the ranks of jobs (`rank/standing.py`)."""
 
     def of(self, row: int) -> str:
         """The text for one job."""

@@ -56,8 +56,8 @@ class PlanBuilder:
         running, waiting = jobs.state == JobState.RUNNING, jobs.state == JobState.WAITING
         self._competes = running & jobs.movable & ~is_protected(snapshot, config) & policy.preempts
         self._applies = waiting & jobs.eligible & (jobs.gpus <= snapshot.nodes.gpus.sum()) & ~left_out
-        self._behind = self._applies & (self._rank >= (len(jobs) if up_to is None else self._rank[up_to]))
-        self._applies &= np.logical_not(self._behind)
+        self._lower_ranked = self._applies & (self._rank >= (len(jobs) if up_to is None else self._rank[up_to]))
+        self._applies &= np.logical_not(self._lower_ranked)
         self._free_only = free_only(jobs)
         drains = np.broadcast_to(np.asarray(policy.drains(jobs, snapshot.time, config), np.bool_), (len(jobs),))
         self._drains = drains & self._applies & np.logical_not(self._free_only)
@@ -93,7 +93,7 @@ class PlanBuilder:
                 yield row
 
     def keeping_free(self, row: int) -> Assignment | None:
-        """Assign the jobs ahead of `row`, then keep nodes free for it, then assign other free nodes to the jobs behind it."""
+        """Assign the jobs ahead of `row`, then keep nodes free for it, then assign other free nodes to lower-ranked jobs."""
         assignment = self.assign()
         ahead = int(self._cost[self._walked & (self._rank < self._rank[row])].sum())
         enough = self._everything()[1][:, GPUS].sum() - ahead
@@ -103,7 +103,7 @@ class PlanBuilder:
             return None
         self._why[row] = DRAINS
         order = self._ranking.order
-        for other in order[self._behind[order]].tolist():
+        for other in order[self._lower_ranked[order]].tolist():
             if other != row and self._admission.admit(other) and not assignment.assign_free_nodes(other):
                 self._admission.give_back(other)
         return assignment
@@ -112,7 +112,7 @@ class PlanBuilder:
         return Drain(self._snapshot, self._config, self._placer, self._holdings, self._rank, assignment.keeps)
 
     def _attempt(self) -> Assignment | None:
-        """Make one walk with its placements. None: a job was skipped for want of nodes, so the walk has to be repeated."""
+        """Make one walk with its placements. None: a job was skipped, as no nodes fit it, so the walk has to be repeated."""
         now, later = self._everything()
         order = self._ranking.order
         order = order[(self._competes | self._applies)[order]]
@@ -161,7 +161,7 @@ class PlanBuilder:
         return not skipped
 
     def _assign_one_by_one(self, assignment: Assignment, waiting: Ints, capacity: int) -> Assignment:
-        """Walk and assign in one pass, where no job competes: a skipped job takes no GPUs from the jobs behind it."""
+        """Walk and assign in one pass, where no job competes: a skipped job takes no GPUs from lower-ranked jobs."""
         gpus, self._admission = self._snapshot.jobs.gpus.tolist(), QuotaUse(self._snapshot.quotas)
         for row in waiting.tolist():
             if gpus[row] > capacity or not self._admission.admit(row):
@@ -174,7 +174,7 @@ class PlanBuilder:
         return assignment
 
     def _assign_in_order(self, assignment: Assignment, waiting: Ints, selected: Bools) -> bool:
-        """All jobs behind the first one without nodes wait, unless that one could never run."""
+        """All jobs ranked after the first one without nodes wait, unless that one could never run."""
         for place, row in enumerate(waiting.tolist()):
             if row in self._admission.refused or (selected[place] and assignment.assign(row)):
                 continue

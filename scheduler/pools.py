@@ -31,7 +31,7 @@ class NodePool:
     Attributes:
         jobs, nodes: rows of the whole snapshot, rising; shape (jobs of the pool,) and (nodes of the pool,).
         queues_before: queues of other pools, which are counted first where a queue is named.
-        note: said with the rank of each job, such as why another policy than the configured one ranks.
+        note: added to the text of each job's rank, such as why another policy than the configured one ranks.
     """
 
     jobs: Ints
@@ -55,6 +55,7 @@ class PoolDecision:
         return int(np.searchsorted(self.pool.jobs, whole))
 
     def has(self, whole: int) -> bool:
+        """Return whether the pool has the job that the whole snapshot has in row `whole`."""
         row = self.row(whole)
         return row < len(self.pool.jobs) and bool(self.pool.jobs[row] == whole)
 

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 
 class ReasonCode(IntEnum):
-    """Why a decision on a job is what it is, where the action alone does not say."""
+    """Why a decision on a job is what it is, where the action alone does not show it."""
 
     NEVER_FITS = 0  # no nodes fit the request, even if all GPUs were free
     KEPT_FREE = 1  # GPUs are kept free for the starving job
     NO_NODES = 2  # enough GPUs, but not on nodes that fit the request
-    BEHIND_BLOCKED = 3  # strict FIFO: a job ahead does not fit
+    STRICT_FIFO = 3  # a higher-ranked job does not fit, and no job overtakes it
     BLOCKED_BY_SLURM = 4  # text: Slurm's reason
     REFUSED_BY_SLURM = 5  # text: Slurm's reason of the last refused start
     NOT_ADMITTED = 6  # text: the admission rule

@@ -14,18 +14,18 @@ from tiresias.scheduler.reason_codes import Reason, ReasonCode
 NEVER = Reason(ReasonCode.NEVER_FITS)
 DRAINS = Reason(ReasonCode.KEPT_FREE)
 NO_NODES = Reason(ReasonCode.NO_NODES)
-BLOCKED = Reason(ReasonCode.BEHIND_BLOCKED)
+BLOCKED = Reason(ReasonCode.STRICT_FIFO)
 
 _WORDS: Mapping[ReasonCode, str] = {
     ReasonCode.NEVER_FITS: "can never run here: no nodes of the managed partitions fit what it asks for",
     ReasonCode.KEPT_FREE: "waits: GPUs are kept free for it until it fits, as it has waited for policy.starve_limit",
     ReasonCode.NO_NODES: "waits: GPUs would be enough, but on no nodes that fit what it asks for",
-    ReasonCode.BEHIND_BLOCKED: "waits in line: strict FIFO, and a job ahead of it does not fit",
+    ReasonCode.STRICT_FIFO: "waits: strict FIFO, and a higher-ranked job does not fit",
     ReasonCode.BLOCKED_BY_SLURM: "Blocked by Slurm: {text}",
     ReasonCode.REFUSED_BY_SLURM: "Blocked by Slurm: {text}; the start is retried on free GPUs only",
     ReasonCode.NOT_ADMITTED: "Waiting: not admitted by the admission rule {text}",
     ReasonCode.PACKED: (
-        "waits for all its GPUs on {count}, as its tensors want it; takes what there is in {seconds:.0f} s at the latest"
+        "waits for all its GPUs on {count} (communication-sensitive); the restriction ends in {seconds:.0f} s at the latest"
     ),
     ReasonCode.DEFRAGMENT: "Preempted to defragment nodes for job {text}; it fits on {places}",
 }
@@ -65,7 +65,7 @@ def reason(plan: Plan, snapshot: Snapshot, row: int) -> str:
     if action == Effect.PREEMPT:
         return f"gives way to job {_beneficiaries(plan)[jobs.id[row]]}: {_standing(plan, row)}"
     if action == Effect.RELEASE:
-        return "leaves its GPUs"
+        return "releases its GPUs"
     return _why_it_waits(plan, snapshot, row)
 
 
@@ -79,7 +79,7 @@ def _why_it_waits(plan: Plan, snapshot: Snapshot, row: int) -> str:
         return f"waits: requested node{'s' if len(missing) > 1 else ''} {', '.join(missing)} not available"
     start = _nodes_of(plan).get(jobs.id[row])
     if start is not None:
-        return f"waits for {_leaving(plan, snapshot, start)} to leave {_places(start)}"
+        return f"waits for {_leaving(plan, snapshot, start)} to release {_places(start)}"
     return (
         f"waits: {_gpus(int(jobs.gpus[row]))} requested, fewer remain after higher-ranked jobs; {_standing(plan, row)}"
     )
@@ -93,6 +93,7 @@ def unavailable(snapshot: Snapshot, row: int) -> list[str]:
 
 @lru_cache(maxsize=4)
 def usable_nodes(snapshot: Snapshot) -> frozenset[str]:
+    """Return the names of the nodes on which jobs may start."""
     nodes = snapshot.nodes
     return frozenset(name for name, is_usable in zip(nodes.name, nodes.usable.tolist(), strict=True) if is_usable)
 

@@ -109,5 +109,5 @@ def _points(group: str) -> tuple[EntryPoint, ...]:
 
 @functools.cache
 def installed() -> Any:
-    """The entry points of all installed packages. `installed.cache_clear()` makes the next look-up read them again."""
+    """The entry points of all installed packages. `installed.cache_clear()` makes the next use read them again."""
     return entry_points()

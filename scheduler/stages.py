@@ -29,7 +29,7 @@ POLICIES: Registry[Any] = Registry(  # these need no knowledge of the future, so
     },
     f"{_HERE}.rank.plugin_policy:accepted",
 )
-CLAIRVOYANT: Registry[Any] = Registry(  # baselines of the simulator, which knows run times
+CLAIRVOYANT: Registry[Any] = Registry(  # baselines that need run times, which only the simulator has
     "",
     {
         "srtf": f"{_HERE}.rank.shortest_first:SHORTEST_REMAINING_TIME",

@@ -53,7 +53,7 @@ class QuotaUse:
             self._left[index] += amount
 
     def walk(self, rows: Ints, cost: Ints, waits: Bools, capacity: int, blocks: bool) -> Bools:
-        """As `selection.walk`, and a waiting job is taken only if its quotas have enough left.
+        """As `evict.by_rank.walk`, and a waiting job is taken only if its quotas have enough left.
 
         rows, cost, waits: of the jobs in the order of the walk, shape (jobs,). A job that a quota keeps waiting is skipped, with
         `blocks` too. O(jobs).

@@ -33,6 +33,7 @@ class Shared:
     """All jobs share one pool of GPUs (the paper's pseudocode 2)."""
 
     def admitted(self, snapshot: Snapshot, order: Ints) -> Bools:
+        """Return True for each job."""
         return np.ones(len(snapshot.jobs), np.bool_)
 
 

@@ -13,8 +13,14 @@ _GROWTH = 1.1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Completed:
-    """Jobs in the order in which they completed; arrays of shape (jobs,). service: all GPU-seconds that the job held, those
-    without progress too, as `Jobs.attained` counts them. submit: seconds. Words are empty where nobody knows them."""
+    """Jobs in the order in which they completed; arrays of shape (jobs,).
+
+    Attributes:
+        gpus: GPUs of each job.
+        service: All GPU-seconds that the job held, those without progress too, as `Jobs.attained` counts them.
+        submit: Epoch seconds.
+        user, vc, model: Names; "" where they are not known.
+    """
 
     gpus: Ints
     service: Floats

@@ -1,8 +1,8 @@
 """How much service jobs need in all, and how promising a job is that has had so much already: the Gittins index.
 
 The index of a job with service a is the most completions for the least service: P(S - a <= D | S > a) / E[min(S - a, D) | S > a]
-(Tiresias, pseudocode 1, line 11) for a quantum D of service. Of known jobs with services S it is the number of those who end
-between a and a + D over the service that all who get beyond a use up in between.
+(Tiresias, pseudocode 1, line 11) for a quantum D of service. Of known jobs with services S it is the number of jobs that
+end between a and a + D, over the service that all jobs beyond a use up in between.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from tiresias.scheduler.model import Floats, Ints
 
 
 class Distribution:
-    """Of `services`, shape (jobs,), GPU-seconds of whole jobs in any order. Services of which nobody knows more than that
-    some jobs need that much: who has had more than all of them has index 0, the least promising."""
+    """The distribution of `services`, shape (jobs,), GPU-seconds of whole jobs in any order.
+
+    A job with more attained service than all of them has index 0, the least promising.
+    """
 
     def __init__(self, services: npt.ArrayLike) -> None:
         known = np.append(np.asarray(services, np.float64), 0.0)  # a job that needs nothing changes no index

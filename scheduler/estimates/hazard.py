@@ -1,7 +1,7 @@
 """How soon jobs end that have been on GPUs for so long already, learned from those that did and did not.
 
 Age, seconds on GPUs in all runs, is cut into buckets that double every second time. A bucket's hazard is the chance that a job
-which gets there ends in it: those who ended in it over those who were seen in it, a job that is there now being seen for a part.
+which gets there ends in it: the jobs that ended in it over the jobs that were seen in it; a job that is there now counts in part.
 One observation of a Pareto distribution of shape 1 is added, for which every bucket has the same hazard. With nothing else known
 that is all, and the order by it is that of the logarithm of the age.
 """
@@ -38,14 +38,23 @@ def end_of(bucket: Values) -> Values:
 
 
 class Hazards:
-    """of_bucket: the chance to end in each bucket, given that it is reached; shape (buckets,)."""
+    """The hazard of each bucket.
+
+    Attributes:
+        of_bucket: The chance to end in each bucket, given that it is reached; shape (buckets,).
+    """
 
     def __init__(self, of_bucket: Floats) -> None:
         self.of_bucket = of_bucket
 
     @classmethod
     def of(cls, ended: Floats, there: Floats) -> Hazards:
-        """ended: ages at which jobs ended. there: ages of jobs that are there. Seconds, any order. O(jobs)."""
+        """Return the hazards learned from jobs. O(jobs).
+
+        Args:
+            ended: Ages at which jobs ended, seconds in any order.
+            there: Ages of the jobs in the cluster, seconds in any order.
+        """
         over, alive = _count(ended), there[there > 0]
         reached = _at_or_after(over) + _at_or_after(_count(alive)) - _count(alive)
         reached += np.bincount(bucket_of(alive), _part(alive), _BUCKETS)

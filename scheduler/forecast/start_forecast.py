@@ -13,9 +13,10 @@ from tiresias.scheduler.evict.protection import protected_until
 from tiresias.scheduler.forecast.forecast_codes import ForecastCode, ForecastReason
 from tiresias.scheduler.forecast.forecast_words import forecast_in_words
 from tiresias.scheduler.forecast.start_time_bound import StartTimeBound, latest_start
-from tiresias.scheduler.model import Bools, JobState, Plan, Row, Snapshot
+from tiresias.scheduler.model import Bools, JobState, Plan, Snapshot
 from tiresias.scheduler.place.free_capacity import Holdings
 from tiresias.scheduler.rank.policies import POLICIES
+from tiresias.scheduler.rank.policy import Row
 
 STEPS = 3  # of a forecast
 

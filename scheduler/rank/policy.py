@@ -12,7 +12,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.elementwise import Values
 from tiresias.scheduler.estimates.completed_jobs import Completed
-from tiresias.scheduler.model import Bools, Floats, Ints, Snapshot
+from tiresias.scheduler.model import Bools, Floats, Ints, Jobs, Snapshot
 
 
 class Rows(Protocol):
@@ -69,6 +69,17 @@ class Rows(Protocol):
     @property
     def preemption_cost(self) -> Values:
         """Measured seconds that a preemption costs; nan: not known."""
+
+
+class Row:
+    """One job for a policy's formulas: an attribute is the job's value in that column of `Jobs`."""
+
+    def __init__(self, jobs: Jobs, row: int) -> None:
+        self._jobs, self._row = jobs, row
+
+    def __getattr__(self, column: str) -> Any:
+        values = getattr(self._jobs, column)
+        return None if values is None else values[self._row]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

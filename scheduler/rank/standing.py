@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.model import Ints, Row, Snapshot
-from tiresias.scheduler.rank.policy import Policy
+from tiresias.scheduler.model import Ints, Snapshot
+from tiresias.scheduler.rank.policy import Policy, Row
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -35,6 +35,7 @@ class Fixed:
     """Each job gets the GPUs that it requested."""
 
     def sizes(self, snapshot: Snapshot, order: Ints) -> Ints:
+        """Return the requested GPUs."""
         return snapshot.jobs.gpus
 
 
@@ -74,7 +75,7 @@ SIZINGS: Registry[Sizing] = stages.SIZINGS
 
 
 def sized(snapshot: Snapshot, sizing: str, order: Ints) -> Snapshot:
-    """Return the snapshot with the number of GPUs that each job gets; jobs that have started keep theirs.
+    """Return the snapshot with the number of GPUs that each job gets; jobs that have started keep their number.
 
     Raises:
         PluginError: A sizing of a package fails.

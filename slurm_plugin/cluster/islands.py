@@ -1,7 +1,7 @@
-"""On which islands of its nodes a job has its GPUs: from the nodes' features and the GRES indexes that Slurm tells. Pure.
+"""GPU islands: on which islands of its nodes a job has its GPUs, by node features and Slurm's GRES indexes. Pure.
 
-A feature such as socket:2 or nvlink:4 says into how many equal parts the indexes of a node's GPUs are divided, in their order. So
-do types: a node with gpu:s0:2,gpu:s1:2 has an island of each.
+A feature such as socket:2 or nvlink:4 is the number of equal parts into which the indexes of a node's GPUs are divided, in their
+order. GPU types divide a node, too: one with gpu:s0:2,gpu:s1:2 has an island of each.
 """
 
 from __future__ import annotations
@@ -22,31 +22,44 @@ _NUMBERS = frozenset(map(str, range(1, MAX_ISLANDS + 1)))
 
 
 class Held(NamedTuple):
-    """node: its row. indexes: fewer than `gpus` where Slurm does not tell all."""
+    """The GPUs that a job holds on a node.
+
+    Attributes:
+        node: Row of the node.
+        gpus: Number of GPUs.
+        indexes: GRES indexes; fewer than `gpus` where Slurm does not report all.
+    """
 
     node: int
     gpus: int
     indexes: tuple[int, ...]
 
 
-def told(
+def with_islands(
     snapshot: Snapshot, nodes: Sequence[SlurmNode], shown: Sequence[SlurmJob], others: Sequence[SlurmJob],
     levels: Sequence[str],
 ) -> Snapshot:  # fmt: skip
-    """The snapshot with what is known of islands; as it was where nothing is. nodes, shown: its nodes and jobs. others: may hold
-    GPUs too. levels: beginnings of features, the nearest level first."""
+    """Return the snapshot with islands; unchanged where no node has any.
+
+    Args:
+        snapshot: The snapshot without islands.
+        nodes: Its nodes, row by row.
+        shown: Its jobs, row by row.
+        others: Other jobs that may hold GPUs of these nodes.
+        levels: Prefixes of features, the nearest level first.
+    """
     divisions = tuple(division(node.features, node.gpus, node.gpu_type, tuple(levels)) for node in nodes)
     if all(island_count(each) == 1 for each in divisions):
         return snapshot
-    ours = list(_ours(snapshot, shown))
+    managed = list(_managed(snapshot, shown))
     row_of = {node.name: row for row, node in enumerate(nodes)}
-    theirs = [
+    unmanaged = [
         Held(row_of[share.node], share.gpus, share.gpu_indexes)
         for job in others
         for share in job.shares
         if share.node in row_of
     ]
-    free, held = on_islands(snapshot.nodes.gpus.tolist(), divisions, [*ours, *theirs])
+    free, held = on_islands(snapshot.nodes.gpus.tolist(), divisions, [*managed, *unmanaged])
     return replace(
         snapshot,
         nodes=replace(
@@ -55,13 +68,13 @@ def told(
             free=snapshot.nodes.free.with_islands(free),
         ),
         allocations=replace(
-            snapshot.allocations, resources=snapshot.allocations.resources.with_islands(held[: len(ours)])
+            snapshot.allocations, resources=snapshot.allocations.resources.with_islands(held[: len(managed)])
         ),
     )
 
 
-def _ours(snapshot: Snapshot, shown: Sequence[SlurmJob]) -> Iterator[Held]:
-    """Row by row as in the snapshot's allocations."""
+def _managed(snapshot: Snapshot, shown: Sequence[SlurmJob]) -> Iterator[Held]:
+    """Yield what the jobs of the snapshot hold, in the order of its allocations."""
     known = [{share.node: share.gpu_indexes for share in job.shares} for job in shown]
     rows, names = snapshot.allocations, snapshot.nodes.name
     gpus_held = rows.resources["gpus"].astype(np.int64).tolist()
@@ -71,8 +84,10 @@ def _ours(snapshot: Snapshot, shown: Sequence[SlurmJob]) -> Iterator[Held]:
 
 @lru_cache(maxsize=10_000)
 def division(features: tuple[str, ...], gpus: int, gpu_type: str, levels: tuple[str, ...]) -> Division:
-    """1 on all levels where they do not fit into each other. GPUs of several types are islands of the last level, where no
-    feature says anything else."""
+    """Return the number of islands of a node on each level; 1 on all levels where they do not fit into each other.
+
+    GPUs of several types are islands of the last level, unless a feature divides the node.
+    """
     found = tuple(_islands(features, gpus, level) for level in levels)
     types = gpu_type.count(",") + 1
     if levels and max(found) == 1 and gpus and gpus % types == 0:
@@ -81,15 +96,16 @@ def division(features: tuple[str, ...], gpus: int, gpu_type: str, levels: tuple[
 
 
 def _islands(features: tuple[str, ...], gpus: int, level: str) -> int:
-    """1 where no feature says, or says what cannot be."""
+    """Return the number of islands on one level; 1 where there is no such feature, or an impossible one."""
     counts = (feature.removeprefix(f"{level}:") for feature in features if feature.startswith(f"{level}:"))
     return next((int(count) for count in counts if count in _NUMBERS and gpus > 0 and gpus % int(count) == 0), 1)
 
 
 def on_islands(gpus: Sequence[int], divisions: Sequence[Division], held: Sequence[Held]) -> tuple[Ints, Ints]:
-    """GPUs free on each island of each node, shape (nodes, islands), and those that are held, shape (held, islands).
+    """Return the free GPUs on each island of each node, shape (nodes, islands), and the held GPUs, shape (held, islands).
 
-    What Slurm does not tell, because it has just been promised or is being cleaned up, is what it would take of the rest.
+    Where Slurm reports no indexes, as for a start in progress or a job that is being cleaned up, the GPUs are those that Slurm
+    would take of the remaining ones.
     """
     counts = [island_count(each) for each in divisions]
     free = np.zeros((len(gpus), max(counts)), np.int64)
@@ -103,7 +119,7 @@ def on_islands(gpus: Sequence[int], divisions: Sequence[Division], held: Sequenc
             free[node] -= taken[row]
     for row, (node, count, indexes) in enumerate(held):
         if len(indexes) != count:
-            rooms = tuple(max(room, 0) for room in free[node, : counts[node]].tolist())
-            taken[row, : len(rooms)] = choose(rooms, divisions[node], count).taken
+            unheld = tuple(max(gpus_left, 0) for gpus_left in free[node, : counts[node]].tolist())
+            taken[row, : len(unheld)] = choose(unheld, divisions[node], count).taken
             free[node] -= taken[row]
     return np.maximum(free, 0), taken

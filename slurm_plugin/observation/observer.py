@@ -20,16 +20,15 @@ from tiresias.slurm_plugin.backends.slurm_rules import SlurmRules
 from tiresias.slurm_plugin.cluster import begin_time, islands, sharing, topology
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.observation.allocations import allocations, held_by_node, promised, scheduler_nodes
+from tiresias.slurm_plugin.observation.job_phases import counts_as_ended, decision_state, settled_at
 from tiresias.slurm_plugin.observation.learned_limit import LearnedLimit
 from tiresias.slurm_plugin.observation.reports import Reports
 from tiresias.slurm_plugin.observation.requests import RequestCache
 from tiresias.slurm_plugin.state import job_reasons
-from tiresias.slurm_plugin.state.intents import Intent, IntentKind
+from tiresias.slurm_plugin.state.intents import Intent
 from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 from tiresias.slurm_plugin.state.ledger import Ledger
 
-SETTLE = 2.0  # seconds between two runs of a job
-CLEAN_UP = 5.0  # seconds that COMPLETING takes at most where nothing hangs
 NOTHING: Mapping[str, Summary] = {}
 NO_RULES = SlurmRules()
 
@@ -78,10 +77,10 @@ class Observer:
         self._not_restartable = not_restartable(rules, running, slurm.time)
         self.reports.begin_cycle(self._ledger.jobs, slurm.time)
         intents = {**promised(intents), **intents}
-        shown = [job for job in managed if self._competes(job) and not _cleaned_up_soon(job, slurm.time)]
+        shown = [job for job in managed if self._competes(job) and not counts_as_ended(job, slurm.time)]
         nodes = [node for node in slurm.nodes if set(node.partitions) & set(self._config.partitions)]
         row_of = {node.name: row for row, node in enumerate(nodes)}
-        there = [job for job in slurm.jobs if not _cleaned_up_soon(job, slurm.time)]
+        there = [job for job in slurm.jobs if not counts_as_ended(job, slurm.time)]
         taken = held_by_node(there, shown, intents, row_of, len(nodes))
         shown_ids = {job.id for job in shown}
         allowed = self._eligibility(slurm, shown, intents)
@@ -93,7 +92,7 @@ class Observer:
             allowed.of_rows([job.id for job in shown]),
         )
         others = [job for job in there if job.id not in shown_ids]
-        return islands.told(snapshot, nodes, shown, others, self._config.placement.islands)
+        return islands.with_islands(snapshot, nodes, shown, others, self._config.placement.islands)
 
     def why_unmovable(self, job: SlurmJob, now: float) -> str:
         """Return why a running job may not be preempted now; "" if it may."""
@@ -132,7 +131,7 @@ class Observer:
     def next_settled(self, managed: Sequence[SlurmJob], now: float) -> float:
         """Return when the next requeued job may start again, or the next one that Slurm refused or that a reservation blocks; inf
         for never."""
-        waiting = [_settled(job, now) for job in managed if job.state == "PENDING" and not job.completing]
+        waiting = [settled_at(job, now) for job in managed if job.state == "PENDING" and not job.completing]
         others = (self._refusals.next_change(now), self._admission_changes)
         return min([moment for moment in (*waiting, *others) if moment > now], default=math.inf)
 
@@ -153,7 +152,7 @@ class Observer:
 
     def _is_due(self, job: SlurmJob, now: float) -> bool:
         """Return whether neither a begin time, nor the back-off, nor the clean-up of its last run delays the waiting job."""
-        not_before = max(self._ledger.jobs[job.id].not_before, _settled(job, now))
+        not_before = max(self._ledger.jobs[job.id].not_before, settled_at(job, now))
         return not_before <= now and self.has_begun(job, now)
 
     def has_begun(self, job: SlurmJob, now: float) -> bool:
@@ -194,7 +193,7 @@ class Observer:
         profiles: Mapping[str, Summary], allowed: Eligibility,
     ) -> Jobs:  # fmt: skip
         rows = [self._ledger.jobs[job.id] for job in shown]
-        states = [_state(job, intents.get(job.id)) for job in shown]
+        states = [decision_state(job, intents.get(job.id)) for job in shown]
         runs = [self._ledger.runs_of(row) for row in rows]
         tick = float(int(now))  # as Slurm counts when the run ends: a preemption must not reduce attained service
         served = [
@@ -292,23 +291,3 @@ class Observer:
         if not known or self._config.placement.style != "skew":
             return -math.inf
         return max(row.submit, row.last_preempted) + self._config.placement.patience
-
-
-def _settled(job: SlurmJob, now: float) -> float:
-    """Return when a requeued job may start again. A run that began at the moment of its predecessor's clean-up failed once on
-    Slurm 24.11. The submit time of a requeued job is the end of that clean-up; in the future, the clock was set back."""
-    return job.submit_time + SETTLE if job.restarts and job.submit_time <= now + SETTLE else 0.0
-
-
-def _cleaned_up_soon(job: SlurmJob, now: float) -> bool:
-    """Return whether a completing job counts as ended. Slurm starts a successor that is released by then at the end of the
-    clean-up, one that is released later only in its next scheduling pass, up to a second later (job_scheduler.c)."""
-    return job.completing and now - job.end_time < CLEAN_UP
-
-
-def _state(job: SlurmJob, intent: Intent | None) -> JobState:
-    if intent and intent.kind == IntentKind.START:
-        return JobState.STARTING
-    if job.completing or (intent and job.state == "RUNNING"):  # preempted, or parked for its time limit
-        return JobState.RELEASING
-    return JobState.RUNNING if job.state in ("RUNNING", "SUSPENDED") else JobState.WAITING

@@ -37,7 +37,7 @@ def test_fifo_keeps_the_order_but_skips_impossible_jobs(snapshot_of: Any) -> Non
     snapshot = snapshot_of([impossible, job("2", gpus=3), job("3", gpus=2), job("4")], [node()])
     plan = decide(snapshot, PolicyConfig(name="fifo"))
     assert [start.job for start in plan.starts] == ["2"]
-    assert reason(plan, snapshot, 3) == "waits in line: strict FIFO, and a job ahead of it does not fit"
+    assert reason(plan, snapshot, 3) == "waits: strict FIFO, and a higher-ranked job does not fit"
     overtaking = decide(snapshot, PolicyConfig(name="best_effort"))
     assert [start.job for start in overtaking.starts] == ["2", "4"]
 
@@ -51,7 +51,7 @@ def test_a_reservation_is_not_given_to_lower_ranked_jobs(snapshot_of: Any) -> No
     plan = decide(snapshot, PolicyConfig("las"))
     assert plan.starts == ()
     assert [start.job for start in plan.reserved] == ["2"]
-    assert reason(plan, snapshot, 1) == "waits for job 1 to leave n0 (4 GPUs)"
+    assert reason(plan, snapshot, 1) == "waits for job 1 to release n0 (4 GPUs)"
 
 
 def test_victims_are_the_lowest_ranked_on_nodes_that_help(snapshot_of: Any) -> None:

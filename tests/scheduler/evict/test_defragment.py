@@ -67,7 +67,7 @@ def test_one_job_is_preempted_and_the_large_one_gets_its_node(snapshot_of: Any) 
     other = f"n{1 - int(gone.job[-1])}"
     row = snapshot.jobs.id.index(gone.job)
     assert reason(plan, snapshot, row) == (f"Preempted to defragment nodes for job large; it fits on {other} (2 GPUs)")
-    assert reason(plan, snapshot, 2) == f"waits for job {gone.job} to leave n{gone.job[-1]} (4 GPUs)"
+    assert reason(plan, snapshot, 2) == f"waits for job {gone.job} to release n{gone.job[-1]} (4 GPUs)"
 
 
 def test_the_paper_has_none_of_it(snapshot_of: Any) -> None:

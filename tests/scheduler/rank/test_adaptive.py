@@ -17,11 +17,11 @@ from tiresias.scheduler.decide import decide, reason
 from tiresias.scheduler.estimates.completed_jobs import Completed
 from tiresias.scheduler.forecast.forecast_words import forecast_in_words
 from tiresias.scheduler.forecast.start_forecast import start_forecast
-from tiresias.scheduler.model import JobState, Row
+from tiresias.scheduler.model import JobState
 from tiresias.scheduler.next_change import next_change
 from tiresias.scheduler.rank.adaptive import Adaptive
 from tiresias.scheduler.rank.policies import POLICIES
-from tiresias.scheduler.rank.policy import Policy
+from tiresias.scheduler.rank.policy import Policy, Row
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.simulated_job import JobColumns
 from tiresias.simulator.simulation import simulate
