@@ -9,40 +9,41 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tiresias.errors import TiresiasError
-from tiresias.scheduler.plugin import PluginError, one_line
+from tiresias.scheduler.plugin import CALL_TIMEOUT_S, PluginError, guarded
 from tiresias.simulator.formats.trace_columns import TraceColumns
 from tiresias.simulator.formats.trace_file import TraceFile
 from tiresias.simulator.formats.trace_format import TraceFormat
 
 GROUP = "tiresias.trace_formats"
+READ_TIMEOUT_S = 600.0  # a trace of millions of jobs takes minutes
 
 Result = TypeVar("Result")
 
 
 def accepted(name: str, package: str, found: Any) -> TraceFormat:
-    """The registered object with checked calls. Raises PluginError for one that is no `TraceFormat`."""
+    """Return the registered object with limited and checked calls. Raises PluginError for one that is no `TraceFormat`."""
     if not isinstance(found, TraceFormat):
         raise PluginError(GROUP, name, package, f"a TraceFormat is expected, and it is a {type(found).__name__}")
 
-    def checked(what: str, call: Callable[[], Result]) -> Result:
+    def limited(limit_s: float, what: str, call: Callable[[], Result]) -> Result:
+        """Raises PluginError where the call fails or exceeds the limit; other errors of Tiresias are the file's, and stay."""
         try:
-            return call()
-        except TiresiasError:
+            return guarded(GROUP, name, package, limit_s, what, call)
+        except PluginError as error:
+            if isinstance(error.__cause__, TiresiasError):
+                raise error.__cause__ from None
             raise
-        except Exception as error:
-            raise PluginError(
-                GROUP, name, package, one_line(f"{what} failed: {type(error).__name__}: {error}")
-            ) from error
 
     def read(source: TraceFile) -> TraceColumns:
-        columns = checked("read()", lambda: found.read(source))
-        if problem := checked("its result", lambda: _problem(columns, found.exact)):
+        columns = limited(READ_TIMEOUT_S, "read()", lambda: found.read(source))
+        if problem := limited(READ_TIMEOUT_S, "its result", lambda: _problem(columns, found.exact)):
             raise PluginError(GROUP, name, package, f"read() returned {problem}")
         return columns
 
-    return replace(
-        found, read=read, recognises=lambda head: bool(checked("recognises()", lambda: found.recognises(head)))
-    )
+    def recognises(head: str) -> bool:
+        return limited(CALL_TIMEOUT_S, "recognises()", lambda: bool(found.recognises(head)))
+
+    return replace(found, read=read, recognises=recognises)
 
 
 def _problem(columns: TraceColumns, exact: bool) -> str:

@@ -276,3 +276,16 @@ def test_a_bad_trace_format_is_one_line(returned: str, package: Callable[..., Pa
     done = command(folder, "simulate", str(folder / "jobs.csv"), *size, "--policy", "las", "--format", "log")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "trace_formats: 'log' of package acme0: " in done.stderr
+
+
+def test_a_trace_format_that_hangs_ends_the_simulation(package: Callable[..., Path]) -> None:
+    code = (
+        "import time\nfrom tiresias.simulator.formats.trace_format import TraceFormat\n"
+        "found = TraceFormat('x', lambda head: time.sleep(60), lambda file: None)\n"
+    )
+    folder = package("trace_formats", "log", code)
+    (folder / "trace").write_text("#log\n")
+    size = ["--nodes", "1", "--gpus-per-node", "4"]
+    done = command(folder, "simulate", str(folder / "trace"), *size, "--policy", "las")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "trace_formats: 'log' of package acme0: recognises() took over 5 s" in done.stderr
