@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +18,28 @@ from tiresias.simulator.formats.trace_file import TraceFile
 from tiresias.simulator.formats.trace_format import TraceFormat
 
 
+def out_of_range(stage: str) -> bool:
+    """Return whether the stage is to return a wrong result, for tests of failures; raise or hang where it is to do that.
+
+    The file that the variable ACME_FAILS names has the stage and the failure: `sizing raises`, `sizing hangs`, `sizing range`.
+    """
+    file = Path(os.environ.get("ACME_FAILS", "/nonexistent"))
+    failing, _, failure = (file.read_text() if file.exists() else "").partition(" ")
+    if failing != stage:
+        return False
+    if failure == "raises":
+        raise RuntimeError("out of\nluck")
+    if failure == "hangs":
+        time.sleep(60)
+    return failure == "range"
+
+
 class LatestFirst:
-    """The job that was submitted last goes first. It fails once the file ACME_FAILS names exists, for tests of a failure."""
+    """The job that was submitted last goes first."""
 
     def rank(self, snapshot: Snapshot, config: PolicyConfig) -> Ranking:
-        if Path(os.environ.get("ACME_FAILS", "/nonexistent")).exists():
-            raise RuntimeError("out of\nluck")
-        return Ranking.of(np.argsort(-snapshot.jobs.submit, kind="stable"))
+        order = np.argsort(-snapshot.jobs.submit, kind="stable")
+        return Ranking.of(order + 1 if out_of_range("policy") else order)
 
 
 class SmallOnly:
@@ -39,14 +55,14 @@ class Halves:
 
     def sizes(self, snapshot: Snapshot, order: Ints) -> Ints:
         half: Ints = np.maximum(snapshot.jobs.gpus // 2, 1)
-        return half
+        return half + 1000 if out_of_range("sizing") else half
 
 
 class NoPreemption:
     """All running jobs keep their GPUs."""
 
     def released(self, snapshot: Snapshot, walk: Walk) -> Bools:
-        return np.zeros(len(walk.rows), np.bool_)
+        return np.zeros(len(walk.rows) + out_of_range("eviction"), np.bool_)
 
 
 def last_node(request: Request, gpus: int, nodes: CandidateNodes) -> Placement | None:
