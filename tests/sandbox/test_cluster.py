@@ -1,86 +1,20 @@
-"""The private cluster is a real Slurm, and it leaves nothing however it ends."""
+"""The private cluster is a real Slurm, and commands run inside it as they are given."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
+from tests.sandbox.cluster_tools import state, submit, wait_for, wait_state
 from tiresias.errors import TiresiasError, UsageError
-from tiresias.sandbox import paths
 from tiresias.sandbox.cluster import Cluster
-from tiresias.sandbox.slurm_conf import ClusterSpec
 
 pytestmark = pytest.mark.sandbox
-
-
-def wait_for(done: Callable[[], bool], what: Callable[[], str], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.05)
-
-
-def living(folder: Path, namespace: str = "") -> list[str]:
-    """Living processes that were started from a cluster's folder, or sit in its network."""
-    found = []
-    for proc in Path("/proc").glob("[0-9]*"):
-        try:
-            state = (proc / "stat").read_text().rpartition(")")[2].split()[0]
-            command = (proc / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            network = str((proc / "ns/net").readlink())
-        except OSError:
-            continue
-        if state != "Z" and (f"{folder}/" in command or network == namespace):
-            found.append(f"{proc.name} {command}")
-    return found
-
-
-def traces_of(cluster: Cluster) -> list[str]:
-    """Also mounts of the folder that this machine sees."""
-    mounts = [line for line in Path("/proc/self/mounts").read_text().splitlines() if str(cluster.folder) in line]
-    return mounts + living(cluster.folder, NAMESPACES.get(cluster.folder, ""))
-
-
-NAMESPACES: dict[Path, str] = {}
-
-
-@pytest.fixture
-def own() -> Iterator[Callable[..., Cluster]]:
-    """Starts a cluster for one test, because the test ends it."""
-    made: list[Cluster] = []
-
-    def up(**options: object) -> Cluster:
-        spec = ClusterSpec(**{"name": f"own-{os.getpid()}-{len(made)}", "nodes": 2, **options})  # type: ignore[arg-type]
-        made.append(Cluster.up(spec, report=print))
-        NAMESPACES[made[-1].folder] = str(Path(f"/proc/{made[-1].init.pid}/ns/net").readlink())
-        return made[-1]
-
-    yield up
-    for cluster in made:
-        cluster.down()
-
-
-def submit(cluster: Cluster, *words: str, user: str = "alice") -> str:
-    return cluster.run(["sbatch", "--parsable", "--output=/shared/%j.out", *words], user=user).stdout.strip()
-
-
-def state(cluster: Cluster, job: str) -> str:
-    return cluster.run(["squeue", "-h", "-t", "all", "-j", job, "-o", "%T %r"], check=False).stdout.strip()
-
-
-def wait_state(cluster: Cluster, job: str, expected: str) -> None:
-    wait_for(
-        lambda: state(cluster, job).startswith(expected),
-        lambda: f"job {job} is {state(cluster, job)!r}, not {expected}",
-    )
 
 
 # -- it is a real Slurm -----------------------------------------------------------------------------------------------
@@ -219,156 +153,6 @@ def test_a_users_processes_share_locks(cluster: Cluster) -> None:
     code = "import multiprocessing as mp; lock = mp.get_context('fork').Lock(); lock.acquire(); print('locked')"
     assert cluster.run(["python3", "-c", code], user="alice").stdout == "locked\n"
     assert cluster.run(["stat", "-c", "%a", "/dev/shm"]).stdout == "1777\n"
-
-
-# -- hooks ------------------------------------------------------------------------------------------------------------
-
-LISTEN = """
-import os, socket
-s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-s.bind('/run/tiresias/poke.sock')
-os.chmod('/run/tiresias/poke.sock', 0o666)
-print('ready', flush=True)
-s.settimeout(20)
-for _ in range(2):
-    print(s.recv(100).decode()[-4:], flush=True)
-"""
-
-
-def test_the_end_of_each_job_pokes_the_daemon(own: Callable[..., Cluster]) -> None:
-    cluster = own()
-    with cluster.popen(["python3", "-c", LISTEN], user="slurm", stdout=subprocess.PIPE, text=True) as daemon:
-        assert daemon.stdout is not None
-        assert daemon.stdout.readline() == "ready\n"
-        first, second = (submit(cluster, "--partition=other", "--wrap", "true") for _ in range(2))
-        assert daemon.stdout.read() == "poke\npoke\n"
-        assert {state(cluster, job).split()[0] for job in (first, second)} <= {"COMPLETING", "COMPLETED"}
-
-
-def test_a_daemon_that_hangs_delays_no_job(own: Callable[..., Cluster]) -> None:
-    """Its socket's queue is full, and no program reads. Every job still starts and ends."""
-    cluster = own()
-    hang = (
-        "import os, socket, time; s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.bind('/run/tiresias/poke.sock'); "
-        "os.chmod('/run/tiresias/poke.sock', 0o666); print(flush=True); time.sleep(600)"
-    )
-    with cluster.popen(["python3", "-c", hang], user="slurm", stdout=subprocess.PIPE) as daemon:
-        assert daemon.stdout is not None
-        daemon.stdout.readline()
-        jobs = [submit(cluster, "--partition=other", "--wrap", "true") for _ in range(12)]
-        for job in jobs:
-            wait_state(cluster, job, "COMPLETED")
-        daemon.kill()
-        cluster.run(["pkill", "-9", "-f", "poke.sock"], check=False)
-
-
-HOLD = (
-    "function slurm_job_submit(job, parts, uid) job.priority = 0 return slurm.SUCCESS end\n"
-    "function slurm_job_modify(job, record, parts, uid) return slurm.SUCCESS end\n"
-)
-
-
-def test_a_hold_by_job_submit_is_the_users_own_until_an_operator_holds(own: Callable[..., Cluster]) -> None:
-    """Why the controller holds each new job again: what job_submit.lua holds, the owner may release."""
-    cluster = own(settings={"JobSubmitPlugins": "lua"})
-    (cluster.folder / "etc/job_submit.lua").write_text(HOLD)
-    cluster.run(["scontrol", "reconfigure"])
-    job = submit(cluster, "--partition=other", "--wrap", "true")
-    assert state(cluster, job) == "PENDING JobHeldUser"
-    cluster.run(["scontrol", "hold", job], user="slurm")
-    assert state(cluster, job) == "PENDING JobHeldAdmin"
-    assert cluster.run(["scontrol", "release", job], user="alice", check=False).returncode == 1
-    cluster.run(["scontrol", "release", job], user="slurm")
-    wait_state(cluster, job, "COMPLETED")
-
-
-def test_poke_without_a_daemon_is_harmless(cluster: Cluster) -> None:
-    assert cluster.run(["/opt/tiresias/etc/poke.sh"], user="slurm").returncode == 0
-
-
-# -- ends -------------------------------------------------------------------------------------------------------------
-
-
-def test_down_leaves_nothing(own: Callable[..., Cluster]) -> None:
-    cluster = own()
-    wait_state(cluster, submit(cluster, "--partition=other", "--wrap", "sleep 600"), "RUNNING")
-    assert len(traces_of(cluster)) > 5  # the search finds what is there
-    cluster.down()
-    assert traces_of(cluster) == []
-    assert not cluster.folder.exists()
-    assert cluster.spec.name not in [other.spec.name for other in Cluster.all()]
-
-
-@pytest.mark.parametrize("victim", ["launcher", "bwrap", "init"])
-def test_kill_9_leaves_nothing(own: Callable[..., Cluster], victim: str) -> None:
-    cluster = own()
-    bwrap = int(Path(f"/proc/{cluster.launcher.pid}/task/{cluster.launcher.pid}/children").read_text().split()[0])
-    os.kill({"launcher": cluster.launcher.pid, "bwrap": bwrap, "init": cluster.init.pid}[victim], signal.SIGKILL)
-    wait_for(lambda: not traces_of(cluster), lambda: f"left: {traces_of(cluster)}", 10)
-    wait_for(lambda: not cluster.alive(), lambda: "its init has not ended", 10)
-    with pytest.raises(UsageError, match="is running"):
-        Cluster.find(cluster.spec.name)
-    assert Cluster.remove_dead(cluster.spec.name)
-    assert not cluster.folder.exists()
-
-
-def test_a_dead_cluster_is_no_obstacle(own: Callable[..., Cluster]) -> None:
-    cluster = own()
-    cluster.kill()
-    again = own(name=cluster.spec.name)
-    assert again.node_states() == ["idle", "idle"]
-
-
-def test_kill_9_of_up_leaves_a_cluster_that_is_written_down_or_none() -> None:
-    """Killed at a moment of its own in each round; what it left is found by its name and goes down."""
-    name = f"cut-{os.getpid()}"
-    folder = paths.cluster_folder(name)
-    words = [sys.executable, "-m", "tiresias", "sandbox", "up", "--name", name, "--nodes", "1"]
-    for moment in (0.15, 0.2, 0.25, 0.3, 0.5):
-        with subprocess.Popen(words, stdout=subprocess.DEVNULL, start_new_session=True) as up:
-            time.sleep(moment)
-            up.kill()
-        wait_for(
-            lambda: (folder / "cluster.json").exists() or not living(folder), lambda: f"left: {living(folder)}", 20
-        )
-        for cluster in Cluster.all():
-            if cluster.spec.name == name:
-                cluster.down()
-        Cluster.remove_dead(name)
-        wait_for(lambda: not living(folder), lambda: f"left: {living(folder)}", 20)
-
-
-def test_two_clusters_side_by_side_are_isolated(own: Callable[..., Cluster]) -> None:
-    one, two = own(), own(nodes=3, gpus_per_node=2, gpu_type="v100")
-    job = submit(one, "--partition=other", "--hold", "--wrap", "true")
-    assert state(one, job).startswith("PENDING")
-    assert state(two, job) == ""
-    assert len(two.node_states()) == 3
-    two.down()
-    assert state(one, job).startswith("PENDING")
-
-
-@pytest.mark.parametrize("name", ["../x", "", "a/b", "x" * 41, "a b", "."])
-def test_a_name_leads_nowhere_else(name: str) -> None:
-    for use in (Cluster.find, Cluster.remove_dead, lambda name: ClusterSpec(name=name)):
-        with pytest.raises(UsageError, match="use at most 40 letters"):
-            use(name)
-
-
-def test_a_name_is_taken_once(own: Callable[..., Cluster]) -> None:
-    cluster = own()
-    with pytest.raises(UsageError, match="is already running"):
-        Cluster.up(cluster.spec)
-    assert cluster.node_states() == ["idle", "idle"]
-
-
-def test_a_slurm_that_does_not_start_is_explained_in_one_line() -> None:
-    spec = ClusterSpec(name=f"broken-{os.getpid()}", nodes=1, settings={"SelectType": "select/nonsense"})
-    with pytest.raises(TiresiasError, match=r"did not start: slurmctld.log: .*fatal: .*plugin") as error:
-        Cluster.up(spec)
-    assert "\n" not in str(error.value)
-    assert spec.name not in [cluster.spec.name for cluster in Cluster.all()]
-    assert Cluster.remove_dead(spec.name)  # its logs were kept
 
 
 def test_status_lists_what_is_up(cluster: Cluster) -> None:
