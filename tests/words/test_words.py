@@ -15,8 +15,8 @@ from tests.checkout import require_git
 ROOT = Path(__file__).parents[2]
 
 # They only fall and only rise, respectively: 1 per 1,000 lines and 90 % are the aim.
-BANNED_PER_1000_LINES = 1.3
-DOCUMENTED_PERCENT = 98.5
+BANNED_PER_1000_LINES = 0.7
+DOCUMENTED_PERCENT = 99.0
 
 PLANTED = '''"""
 A planted module."""
