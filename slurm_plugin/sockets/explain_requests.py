@@ -168,7 +168,7 @@ def _forecast(newest: Publication, job_id: str, alone: bool) -> dict[str, Any] |
         steps = (ForecastStep(due, ForecastReason(ForecastCode.SAVES_DUE)),) if due else ()
         bound = StartTimeBound(math.inf, ForecastReason(ForecastCode.AFTER_RELEASE))
     return {
-        **{name: getattr(found, name) for name in ("free", "ahead", "behind", "fixed", "others")},
+        "free": found.free, "ahead": found.ahead, "behind": found.lower_ranked, "fixed": found.fixed, "others": found.others,
         "steps": [
             {"time": round(step.at, 3), "what": forecast_in_words(step.what)}
             for step in steps
