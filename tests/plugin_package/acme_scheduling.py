@@ -67,6 +67,8 @@ class NoPreemption:
 
 def last_node(request: Request, gpus: int, nodes: CandidateNodes) -> Placement | None:
     """The last node with enough GPUs."""
+    if out_of_range("placement"):
+        return ((1000, gpus),)
     rows = np.flatnonzero(nodes.fit >= gpus)
     return ((int(rows[-1]), gpus),) if len(rows) else None
 

@@ -21,10 +21,14 @@ FAILURES = [
     ("sizing", "raises", "sizes() failed: RuntimeError: out of luck"),
     ("sizing", "hangs", "sizes() took over 5 s"),
     ("sizing", "range", "sizes() returned 1001 GPUs for job"),
+    ("placement", "raises", "its call failed: RuntimeError: out of luck"),
+    ("placement", "hangs", "its call took over 5 s"),
+    ("placement", "range", "it returned a node twice, or a row that is no node"),
 ]
 OPTIONS = {
     "policy": ("latest_first", {"policy": {"name": "latest_first"}}),
     "sizing": ("halves", {"policy": {"sizing": "halves"}}),
+    "placement": ("last_node", {"placement": {"style": "last_node"}}),
 }
 
 
