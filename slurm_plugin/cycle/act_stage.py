@@ -42,7 +42,7 @@ class ActStage:
 
     def _carry_out(self, context: CycleContext, decided: Decided) -> None:
         memory = context.memory
-        self._promote(memory, decided.plan)
+        promote(decided.plan, memory, self._services)
         if memory.shadow:
             gpus = Gpus.of(decided.snapshot)
             memory.actor.add_news(memory.shadow.record(context.slurm, decided.plan, memory.ledger.jobs, gpus))
@@ -50,15 +50,6 @@ class ActStage:
             memory.actor.begin(decided.plan, self._services.clock())
             memory.actor.advance(self._services.clock())
         self._services.decisions.add(memory.actor.take_news())
-
-    def _promote(self, memory: JobMemory, plan: Plan) -> None:
-        now = self._services.clock()
-        for job_id in plan.promoted:
-            with self._services.quarantine.guard("its promotion", job_id):
-                row = memory.ledger.jobs[job_id]
-                row.reset = now
-                memory.ledger.save(row)
-            memory.actor.context.add_news(now, job_id, Notice.PROMOTE, "waited too long: its service counts from 0")
 
     def _defer(self, context: CycleContext, managed: Sequence[SlurmJob]) -> None:
         """Hold, unpin and release pending jobs."""
@@ -89,3 +80,17 @@ class ActStage:
 
 def _ids(snapshot: Snapshot, state: JobState) -> list[str]:
     return [snapshot.jobs.id[row] for row in np.flatnonzero(snapshot.jobs.state == state)]
+
+
+def promote(plan: Plan, memory: JobMemory, services: Services) -> None:
+    """Reset the service of promoted jobs; the decisions are journaled first, so that no kill leaves a reset without one."""
+    now = services.clock()
+    for job_id in plan.promoted:
+        memory.actor.context.add_news(now, job_id, Notice.PROMOTE, "waited too long: its service counts from 0")
+    if plan.promoted:
+        services.decisions.add(memory.actor.take_news())
+    for job_id in plan.promoted:
+        with services.quarantine.guard("its promotion", job_id):
+            row = memory.ledger.jobs[job_id]
+            row.reset = now
+            memory.ledger.save(row)

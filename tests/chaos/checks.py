@@ -145,7 +145,10 @@ class Check:
         by_slurm = [
             run for run in self._logged if run.lost_its_script(purged) or run.ended_without_requeue(troubles.absent)
         ]
-        self._shaken = troubles.shaken | {run.name for run in by_slurm}
+        unlisted = {
+            name for name, job in scene.submitted().items() if any(a <= job.time <= b for a, b in troubles.unlisted)
+        }
+        self._shaken = troubles.shaken | unlisted | {run.name for run in by_slurm}
         journal = scene.journal()
         self._journaled = journaled_runs(journal)
         self._results = scene.results()

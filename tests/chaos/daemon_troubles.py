@@ -9,6 +9,7 @@ from tests.chaos.remedies import Remedies, Remedy
 # seconds from slurmctld's start until it misses a job that its node does not have: BatchStartTimeout + 10
 MISSED_AFTER = 25.0
 REGISTRATION = "nodes register again"
+SUBMISSION_S = 5.0  # a submission takes no longer
 SAVED_AFTER = 10.0  # seconds until slurmctld has stored a change: every 5, and a save takes a while
 
 
@@ -26,10 +27,12 @@ class DaemonTroubles(Remedies):
         if "slurmctld" in self._away:
             return None
         self.blind.append((time.time() - 10, time.time() + 25))
+        began = time.time()
         remembered = self.scene.cluster.run(["squeue", "-h", "--states=all", "-o", "%j"], timeout=15).stdout
         self.shaken |= set(remembered.split())
         self._forgotten |= {one for one, moment in self._lifted.items() if moment > time.time() - SAVED_AFTER}
         self.scene.cluster.kill_slurmctld("KILL")
+        self.unlisted.append((began - SUBMISSION_S, time.time()))
         self.scene.cluster.start_slurmctld()
         self.nodes_register_later()
         return ""

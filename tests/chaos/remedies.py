@@ -24,13 +24,14 @@ class Remedies:
         blind: Times (from, to) in epoch seconds in which the controller could not see Slurm; ends in them are less exact.
         absent: Times (from, to) in which slurmctld was away.
         shaken: Names of jobs of which Slurm itself lost something: those in its memory when it was killed.
+        unlisted: Times (from, to) in which slurmctld accepted jobs that it lost when it was killed, and that `shaken` lacks.
         changes: What else was done, to which job, user or node.
         counts: Troubles so far, by name.
     """
 
     def __init__(self, scene: Scene, seed: int, report: Callable[[str], None]) -> None:
         self.scene, self.counts, self.blind = scene, Counter[str](), list[tuple[float, float]]()
-        self.absent = list[tuple[float, float]]()
+        self.absent, self.unlisted = list[tuple[float, float]](), list[tuple[float, float]]()
         self.changes = Windows()
         self.shaken = set[str]()
         self._dice, self._report = random.Random(seed), report
