@@ -241,7 +241,7 @@ class Centre:
         return self.show(job)
 
     def last_state(self, jobs: Sequence[str]) -> list[str]:
-        queue = self.cluster.run(["squeue", "-o", "%i %T %r %Q %N %S"], check=False).stdout.splitlines()
+        queue = self.cluster.run(["squeue", "--states=all", "-o", "%i %T %r %Q %N %S"], check=False).stdout.splitlines()
         return [*queue, *(str(self.published(job)) for job in jobs), *self.log()[-15:]]
 
     def clean(self) -> None:
