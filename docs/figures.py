@@ -68,7 +68,7 @@ def gittins_index() -> Figure:
 def placement() -> Figure:
     """Mean JCT of the paper's workload by how jobs are put on nodes."""
     found = run_experiments({style: _placed(style) for style in SHOWN}, lambda experiment, run: run.summary["mean_jct"])
-    figure, axes = _figure("Where jobs sit")
+    figure, axes = _figure("Nodes of jobs")
     axes.bar(list(found), list(found.values()))
     axes.set_ylabel("mean JCT, seconds")
     return figure

@@ -1,1 +1,1 @@
-"""What a job sends over the network, and where it may therefore sit."""
+"""What a job sends over the network, and the placement that follows from it."""

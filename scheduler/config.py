@@ -59,6 +59,10 @@ def _count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
+def _named_in(names: Registry[Any]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and value in names
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyConfig:
     """Raises UsageError for a value that cannot be meant."""
@@ -67,7 +71,7 @@ class PolicyConfig:
         "adaptive",
         "how jobs are ranked",
         ", ".join(POLICIES.built_in),
-        lambda value: isinstance(value, str) and value in POLICIES,
+        _named_in(POLICIES),
         POLICIES,
     )
     thresholds: tuple[float, ...] = _knob(
@@ -119,7 +123,7 @@ class PolicyConfig:
     )
     defragment: int = _knob(
         0,
-        "jobs that sit anywhere and may be moved at once, so that one that must sit together gets its nodes; 0: none",
+        "jobs that may run on any nodes and are preempted at once to defragment nodes for a consolidated job; 0: none",
         "a whole number, 0 or more",
         _count,
     )
@@ -128,21 +132,21 @@ class PolicyConfig:
         "shared",
         "which jobs may hold GPUs, besides what Slurm's own rules allow; shared: all jobs",
         "shared",
-        lambda value: isinstance(value, str) and value in ADMISSION,
+        _named_in(ADMISSION),
         ADMISSION,
     )
     sizing: str = _knob(
         "fixed",
         "how many GPUs a job gets when it first starts; fixed: those that it requests",
         "fixed",
-        lambda value: isinstance(value, str) and value in SIZINGS,
+        _named_in(SIZINGS),
         SIZINGS,
     )
     eviction: str = _knob(
         "by_policy",
         "which running jobs release GPUs; by_policy: cost_aware for policies that weigh that cost, by_rank for others",
         ", ".join(EVICTIONS.built_in),
-        lambda value: isinstance(value, str) and value in EVICTIONS,
+        _named_in(EVICTIONS),
         EVICTIONS,
     )
 

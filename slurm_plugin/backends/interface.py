@@ -238,7 +238,7 @@ class Backend(Protocol):
         tasks that share a record (arrays.py), too."""
 
     def release(self, job_id: str) -> None:
-        """Lift the hold, and begin_time=now for a requeued job, so that it does not sit out its 121 s."""
+        """Lift the hold, and begin_time=now for a requeued job, so that it does not wait for 121 s."""
 
     def lift(self, job_id: str) -> None:
         """The hold alone, of a job that never ran: one call."""

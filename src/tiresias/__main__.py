@@ -36,7 +36,7 @@ COMMANDS = {
         "tiresias.simulator.commands.tune",
         "the best knobs for a site's own jobs, and what they would have gained",
     ),
-    "profile": ("tiresias.slurm_plugin.commands.profile", "what a job sent, and where it may therefore sit"),
+    "profile": ("tiresias.slurm_plugin.commands.profile", "what a job sent, and the placement that follows from it"),
     "workload": ("tiresias.simulator.commands.workload", "generate a workload for simulate and replay"),
     "rehearse": (
         "tiresias.sandbox.rehearse.rehearse_command",

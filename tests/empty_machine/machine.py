@@ -21,6 +21,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tiresias.sandbox import host, paths, rootfs
 from tiresias.sandbox.atomic import build_once
 
@@ -29,6 +31,16 @@ SUITE = "bookworm"
 BUILD_SPACE_MB = 600
 BASE = ("apt", "ca-certificates", "mount")
 USER_ID = 1000  # of the ordinary user
+LIMIT_S = 3000.0  # of one command in the machine
+MARKS = (  # of the tests that build one
+    pytest.mark.sandbox,
+    pytest.mark.slow,
+    pytest.mark.long,
+    pytest.mark.timeout(2 * LIMIT_S),
+    pytest.mark.skipif(
+        os.geteuid() != 0, reason="an empty machine needs root: it mounts file systems and changes its root folder"
+    ),
+)
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 NETWORK_SETTINGS = ("http_proxy", "https_proxy", "no_proxy", "TIRESIAS_DEBIAN_MIRROR")
 # $1: the tree; $2: user id; $3: command; then pairs of a path of this machine and its place in the tree.

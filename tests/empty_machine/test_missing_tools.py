@@ -6,24 +6,16 @@ tests/empty_machine/machine.py.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 
 import pytest
 
-from tests.empty_machine.machine import USER_ID, Machine
+from tests.empty_machine.machine import LIMIT_S, MARKS, USER_ID, Machine
 
 CHECKOUT, PYTHON = "/srv/checkout", "/opt/venv/bin/python"
 FAST = "not slow and not long"
-LIMIT_S = 3000.0
-pytestmark = [
-    pytest.mark.sandbox,
-    pytest.mark.slow,
-    pytest.mark.long,
-    pytest.mark.timeout(2 * LIMIT_S),
-    pytest.mark.skipif(os.geteuid() != 0, reason="an empty machine needs root: it mounts file systems and changes its root folder"),
-]  # fmt: skip
+pytestmark = [*MARKS]
 
 
 def prepared(machine: Machine) -> Machine:

@@ -15,20 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.empty_machine.machine import ROOT, Machine
+from tests.empty_machine.machine import LIMIT_S, MARKS, ROOT, Machine
 
 NEEDED = ("make", "python3")  # README: "with make and Python 3.11"
 CHECKOUT = "/root/checkout"
-LIMIT_S = 3000.0
-pytestmark = [
-    pytest.mark.sandbox,
-    pytest.mark.slow,
-    pytest.mark.long,
-    pytest.mark.timeout(2 * LIMIT_S),
-    pytest.mark.skipif(
-        os.geteuid() != 0, reason="an empty machine needs root: it mounts file systems and changes its root folder"
-    ),
-]
+pytestmark = [*MARKS]
 
 
 def commands() -> list[str]:

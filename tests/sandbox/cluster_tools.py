@@ -17,7 +17,7 @@ def wait_for(done: Callable[[], bool], what: Callable[[], str], seconds: float =
 
 
 def living(folder: Path, namespace: str = "") -> list[str]:
-    """Living processes that were started from a cluster's folder, or sit in its network."""
+    """Living processes that were started from a cluster's folder, or use its network."""
     found = []
     for proc in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""On which nodes simulated jobs sit, how long they wait for better ones, and what it costs them."""
+"""On which nodes simulated jobs run, how long they wait for better ones, and what it costs them."""
 
 from __future__ import annotations
 
