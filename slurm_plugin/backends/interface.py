@@ -116,14 +116,14 @@ class SlurmJob:
     exclusive: bool = False  # --exclusive: it gets whole nodes
     unmanaged: str = ""  # why its record alone shows that it cannot be managed (bounds.py)
     readable: bool = True  # false: its record could not be read, and all that is known is its id (unreadable.py)
-    tasks: int = 0  # all of the request; 0: not stated
+    tasks: int = 1  # all of the request; 1 where it states none
     tasks_per_node: int = 0  # 0: not stated
     tasks_per_socket: int = 0  # 0: not stated
     tasks_per_gpu: int = 0  # 0: not stated, or Slurm 22.05, which does not show it
     cpus_per_task: int = 0  # 0: not stated
     cpus_each_node: int = 0  # at least so many on each node
     gpus_per_socket: int = 0  # 0: not stated this way
-    cpus_per_gpu: int = 0  # 0: not stated
+    has_cpus_per_gpu: bool = False  # stated; pyslurm does not show how many
     nice: int = 0  # --nice, as of the newest change of the record that the back end detects
     # As of the newest change of the record that the back end detects; a change of a comment alone is none (Backend.comments).
     comments: Comments = NO_COMMENTS

@@ -65,6 +65,7 @@ def _job(record: Record, now: float) -> SlurmJob:
     shares = _shares(record, gpus if completing else 0) if state in ACTIVE or completing else ()
     held = 0 if completing else min(sum(share.gpus for share in shares), MAX_GPUS)
     required, excluded = (parse.host_list(_text(record, field)) for field in ("required_nodes", "excluded_nodes"))
+    has_cpus_per_gpu = bool(_text(record, "cpus_per_tres"))
     # One task can use only one node. 22.05 alone does not show this: a request without a limit is limited by its tasks.
     return SlurmJob(
         id=id_of(record),
@@ -109,14 +110,14 @@ def _job(record: Record, now: float) -> SlurmJob:
         licenses=_text(record, "licenses"),
         array_limit=number(record.get("array_max_tasks"), MAX_UINT32),
         exclusive="NONE" in words(record.get("shared") or []),
-        tasks=number(record.get("tasks"), MAX_UINT32),
+        tasks=number(record.get("tasks"), MAX_UINT32) or 1,
         tasks_per_node=_stated(record.get("tasks_per_node")),
         tasks_per_socket=_stated(record.get("tasks_per_socket")),
         tasks_per_gpu=_stated(record.get("tasks_per_tres")),
-        cpus_per_task=_stated(record.get("cpus_per_task")),
+        cpus_per_task=0 if has_cpus_per_gpu else _stated(record.get("cpus_per_task")),
         cpus_each_node=number(record.get("minimum_cpus_per_node"), MAX_UINT32),
         gpus_per_socket=min(parse.gpus(_text(record, "tres_per_socket"))[0], MAX_GPUS),
-        cpus_per_gpu=min(parse.gpus(_text(record, "cpus_per_tres"))[0], MAX_CPUS),
+        has_cpus_per_gpu=has_cpus_per_gpu,
         nice=_nice(record),
         comments=comments(record),
         unmanaged=_why_unmanaged(record, requested, required[1] or excluded[1]) if waits else "",

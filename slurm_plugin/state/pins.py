@@ -93,7 +93,7 @@ def _is_plain(job: SlurmJob, count: int) -> bool:
     GPU, and raises them to one task and the CPUs of a node on each node. With --gpus-per-socket it also selects other sockets, and
     required nodes get other CPUs with --cpus-per-gpu."""
     stated = job.tasks_per_node or job.tasks_per_socket or job.tasks_per_gpu or job.gpus_per_socket
-    stated = stated or (job.cpus_per_gpu and count > 1)
+    stated = stated or (job.has_cpus_per_gpu and count > 1)
     each = job.cpus_per_task or job.cpus_each_node or 1  # 22.05 shows the latter only, which is no less
     cpus = max(max(job.tasks, count) * each, count * job.cpus_each_node)
     return not stated and count <= job.tasks and cpus <= job.cpus

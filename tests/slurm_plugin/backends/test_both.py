@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 
 import pytest
 
@@ -16,7 +17,8 @@ pytestmark = pytest.mark.sandbox
 REQUESTS = [
     ["--gpus=3"], ["--gpus=v100:3"], ["--gres=gpu:v100:2", "--nodes=2"], ["--gpus-per-task=2", "--ntasks=3"],
     ["--gpus-per-socket=2", "--sockets-per-node=1"], ["--ntasks=2"], ["--array=1-4%2", "--gpus=1"],
-    ["--gpus=1", "--exclusive"], ["--begin=now+1hour"], ["--nice=50", "--comment=my own"],
+    ["--gpus=1", "--exclusive"], ["--gres=gpu:2"], ["--gres=gpu:2", "--ntasks-per-gpu=1", "--cpus-per-gpu=2"],
+    ["--begin=now+1hour"], ["--nice=50", "--comment=my own"],
     ["--constraint=rack1", "--gres=gpu:1", "--nodelist=gpu02", "--exclude=gpu03", "--no-requeue", "--time=10", "--mem=100"],
 ]  # fmt: skip
 
@@ -31,21 +33,26 @@ def pair(request: pytest.FixtureRequest, cluster_of: ClusterOf) -> Iterator[tupl
         site.backend.close()
 
 
-def _same(pair: tuple[Site, Site]) -> bool:
-    first, second = (site.backend.snapshot() for site in pair)
-    return first.jobs == second.jobs and first.nodes == second.nodes
+def _differences(pair: tuple[Site, Site]) -> list[str]:
+    """The fields of jobs and nodes that the two back ends read differently."""
+    first, second = (
+        {**{one.id: asdict(one) for one in snapshot.jobs}, **{one.name: asdict(one) for one in snapshot.nodes}}
+        for snapshot in (site.backend.snapshot() for site in pair)
+    )
+    return [
+        f"{key}: {field} {first.get(key, {}).get(field)!r}, {second.get(key, {}).get(field)!r}"
+        for key in sorted(first.keys() | second.keys())
+        for field in {**first.get(key, {}), **second.get(key, {})}
+        if first.get(key, {}).get(field) != second.get(key, {}).get(field)
+    ]
 
 
 def _wait_same(pair: tuple[Site, Site]) -> None:
     """A job may move between the two readings: then they are equal a moment later."""
     until = time.monotonic() + 10
-    while not _same(pair):
-        if time.monotonic() > until:
-            first, second = (site.backend.snapshot() for site in pair)
-            assert first.jobs == second.jobs
-            assert first.nodes == second.nodes
-            return
+    while (differences := _differences(pair)) and time.monotonic() < until:
         time.sleep(0.3)
+    assert not differences
 
 
 @pytest.mark.slow

@@ -241,8 +241,9 @@ class Centre:
         return self.show(job)
 
     def last_state(self, jobs: Sequence[str]) -> list[str]:
-        queue = self.cluster.run(["squeue", "--states=all", "-o", "%i %T %r %Q %N %S"], check=False).stdout.splitlines()
-        return [*queue, *(str(self.published(job)) for job in jobs), *self.log()[-15:]]
+        listing = ["squeue", "--states=all", "--sort=-i", "-o", "%i %T %r %Q %N %S"]
+        newest = self.cluster.run(listing, check=False).stdout.splitlines()[:30]
+        return [*newest, *(str(self.published(job)) for job in jobs), *self.log()[-15:]]
 
     def clean(self) -> None:
         """Cancel all jobs, also those that are being requeued, and wait for their end."""
