@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.lazily import imported
 from tiresias.checkpoint import CorruptCheckpoint, Store
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed (make test installs it)")
-from tiresias.checkpoint.adapters import encoding  # noqa: E402 (needs torch)
+torch = imported("torch")
+encoding = imported("tiresias.checkpoint.adapters.encoding", "torch")
 
-TYPES = [
-    torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.int64, torch.uint8, torch.bool,
-    torch.complex64,
-]  # fmt: skip
+TYPES = ["float32", "float64", "bfloat16", "float16", "float8_e4m3fn", "int64", "uint8", "bool", "complex64"]
 
 
 class Held(dict[str, Any]):
@@ -48,9 +47,10 @@ def test_plain_values_keep_their_types_and_order(tree: Any) -> None:
     assert repr(there_and_back(tree)) == repr(tree)
 
 
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("shape", [(), (0, 3), (5,), (3, 4)], ids=str)
-def test_tensors_of_every_type_and_shape(tmp_path: Path, dtype: Any, shape: tuple[int, ...]) -> None:
+def test_tensors_of_every_type_and_shape(tmp_path: Path, kind: str, shape: tuple[int, ...]) -> None:
+    dtype = getattr(torch, kind)
     tensor = (torch.rand(shape, dtype=torch.float64) * 9).to(dtype)
     store = Store(tmp_path)
     store.save(1, encoding.pack("x", [tensor]))
@@ -90,9 +90,14 @@ def test_what_optimizers_schedulers_and_generators_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [object(), {1}, torch.zeros(2, 2).to_sparse(), torch.zeros(2, device="meta"), np.array([object()])]
-)
-def test_what_has_no_place_is_refused_with_the_way_to_it(value: Any) -> None:
+    "make",
+    [
+        object, lambda: {1}, lambda: torch.zeros(2, 2).to_sparse(), lambda: torch.zeros(2, device="meta"),
+        lambda: np.array([object()]),
+    ],
+)  # fmt: skip
+def test_what_has_no_place_is_refused_with_the_way_to_it(make: Callable[[], Any]) -> None:
+    value = make()
     with pytest.raises(TypeError, match=r"model\['layers'\]\[1\]: a .*"):
         encoding.pack("model", {"layers": [0, value]})
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed (make test installs it)")
+from tests.lazily import imported
+
+torch = imported("torch")
 
 PACED = Path(__file__).with_name("paced.py")
 TWO_RANKS = Path(__file__).with_name("two_lightning_ranks.py")

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.lazily import imported
 from tiresias.checkpoint import Checkpointer
 
-pytest.importorskip("lightning", reason="lightning is not installed (make test installs it)")
-from lightning.pytorch import Trainer
-
-from tiresias.checkpoint.adapters.lightning import LightningCheckpoint, _may_stop
+pytorch = imported("lightning.pytorch")
+adapter = imported("tiresias.checkpoint.adapters.lightning", "lightning")
 
 SLURM = {
     "SLURM_NTASKS": "1", "SLURM_JOB_NAME": "train", "SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "SLURM_LOCALID": "0",
@@ -21,22 +20,25 @@ SLURM = {
 }  # fmt: skip
 
 
-def environment(saver: LightningCheckpoint) -> Any:
-    trainer = Trainer(accelerator="cpu", devices=1, logger=False, plugins=saver.plugins(), callbacks=[saver])
+def environment(saver: Any) -> Any:
+    trainer = pytorch.Trainer(accelerator="cpu", devices=1, logger=False, plugins=saver.plugins(), callbacks=[saver])
     return trainer._accelerator_connector.cluster_environment
 
 
 def test_lightnings_own_requeueing_is_off_in_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in SLURM.items():
         monkeypatch.setenv(name, value)
-    found = environment(LightningCheckpoint(Checkpointer.from_env(tmp_path)))
+    found = environment(adapter.LightningCheckpoint(Checkpointer.from_env(tmp_path)))
     assert type(found).__name__ == "SLURMEnvironment"
     assert found.auto_requeue is False
 
 
 def test_outside_of_slurm_the_environment_is_lightnings_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLURM_NTASKS", raising=False)
-    assert type(environment(LightningCheckpoint(Checkpointer.from_env(tmp_path)))).__name__ == "LightningEnvironment"
+    assert (
+        type(environment(adapter.LightningCheckpoint(Checkpointer.from_env(tmp_path)))).__name__
+        == "LightningEnvironment"
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,4 +61,4 @@ def test_where_an_epoch_of_eight_batches_may_be_left(validate_every: int, togeth
             check_val_every_n_epoch=1,
         )
 
-    assert [batches for batches in range(1, 9) if _may_stop(trainer(batches), batches)] == stops
+    assert [batches for batches in range(1, 9) if adapter._may_stop(trainer(batches), batches)] == stops

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.lazily import imported
 from tiresias.checkpoint import Store
 from tiresias.checkpoint.world import World
 from tiresias.errors import UsageError
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed (make test installs it)")
-from tiresias.checkpoint.adapters.torch import RandomGenerators, ResumableSampler, TrainingState  # noqa: E402 (needs torch)
+torch = imported("torch")
+adapter = imported("tiresias.checkpoint.adapters.torch", "torch")
 
 
 @given(
@@ -28,12 +29,12 @@ def test_an_epoch_taken_up_in_its_middle_is_the_same_epoch(
     size: int, ranks: int, batch: int, stop: int, shuffle: bool
 ) -> None:
     for rank in range(ranks):
-        sampler = ResumableSampler(size, 3, rank, ranks, shuffle)
+        sampler = adapter.ResumableSampler(size, 3, rank, ranks, shuffle)
         whole = list(sampler)
         assert len(whole) == len(sampler) == size // ranks
         done = min(stop * batch, len(whole))
         sampler.taken(done)
-        again = ResumableSampler(size, 0, rank, ranks, shuffle)
+        again = adapter.ResumableSampler(size, 0, rank, ranks, shuffle)
         again.load_state_dict(sampler.state_dict())
         assert list(again) == whole[done:]
         assert again.left == len(whole) - done
@@ -42,12 +43,12 @@ def test_an_epoch_taken_up_in_its_middle_is_the_same_epoch(
 @given(size=st.integers(0, 60), before=st.integers(1, 4), after=st.integers(1, 4), stop=st.integers(0, 60))
 def test_other_ranks_share_what_is_left(size: int, before: int, after: int, stop: int) -> None:
     """No sample is seen twice in an epoch, and none is left out but the last few."""
-    old = [ResumableSampler(size, 3, rank, before) for rank in range(before)]
+    old = [adapter.ResumableSampler(size, 3, rank, before) for rank in range(before)]
     done = min(stop, len(old[0]))
     seen = [index for sampler in old for index in list(sampler)[:done]]
     old[0].taken(done)
     for rank in range(after):
-        new = ResumableSampler(size, 3, rank, after)
+        new = adapter.ResumableSampler(size, 3, rank, after)
         new.load_state_dict(old[0].state_dict())
         seen += list(new)
     assert len(seen) == len(set(seen)) > size - max(before, after) - after
@@ -56,7 +57,7 @@ def test_other_ranks_share_what_is_left(size: int, before: int, after: int, stop
 def test_epochs_differ_and_the_global_generator_is_not_drawn_from() -> None:
     torch.manual_seed(1)
     before = torch.get_rng_state()
-    sampler = ResumableSampler(50)
+    sampler = adapter.ResumableSampler(50)
     first = list(sampler)
     sampler.next_epoch()
     assert sorted(first) == sorted(sampler) == list(range(50))
@@ -72,20 +73,22 @@ def test_all_generators_come_back() -> None:
     def draw() -> tuple[float, float, float]:
         return random.random(), float(np.random.rand()), float(torch.rand(()))
 
-    saved = RandomGenerators().state_dict()
+    saved = adapter.RandomGenerators().state_dict()
     first = draw()
-    RandomGenerators().load_state_dict(saved)
+    adapter.RandomGenerators().load_state_dict(saved)
     assert draw() == first != draw()
 
 
-def state(seed: int) -> tuple[Any, TrainingState]:
+def state(seed: int) -> tuple[Any, Any]:
     torch.manual_seed(seed)
     model = torch.nn.Linear(3, 2)
     optimizer = torch.optim.Adam(model.parameters())
     model(torch.ones(1, 3)).sum().backward()
     optimizer.step()
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0 + seed)
-    return (model, optimizer, scaler), TrainingState(model=model, optimizer=optimizer, scaler=scaler, absent=None)
+    return (model, optimizer, scaler), adapter.TrainingState(
+        model=model, optimizer=optimizer, scaler=scaler, absent=None
+    )
 
 
 def test_every_part_comes_back_and_may_be_trained_on(tmp_path: Path) -> None:
@@ -120,6 +123,6 @@ def test_another_number_of_ranks_keeps_its_generators(tmp_path: Path, capfd: pyt
 def test_a_part_that_was_not_saved_is_named(tmp_path: Path) -> None:
     _, first = state(1)
     Store(tmp_path).save(5, first.to_checkpoint())
-    more = TrainingState(scheduler=torch.nn.Linear(1, 1))
+    more = adapter.TrainingState(scheduler=torch.nn.Linear(1, 1))
     with pytest.raises(UsageError, match="step-5: holds no 'scheduler'"):
         more.load(Store(tmp_path).load(5), World())

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
-from scipy.stats import fisher_exact
 
+from tests.lazily import imported
 from tiresias.scheduler.place import packlimit_classifier as packlimit
 from tiresias.scheduler.place.packlimit_classifier import LEAST, MARGIN, learn
 from tiresias.simulator.models import MODELS
+
+optimize, stats = imported("scipy.optimize"), imported("scipy.stats")
 
 NAN, DEFAULT = math.nan, 0.4
 SKEW = np.array([model.skew for model in MODELS.values()])
@@ -197,7 +198,7 @@ def test_the_weights_of_the_line_minimise_the_regularised_loss() -> None:
             margins = np.where(slow, 1.0, -1.0) * (rows @ weights)
             return float(np.log1p(np.exp(-margins)).sum() + (weights**2).sum() / (2 * packlimit.WIDTH**2))
 
-        best = minimize(loss, np.zeros(3), method="L-BFGS-B", bounds=[(None, None), (0, None), (0, None)])
+        best = optimize.minimize(loss, np.zeros(3), method="L-BFGS-B", bounds=[(None, None), (0, None), (0, None)])
         assert packlimit._fit(rows, slow) == pytest.approx(best.x, abs=2e-3)
 
 
@@ -207,7 +208,7 @@ def test_the_weights_of_the_line_minimise_the_regularised_loss() -> None:
 def test_chance_is_fishers_exact_test(both: int, slow_only: int, yes_only: int, neither: int) -> None:
     slow = np.repeat([True, True, False, False], [both, slow_only, yes_only, neither])
     answers = np.repeat([True, False, True, False], [both, slow_only, yes_only, neither])
-    expected = fisher_exact([[both, slow_only], [yes_only, neither]], alternative="greater").pvalue
+    expected = stats.fisher_exact([[both, slow_only], [yes_only, neither]], alternative="greater").pvalue
     assert packlimit._chance(slow, answers) == pytest.approx(expected)
 
 

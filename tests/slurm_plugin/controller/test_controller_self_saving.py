@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.lazily import imported
 from tests.slurm_plugin.controller.centre import Centre
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed (make test installs it)")
+torch = imported("torch")
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
 
 PREEMPTIONS = 3

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.lazily import imported
 from tests.slurm_plugin.controller.centre import Centre
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed (make test installs it)")
+torch = imported("torch")
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 PREEMPTIONS = int(os.environ.get("TIRESIAS_TEST_PREEMPTIONS", "3"))
