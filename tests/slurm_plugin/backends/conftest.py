@@ -61,7 +61,15 @@ class Site:
         return {node.name: node for node in self.backend.snapshot().nodes}
 
     def ran(self, job_id: str) -> list[tuple[int, int]]:
-        """(start, end) of the ended runs of a job in Slurm's own accounts (JobCompType=jobcomp/filetxt), oldest first."""
+        """Wait until Slurm's own accounts have an ended run of the job; return (start, end) of all, oldest first."""
+        until, pause = time.monotonic() + 20.0, pauses()
+        while not (found := self._accounted(job_id)):
+            assert time.monotonic() < until, f"no run of job {job_id} in jobcomp.log"
+            pause()
+        return found
+
+    def _accounted(self, job_id: str) -> list[tuple[int, int]]:
+        """Read the file of JobCompType=jobcomp/filetxt, which slurmctld writes after the end of a run."""
         log = (self.cluster.log / "jobcomp.log").read_text(errors="replace").splitlines()
         fields = [
             dict(word.split("=", 1) for word in line.split() if "=" in word)

@@ -206,12 +206,16 @@ def test_a_job_that_its_owner_requeues_starts_again_at_once(centre: Centre) -> N
 
 
 def test_the_tasks_of_an_array_are_started_one_by_one_by_the_controller(centre: Centre) -> None:
-    array = centre.submit("--array=0-3", "--output=/dev/null", gpus=8, command="sleep 2")
+    go_on = centre.cluster.shared / "out" / "go-on"
+    go_on.unlink(missing_ok=True)
+    until_told = f"until [ -e /shared/out/{go_on.name} ]; do sleep 0.2; done"
+    array = centre.submit("--array=0-3", "--output=/dev/null", gpus=8, command=until_told)
     tasks = [f"{array}_{task}" for task in range(4)]
     centre.wait_for_state(tasks[0], "RUNNING")
     centre.wait_for_state(tasks[1], "RUNNING")
-    assert centre.published(tasks[2])["state"] == "WAITING"
+    centre.wait_until(lambda: centre.published(tasks[2]).get("state") == "WAITING", "the third does not wait", *tasks)
     centre.cancel(tasks[3])
+    go_on.touch()
     centre.wait_for_state(tasks[2], "COMPLETED")
     assert [len(centre.reasons(task, "start")) for task in tasks] == [1, 1, 1, 0]
     assert [len(centre.explain(task)["runs"]) for task in tasks] == [1, 1, 1, 0]
