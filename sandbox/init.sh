@@ -18,7 +18,8 @@ install -d -o munge -g munge -m 0755 /run/munge
 install -d -o slurm -g slurm -m 0755 /run/slurm /var/spool/slurm /var/spool/slurm/ctld
 for log in slurmctld slurmdbd; do install -o slurm -m 0644 /dev/null "/var/log/slurm/$log.log"; done # readable for the starting user
 install -d -o "$daemon_user" -m 0755 /run/tiresias /var/lib/tiresias
-install -d -m 1777 /run/pycache
+chmod 1777 /run/bytecode # other clusters of this suite use it, too
+for user in root slurm tiresias alice bob munge; do install -d -o "$user" -m 0755 "/run/bytecode/$user"; done
 setpriv --reuid munge --regid munge --clear-groups munged --num-threads=4 --log-file=/var/log/slurm/munged.log
 if [ -e /etc/slurm/slurmdbd.conf ]; then
   sh /etc/slurm/accounting.sh "$(sed -n 's/^ClusterName=//p' /etc/slurm/slurm.conf)"

@@ -18,6 +18,7 @@ from tiresias.sandbox.slurm_conf import DEVICE, ClusterSpec
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PYTHONPATH = "/opt/tiresias/src:/opt/pyslurm"
+BYTECODE = "/run/bytecode"  # with a folder for each user
 # slurmctld resolves its own address and ignores loopback, so one end of a veth pair has an address.
 NETWORK = (
     f"ip link set lo up; ip link add sb0 type veth peer name sb1; ip addr add {HOST_ADDRESS}/24 dev sb0; "
@@ -42,7 +43,7 @@ def command(spec: ClusterSpec, rootfs: Rootfs, folder: Path, pyslurm: Path | Non
 def environment(user: str, home: str) -> dict[str, str]:
     """Return the environment of a command inside: no variable of the caller, such as SBATCH_*, is inherited."""
     return {
-        "PATH": PATH, "PYTHONPATH": PYTHONPATH, "PYTHONPYCACHEPREFIX": f"/run/pycache/{user}", "HOME": home,
+        "PATH": PATH, "PYTHONPATH": PYTHONPATH, "PYTHONPYCACHEPREFIX": f"{BYTECODE}/{user}", "HOME": home,
         "USER": user, "LOGNAME": user, "SHELL": "/bin/bash", "LANG": "C.UTF-8", "SLURM_CONF": "/etc/slurm/slurm.conf",
         "PYSLURM_DISABLE_AUTO_INIT": "1",
     }  # fmt: skip
@@ -55,6 +56,7 @@ def _bwrap(spec: ClusterSpec, rootfs: Rootfs, folder: Path, pyslurm: Path | None
         "--ro-bind", str(rootfs.path), "/", "--proc", "/proc", "--dev", "/dev", *_devices(spec.gpus_per_node),
         "--tmpfs", "/run", "--perms", "1777", "--tmpfs", "/tmp", "--perms", "1777", "--tmpfs", "/dev/shm",
         *(word for name, place in WRITABLE.items() for word in ("--bind", str(folder / name), place)),
+        "--bind", str(paths.bytecode_folder(spec.suite)), BYTECODE,
         "--ro-bind", str(folder / "etc/hosts"), "/etc/hosts",
         *_project(),
         *(("--ro-bind", str(pyslurm), "/opt/pyslurm") if pyslurm else ()),

@@ -2,10 +2,12 @@
 
 <home>/rootfs/    Debian trees, one per suite and package set <home>/pyslurm/   pyslurm built for one Slurm and one Python
 <home>/clusters/  one folder per cluster: configuration, logs, state, shared files
+<home>/bytecode/  what the Pythons of the clusters compiled, per suite and checkout
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -47,6 +49,15 @@ def cluster_folder(name: str) -> Path:
     if not name.replace("-", "").replace("_", "").isalnum() or len(name) > 40:
         raise UsageError(f"cluster name {name!r}: use at most 40 letters, digits, - and _")
     return clusters_folder() / name
+
+
+def bytecode_folder(suite: str) -> Path:
+    """Return the folder that clusters of this suite and this checkout share for compiled Python modules.
+
+    Its users may write there, so that its parent is for the owner of the sandbox alone.
+    """
+    source = hashlib.sha256(os.fsencode(_checkout() or _package())).hexdigest()[:12]
+    return home() / "bytecode" / f"{suite}-{source}"
 
 
 PLACE = "/opt/tiresias"  # path of the project inside a cluster

@@ -25,6 +25,12 @@ def provision(spec: ClusterSpec, folder: Path) -> None:
     key.touch(mode=0o600)
     key.write_bytes(os.urandom(128))
     _configuration(spec, folder / "etc")
+    _bytecode(paths.bytecode_folder(spec.suite))
+
+
+def _bytecode(folder: Path) -> None:
+    folder.parent.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(exist_ok=True)
 
 
 def _configuration(spec: ClusterSpec, etc: Path) -> None:

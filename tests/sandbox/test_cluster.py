@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import stat
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.sandbox.cluster_tools import state, submit, wait_for, wait_state
 from tiresias.errors import TiresiasError, UsageError
+from tiresias.sandbox import paths
 from tiresias.sandbox.cluster import Cluster
 
 pytestmark = pytest.mark.sandbox
@@ -55,6 +58,16 @@ def test_owner_cannot_release_an_admin_hold_and_others_cannot_requeue(cluster: C
     wait_state(cluster, job, "PENDING JobHeldAdmin")
     assert cluster.run(["scontrol", "release", job], user="alice", check=False).returncode == 1
     assert state(cluster, job) == "PENDING JobHeldAdmin"
+
+
+def test_compiled_modules_are_shared_with_the_next_cluster_and_are_the_users_own(cluster: Cluster) -> None:
+    where = "import tiresias.errors as it; print(it.__cached__)"
+    compiled = cluster.run(["python3", "-c", where], user="alice").stdout.strip()
+    shared = paths.bytecode_folder(cluster.spec.suite)
+    assert (shared / Path(compiled).relative_to("/run/bytecode")).is_file()
+    assert cluster.run(["stat", "-c", "%U", compiled]).stdout.split() == ["alice"]
+    assert stat.S_IMODE(shared.parent.stat().st_mode) == 0o700
+    assert cluster.run(["touch", compiled], user="bob", check=False).returncode == 1
 
 
 def test_nodes_have_racks_and_both_partitions(cluster: Cluster) -> None:
