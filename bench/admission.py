@@ -63,9 +63,13 @@ def site() -> SlurmRules:
     nodes = tuple(f"node{number}" for number in range(2000))
     windows = tuple(Reservation(f"r{at}", NOW + 600 * at, NOW + 1e6, nodes[at * 20 : at * 20 + 20]) for at in range(10))
     return SlurmRules(
-        time=NOW, enforce=frozenset({"associations", "limits"}), partitions={"gpu": Partition("gpu", nodes=nodes)},
-        reservations=windows, qos=qos, associations=accounts,
-    )  # fmt: skip
+        time=NOW,
+        enforce=frozenset({"associations", "limits"}),
+        partitions={"gpu": Partition("gpu", nodes=nodes)},
+        reservations=windows,
+        qos=qos,
+        associations=accounts,
+    )
 
 
 def _qos(at: int) -> Qos:

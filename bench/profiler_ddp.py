@@ -86,9 +86,15 @@ def rank(
 ) -> subprocess.Popen[Any]:
     python = os.environ.get("TORCH_PYTHON", sys.executable)
     options = {
-        "model": args.model, "scale": args.scale, "rank": number[0], "workers": RANKS, "ports": number[1],
-        "iterations": args.iterations, "compute": args.compute, "truth": folder,
-    }  # fmt: skip
+        "model": args.model,
+        "scale": args.scale,
+        "rank": number[0],
+        "workers": RANKS,
+        "ports": number[1],
+        "iterations": args.iterations,
+        "compute": args.compute,
+        "truth": folder,
+    }
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     path = os.pathsep.join([str(PROGRAM.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])  # tensors.py
     return subprocess.Popen([python, str(PROGRAM), *words], env={**os.environ, **preload, "PYTHONPATH": path})

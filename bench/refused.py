@@ -114,12 +114,16 @@ def measure(site: Site, args: argparse.Namespace) -> dict[str, Any]:
     controller.terminate()
     return {
         "wait_s": {
-            "min": round(waits[0], 3), "median": round(statistics.median(waits), 3),
-            "p95": round(waits[max(len(waits) * 95 // 100 - 1, 0)], 3), "max": round(waits[-1], 3),
+            "min": round(waits[0], 3),
+            "median": round(statistics.median(waits), 3),
+            "p95": round(waits[max(len(waits) * 95 // 100 - 1, 0)], 3),
+            "max": round(waits[-1], 3),
         },
-        "tries": status["actions"].get("start", 0) - args.honest, "not_started": status["actions"].get("not started", 0),
-        "calls_per_minute": round((status["rpc"]["spent"] - before) / minutes, 1), "minutes": round(minutes, 2),
-    }  # fmt: skip
+        "tries": status["actions"].get("start", 0) - args.honest,
+        "not_started": status["actions"].get("not started", 0),
+        "calls_per_minute": round((status["rpc"]["spent"] - before) / minutes, 1),
+        "minutes": round(minutes, 2),
+    }
 
 
 def main() -> None:

@@ -124,9 +124,13 @@ def measure(running: int, jobs: int, seconds: float, backend: str) -> dict[str, 
             site.submit(running, 1)
             site.until(lambda: site.count("RUNNING") == running, "not all run")
             return {
-                "running": running, "backend": site.status()["backend"], "steady": steady(site, seconds),
-                "storm": storm(site, jobs), "after": steady(site, 60.0), "controller": site.status()["rpc"],
-            }  # fmt: skip
+                "running": running,
+                "backend": site.status()["backend"],
+                "steady": steady(site, seconds),
+                "storm": storm(site, jobs),
+                "after": steady(site, 60.0),
+                "controller": site.status()["rpc"],
+            }
     finally:
         site.cluster.down()
 
@@ -151,9 +155,13 @@ def storm(site: Site, jobs: int) -> dict[str, Any]:
     site.until(lambda: held(site) >= jobs, "not all are held")
     seconds, made = time.monotonic() - began, site.calls() - before
     return {
-        "jobs": jobs, "submitted_in": round(submitting, 2), "held_after": round(seconds, 2), "calls": made,
-        "calls_per_job": round(made / jobs, 3), "calls_per_minute": round(60 * made / seconds),
-    }  # fmt: skip
+        "jobs": jobs,
+        "submitted_in": round(submitting, 2),
+        "held_after": round(seconds, 2),
+        "calls": made,
+        "calls_per_job": round(made / jobs, 3),
+        "calls_per_minute": round(60 * made / seconds),
+    }
 
 
 def held(site: Site) -> int:

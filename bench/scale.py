@@ -47,9 +47,14 @@ def real(nodes: int, jobs: int, backend: str) -> dict[str, Any]:
     before = available()
     began = time.monotonic()
     spec = ClusterSpec(
-        name="bench-scale", nodes=nodes, gpus_per_node=GPUS_PER_NODE, cpus_per_node=64, memory_mb=512_000, nodes_per_rack=32,
+        name="bench-scale",
+        nodes=nodes,
+        gpus_per_node=GPUS_PER_NODE,
+        cpus_per_node=64,
+        memory_mb=512_000,
+        nodes_per_rack=32,
         settings={"KillWait": "5", "MaxJobCount": "50000"},
-    )  # fmt: skip
+    )
     site = Site(spec, backend)
     try:
         found: dict[str, Any] = {
@@ -128,9 +133,13 @@ def phase(site: Site, happens: Callable[[], object]) -> dict[str, Any]:
     shares = {name: round((after - used.get(name, 0.0)) / seconds, 4) for name, after in cpu(site).items()}
     status = site.status()
     return {
-        "seconds": round(seconds), "cpu": shares, "rss": rss(site), "cycle": status["cycle"],
-        "calls_per_minute": round(60 * (site.calls() - calls) / seconds, 1), "slurmctld": status["rpc"]["slurmctld"],
-    }  # fmt: skip
+        "seconds": round(seconds),
+        "cpu": shares,
+        "rss": rss(site),
+        "cycle": status["cycle"],
+        "calls_per_minute": round(60 * (site.calls() - calls) / seconds, 1),
+        "slurmctld": status["rpc"]["slurmctld"],
+    }
 
 
 def processes(site: Site) -> dict[str, Path]:

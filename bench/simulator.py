@@ -109,7 +109,8 @@ def reference(traces: Path) -> list[Numbers]:
 def adaptive(traces: Path) -> Numbers:
     return {
         "philly": [
-            alone(_on_load, partial(read_trace, traces / TRACE, gpus), gpus, ("srsf", "fifo")) for gpus in (2000, 1900, 1800)
+            alone(_on_load, partial(read_trace, traces / TRACE, gpus), gpus, ("srsf", "fifo"))
+            for gpus in (2000, 1900, 1800)
         ],
         "testbed": {
             family: _on_testbed([read_trace(traces / f"{family}_seed{seed}.csv", 60) for seed in (1, 2, 3)])
@@ -120,11 +121,15 @@ def adaptive(traces: Path) -> Numbers:
             for family, (short, long) in SHAPES.items()
         },
         "philly_like": [
-            {"seed": seed, "load": load, **alone(_on_load, partial(philly_like, 20_000, seed, gpus=500, load=load), 500, ("srsf",))}
+            {
+                "seed": seed,
+                "load": load,
+                **alone(_on_load, partial(philly_like, 20_000, seed, gpus=500, load=load), 500, ("srsf",)),
+            }
             for seed in (1, 2)
             for load in (0.9, 1.0, 1.1)
         ],
-    }  # fmt: skip
+    }
 
 
 def fixed(traces: Path) -> list[Numbers]:
@@ -132,9 +137,13 @@ def fixed(traces: Path) -> list[Numbers]:
 
 
 SECTIONS: Mapping[str, Callable[[Path], Any]] = {
-    "philly": philly, "growth": growth, "million": million, "reference": reference, "adaptive": adaptive,
+    "philly": philly,
+    "growth": growth,
+    "million": million,
+    "reference": reference,
+    "adaptive": adaptive,
     "fixed": fixed,
-}  # fmt: skip
+}
 NEEDS_TRACE = ("philly", "reference", "adaptive", "fixed")
 DEFAULT = ("philly", "growth")
 
@@ -151,12 +160,16 @@ def _measure(load: Callable[[], Trace], policy: str, config: PolicyConfig, gpus:
     over = time.process_time()
     events = 2 * len(trace) + 2 * int(numbers["preemptions"])  # arrivals and ends, preemptions and resumptions
     return {
-        "jobs": len(trace), "events": events, "cpu_seconds": round(over - began, 2),
-        "load_seconds": round(loaded - began, 2), "simulate_seconds": round(simulated - loaded, 2),
+        "jobs": len(trace),
+        "events": events,
+        "cpu_seconds": round(over - began, 2),
+        "load_seconds": round(loaded - began, 2),
+        "simulate_seconds": round(simulated - loaded, 2),
         "microseconds_per_event": round((simulated - loaded) / events * 1e6, 1),
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
-        "mean_jct": round(numbers["mean_jct"]), "preemptions": numbers["preemptions"],
-    }  # fmt: skip
+        "mean_jct": round(numbers["mean_jct"]),
+        "preemptions": numbers["preemptions"],
+    }
 
 
 def _compare(file: Path, policy: str, config: PolicyConfig, gpus: int, reference: float) -> Numbers:

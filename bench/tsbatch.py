@@ -81,9 +81,15 @@ def measure(cluster: Cluster, calls: int) -> dict[str, Any]:
         for name in ("wall", "cpu")
     }
     return {
-        "calls": calls, "suite": cluster.spec.suite, "machine": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(), "load": os.getloadavg()[0], "python": python(cluster), **results, "beyond": beyond,
-    }  # fmt: skip
+        "calls": calls,
+        "suite": cluster.spec.suite,
+        "machine": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "python": python(cluster),
+        **results,
+        "beyond": beyond,
+    }
 
 
 def summary(seconds: list[float]) -> dict[str, float]:

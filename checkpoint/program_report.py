@@ -80,9 +80,15 @@ class ProgramReport:
             self._published_at = time.monotonic()
             self._measure_pace()
             content = {
-                "restart": self._restart, versions.KEY: versions.OWN, "ready": self._ready, "step": self.step, "requeue": requeue,
-                "folder": str(self._checkpoints.absolute()), "at": self.at, **self.measured,
-            }  # fmt: skip
+                "restart": self._restart,
+                versions.KEY: versions.OWN,
+                "ready": self._ready,
+                "step": self.step,
+                "requeue": requeue,
+                "folder": str(self._checkpoints.absolute()),
+                "at": self.at,
+                **self.measured,
+            }
             try:
                 control.write(self.folder, control.PROGRAM, content)
             except OSError as error:

@@ -109,9 +109,13 @@ def spans(run: Sequence[Char]) -> Iterator[tuple[Style, str]]:
 
 def style_of(cell: Char) -> Style:
     return Style(
-        color=color(cell.fg), bgcolor=color(cell.bg), bold=cell.bold or None, italic=cell.italics or None,
-        underline=cell.underscore or None, reverse=cell.reverse or None,
-    )  # fmt: skip
+        color=color(cell.fg),
+        bgcolor=color(cell.bg),
+        bold=cell.bold or None,
+        italic=cell.italics or None,
+        underline=cell.underscore or None,
+        reverse=cell.reverse or None,
+    )
 
 
 def color(name: str) -> str | None:

@@ -25,9 +25,12 @@ ADAPTERS = ("torch", "ddp", "fsdp", "lightning", "hf", "hook")
 def write(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     made = {
-        "commands": commands(), "configuration": configuration(), "python": python(), "status": status_page.lines(),
+        "commands": commands(),
+        "configuration": configuration(),
+        "python": python(),
+        "status": status_page.lines(),
         "environment": environment_page.lines(),
-    }  # fmt: skip
+    }
     for name, lines in made.items():
         (folder / f"{name}.md").write_text("\n".join(lines) + "\n")
 

@@ -45,9 +45,13 @@ def known(content: Mapping[str, Any], of: str) -> list[tuple[int, str]]:
     return [
         (one[0], one[1])
         for one in pairs[-KEPT:]
-        if isinstance(one, list) and len(one) == 2 and type(one[0]) is int and 0 <= one[0] < LATEST
-        and isinstance(one[1], str) and SCRIPT.fullmatch(one[1])
-    ]  # fmt: skip
+        if isinstance(one, list)
+        and len(one) == 2
+        and type(one[0]) is int
+        and 0 <= one[0] < LATEST
+        and isinstance(one[1], str)
+        and SCRIPT.fullmatch(one[1])
+    ]
 
 
 def at(scripts: list[tuple[int, str]], submit: int) -> str:

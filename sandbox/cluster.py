@@ -204,9 +204,14 @@ class Cluster(CommandsInside):
     def _launch(spec: ClusterSpec, tree: Rootfs, folder: Path, layer: Path | None) -> Cluster:
         with (folder / "log/init.log").open("wb") as log, (folder / "bwrap.json").open("wb") as info:
             launcher = subprocess.Popen(
-                launch.command(spec, tree, folder, layer, info.fileno()), pass_fds=[info.fileno()], start_new_session=True,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
-            )  # fmt: skip
+                launch.command(spec, tree, folder, layer, info.fileno()),
+                pass_fds=[info.fileno()],
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+            )
         try:
             init = ClusterProcess.of(first_process(launcher, folder))
         except BaseException:
@@ -239,10 +244,14 @@ class Cluster(CommandsInside):
 
     def _store(self) -> None:
         record = {
-            "spec": asdict(self.spec), "suite_path": str(self.rootfs.path), "launcher": asdict(self.launcher),
-            "init": asdict(self.init), "slurm_version": self.slurm_version, "has_pyslurm": self.has_pyslurm,
+            "spec": asdict(self.spec),
+            "suite_path": str(self.rootfs.path),
+            "launcher": asdict(self.launcher),
+            "init": asdict(self.init),
+            "slurm_version": self.slurm_version,
+            "has_pyslurm": self.has_pyslurm,
             "started": self.started,
-        }  # fmt: skip
+        }
         unfinished = self.folder / "cluster.json.tmp"
         unfinished.write_text(json.dumps(record, indent=1))
         unfinished.rename(self.folder / "cluster.json")
@@ -257,9 +266,15 @@ class Cluster(CommandsInside):
             return None
         spec = ClusterSpec(**record["spec"])
         cluster = Cluster(
-            spec, folder, Rootfs(spec.suite, Path(record["suite_path"])), ClusterProcess(**record["launcher"]),
-            ClusterProcess(**record["init"]), record["slurm_version"], record["has_pyslurm"], record["started"],
-        )  # fmt: skip
+            spec,
+            folder,
+            Rootfs(spec.suite, Path(record["suite_path"])),
+            ClusterProcess(**record["launcher"]),
+            ClusterProcess(**record["init"]),
+            record["slurm_version"],
+            record["has_pyslurm"],
+            record["started"],
+        )
         return cluster if cluster.alive() else None
 
 

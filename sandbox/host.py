@@ -14,9 +14,13 @@ from pathlib import Path
 from tiresias.errors import TiresiasError, Unavailable
 
 TOOLS = {
-    "mmdebstrap": "mmdebstrap", "bwrap": "bubblewrap", "unshare": "util-linux", "nsenter": "util-linux",
-    "setpriv": "util-linux", "ip": "iproute2",
-}  # fmt: skip
+    "mmdebstrap": "mmdebstrap",
+    "bwrap": "bubblewrap",
+    "unshare": "util-linux",
+    "nsenter": "util-linux",
+    "setpriv": "util-linux",
+    "ip": "iproute2",
+}
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 

@@ -26,9 +26,14 @@ NETWORK = (
 )
 # cluster folder -> its path inside
 WRITABLE = {
-    "shared": "/shared", "home": "/home", "log": "/var/log/slurm", "spool": "/var/spool/slurm", "etc": "/etc/slurm",
-    "munge": "/etc/munge", "lib": "/var/lib/tiresias",
-}  # fmt: skip
+    "shared": "/shared",
+    "home": "/home",
+    "log": "/var/log/slurm",
+    "spool": "/var/spool/slurm",
+    "etc": "/etc/slurm",
+    "munge": "/etc/munge",
+    "lib": "/var/lib/tiresias",
+}
 
 
 def command(spec: ClusterSpec, rootfs: Rootfs, folder: Path, pyslurm: Path | None, info_fd: int) -> list[str]:

@@ -112,9 +112,14 @@ def _compile(tree: Rootfs, target: Path) -> list[str]:
     options = f"--no-index --find-links /tmp/layer/downloads --no-deps --no-cache-dir --target /tmp/layer/site pyslurm=={VERSION}"
     libraries = next((tree.path / "usr/lib").glob("*/slurm-wlm")).parent.relative_to(tree.path)
     variables = {
-        "PATH": "/usr/bin:/bin", "HOME": "/tmp", "CFLAGS": "-O0", "PYSLURM_BUILD_JOBS": str(JOBS),
-        "DIST_EXTRA_CONFIG": "/tmp/layer/build.cfg", "SLURM_INCLUDE_DIR": "/tmp/bridge", "SLURM_LIB_DIR": f"/{libraries}",
-    }  # fmt: skip
+        "PATH": "/usr/bin:/bin",
+        "HOME": "/tmp",
+        "CFLAGS": "-O0",
+        "PYSLURM_BUILD_JOBS": str(JOBS),
+        "DIST_EXTRA_CONFIG": "/tmp/layer/build.cfg",
+        "SLURM_INCLUDE_DIR": "/tmp/bridge",
+        "SLURM_LIB_DIR": f"/{libraries}",
+    }
     return [
         "bwrap", "--die-with-parent", "--unshare-pid", "--unshare-net", "--ro-bind", str(tree.path), "/", "--proc", "/proc",
         "--dev", "/dev", "--tmpfs", "/tmp", "--bind", str(target), "/tmp/layer", "--ro-bind", str(BRIDGE), "/tmp/bridge",

@@ -90,9 +90,14 @@ class Trainer:
         state = self._restored()
         redone = max(0, self.progress.read() - state.step)
         self.events.add(
-            event="start", time=time.time(), restart=int(os.environ.get("SLURM_RESTART_COUNT", "0")), first_step=state.step,
-            redone=redone, nodes=self.nodes, slowdown=self.slowdown,
-        )  # fmt: skip
+            event="start",
+            time=time.time(),
+            restart=int(os.environ.get("SLURM_RESTART_COUNT", "0")),
+            first_step=state.step,
+            redone=redone,
+            nodes=self.nodes,
+            slowdown=self.slowdown,
+        )
         return self._loop(state)
 
     def _loop(self, state: TrainerState) -> int:

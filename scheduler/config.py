@@ -162,9 +162,13 @@ class PolicyConfig:
     def paper(cls, name: str = "las", cluster: str = "testbed") -> PolicyConfig:
         """Sections 5.2 and 5.3: two queues, their threshold that of PAPER_THRESHOLD, and nothing that the paper does not have."""
         return cls(
-            name=name, thresholds=(PAPER_THRESHOLD[cluster],), starve_limit=math.inf, drain_limit=0.0, min_run=0.0,
+            name=name,
+            thresholds=(PAPER_THRESHOLD[cluster],),
+            starve_limit=math.inf,
+            drain_limit=0.0,
+            min_run=0.0,
             min_run_cost_factor=0.0,
-        )  # fmt: skip
+        )
 
     def scaled(self, factor: float) -> PolicyConfig:
         """The same policy for jobs that run `factor` times faster: every threshold and time is divided by it."""

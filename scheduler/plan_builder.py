@@ -233,13 +233,15 @@ class PlanBuilder:
         effect[list(preemptions)] = Effect.PREEMPT
         victims = (Preempt(jobs.id[row], jobs.id[other]) for row, other in preemptions.items())
         return Plan(
-            effect, self._ranking.queue, self._rank,
+            effect,
+            self._ranking.queue,
+            self._rank,
             actions=(*self._named(assignment.starts), *victims),
             promoted=tuple(jobs.id[row] for row in np.flatnonzero(self._ranking.promoted)),
             reserved=tuple(self._named(assignment.reserved)),
             why=self._blocked() | self._why,
             standing=Standing(self._snapshot, self._ranking.queue, self._policy, self._config),
-        )  # fmt: skip
+        )
 
     def _blocked(self) -> dict[int, Reason]:
         """Jobs that a quota keeps waiting."""

@@ -146,9 +146,12 @@ def _joined(count: int, parts: Sequence[PoolDecision]) -> Plan:
     why = {int(part.pool.jobs[row]): words for part in parts for row, words in part.plan.why.items()}
     plans = [part.plan for part in parts]
     return Plan(
-        action, queue, rank,
+        action,
+        queue,
+        rank,
         actions=(*(one for plan in plans for one in plan.starts), *(one for plan in plans for one in plan.preemptions)),
         promoted=tuple(one for plan in plans for one in plan.promoted),
         reserved=tuple(one for plan in plans for one in plan.reserved),
-        why=why, standing=JoinedStanding(tuple(standings)),
-    )  # fmt: skip
+        why=why,
+        standing=JoinedStanding(tuple(standings)),
+    )

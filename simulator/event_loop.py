@@ -69,9 +69,15 @@ class EventLoop:
     def outcome(self) -> Outcome:
         """Return what has happened so far; nan for the times of jobs that have not ended."""
         return Outcome(
-            self._start.copy(), self._finish.copy(), self._finish - self._trace.submit, self._preemptions.copy(),
-            self._recorder.timeline(), self._decisions, self._overhead, self._lost,
-        )  # fmt: skip
+            self._start.copy(),
+            self._finish.copy(),
+            self._finish - self._trace.submit,
+            self._preemptions.copy(),
+            self._recorder.timeline(),
+            self._decisions,
+            self._overhead,
+            self._lost,
+        )
 
     def next_event(self) -> float:
         """Return the next moment at which something is due; inf if nothing is."""

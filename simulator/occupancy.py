@@ -56,9 +56,14 @@ class Occupancy:
     def nodes(self) -> Nodes:
         """Return the nodes as a snapshot shows them."""
         return Nodes(
-            self._names, self._gpus, Resources.of(self._free, self._unlimited, self._unlimited),
-            self.usable.copy(), self._topology, self._types, self._features,
-        )  # fmt: skip
+            self._names,
+            self._gpus,
+            Resources.of(self._free, self._unlimited, self._unlimited),
+            self.usable.copy(),
+            self._topology,
+            self._types,
+            self._features,
+        )
 
     def allocations(self, place_of: dict[int, int]) -> Allocations:
         """Return the allocations as a snapshot shows them. `place_of`: row of the trace -> row of the snapshot."""

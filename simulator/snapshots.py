@@ -46,9 +46,14 @@ def pool_snapshot(jobs: Sequence[SimulatedJob], now: float, gpus: int, free: int
     columns = JobColumns(jobs)
     columns.now = now
     node = Nodes(
-        ("pool",), np.array([gpus]), Resources.of([free], [np.inf], [np.inf]), np.ones(1, bool), Topology.of_groups([gpus]),
-        ("",), (frozenset(),),
-    )  # fmt: skip
+        ("pool",),
+        np.array([gpus]),
+        Resources.of([free], [np.inf], [np.inf]),
+        np.ones(1, bool),
+        Topology.of_groups([gpus]),
+        ("",),
+        (frozenset(),),
+    )
     holders = np.flatnonzero(columns.state != JobState.WAITING)
     none = np.zeros(len(holders))
     held = Allocations(holders, np.zeros(len(holders), np.int64), Resources.of(columns.gpus[holders], none, none))

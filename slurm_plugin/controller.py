@@ -51,9 +51,14 @@ class Controller:
     """
 
     def __init__(
-        self, config: Config, backend: Backend, journal: Journal, leadership: Leadership, site: Site,
+        self,
+        config: Config,
+        backend: Backend,
+        journal: Journal,
+        leadership: Leadership,
+        site: Site,
         clock: Callable[[], float] = time.time,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """clock: epoch seconds."""
         self._progress: Callable[[], None] = lambda: None
         self.more_alarms: Callable[[], Collection[str]] = list
@@ -69,9 +74,11 @@ class Controller:
         self._admission_waits = frozenset({config.admission_wait})  # that job_submit.lua may have given to a job
         self._recall()
         self._stages = (
-            ObserveStage(self._services), DecideStage(self._services), ActStage(self._services),
+            ObserveStage(self._services),
+            DecideStage(self._services),
+            ActStage(self._services),
             PublishStage(self._services, self._budget.version()),
-        )  # fmt: skip
+        )
         self.hand_over_requested, self.leaving_since, self.next_change = False, math.inf, math.inf
 
     @classmethod

@@ -91,19 +91,29 @@ def _queue(index: int, low: float, high: float | None, jobs: list[dict[str, Any]
     members = [job for job in jobs if job["queue"] == index]
     on, off = [job for job in members if job["nodes"]], [job for job in members if not job["nodes"]]
     return {
-        "index": index, "low": low, "high": high, "running": len(on), "waiting": len(off),
-        "gpus_running": sum(job["gpus"] for job in on), "gpus_waiting": sum(job["gpus"] for job in off),
-        "starting": 0, "gpus_starting": 0,
-    }  # fmt: skip
+        "index": index,
+        "low": low,
+        "high": high,
+        "running": len(on),
+        "waiting": len(off),
+        "gpus_running": sum(job["gpus"] for job in on),
+        "gpus_waiting": sum(job["gpus"] for job in off),
+        "starting": 0,
+        "gpus_starting": 0,
+    }
 
 
 def _node(number: int, running: list[dict[str, Any]]) -> dict[str, Any]:
     name = f"gpu{number:02}"
     held = [(job["id"], gpus) for job in running for node, gpus in job["nodes"] if node == name]
     return {
-        "name": name, "state": "IDLE+DRAIN" if number == 7 else "MIXED", "gpus": 4, "allocations": held,
-        "other_gpus": 1 if number == 15 else 0, "features": [f"rack{(number + 4) // 5}"],
-    }  # fmt: skip
+        "name": name,
+        "state": "IDLE+DRAIN" if number == 7 else "MIXED",
+        "gpus": 4,
+        "allocations": held,
+        "other_gpus": 1 if number == 15 else 0,
+        "features": [f"rack{(number + 4) // 5}"],
+    }
 
 
 def hostile_status() -> dict[str, Any]:

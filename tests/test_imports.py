@@ -24,10 +24,15 @@ print(json.dumps(found))
 """
 ADAPTERS = "tiresias.checkpoint.adapters."
 FRAMEWORKS = {  # of the modules that are for programs which have the framework
-    f"{ADAPTERS}encoding": "torch", f"{ADAPTERS}torch": "torch", f"{ADAPTERS}ddp": "torch", f"{ADAPTERS}fsdp": "torch",
-    f"{ADAPTERS}hf": "torch", f"{ADAPTERS}lightning": "lightning", f"{ADAPTERS}submitit": "submitit",
+    f"{ADAPTERS}encoding": "torch",
+    f"{ADAPTERS}torch": "torch",
+    f"{ADAPTERS}ddp": "torch",
+    f"{ADAPTERS}fsdp": "torch",
+    f"{ADAPTERS}hf": "torch",
+    f"{ADAPTERS}lightning": "lightning",
+    f"{ADAPTERS}submitit": "submitit",
     "tiresias.slurm_plugin.backends.pyslurm_worker": "pyslurm",
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")

@@ -93,10 +93,16 @@ class ControlChannel:
         if self._folder is None:
             return
         content = {
-            "restart": self._job.restart, versions.KEY: versions.OWN, "state": state, "step": step,
-            "run_id": self._job.run_id, "why": why, "began": self._began, "reached": self._reached,
+            "restart": self._job.restart,
+            versions.KEY: versions.OWN,
+            "state": state,
+            "step": step,
+            "run_id": self._job.run_id,
+            "why": why,
+            "began": self._began,
+            "reached": self._reached,
             "start": time_limit.start_time(os.environ),
-        }  # fmt: skip
+        }
         try:
             control.write(self._folder, control.SUPERVISOR, content)
         except OSError as error:

@@ -88,9 +88,14 @@ def _read(pid: int, required: set[bytes], number: int) -> JobProcess | None:
             names = {variable.partition(b"=")[0] for variable in variables}
             status = (folder / "status").read_text(encoding="utf-8", errors="replace")
             return JobProcess(
-                pid, start_ticks(pid), int(_field(status, "PPid")), _field(status, "Name"), _handles(status, number),
-                bool(names & RANK_VARIABLES), IN_STEP in names,
-            )  # fmt: skip
+                pid,
+                start_ticks(pid),
+                int(_field(status, "PPid")),
+                _field(status, "Name"),
+                _handles(status, number),
+                bool(names & RANK_VARIABLES),
+                IN_STEP in names,
+            )
     return None
 
 

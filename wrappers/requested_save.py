@@ -38,9 +38,15 @@ class RequestedSave:
     """
 
     def __init__(
-        self, job: Job, channel: ControlChannel, self_saver: SelfSaver | None, child: int, number: int,
-        late_in: float, limit_end: float | None,
-    ) -> None:  # fmt: skip
+        self,
+        job: Job,
+        channel: ControlChannel,
+        self_saver: SelfSaver | None,
+        child: int,
+        number: int,
+        late_in: float,
+        limit_end: float | None,
+    ) -> None:
         self._job, self._channel, self._self_saver = job, channel, self_saver
         self._child, self._signal, self._limit_end = child, number, limit_end
         self._late_at = time.monotonic() + late_in

@@ -121,9 +121,14 @@ class SelfSaver:
 
     def _register(self, **measured: float) -> None:
         content = {
-            "restart": self._job.restart, versions.KEY: versions.OWN, "ready": True, "step": self.saves or -1,
-            "requeue": False, "ready_at": time.time(), **measured,
-        }  # fmt: skip
+            "restart": self._job.restart,
+            versions.KEY: versions.OWN,
+            "ready": True,
+            "step": self.saves or -1,
+            "requeue": False,
+            "ready_at": time.time(),
+            **measured,
+        }
         control.write(self._control, control.PROGRAM, content)
 
     def _register_quietly(self, **measured: float) -> None:
@@ -155,9 +160,14 @@ class SelfSaver:
         command = ["scancel", f"--signal={self._option.number.name[3:]}", os.environ.get("SLURM_JOB_ID", "")]
         try:
             done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-                timeout=SCANCEL_TIMEOUT_S, check=False,
-            )  # fmt: skip
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=SCANCEL_TIMEOUT_S,
+                check=False,
+            )
             problem = done.stderr.strip() if done.returncode else ""
         except (OSError, subprocess.SubprocessError) as error:
             problem = str(error)

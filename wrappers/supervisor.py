@@ -122,9 +122,13 @@ class Supervisor:
             env = self._self_saver.child_env(env)
         self._channel.publish("running")
         self._child = os.posix_spawn(
-            self._command[0], self._command, env, setpgroup=0, setsigmask=self._mask,
+            self._command[0],
+            self._command,
+            env,
+            setpgroup=0,
+            setsigmask=self._mask,
             setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores them
-        )  # fmt: skip
+        )
 
     def _attend(self) -> int:
         """Wait for the script's end and return its status (exit_status.py). It stays a zombie: its group keeps its number."""

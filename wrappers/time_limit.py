@@ -58,9 +58,14 @@ def requeue(job: str) -> str:
 
     try:
         done = subprocess.run(
-            ["scontrol", "requeue", job], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-            timeout=REQUEUE_TIMEOUT, check=False,
-        )  # fmt: skip
+            ["scontrol", "requeue", job],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=REQUEUE_TIMEOUT,
+            check=False,
+        )
     except FileNotFoundError:
         return "there is no scontrol here"
     except (OSError, subprocess.SubprocessError) as error:

@@ -168,9 +168,13 @@ def _report(submission: Submission, asked: submit_options.SubmitOptions) -> None
     from tiresias.wrappers.scheduling_notes import submission_note
 
     submission_note.report(
-        submission.name, submission.path, asked, submission.arguments, submission.script,
+        submission.name,
+        submission.path,
+        asked,
+        submission.arguments,
+        submission.script,
         silent=bool(submit_options.SILENT & asked.keys()),
-    )  # fmt: skip
+    )
 
 
 def _copy(submission: Submission, text: bytes) -> int:

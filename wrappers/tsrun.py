@@ -24,9 +24,13 @@ from tiresias.wrappers.trial import begin
 
 NOTHING: Mapping[str, str] = {}
 VARIABLES = (
-    environment.CONTROL, environment.CHECKPOINT_DIR, environment.RESTART,
-    environment.SIGNAL, environment.RUN_ID, environment.SUBMISSION,
-)  # fmt: skip
+    environment.CONTROL,
+    environment.CHECKPOINT_DIR,
+    environment.RESTART,
+    environment.SIGNAL,
+    environment.RUN_ID,
+    environment.SUBMISSION,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

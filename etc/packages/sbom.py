@@ -36,11 +36,13 @@ def bill() -> dict[str, Any]:
     license = {"license": {"name": project["license"]}}
     about = {"type": "application", "bom-ref": NAME, "name": NAME, "version": __version__, "licenses": [license]}
     return {
-        "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
         "metadata": {"component": {**about, "purl": f"pkg:pypi/{NAME}@{__version__}"}},
         "components": [*needed, *built],
         "dependencies": [{"ref": NAME, "dependsOn": [one["bom-ref"] for one in needed]}],
-    }  # fmt: skip
+    }
 
 
 def _needed(words: str, scope: str) -> dict[str, Any]:
@@ -49,16 +51,25 @@ def _needed(words: str, scope: str) -> dict[str, Any]:
     assert found, words
     name, bounds = found[1].lower(), found[2].strip()
     return {
-        "type": "library", "bom-ref": name, "name": name, "scope": scope, "purl": f"pkg:pypi/{name}",
+        "type": "library",
+        "bom-ref": name,
+        "name": name,
+        "scope": scope,
+        "purl": f"pkg:pypi/{name}",
         "properties": [{"name": "tiresias:requires", "value": bounds or "any"}],
-    }  # fmt: skip
+    }
 
 
 def _pinned(name: str, version: str, digest: str) -> dict[str, Any]:
     return {
-        "type": "library", "bom-ref": f"build:{name}", "name": name, "version": version, "scope": "excluded",
-        "purl": f"pkg:pypi/{name}@{version}", "hashes": [{"alg": "SHA-256", "content": digest}],
-    }  # fmt: skip
+        "type": "library",
+        "bom-ref": f"build:{name}",
+        "name": name,
+        "version": version,
+        "scope": "excluded",
+        "purl": f"pkg:pypi/{name}@{version}",
+        "hashes": [{"alg": "SHA-256", "content": digest}],
+    }
 
 
 def text() -> str:

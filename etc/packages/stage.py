@@ -120,7 +120,8 @@ def _pages(stage: Path, places: Places, made: Path) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(gzip.compress(page.read_bytes(), mtime=0))
     for name, place in {
-        "tiresias.bash": "usr/share/bash-completion/completions/tiresias", "_tiresias": f"{places.zsh}/_tiresias",
+        "tiresias.bash": "usr/share/bash-completion/completions/tiresias",
+        "_tiresias": f"{places.zsh}/_tiresias",
         "tiresias.fish": "usr/share/fish/vendor_completions.d/tiresias.fish",
-    }.items():  # fmt: skip
+    }.items():
         write(stage / place, (made / "completions" / name).read_text())

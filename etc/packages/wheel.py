@@ -62,9 +62,13 @@ def wheel(out: Path, libraries: Path) -> Path:
     build = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
     python = os.environ.get("BUILD_PYTHON", sys.executable)  # one that has build-requirements.txt
     done = subprocess.run(
-        [python, "-c", build, str(out)], cwd=ROOT, env={**os.environ, "TIRESIAS_NATIVE": str(libraries)},
-        stdout=subprocess.PIPE, text=True, check=True,
-    )  # fmt: skip
+        [python, "-c", build, str(out)],
+        cwd=ROOT,
+        env={**os.environ, "TIRESIAS_NATIVE": str(libraries)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
     return out / done.stdout.split()[-1]
 
 

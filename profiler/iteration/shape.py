@@ -23,8 +23,12 @@ STEPS = 50  # sizes from one power of two to the next that are distinguished
 SMALL = 0.05  # of the model: buckets whose limit is no more show tensors
 EVEN = 0.02  # processes that send the same amount differ by no more
 SERVERS, RING, TREE, MESH, UNKNOWN = (
-    "parameter servers", "ring all-reduce", "tree all-reduce", "mesh all-reduce", "unknown",
-)  # fmt: skip
+    "parameter servers",
+    "ring all-reduce",
+    "tree all-reduce",
+    "mesh all-reduce",
+    "unknown",
+)
 
 Edges = dict[tuple[int, int], Contents]
 

@@ -11,9 +11,13 @@ from tiresias.profiler.recordings import layout
 from tiresias.profiler.recordings.recording import Recording
 
 NAMES = {
-    layout.ALL_REDUCE: "all-reduce", layout.ALL_GATHER: "all-gather", layout.REDUCE_SCATTER: "reduce-scatter",
-    layout.BROADCAST: "broadcast", layout.REDUCE: "reduce", layout.ALL_TO_ALL: "all-to-all",
-}  # fmt: skip
+    layout.ALL_REDUCE: "all-reduce",
+    layout.ALL_GATHER: "all-gather",
+    layout.REDUCE_SCATTER: "reduce-scatter",
+    layout.BROADCAST: "broadcast",
+    layout.REDUCE: "reduce",
+    layout.ALL_TO_ALL: "all-to-all",
+}
 UNNAMED = "collective"
 
 
@@ -69,9 +73,13 @@ def party(channel: np.void) -> Party:
     local, remote = channel["local"], channel["remote"]
     group = np.frombuffer(remote["address"].tobytes(), layout.GROUP)[0]
     return Party(
-        int(group["hash"]), int(group["ranks"]), int(group["nodes"]), int(local["qp"]), int(remote["port"]),
+        int(group["hash"]),
+        int(group["ranks"]),
+        int(group["nodes"]),
+        int(local["qp"]),
+        int(remote["port"]),
         int(remote["qp"]),
-    )  # fmt: skip
+    )
 
 
 def groups(recordings: Sequence[Recording], peers: Sequence[Sequence[int]]) -> dict[int, CommunicatorGroup]:

@@ -135,9 +135,13 @@ def _servers(profile: Profile) -> RenderableType:
     for each in servers[:ROWS]:
         share = each.bytes / profile.shape.model
         table.add_row(
-            Text(profile.traffic.nodes[each.node]), amount(each.bytes), f"{share:.1%}", amount(each.largest),
-            f"{each.skew:.1%}", str(each.messages),
-        )  # fmt: skip
+            Text(profile.traffic.nodes[each.node]),
+            amount(each.bytes),
+            f"{share:.1%}",
+            amount(each.largest),
+            f"{each.skew:.1%}",
+            str(each.messages),
+        )
     table.caption = f"and {len(servers) - ROWS} more" if len(servers) > ROWS else None
     return table
 

@@ -177,6 +177,10 @@ def _thresholds(text: str) -> tuple[float, ...]:
 
 def _document(outcomes: dict[str, Outcome], baseline: str, args: argparse.Namespace) -> dict[str, Any]:
     return {
-        "trace": args.trace.name, "time_scale": args.time_scale, "compress": args.compress, "policies": outcomes,
-        "baseline": baseline, "ratios": replay_report.ratios(outcomes, baseline),
-    }  # fmt: skip
+        "trace": args.trace.name,
+        "time_scale": args.time_scale,
+        "compress": args.compress,
+        "policies": outcomes,
+        "baseline": baseline,
+        "ratios": replay_report.ratios(outcomes, baseline),
+    }

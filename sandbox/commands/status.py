@@ -35,11 +35,16 @@ def _row(cluster: Cluster) -> dict[str, Any]:
     jobs = cluster.run(["squeue", "-h", "-o", "%i"], check=False).stdout.split()
     states = cluster.node_states()
     return {
-        "name": cluster.spec.name, "suite": cluster.spec.suite, "slurm_version": cluster.slurm_version,
-        "pyslurm": cluster.has_pyslurm, "nodes": cluster.spec.nodes,
+        "name": cluster.spec.name,
+        "suite": cluster.spec.suite,
+        "slurm_version": cluster.slurm_version,
+        "pyslurm": cluster.has_pyslurm,
+        "nodes": cluster.spec.nodes,
         "nodes_up": sum(map(_is_up, states)),
-        "jobs": len(jobs), "uptime_seconds": round(time.time() - cluster.started), "folder": str(cluster.folder),
-    }  # fmt: skip
+        "jobs": len(jobs),
+        "uptime_seconds": round(time.time() - cluster.started),
+        "folder": str(cluster.folder),
+    }
 
 
 def _line(row: dict[str, Any]) -> str:

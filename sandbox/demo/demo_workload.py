@@ -15,9 +15,13 @@ THRESHOLD = 1600.0  # GPU-seconds: 6 minutes and 40 seconds of four GPUs
 _MINUTE = 60.0
 # (arrives at minute, GPUs, minutes on them, model)
 _LONG = (
-    (0.0, 4, 35.0, "vgg16"), (0.5, 4, 35.0, "resnet152"), (1.0, 4, 35.0, "inception4"), (1.5, 4, 35.0, "resnet101"),
-    (3.0, 8, 20.0, "vgg19"), (32.0, 4, 10.0, "resnet152"),
-)  # fmt: skip
+    (0.0, 4, 35.0, "vgg16"),
+    (0.5, 4, 35.0, "resnet152"),
+    (1.0, 4, 35.0, "inception4"),
+    (1.5, 4, 35.0, "resnet101"),
+    (3.0, 8, 20.0, "vgg19"),
+    (32.0, 4, 10.0, "resnet152"),
+)
 _SHORT = ((1, 3.0, "googlenet"), (2, 5.0, "resnet50"), (4, 2.5, "inception3"), (1, 7.0, "alexnet"), (2, 2.0, "vgg11"),
           (4, 6.0, "resnet50"), (1, 4.0, "googlenet"))  # fmt: skip
 _FIRST_SHORT, _EVERY, _SHORTS = 7.5, 1.5, 28

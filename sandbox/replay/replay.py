@@ -230,8 +230,12 @@ class Replay:
     def _submit(self, user: str, plan: Sequence[str]) -> None:
         (self.folder / f"plan-{user}.jsonl").write_text("\n".join(plan))
         command = [
-            "python3", "-m", "tiresias.sandbox.replay.submitter", f"{FOLDER}/plan-{user}.jsonl", f"{FOLDER}/submitted-{user}.jsonl"
-        ]  # fmt: skip
+            "python3",
+            "-m",
+            "tiresias.sandbox.replay.submitter",
+            f"{FOLDER}/plan-{user}.jsonl",
+            f"{FOLDER}/submitted-{user}.jsonl",
+        ]
         self._processes.append(self._background(f"submitter-{user}", command, user))
 
     def _background(self, name: str, command: list[str], user: str) -> subprocess.Popen[Any]:

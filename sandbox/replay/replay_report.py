@@ -42,12 +42,17 @@ def summary(results: Sequence[JobResult], gpus: int, time_scale: float) -> Summa
     widths = np.array([result.job.num_gpus for result in done], dtype=float)
     makespan = _makespan(done) * time_scale
     return {
-        "mean_jct": _mean(jct), "median_jct": _percentile(jct, 50), "p95_jct": _percentile(jct, 95),
-        "p99_jct": _percentile(jct, 99), "makespan": makespan, "mean_queueing": _mean(jct - training),
+        "mean_jct": _mean(jct),
+        "median_jct": _percentile(jct, 50),
+        "p95_jct": _percentile(jct, 95),
+        "p99_jct": _percentile(jct, 99),
+        "makespan": makespan,
+        "mean_queueing": _mean(jct - training),
         "mean_first_queueing": _mean(np.array([result.runs[0].start - result.submit for result in done]) * time_scale),
         "preemptions": sum(len(result.runs) - 1 for result in results if result.runs),
-        "gpu_utilization": float(widths @ training / (gpus * makespan)) if done else float("nan"), "jobs": len(done),
-    }  # fmt: skip
+        "gpu_utilization": float(widths @ training / (gpus * makespan)) if done else float("nan"),
+        "jobs": len(done),
+    }
 
 
 def training(results: Sequence[JobResult], time_scale: float) -> dict[str, float]:

@@ -96,10 +96,16 @@ def cluster_spec(policy: str, options: Options, name: str) -> ClusterSpec:
     """Return the cluster's parameters for a policy."""
     settings = {"SchedulerParameters": f"{SCHEDULER_PARAMETERS},bf_resolution=1", "OverTimeLimit": "UNLIMITED"}
     return ClusterSpec(
-        name=name, suite=options.suite, nodes=options.nodes, gpus_per_node=options.gpus_per_node,
-        cpus_per_node=max(16, options.gpus_per_node), scheduler="builtin" if policy == "slurm-fifo" else "backfill",
-        hooks=policy in MANAGED_POLICIES, accounting=options.accounting, settings=settings,
-    )  # fmt: skip
+        name=name,
+        suite=options.suite,
+        nodes=options.nodes,
+        gpus_per_node=options.gpus_per_node,
+        cpus_per_node=max(16, options.gpus_per_node),
+        scheduler="builtin" if policy == "slurm-fifo" else "backfill",
+        hooks=policy in MANAGED_POLICIES,
+        accounting=options.accounting,
+        settings=settings,
+    )
 
 
 def controller_config(policy: str, options: Options) -> str:
@@ -139,9 +145,15 @@ def submission(job: TraceJob, row: int, policy: str, options: Options) -> tuple[
     """Return (user, name, command line that submits the job): one task and one CPU for every GPU, on any nodes."""
     gpus, model, name = str(job.num_gpus), model_of(job), name_of(job)
     sbatch = [
-        "--parsable", f"--job-name={name}", f"--gpus={gpus}", f"--ntasks={gpus}", "--cpus-per-task=1",
-        "--gpus-per-task=1", f"--time={time_limit(job, options)}", f"--output={FOLDER}/output/%j.out",
-    ]  # fmt: skip
+        "--parsable",
+        f"--job-name={name}",
+        f"--gpus={gpus}",
+        f"--ntasks={gpus}",
+        "--cpus-per-task=1",
+        "--gpus-per-task=1",
+        f"--time={time_limit(job, options)}",
+        f"--output={FOLDER}/output/%j.out",
+    ]
     trainer = [
         "--job", job.job_id, "--model", model, "--gpus", gpus, "--seconds", str(job.duration),
         "--time-scale", str(options.time_scale), "--gpus-per-node", str(options.gpus_per_node),

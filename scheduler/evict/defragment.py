@@ -70,9 +70,15 @@ def moments(snapshot: Snapshot, most: int, cost: float) -> float:
 
 
 def repacked(
-    snapshot: Snapshot, config: PolicyConfig, row: int, may_move: Bools, free: Floats, placer: Placer, holdings: Holdings,
+    snapshot: Snapshot,
+    config: PolicyConfig,
+    row: int,
+    may_move: Bools,
+    free: Floats,
+    placer: Placer,
+    holdings: Holdings,
     requests: PlacementRequests,
-) -> Repack | None:  # fmt: skip
+) -> Repack | None:
     """Return nodes for the waiting job `row`, and for the jobs that are preempted to defragment them; None: not worth it.
 
     Args:

@@ -33,9 +33,14 @@ def forecast_in_words(reason: ForecastReason) -> str:
     """Return the text of a reason."""
     gpus = f"{reason.gpus} GPU{'s' if reason.gpus > 1 else ''}"
     return _WORDS[reason.code].format(
-        text=reason.text, job=f"job {reason.job} ({gpus})", gpus=reason.gpus, queue=reason.queue + 1, amount=reason.amount,
-        first=_goes_first(reason.seconds), promoted=_is_promoted(reason.seconds),
-    )  # fmt: skip
+        text=reason.text,
+        job=f"job {reason.job} ({gpus})",
+        gpus=reason.gpus,
+        queue=reason.queue + 1,
+        amount=reason.amount,
+        first=_goes_first(reason.seconds),
+        promoted=_is_promoted(reason.seconds),
+    )
 
 
 def _goes_first(seconds: float) -> str:

@@ -139,9 +139,12 @@ def _solve(cost: Floats, upper: Floats, rows: Floats, low: Floats, high: Floats,
 
     options = {"mip_rel_gap": 0.0} | ({"time_limit": seconds} if seconds < np.inf else {})
     answer = milp(
-        cost, integrality=np.isfinite(upper), bounds=Bounds(0, upper), constraints=LinearConstraint(rows, low, high),
+        cost,
+        integrality=np.isfinite(upper),
+        bounds=Bounds(0, upper),
+        constraints=LinearConstraint(rows, low, high),
         options=options,
-    )  # fmt: skip
+    )
     if answer.status == 1:
         raise TimeoutError(f"{seconds:g} s were not enough for {len(upper)} variables")
     assert answer.status in (0, 2), answer.message

@@ -35,13 +35,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _configure_trace(parser)
     parser.add_argument("--policy", type=types.policies, metavar="P[,P...]", help=f"some of {', '.join(ALL_POLICIES)}")
     parser.add_argument(
-        "--by-node", action="store_true",
+        "--by-node",
+        action="store_true",
         help="place each job on nodes, as the controller does; without it only the number of GPUs counts (faster)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--interval", type=types.seconds("--interval"), default=0.0, metavar="SECONDS",
+        "--interval",
+        type=types.seconds("--interval"),
+        default=0.0,
+        metavar="SECONDS",
         help="decide only at multiples of it (default: whenever something happens)",
-    )  # fmt: skip
+    )
     _configure_policy(parser.add_argument_group("the policy"))
     _configure_cost(parser.add_argument_group("what a preemption costs"))
     _configure_failures(parser.add_argument_group("failures of nodes"))
@@ -64,33 +68,45 @@ def configure_history(parser: argparse.ArgumentParser) -> None:
         help="only jobs of these (default: all that ask for GPUs)",
     )
     parser.add_argument(
-        "--preemption-cost", type=types.cost, default=Cost(0.0, 60.0), metavar="SECONDS|PAUSE,RESUME",
+        "--preemption-cost",
+        type=types.cost,
+        default=Cost(0.0, 60.0),
+        metavar="SECONDS|PAUSE,RESUME",
         help="as of tiresias simulate (default: 60)",
-    )  # fmt: skip
+    )
 
 
 def configure_threshold(parser: argparse.ArgumentParser, present: PolicyConfig) -> None:
     """Add --threshold with the present setting as the default."""
     parser.add_argument(
-        "--threshold", type=types.thresholds, default=present.thresholds, metavar="S[,S...]",
+        "--threshold",
+        type=types.thresholds,
+        default=present.thresholds,
+        metavar="S[,S...]",
         help=f"GPU-seconds at which a job sinks one queue (default: {present.thresholds[0]:g})",
-    )  # fmt: skip
+    )
 
 
 def configure_alternatives(parser: argparse.ArgumentParser) -> None:
     """Add --policy with the policies that are compared by default."""
     parser.add_argument(
-        "--policy", type=types.policies, default=("adaptive", "las"), metavar="P[,P...]",
+        "--policy",
+        type=types.policies,
+        default=("adaptive", "las"),
+        metavar="P[,P...]",
         help="instead of the present one (default: adaptive,las)",
-    )  # fmt: skip
+    )
 
 
 def _configure_trace(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trace", type=Path, nargs="?", metavar="TRACE")
     parser.add_argument(
-        "--format", type=types.one_of("--format", ("auto", *FORMATS)), default="auto", metavar="F",
+        "--format",
+        type=types.one_of("--format", ("auto", *FORMATS)),
+        default="auto",
+        metavar="F",
         help=f"of the trace: auto (default: by its first line), {', '.join(FORMATS)}",
-    )  # fmt: skip
+    )
     parser.add_argument("--nodes", type=types.whole_number("--nodes"), metavar="N")
     parser.add_argument("--gpus-per-node", type=types.whole_number("--gpus-per-node"), metavar="G")
 
@@ -210,9 +226,10 @@ def _configure_experiments(group: argparse._ArgumentGroup) -> None:
         "first --threshold is the range's unit (default: 1 hour)",
     )  # fmt: skip
     group.add_argument(
-        "--reproduce-paper", action="store_true",
+        "--reproduce-paper",
+        action="store_true",
         help="no TRACE: compare every result of Tables 1, 4 and 5 and of sections 5.2 and 5.3.1 with the simulated one",
-    )  # fmt: skip
+    )
     group.add_argument(
         "--traces",
         type=Path,

@@ -48,9 +48,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     arguments.configure_history(parser)
     parser.add_argument(
-        "--from-shadow", type=Path, nargs="?", const=shadow_journal.FOLDER, metavar="STATE_DIR",
+        "--from-shadow",
+        type=Path,
+        nargs="?",
+        const=shadow_journal.FOLDER,
+        metavar="STATE_DIR",
         help=f"in place of TRACE: paths.state of a controller in mode shadow (default: {shadow_journal.FOLDER})",
-    )  # fmt: skip
+    )
     arguments.configure_threshold(parser, DEFAULT_CONFIG)
     parser.add_argument(
         "--present",

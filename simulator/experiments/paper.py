@@ -9,9 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 NAMES = {
-    "las": "Tiresias-L", "gittins_known": "Tiresias-G", "fifo": "YARN-CS", "best_effort": "Best-effort",
-    "sf": "SF", "srtf": "SRTF", "srsf": "SRSF", "time_sharing": "Gandiva",
-}  # fmt: skip
+    "las": "Tiresias-L",
+    "gittins_known": "Tiresias-G",
+    "fifo": "YARN-CS",
+    "best_effort": "Best-effort",
+    "sf": "SF",
+    "srtf": "SRTF",
+    "srsf": "SRSF",
+    "time_sharing": "Gandiva",
+}
 
 METRICS = {
     "mean_jct": "mean JCT", "median_jct": "median JCT", "p95_jct": "95th JCT", "makespan": "makespan",

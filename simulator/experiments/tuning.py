@@ -128,10 +128,15 @@ def tune(setup: Setup) -> Tuned:
     jobs, weeks = np.bincount(week), []
     for row, number in enumerate(tried):
         chosen = _best(ratios[tried[row - 1]][:, tried[:row]]) if row else PRESENT
-        weeks.append(Week(
-            number, int(jobs[number]), float(jobs[number] * jct[number, PRESENT][number]), chosen,
-            dict(zip(RECIPES, ratios[number][:, number].tolist(), strict=True)),
-        ))  # fmt: skip
+        weeks.append(
+            Week(
+                number,
+                int(jobs[number]),
+                float(jobs[number] * jct[number, PRESENT][number]),
+                chosen,
+                dict(zip(RECIPES, ratios[number][:, number].tolist(), strict=True)),
+            )
+        )
     recipe = _best(ratios[tried[-1]][:, tried])
     return Tuned(tuple(weeks), recipe, _config(setup, recipe, np.ones(len(week), bool)))
 

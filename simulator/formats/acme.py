@@ -28,9 +28,14 @@ def read(source: TraceFile) -> TraceColumns:
     table = read_table(source, LAYOUT)
     numbers, words = table.numbers, table.words
     return TraceColumns(
-        words["job_id"], numbers["submit_time"], numbers["gpu_num"], numbers["end_time"] - numbers["start_time"],
-        user=words["user"], model=words["type"], status=words["state"],
-    )  # fmt: skip
+        words["job_id"],
+        numbers["submit_time"],
+        numbers["gpu_num"],
+        numbers["end_time"] - numbers["start_time"],
+        user=words["user"],
+        model=words["type"],
+        status=words["state"],
+    )
 
 
 FORMAT = TraceFormat(

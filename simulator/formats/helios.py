@@ -27,9 +27,14 @@ def read(source: TraceFile) -> TraceColumns:
     table = read_table(source, LAYOUT)
     numbers, words = table.numbers, table.words
     return TraceColumns(
-        words["job_id"], numbers["submit_time"], numbers["gpu_num"], numbers["end_time"] - numbers["start_time"],
-        user=words["user"], vc=words["vc"], status=words["state"],
-    )  # fmt: skip
+        words["job_id"],
+        numbers["submit_time"],
+        numbers["gpu_num"],
+        numbers["end_time"] - numbers["start_time"],
+        user=words["user"],
+        vc=words["vc"],
+        status=words["state"],
+    )
 
 
 FORMAT = TraceFormat(

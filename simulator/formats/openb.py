@@ -32,9 +32,14 @@ def read(source: TraceFile) -> TraceColumns:
     milli = np.nan_to_num(numbers["gpu_milli"], nan=WHOLE).astype(np.int64).tolist()
     shares = [f"share{share}" if 0 < share < WHOLE else "" for share in milli]
     return TraceColumns(
-        words["name"], created, numbers["num_gpu"], deleted - scheduled,
-        vc=words["qos"], model=cells.words(shares), status=words["pod_phase"],
-    )  # fmt: skip
+        words["name"],
+        created,
+        numbers["num_gpu"],
+        deleted - scheduled,
+        vc=words["qos"],
+        model=cells.words(shares),
+        status=words["pod_phase"],
+    )
 
 
 FORMAT = TraceFormat(

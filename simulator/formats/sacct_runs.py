@@ -53,10 +53,16 @@ def jobs(runs: Runs) -> TraceColumns:
     np.fmax.at(finish, job, runs.end[newest])
     shown = _last(newest, job, len(names))
     columns = TraceColumns(
-        names, submit, gpus, np.where(duration > 0, duration, np.nan),
-        user=_words(runs.user, shown), vc=_words(runs.partition, shown), model=_words(runs.name, shown),
-        status=_words(runs.state, shown), finish=finish,
-    )  # fmt: skip
+        names,
+        submit,
+        gpus,
+        np.where(duration > 0, duration, np.nan),
+        user=_words(runs.user, shown),
+        vc=_words(runs.partition, shown),
+        model=_words(runs.name, shown),
+        status=_words(runs.state, shown),
+        finish=finish,
+    )
     return columns.drop(np.bincount(job, unfinished, len(names)) > 0, "still waits or runs")
 
 

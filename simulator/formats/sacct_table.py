@@ -81,12 +81,21 @@ def _tres_gpus(cell: str) -> float:
 
 
 NUMBERS = {
-    "Submit": cells.moments, "Start": cells.moments, "End": cells.moments, "ElapsedRaw": cells.numbers_or_nothing,
-    "Elapsed": elapsed, "AllocTRES": tres_gpus, "ReqTRES": tres_gpus,
-}  # fmt: skip
+    "Submit": cells.moments,
+    "Start": cells.moments,
+    "End": cells.moments,
+    "ElapsedRaw": cells.numbers_or_nothing,
+    "Elapsed": elapsed,
+    "AllocTRES": tres_gpus,
+    "ReqTRES": tres_gpus,
+}
 WORDS = {
-    "JobID": job_ids, "State": states, "User": cells.words, "Partition": cells.words, "JobName": cells.words,
-}  # fmt: skip
+    "JobID": job_ids,
+    "State": states,
+    "User": cells.words,
+    "Partition": cells.words,
+    "JobName": cells.words,
+}
 LAYOUT = Layout(
     NUMBERS, WORDS, optional=frozenset((*NUMBERS, *WORDS)) - {"JobID", "Submit", "State"}, delimiter="|", quoted=False
 )

@@ -64,6 +64,11 @@ def _as_json(found: Reproduction, each: Comparison) -> dict[str, object]:
         None if np.isnan(value) else value for value in (each.simulated, each.variant, each.ratio)
     )
     return {
-        "section": number.section, "what": number.what, "paper": number.paper, "ours": simulated, "ratio": ratio,
-        "variant": variant, "why": [WHY[reason] for reason in found.reasons(each)],
-    }  # fmt: skip
+        "section": number.section,
+        "what": number.what,
+        "paper": number.paper,
+        "ours": simulated,
+        "ratio": ratio,
+        "variant": variant,
+        "why": [WHY[reason] for reason in found.reasons(each)],
+    }

@@ -60,15 +60,19 @@ def setup_json(setup: Setup) -> dict[str, object]:
         if knobs[stage] == defaults[stage]:
             del knobs[stage]  # in the document only where it is not the default
     return {
-        "trace": setup.name, "jobs": len(setup.trace),
+        "trace": setup.name,
+        "jobs": len(setup.trace),
         "dropped": [{"reason": each.reason, "jobs": each.count, "first": each.example} for each in setup.trace.dropped],
-        "nodes": setup.cluster.nodes, "gpus_per_node": setup.cluster.gpus_per_node,
+        "nodes": setup.cluster.nodes,
+        "gpus_per_node": setup.cluster.gpus_per_node,
         **{name: finite(value) if isinstance(value, float) else value for name, value in knobs.items()},
         "preemption_cost": setup.cost._asdict(),
         "preemption_costs": {model: cost._asdict() for model, cost in setup.costs.items()},
-        "by_node": setup.by_node, "interval": setup.interval, "checkpoint_interval": setup.checkpoint_interval,
+        "by_node": setup.by_node,
+        "interval": setup.interval,
+        "checkpoint_interval": setup.checkpoint_interval,
         "failures": asdict(setup.failures) if setup.failures else None,
-    }  # fmt: skip
+    }
 
 
 def dropped_lines(trace: Trace) -> list[str]:

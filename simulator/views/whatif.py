@@ -79,16 +79,20 @@ def words(found: PolicyComparison) -> Iterator[str]:
 def as_json(found: PolicyComparison) -> dict[str, object]:
     """Return the JSON document."""
     return {
-        **simulate_view.comparison(found.setup, _summaries(found)), "present": found.present, "replay_by_recorded": found.trust,
+        **simulate_view.comparison(found.setup, _summaries(found)),
+        "present": found.present,
+        "replay_by_recorded": found.trust,
         "recorded": numbers(found.jct[RECORDED], _all(found)) if RECORDED in found.jct else None,
         "groups": {
-            kind: {name: {"jobs": len(rows)} | {policy: numbers(jct, rows) for policy, jct in found.jct.items()}
-                   for name, rows in members.items()}
+            kind: {
+                name: {"jobs": len(rows)} | {policy: numbers(jct, rows) for policy, jct in found.jct.items()}
+                for name, rows in members.items()
+            }
             for kind, members in groups(found.setup.trace).items()
         },
         "losers": {name: losers(found, name) for name in found.alternatives},
         "shadow": shadow_comparison.as_json(found.seen) if found.seen else None,
-    }  # fmt: skip
+    }
 
 
 def as_html(found: PolicyComparison) -> Iterator[str]:

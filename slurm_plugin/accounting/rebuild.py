@@ -56,9 +56,7 @@ class Rebuilt:
     kept: str
 
 
-def rebuild(
-    config: Config, accounted: Sequence[AccountedJob], snapshot: SlurmSnapshot, claim: bool = False
-) -> Rebuilt:  # fmt: skip
+def rebuild(config: Config, accounted: Sequence[AccountedJob], snapshot: SlurmSnapshot, claim: bool = False) -> Rebuilt:
     """Build the new database and replace the old one.
 
     Args:
@@ -133,7 +131,7 @@ def _swap(new: Path, place: Path) -> str:
 
 def _fill(
     journal: Journal, accounted: Sequence[AccountedJob], snapshot: SlurmSnapshot, scope: Scope, claim: bool
-) -> Rebuilt:  # fmt: skip
+) -> Rebuilt:
     ledger = Ledger(journal, scope)
     live = {job.id: job for job in snapshot.jobs if not scope.why_not(job) and (job.state in ACTIVE or job.completing)}
     unknown = live.keys() - ledger.jobs.keys()
@@ -172,9 +170,14 @@ def _keys(job: AccountedJob) -> Iterator[str]:
 
 def _row(job: AccountedJob, alive: SlurmJob | None) -> JobRow:
     return JobRow(
-        next(_keys(job)), job.id, job.uid, job.submit, preemptions=job.preemptions, last_preempted=job.last_preempted,
+        next(_keys(job)),
+        job.id,
+        job.uid,
+        job.submit,
+        preemptions=job.preemptions,
+        last_preempted=job.last_preempted,
         kind=kind(alive) if alive else "",
-    )  # fmt: skip
+    )
 
 
 def _write_runs(journal: Journal, row: JobRow, job: AccountedJob, alive: SlurmJob | None) -> int:

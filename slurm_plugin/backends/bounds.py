@@ -24,7 +24,10 @@ def why_unmanaged(gpus: int, nodes: int, cpus: int, tasks: int, memory: int) -> 
     """Why a pending job can never run, on no cluster; "" where it might. The counts as requested; memory: MiB of a node or of
     a CPU."""
     limits = (
-        (gpus, MAX_GPUS, "GPUs"), (nodes, MAX_NODES, "nodes"), (cpus, MAX_CPUS, "CPUs"), (tasks, MAX_CPUS, "tasks"),
+        (gpus, MAX_GPUS, "GPUs"),
+        (nodes, MAX_NODES, "nodes"),
+        (cpus, MAX_CPUS, "CPUs"),
+        (tasks, MAX_CPUS, "tasks"),
         (memory, MAX_MEMORY_MIB, "MiB of memory"),
-    )  # fmt: skip
+    )
     return next((f"cannot run: requests more than {most} {what}" for count, most, what in limits if count > most), "")

@@ -205,11 +205,12 @@ class CommandsBackend:
         least, most = change.nodes or (0, 0)
         excluded = change.excluded if change.only is None else self._all_but(change.only)
         fields = (
-            ("NumTasks", change.tasks), ("NumCPUs", change.cpus),
+            ("NumTasks", change.tasks),
+            ("NumCPUs", change.cpus),
             ("NumNodes", change.nodes and f"{least}-{most or UNLIMITED}"),
             ("ReqNodeList", None if change.required is None else hostlist.compressed(change.required)),
             ("ExcNodeList", None if excluded is None else hostlist.compressed(excluded)),
-        )  # fmt: skip
+        )
         removed = [f"{field}=" for field in change.uncommented]
         return [*(f"{name}={value}" for name, value in fields if value is not None), *removed]
 

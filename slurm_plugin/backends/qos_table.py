@@ -32,11 +32,17 @@ def qos(text: str) -> Iterator[Qos]:
         flags, usage, limit, jobs_user, jobs_account, *tres = rest
         of_user, of_account, minutes_user, minutes_account = map(_tres, tres[:4])
         yield Qos(
-            name=name, flags=frozenset(flags.split(",")) - {""}, usage_factor=_factor(usage, 1.0),
-            limit_factor=_factor(limit, 0.0), max_jobs_user=_count(jobs_user), max_jobs_account=_count(jobs_account),
-            max_tres_user=of_user, max_tres_account=of_account, max_tres_run_mins_user=minutes_user,
+            name=name,
+            flags=frozenset(flags.split(",")) - {""},
+            usage_factor=_factor(usage, 1.0),
+            limit_factor=_factor(limit, 0.0),
+            max_jobs_user=_count(jobs_user),
+            max_jobs_account=_count(jobs_account),
+            max_tres_user=of_user,
+            max_tres_account=of_account,
+            max_tres_run_mins_user=minutes_user,
             max_tres_run_mins_account=minutes_account,
-        )  # fmt: skip
+        )
 
 
 def completed(one: Qos, tabled: Qos | None) -> Qos:
@@ -44,14 +50,17 @@ def completed(one: Qos, tabled: Qos | None) -> Qos:
     if tabled is None:
         return one
     return replace(
-        one, flags=tabled.flags, usage_factor=tabled.usage_factor, limit_factor=tabled.limit_factor,
+        one,
+        flags=tabled.flags,
+        usage_factor=tabled.usage_factor,
+        limit_factor=tabled.limit_factor,
         max_jobs_user=one.max_jobs_user if one.max_jobs_user < math.inf else tabled.max_jobs_user,
         max_jobs_account=one.max_jobs_account if one.max_jobs_account < math.inf else tabled.max_jobs_account,
         max_tres_user=one.max_tres_user or tabled.max_tres_user,
         max_tres_account=one.max_tres_account or tabled.max_tres_account,
         max_tres_run_mins_user=one.max_tres_run_mins_user or tabled.max_tres_run_mins_user,
         max_tres_run_mins_account=one.max_tres_run_mins_account or tabled.max_tres_run_mins_account,
-    )  # fmt: skip
+    )
 
 
 def _factor(text: str, otherwise: float) -> float:

@@ -22,9 +22,12 @@ def load(text: str, uid: int) -> SlurmLoad:
         (0, 0),
     )
     return SlurmLoad(
-        _figure(text, "Server thread count"), _figure(text, "Agent queue size"), _figure(text, "DBD Agent queue size"),
-        calls, microseconds / 1e6,
-    )  # fmt: skip
+        _figure(text, "Server thread count"),
+        _figure(text, "Agent queue size"),
+        _figure(text, "DBD Agent queue size"),
+        calls,
+        microseconds / 1e6,
+    )
 
 
 def by_type(text: str) -> dict[str, int]:

@@ -36,9 +36,12 @@ class Held(NamedTuple):
 
 
 def with_islands(
-    snapshot: Snapshot, nodes: Sequence[SlurmNode], shown: Sequence[SlurmJob], others: Sequence[SlurmJob],
+    snapshot: Snapshot,
+    nodes: Sequence[SlurmNode],
+    shown: Sequence[SlurmJob],
+    others: Sequence[SlurmJob],
     levels: Sequence[str],
-) -> Snapshot:  # fmt: skip
+) -> Snapshot:
     """Return the snapshot with islands; unchanged where no node has any.
 
     Args:

@@ -89,9 +89,13 @@ class PartitionPools:
         name = ", ".join(self._plugins)
         try:
             return guarded(
-                "tiresias.plugins", name, name, DECISION_TIMEOUT_S, "a decision",
+                "tiresias.plugins",
+                name,
+                name,
+                DECISION_TIMEOUT_S,
+                "a decision",
                 lambda: self._with_plugins(snapshot, slurm),
-            )  # fmt: skip
+            )
         except PluginError as error:
             self._fall_back(error)
             return decide_pools(self._built_in(snapshot), self.of(snapshot, slurm))

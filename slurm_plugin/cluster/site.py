@@ -51,11 +51,15 @@ def read_site(deadline: float = 10.0) -> Site:
     default = re.search(r"^PartitionName=(\S+).*?\bDefault=YES", partitions, re.MULTILINE)
     rights = read_rights(config, deadline)
     return Site(
-        config.get("ClusterName", ""), default.group(1) if default else "", frozenset(names),
-        (*slurm_conf_checks.risks(config), *filter(None, [rights.unknown])), rate_limit(config, os.getuid()),
-        frozenset(config.get("PrivateData", "").lower().split(",")), rights,
+        config.get("ClusterName", ""),
+        default.group(1) if default else "",
+        frozenset(names),
+        (*slurm_conf_checks.risks(config), *filter(None, [rights.unknown])),
+        rate_limit(config, os.getuid()),
+        frozenset(config.get("PrivateData", "").lower().split(",")),
+        rights,
         dict(re.findall(r"^PartitionName=(\S+).*? Nodes=(\S+)", partitions, re.MULTILINE)),
-    )  # fmt: skip
+    )
 
 
 def rate_limit(config: Mapping[str, str], uid: int) -> RateLimit | None:

@@ -73,9 +73,11 @@ def _remembers(config: Settings) -> Finding:
     if seconds >= _MIN_JOB_AGE_S:
         return fine("MinJobAge", f"{seconds} s")
     return Finding(
-        Level.RISK, "MinJobAge", f"ended jobs are removed after {seconds} s: an end during a restart of the controller is missed",
+        Level.RISK,
+        "MinJobAge",
+        f"ended jobs are removed after {seconds} s: an end during a restart of the controller is missed",
         "MinJobAge=300",
-    )  # fmt: skip
+    )
 
 
 def _preemption(config: Settings) -> Finding:
@@ -83,9 +85,11 @@ def _preemption(config: Settings) -> Finding:
     if plugin in ("(null)", "preempt/none", "none"):
         return fine("PreemptType", "only Tiresias preempts")
     return Finding(
-        Level.RISK, "PreemptType", f"{plugin}: Slurm preempts too, without waiting for checkpoints",
+        Level.RISK,
+        "PreemptType",
+        f"{plugin}: Slurm preempts too, without waiting for checkpoints",
         "PreemptMode=OFF on the managed partitions",
-    )  # fmt: skip
+    )
 
 
 def _memory(config: Settings) -> Finding:
@@ -94,17 +98,21 @@ def _memory(config: Settings) -> Finding:
     if not counts or any(value not in ("UNLIMITED", "0", "(null)") for value in defaults):
         return fine("DefMemPer...", "a job without a memory request leaves memory to other jobs")
     return Finding(
-        Level.ADVICE, "DefMemPer...", "a job without a memory request gets all memory of a node, and no other job fits there",
+        Level.ADVICE,
+        "DefMemPer...",
+        "a job without a memory request gets all memory of a node, and no other job fits there",
         "DefMemPerCPU or DefMemPerGPU, for the managed partitions at least",
-    )  # fmt: skip
+    )
 
 
 def _accounted(config: Settings) -> Finding:
     if "slurmdbd" not in config.get("AccountingStorageType", ""):
         return Finding(
-            Level.ADVICE, "accounting", "none: a lost state database cannot be rebuilt, and Operator rights cannot be given",
+            Level.ADVICE,
+            "accounting",
+            "none: a lost state database cannot be rebuilt, and Operator rights cannot be given",
             "AccountingStorageType=accounting_storage/slurmdbd",
-        )  # fmt: skip
+        )
     if "gres/gpu" in _words(config, "AccountingStorageTRES"):
         return fine("accounting", "GPUs are accounted for")
     return Finding(Level.ADVICE, "accounting", "GPUs are not accounted for", "AccountingStorageTRES=gres/gpu")
@@ -114,28 +122,33 @@ def _admission(config: Settings) -> Finding:
     if any("lua" in plugin for plugin in _words(config, "JobSubmitPlugins")):
         return fine("JobSubmitPlugins", "lua")
     return Finding(
-        Level.ADVICE, "JobSubmitPlugins", "Slurm may start a job before the controller ranks it",
+        Level.ADVICE,
+        "JobSubmitPlugins",
+        "Slurm may start a job before the controller ranks it",
         "JobSubmitPlugins=lua, with etc/job_submit.lua beside slurm.conf",
-    )  # fmt: skip
+    )
 
 
 def _hook(config: Settings) -> Finding:
     if config.get("EpilogSlurmctld", "(null)") not in ("(null)", ""):
         return fine("EpilogSlurmctld", "set; it must call poke.sh")
     return Finding(
-        Level.ADVICE, "EpilogSlurmctld",
+        Level.ADVICE,
+        "EpilogSlurmctld",
         "no hook reports a job's end: GPUs are idle for up to a period, and a dependent job (afterany) may start out of order",
         "EpilogSlurmctld=/etc/tiresias/poke.sh",
-    )  # fmt: skip
+    )
 
 
 def _launch(config: Settings) -> Finding:
     if config.get("PrologSlurmctld", "(null)") in ("(null)", ""):
         return fine("PrologSlurmctld", "none")
     return Finding(
-        Level.ADVICE, "PrologSlurmctld", "a slurmctld that is stopped while the prolog runs never launches the job",
+        Level.ADVICE,
+        "PrologSlurmctld",
+        "a slurmctld that is stopped while the prolog runs never launches the job",
         "use Prolog on the nodes where possible",
-    )  # fmt: skip
+    )
 
 
 def _kill_wait(config: Settings) -> Finding:

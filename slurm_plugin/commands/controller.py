@@ -36,9 +36,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help="default: /etc/tiresias/tiresias.toml")
     parser.add_argument("--mode", choices=["shadow", "exact"], help="instead of the configured one")
     parser.add_argument(
-        "--keep-holds", action="store_true",
+        "--keep-holds",
+        action="store_true",
         help="SIGTERM leaves the holds to the next controller; where none starts, `tiresias deadman` lifts them: enable it",
-    )  # fmt: skip
+    )
     parser.add_argument("--once", action="store_true", help="one cycle, then exit")
     parser.add_argument("--release", action="store_true", help="lift the controller's holds and exit")
 

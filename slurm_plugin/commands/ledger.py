@@ -145,8 +145,10 @@ def _report(done: Rebuilt, claimed: bool) -> list[str]:
     if done.kept:
         lines.append(f"the old database is {done.kept}")
     if done.damage:
-        lines.append(f"the old database is unreadable ({done.damage}): promotions, measured costs, decisions and the "
-                     "switches of `tiresias pause` and `stop` are lost, and each job's requeues count as preemptions")  # fmt: skip
+        lines.append(
+            f"the old database is unreadable ({done.damage}): promotions, measured costs, decisions and the "
+            "switches of `tiresias pause` and `stop` are lost, and each job's requeues count as preemptions"
+        )
     if done.lost:
         lines.append(
             f"{done.lost} runs have no end in accounting and no job in the queue: left out (sacctmgr show runawayjobs)"
@@ -159,8 +161,10 @@ def _report(done: Rebuilt, claimed: bool) -> list[str]:
     if done.held:
         lines.append(f"held by an administrator or the controller: {_ids(done.held)}: {holds}")
     if done.pinned:
-        lines.append(f"bound to nodes by their owner or the controller: {_ids(done.pinned)}: "
-                     f"{'treated as the controller' if claimed else 'left to their owners; --claim takes them'}")  # fmt: skip
+        lines.append(
+            f"bound to nodes by their owner or the controller: {_ids(done.pinned)}: "
+            f"{'treated as the controller' if claimed else 'left to their owners; --claim takes them'}"
+        )
     return lines
 
 

@@ -52,9 +52,13 @@ class CommentWriter:
     """
 
     def __init__(
-        self, config: CommentConfig, backend: Backend, may_administer: bool, spare: Callable[[], float],
+        self,
+        config: CommentConfig,
+        backend: Backend,
+        may_administer: bool,
+        spare: Callable[[], float],
         clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._config, self._backend, self._spare, self._clock = config, backend, spare, clock
         self._bucket = Bucket(config.per_minute, config.per_minute / 60.0, clock)
         self._set: dict[int, _Set] = {}  # by record
@@ -62,9 +66,12 @@ class CommentWriter:
         self.field = _field(config.field, may_administer)
 
     def write(
-        self, requested: Callable[[], Iterable[WaitingComment]], jobs: Sequence[SlurmJob], starting: Collection[str],
+        self,
+        requested: Callable[[], Iterable[WaitingComment]],
+        jobs: Sequence[SlurmJob],
+        starting: Collection[str],
         promised: Collection[str],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Make one pass; comments of the controller that are not requested are removed. A refusal by Slurm is logged, not raised.
 
         Args:
@@ -83,9 +90,13 @@ class CommentWriter:
             self._next_pass = now + took + max(PASS_INTERVAL_S, PAUSE_PER_PASS_TIME * took)
 
     def _pass(
-        self, requested: Callable[[], Iterable[WaitingComment]], jobs: Sequence[SlurmJob], starting: Collection[str],
-        promised: Collection[str], now: float,
-    ) -> None:  # fmt: skip
+        self,
+        requested: Callable[[], Iterable[WaitingComment]],
+        jobs: Sequence[SlurmJob],
+        starting: Collection[str],
+        promised: Collection[str],
+        now: float,
+    ) -> None:
         self._update_records(jobs, starting)
         due = self._due(list(requested()), [job for job in jobs if job.id not in promised], now)[: self._affordable()]
         if due:

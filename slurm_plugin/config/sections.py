@@ -103,16 +103,24 @@ class Placement:
         are_names,
     )
     style: str = placement(
-        "skew", "how jobs are put on nodes: by what they send, or all alike; the last three are for comparison",
-        "skew", "consolidate", "spread", "first_fit", "load_balancing", "random",
-    )  # fmt: skip
+        "skew",
+        "how jobs are put on nodes: by what they send, or all alike; the last three are for comparison",
+        "skew",
+        "consolidate",
+        "spread",
+        "first_fit",
+        "load_balancing",
+        "random",
+    )
     unknown: str = choice(
         "consolidate", "how jobs are placed of whose tensors nothing is known", "consolidate", "spread"
     )
     trial: str = choice(
-        "two_nodes", "where the first job of a kind runs, whose traffic tsrun records: what stays inside of a node is not seen",
-        "two_nodes", "anywhere",
-    )  # fmt: skip
+        "two_nodes",
+        "where the first job of a kind runs, whose traffic tsrun records: what stays inside of a node is not seen",
+        "two_nodes",
+        "anywhere",
+    )
     patience: float = seconds(
         300.0,
         "seconds that a job waits for the fewest nodes of which it is known that more would slow it down",
@@ -147,9 +155,11 @@ class Rpc:
         lambda value: math.isfinite(value) and value >= 0,
     )
     burst: int = option(
-        500, "calls to slurmctld at once", "a whole number, 20 or more: a preemption with a poll of all jobs takes a dozen",
+        500,
+        "calls to slurmctld at once",
+        "a whole number, 20 or more: a preemption with a poll of all jobs takes a dozen",
         lambda value: value >= 20,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +170,11 @@ class Comment:
         "auto",
         "where squeue shows why a job waits: AdminComment where the controller's user is an Administrator, else Comment where "
         "the job's owner gave none",
-        "auto", "AdminComment", "Comment", "none",
-    )  # fmt: skip
+        "auto",
+        "AdminComment",
+        "Comment",
+        "none",
+    )
     interval: float = seconds(300.0, "seconds between two texts of one job at least")
     per_minute: int = option(
         120, "calls to slurmctld a minute for comments, at most", "a whole number, 1 or more", lambda value: value >= 1

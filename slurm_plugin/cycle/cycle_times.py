@@ -37,10 +37,13 @@ class CycleTimes:
     def published(self, period: float) -> dict[str, float]:
         """For viewers. period: of the configuration, seconds."""
         return {
-            "count": self.count, "seconds": round(self.seconds, 4), "period": period,
-            "median": round(statistics.median(self._recent), 4), "p99": round(self._p99(), 4),
+            "count": self.count,
+            "seconds": round(self.seconds, 4),
+            "period": period,
+            "median": round(statistics.median(self._recent), 4),
+            "p99": round(self._p99(), 4),
             "snapshot": round(self.latency, 4),
-        }  # fmt: skip
+        }
 
     def _p99(self) -> float:
         return sorted(self._recent)[len(self._recent) * 99 // 100]

@@ -48,6 +48,11 @@ class DecideStage:
     ) -> Snapshot:
         memory = context.memory
         return memory.observer.observe(
-            slurm, managed, memory.actor.intents, profiles, self._services.rules.rules, memory.topology.levels,
+            slurm,
+            managed,
+            memory.actor.intents,
+            profiles,
+            self._services.rules.rules,
+            memory.topology.levels,
             context.why_paused,
-        )  # fmt: skip
+        )

@@ -85,6 +85,10 @@ class ObserveStage:
 def _note_cost(memory: JobMemory, job: SlurmJob, report: JobReport) -> None:
     memory.ledger.note_progress(memory.ledger.jobs[job.id], report.at)
     memory.ledger.note(
-        memory.ledger.jobs[job.id], job.restarts, restore=report.restore, save=report.save, redone=report.redone,
+        memory.ledger.jobs[job.id],
+        job.restarts,
+        restore=report.restore,
+        save=report.save,
+        redone=report.redone,
         pace=report.pace,
-    )  # fmt: skip
+    )

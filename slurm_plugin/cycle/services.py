@@ -74,9 +74,14 @@ class Services:
 
 
 def assemble(
-    config: Config, backend: Backend, journal: Journal, leadership: Leadership, site: Site, clock: Callable[[], float],
+    config: Config,
+    backend: Backend,
+    journal: Journal,
+    leadership: Leadership,
+    site: Site,
+    clock: Callable[[], float],
     events: ServiceEvents,
-) -> tuple[Services, Budgeted]:  # fmt: skip
+) -> tuple[Services, Budgeted]:
     """Return the services, and the back end within its budget of calls."""
     budgeted = Budgeted(with_scripts(backend, config.paths.control), bucket(config.rpc, site.rate_limit))
     fenced = FencedBackend(budgeted, leadership, journal)

@@ -41,9 +41,12 @@ class Daemon:
     """
 
     def __init__(
-        self, configured: Configured, leadership: Leadership, lead: Callable[[Configured, Leadership], Controller],
+        self,
+        configured: Configured,
+        leadership: Leadership,
+        lead: Callable[[Configured, Leadership], Controller],
         keeps_holds: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._leadership, self._lead = leadership, lead
         self._adopt(configured)
         self._keeps_holds, self._kept = keeps_holds, False

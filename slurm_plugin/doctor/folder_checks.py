@@ -22,8 +22,9 @@ def findings(paths: Paths, several_hosts: bool) -> Iterator[Finding]:
     yield _own(paths.state, "the journal")
     yield _own(paths.run, "sockets and lease")
     for folder, what, closed in (
-        (paths.control, "control folders", _made_for_users), (paths.checkpoints, "checkpoints", _own_roots)
-    ):  # fmt: skip
+        (paths.control, "control folders", _made_for_users),
+        (paths.checkpoints, "checkpoints", _own_roots),
+    ):
         found = list(_of_users(folder, what, several_hosts, closed))
         yield from found or [fine(what, f"{folder}: writable for all users, renames are atomic")]
 
@@ -72,28 +73,36 @@ def _made_for_users(folder: Path, what: str) -> Iterator[Finding]:
     closed = [each.name for each in users if not os.access(each, os.R_OK | os.X_OK)]
     if not users:
         yield Finding(
-            Level.BLOCKS, what, f"{folder}: users cannot create folders there, and the site created none",
+            Level.BLOCKS,
+            what,
+            f"{folder}: users cannot create folders there, and the site created none",
             f"chmod 1777 {folder}, or a folder for each user (docs/explanation/security.md)",
-        )  # fmt: skip
+        )
     if foreign:
         yield Finding(
-            Level.BLOCKS, what, f"{folder}: folders not owned by the user in their name: {_some(foreign)}",
+            Level.BLOCKS,
+            what,
+            f"{folder}: folders not owned by the user in their name: {_some(foreign)}",
             "chown each to its user: jobs with a folder of another owner are not preempted",
-        )  # fmt: skip
+        )
     if closed:
         yield Finding(
-            Level.BLOCKS, what, f"{folder}: folders not readable for {_name()} and its groups: {_some(closed)}",
+            Level.BLOCKS,
+            what,
+            f"{folder}: folders not readable for {_name()} and its groups: {_some(closed)}",
             "chgrp them to a group of SupplementaryGroups= in the unit, mode 750",
-        )  # fmt: skip
+        )
     if users and not foreign and not closed:
         yield fine(what, f"{folder}: {len(users)} users' folders, created by the site")
 
 
 def _own_roots(folder: Path, what: str) -> Iterator[Finding]:
     yield Finding(
-        Level.RISK, what, f"{folder}: users cannot create folders there; correct only where each user has a separate root",
+        Level.RISK,
+        what,
+        f"{folder}: users cannot create folders there; correct only where each user has a separate root",
         f"TIRESIAS_CHECKPOINT_ROOT for each user, or chmod 1777 {folder}",
-    )  # fmt: skip
+    )
 
 
 def _some(names: list[str]) -> str:
@@ -119,8 +128,12 @@ def _semantics(folder: Path, what: str) -> Iterator[Finding]:
         place.mkdir(mode=0o700)
         yield from _rename(place, what)
     except OSError as error:
-        yield Finding(Level.BLOCKS, what, f"{folder}: {error.strerror} while a file was created, synchronised and renamed",
-                      "free space and quota; mount options; another file system")  # fmt: skip
+        yield Finding(
+            Level.BLOCKS,
+            what,
+            f"{folder}: {error.strerror} while a file was created, synchronised and renamed",
+            "free space and quota; mount options; another file system",
+        )
     finally:
         for each in place.glob("*"):
             each.unlink()

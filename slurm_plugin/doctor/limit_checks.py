@@ -28,15 +28,19 @@ def findings(rules: SlurmRules) -> Iterator[Finding]:
         return
     for words in rules.unread:
         yield Finding(
-            Level.RISK, "limits", f"not readable: {words}",
+            Level.RISK,
+            "limits",
+            f"not readable: {words}",
             "AdminLevel=Operator for this user (PrivateData hides associations from others); check slurmdbd",
-        )  # fmt: skip
+        )
     if odd := sorted(set(_unknown(rules))):
         shown = ", ".join(odd[:_MAX_SHOWN]) + (f" and {len(odd) - _MAX_SHOWN} more" if len(odd) > _MAX_SHOWN else "")
         yield Finding(
-            Level.ADVICE, "limits", f"found only by refused starts: {shown}",
+            Level.ADVICE,
+            "limits",
+            f"found only by refused starts: {shown}",
             "nothing: a refused start delays its group of jobs for some time (docs/reference/admission.md)",
-        )  # fmt: skip
+        )
     elif not rules.unread:
         yield fine("limits", "all of QOS and associations are known before a start")
 

@@ -15,9 +15,11 @@ def finding(config: Mapping[str, str]) -> Finding:
     name = user_name(uid)
     if uid in rights.masters:
         return Finding(
-            Level.ADVICE, "rights", f"{name} has all rights in Slurm; the controller needs fewer",
+            Level.ADVICE,
+            "rights",
+            f"{name} has all rights in Slurm; the controller needs fewer",
             "a separate user with AdminLevel=Operator (run the doctor as that user)",
-        )  # fmt: skip
+        )
     if uid in rights.operators:
         return fine("rights", f"{name} may modify other users' jobs")
     problem = rights.unknown or f"{name} may not modify other users' jobs"

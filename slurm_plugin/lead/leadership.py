@@ -98,8 +98,12 @@ class Leadership:
     def published(self) -> dict[str, object]:
         """Return the leader for viewers: `since` is the epoch second at which this controller took the lead."""
         return {
-            "host": self._host, "pid": os.getpid(), "epoch": self.epoch, "since": self._led, "standby": self.has_standby()
-        }  # fmt: skip
+            "host": self._host,
+            "pid": os.getpid(),
+            "epoch": self.epoch,
+            "since": self._led,
+            "standby": self.has_standby(),
+        }
 
     def retime(self, seconds: float) -> None:
         """Change the silence after which a leader counts as dead.

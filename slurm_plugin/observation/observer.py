@@ -37,9 +37,12 @@ class Observer:
     """Makes the snapshot that `decide` reads of Slurm's snapshot, the ledger, the open intents and the jobs' reports."""
 
     def __init__(
-        self, config: Config, ledger: Ledger, refusals: Refusals | None = None,
+        self,
+        config: Config,
+        ledger: Ledger,
+        refusals: Refusals | None = None,
         admission_waits: frozenset[int] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """admission_waits: seconds that job_submit.lua may have given to a job; None: those of the configuration."""
         self._config, self._ledger = config, ledger
         self._admission_waits = admission_waits or frozenset({config.admission_wait})

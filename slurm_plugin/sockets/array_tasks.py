@@ -46,9 +46,15 @@ def grouped(found: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _likeness(found: Mapping[str, Any]) -> tuple[Any, ...]:
     job, slurm = found["job"], found["slurm"] or {}
     return (
-        job.get("state"), job.get("phase"), job.get("queue"), slurm.get("state"), slurm.get("reason"),
-        slurm.get("exit_code"), job.get("gpus"), job.get("restarts"),
-    )  # fmt: skip
+        job.get("state"),
+        job.get("phase"),
+        job.get("queue"),
+        slurm.get("state"),
+        slurm.get("reason"),
+        slurm.get("exit_code"),
+        job.get("gpus"),
+        job.get("restarts"),
+    )
 
 
 def _is_task(job_id: str, array: str) -> bool:

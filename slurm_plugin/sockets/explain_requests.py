@@ -100,9 +100,11 @@ class Explanations:
         for group in groups:
             self._add_dependencies(group, request)
         return {
-            "array": chosen(request.requested)[0], "count": len(ids), "groups": groups,
+            "array": chosen(request.requested)[0],
+            "count": len(ids),
+            "groups": groups,
             "paused": request.newest.about.get("paused"),
-        }  # fmt: skip
+        }
 
     def _facts(self, job_id: str, request: ExplainRequest, index: Index) -> tuple[dict[str, Any], JobRow]:
         """Return `job` as in the status and `slurm`, None after slurmctld has removed the job. Raises TiresiasError."""
@@ -168,15 +170,20 @@ def _forecast(newest: Publication, job_id: str, alone: bool) -> dict[str, Any] |
         steps = (ForecastStep(due, ForecastReason(ForecastCode.SAVES_DUE)),) if due else ()
         bound = StartTimeBound(math.inf, ForecastReason(ForecastCode.AFTER_RELEASE))
     return {
-        "free": found.free, "ahead": found.ahead, "behind": found.lower_ranked, "fixed": found.fixed, "others": found.others,
+        "free": found.free,
+        "ahead": found.ahead,
+        "behind": found.lower_ranked,
+        "fixed": found.fixed,
+        "others": found.others,
         "steps": [
             {"time": round(step.at, 3), "what": forecast_in_words(step.what)}
             for step in steps
             if not (alone and step.what.job)
         ],
-        "latest": round(bound.at, 3) if bound.at < math.inf else None, "why": forecast_in_words(bound.why),
+        "latest": round(bound.at, 3) if bound.at < math.inf else None,
+        "why": forecast_in_words(bound.why),
         **_estimate(newest, job_id, row),
-    }  # fmt: skip
+    }
 
 
 def _estimate(newest: Publication, job_id: str, row: int) -> dict[str, Any]:
@@ -193,9 +200,13 @@ def not_competing(row: JobRow, record: SlurmJob | None, now: float) -> dict[str,
     dependency.
     """
     about = {
-        "id": row.id, "uid": row.uid, "state": "ENDED" if row.ended else "NOT COMPETING", "submit_time": row.submit,
-        "preemptions": row.preemptions, "why": job_reasons.text(row.unmovable) if row.ended else _why_not_competing(row, record),
-    }  # fmt: skip
+        "id": row.id,
+        "uid": row.uid,
+        "state": "ENDED" if row.ended else "NOT COMPETING",
+        "submit_time": row.submit,
+        "preemptions": row.preemptions,
+        "why": job_reasons.text(row.unmovable) if row.ended else _why_not_competing(row, record),
+    }
     if record is None:
         return about
     waited = {} if row.ended else {"waited": max(now - row.submit, 0.0)}

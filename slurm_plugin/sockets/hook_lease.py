@@ -43,9 +43,13 @@ class HookLease:
     def _write(self) -> None:
         config, exempt = self._config, self._config.exempt
         lease = JobSubmitLease(
-            int(time.time() + config.lease_seconds), config.partitions, self._default_partition, config.admission_wait,
-            exempt.users, exempt.accounts,
-        )  # fmt: skip
+            int(time.time() + config.lease_seconds),
+            config.partitions,
+            self._default_partition,
+            config.admission_wait,
+            exempt.users,
+            exempt.accounts,
+        )
         temporary = self._path.with_name(".lease")
         temporary.write_text(lease.text())
         temporary.replace(self._path)

@@ -254,13 +254,16 @@ def _queues_of(newest: Publication, rows: Ints, config: PolicyConfig, before: in
     states["running"] = ~states["waiting"] & ~states["starting"]
     return [
         {
-            **pool, "index": before + index, "low": low, "high": edges[index + 1] if index + 1 < len(edges) else None,
+            **pool,
+            "index": before + index,
+            "low": low,
+            "high": edges[index + 1] if index + 1 < len(edges) else None,
             **{name: int(np.sum(here & those)) for name, those in states.items()},
             **{f"gpus_{name}": int(jobs.gpus[here & those].sum()) for name, those in states.items()},
         }
         for index, low in enumerate(edges)
         for here in [inside & (plan.queue == index)]
-    ]  # fmt: skip
+    ]
 
 
 def _nodes(newest: Publication) -> list[dict[str, Any]]:
@@ -279,6 +282,10 @@ def _nodes(newest: Publication) -> list[dict[str, Any]]:
 
 def _node(node: SlurmNode, allocations: list[list[Any]], other_gpus: int) -> dict[str, Any]:
     return {
-        "name": node.name, "state": "+".join([node.state, *sorted(node.flags)]), "gpus": node.gpus,
-        "allocations": allocations, "other_gpus": other_gpus, "features": list(node.features),
-    }  # fmt: skip
+        "name": node.name,
+        "state": "+".join([node.state, *sorted(node.flags)]),
+        "gpus": node.gpus,
+        "allocations": allocations,
+        "other_gpus": other_gpus,
+        "features": list(node.features),
+    }

@@ -45,10 +45,15 @@ def slurm_facts(job: SlurmJob, index: Index) -> dict[str, Any]:
     """
     report = index.reports.get(job.id)
     return {
-        "state": job.state, "reason": _obstacle(job, index) or job.reason, "shown": job.reason,
-        "exit_code": job.exit_code if job.exit_code >= 0 else None, "batch": job.batch, "tsbatch": bool(job.script),
-        "ready": bool(report and report.ready), "depends_on": [],
-    }  # fmt: skip
+        "state": job.state,
+        "reason": _obstacle(job, index) or job.reason,
+        "shown": job.reason,
+        "exit_code": job.exit_code if job.exit_code >= 0 else None,
+        "batch": job.batch,
+        "tsbatch": bool(job.script),
+        "ready": bool(report and report.ready),
+        "depends_on": [],
+    }
 
 
 def _obstacle(job: SlurmJob, index: Index) -> str:

@@ -121,9 +121,11 @@ class Journal(History):
 
     def proven(self) -> set[tuple[int, str]]:
         """Return uid and kind of all jobs that parked after the checkpoint signal."""
-        return set(self._db.execute(
-            "select distinct uid, kind from run join job using (key) where kind != '' and pause is not null"
-        ))  # fmt: skip
+        return set(
+            self._db.execute(
+                "select distinct uid, kind from run join job using (key) where kind != '' and pause is not null"
+            )
+        )
 
     def late(self) -> dict[tuple[int, str], float]:
         """Return uid and kind of jobs that missed their deadline, and the epoch second of it."""

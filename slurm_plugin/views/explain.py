@@ -46,9 +46,11 @@ def _opening(explanation: Explanation, width: int) -> list[Text]:
     state = state_word(job)
     verb, shown = ("has", "ended") if state == "ended" else ("is", printable(state, 20))
     first = Text.assemble(
-        (f"job {printable(job['id'], 20)} ", HEADING), (f"{name} " if (name := printable(job.get("name", ""), 200)) else "",
-        "bold cyan"), f"{verb} ", (shown, f"bold {STATE_STYLES.get(state, '')}".strip()),
-    )  # fmt: skip
+        (f"job {printable(job['id'], 20)} ", HEADING),
+        (f"{name} " if (name := printable(job.get("name", ""), 200)) else "", "bold cyan"),
+        f"{verb} ",
+        (shown, f"bold {STATE_STYLES.get(state, '')}".strip()),
+    )
     reasons = [slurm_line(job, explanation["slurm"])] if "slurm" in explanation else []
     lines = [one for text in (*reasons, job.get("why", "")) if text for one in wrapped(text, width, _REASON_CELLS)]
     return [*_wrapped_text(first, width), *(styled((one, "")) for one in lines), Text()]
@@ -106,9 +108,12 @@ def _forecast(forecast: PublishedStartForecast | None, now: float) -> list[tuple
     if forecast is None:
         return []
     has = {
-        "free": "free", "ahead": "held by higher-ranked jobs", "behind": "by lower-ranked jobs",
-        "fixed": "by jobs that cannot be preempted now", "others": "by unmanaged jobs or out of service",
-    }  # fmt: skip
+        "free": "free",
+        "ahead": "held by higher-ranked jobs",
+        "behind": "by lower-ranked jobs",
+        "fixed": "by jobs that cannot be preempted now",
+        "others": "by unmanaged jobs or out of service",
+    }
     held = ", ".join(f"{forecast[name]} {text}" for name, text in has.items() if forecast[name])  # type: ignore[literal-required]
     steps = [
         ("next" if not at else "", f"{_until(one['time'], now)}: {one['what']}")

@@ -105,7 +105,7 @@ def usage(status: Status, width: int, more: str = "") -> Text:
     filled, unmanaged = (bar * managed // total, bar * other // total) if total else (0, 0)
     return styled(
         ("━" * filled, "green"), ("━" * unmanaged, "yellow"), ("─" * (bar - filled - unmanaged), FAINT), (tail, "")
-    )  # fmt: skip
+    )
 
 
 def pulse(status: Status, now: float) -> list[Cell]:

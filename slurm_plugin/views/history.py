@@ -50,9 +50,12 @@ _NUMBERS = (
 )
 _USERS = (Column("user", 8, share=1, limit=20), Column("jobs", 6, right=True), *_NUMBERS)
 _JOBS = (
-    Column("job", 8, right=True), Column("user", 6, share=1, limit=16), Column("submitted", 12),
-    Column("GPUs", 4, right=True), *_NUMBERS,
-)  # fmt: skip
+    Column("job", 8, right=True),
+    Column("user", 6, share=1, limit=16),
+    Column("submitted", 12),
+    Column("GPUs", 4, right=True),
+    *_NUMBERS,
+)
 
 
 class HistoryRow(TypedDict, total=False):

@@ -61,8 +61,13 @@ def _daemon(status: Status, now: float) -> Iterator[Metric]:
     packlimit: Mapping[str, Any] = status.get("packlimit") or {}
     yield _gauge("packlimit", "Skew above which jobs consolidate.", packlimit.get("limit"))
     yield _gauge("packlimit_learned", "Whether PACKLIMIT was learned from this site's jobs.", packlimit.get("learned"))
-    yield _labelled("actions", "Decisions carried out since the controller became leader.", "action",
-                    dict(status.get("actions") or {}), CounterMetricFamily)  # fmt: skip
+    yield _labelled(
+        "actions",
+        "Decisions carried out since the controller became leader.",
+        "action",
+        dict(status.get("actions") or {}),
+        CounterMetricFamily,
+    )
 
 
 def _slurm(status: Status) -> Iterator[Metric]:
@@ -86,13 +91,20 @@ def _jobs(status: Status) -> Iterator[Metric]:
     yield jobs
     yield gpus
     waits = [job["waited"] for job in status["jobs"] if job["state"] == "WAITING"]
-    yield _labelled("waiting_seconds", "Wait of the waiting jobs since their last run.", "of", {
-        "median": statistics.median(waits) if waits else 0.0, "longest": max(waits, default=0.0),
-    })  # fmt: skip
+    yield _labelled(
+        "waiting_seconds",
+        "Wait of the waiting jobs since their last run.",
+        "of",
+        {
+            "median": statistics.median(waits) if waits else 0.0,
+            "longest": max(waits, default=0.0),
+        },
+    )
     yield _gauge(
-        "unpreemptable_jobs", "Running jobs that may not be preempted now.",
+        "unpreemptable_jobs",
+        "Running jobs that may not be preempted now.",
         sum(job["state"] == "RUNNING" and not job["preemptable"] for job in status["jobs"]),
-    )  # fmt: skip
+    )
 
 
 def _waits(status: Status) -> Iterator[Metric]:
@@ -148,9 +160,12 @@ def _gauge(name: str, what: str, value: float | None) -> Metric:
 
 
 def _labelled(
-    name: str, what: str, label: str, values: Mapping[str, float | None],
+    name: str,
+    what: str,
+    label: str,
+    values: Mapping[str, float | None],
     kind: type[GaugeMetricFamily] | type[CounterMetricFamily] = GaugeMetricFamily,
-) -> Metric:  # fmt: skip
+) -> Metric:
     family = kind(f"tiresias_{name}", what, labels=(label,))
     for word, value in values.items():
         if value is not None:

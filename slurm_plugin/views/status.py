@@ -130,9 +130,15 @@ def _panel(name: Text | str, lines: list[Text], subtitle: str = "") -> Panel:
     heading = name if isinstance(name, Text) else Text(name, HEADING)
     below = Text(subtitle, FAINT) if subtitle else None
     return Panel(
-        Group(*lines), title=heading, subtitle=below, title_align="left", subtitle_align="right",
-        box=ROUNDED, border_style=FAINT, padding=(0, 1),
-    )  # fmt: skip
+        Group(*lines),
+        title=heading,
+        subtitle=below,
+        title_align="left",
+        subtitle_align="right",
+        box=ROUNDED,
+        border_style=FAINT,
+        padding=(0, 1),
+    )
 
 
 def titled(name: str, lines: list[Text], width: int, note: str = "") -> list[Text]:

@@ -103,9 +103,12 @@ class Frame:
 
     def _jobs(self) -> list[str]:
         listing = Listing(
-            self._scene.jobs, self._scene.symbols, self._title(), self._state.selected,
+            self._scene.jobs,
+            self._scene.symbols,
+            self._title(),
+            self._state.selected,
             "no job matches all these words" if self._state.filter else none_of(self._scene.user),
-        )  # fmt: skip
+        )
         status = with_decisions_of(self._scene.status, self._scene.user)
         view = render_status(status, self._width, self._height, self._now, listing)
         return ansi_lines(view, self._width, self._like)

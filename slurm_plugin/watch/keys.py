@@ -16,9 +16,15 @@ _NAMES = {
     "8~": "end", "5~": "pageup", "6~": "pagedown",
 }  # fmt: skip
 _CONTROLS = {
-    "\r": "enter", "\n": "enter", "\x7f": "backspace", "\b": "backspace", "\x0c": "redraw", "\x15": "clear", "\x02": "pageup",
+    "\r": "enter",
+    "\n": "enter",
+    "\x7f": "backspace",
+    "\b": "backspace",
+    "\x0c": "redraw",
+    "\x15": "clear",
+    "\x02": "pageup",
     "\x06": "pagedown",
-}  # fmt: skip
+}
 
 
 class Decoder:

@@ -98,9 +98,11 @@ def parser_of(prog: str, module: str) -> argparse.ArgumentParser:
 
 def _top_level(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="tiresias", description="\n".join(f"  {name:14} {text}" for name, (_, text) in COMMANDS.items()),
-        formatter_class=argparse.RawDescriptionHelpFormatter, usage="tiresias COMMAND [options]   (COMMAND --help for more)",
-    )  # fmt: skip
+        prog="tiresias",
+        description="\n".join(f"  {name:14} {text}" for name, (_, text) in COMMANDS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="tiresias COMMAND [options]   (COMMAND --help for more)",
+    )
     parser.add_argument("--version", action="version", version=f"tiresias {__version__}")
     parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="one of the above")
     parser.parse_args(argv or ["--help"])

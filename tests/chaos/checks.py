@@ -136,8 +136,14 @@ class Check:
     """unfinished, held: what the queue still had at the end."""
 
     def __init__(
-        self, scene: Scene, troubles: Troubles, sampler: Sampler, unfinished: Sequence[str], held: Sequence[str], deadline: float
-    ) -> None:  # fmt: skip
+        self,
+        scene: Scene,
+        troubles: Troubles,
+        sampler: Sampler,
+        unfinished: Sequence[str],
+        held: Sequence[str],
+        deadline: float,
+    ) -> None:
         self._sampler, self._deadline = sampler, deadline
         self._scene, self._blind = scene, troubles.blind
         self._logged = logged_runs(scene.cluster.log / "jobcomp.log")

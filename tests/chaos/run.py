@@ -156,11 +156,17 @@ class ChaosRun:
         if check.broken:
             self._keep_evidence()
         return {
-            "seed": self._seed, "seconds": round(time.time() - self._began, 1), "slurm": self.scene.cluster.slurm_version,
-            **check.volume(), **check.judged, "troubles": dict(sorted(self.troubles.counts.items())),
-            "controller_lives": sum("life" in one for one in self.scene.deaths()), "invariants": check.counts,
-            "broken": check.broken, "evidence": {name: check.evidence[name] for name in check.broken},
-        }  # fmt: skip
+            "seed": self._seed,
+            "seconds": round(time.time() - self._began, 1),
+            "slurm": self.scene.cluster.slurm_version,
+            **check.volume(),
+            **check.judged,
+            "troubles": dict(sorted(self.troubles.counts.items())),
+            "controller_lives": sum("life" in one for one in self.scene.deaths()),
+            "invariants": check.counts,
+            "broken": check.broken,
+            "evidence": {name: check.evidence[name] for name in check.broken},
+        }
 
     def _keep_evidence(self) -> None:
         kept = Path(tempfile.mkdtemp(prefix="chaos-"))

@@ -67,10 +67,15 @@ class Scene(Centre):
 
     def __init__(self, name: str, plan: dict[str, Any], max_job_id: int, **config: Any) -> None:
         settings = {
-            "KillWait": "5", "MinJobAge": "5", "FirstJobId": "1", "MaxJobId": str(max_job_id), "Licenses": "scarce:1",
-            "SchedulerParameters": f"{SCHEDULER_PARAMETERS},bf_resolution=1", "SlurmctldTimeout": "30",
+            "KillWait": "5",
+            "MinJobAge": "5",
+            "FirstJobId": "1",
+            "MaxJobId": str(max_job_id),
+            "Licenses": "scarce:1",
+            "SchedulerParameters": f"{SCHEDULER_PARAMETERS},bf_resolution=1",
+            "SlurmctldTimeout": "30",
             "MaxJobCount": "15000",
-        }  # fmt: skip
+        }
         super().__init__(Cluster.up(ClusterSpec(name=name, suite="forky", nodes=4, accounting=True, settings=settings)))
         self.jobs: dict[str, Job] = {}
         self._plan, self._submitters = plan, list[subprocess.Popen[Any]]()
@@ -104,9 +109,13 @@ class Scene(Centre):
         self.config = self._config
         with (self.cluster.log / "controller.log").open("ab") as log:
             self._process = self.cluster.popen(
-                ["python3", LIVES, self._config, TROUBLE, json.dumps(self._plan)], user=self.cluster.spec.daemon_user,
-                env={"OPENBLAS_NUM_THREADS": "1"}, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
+                ["python3", LIVES, self._config, TROUBLE, json.dumps(self._plan)],
+                user=self.cluster.spec.daemon_user,
+                env={"OPENBLAS_NUM_THREADS": "1"},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
         self.wait_until(lambda: self.status() or self.exit_code is not None, "the controller does not answer")
 
     def kill_controller(self) -> None:
@@ -169,9 +178,13 @@ class Scene(Centre):
         words = [f"{SHARED}/plan-{user}.jsonl", f"{SHARED}/submitted-{user}.jsonl"]
         with (self.cluster.log / f"submitter-{user}.log").open("ab") as log:
             return self.cluster.popen(
-                ["python3", "-m", "tiresias.sandbox.replay.submitter", *words], user=user, env=roots,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
+                ["python3", "-m", "tiresias.sandbox.replay.submitter", *words],
+                user=user,
+                env=roots,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
 
     def all_submitted(self) -> bool:
         return all(process.poll() is not None for process in self._submitters)

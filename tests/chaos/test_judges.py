@@ -66,10 +66,15 @@ def test_a_beneficiary_has_to_start_soon(start: float, broken: bool) -> None:
 @pytest.mark.parametrize(
     ("window", "judged"),
     [
-        (Window(1010, 1011), 0), (Window(1010, 1011, "new"), 0), (Window(1010, 1011, "bob"), 0), (Window(995, 996), 0),
-        (Window(1010, 1011, "else"), 1), (Window(900, 980), 1), (Window(1100, 1200), 1),
+        (Window(1010, 1011), 0),
+        (Window(1010, 1011, "new"), 0),
+        (Window(1010, 1011, "bob"), 0),
+        (Window(995, 996), 0),
+        (Window(1010, 1011, "else"), 1),
+        (Window(900, 980), 1),
+        (Window(1100, 1200), 1),
     ],
-)  # fmt: skip
+)
 def test_what_befell_a_beneficiary_explains_it(window: Window, judged: int) -> None:
     found, count = in_vain([VICTIM], {}, lambda *_: "new", Windows([window]), {"new": "bob"})
     assert (len(found), count) == (judged, judged)

@@ -30,10 +30,15 @@ class Launch:
         for rank, speed in enumerate(speeds):
             view = views[rank % len(views)]
             env = {
-                **os.environ, "TIRESIAS_CONTROL": str(view / "control"), "TIRESIAS_CHECKPOINT_DIR": str(view / "checkpoints"),
-                "TIRESIAS_RESTART": str(number), "SLURM_PROCID": str(rank), "SLURM_STEP_NUM_TASKS": str(len(speeds)),
-                "SLURM_JOB_ID": "control", "SLURM_STEP_ID": str(number),
-            }  # fmt: skip
+                **os.environ,
+                "TIRESIAS_CONTROL": str(view / "control"),
+                "TIRESIAS_CHECKPOINT_DIR": str(view / "checkpoints"),
+                "TIRESIAS_RESTART": str(number),
+                "SLURM_PROCID": str(rank),
+                "SLURM_STEP_NUM_TASKS": str(len(speeds)),
+                "SLURM_JOB_ID": "control",
+                "SLURM_STEP_ID": str(number),
+            }
             command = [sys.executable, str(PROGRAM), str(speed), *([str(shared)] if lockstep else [])]
             self.ranks.append(
                 subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

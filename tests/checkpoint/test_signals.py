@@ -23,9 +23,13 @@ class Run:
     def __init__(self, folder: Path, steps: int) -> None:
         env = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "TIRESIAS_"))}
         self.process = subprocess.Popen(
-            [sys.executable, str(PROGRAM), str(folder), str(steps)], env=env, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+            [sys.executable, str(PROGRAM), str(folder), str(steps)],
+            env=env,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
     def reach(self, words: str) -> None:
         """Go on to that moment, and stay in it."""

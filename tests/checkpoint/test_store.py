@@ -42,9 +42,15 @@ def test_every_kind_of_value_comes_back(store: Store) -> None:
     doubles = array.array("d", [1.5, -2.5])
     big = os.urandom(2 * BLOCK + 17)
     state = {
-        "bytes": b"\0\xff", "empty": b"", "array": doubles, "memory": memoryview(big)[3:], "stream": iter([b"ab", bytearray(b"c")]),
-        "json": {"loss": [0.1, 1e-300], "name": "é\n"}, "none": None, "../../x": 7,
-    }  # fmt: skip
+        "bytes": b"\0\xff",
+        "empty": b"",
+        "array": doubles,
+        "memory": memoryview(big)[3:],
+        "stream": iter([b"ab", bytearray(b"c")]),
+        "json": {"loss": [0.1, 1e-300], "name": "é\n"},
+        "none": None,
+        "../../x": 7,
+    }
     store.save(3, state)
     found = state_of(store)
     assert found["array"] == doubles.tobytes()

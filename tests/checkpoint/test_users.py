@@ -88,10 +88,15 @@ def test_he_can_neither_read_nor_write_hers(shared: Path) -> None:
     as_user(ALICE, save(root, 5, "hers"))
     before = tree(shared)
     attempts: list[Callable[[], object]] = [
-        restore(root), save(root, 6, "attacker"), lambda: Store(root).steps(), lambda: root.rename(shared / "gone"),
-        lambda: (root / "step-5" / "rank-0.json").read_text(), lambda: os.link(root / "step-5" / "rank-0.json", shared / "mine"),
-        lambda: (root / "step-9").mkdir(), lambda: shutil.rmtree(root),
-    ]  # fmt: skip
+        restore(root),
+        save(root, 6, "attacker"),
+        lambda: Store(root).steps(),
+        lambda: root.rename(shared / "gone"),
+        lambda: (root / "step-5" / "rank-0.json").read_text(),
+        lambda: os.link(root / "step-5" / "rank-0.json", shared / "mine"),
+        lambda: (root / "step-9").mkdir(),
+        lambda: shutil.rmtree(root),
+    ]
     for attempt in attempts:
         assert as_user(MALLORY, attempt).split(":")[0] in ("NotYours", "SaveFailed", "Unavailable", "PermissionError")
     assert tree(shared) == before

@@ -32,9 +32,14 @@ def shell(folder: Path, name: str, *words: str) -> list[str]:
     if not shutil.which(name):
         pytest.skip(f"{name} is not here: apt-get install {name}")
     done = subprocess.run(
-        [name, *words], capture_output=True, text=True, timeout=60, cwd=folder, check=False,
+        [name, *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=folder,
+        check=False,
         env={"PATH": "/usr/bin:/bin", "HOME": str(folder), "TERM": "dumb"},
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.split()
 

@@ -85,8 +85,9 @@ class Machine:
         """Copy the files that a clone of this checkout has: what git lists, and the history as one commit is left out."""
         listed = subprocess.run(
             ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            capture_output=True, check=True,
-        )  # fmt: skip
+            capture_output=True,
+            check=True,
+        )
         target = self.tree / place.lstrip("/")
         for name in filter(None, listed.stdout.decode().split("\0")):
             if not (ROOT / name).exists() and not (ROOT / name).is_symlink():
@@ -109,9 +110,13 @@ class Machine:
         for _, place in binds:
             _mount_point(self.tree / place.lstrip("/"), directory=Path(place).is_dir())
         variables = {
-            "PATH": rootfs_path(user), "HOME": "/root" if user == 0 else "/home/user", "LANG": "C.UTF-8",
-            **{name: os.environ[name] for name in NETWORK_SETTINGS if name in os.environ}, **settings, **(env or {}),
-        }  # fmt: skip
+            "PATH": rootfs_path(user),
+            "HOME": "/root" if user == 0 else "/home/user",
+            "LANG": "C.UTF-8",
+            **{name: os.environ[name] for name in NETWORK_SETTINGS if name in os.environ},
+            **settings,
+            **(env or {}),
+        }
         places = [word for pair in binds for word in pair]
         words = ["unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "sh", "-ec", ENTER, "sh"]
         inside = f"cd {shlex.quote(folder)} && {command}"

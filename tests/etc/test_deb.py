@@ -24,9 +24,14 @@ ROOT = Path(__file__).parents[2]
 TRAIN = "exec python3 /opt/tiresias/tests/slurm_plugin/controller/train.py"
 PACKAGED = {"PYTHONPATH": ""}  # not the checkout's
 EXACT = {
-    **PACKAGED, "TIRESIAS_MODE": "exact", "TIRESIAS_PERIOD": "1", "TIRESIAS_POLICY_NAME": "las",
-    "TIRESIAS_POLICY_MIN_RUN": "1", "TIRESIAS_POLICY_MIN_RUN_COST_FACTOR": "0", "TIRESIAS_POLICY_THRESHOLDS": "6",
-}  # fmt: skip
+    **PACKAGED,
+    "TIRESIAS_MODE": "exact",
+    "TIRESIAS_PERIOD": "1",
+    "TIRESIAS_POLICY_NAME": "las",
+    "TIRESIAS_POLICY_MIN_RUN": "1",
+    "TIRESIAS_POLICY_MIN_RUN_COST_FACTOR": "0",
+    "TIRESIAS_POLICY_THRESHOLDS": "6",
+}
 pytestmark = [
     pytest.mark.sandbox,
     pytest.mark.slow,

@@ -46,9 +46,14 @@ def arrivals(cluster: Cluster) -> int:
 
 def test_gpu_jobs_of_managed_partitions_wait(slurm: Cluster) -> None:
     ways = [
-        ["--gpus=1"], ["--gres=gpu:1"], ["--gpus-per-node=1"], ["--ntasks=1", "--gpus-per-task=1"], ["-p", "gpu", "--gpus=1"],
-        ["--array=0-3", "--gpus=1"], ["--begin=now", "--gpus=1"],
-    ]  # fmt: skip
+        ["--gpus=1"],
+        ["--gres=gpu:1"],
+        ["--gpus-per-node=1"],
+        ["--ntasks=1", "--gpus-per-task=1"],
+        ["-p", "gpu", "--gpus=1"],
+        ["--array=0-3", "--gpus=1"],
+        ["--begin=now", "--gpus=1"],
+    ]
     found = {" ".join(way): wait_given(slurm, *way) for way in ways}
     assert all(abs(waited - WAIT) <= 1 for waited in found.values()), found
     assert arrivals(slurm) == len(ways)

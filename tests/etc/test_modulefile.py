@@ -30,9 +30,13 @@ class Shell:
 
     def run(self, commands: str, **env: str) -> str:
         done = subprocess.run(
-            ["sh", "-c", f". {self._init}; module use {self.folder}; {commands}"], capture_output=True, text=True, timeout=60,
-            check=False, env={"PATH": "/usr/bin:/bin", "HOME": str(self.folder), "USER": "alice", **env},
-        )  # fmt: skip
+            ["sh", "-c", f". {self._init}; module use {self.folder}; {commands}"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env={"PATH": "/usr/bin:/bin", "HOME": str(self.folder), "USER": "alice", **env},
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
 

@@ -36,7 +36,8 @@ FOLDERS = {
     "slurm_plugin/state": Folder(
         ("slurm_plugin/state/*.py", "slurm_plugin/accounting/*.py"),
         (
-            "tests/slurm_plugin/state/test_*.py", "tests/slurm_plugin/accounting/test_*.py",
+            "tests/slurm_plugin/state/test_*.py",
+            "tests/slurm_plugin/accounting/test_*.py",
             "tests/slurm_plugin/transitions/test_*.py",
             "tests/slurm_plugin/observation/test_observer.py",
             "tests/slurm_plugin/sockets/test_history_pages.py",
@@ -51,12 +52,17 @@ FOLDERS = {
     ),
     "slurm_plugin/lead": Folder(
         ("slurm_plugin/lead/*.py", "slurm_plugin/failover/*.py"),
-        ("tests/slurm_plugin/lead/test_*.py", "tests/slurm_plugin/failover/test_*.py",
-            "tests/slurm_plugin/sockets/test_systemd.py"),
+        (
+            "tests/slurm_plugin/lead/test_*.py",
+            "tests/slurm_plugin/failover/test_*.py",
+            "tests/slurm_plugin/sockets/test_systemd.py",
+        ),
     ),
     "checkpoint": Folder(
-        ("checkpoint/*.py", "wrappers/newest_checkpoint.py"), (
-            "tests/checkpoint/test_*.py", "tests/wrappers/test_newest_checkpoint.py",
-        )
+        ("checkpoint/*.py", "wrappers/newest_checkpoint.py"),
+        (
+            "tests/checkpoint/test_*.py",
+            "tests/wrappers/test_newest_checkpoint.py",
+        ),
     ),
-}  # fmt: skip
+}

@@ -59,12 +59,18 @@ def main() -> None:
 
 def draw(random: random.Random, model: str) -> dict[str, Any]:
     return {
-        "model": model, "workers": random.randint(2, 8), "servers": random.choice([1, 1, 2, 3, 4]),
-        "iterations": random.randint(20, 40), "compute": round(0.02 * 8 ** random.random(), 3),
-        "evaluate_every": random.choice([0, 0, 4, 10]), "checkpoint_every": random.choice([0, 0, 5, 12]),
-        "background": random.random() < 0.4, "shuffle": random.random() < 0.3, "busy": random.random() < 0.3,
+        "model": model,
+        "workers": random.randint(2, 8),
+        "servers": random.choice([1, 1, 2, 3, 4]),
+        "iterations": random.randint(20, 40),
+        "compute": round(0.02 * 8 ** random.random(), 3),
+        "evaluate_every": random.choice([0, 0, 4, 10]),
+        "checkpoint_every": random.choice([0, 0, 5, 12]),
+        "background": random.random() < 0.4,
+        "shuffle": random.random() < 0.3,
+        "busy": random.random() < 0.3,
         "seed": random.randrange(10**6),
-    }  # fmt: skip
+    }
 
 
 def trial(setup: dict[str, Any], keep: Path | None = None) -> dict[str, Any]:

@@ -147,11 +147,14 @@ def _nodes(nodes: Sequence[Node], free: np.ndarray) -> Nodes:
     usable = np.array([node.usable for node in nodes], dtype=bool)
     left = np.where(usable[:, None], free, 0)
     return Nodes(
-        name=tuple(f"n{row}" for row in range(len(nodes))), gpus=np.array([node.gpus for node in nodes], dtype=np.int64),
-        free=Resources(left), usable=usable, gpu_type=tuple(node.type for node in nodes),
+        name=tuple(f"n{row}" for row in range(len(nodes))),
+        gpus=np.array([node.gpus for node in nodes], dtype=np.int64),
+        free=Resources(left),
+        usable=usable,
+        gpu_type=tuple(node.type for node in nodes),
         topology=Topology.of_groups([node.gpus for node in nodes], [[node.leaf for node in nodes]]),
         features=tuple(node.features for node in nodes),
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="session")

@@ -41,15 +41,18 @@ def satisfied(snapshot: Snapshot, start: Start) -> bool:
     at = [on.name.index(name) for name, _ in start.nodes]
     names, counts = {name for name, _ in start.nodes}, [gpus for _, gpus in start.nodes]
     return (
-        sum(counts) == snapshot.jobs.gpus[row] and min(counts) > 0 and len(set(at)) == len(at)
-        and len(at) >= request.min_nodes and (not request.max_nodes or len(at) <= request.max_nodes)
+        sum(counts) == snapshot.jobs.gpus[row]
+        and min(counts) > 0
+        and len(set(at)) == len(at)
+        and len(at) >= request.min_nodes
+        and (not request.max_nodes or len(at) <= request.max_nodes)
         and (not request.gpus_per_node or set(counts) == {request.gpus_per_node})
         and all(on.usable[node] for node in at)
         and all(on.gpu_type[node] == request.gpu_type for node in at if request.gpu_type)
         and all(request.features <= on.features[node] for node in at)
         and (not request.nodes or names <= request.nodes or request.nodes <= names)
         and not {on.name[node] for node in at} & request.excluded
-    )  # fmt: skip
+    )
 
 
 def in_order(plan: Plan, snapshot: Snapshot) -> list[int]:
@@ -153,10 +156,12 @@ def test_order_of_rows_changes_nothing(snapshot_of: Any, some: Any, where: Any, 
 def shuffled(snapshot: Snapshot, rows: list[int]) -> Snapshot:
     of, held = snapshot.jobs, snapshot.allocations
     columns: dict[str, Any] = {
-        name: getattr(of, name)[rows] if isinstance(getattr(of, name), np.ndarray) else
-        tuple(getattr(of, name)[row] for row in rows)
-        for name in of.__dataclass_fields__ if getattr(of, name) is not None
-    }  # fmt: skip
+        name: getattr(of, name)[rows]
+        if isinstance(getattr(of, name), np.ndarray)
+        else tuple(getattr(of, name)[row] for row in rows)
+        for name in of.__dataclass_fields__
+        if getattr(of, name) is not None
+    }
     new = {old: place for place, old in enumerate(rows)}
     job = np.array([new[int(row)] for row in held.job], dtype=np.int64)
     return replace(snapshot, jobs=replace(of, **columns), allocations=replace(held, job=job))

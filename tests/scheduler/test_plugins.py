@@ -21,9 +21,13 @@ def command(folder: Path, *words: str, **environ: str) -> subprocess.CompletedPr
     """`tiresias WORDS` with the packages of a folder."""
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.run(
-        [sys.executable, "-m", "tiresias", *words], capture_output=True, text=True, timeout=120, cwd=folder,
+        [sys.executable, "-m", "tiresias", *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": path, **environ},
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +159,9 @@ BAD_POLICIES = {
     "no ranking": ("oldest", RANKS + "return [1, 2]", "rank() returned no Ranking"),
     "rows out of range": (
         "oldest",
-        "from tiresias.scheduler.rank.policy import Ranking\n" + RANKS + "return Ranking.of(range(1, 1 + len(snapshot.jobs)))",
+        "from tiresias.scheduler.rank.policy import Ranking\n"
+        + RANKS
+        + "return Ranking.of(range(1, 1 + len(snapshot.jobs)))",
         "rank() returned an order in which not every row stands once",
     ),
     "rows missing": (
@@ -164,7 +170,7 @@ BAD_POLICIES = {
         "not one row for each of the",
     ),
     "too long": ("oldest", "import time\n" + RANKS + "time.sleep(60)", "rank() took over 5 s"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", BAD_POLICIES)

@@ -30,9 +30,12 @@ CONFIGS = (
 def jobs_of_two_pools(draw: st.DrawFn) -> list[tuple[int, int, int, float, int]]:
     """NodePool, GPUs, state, attained service and node (within the pool) of each."""
     one = st.tuples(
-        st.integers(0, 1), st.integers(1, 6), st.sampled_from([0, 1, 1, 2]), st.sampled_from([0.0, 20.0, 80.0]),
+        st.integers(0, 1),
+        st.integers(1, 6),
+        st.sampled_from([0, 1, 1, 2]),
+        st.sampled_from([0.0, 20.0, 80.0]),
         st.integers(0, NODES - 1),
-    )  # fmt: skip
+    )
     return draw(st.lists(one, min_size=1, max_size=14))
 
 

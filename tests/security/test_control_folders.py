@@ -184,9 +184,15 @@ def anothers_file_in_the_jobs(root: Path) -> None:
 @others
 @pytest.mark.parametrize(
     "attack",
-    [anothers_files, user_folder_is_a_link, job_folder_is_a_link, own_file_in_anothers_folder, anothers_folder_in_the_users,
-     anothers_file_in_the_jobs],
-)  # fmt: skip
+    [
+        anothers_files,
+        user_folder_is_a_link,
+        job_folder_is_a_link,
+        own_file_in_anothers_folder,
+        anothers_folder_in_the_users,
+        anothers_file_in_the_jobs,
+    ],
+)
 def test_no_other_user_can_report_that_a_job_has_parked(root: Path, attack: Callable[[Path], None]) -> None:
     """A job that reports a save is requeued: a false report about another user's job would destroy its work."""
     attack(root)

@@ -18,8 +18,12 @@ LONGEST = 64 * 1024  # what sbatch lets users write into a list of nodes
 def test_an_error_moves_no_cursor(tmp_path: Path) -> None:
     (tmp_path / "\x1b[2J\n\u202eowned.net").write_text("no recording")
     done = subprocess.run(
-        [sys.executable, "-m", "tiresias", "profile", str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
-    )  # fmt: skip
+        [sys.executable, "-m", "tiresias", "profile", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 1
     assert done.stderr.endswith("\n")
     assert done.stderr[:-1].isprintable(), ascii(done.stderr)

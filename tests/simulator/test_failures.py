@@ -58,9 +58,13 @@ def test_a_job_that_is_leaving_has_saved() -> None:
     jobs = trace((0, 6, 100), (15, 6, 3))
     config = PolicyConfig("las", thresholds=(20.0,), min_run=0.0, min_run_cost_factor=0.0)
     rules = Rules(
-        ALL["las"], config, Cost(pause=10.0), by_node=True, failures=Listed((Failure(18.0, 0, 2.0),)),
+        ALL["las"],
+        config,
+        Cost(pause=10.0),
+        by_node=True,
+        failures=Listed((Failure(18.0, 0, 2.0),)),
         checkpoint_interval=7.0,
-    )  # fmt: skip
+    )
     done = simulate(jobs, CLUSTER, rules)
     assert done.finish.tolist() == [23.0 + 85.0, 23.0]
     assert (done.lost, done.overhead) == (0.0, 6 * 3.0)

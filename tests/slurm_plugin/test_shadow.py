@@ -46,10 +46,12 @@ class Watch:
         slurm = SlurmSnapshot(now, tuple(jobs), ())
         self.ledger.apply(slurm)
         plan = Plan(
-            NOTHING, NOTHING, NOTHING,
+            NOTHING,
+            NOTHING,
+            NOTHING,
             (*(Start(one, ON) for one in start.split()), *(Preempt(one, after.split()[0]) for one in preempt.split())),
             reserved=tuple(Start(one, ON) for one in after.split()),
-        )  # fmt: skip
+        )
         busy = sum(job.gpus for job in slurm.jobs if job.state == "RUNNING")
         return self.shadow.record(slurm, plan, self.ledger.jobs, Gpus(gpus, busy, busy // 2))
 
@@ -184,9 +186,11 @@ LOOKS = st.lists(
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(looks=LOOKS)
 def test_rows_and_sums_agree(
-    looks: list[Look], tmp_path_factory: pytest.TempPathFactory,
-    pending: Callable[..., SlurmJob], running: Callable[..., SlurmJob],
-) -> None:  # fmt: skip
+    looks: list[Look],
+    tmp_path_factory: pytest.TempPathFactory,
+    pending: Callable[..., SlurmJob],
+    running: Callable[..., SlurmJob],
+) -> None:
     """Jobs 1, 2 and 5 wait for ever, 3 and 4 run for ever; a record holds until the next one."""
     watch = Watch(Journal(tmp_path_factory.mktemp("state")))
     now, idle, taken, agreed = 1000.0, 0.0, 0.0, 0.0

@@ -74,9 +74,14 @@ class Job:
         self.log = site.folder / f"log-{restart}"
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                ["/bin/sh", str(path), *arguments], env={**inherited, **slurm, **env}, cwd=site.folder, stdout=log, stderr=log,
-                stdin=subprocess.DEVNULL, start_new_session=True,
-            )  # fmt: skip
+                ["/bin/sh", str(path), *arguments],
+                env={**inherited, **slurm, **env},
+                cwd=site.folder,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
 
     def report(self) -> control.JobReport:
         """Return this run's report; an empty one while that of an older run is still there."""

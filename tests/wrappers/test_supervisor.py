@@ -51,9 +51,14 @@ def test_the_script_runs_as_it_would_alone(site: Any) -> None:
     job = site.start(script, "a b", "", "$x", **env)
     assert job.end() == 0
     plain = subprocess.run(
-        ["/bin/bash", "-c", script, "slurm_script", "a b", "", "$x"], env={**os.environ, **env}, cwd=site.folder,
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+        ["/bin/bash", "-c", script, "slurm_script", "a b", "", "$x"],
+        env={**os.environ, **env},
+        cwd=site.folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     skip = ("TIRESIAS_", "_=", "SHLVL", "PYTEST", "SLURM_")
     lines = [[line for line in text.splitlines() if not line.startswith(skip)] for text in (job.log.read_text(), plain)]
     supervised, alone = ([without_internal_signals(line) for line in some] for some in lines)

@@ -51,11 +51,15 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[begin.Trial]:
 @pytest.mark.parametrize(
     ("env", "gpus"),
     [
-        ({"SLURM_GPUS": "6"}, 6), ({"SLURM_GPUS": "v100:2,a100:4"}, 6), ({"SLURM_GPUS_ON_NODE": "4"}, 4),
-        ({"SLURM_GPUS_ON_NODE": "4", "SLURM_JOB_NUM_NODES": "3"}, 12), ({}, 0), ({"SLURM_GPUS": "lots"}, 0),
+        ({"SLURM_GPUS": "6"}, 6),
+        ({"SLURM_GPUS": "v100:2,a100:4"}, 6),
+        ({"SLURM_GPUS_ON_NODE": "4"}, 4),
+        ({"SLURM_GPUS_ON_NODE": "4", "SLURM_JOB_NUM_NODES": "3"}, 12),
+        ({}, 0),
+        ({"SLURM_GPUS": "lots"}, 0),
         ({"SLURM_GPUS_ON_NODE": "9" * 40}, 0),
     ],
-)  # fmt: skip
+)
 def test_the_gpus_of_a_job(env: dict[str, str], gpus: int) -> None:
     assert begin.count_gpus(env) == gpus
 
@@ -83,9 +87,14 @@ def test_the_first_run_of_a_kind_is_recorded_once(env: dict[str, str], watched: 
     ],
 )
 def test_one_line_reports_what_is_missing(
-    env: dict[str, str], watched: list[begin.Trial], change: dict[str, str], line: str, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    env: dict[str, str],
+    watched: list[begin.Trial],
+    change: dict[str, str],
+    line: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     for name, value in {"XDG_CACHE_HOME": str(tmp_path), **change}.items():
         monkeypatch.setenv(name, value)
     if "LD_PRELOAD" in line and (lack := build.problem()):
@@ -97,9 +106,15 @@ def test_one_line_reports_what_is_missing(
 
 @pytest.mark.parametrize(("devices", "verbs", "is_logged"), [(1, False, True), (0, False, False), (1, True, False)])
 def test_rdma_that_is_not_recorded_is_reported(
-    devices: int, verbs: bool, is_logged: bool, env: dict[str, str], watched: list[begin.Trial], tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    devices: int,
+    verbs: bool,
+    is_logged: bool,
+    env: dict[str, str],
+    watched: list[begin.Trial],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     place = tmp_path / "libraries"
     for name in (build.NET, build.NCCL, *([build.VERBS] if verbs else [])):
         place.mkdir(exist_ok=True)
@@ -116,11 +131,17 @@ def test_rdma_that_is_not_recorded_is_reported(
 @pytest.mark.parametrize(
     "change",
     [
-        {"TIRESIAS_PROFILE": "0"}, {"TIRESIAS_SCRIPT": ""}, {"TIRESIAS_SCRIPT": "../../etc"}, {"TIRESIAS_CONTROL": ""},
-        {"SLURM_GPUS_ON_NODE": "1", "SLURM_JOB_NUM_NODES": "1"}, {"LD_PRELOAD": "/a,b.so"}, {"LD_PRELOAD": "$(x)"},
-        {"TIRESIAS_PROFILE_LIBRARIES": "/nowhere"}, {"TIRESIAS_CONTROL": "/nowhere/0/7"},
+        {"TIRESIAS_PROFILE": "0"},
+        {"TIRESIAS_SCRIPT": ""},
+        {"TIRESIAS_SCRIPT": "../../etc"},
+        {"TIRESIAS_CONTROL": ""},
+        {"SLURM_GPUS_ON_NODE": "1", "SLURM_JOB_NUM_NODES": "1"},
+        {"LD_PRELOAD": "/a,b.so"},
+        {"LD_PRELOAD": "$(x)"},
+        {"TIRESIAS_PROFILE_LIBRARIES": "/nowhere"},
+        {"TIRESIAS_CONTROL": "/nowhere/0/7"},
     ],
-)  # fmt: skip
+)
 def test_others_are_not(
     env: dict[str, str], watched: list[begin.Trial], change: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,10 +92,13 @@ def test_what_optimizers_schedulers_and_generators_hold() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        object, lambda: {1}, lambda: torch.zeros(2, 2).to_sparse(), lambda: torch.zeros(2, device="meta"),
+        object,
+        lambda: {1},
+        lambda: torch.zeros(2, 2).to_sparse(),
+        lambda: torch.zeros(2, device="meta"),
         lambda: np.array([object()]),
     ],
-)  # fmt: skip
+)
 def test_what_has_no_place_is_refused_with_the_way_to_it(make: Callable[[], Any]) -> None:
     value = make()
     with pytest.raises(TypeError, match=r"model\['layers'\]\[1\]: a .*"):

@@ -37,9 +37,13 @@ class Outcome(NamedTuple):
 class Injector:
     def __init__(self, library: Path, scenario: str) -> None:
         self._program = subprocess.Popen(
-            [sys.executable, str(HERE / "program.py"), scenario], env={**os.environ, "LD_PRELOAD": str(library)},
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        )  # fmt: skip
+            [sys.executable, str(HERE / "program.py"), scenario],
+            env={**os.environ, "LD_PRELOAD": str(library)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
 
     def run(
         self, root: Path, at: int = 0, action: int = KILL, lasting: bool = False, log: Path | None = None

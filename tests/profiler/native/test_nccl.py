@@ -46,10 +46,15 @@ def made(recording: Recording) -> list[tuple[int, int, int, int]]:
     ends = recording.channels["remote"][recording.records["channel"]]
     assert not recording.records["flags"].any()
     assert not recording.records["done"].any()
-    return list(zip(
-        recording.records["operation"].tolist(), ends["port"].tolist(), ends["qp"].tolist(),
-        recording.records["asked"].tolist(), strict=True,
-    ))  # fmt: skip
+    return list(
+        zip(
+            recording.records["operation"].tolist(),
+            ends["port"].tolist(),
+            ends["qp"].tolist(),
+            recording.records["asked"].tolist(),
+            strict=True,
+        )
+    )
 
 
 def collective(function: int, size: int) -> tuple[int, int, int, int]:
@@ -88,10 +93,15 @@ def test_the_analysis_finds_the_model(stage: Stage, compiled: Compile, version: 
 def test_all_functions_and_peers(play: Play, version: int) -> None:
     calls = ("ag:0:7", "rs:6:7", "bc:0:7", "rd:8:7", "xx:7:7", "send:9:7:2", "recv:2:7:0", "send:7:7:0")
     assert made(play(version, *calls)) == [
-        collective(layout.ALL_GATHER, 7), collective(layout.REDUCE_SCATTER, 14), collective(layout.BROADCAST, 7),
-        collective(layout.REDUCE, 56), collective(layout.OTHER, 28), (layout.SEND, layout.POINT_TO_POINT, 2, 14),
-        (layout.RECV, layout.POINT_TO_POINT, 0, 28), (layout.SEND, layout.POINT_TO_POINT, 0, 28),
-    ]  # fmt: skip
+        collective(layout.ALL_GATHER, 7),
+        collective(layout.REDUCE_SCATTER, 14),
+        collective(layout.BROADCAST, 7),
+        collective(layout.REDUCE, 56),
+        collective(layout.OTHER, 28),
+        (layout.SEND, layout.POINT_TO_POINT, 2, 14),
+        (layout.RECV, layout.POINT_TO_POINT, 0, 28),
+        (layout.SEND, layout.POINT_TO_POINT, 0, 28),
+    ]
 
 
 @pytest.mark.parametrize("version", [1, 2, 6])
@@ -148,8 +158,12 @@ def test_nothing_is_recorded_where_that_is_off(stage: Stage, compiled: Compile, 
 def test_it_needs_the_c_library_only(net: Path) -> None:
     listed = subprocess.run(["ldd", build.libraries().nccl], capture_output=True, text=True, timeout=60).stdout
     assert {line.split()[0].rsplit("/")[-1].split(".")[0] for line in listed.splitlines()} <= {
-        "linux-vdso", "libc", "libpthread", "ld-linux-x86-64", "ld-linux-aarch64",
-    }  # fmt: skip
+        "linux-vdso",
+        "libc",
+        "libpthread",
+        "ld-linux-x86-64",
+        "ld-linux-aarch64",
+    }
 
 
 @pytest.mark.skipif(os.environ.get("LD_PRELOAD", "") != "", reason="sanitizers must be the first library")
@@ -157,9 +171,13 @@ def test_it_needs_the_c_library_only(net: Path) -> None:
 def test_under_sanitizers(stage: Stage, compiled: Compile, version: int) -> None:
     """The plugin is in the program, as NCCL allows it; a communicator that is not given back is a leak."""
     options = (
-        "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-D_GNU_SOURCE", "-g", "-rdynamic",
+        "-fsanitize=address,undefined",
+        "-fno-sanitize-recover=all",
+        "-D_GNU_SOURCE",
+        "-g",
+        "-rdynamic",
         f"-I{build.SOURCE}",
-    )  # fmt: skip
+    )
     program = compiled("nccl", *options, sources=PARTS)
     calls = ("once:bc:0:9", "ar:7:1000", "send:7:5:0", "recv:7:5:3", "xx:7:1")
     done = stage.run(program, "STATIC_PLUGIN", version, hex(HASH), RANK, RANKS, 0, 300, *calls, LD_PRELOAD="")

@@ -29,9 +29,13 @@ def test_a_preemptions_end_is_no_job_end() -> None:
 
 def test_spans_pair_each_jobs_own_decisions() -> None:
     decisions = [
-        Decision(1.0, "7", "preempt", ""), Decision(1.5, "8", "preempt", ""), Decision(2.0, "7", "parked", ""),
-        Decision(2.5, "8", "left running", ""), Decision(3.0, "8", "parked", ""), Decision(4.0, "9", "start", ""),
-    ]  # fmt: skip
+        Decision(1.0, "7", "preempt", ""),
+        Decision(1.5, "8", "preempt", ""),
+        Decision(2.0, "7", "parked", ""),
+        Decision(2.5, "8", "left running", ""),
+        Decision(3.0, "8", "parked", ""),
+        Decision(4.0, "9", "start", ""),
+    ]
     assert latency.spans(decisions, "preemption") == [1.0]
     assert latency.spans(decisions, "start") == []
 

@@ -63,8 +63,14 @@ def right_curve() -> str:
 def test_a_sound_job_breaks_nothing() -> None:
     counts = invariants.count([finished(run(1, 2), run(2, 3), curve=right_curve())], {})
     assert counts == {
-        "lost": 0, "run_twice": 0, "steps_redone": 0, "killed_runs": 0, "curves_differ": 0, "runs": 2, "slurm_runs": 0,
-    }  # fmt: skip
+        "lost": 0,
+        "run_twice": 0,
+        "steps_redone": 0,
+        "killed_runs": 0,
+        "curves_differ": 0,
+        "runs": 2,
+        "slurm_runs": 0,
+    }
 
 
 def test_each_fault_is_counted() -> None:

@@ -22,9 +22,11 @@ def seen(snapshot_of: Any, config: PolicyConfig = LAS, **waiting: Any) -> StartF
         return snapshot_of.Job(name, gpus, JobState.RUNNING, attained, attained / gpus, last_start=started, **more)
 
     jobs = [
-        runs("ahead", 2, 100.0, 950.0), runs("protected", 1, 600.0, 990.0), runs("fixed", 3, 900.0, 100.0, movable=False),
+        runs("ahead", 2, 100.0, 950.0),
+        runs("protected", 1, 600.0, 990.0),
+        runs("fixed", 3, 900.0, 100.0, movable=False),
         snapshot_of.Job("mine", 4, **waiting),
-    ]  # fmt: skip
+    ]
     nodes = [snapshot_of.Node(4), snapshot_of.Node(4), snapshot_of.Node(2, usable=False)]
     snapshot = snapshot_of(jobs, nodes, NOW)
     return start_forecast(snapshot, decide(snapshot, config), config, len(jobs) - 1)
@@ -39,8 +41,10 @@ def test_what_frees_gpus_without_a_decision_the_soonest_first(snapshot_of: Any) 
     steps = seen(snapshot_of, packed_until=1500.0).steps
     assert [(step.at, step.what.job) for step in steps] == [(1050.0, "protected"), (1150.0, "ahead"), (1500.0, "")]
     assert [forecast_in_words(step.what).split(",")[0] for step in steps] == [
-        "job protected (1 GPU)", "job ahead (2 GPUs) sinks below Q1", "it takes more nodes than the fewest"
-    ]  # fmt: skip
+        "job protected (1 GPU)",
+        "job ahead (2 GPUs) sinks below Q1",
+        "it takes more nodes than the fewest",
+    ]
 
 
 def test_in_the_last_queue_only_a_promotion_helps(snapshot_of: Any) -> None:

@@ -209,9 +209,12 @@ class World:
 
 plain = st.just(Request())
 asking = st.builds(
-    Request, max_nodes=st.sampled_from([0, 1, 2]), cpus_per_gpu=st.sampled_from([0.0, 1.0, 4.0]),
-    memory_per_node=st.sampled_from([0.0, 0.0, 100.0]), excluded=st.sampled_from([frozenset(), frozenset({"n0"})]),
-)  # fmt: skip
+    Request,
+    max_nodes=st.sampled_from([0, 1, 2]),
+    cpus_per_gpu=st.sampled_from([0.0, 1.0, 4.0]),
+    memory_per_node=st.sampled_from([0.0, 0.0, 100.0]),
+    excluded=st.sampled_from([frozenset(), frozenset({"n0"})]),
+)
 configs = st.builds(
     PolicyConfig,
     thresholds=st.sampled_from([(400.0,), (100.0, 1000.0)]),

@@ -89,9 +89,12 @@ def test_less_skew_is_never_the_reason_to_consolidate():
 @pytest.mark.parametrize(
     ("slow", "fast", "why"),
     [
-        (0, 0, "0 of 0"), (30, 0, "30 of 30"), (0, 30, "0 of 30"), (LEAST - 1, 30, "4 of 34"),
+        (0, 0, "0 of 0"),
+        (30, 0, "30 of 30"),
+        (0, 30, "0 of 30"),
+        (LEAST - 1, 30, "4 of 34"),
     ],
-)  # fmt: skip
+)
 def test_one_class_is_too_few(slow, fast, why):
     jobs = slow + fast
     limit = learn([0.9] * slow + [0.1] * fast, [NAN] * jobs, [1.6] * slow + [1.0] * fast, DEFAULT)

@@ -182,8 +182,9 @@ def test_reasons_contain_the_run_time_and_its_meaning(snapshot_of: Any) -> None:
 
 some_jobs = st.lists(
     st.tuples(st.integers(0, 900).map(float), st.sampled_from([1, 1, 2, 4, 6]), st.integers(0, 900).map(float)),
-    min_size=1, max_size=25,
-).map(sorted)  # fmt: skip
+    min_size=1,
+    max_size=25,
+).map(sorted)
 configs = st.builds(
     PolicyConfig,
     name=st.just("adaptive"),

@@ -53,8 +53,14 @@ def test_the_likeliest_to_end_for_the_least_service_goes_first(crowd: Any) -> No
     for 1,650, and from 1,100 none. The last queue is in the order of the first start."""
     policy, config = Gittins(Distribution(SERVICES).within), replace(PAPER, in_queue_order="first_start")
     assert ranked(policy, crowd, config) == [
-        "just begun", "new", "near its end", "near its end on two", "long", "low, first", "low, later",
-    ]  # fmt: skip
+        "just begun",
+        "new",
+        "near its end",
+        "near its end on two",
+        "long",
+        "low, first",
+        "low, later",
+    ]
 
 
 def test_without_queues(crowd: Any) -> None:

@@ -38,8 +38,14 @@ def crowd(snapshot_of: Any) -> Any:
 def test_those_who_waited_come_before_those_who_ran(crowd: Any) -> None:
     ranking = TimeSharing().rank(crowd, CONFIG)
     assert [crowd.jobs.id[row] for row in ranking.order] == [
-        "in its turn", "waits", "waits again", "ran", "ran long", "just displaced", "new",
-    ]  # fmt: skip
+        "in its turn",
+        "waits",
+        "waits again",
+        "ran",
+        "ran long",
+        "just displaced",
+        "new",
+    ]
 
 
 def test_next_turn(crowd: Any) -> None:

@@ -207,9 +207,13 @@ def test_series_over_time(trace: Path, tmp_path: Path) -> None:
     with series.open() as file:
         rows = [tuple(row.values()) for row in csv.DictReader(file) if row["policy"] == "fifo"]
     assert rows == [
-        ("fifo", "0.0", "4", "1", "0"), ("fifo", "10.0", "4", "1", "1"), ("fifo", "12.0", "4", "1", "2"),
-        ("fifo", "100.0", "4", "1", "1"), ("fifo", "120.0", "1", "1", "0"), ("fifo", "125.0", "0", "0", "0"),
-    ]  # fmt: skip
+        ("fifo", "0.0", "4", "1", "0"),
+        ("fifo", "10.0", "4", "1", "1"),
+        ("fifo", "12.0", "4", "1", "2"),
+        ("fifo", "100.0", "4", "1", "1"),
+        ("fifo", "120.0", "1", "1", "0"),
+        ("fifo", "125.0", "0", "0", "0"),
+    ]
 
 
 def test_what_a_trace_lost_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,9 +21,13 @@ def attempt(start: str, end: str | None, *gpus: int) -> dict[str, Any]:
 
 def job(number: int, *attempts: dict[str, Any], submitted: str = "2017-10-07 01:11:39") -> dict[str, Any]:
     return {
-        "status": "Pass", "vc": "ee9e8c", "jobid": f"application_{number}", "attempts": list(attempts),
-        "submitted_time": submitted, "user": "ce2f4c",
-    }  # fmt: skip
+        "status": "Pass",
+        "vc": "ee9e8c",
+        "jobid": f"application_{number}",
+        "attempts": list(attempts),
+        "submitted_time": submitted,
+        "user": "ce2f4c",
+    }
 
 
 TWICE = job(

@@ -115,10 +115,16 @@ def test_parsable_with_a_bar_at_the_end(file: Path) -> None:
         ("\n".join(without("Submit")), "line 1: no column Submit; add it"),
         (f"{HEADER}\n{line('x1', 0, 1, 'COMPLETED', PLAIN)}", "line 2, column JobID: 'x1' is not a job id of Slurm"),
         (f"{HEADER}\n{line('1', 0, 1, 'COMPLETED', PLAIN, 'a|b')}", "line 2: 14 cells for 13 columns"),
-        (f"{HEADER}\n{line('1', 0, 1, 'COMPLETED', PLAIN).replace('00:00:01|1', '00:01|x')}", "column ElapsedRaw: 'x' is not"),
-        (f"{HEADER}\n{line('1', 0, 1, 'COMPLETED', PLAIN).replace('0-00:00:01|1', 'ages|1')}", "column Elapsed: 'ages' is no time"),
+        (
+            f"{HEADER}\n{line('1', 0, 1, 'COMPLETED', PLAIN).replace('00:00:01|1', '00:01|x')}",
+            "column ElapsedRaw: 'x' is not",
+        ),
+        (
+            f"{HEADER}\n{line('1', 0, 1, 'COMPLETED', PLAIN).replace('0-00:00:01|1', 'ages|1')}",
+            "column Elapsed: 'ages' is no time",
+        ),
     ],
-)  # fmt: skip
+)
 def test_mistakes_name_the_place(file: Path, text: str, output: str) -> None:
     file.write_text(text + "\n")
     with pytest.raises(UsageError) as error:

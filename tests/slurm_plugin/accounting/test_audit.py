@@ -42,9 +42,12 @@ def test_what_differs() -> None:
         journal, accounted((0, 1010, 1023), (2, 1050, 1060), (3, 1070, 1080)), accounted((0, 1010, 1020), job="8")
     )
     assert words(found) == [
-        ("7", 0, "times differ"), ("7", 1, "not in accounting"), ("7", 2, "only one of them has ended"),
-        ("7", 3, "not in the journal"), ("8", 0, "GPUs differ"),
-    ]  # fmt: skip
+        ("7", 0, "times differ"),
+        ("7", 1, "not in accounting"),
+        ("7", 2, "only one of them has ended"),
+        ("7", 3, "not in the journal"),
+        ("8", 0, "GPUs differ"),
+    ]
     assert found.differences[0].journal == (1010, 1020, 4)
     assert found.differences[0].accounting == (1010, 1023, 4)
     assert found.differences[3].journal is None

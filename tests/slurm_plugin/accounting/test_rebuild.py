@@ -71,8 +71,9 @@ def test_the_controller_goes_on_with_it(tmp_path: Path, pending: Make, running: 
         ledger = Ledger(journal, SCOPE)
         ledger.apply(SlurmSnapshot(2100.0, (running(2050, restarts=1, submit_time=1099),), ()))
         assert [(run.restart, run.start, run.end) for run in ledger.runs_of(ledger.jobs["1"])] == [
-            (0, 1005.0, 1099.0), (1, 2050.0, 0.0)
-        ]  # fmt: skip
+            (0, 1005.0, 1099.0),
+            (1, 2050.0, 0.0),
+        ]
 
 
 def test_a_damaged_database_is_replaced_and_kept(tmp_path: Path, pending: Make) -> None:
@@ -85,8 +86,11 @@ def test_a_damaged_database_is_replaced_and_kept(tmp_path: Path, pending: Make) 
     assert done.damage == "database disk image is malformed"
     assert Path(done.kept).read_bytes() == damaged
     assert {one.name for one in tmp_path.iterdir()} == {
-        FILE, "leader", Path(done.kept).name, f"{Path(done.kept).name}-journal"
-    }  # fmt: skip
+        FILE,
+        "leader",
+        Path(done.kept).name,
+        f"{Path(done.kept).name}-journal",
+    }
     with opened(tmp_path) as journal:
         assert [row.key for row in journal.jobs()] == ["1@1000"]
 

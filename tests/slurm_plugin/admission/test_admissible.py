@@ -163,17 +163,26 @@ ASSOCIATIONS = st.builds(
     Association, account=st.just("science"), grp_tres=TRES, grp_jobs=NUMBERS, max_tres=TRES, max_jobs=NUMBERS
 )
 WINDOWS = st.builds(
-    Reservation, name=st.just("r"), start=st.floats(NOW - 9, NOW + 9000), end=st.floats(NOW - 9, NOW + 9999),
+    Reservation,
+    name=st.just("r"),
+    start=st.floats(NOW - 9, NOW + 9000),
+    end=st.floats(NOW - 9, NOW + 9999),
     nodes=st.lists(st.sampled_from(NODES)).map(tuple),
-)  # fmt: skip
+)
 RULES = st.builds(
     lambda qos, one, windows, enforce: site(
-        *qos, reservations=tuple(windows), associations={("science", "", ""): one}, licenses={"m": License("m", total=2)},
-        partitions={"gpu": Partition("gpu", nodes=NODES, qos="part")}, enforce=ENFORCE | enforce,
+        *qos,
+        reservations=tuple(windows),
+        associations={("science", "", ""): one},
+        licenses={"m": License("m", total=2)},
+        partitions={"gpu": Partition("gpu", nodes=NODES, qos="part")},
+        enforce=ENFORCE | enforce,
     ),
-    st.lists(QOS, max_size=2), ASSOCIATIONS, st.lists(WINDOWS, max_size=3),
+    st.lists(QOS, max_size=2),
+    ASSOCIATIONS,
+    st.lists(WINDOWS, max_size=3),
     st.sampled_from([frozenset[str](), frozenset({"safe"})]),
-)  # fmt: skip
+)
 
 
 def _numbered(makes: list[Callable[[int], SlurmJob]]) -> list[SlurmJob]:
@@ -183,13 +192,18 @@ def _numbered(makes: list[Callable[[int], SlurmJob]]) -> list[SlurmJob]:
 JOBS = st.lists(
     st.builds(
         lambda make, **fields: lambda number: make(number, **fields),
-        st.sampled_from([waits, waits, runs]), gpus=st.integers(0, 3), cpus=st.integers(0, 3),
-        time_limit=st.sampled_from([0, 60, 3600]), licenses=st.sampled_from(["", "m", "m:2"]),
-        qos=st.sampled_from(["normal", "part", ""]), user=st.sampled_from(["alice", "bob"]),
-        gpu_type=st.sampled_from(["", "v100"]), min_nodes=st.integers(1, 3),
+        st.sampled_from([waits, waits, runs]),
+        gpus=st.integers(0, 3),
+        cpus=st.integers(0, 3),
+        time_limit=st.sampled_from([0, 60, 3600]),
+        licenses=st.sampled_from(["", "m", "m:2"]),
+        qos=st.sampled_from(["normal", "part", ""]),
+        user=st.sampled_from(["alice", "bob"]),
+        gpu_type=st.sampled_from(["", "v100"]),
+        min_nodes=st.integers(1, 3),
     ),
     max_size=8,
-).map(_numbered)  # fmt: skip
+).map(_numbered)
 
 
 @given(RULES, JOBS, st.randoms(use_true_random=False))

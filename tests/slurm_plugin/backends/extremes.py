@@ -59,9 +59,11 @@ def row(record: dict[str, Any]) -> dict[str, Any]:
     found = {field: _plain(record.get(field)) for field in row_fields()}
     state = record.get("job_state")
     return found | {
-        "job_state": state if isinstance(state, list) else [state], "dependency": bool(record.get("dependency")),
-        "exit_code": number(found["exit_code"]), "tres_per_node": record.get("tres_per_node") or "gpu:1",
-    }  # fmt: skip
+        "job_state": state if isinstance(state, list) else [state],
+        "dependency": bool(record.get("dependency")),
+        "exit_code": number(found["exit_code"]),
+        "tres_per_node": record.get("tres_per_node") or "gpu:1",
+    }
 
 
 def _plain(value: Any) -> Any:

@@ -30,22 +30,30 @@ def association(account: str, user: str = "", parent: str = "", comment: str = "
 
 def test_only_accounts_and_users_with_limits_are_kept() -> None:
     lines = [
-        association("root"), association("science", parent="root"), association("science", "alice"),
+        association("root"),
+        association("science", parent="root"),
+        association("science", "alice"),
         association("science", "bob", MaxJobs="7(2)", MaxTRESPJ="cpu=4,gres/gpu=2"),
-    ]  # fmt: skip
+    ]
     found = list(assoc_mgr.associations("\n".join(lines)))
     assert [(one.account, one.user, one.parent) for one in found] == [
-        ("root", "", ""), ("science", "", "root"), ("science", "bob", ""),
-    ]  # fmt: skip
+        ("root", "", ""),
+        ("science", "", "root"),
+        ("science", "bob", ""),
+    ]
     assert (found[2].max_jobs, found[2].max_tres) == (7, {"cpu": 4, "gres/gpu": 2})
     assert found[1] == Association(account="science", parent="root")
 
 
 def test_group_limits_come_with_what_counts_against_them() -> None:
     line = association(
-        "science", GrpJobs="9(3)", GrpWall="100(12.50)", GrpTRES=USED.replace("gres/gpu=N(0)", "gres/gpu=8(6)"),
-        GrpTRESMins="cpu=1000(31)", GrpTRESRunMins="cpu=600(57),gres/gpu:v100=2(1)",
-    )  # fmt: skip
+        "science",
+        GrpJobs="9(3)",
+        GrpWall="100(12.50)",
+        GrpTRES=USED.replace("gres/gpu=N(0)", "gres/gpu=8(6)"),
+        GrpTRESMins="cpu=1000(31)",
+        GrpTRESRunMins="cpu=600(57),gres/gpu:v100=2(1)",
+    )
     (found,) = assoc_mgr.associations(line)
     assert (found.grp_jobs, found.grp_wall, found.grp_tres) == (9, 100, {"gres/gpu": 8})
     assert (found.usage.jobs, found.usage.wall, found.usage.tres) == (3, 12.5, {"gres/gpu": 6})
@@ -94,9 +102,11 @@ def test_absurd_limits_are_none() -> None:
 
 def test_a_job_counts_against_its_user_and_all_accounts_above() -> None:
     lines = [
-        association("root"), association("a", parent="root"), association("b", parent="a"),
+        association("root"),
+        association("a", parent="root"),
+        association("b", parent="a"),
         association("b", "u", MaxJobs="1(0)"),
-    ]  # fmt: skip
+    ]
     found = {(one.account, one.user, one.partition): one for one in assoc_mgr.associations("\n".join(lines))}
     rules = SlurmRules(associations=found)
     assert [(one.account, one.user) for one in rules.chain("b", "u", "gpu")] == [
@@ -124,8 +134,11 @@ def test_partitions() -> None:
     assert (one.state, one.nodes, one.max_time, one.default_time) == ("DOWN", ("gpu01", "gpu02", "x"), 93600, 300)
     assert (one.min_nodes, one.max_nodes, one.qos, one.priority_tier) == (1, 2, "part", 7)
     assert (one.allow_accounts, one.allow_qos, one.deny_qos, one.exclusive) == (
-        frozenset({"a", "b"}), None, frozenset({"x"}), True,
-    )  # fmt: skip
+        frozenset({"a", "b"}),
+        None,
+        frozenset({"x"}),
+        True,
+    )
 
 
 def test_reservations_and_licenses() -> None:

@@ -78,10 +78,13 @@ def test_what_was_read_before_an_error_is_kept(pending: Make, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("line", "kept"),
     [
-        ("N/A|0|JobHeldAdmin|x", "N/A|0|JobHeldAdmin|x"), ("12:00|0|JobHeldUser|x", "12:00|0|JobHeldUser|x"),
-        ("12:00|17|BeginTime|x", "12:00|17|BeginTime|x"), ("12:00|17|Resources|x", "17|Resources|x"), ("4", "4"),
+        ("N/A|0|JobHeldAdmin|x", "N/A|0|JobHeldAdmin|x"),
+        ("12:00|0|JobHeldUser|x", "12:00|0|JobHeldUser|x"),
+        ("12:00|17|BeginTime|x", "12:00|17|BeginTime|x"),
+        ("12:00|17|Resources|x", "17|Resources|x"),
+        ("4", "4"),
     ],
-)  # fmt: skip
+)
 def test_a_forecast_of_slurms_is_no_change(line: str, kept: str) -> None:
     """A begin time is one."""
     assert commands._without_forecast(line) == kept

@@ -78,9 +78,12 @@ OVERFLOWING = {
     "tres_per_job": "",
 }
 TOO_MUCH: dict[str, dict[str, Any]] = {
-    "1000000000 GPUs": OVERFLOWING, "10000000 nodes": {"node_count": 10_000_001}, "1000000000 CPUs": {"cpus": 2**32 - 3},
-    "1000000000 tasks": {"tasks": 4_000_000_000}, "1000000000000 MiB of memory": {"memory_per_node": 2**64 - 3},
-}  # fmt: skip
+    "1000000000 GPUs": OVERFLOWING,
+    "10000000 nodes": {"node_count": 10_000_001},
+    "1000000000 CPUs": {"cpus": 2**32 - 3},
+    "1000000000 tasks": {"tasks": 4_000_000_000},
+    "1000000000000 MiB of memory": {"memory_per_node": 2**64 - 3},
+}
 
 
 @pytest.mark.parametrize("what", TOO_MUCH)
@@ -132,8 +135,10 @@ def test_a_record_that_cannot_be_read_is_a_job_of_which_only_the_id_is_known(bac
     found = site.snapshot()
     (job,) = [job for job in found.jobs if not job.readable]
     assert (job.id, job.raw_id, job.unmanaged) == (
-        "900", 900, "its record cannot be read: TypeError: partition: {'set': True} is no text",
-    )  # fmt: skip
+        "900",
+        900,
+        "its record cannot be read: TypeError: partition: {'set': True} is no text",
+    )
     assert len(found.jobs) > 10
     assert [one.partition(":")[0] for one in found.unreadable[-2:]] == ["a job's record has no job id", "node x1"]
     with pytest.raises(JobRefused, match="job 900: its record cannot be read"):

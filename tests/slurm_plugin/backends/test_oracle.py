@@ -120,13 +120,15 @@ def admin(site: Site, *commands: str) -> None:
 def clean(site: Site) -> None:
     """As before any case; a QOS keeps no flag and no usage."""
     admin(
-        site, "scancel --user=alice", "scontrol delete reservationname=tested 2>/dev/null || true",
+        site,
+        "scancel --user=alice",
+        "scontrol delete reservationname=tested 2>/dev/null || true",
         f"{PARTITION} qos= maxtime=infinite maxnodes=unlimited state=up",
         "while squeue -h -u alice | grep -q .; do sleep 0.1; done",
         "sacctmgr -i modify user alice set qos=normal MaxJobs=-1; sacctmgr -i delete qos tested; sacctmgr -i add qos tested; "
         "sacctmgr -i modify user alice set qos=normal,tested; sacctmgr -i modify qos normal set MaxJobsPerUser=-1; "
         "sacctmgr -i modify account science set GrpTRES=gres/gpu=-1 GrpTRESMins=gres/gpu=-1",
-    )  # fmt: skip
+    )
 
 
 def verdict(site: Site, ids: Sequence[str]) -> tuple[AdmissionResult, list[SlurmJob]]:

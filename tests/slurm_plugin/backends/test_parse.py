@@ -92,10 +92,16 @@ def test_array_tasks(text: str, tasks: list[int]) -> None:
 @pytest.mark.parametrize(
     ("value", "found"),
     [
-        (7, 7), (0, 0), (None, 0), (6.0, 6), ({"set": True, "infinite": False, "number": 5}, 5),
-        ({"set": False, "infinite": False, "number": 5}, 0), ({"set": True, "infinite": True, "number": 5}, 0), ("9", 0),
+        (7, 7),
+        (0, 0),
+        (None, 0),
+        (6.0, 6),
+        ({"set": True, "infinite": False, "number": 5}, 5),
+        ({"set": False, "infinite": False, "number": 5}, 0),
+        ({"set": True, "infinite": True, "number": 5}, 0),
+        ("9", 0),
     ],
-)  # fmt: skip
+)
 def test_numbers(value: object, found: int) -> None:
     assert parse.number(value) == found
 
@@ -116,8 +122,14 @@ def test_exit_codes(status: object, code: int) -> None:
 def test_hosts_expand_as_scontrol_does(cluster: Cluster) -> None:
     """All at once: `scontrol show hostnames` takes a whole list."""
     lists = [
-        "gpu[01-03,07],cpu1", "n[9-11],n[098-101]", "r[1-2]n[1-2]", "a-[0-2]-ib", "x1,x2,x[3-5]", "gpu[001-020,5]", "h[0-0]",
-    ]  # fmt: skip
+        "gpu[01-03,07],cpu1",
+        "n[9-11],n[098-101]",
+        "r[1-2]n[1-2]",
+        "a-[0-2]-ib",
+        "x1,x2,x[3-5]",
+        "gpu[001-020,5]",
+        "h[0-0]",
+    ]
     for text in lists:
         assert list(parse.hosts(text)) == cluster.run(["scontrol", "show", "hostnames", text]).stdout.split()
     names = [f"gpu{number:02}" for number in (1, 2, 3, 5, 8, 9, 10, 11, 40)] + ["login", "cpu7", "cpu8"]

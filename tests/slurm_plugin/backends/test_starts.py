@@ -69,8 +69,11 @@ def test_one_task_of_an_array(site: Site) -> None:
     site.wait(second, lambda job: job.state == "RUNNING")
     found = {one.id: (one.state, one.held_by_admin) for one in site.jobs().values() if one.array_id == int(array)}
     assert found == {
-        f"{array}_1": ("PENDING", True), second: ("RUNNING", False), third: ("PENDING", True), f"{array}_4": ("PENDING", True)
-    }  # fmt: skip
+        f"{array}_1": ("PENDING", True),
+        second: ("RUNNING", False),
+        third: ("PENDING", True),
+        f"{array}_4": ("PENDING", True),
+    }
 
 
 def test_a_requeued_job_starts_again_on_the_pinned_node(site: Site) -> None:

@@ -54,9 +54,11 @@ def test_place_request_and_estimate(pending: Callable[..., SlurmJob]) -> None:
 
 def test_reasons(pending: Callable[..., SlurmJob]) -> None:
     jobs = [
-        build.Job("1", 9, submit=1.0), build.Job("2", 1, submit=2.0, eligible=False, obstacle="AssocGrpGRES"),
-        build.Job("3", 1, submit=3.0, eligible=False), build.Job("4", 1, submit=4.0, free_only=True, obstacle="QOSMaxGRESPerUser"),
-    ]  # fmt: skip
+        build.Job("1", 9, submit=1.0),
+        build.Job("2", 1, submit=2.0, eligible=False, obstacle="AssocGrpGRES"),
+        build.Job("3", 1, submit=3.0, eligible=False),
+        build.Job("4", 1, submit=4.0, free_only=True, obstacle="QOSMaxGRESPerUser"),
+    ]
     found = list(texts(pending, jobs).values())
     assert sorted(found) == [
         "Tiresias: 2nd of 4; blocked by Slurm: AssocGrpGRES; needs 1 GPU",

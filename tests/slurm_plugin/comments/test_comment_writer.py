@@ -182,9 +182,10 @@ def test_which_field() -> None:
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    st.integers(1, 60), st.sampled_from([0.5, 3.0, 30.0]),
+    st.integers(1, 60),
+    st.sampled_from([0.5, 3.0, 30.0]),
     st.lists(st.lists(st.integers(0, 4), min_size=30, max_size=30), min_size=1, max_size=40),
-)  # fmt: skip
+)
 def test_never_more_calls_than_configured(pending: Make, per_minute: int, step: float, passes: list[list[int]]) -> None:
     """Whatever the texts do: `per_minute` calls a minute, and those of a full bucket at the start."""
     clock = Clock()

@@ -21,15 +21,20 @@ from tiresias.slurm_plugin.sockets.control_client import ask
 T = TypeVar("T")
 TRAIN = "/opt/tiresias/tests/slurm_plugin/controller/train.py"  # the checkout, as the cluster sees it
 ROOTS = {
-    "TIRESIAS_CONTROL_ROOT": "/shared/tiresias/control", "TIRESIAS_CHECKPOINT_ROOT": "/shared/tiresias/checkpoints"
-}  # fmt: skip
+    "TIRESIAS_CONTROL_ROOT": "/shared/tiresias/control",
+    "TIRESIAS_CHECKPOINT_ROOT": "/shared/tiresias/checkpoints",
+}
 USUAL: dict[str, dict[str, Any]] = {
     "": {"mode": "exact", "partitions": ["gpu"], "period": 0.5, "poll": 0.05},
-    "paths": {"run": "/run/tiresias", "control": ROOTS["TIRESIAS_CONTROL_ROOT"], "checkpoints": ROOTS["TIRESIAS_CHECKPOINT_ROOT"]},
+    "paths": {
+        "run": "/run/tiresias",
+        "control": ROOTS["TIRESIAS_CONTROL_ROOT"],
+        "checkpoints": ROOTS["TIRESIAS_CHECKPOINT_ROOT"],
+    },
     "policy": {"name": "las", "thresholds": [6.0], "min_run": 1.0, "min_run_cost_factor": 0.0},
     "preemption": {"deadline": 20.0, "start_timeout": 3.0, "backoff": 1.0},
     "placement": {},
-}  # fmt: skip
+}
 TIMEOUT_S = 60.0
 _numbers = itertools.count()
 
@@ -78,8 +83,13 @@ class Centre:
         self.config = config
         with (self.cluster.log / "controller.log").open("ab") as log:
             self._process = self.cluster.popen(
-                [*program, config], user=self.cluster.spec.daemon_user, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
+                [*program, config],
+                user=self.cluster.spec.daemon_user,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
         self.wait_until(lambda: self.status() or self.exit_code is not None, "the controller does not answer")
         assert self.exit_code is None, self.log()[-1]
 
@@ -169,9 +179,14 @@ class Centre:
     # -- users and admins -----------------------------------------------------------------------------------------------
 
     def submit(
-        self, *options: str, command: str = "sleep 300", gpus: int = 1, user: str = "alice", by: str = "sbatch",
+        self,
+        *options: str,
+        command: str = "sleep 300",
+        gpus: int = 1,
+        user: str = "alice",
+        by: str = "sbatch",
         env: dict[str, str] | None = None,
-    ) -> str:  # fmt: skip
+    ) -> str:
         """Submit a job of `gpus` tasks with a GPU and a CPU each; return its id."""
         size = [f"--gpus={gpus}", f"--ntasks={gpus}", "--gpus-per-task=1"] if gpus else []
         words = [by, "--parsable", *size, "--output=/shared/out/%j", "--chdir=/tmp", *options, "--wrap", command]
@@ -181,9 +196,13 @@ class Centre:
     def srun(self, *words: str, user: str = "alice") -> Iterator[str]:
         """Run srun in the background; yield its job id."""
         process = self.cluster.popen(
-            ["srun", "--job-name=srun", *words], user=user, cwd="/tmp", stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            ["srun", "--job-name=srun", *words],
+            user=user,
+            cwd="/tmp",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         find = ["squeue", "-h", "--name=srun", "-o", "%A"]
         job = self.wait_until(lambda: self.cluster.run(find).stdout.strip(), "there is no job of srun")
         try:

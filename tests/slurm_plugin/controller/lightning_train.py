@@ -47,9 +47,15 @@ signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
 data = DataLoader(TensorDataset(torch.zeros(2 * STEPS, 1)), batch_size=1)
 model = Model()
 trainer = lightning.Trainer(
-    max_steps=STEPS, accelerator="cpu", devices=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
-    plugins=[SLURMEnvironment()], default_root_dir="root",
-)  # fmt: skip
+    max_steps=STEPS,
+    accelerator="cpu",
+    devices=1,
+    logger=False,
+    enable_checkpointing=False,
+    enable_progress_bar=False,
+    plugins=[SLURMEnvironment()],
+    default_root_dir="root",
+)
 trainer.fit(model, data)
 if trainer.global_step == STEPS:
     torch.save(model.state_dict(), "weights.pt")

@@ -53,8 +53,12 @@ def test_the_supervisor_ignores_the_users_python_path(centre: Centre) -> None:
     set_traps(centre)
     out = "/shared/out/env-%j"
     job = centre.submit(
-        f"--output={out}", command="env", user="bob", by="tsbatch", env={"PYTHONPATH": f"/opt/tiresias/src:/opt/pyslurm:{EVIL}"}
-    )  # fmt: skip
+        f"--output={out}",
+        command="env",
+        user="bob",
+        by="tsbatch",
+        env={"PYTHONPATH": f"/opt/tiresias/src:/opt/pyslurm:{EVIL}"},
+    )
     centre.wait_for_state(job, "COMPLETED")
     text = (centre.cluster.shared / "out" / f"env-{job}").read_text()
     assert re.search(rf"^PYTHONPATH=.*{EVIL}$", text, re.MULTILINE), "the user's value reaches the program"

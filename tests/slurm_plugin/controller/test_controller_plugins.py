@@ -143,8 +143,9 @@ def test_an_eviction_keeps_jobs_running_until_it_fails(packaged: Centre, failure
     centre.wait_for_state(waiting, "RUNNING")  # the policy's own eviction preempts the job in the second queue
     centre.wait_until(
         lambda: "eviction no_preemption failed, the built-in one decides" in centre.why(victim),
-        "explain is silent", victim,
-    )  # fmt: skip
+        "explain is silent",
+        victim,
+    )
     assert (centre.state(other), centre.show(other)["Restarts"]) == ("RUNNING", "0")
 
 

@@ -20,9 +20,15 @@ def submit(centre: Centre, name: str, steps: int) -> tuple[str, Path]:
     folder.mkdir()
     folder.chmod(0o777)
     job = centre.submit(
-        "--nodes=4", "--ntasks-per-node=1", "--gpus-per-node=4", f"--chdir=/shared/out/{name}", gpus=0, by="tsbatch",
-        command=f"python3 {PROGRAM} {steps} 0.02 {name}", env=ENV,
-    )  # fmt: skip
+        "--nodes=4",
+        "--ntasks-per-node=1",
+        "--gpus-per-node=4",
+        f"--chdir=/shared/out/{name}",
+        gpus=0,
+        by="tsbatch",
+        command=f"python3 {PROGRAM} {steps} 0.02 {name}",
+        env=ENV,
+    )
     centre.wait_until_preemptable(job)
     centre.wait_until(lambda: (folder / "losses").exists() and (folder / "losses").read_text(), "no step", job)
     return job, folder

@@ -29,9 +29,12 @@ class Standby:
         self.lease = centre.root / state.strip("/") / "leader" / "lease"
         with (centre.cluster.log / "other.log").open("ab") as log:
             self.process = centre.cluster.popen(
-                ["tiresias", "controller", "--config", self.config], user=centre.cluster.spec.daemon_user,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
+                ["tiresias", "controller", "--config", self.config],
+                user=centre.cluster.spec.daemon_user,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
         centre.wait_until(lambda: "is a standby" in self.problem(), f"it is not a standby: {self.log()}")
 
     def ask(self, **request: Any) -> dict[str, Any]:

@@ -123,8 +123,9 @@ def test_the_controller_waits_while_the_disk_is_full_and_reports_a_read_only_one
         logged = len(centre.log())
         centre.wait_until(
             lambda: sum("/leader: No space left on device" in line for line in centre.log()[logged:]) > 12,
-            "the full disk is not logged again", late,
-        )  # fmt: skip
+            "the full disk is not logged again",
+            late,
+        )
         assert centre.stop() == 0
         assert centre.show(waits)["Priority"] != "0"
         centre.cluster.run(["rm", f"{folder}/fill"])

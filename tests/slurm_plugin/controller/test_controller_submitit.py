@@ -18,8 +18,9 @@ START_S = 120.0
 EXAMPLE = "/opt/tiresias/docs/examples/with_submitit.py"
 ENV = {
     "PYTHONPATH": "/opt/tiresias/docs/examples:/opt/tiresias/src:/shared/packages",
-    "TIRESIAS_CONTROL_ROOT": "/shared/tiresias/control", "TIRESIAS_CHECKPOINT_ROOT": "/shared/tiresias/checkpoints",
-}  # fmt: skip
+    "TIRESIAS_CONTROL_ROOT": "/shared/tiresias/control",
+    "TIRESIAS_CHECKPOINT_ROOT": "/shared/tiresias/checkpoints",
+}
 
 
 @pytest.fixture

@@ -58,8 +58,10 @@ def strange_places(centre: Centre) -> list[str]:
     jobs = []
     for kind in ("escape", "lines", "markup", "shell"):
         folder = f"/tmp/{TEXTS[kind].replace('/', '_')}"
-        script = f"mkdir -p {shlex.quote(folder)} && cd {shlex.quote(folder)} && printf '#!/bin/sh\\nsleep 300\\n' > job && " \
-                 f"tsbatch --parsable --hold --gpus=1 --output=/dev/null {shlex.quote(folder)}/job"  # fmt: skip
+        script = (
+            f"mkdir -p {shlex.quote(folder)} && cd {shlex.quote(folder)} && printf '#!/bin/sh\\nsleep 300\\n' > job && "
+            f"tsbatch --parsable --hold --gpus=1 --output=/dev/null {shlex.quote(folder)}/job"
+        )
         jobs.append(centre.cluster.run(["sh", "-c", script], user="alice").stdout.strip())
     return jobs
 

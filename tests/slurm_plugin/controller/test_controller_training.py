@@ -30,8 +30,9 @@ EXAMPLE = "/opt/tiresias/docs/examples/ddp.py"
 PACED = "python3 /opt/tiresias/tests/checkpoint/adapters/paced.py 0.02"
 EXAMPLES = Path(__file__).parents[3] / "docs/examples"
 ROOTS = {
-    "TIRESIAS_CONTROL_ROOT": "/shared/tiresias/control", "TIRESIAS_CHECKPOINT_ROOT": "/shared/tiresias/checkpoints"
-}  # fmt: skip
+    "TIRESIAS_CONTROL_ROOT": "/shared/tiresias/control",
+    "TIRESIAS_CHECKPOINT_ROOT": "/shared/tiresias/checkpoints",
+}
 ENV = {
     "PYTHONPATH": "/shared/packages:/opt/tiresias/src",
     "MASTER_ADDR": "127.0.0.1",
@@ -58,9 +59,15 @@ def submit(centre: Centre, name: str, command: str, by: str) -> str:
     port = 20000 + random.randrange(10000)
     command = f"srun {command} {EXAMPLE} {STEPS}"
     return centre.submit(
-        "--nodes=4", "--ntasks-per-node=1", "--gpus-per-node=4", f"--chdir=/shared/out/{name}", gpus=0, by=by, command=command,
+        "--nodes=4",
+        "--ntasks-per-node=1",
+        "--gpus-per-node=4",
+        f"--chdir=/shared/out/{name}",
+        gpus=0,
+        by=by,
+        command=command,
         env=ENV | {"MASTER_PORT": str(port)},
-    )  # fmt: skip
+    )
 
 
 def preempt(centre: Centre, large: str, after: float) -> None:

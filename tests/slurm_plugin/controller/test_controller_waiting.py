@@ -61,8 +61,14 @@ def test_a_start_that_failed_is_tried_on_other_nodes(centre: Centre) -> None:
         lambda: centre.explain(first).get("job", {}).get("state") == "ENDED", "its GPUs are still reserved", first
     )
     centre.scontrol(
-        "create", "reservation", "ReservationName=soon", "Users=bob", f"Nodes={node}", "StartTime=now+20minutes", "Duration=10"
-    )  # fmt: skip
+        "create",
+        "reservation",
+        "ReservationName=soon",
+        "Users=bob",
+        f"Nodes={node}",
+        "StartTime=now+20minutes",
+        "Duration=10",
+    )
     try:
         job = centre.submit("--time=60", gpus=4)
         assert centre.wait_for_state(job, "RUNNING")["NodeList"] != node

@@ -54,9 +54,12 @@ class TwoControllers:
         (self.replay.folder / f"{number}.toml").write_text(config)
         with self.log(number).open("ab") as log:
             return self.replay.cluster.popen(
-                [*self.program, f"{FOLDER}/{number}.toml"], user=self.replay.cluster.spec.daemon_user,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
+                [*self.program, f"{FOLDER}/{number}.toml"],
+                user=self.replay.cluster.spec.daemon_user,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
 
     def log(self, number: int) -> Path:
         return self.replay.folder / "logs" / f"controller-{number}"

@@ -32,9 +32,13 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 
 
 CONFLICTS = [
-    ("policies", "las"), ("admission", "shared"), ("sizing", "fixed"), ("placement", "spread"), ("eviction", "by_rank"),
+    ("policies", "las"),
+    ("admission", "shared"),
+    ("sizing", "fixed"),
+    ("placement", "spread"),
+    ("eviction", "by_rank"),
     ("trace_formats", "philly"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("group", "name"), CONFLICTS)

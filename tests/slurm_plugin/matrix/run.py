@@ -28,9 +28,13 @@ from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.slurm_conf import ClusterSpec
 
 OPTIONS: dict[str, Any] = {
-    "nodes": 16, "gpus_per_node": 4, "gpu_type": "v100", "cpus_per_node": 16, "sockets_per_node": 2,
+    "nodes": 16,
+    "gpus_per_node": 4,
+    "gpu_type": "v100",
+    "cpus_per_node": 16,
+    "sockets_per_node": 2,
     "settings": {"KillWait": "5", "MinJobAge": "20"},
-}  # fmt: skip
+}
 QUIET_S = 8.0  # jobs that still wait so long after the last end of another never start in plain Slurm
 CYCLE_S = 40.0  # longer under the controller: 22.05 prints the records of all jobs for each that is read
 LIMIT_S = 900.0

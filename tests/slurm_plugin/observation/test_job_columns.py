@@ -34,9 +34,12 @@ def values(jobs: Jobs) -> tuple[object, ...]:
     assert jobs.max_gpus is not None
     assert jobs.progress is not None
     return (
-        jobs.virtual_cluster[0], int(jobs.priority_class[0]), int(jobs.min_gpus[0]), int(jobs.max_gpus[0]),
+        jobs.virtual_cluster[0],
+        int(jobs.priority_class[0]),
+        int(jobs.min_gpus[0]),
+        int(jobs.max_gpus[0]),
         float(jobs.progress[0]),
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture

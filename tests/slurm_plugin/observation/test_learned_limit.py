@@ -39,9 +39,15 @@ class Paces:
 
 def test_slowdowns_of_kinds_that_ran_on_few_and_on_more_nodes() -> None:
     rows = [
-        (1, "a", FEW, 1.0), (1, "a", FEW, 3.0), (1, "a", MANY, 4.0), (1, "a", "gpu01:2,gpu02:2", 2.0),
-        (2, "a", FEW, 1.0), (1, "b", MANY, 1.0), (1, "c", FEW, 0.0), (1, "c", MANY, 1.0),
-    ]  # fmt: skip
+        (1, "a", FEW, 1.0),
+        (1, "a", FEW, 3.0),
+        (1, "a", MANY, 4.0),
+        (1, "a", "gpu01:2,gpu02:2", 2.0),
+        (2, "a", FEW, 1.0),
+        (1, "b", MANY, 1.0),
+        (1, "c", FEW, 0.0),
+        (1, "c", MANY, 1.0),
+    ]
     assert slowdowns(rows) == {(1, "a"): 1.5}
 
 

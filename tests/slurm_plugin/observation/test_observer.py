@@ -63,9 +63,13 @@ def test_no_job_gets_service_back_for_being_preempted(
     waits=st.booleans(),
 )
 def test_attained_service_is_the_sum_of_all_runs(
-    tmp_path_factory: pytest.TempPathFactory, pending: Make, running: Make,
-    runs: list[tuple[int, int]], restarted: bool, waits: bool,
-) -> None:  # fmt: skip
+    tmp_path_factory: pytest.TempPathFactory,
+    pending: Make,
+    running: Make,
+    runs: list[tuple[int, int]],
+    restarted: bool,
+    waits: bool,
+) -> None:
     """runs: seconds in the queue and seconds of the run after them. A preemption ends each but the last."""
     journal = Journal(tmp_path_factory.mktemp("state"))
     scope = Scope(frozenset({"gpu"}))

@@ -74,9 +74,13 @@ def test_what_is_not_the_users_own_small_plain_file_is_not_accepted(tmp_path: Pa
 
     assert seen()
     for make in (
-        link, lambda: os.mkfifo(file), file.mkdir, lambda: file.write_bytes(good + b" " * control.MAX_BYTES),
-        lambda: file.write_bytes(b"[" * 10_000), lambda: file.write_bytes(good.replace(b"spread", b"first!")),
-    ):  # fmt: skip
+        link,
+        lambda: os.mkfifo(file),
+        file.mkdir,
+        lambda: file.write_bytes(good + b" " * control.MAX_BYTES),
+        lambda: file.write_bytes(b"[" * 10_000),
+        lambda: file.write_bytes(good.replace(b"spread", b"first!")),
+    ):
         file.unlink()
         make()
         assert not seen()

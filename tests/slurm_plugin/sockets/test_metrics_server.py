@@ -68,9 +68,10 @@ def test_a_request_that_comes_byte_by_byte_has_no_more_time(serving: MetricsServ
 
 
 def test_400_half_requests_keep_no_scrape_out_and_little_in(tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [*TIRESIAS, "--socket", str(tmp_path / "none")], stderr=subprocess.PIPE, text=True
-    ) as program, ExitStack() as opened:  # fmt: skip
+    with (
+        subprocess.Popen([*TIRESIAS, "--socket", str(tmp_path / "none")], stderr=subprocess.PIPE, text=True) as program,
+        ExitStack() as opened,
+    ):
         opened.callback(program.terminate)
         assert program.stderr is not None
         address = program.stderr.readline().split()[-1]

@@ -104,8 +104,11 @@ def test_the_estimate_is_from_time_limits(answer: Callable[..., Any]) -> None:
     found = [answer(op="explain", job=str(number)) for number in range(7, 11)]
     assert [one["outlook"]["estimate"] for one in found] == [NOW, NOW, NOW, NOW]
     assert [one["outlook"]["notes"] for one in found] == [
-        [], ["--nice=100 has no effect on the order of jobs that Tiresias schedules"], [], []
-    ]  # fmt: skip
+        [],
+        ["--nice=100 has no effect on the order of jobs that Tiresias schedules"],
+        [],
+        [],
+    ]
     out = Console(file=io.StringIO(), width=120, record=True)
     out.print(render_explanation(found[1], 120, NOW - 1400.0))
     text = out.export_text()
@@ -129,8 +132,12 @@ def test_a_reason_with_a_detail_is_shown_once() -> None:
 def test_a_waiting_job_has_its_forecast(answer: Callable[..., Any]) -> None:
     forecast = answer(op="explain", job="7")["outlook"]
     assert {name: forecast[name] for name in ("free", "ahead", "behind", "fixed", "others")} == {
-        "free": 1, "ahead": 0, "behind": 0, "fixed": 23, "others": 0,
-    }  # fmt: skip
+        "free": 1,
+        "ahead": 0,
+        "behind": 0,
+        "fixed": 23,
+        "others": 0,
+    }
     assert forecast["latest"] is None
     assert [step["what"] for step in forecast["steps"]] == ["it goes before all others (policy.starve_limit)"]
     assert "as long as they need; it goes before all others in " in forecast["why"]

@@ -45,9 +45,13 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def controller(
-    journal: Journal, leadership: Leadership, pending: Callable[..., SlurmJob], running: Callable[..., SlurmJob],
-    monkeypatch: pytest.MonkeyPatch, utc: None,
-) -> Controller:  # fmt: skip
+    journal: Journal,
+    leadership: Leadership,
+    pending: Callable[..., SlurmJob],
+    running: Callable[..., SlurmJob],
+    monkeypatch: pytest.MonkeyPatch,
+    utc: None,
+) -> Controller:
     monkeypatch.setattr(time, "time", lambda: NOW)
     monkeypatch.setattr(publication, "BRIEF", 3)
     site = Site("cluster", "gpu", frozenset({"gpu"}), ())

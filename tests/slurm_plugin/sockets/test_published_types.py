@@ -75,8 +75,9 @@ def test_a_fault_is_found() -> None:
     )
     assert not [*faults({**queue, "low": 0.0, "high": None}, PublishedQueue)]
     assert [*faults({**queue, "low": "0", "high": None, "more": 1}, PublishedQueue)] == [
-        ".more is not declared", ".low: '0' is not <class 'float'>"
-    ]  # fmt: skip
+        ".more is not declared",
+        ".low: '0' is not <class 'float'>",
+    ]
     assert [*faults({**queue, "high": 1.0}, PublishedQueue)] == [".low is missing"]
 
 

@@ -19,9 +19,15 @@ Make = Callable[..., SlurmJob]
 GPU = Place("gpu", "bio")
 NUMBERS = st.integers(0, 1000).map(float)
 USAGES = st.builds(
-    Usage, runs=st.integers(0, 3), preemptions=st.integers(0, 3), queued=NUMBERS, parked=NUMBERS, saving=NUMBERS, restoring=NUMBERS,
+    Usage,
+    runs=st.integers(0, 3),
+    preemptions=st.integers(0, 3),
+    queued=NUMBERS,
+    parked=NUMBERS,
+    saving=NUMBERS,
+    restoring=NUMBERS,
     redone=NUMBERS,
-)  # fmt: skip
+)
 
 
 def sums(totals: Totals) -> dict[str, float]:

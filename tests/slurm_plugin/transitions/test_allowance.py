@@ -100,8 +100,10 @@ def test_steps_without_calls_are_always_allowed_and_polls_are_postponed_first() 
 def test_intents_nearest_to_their_end_are_first(intents: list[Intent]) -> None:
     steps = [one.step for one in urgent_first(intents)]
     for early, late in (
-        (IntentStep.REQUEUE, IntentStep.HOLD), (IntentStep.UNHOLD, IntentStep.START), (IntentStep.SIGNAL, IntentStep.START),
+        (IntentStep.REQUEUE, IntentStep.HOLD),
+        (IntentStep.UNHOLD, IntentStep.START),
+        (IntentStep.SIGNAL, IntentStep.START),
         (IntentStep.REHOLD, IntentStep.SIGNAL),
-    ):  # fmt: skip
+    ):
         if early in steps and late in steps:
             assert steps.index(late) > max(at for at, step in enumerate(steps) if step == early)

@@ -25,9 +25,10 @@ def once(folder: Path) -> str:
 def served(status: dict[str, Any], folder: Path) -> Iterator[str]:
     """The address of `tiresias metrics --listen`, which asks a controller that publishes this."""
     words = [*TIRESIAS, "--socket", str(folder / "control.sock"), "--listen", "127.0.0.1:0"]
-    with ControlServer(folder / "control.sock", lambda request, peer: status), subprocess.Popen(
-        words, stderr=subprocess.PIPE, text=True
-    ) as serving:  # fmt: skip
+    with (
+        ControlServer(folder / "control.sock", lambda request, peer: status),
+        subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as serving,
+    ):
         try:
             assert serving.stderr is not None
             yield serving.stderr.readline().split()[-1]

@@ -124,9 +124,15 @@ def test_explain_what_is_no_job_id(tmp_path: Path, word: str) -> None:
 
 EXPLAINED: dict[str, Any] = {"runs": [], "decisions": []}
 SLURM: dict[str, Any] = {
-    "state": "PENDING", "reason": "Dependency", "shown": "Dependency", "exit_code": None, "batch": True, "tsbatch": True,
-    "ready": False, "depends_on": [],
-}  # fmt: skip
+    "state": "PENDING",
+    "reason": "Dependency",
+    "shown": "Dependency",
+    "exit_code": None,
+    "batch": True,
+    "tsbatch": True,
+    "ready": False,
+    "depends_on": [],
+}
 WAITS: dict[str, Any] = {"id": "7", "state": "WAITING", "submit_time": 1.0, "preemptions": 0, "why": "waits"}
 
 

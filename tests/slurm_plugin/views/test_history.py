@@ -61,9 +61,13 @@ def server(tmp_path: Path) -> Iterator[ControlServer]:
 def history(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     keep = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")}
     return subprocess.run(
-        [sys.executable, "-m", "tiresias", "history", *words], env=keep | {"TIRESIAS_PATHS_RUN": str(tmp_path), "COLUMNS": "120"},
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "tiresias", "history", *words],
+        env=keep | {"TIRESIAS_PATHS_RUN": str(tmp_path), "COLUMNS": "120"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 def asked(tmp_path: Path, *words: str) -> dict[str, Any]:
@@ -141,8 +145,10 @@ def test_sums_are_those_of_the_jobs() -> None:
     jobs = with_names([job(number, saving=0.25) for number in range(9)], {0: "a", 1: "b", 2: "c"})
     users = ordered(by_user(jobs), "served")
     assert [(one["user"], one["jobs"], one["served"], one["lost"]) for one in users] == [
-        ("c", 3, 150.0, 0.75), ("b", 3, 120.0, 0.75), ("a", 3, 90.0, 0.75)
-    ]  # fmt: skip
+        ("c", 3, 150.0, 0.75),
+        ("b", 3, 120.0, 0.75),
+        ("a", 3, 90.0, 0.75),
+    ]
     assert sum(map(lost, users)) == sum(map(lost, jobs))
 
 

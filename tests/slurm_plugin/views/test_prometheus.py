@@ -91,8 +91,13 @@ def test_node_exporter_passes_the_printed_file_on(programs: Path, whole: dict[st
 @contextmanager
 def exporter(programs: Path, folder: Path) -> Iterator[str]:
     """The address of a node_exporter with the textfile collector alone."""
-    words = [str(programs / "prometheus-node-exporter"), "--collector.disable-defaults", "--collector.textfile",
-             f"--collector.textfile.directory={folder}", "--web.listen-address=127.0.0.1:0"]  # fmt: skip
+    words = [
+        str(programs / "prometheus-node-exporter"),
+        "--collector.disable-defaults",
+        "--collector.textfile",
+        f"--collector.textfile.directory={folder}",
+        "--web.listen-address=127.0.0.1:0",
+    ]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             yield f"http://127.0.0.1:{_port(process.pid)}/metrics"

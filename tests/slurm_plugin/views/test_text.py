@@ -74,8 +74,13 @@ def test_a_megabyte_costs_no_more_than_a_line() -> None:
 
 def test_words_for_numbers() -> None:
     assert [duration(each) for each in (-5, 0, 59.9, 245, 12_000, 1_050_000)] == [
-        "0s", "0s", "59s", "4m05s", "3h20m", "12d03h",
-    ]  # fmt: skip
+        "0s",
+        "0s",
+        "59s",
+        "4m05s",
+        "3h20m",
+        "12d03h",
+    ]
     assert [gpu_time(each) for each in (0, 3200, 45_000, 9_000_000)] == ["0 s", "3200 s", "12.5 h", "2,500 h"]
     assert service(45_000) == "12.5 GPU-h"
 

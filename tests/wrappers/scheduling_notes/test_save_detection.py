@@ -76,10 +76,14 @@ def test_a_users_modules_are_not_what_it_is_made_of(here: Path) -> None:
     (here / "hidden/sbatch").write_text("#!/bin/sh\n")
     (here / "hidden/sbatch").chmod(0o755)
     done = subprocess.run(
-        [sys.executable, here / "tsbatch"], input=b"#!/bin/sh\npython3 train.py\n", capture_output=True,
-        timeout=60, check=False, cwd=here / "hidden",
+        [sys.executable, here / "tsbatch"],
+        input=b"#!/bin/sh\npython3 train.py\n",
+        capture_output=True,
+        timeout=60,
+        check=False,
+        cwd=here / "hidden",
         env={"PYTHONPATH": f"{isolated.LIBRARY}:{here}/hidden", "HOME": str(here), "PATH": f"{here}/hidden"},
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stdout, done.stderr.count(b"of the user")) == (0, b"", 0), done.stderr
     assert done.stderr.startswith(b"tiresias: this host")
     assert done.stderr.count(b"\n") == 1
