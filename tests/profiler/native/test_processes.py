@@ -89,7 +89,11 @@ def handlers_that_send(stage: Stage, compiled: Compile) -> None:
     recording = stage.only()
     assert handled > 100
     assert recording.dropped < 0.5 * handled, "those that interrupted the making of the file"
-    assert Counter(asked(recording)) == {0: sent, 7: handled - recording.dropped}
+    recorded = Counter(asked(recording))
+    assert set(recorded) == {0, 7}
+    assert recorded[0] <= sent
+    assert recorded[7] <= handled
+    assert recorded.total() + recording.dropped == sent + handled, "each record is in the file or counted as dropped"
     for channel in set(recording.records["channel"].tolist()):
         sizes = recording.records["asked"][recording.records["channel"] == channel]
         assert len(set(sizes.tolist())) == 1, "nothing of one record got into another"
