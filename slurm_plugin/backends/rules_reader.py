@@ -12,7 +12,7 @@ from tiresias.slurm_plugin.backends.interface import JobRefused, SlurmUnavailabl
 from tiresias.slurm_plugin.backends.slurm_rules import Qos, SlurmRules
 
 SETTINGS_MAX_AGE_S = 300.0  # what changes with slurm.conf only
-QOS_MAX_AGE_S = 60.0  # what slurmdbd has of QOS
+QOS_MAX_AGE_S = 9.0  # what slurmdbd has of QOS; below the interval of reads while a rule blocks jobs (known_rules.py)
 _ENFORCE = re.compile(r"^AccountingStorageEnforce\s*=\s*(\S+)", re.MULTILINE)
 _LIMITS = ("limits", "qos", "safe")
 Read = Callable[..., bytes]
