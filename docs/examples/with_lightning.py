@@ -44,14 +44,8 @@ model = Model()
 
 saver = LightningCheckpoint(Checkpointer.from_env(), sampler)
 trainer = Trainer(
-    max_steps=STEPS,
-    callbacks=[saver],
-    plugins=saver.plugins(),
-    use_distributed_sampler=False,
-    logger=False,
-    enable_checkpointing=False,
-    enable_progress_bar=False,
-    enable_model_summary=False,
-)
+    max_steps=STEPS, callbacks=[saver], plugins=saver.plugins(), use_distributed_sampler=False,
+    logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+)  # fmt: skip
 trainer.fit(model, training, validation, ckpt_path=saver.ckpt_path)
 torch.save(model.state_dict(), "weights.pt")

@@ -86,11 +86,14 @@ def free_only(jobs: Jobs) -> Bools:
 
 
 def blocks_beside_free(snapshot: Snapshot, plan: Plan) -> bool:
-    """Whether a rule of Slurm's keeps a job waiting that would fit on the GPUs which the plan leaves free."""
+    """Whether a rule or a reservation keeps a job waiting that would fit on the GPUs which the plan leaves free. O(jobs)."""
     jobs, starting = snapshot.jobs, {start.job for start in plan.starts}
     free = int(snapshot.nodes.free["gpus"].sum()) - sum(gpus for start in plan.starts for _, gpus in start.nodes)
-    ruled = {row for quota in snapshot.quotas for row in quota.amounts}
-    ruled.update(row for row, reason in enumerate(jobs.obstacle or ()) if reason)
-    return any(
-        jobs.state[row] == JobState.WAITING and jobs.gpus[row] <= free and jobs.id[row] not in starting for row in ruled
-    )
+    fit = np.flatnonzero((jobs.state == JobState.WAITING) & (jobs.gpus <= free)).tolist()
+    limited = {row for quota in snapshot.quotas for row in quota.amounts}
+    return any(jobs.id[row] not in starting and (row in limited or _is_ruled_out(jobs, row)) for row in fit)
+
+
+def _is_ruled_out(jobs: Jobs, row: int) -> bool:
+    """Whether a rule keeps this job from starting, at all or on some nodes."""
+    return bool((jobs.obstacle and jobs.obstacle[row]) or jobs.request[row].closed)

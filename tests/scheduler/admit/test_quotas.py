@@ -190,7 +190,7 @@ def test_the_reason_is_in_slurms_words(snapshot_of: Any) -> None:
 
 
 @pytest.mark.parametrize(("gpus", "held", "blocks"), [(4, 0, True), (5, 0, False), (4, 1, False)])
-@pytest.mark.parametrize("kind", ["quota", "obstacle"])
+@pytest.mark.parametrize("kind", ["quota", "obstacle", "reservation"])
 def test_a_rule_that_keeps_a_job_waiting_beside_free_gpus(
     snapshot_of: Any, kind: Any, gpus: Any, held: Any, blocks: Any
 ) -> None:
@@ -202,6 +202,9 @@ def test_a_rule_that_keeps_a_job_waiting_beside_free_gpus(
     assert not blocks_beside_free(snapshot, plan), "no rule is about it"
     if kind == "quota":
         ruled = replace(snapshot, quotas=(Quota("AssocGrpGRES", 0.0, {0: float(gpus)}),))
+    elif kind == "reservation":
+        requests = (replace(snapshot.jobs.request[0], closed=frozenset({"gpu01"})), *snapshot.jobs.request[1:])
+        ruled = replace(snapshot, jobs=replace(snapshot.jobs, request=requests))
     else:
         ruled = replace(snapshot, jobs=replace(snapshot.jobs, obstacle=("Licenses", *("",) * (len(some) - 1))))
     assert blocks_beside_free(ruled, replace(plan, actions=plan.preemptions)) == blocks
