@@ -93,6 +93,8 @@ def test_hundreds_of_jobs_at_a_limit_keep_no_gpu_from_an_honest_job(limited: Cen
     for _ in range(5):
         honest = limited.submit(gpus=4, command="true")
         limited.wait_for_state(honest, "COMPLETED", seconds=10)
-    assert len([job for job in limited.status()["jobs"] if job["state"] == "RUNNING"]) == 1
+    running = [job["id"] for job in limited.status()["jobs"] if job["state"] == "RUNNING"]
+    # the last honest job may still be shown as running
+    assert len([job for job in running if job.startswith(f"{array}_")]) == 1
     starts = sum(limited.status()["actions"].get(action, 0) for action in ("not started",))
     assert starts <= 2, limited.log()[-20:]
