@@ -55,7 +55,7 @@ def row(job: Any) -> list[Any]:
         (job.exit_code or 0) << 8 | (job.exit_code_signal or 0), text(job, "command"),
         job.qos, ",".join(job.licenses or ()), job.array_tasks_parallel, ["none"] if job.resource_sharing == "NO" else [],
         job.ntasks_per_node, job.ntasks_per_socket, job.ntasks_per_gpu, job.cpus_per_task, job.min_cpus_per_node,
-        "gres/gpu" if job.cpus_per_task is None else "",  # cpus_per_gpu may be None, too
+        "gres/gpu" if job.cpus_per_task is None else "",  # None only with --cpus-per-gpu, whose number may be None, too
         text(job, "admin_comment"), text(job, "comment"), job.nice,
     ]  # fmt: skip
 

@@ -10,8 +10,6 @@ from tests.slurm_plugin.controller.centre import Centre
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 NO_HOOK = {"EpilogSlurmctld": "/bin/true"}
-
-
 PERIOD_S = 30.0
 
 

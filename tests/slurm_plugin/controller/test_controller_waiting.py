@@ -90,8 +90,7 @@ def test_a_node_that_slurm_plans_for_an_unmanaged_job_is_not_used(centre: Centre
         *jobs,
     )
     centre.wait_until(
-        # Resources where Slurm considers the job before the heterogeneous one, else Priority
-        lambda: any("Priority" in why or "Resources" in why for job in jobs for why in centre.reasons(job, "not started")),
+        lambda: any("Priority" in why for job in jobs for why in centre.reasons(job, "not started")),
         "no start on the node that Slurm keeps", *jobs,
     )  # fmt: skip
 
