@@ -36,6 +36,7 @@ from typing import Any, NamedTuple
 from tiresias.errors import CorruptCheckpoint
 from tiresias.protocol import versions
 from tiresias.protocol.files import open_folder, own_folder, read_small
+from tiresias.protocol.job_kind import hash_of_script
 
 MAX_BYTES = 16 * 1024
 MOST = 10**15  # restarts, steps; no job gets there
@@ -59,7 +60,7 @@ class JobReport(NamedTuple):
     this one does again. at: the newest step it was seen at. resumed: the step it resumed from, 0: it began from the beginning.
     pace: seconds a step. saved_at: epoch seconds of the commit of `step`. start: epoch second at which the run began
     by Slurm's record, 0 where unknown. protocol: the version that program, supervisor and this reader use, 0: none in common.
-    refused: why there is none; such a job is never ready.
+    refused: why there is none; such a job is never ready. script: the hash of the script that runs, "" where unknown.
     """
 
     restart: int = -1
@@ -77,6 +78,7 @@ class JobReport(NamedTuple):
     start: int = 0
     protocol: int = 1
     refused: str = ""
+    script: str = ""
 
 
 def job_folder(root: Path, uid: int, job_id: str) -> Path:
@@ -191,6 +193,7 @@ def report(root: Path, uid: int, job_id: str, reader: str = "this controller") -
         if refused
         else min(versions.common(versions.OWN, versions.stated(one)) for one in (supervisor, program)),
         refused=refused,
+        script=hash_of_script(supervisor.get("script")),
     )
 
 

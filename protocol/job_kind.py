@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import NamedTuple
 
-SCRIPT = re.compile("[0-9a-f]{16}")  # a `script_hash`
+_SCRIPT = re.compile("[0-9a-f]{16}")  # a `script_hash`
 
 
 class Key(NamedTuple):
@@ -27,6 +26,13 @@ def script_hash(script: bytes) -> str:
     return digest(script)
 
 
+def hash_of_script(value: object) -> str:
+    """Return the value where it may be a `script_hash`, else "": users write the files that have it."""
+    return value if isinstance(value, str) and _SCRIPT.fullmatch(value) else ""
+
+
 def digest(text: bytes) -> str:
     """Return 16 hexadecimal digits of the SHA-256."""
+    import hashlib  # here: most programs that import this module compute no hash
+
     return hashlib.sha256(text).hexdigest()[:16]

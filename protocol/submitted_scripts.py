@@ -16,7 +16,7 @@ from typing import Any
 
 from tiresias.protocol import control
 from tiresias.protocol.files import own_folder
-from tiresias.protocol.job_kind import SCRIPT, digest
+from tiresias.protocol.job_kind import digest, hash_of_script
 
 KEPT = 16  # scripts of one path
 SKEW = 2  # seconds that the clocks of a login node and slurmctld's may differ
@@ -49,8 +49,7 @@ def known(content: Mapping[str, Any], of: str) -> list[tuple[int, str]]:
         and len(one) == 2
         and type(one[0]) is int
         and 0 <= one[0] < LATEST
-        and isinstance(one[1], str)
-        and SCRIPT.fullmatch(one[1])
+        and hash_of_script(one[1])
     ]
 
 

@@ -6,7 +6,7 @@ import os
 import time
 from contextlib import suppress
 
-from tiresias.protocol import control, versions
+from tiresias.protocol import control, environment, versions
 from tiresias.protocol.files import remove_flat
 from tiresias.protocol.job_log import log_line
 from tiresias.wrappers import registered_ranks, time_limit
@@ -102,6 +102,7 @@ class ControlChannel:
             "began": self._began,
             "reached": self._reached,
             "start": time_limit.start_time(os.environ),
+            "script": os.environ.get(environment.SCRIPT, ""),
         }
         try:
             control.write(self._folder, control.SUPERVISOR, content)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tiresias.protocol import control
 from tiresias.protocol.files import own_folder
-from tiresias.protocol.job_kind import SCRIPT
+from tiresias.protocol.job_kind import hash_of_script
 
 
 class PreviousJob(NamedTuple):
@@ -25,7 +25,7 @@ class PreviousJob(NamedTuple):
 
 def note(folder: Path, script: str, shown: PreviousJob) -> None:
     """Write the result of a job; `folder` is its control folder. A failure is ignored: the next submission has no result then."""
-    if not SCRIPT.fullmatch(script):
+    if not hash_of_script(script):
         return
     place = control.scripts_folder(folder.parent.parent, os.getuid())
     with suppress(OSError):

@@ -176,7 +176,7 @@ def _row(job: AccountedJob, alive: SlurmJob | None) -> JobRow:
         job.submit,
         preemptions=job.preemptions,
         last_preempted=job.last_preempted,
-        kind=kind(alive) if alive else "",
+        kind=kind(alive, alive.script) if alive else "",
     )
 
 

@@ -79,6 +79,8 @@ class ObserveStage:
         for job in managed:
             if report := memory.observer.reports.known(job):
                 with self._services.quarantine.guard("reading its report", job.id):
+                    self._services.scripts.correct(job.id, report.script)
+                    memory.ledger.note_script(job, report.script)
                     _note_cost(memory, job, report)
 
 

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from tiresias.protocol.control import state_controller
 from tiresias.slurm_plugin.admission.known_rules import KnownRules
@@ -21,7 +21,7 @@ from tiresias.slurm_plugin.cycle.decision_log import DecisionLog
 from tiresias.slurm_plugin.failover.fence import FencedBackend
 from tiresias.slurm_plugin.lead.leadership import Leadership
 from tiresias.slurm_plugin.observation.profiles import Profiles
-from tiresias.slurm_plugin.observation.scripts import with_scripts
+from tiresias.slurm_plugin.observation.scripts import KnownScripts
 from tiresias.slurm_plugin.sockets.privacy import Privacy
 from tiresias.slurm_plugin.sockets.publication import Publisher
 from tiresias.slurm_plugin.state.intents import Intent
@@ -60,6 +60,7 @@ class Services:
     traffic: Traffic
     rules: KnownRules
     quarantine: Quarantine
+    scripts: KnownScripts
     profiles: Profiles
     publisher: Publisher
     decisions: DecisionLog
@@ -83,7 +84,8 @@ def assemble(
     events: ServiceEvents,
 ) -> tuple[Services, Budgeted]:
     """Return the services, and the back end within its budget of calls."""
-    budgeted = Budgeted(with_scripts(backend, config.paths.control), bucket(config.rpc, site.rate_limit))
+    scripts = KnownScripts(backend, config.paths.control)
+    budgeted = Budgeted(cast(Backend, scripts), bucket(config.rpc, site.rate_limit))
     fenced = FencedBackend(budgeted, leadership, journal)
     services = Services(
         journal=journal,
@@ -93,6 +95,7 @@ def assemble(
         traffic=Traffic(budgeted),
         rules=KnownRules(fenced.rules, events.rules_changed),
         quarantine=Quarantine(),
+        scripts=scripts,
         profiles=Profiles(config.paths.control),
         publisher=Publisher(journal.path, Privacy(site.private, site.rights.overseers | {os.geteuid()})),
         decisions=DecisionLog(journal),

@@ -1,16 +1,18 @@
 """The script of each job, from the notes of tsbatch in the user's control folder (protocol/submitted_scripts.py).
 
 Slurm's record has the script's path only. A file on a network file system may become visible late, so the lookup of a new job is
-repeated until it succeeds.
+repeated until it succeeds. Of scripts that a user submits under one name within two seconds the newest is found for all of them:
+once a job runs, its supervisor reports the right one.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from tiresias.protocol import control, submitted_scripts
 from tiresias.slurm_plugin.backends.interface import Backend, SlurmJob, SlurmSnapshot
@@ -31,6 +33,7 @@ class KnownScripts:
         self._until: dict[str, float] = {}  # job id -> when it is no longer looked up
         self._files: dict[tuple[int, str], tuple[float, list[tuple[int, str]]]] = {}
         self._reads = 0
+        self._snapshot_at = 0.0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._backend, name)
@@ -38,6 +41,7 @@ class KnownScripts:
     def snapshot(self) -> SlurmSnapshot:
         """Return the back end's snapshot, with scripts."""
         found, self._reads = self._backend.snapshot(), 0
+        self._snapshot_at = self._clock()
         jobs = tuple(map(self._named, found.jobs))
         here = {job.id for job in jobs}
         for known in (self._jobs, self._found, self._until):
@@ -49,6 +53,12 @@ class KnownScripts:
     def job(self, job_id: str) -> SlurmJob:
         """Return the back end's record of one job, with its script."""
         return self._named(self._backend.job(job_id))
+
+    def correct(self, job_id: str, script: str) -> None:
+        """Take the script that the job's supervisor reports; "" changes nothing."""
+        if script and self._found.get(job_id) != script:
+            self._found[job_id] = script
+            self._jobs.pop(job_id, None)
 
     def _named(self, job: SlurmJob) -> SlurmJob:
         before = self._jobs.get(job.id)
@@ -65,14 +75,17 @@ class KnownScripts:
         if not job.batch or now > until:
             return ""
         for key in _keys(job):
-            if script := submitted_scripts.at(self._read(job.uid, key, now), job.submit_time):
+            if script := submitted_scripts.at(self._read(job, key, now), job.submit_time):
                 self._found[job.id] = script
                 return script
         return ""
 
-    def _read(self, uid: int, of: str, now: float) -> list[tuple[int, str]]:
-        read_at, scripts = self._files.get((uid, of), (0.0, []))
-        if now - read_at > AGAIN_SECONDS and self._reads < READS:
+    def _read(self, job: SlurmJob, of: str, now: float) -> list[tuple[int, str]]:
+        """The scripts of a key, read since the job's submission: its own is noted before that."""
+        uid = job.uid
+        read_at, scripts = self._files.get((uid, of), (-math.inf, []))
+        is_older = read_at < min(job.submit_time + submitted_scripts.SKEW, self._snapshot_at)
+        if (is_older or now - read_at > AGAIN_SECONDS) and self._reads < READS:
             self._reads += 1
             path = control.submitted_folder(self._root, uid) / submitted_scripts.file_name(of)
             scripts = submitted_scripts.known(control.read(path, uid), of)
@@ -85,8 +98,3 @@ def _keys(job: SlurmJob) -> list[str]:
     words = job.command.split(" ")
     ends = range(len(words), max(len(words) - WORDS, 0), -1)
     return [submitted_scripts.key(" ".join(words[:end]), job.name) for end in ends]
-
-
-def with_scripts(backend: Backend, root: Path) -> Backend:
-    """Return a back end whose jobs have their scripts; `root` is the folder of the control folders."""
-    return cast(Backend, KnownScripts(backend, root))

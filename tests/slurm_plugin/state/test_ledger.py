@@ -155,6 +155,19 @@ def test_a_job_that_moved_away_is_to_be_let_go(ledger: Ledger, pending: Make) ->
     assert ledger.strays == []
 
 
+def test_the_kind_is_that_of_the_script_that_the_supervisor_reports(
+    ledger: Ledger, journal: Journal, running: Make
+) -> None:
+    job = running(1005, script="a" * 16)
+    see(ledger, 1010, job)
+    ledger.note_script(job, "")
+    assert ledger.jobs["1"].kind.startswith("a" * 16)
+    ledger.note_script(job, "b" * 16)
+    assert [row.kind for row in Ledger(journal, Scope(frozenset({"gpu"}))).jobs.values()] == [ledger.jobs["1"].kind]
+    assert ledger.jobs["1"].kind.startswith("b" * 16)
+    assert (ledger.jobs["1"].uid, ledger.jobs["1"].kind) in ledger.kinds
+
+
 def test_the_past_is_what_ran_and_ended(journal: Journal, ledger: Ledger, pending: Make, running: Make) -> None:
     """Whole services in the order of the ends; of a job that was cancelled before it ran there is nothing to learn."""
     see(ledger, 1010, running(1005), running(1000, id="2", gpus=2, uid=7), pending(id="3"), running(1000, id="4"))
