@@ -34,8 +34,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # Benchmarks measure speed; a test that is slow on a busy machine has not failed.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+settings.register_profile("all", deadline=None)
+settings.register_profile("not long", deadline=None, max_examples=40)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Without the long tests, those with generated inputs take fewer, where they state no number themselves."""
+    settings.load_profile("not long" if _excludes_long(config) else "all")
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups

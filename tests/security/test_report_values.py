@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiresias.protocol import control
+from tiresias.protocol.job_kind import hash_of_script
 
 FIELDS = [
     "restart",
@@ -55,6 +56,7 @@ def test_every_report_reads_as_possible_values(
         assert -1 <= count < control.MOST
     for seconds in (output.save, output.restore, output.pace):
         assert seconds is None or 0 <= seconds <= control.LONGEST
+    assert output.script == hash_of_script(output.script)
     assert output.redone is None or 0 <= output.redone < control.MOST
     assert isinstance(output.ready, bool)
     assert isinstance(output.state, str)

@@ -48,7 +48,7 @@ def mean_jct(jobs: Trace, cluster: ClusterSize, policy: Policy, config: PolicyCo
 @pytest.mark.parametrize(
     ("gpus", "policy", "config", "mean"),
     [
-        (2000, "fifo", PRODUCTION, 60_982),
+        pytest.param(2000, "fifo", PRODUCTION, 60_982, marks=LONG),
         pytest.param(2000, "best_effort", PRODUCTION, 46_066, marks=LONG),
         pytest.param(2000, "sf", PRODUCTION, 36_337, marks=LONG),
         pytest.param(2000, "srsf", PRODUCTION, 35_940, marks=LONG),

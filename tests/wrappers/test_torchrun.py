@@ -35,7 +35,7 @@ def torchrun(*options: str) -> str:
     return f"export PYTHONPATH={SOURCE} OMP_NUM_THREADS=1\nexec {shlex.join([PYTHON, *words])}"
 
 
-@pytest.mark.parametrize("restarts", [0, 3])
+@pytest.mark.parametrize("restarts", [pytest.param(0, marks=pytest.mark.long), 3])
 def test_preempted_and_resumed(site: Site, restarts: int) -> None:
     script = torchrun(f"--max-restarts={restarts}")
     job = site.start(script)

@@ -26,8 +26,8 @@ MODULES = {
 
 
 def example(framework: str, name: str, ranks: int, steps: int, stops: int, long: bool = False) -> Any:
-    """Those of one framework follow one another in one worker, where one nursery has imported it. long: the same framework is
-    among the shorter tests, with fewer ranks or stops."""
+    """Those of one framework follow one another in one worker, where one nursery has imported it. long: DDP with two ranks and
+    two stops is enough for `make test`, which has the tests of each adapter besides."""
     marks = [pytest.mark.xdist_group(f"examples-{framework}"), *([pytest.mark.long] if long else [])]
     return pytest.param(framework, name, ranks, steps, stops, marks=marks)
 
@@ -40,15 +40,15 @@ def weights(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("framework", "name", "ranks", "steps", "stops"),
     [
-        example("torch", "plain", 1, 300, 1),
+        example("torch", "plain", 1, 300, 1, long=True),
         example("torch", "plain", 1, 560, 4, long=True),
         example("torch", "ddp", 2, 300, 2),
         example("torch", "ddp", 4, 300, 2, long=True),
         example("torch", "fsdp", 2, 300, 2, long=True),
-        example("lightning", "with_lightning", 1, 300, 1),
+        example("lightning", "with_lightning", 1, 300, 1, long=True),
         example("lightning", "with_lightning", 1, 420, 3, long=True),
         example("lightning", "with_lightning", 2, 300, 2, long=True),
-        example("transformers", "with_transformers", 1, 300, 1),
+        example("transformers", "with_transformers", 1, 300, 1, long=True),
         example("transformers", "with_transformers", 1, 300, 2, long=True),
         example("transformers", "with_transformers", 2, 300, 2, long=True),
     ],

@@ -15,11 +15,7 @@ from tiresias.simulator.models import MODELS
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("frameworks")]
 # Each takes a minute of two processors; TIRESIAS_TEST_MODELS=all takes the ten of Table 6.
-SHOWN = (
-    list(MODELS)
-    if os.environ.get("TIRESIAS_TEST_MODELS") == "all"
-    else ["alexnet", pytest.param("resnet50", marks=pytest.mark.long)]
-)
+SHOWN = list(MODELS) if os.environ.get("TIRESIAS_TEST_MODELS") == "all" else ["alexnet", "resnet50"]
 CONSOLIDATED = {"vgg19", "vgg16", "vgg11", "alexnet"}
 
 
@@ -36,6 +32,7 @@ def test_each_rank_sends_its_share_of_the_model(tmp_path: Path, workers: int, mo
     assert found.skew is None, "one bucket holds them all"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", SHOWN)
 def test_small_buckets_show_the_largest_tensor(tmp_path: Path, model: str) -> None:
     """bucket_cap_mb=1, scaled down as the model is."""

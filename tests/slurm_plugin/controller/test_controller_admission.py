@@ -42,7 +42,7 @@ def preempted(centre: Centre, jobs: list[str]) -> list[str]:
     return [job for job in jobs if centre.reasons(job, "preempt")]
 
 
-@pytest.mark.parametrize("limited", ["pyslurm", "commands"], indirect=True)
+@pytest.mark.parametrize("limited", [pytest.param("pyslurm", marks=pytest.mark.long), "commands"], indirect=True)
 def test_a_throttled_array_preempts_for_one_task(limited: Centre) -> None:
     old = fill(limited)
     array = limited.submit("--array=0-15%1", "--gres=gpu:1", "--output=/dev/null", gpus=0, user="bob")

@@ -13,7 +13,7 @@ from tiresias.slurm_plugin.backends.parse import gpus
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(params=["pyslurm", "commands"])
+@pytest.fixture(params=["pyslurm", pytest.param("commands", marks=pytest.mark.long)])
 def sockets(request: pytest.FixtureRequest, centre_of: Callable[..., Centre]) -> Iterator[Centre]:
     centre = centre_of("forky", nodes=2, sockets_per_node=2)
     centre.restart(backend=request.param)

@@ -66,7 +66,7 @@ def audit(centre: Centre, on: bool = True) -> None:
     centre.scontrol("setdebugflags", f"{'+' if on else '-'}AuditRPCs")
 
 
-@pytest.fixture(params=["pyslurm", "commands"])
+@pytest.fixture(params=["pyslurm", pytest.param("commands", marks=pytest.mark.long)])
 def watched(request: pytest.FixtureRequest, centre_of: Callable[..., Centre]) -> Iterator[tuple[Any, CallCounts, str]]:
     """A controller with the hook and mode of a new installation, the calls since before its start, and the back end."""
     centre = centre_of("forky")

@@ -98,7 +98,9 @@ def test_stop_ends_the_controller_and_lifts_its_holds(own: Centre) -> None:
     assert own.state(filler) == "RUNNING"
 
 
-@pytest.mark.parametrize("condition", ["well", pytest.param("frozen", marks=pytest.mark.long), "hanging"])
+@pytest.mark.parametrize(
+    "condition", [*(pytest.param(one, marks=pytest.mark.long) for one in ("well", "frozen")), "hanging"]
+)
 def test_the_kill_switch(own: Centre, condition: str) -> None:
     """In any state of the controller: Slurm schedules alone until `tiresias resume`."""
     filler, job = held_job(own)
@@ -151,7 +153,7 @@ def test_the_deadman_does_nothing_while_a_controller_works(own: Centre) -> None:
     assert own.show(job)["Priority"] == "0"
 
 
-@pytest.mark.parametrize("condition", ["killed", "hung"])
+@pytest.mark.parametrize("condition", ["killed", pytest.param("hung", marks=pytest.mark.long)])
 def test_the_deadman_releases_what_a_silent_controller_holds(own: Centre, condition: str) -> None:
     filler, job = held_job(own)
     if condition == "killed":

@@ -112,7 +112,9 @@ def image(centre: Centre, wheel: Path, images: list[str]) -> str:
     return images[0]
 
 
-@pytest.mark.parametrize("own_pids", [False, True], ids=["the host's PIDs", "PIDs of its own"])
+@pytest.mark.parametrize(
+    "own_pids", [pytest.param(False, marks=pytest.mark.long), True], ids=["the host's PIDs", "PIDs of its own"]
+)
 def test_a_container(centre: Centre, wheel: Path, images: list[str], own_pids: bool) -> None:
     """Entered by the user, without privileges. With PIDs of its own the checkpoint signal cannot reach it."""
     tree = image(centre, wheel, images)

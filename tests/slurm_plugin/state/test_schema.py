@@ -203,7 +203,7 @@ def killed_everywhere(folders: Iterable[Path]) -> Iterable[Path]:
         dying.stdin.close()
 
 
-@pytest.mark.parametrize("number", EARLIER)
+@pytest.mark.parametrize("number", [*(pytest.param(one, marks=pytest.mark.long) for one in EARLIER[1:]), EARLIER[0]])
 def test_a_kill_anywhere_in_an_upgrade_loses_nothing(tmp_path: Path, number: int) -> None:
     def folders() -> Iterable[Path]:
         for point in range(1000):
