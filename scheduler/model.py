@@ -45,14 +45,11 @@ class Effect(IntEnum):
 
 
 class Style(IntEnum):
-    """How a job's GPUs are put on nodes. The paper's two (section 3.3), then others to compare with."""
+    """The styles of placement that are chosen job by job: codes, as of all styles, in `place/placements.py`."""
 
-    CONSOLIDATE = 0  # the fewest nodes
-    SPREAD = 1  # fragments
-    FIRST_FIT = 2
-    LOAD_BALANCING = 3
-    RANDOM = 4
-    APART = 5  # as CONSOLIDATE, but on two nodes at least if it may: a trial run shows what leaves a node
+    CONSOLIDATE = 0  # the fewest nodes (section 3.3)
+    SPREAD = 1  # fragments (section 3.3)
+    APART = 2  # as CONSOLIDATE, but on two nodes at least if it may: a trial run shows what leaves a node
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +106,7 @@ class Jobs:
         preemption_cost: Measured seconds on its GPUs that a preemption costs; nan: not known.
         progress_from: Epoch second of the first step after the newest start; nan: not known, the start counts. For a run that has
             reported no step yet it is the snapshot's time.
-        style: Of `Style`, or the code of an installed package's style; neutral: consolidate.
+        style: The code of the job's style of placement (`place/placements.py`); neutral: consolidate.
         packed_until: Epoch second up to which a job that consolidates accepts only the fewest nodes possible; neutral: -inf.
         obstacle: Slurm's reason for which it cannot start now, in Slurm's words; "": none. A job with an obstacle is not eligible.
         free_only: A waiting job that may start on free GPUs only, as Slurm refused to start it: no job is preempted for it, and no

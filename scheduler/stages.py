@@ -51,18 +51,19 @@ EVICTIONS: Registry[Any] = Registry(
     },
     f"{_HERE}.evict.eviction:accepted",
 )
-PLACEMENTS: Registry[Any] = Registry(
+PLACEMENTS: Registry[Any] = Registry(  # the first three in the order of `model.Style`, as a code is a position here
     "tiresias.placement",
     {
         "consolidate": f"{_HERE}.place.consolidate:uneven",
         "spread": f"{_HERE}.place.spread:uneven",
+        "apart": f"{_HERE}.place.consolidate:apart",
         "first_fit": f"{_HERE}.place.baselines:first_fit",
         "load_balancing": f"{_HERE}.place.baselines:load_balancing",
         "random": f"{_HERE}.place.baselines:random",
-        "apart": f"{_HERE}.place.consolidate:apart",
     },
     f"{_HERE}.place.placements:accepted",
 )
+TRIAL_ONLY = ("apart",)  # placements that are chosen for trial runs, not by name
 TRACE_FORMATS: Registry[Any] = Registry(  # of the simulator; listed here so that all names are known without it
     "tiresias.trace_formats",  # the first format that recognises a file reads it
     {

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiresias.scheduler.model import Style
-from tiresias.scheduler.place.placements import PLACEMENTS, TRIAL_ONLY, style_code
+from tiresias.scheduler.place.placements import PLACEMENTS, style_code
+from tiresias.scheduler.stages import TRIAL_ONLY
 from tiresias.simulator import models
 
 PACKLIMIT = 0.4  # skew above which a job consolidates

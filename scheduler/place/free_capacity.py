@@ -79,7 +79,7 @@ class PlacementRequest:
     Attributes:
         request: The request.
         demand: What it needs of each node.
-        style: A style of `Style`, or the code of an installed package's style.
+        style: The code of its style of placement.
         packed: It accepts only the fewest nodes that are possible on the empty cluster.
     """
 

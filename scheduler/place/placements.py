@@ -2,8 +2,8 @@
 
 An installed package adds one as an entry point of the group `tiresias.placement`: a function
 `(request: Request, gpus: int, nodes: CandidateNodes) -> Placement | None`. It returns rows of `nodes.fit` with GPUs, no more than
-`nodes.fit` has there, or None where the job does not fit. A job stores its style as a code: those of `Style`, or from
-PLUGIN_CODES on.
+`nodes.fit` has there, or None where the job does not fit. A job stores its style as a code: the position in `PLACEMENTS`, of
+which `Style` names the first; those of installed packages count from PLUGIN_CODES on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from tiresias.scheduler import stages
-from tiresias.scheduler.model import Request, Style
+from tiresias.scheduler.model import Request
 from tiresias.scheduler.place.candidate_nodes import CandidateNodes, Placement
 from tiresias.scheduler.plugin import Plugin
 from tiresias.scheduler.registry import Registry
@@ -45,20 +45,19 @@ def accepted(name: str, package: str, found: Any) -> Place:
 
 
 PLACEMENTS: Registry[Place] = stages.PLACEMENTS
-TRIAL_ONLY = ("apart",)  # chosen for trial runs, not by a name
 
 
 def style_code(name: str) -> int:
     """The code of a style in `Jobs.style`. Raises KeyError for an unknown name, PluginError where a package is at fault."""
     if name in PLACEMENTS.built_in:
-        return int(Style[name.upper()])
+        return [*PLACEMENTS.built_in].index(name)
     _ = PLACEMENTS[name]  # it can be imported
     return PLUGIN_CODES + sorted(PLACEMENTS.plugins()).index(name)
 
 
 def style_name(code: int) -> str:
     """The name of a style code."""
-    return Style(code).name.lower() if code < PLUGIN_CODES else sorted(PLACEMENTS.plugins())[code - PLUGIN_CODES]
+    return [*PLACEMENTS.built_in][code] if code < PLUGIN_CODES else sorted(PLACEMENTS.plugins())[code - PLUGIN_CODES]
 
 
 def _problem(request: Request, gpus: int, nodes: CandidateNodes, placement: Any) -> str:

@@ -39,9 +39,7 @@ class Placer:
         """Return the request with its style. packed: the job accepts only the fewest nodes possible on the empty cluster."""
         kind = self._kinds.get((request, style, packed))
         if kind is None:
-            kind = self._kinds[request, style, packed] = PlacementRequest(
-                request, self._demand(request), Style(style) if style < PLUGIN_CODES else style, packed
-            )
+            kind = self._kinds[request, style, packed] = PlacementRequest(request, self._demand(request), style, packed)
         return kind
 
     def _demand(self, request: Request) -> NodeDemand:
@@ -78,9 +76,9 @@ class Placer:
     def _place(self, kind: PlacementRequest, gpus: int, candidates: CandidateNodes) -> Placement | None:
         request = kind.request
         if not request.gpus_per_node and request.min_nodes <= 1 and kind.style in _ON_ONE_NODE:
-            if kind.style is Style.SPREAD and not request.max_nodes:
+            if kind.style == Style.SPREAD and not request.max_nodes:
                 return candidates.fragments(gpus)
-            on_one = kind.style is Style.CONSOLIDATE or request.max_nodes == 1
+            on_one = kind.style == Style.CONSOLIDATE or request.max_nodes == 1
             if on_one and (node := candidates.tightest(gpus)) is not None:
                 return ((node, gpus),)
         return _several(request, kind.style, gpus, candidates)
@@ -184,7 +182,7 @@ def _equal(request: Request, style: int, gpus: int, candidates: CandidateNodes) 
     allowed = request.min_nodes <= count <= (request.max_nodes or count)
     if rest or not allowed or np.count_nonzero(candidates.fit >= each) < count:
         return None
-    chosen = (spread if style is Style.SPREAD else consolidate).equal(request, count, candidates)
+    chosen = (spread if style == Style.SPREAD else consolidate).equal(request, count, candidates)
     return tuple((node, each) for node in np.sort(chosen).tolist())
 
 

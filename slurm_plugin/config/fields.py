@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from tiresias.scheduler.registry import Registry
+from tiresias.scheduler.stages import PLACEMENTS, TRIAL_ONLY
 
 
 def option(default: object, doc: str, allowed: str, check: Callable[[Any], bool] = lambda value: True) -> Any:
@@ -29,21 +28,17 @@ def choice(default: str, doc: str, *choices: str) -> Any:
     return option(default, doc, ", ".join(choices), lambda value: value in choices)
 
 
-def placement(default: str, doc: str, *choices: str) -> Any:
-    """Return a field for one of `choices` or a placement of an installed package, which is looked up for other values only."""
+def placement(default: str, doc: str, *more: str) -> Any:
+    """Return a field for one of `more`, of the built-in placements, or of those of installed packages."""
+    choices = (*more, *(name for name in PLACEMENTS.built_in if name not in TRIAL_ONLY))
 
     def check(value: Any) -> bool:
-        return value in choices or _placements().is_plugin(value)
+        return value in choices or PLACEMENTS.is_plugin(value)
 
     return field(
-        default=default, metadata={"doc": doc, "allowed": ", ".join(choices), "check": check, "names": _placements}
+        default=default,
+        metadata={"doc": doc, "allowed": ", ".join(choices), "check": check, "names": lambda: PLACEMENTS},
     )
-
-
-def _placements() -> Registry[Any]:
-    from tiresias.scheduler.place.placements import PLACEMENTS  # imports numpy, which views do not need
-
-    return PLACEMENTS
 
 
 def seconds(default: float, doc: str, zero: bool = False) -> Any:

@@ -106,11 +106,6 @@ class Placement:
         "skew",
         "how jobs are put on nodes: by what they send, or all alike; the last three are for comparison",
         "skew",
-        "consolidate",
-        "spread",
-        "first_fit",
-        "load_balancing",
-        "random",
     )
     unknown: str = choice(
         "consolidate", "how jobs are placed of whose tensors nothing is known", "consolidate", "spread"

@@ -12,6 +12,7 @@ from tiresias.scheduler.model import ANYWHERE, Request, Style
 from tiresias.scheduler.place import spread
 from tiresias.scheduler.place.candidate_nodes import CandidateNodes
 from tiresias.scheduler.place.free_capacity import FreeCapacity
+from tiresias.scheduler.place.placements import PLACEMENTS, style_code, style_name
 from tiresias.scheduler.place.placer import Placer
 from tiresias.scheduler.topology_tree import Topology
 
@@ -134,11 +135,18 @@ def test_spread_takes_larger_fragments_where_the_smallest_would_be_too_many(plac
     assert placed(np.array([4.0, 2, 8]), 4, Request(gpus_per_node=2), style=Style.SPREAD) == ((0, 2), (1, 2))
 
 
+def test_a_code_is_the_place_of_its_style_in_the_registry() -> None:
+    assert [style_name(style_code(name)) for name in PLACEMENTS.built_in] == [*PLACEMENTS.built_in]
+    assert {style.name.lower(): int(style) for style in Style} == {
+        one.name.lower(): style_code(one.name.lower()) for one in Style
+    }
+
+
 @pytest.mark.parametrize(
     ("style", "expected"),
     [
-        (Style.FIRST_FIT, ((0, 1), (1, 3))),
-        (Style.LOAD_BALANCING, ((3, 4),)),
+        (style_code("first_fit"), ((0, 1), (1, 3))),
+        (style_code("load_balancing"), ((3, 4),)),
     ],
 )
 def test_baselines(placed, style, expected):
@@ -170,7 +178,7 @@ def test_load_balancing_is_gpu_by_gpu_on_the_emptiest(placed, free, gpus):
     if sum(left) >= gpus:
         for _ in range(gpus):
             left[left.index(max(left))] -= 1
-        found = dict(placed(np.array(free, dtype=float), gpus, style=Style.LOAD_BALANCING))
+        found = dict(placed(np.array(free, dtype=float), gpus, style=style_code("load_balancing")))
         assert sorted(before - found.get(node, 0) for node, before in enumerate(free)) == sorted(left)
 
 
