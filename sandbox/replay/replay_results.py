@@ -5,15 +5,14 @@ All times are seconds of this machine's clock; replay_report.py converts them to
 
 from __future__ import annotations
 
-import calendar
 import itertools
 import json
 import math
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tiresias.sandbox import completion_log
 from tiresias.sandbox.trainer_state import TrainerState
 from tiresias.simulator.trace import TraceJob
 
@@ -158,13 +157,9 @@ class SlurmRun:
 def slurm_runs(log: Path) -> dict[str, list[SlurmRun]]:
     """Return all runs in a jobcomp/filetxt log by job id, in the order of their ends (slurm.conf(5), JobCompType)."""
     runs: dict[str, list[SlurmRun]] = {}
-    for line in log.read_text(errors="replace").splitlines() if log.exists() else []:
-        fields = dict(word.split("=", 1) for word in line.split() if "=" in word)
+    for fields in completion_log.records(log):
         if fields.get("StartTime", "Unknown") != "Unknown":
-            run = SlurmRun(_epoch(fields["StartTime"]), _epoch(fields["EndTime"]), fields["JobState"])
+            start, end = (completion_log.epoch(fields[name]) for name in ("StartTime", "EndTime"))
+            run = SlurmRun(start, end, fields["JobState"])
             runs.setdefault(fields["JobId"], []).append(run)
     return runs
-
-
-def _epoch(text: str) -> int:
-    return calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))

@@ -22,10 +22,8 @@ jobs of such a moment, in ways of lost, twice and ledger_*, is counted apart, as
 
 from __future__ import annotations
 
-import calendar
 import re
 import sqlite3
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +35,7 @@ from tests.chaos.scene import Scene, tasks
 from tests.chaos.service import Accounted, promoted, service_wrong
 from tests.chaos.troubles import Troubles
 from tests.chaos.windows import Window, Windows
+from tiresias.sandbox import completion_log
 
 INVARIANTS = (
     "lost", "twice", "wrong_curves", "orphan_holds", "ledger_missing", "ledger_extra", "ledger_wrong", "unfinished", "open_steps",
@@ -83,8 +82,7 @@ class JournaledRun:
 
 def logged_runs(log: Path) -> list[LoggedRun]:
     found = []
-    for line in log.read_text(errors="replace").splitlines() if log.exists() else []:
-        fields = dict(word.split("=", 1) for word in line.split() if "=" in word)
+    for fields in completion_log.records(log):
         if fields.get("StartTime", "Unknown") != "Unknown" and fields.get("NodeList", "(null)") != "(null)":
             found.append(_logged(fields))
     return sorted(found, key=lambda run: run.start)
@@ -95,7 +93,7 @@ def _logged(fields: dict[str, str]) -> LoggedRun:
     number = f"{array}_{task}" if array not in ("0", "") and task.isdigit() else fields["JobId"]
     managed = fields["Partition"] == "gpu" and fields.get("HetJobId", "0") == "0"
     limit = float(fields["TimeLimit"]) * 60 if fields.get("TimeLimit", "").isdigit() else 0.0
-    start, end, submit = (_epoch(fields[name]) for name in ("StartTime", "EndTime", "SubmitTime"))
+    start, end, submit = (completion_log.epoch(fields[name]) for name in ("StartTime", "EndTime", "SubmitTime"))
     return LoggedRun(
         number,
         int(fields["JobId"]),
@@ -110,10 +108,6 @@ def _logged(fields: dict[str, str]) -> LoggedRun:
     )
 
 
-def _epoch(text: str) -> int:
-    return calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
-
-
 def journaled_runs(journal: Path) -> list[JournaledRun]:
     with sqlite3.connect(f"file:{journal}?mode=ro", uri=True) as db:
         rows = db.execute("select id, restart, start, end from run join job using (key)").fetchall()
@@ -124,7 +118,7 @@ def journaled_runs(journal: Path) -> list[JournaledRun]:
 def purged_scripts(logs: Iterable[Path]) -> list[tuple[int, int]]:
     """Which jobs' scripts a slurmd removed, and in which second."""
     found = [PURGED.match(line) for log in logs for line in log.read_text(errors="replace").splitlines()]
-    return [(int(one["job"]), _epoch(one["time"])) for one in found if one]
+    return [(int(one["job"]), completion_log.epoch(one["time"])) for one in found if one]
 
 
 def open_steps(journal: Path) -> list[str]:

@@ -40,6 +40,7 @@ from typing import Any
 
 from tests.chaos.run import CONFIG
 from tests.chaos.scene import USERS, Scene
+from tiresias.sandbox import completion_log
 
 WAIT_LIMIT_S = 300.0  # for each condition
 POLL_INTERVAL_S = 1.0  # the controller's answer about 10,000 jobs is megabytes
@@ -165,8 +166,7 @@ def missing(accepted: set[str], log: Path) -> set[str]:
     """Which of these jobs the completion log does not have. Tasks that were cancelled before they were split off are in it as one
     record, by the number of their array."""
     ended = set[str]()
-    for line in log.read_text(errors="replace").splitlines():
-        fields = dict(re.findall(r"(\w+)=(\S*)", line))
+    for fields in completion_log.records(log):
         array, task = fields.get("ArrayJobId", "0"), fields.get("ArrayTaskId", "")
         ended.add(f"{array}_{task}" if array not in ("", "0") else fields["JobId"])
     return {job for job in accepted if not {job, job.partition("_")[0]} & ended}

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from tests.polling import pauses
+from tiresias.sandbox import completion_log
 from tiresias.sandbox.cluster import Cluster
+from tiresias.sandbox.completion_log import epoch
 from tiresias.slurm_plugin.backends.commands import CommandsBackend
 from tiresias.slurm_plugin.backends.interface import RequestChange, SlurmJob, SlurmNode
 from tiresias.slurm_plugin.backends.pyslurm import PyslurmBackend
@@ -70,17 +72,9 @@ class Site:
 
     def _accounted(self, job_id: str) -> list[tuple[int, int]]:
         """Read the file of JobCompType=jobcomp/filetxt, which slurmctld writes after the end of a run."""
-        log = (self.cluster.log / "jobcomp.log").read_text(errors="replace").splitlines()
-        fields = [
-            dict(word.split("=", 1) for word in line.split() if "=" in word)
-            for line in log
-            if line.startswith(f"JobId={job_id} ")
-        ]
-        return [(_moment(one["StartTime"]), _moment(one["EndTime"])) for one in fields]
-
-
-def _moment(text: str) -> int:
-    return int(time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S")))
+        log = completion_log.records(self.cluster.log / "jobcomp.log")
+        ends = [[epoch(one[name]) for name in ("StartTime", "EndTime")] for one in log if one["JobId"] == job_id]
+        return [(start, end) for start, end in ends]
 
 
 def connect(cluster: Cluster, name: str, user: str = "slurm") -> CommandsBackend:
