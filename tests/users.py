@@ -15,11 +15,10 @@ def as_user(
     reading, writing = os.pipe()
     pid = os.fork()
     if not pid:
-        os.setgroups(groups)
-        os.setgid(uid if gid is None else gid)
-        os.setuid(uid)
-        os.umask(umask)
         try:
+            if (uid, gid) != (os.getuid(), None):
+                _become(uid, uid if gid is None else gid, groups)
+            os.umask(umask)
             output = str(action())
         except BaseException as error:
             output = f"{type(error).__name__}: {error}"
@@ -30,3 +29,10 @@ def as_user(
         output = pipe.read()
     os.waitpid(pid, 0)
     return output
+
+
+def _become(uid: int, gid: int, groups: Sequence[int]) -> None:
+    """Only root may."""
+    os.setgroups(groups)
+    os.setgid(gid)
+    os.setuid(uid)

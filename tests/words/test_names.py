@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.checkout import require_git
 from tests.words.shape import shape_of
 from tests.words.trees import Tree, of_work_tree
 
@@ -25,6 +26,7 @@ ALLOWED = {
 
 @pytest.fixture(scope="module")
 def figures() -> dict[str, Any]:
+    require_git()
     return shape_of(of_work_tree())["packages"]
 
 
