@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tiresias.scheduler.evict.cost_aware import Starter, Victim, weigh
+from tiresias.scheduler.evict.cost_aware import Starter, Victim, Weighing, weigh
 
 Key: TypeAlias = tuple[Any, ...]
 Columns: TypeAlias = Sequence[npt.NDArray[np.generic]]  # arrays of shape (jobs,), one a part of the key
@@ -97,6 +97,11 @@ class JobQueue:
         """Whether any job waits; otherwise there is nothing to choose."""
         return bool(self._waiting)
 
+    @property
+    def backlog(self) -> int:
+        """Number of jobs that wait."""
+        return len(self._waiting)
+
     def wait(self, row: int, key: Key) -> None:
         """Add a waiting job, with this key from now on."""
         gpus = self._gpus[row]
@@ -126,7 +131,7 @@ class JobQueue:
         self._running = _Drifting(count, keys, self._kept) if count else self._kept
 
     def choose(
-        self, free: int, worth: Callable[[int], float] | None = None, drains: Callable[[int], int | None] | None = None
+        self, free: int, weighing: Weighing | None = None, drains: Callable[[int], int | None] | None = None
     ) -> Choice:
         """Choose the jobs to start and to preempt. Jobs that start are removed from the queue, victims are not.
 
@@ -134,7 +139,7 @@ class JobQueue:
 
         Args:
             free: Unallocated GPUs.
-            worth: Of a row, as in `Starter`; None: preemptions are not weighed.
+            weighing: What preemptions are weighed by; None: they are not weighed.
             drains: GPUs that jobs outside the queue will free while GPUs are kept free for a row (`drain`), None: none are kept
                 free for it.
         """
@@ -154,8 +159,8 @@ class JobQueue:
                 stop = head
                 break
         slack = self._skip(_END, slack, victims)
-        if worth and victims:
-            self._spare(worth, starts, victims, slack, stop)
+        if weighing and victims:
+            self._spare(weighing, starts, victims, slack, stop)
         return Choice([key[-1] for key in starts], [key[-1] for key in victims])
 
     def _drains(self, head: Key, slack: int, freed: int | None) -> bool:
@@ -165,12 +170,12 @@ class JobQueue:
         lower_ranked = sum(self._gpus[key[-1]] for key in self._running if key > head)
         return self._gpus[head[-1]] <= slack + lower_ranked + freed
 
-    def _spare(
-        self, worth: Callable[[int], float], starts: list[Key], victims: list[Key], free: int, stop: Key
-    ) -> None:
+    def _spare(self, weighing: Weighing, starts: list[Key], victims: list[Key], free: int, stop: Key) -> None:
         """Remove the victims whose preemption is not worth its cost, and the starts that would get their GPUs."""
-        starters = [Starter(self._gpus[key[-1]], worth(key[-1])) for key in starts]
-        verdict = weigh(free, starters, [Victim(self._gpus[key[-1]], bisect_left(starts, key)) for key in victims])
+        gpus, (worth, loss, release_rate) = self._gpus, weighing
+        starters = [Starter(gpus[key[-1]], worth(key[-1])) for key in starts]
+        losers = [Victim(gpus[key[-1]], bisect_left(starts, key), loss(key[-1])) for key in victims]
+        verdict = weigh(free, starters, losers, release_rate)
         for place in reversed(verdict.spared):
             del victims[place]
         for key in starts[verdict.starts :]:

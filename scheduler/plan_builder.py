@@ -10,6 +10,7 @@ import numpy as np
 from tiresias.scheduler.admit.quotas import QuotaUse, free_only, obstacle
 from tiresias.scheduler.assignment import Assignment
 from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.elementwise import Values
 from tiresias.scheduler.evict.defragment import repacked
 from tiresias.scheduler.evict.drain import Drain
 from tiresias.scheduler.evict.eviction import Walk
@@ -56,6 +57,7 @@ class PlanBuilder:
         running, waiting = jobs.state == JobState.RUNNING, jobs.state == JobState.WAITING
         self._competes = running & jobs.movable & ~is_protected(snapshot, config) & policy.preempts
         self._applies = waiting & jobs.eligible & (jobs.gpus <= snapshot.nodes.gpus.sum()) & ~left_out
+        backlog = int(self._applies.sum()) / max(int(snapshot.nodes.gpus.sum()), 1)
         self._lower_ranked = self._applies & (self._rank >= (len(jobs) if up_to is None else self._rank[up_to]))
         self._applies &= np.logical_not(self._lower_ranked)
         self._free_only = free_only(jobs)
@@ -64,8 +66,8 @@ class PlanBuilder:
         self._walked = np.zeros(len(jobs), np.bool_)
         self._admission = QuotaUse(snapshot.quotas)
         self._cost = np.where(self._competes, self._holdings.gpus(), jobs.gpus)
-        worth = policy.worth(jobs, snapshot.time, config)
-        self._worth = np.broadcast_to(np.asarray(worth, np.float64), (len(jobs),))
+        self._worth = _column(policy.worth(jobs, snapshot.time, config), len(jobs))
+        self._loss = _column(policy.loss(jobs, backlog, snapshot.time, config), len(jobs))
         self._requests = PlacementRequests(snapshot, self._placer)
         self._why: dict[int, Reason] = {}
         self._scattered: list[int] = []  # enough GPUs are free for these jobs, but not on the nodes that they need
@@ -144,7 +146,9 @@ class PlanBuilder:
         self._walked[order] = selected
         if not (self._competes[order] & ~selected).any():
             return selected
-        walked = Walk(order, cost, ~waits, selected, self._worth[order], capacity, self._policy.spares)
+        policy = self._policy
+        worth, loss = self._worth[order], self._loss[order]
+        walked = Walk(order, cost, ~waits, selected, worth, loss, policy.release_rate, capacity, policy.spares)
         return evicted(self._snapshot, self._config.eviction, walked, admission)
 
     def _everything(self) -> tuple[Floats, Floats]:
@@ -254,3 +258,8 @@ class PlanBuilder:
     def _start(self, row: int, placement: Placement) -> Start:
         names = self._snapshot.nodes.name
         return Start(self._snapshot.jobs.id[row], tuple((names[node], gpus) for node, gpus in placement))
+
+
+def _column(values: Values, jobs: int) -> Floats:
+    """What is the same for all jobs is a single number in a policy's formulas."""
+    return np.broadcast_to(np.asarray(values, np.float64), (jobs,))

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from tiresias.scheduler.evict.cost_aware import weighs_cost
+from tiresias.scheduler.evict.cost_aware import Weighing, weighs_cost
 from tiresias.scheduler.job_queue import Choice, Columns, JobQueue, Key
 from tiresias.scheduler.model import JobState, Snapshot
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy
@@ -80,9 +80,9 @@ class PoolAllocator:
             self._queue.wait(job.row, self._key(job))
         self._queue_running(now)
         self._queue.drift(len(self._drifting), partial(self._keys, now))
-        worth = partial(self._worth, now) if weighs_cost(self._config.eviction, self._policy.spares) else None
+        weighing = self._weighing(now) if weighs_cost(self._config.eviction, self._policy.spares) else None
         drains = partial(self._drains, now) if self._config.starving_first else None
-        return self._queue.choose(self.free + self._releasing, worth, drains)
+        return self._queue.choose(self.free + self._releasing, weighing, drains)
 
     def _queue_running(self, now: float) -> None:
         """Insert the running jobs that may be preempted into the queue."""
@@ -108,10 +108,19 @@ class PoolAllocator:
                 self._unsettled.append(job)
         self._queue.compete(job.row, key)
 
+    def _weighing(self, now: float) -> Weighing:
+        backlog = self._queue.backlog / self._capacity
+        return Weighing(partial(self._worth, now), partial(self._loss, backlog, now), self._policy.release_rate)
+
     def _worth(self, now: float, row: int) -> float:
         waits = self._jobs[row]
         waits.at(now)
         return float(self._policy.worth(waits, now, self._config))
+
+    def _loss(self, backlog: float, now: float, row: int) -> float:
+        runs = self._jobs[row]
+        runs.at(now)
+        return float(self._policy.loss(runs, backlog, now, self._config))
 
     def _drains(self, now: float, row: int) -> int | None:
         """Return the GPUs of jobs that may not be preempted and have not run for long; see `evict.drain`."""

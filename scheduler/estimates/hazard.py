@@ -2,8 +2,8 @@
 
 Age, seconds on GPUs in all runs, is cut into buckets that double every second time. A bucket's hazard is the chance that a job
 which gets there ends in it: the jobs that ended in it over the jobs that were seen in it; a job that is there now counts in part.
-One observation of a Pareto distribution of shape 1 is added, for which every bucket has the same hazard. With nothing else known
-that is all, and the order by it is that of the logarithm of the age.
+Observations of a prior are added, by default one of a Pareto distribution of shape 1, for which every bucket has the same hazard.
+With nothing else known that is all, and the order by it is that of the logarithm of the age.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EDGES = (0.0, *(2.0 ** (half / 2) for half in range(67)))  # seconds; the last o
 _INNER = EDGES[1:-1]
 _ENDS = (*_INNER, math.inf)
 _LENGTH = np.diff(EDGES)
-_BUCKETS = len(_LENGTH)
+BUCKETS = len(_LENGTH)
 _UNKNOWN = 1.0 - 2.0**-0.5  # the chance that a Pareto job of shape 1 ends before it is 2**0.5 times as old
 
 # An age this near below an edge has reached it: sums of floats never land on it exactly.
@@ -38,45 +38,57 @@ def end_of(bucket: Values) -> Values:
 
 
 class Hazards:
-    """The hazard of each bucket.
+    """The hazard of each bucket, of one kind of jobs or of several.
 
     Attributes:
-        of_bucket: The chance to end in each bucket, given that it is reached; shape (buckets,).
+        of_bucket: The chance to end in each bucket, given that it is reached; shape (..., buckets).
     """
 
     def __init__(self, of_bucket: Floats) -> None:
         self.of_bucket = of_bucket
 
     @classmethod
-    def of(cls, ended: Floats, there: Floats) -> Hazards:
+    def of(cls, ended: Floats, there: Floats, prior: Floats | float = _UNKNOWN, weight: float = 1.0) -> Hazards:
         """Return the hazards learned from jobs. O(jobs).
+
+        The posterior mean of each hazard under the prior Beta(weight x prior, weight x (1 - prior)).
 
         Args:
             ended: Ages at which jobs ended, seconds in any order.
             there: Ages of the jobs in the cluster, seconds in any order.
+            prior: The hazard that is expected, of all buckets or shape (buckets,).
+            weight: Jobs seen in a bucket for which its own hazard counts as much as the prior.
         """
         over, alive = _count(ended), there[there > 0]
         reached = _at_or_after(over) + _at_or_after(_count(alive)) - _count(alive)
-        reached += np.bincount(bucket_of(alive), _part(alive), _BUCKETS)
-        return cls((over + _UNKNOWN) / (reached + 1.0))
+        reached += np.bincount(bucket_of(alive), _part(alive), BUCKETS)
+        return cls((over + weight * prior) / (reached + weight))
 
     @cached_property
     def _left(self) -> list[tuple[Floats, Floats]]:
         """For a job in each bucket, by the buckets ahead: the chance that it ends by then, and its mean seconds until then.
         A job that ends in a bucket is taken to end in the middle."""
-        return [_ahead(self.of_bucket[bucket:], _LENGTH[bucket:]) for bucket in range(_BUCKETS)]
+        return [_ahead(self.of_bucket[..., bucket:], _LENGTH[bucket:]) for bucket in range(BUCKETS)]
 
-    def index(self, overhead: float) -> tuple[float, ...]:
-        """For a job in each bucket, completions per second of GPU time at best: the Gittins index. Until the bucket that makes
-        it highest, the chance to end over the mean seconds, to which `overhead` seconds come that bring the end no nearer."""
-        return tuple(float((chance / (overhead + seconds)).max()) for chance, seconds in self._left)
+    def index(self, overhead: float) -> Floats:
+        """Return, for a job in each bucket, completions per second of GPU time at best: the Gittins index; shape (..., buckets).
+
+        Until the bucket that makes it highest, the chance to end over the mean seconds, to which `overhead` seconds come that
+        bring the end no nearer.
+        """
+        return np.stack([(chance / (overhead + seconds)).max(-1) for chance, seconds in self._left], -1)
+
+    @property
+    def per_second(self) -> Floats:
+        """The mean rate at which jobs in each bucket end, 1 / s; shape (..., buckets)."""
+        return np.asarray(-np.log1p(-self.of_bucket) / _LENGTH)
 
 
-NOTHING_KNOWN = Hazards(np.full(_BUCKETS, _UNKNOWN))
+NOTHING_KNOWN = Hazards(np.full(BUCKETS, _UNKNOWN))
 
 
 def _count(ages: Floats) -> Ints:
-    return np.bincount(bucket_of(ages), minlength=_BUCKETS)
+    return np.bincount(bucket_of(ages), minlength=BUCKETS)
 
 
 def _at_or_after(count: Ints) -> Floats:
@@ -91,5 +103,6 @@ def _part(ages: Floats) -> Floats:
 
 
 def _ahead(hazard: Floats, length: Floats) -> tuple[Floats, Floats]:
-    reached = np.concatenate(([1.0], np.cumprod(1.0 - hazard[:-1])))
-    return np.cumsum(reached * hazard), np.cumsum(reached * length * (1.0 - hazard / 2.0))
+    reached = np.ones_like(hazard)
+    reached[..., 1:] = np.cumprod(1.0 - hazard[..., :-1], -1)
+    return np.cumsum(reached * hazard, -1), np.cumsum(reached * length * (1.0 - hazard / 2.0), -1)

@@ -1,8 +1,14 @@
-"""Which preemptions of the walk are worth their cost, for policies that weigh them."""
+"""Which preemptions of the walk are worth their cost, for policies that weigh them.
+
+Victims and the starts that would get their GPUs are compared as sets, by what the policy expects of them: a victim is preempted
+where the starts that displace it and rank before it are together worth as much as the preemption costs. Under `adaptive` both are
+seconds of completion time, summed over jobs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +23,7 @@ class Starter(NamedTuple):
 
     Attributes:
         gpus: GPUs that it gets.
-        worth: GPUs that victims may lose for it; 0: it has not waited long enough, inf: it starves.
+        worth: What its start is worth (`Policy.worth`); inf: it starves.
     """
 
     gpus: int
@@ -30,10 +36,26 @@ class Victim(NamedTuple):
     Attributes:
         gpus: GPUs that it holds.
         ahead: The number of starters that rank before it.
+        loss: What its preemption costs, in the unit of `Starter.worth` (`Policy.loss`).
     """
 
     gpus: int
     ahead: int
+    loss: float
+
+
+class Weighing(NamedTuple):
+    """What preemptions are weighed by, of each row.
+
+    Attributes:
+        worth: As in `Starter`.
+        loss: As in `Victim`.
+        release_rate: As in `Policy`.
+    """
+
+    worth: Callable[[int], float]
+    loss: Callable[[int], float]
+    release_rate: float = math.inf
 
 
 class Weighed(NamedTuple):
@@ -50,23 +72,25 @@ class Weighed(NamedTuple):
     free: int
 
 
-def weigh(free: int, starters: Sequence[Starter], victims: Sequence[Victim]) -> Weighed:
-    """Return which victims keep their GPUs: those whose GPUs higher-ranked jobs have not waited long enough for.
+def weigh(free: int, starters: Sequence[Starter], victims: Sequence[Victim], release_rate: float = math.inf) -> Weighed:
+    """Return which victims keep their GPUs: those whose preemption costs more than the starts that it makes possible are worth.
 
-    A spared victim takes its GPUs from the last starters. It is spared where those of them that rank before it are together worth
-    fewer GPUs than it holds. O(GPUs of the victims) for each spared victim.
+    A spared victim takes its GPUs from the last starters. Those of them that rank before it are its price: a starter counts with
+    its worth, and with at least the seconds until running jobs that end have released its GPUs and those of the displaced ones
+    before it, at `release_rate`. O(GPUs of the victims) for each spared victim.
 
     Args:
         free: GPUs that are unallocated once all starters have started and all victims have released their GPUs. No victim holds
             more than that and what the starters take.
         starters: The starters in the order of the walk.
         victims: The victims in the order of the walk.
+        release_rate: GPUs per second; inf: worth alone counts.
     """
     starts, going, at = len(starters), list(range(len(victims))), 0
     while at < len(going):
         victim = victims[going[at]]
-        cut, available, worth = _weighed(free, starters[:starts], victim)
-        if worth >= victim.gpus:
+        cut, available, worth = _weighed(free, starters[:starts], victim, release_rate)
+        if worth >= victim.loss:
             at += 1
         else:
             starts, free = cut, available - victim.gpus
@@ -75,19 +99,28 @@ def weigh(free: int, starters: Sequence[Starter], victims: Sequence[Victim]) -> 
     return Weighed(starts, [place for place in range(len(victims)) if place not in going], free)
 
 
-def _weighed(free: int, starters: Sequence[Starter], victim: Victim) -> tuple[int, int, float]:
+def _weighed(free: int, starters: Sequence[Starter], victim: Victim, release_rate: float) -> tuple[int, int, float]:
     """Return what sparing the victim means: how many starters still start, the GPUs available to it, and the worth of the displaced
     starters that rank before it."""
-    cut, available, worth = len(starters), free, 0.0
+    cut, available = len(starters), free
     while available < victim.gpus:
         cut -= 1
         available += starters[cut].gpus
-        worth += starters[cut].worth if cut < victim.ahead else 0.0
-    return cut, available, worth
+    displaced = starters[cut : victim.ahead]
+    return cut, available, _worth(displaced, release_rate) if displaced else -math.inf
+
+
+def _worth(starters: Sequence[Starter], release_rate: float) -> float:
+    """Return what the starts are worth together: the first one gets the GPUs that are released first."""
+    worth, gpus = 0.0, 0
+    for starter in starters:
+        gpus += starter.gpus
+        worth += max(starter.worth, gpus / release_rate if release_rate else math.inf)
+    return worth
 
 
 class CostAware:
-    """A victim releases its GPUs where the jobs ranked before it have waited long enough for them (`weigh`)."""
+    """A victim releases its GPUs where the starts for which it is preempted are worth the cost (`weigh`)."""
 
     def released(self, snapshot: Snapshot, walk: Walk) -> Bools:
         """Return whether each victim of the walk is worth its preemption."""
@@ -97,10 +130,12 @@ class CostAware:
 def worthwhile(walk: Walk) -> Bools:
     """Return whether the preemption of each job of the walk is worth its cost, shape (competing jobs,)."""
     starters, victims = np.flatnonzero(walk.starters), np.flatnonzero(walk.victims)
+    ahead = np.searchsorted(starters, victims).tolist()
     weighed = weigh(
         walk.free,
         list(map(Starter, walk.gpus[starters].tolist(), walk.worth[starters].tolist())),
-        list(map(Victim, walk.gpus[victims].tolist(), np.searchsorted(starters, victims).tolist())),
+        list(map(Victim, walk.gpus[victims].tolist(), ahead, walk.loss[victims].tolist())),
+        walk.release_rate,
     )
     released = np.ones(len(walk.rows), np.bool_)
     released[victims[weighed.spared]] = False

@@ -30,7 +30,9 @@ class Walk:
         gpus: GPUs that each job holds, or would get.
         runs: Whether it holds GPUs now; the others wait.
         selected: Whether the walk selected it.
-        worth: GPUs that running jobs may lose for each waiting job (`Policy.worth`).
+        worth: What the start of each waiting job is worth (`Policy.worth`).
+        loss: What the preemption of each running job costs, in the same unit (`Policy.loss`).
+        release_rate: GPUs that running jobs release per second by ending (`Policy.release_rate`).
         capacity: GPUs of all selected jobs together, at most.
         weighs: Whether the policy weighs the cost of preemptions (`Policy.spares`).
     """
@@ -40,6 +42,8 @@ class Walk:
     runs: Bools
     selected: Bools
     worth: Floats
+    loss: Floats
+    release_rate: float
     capacity: int
     weighs: bool
 

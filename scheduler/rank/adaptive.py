@@ -1,19 +1,29 @@
 """Adaptive: jobs that will probably end soon go first, estimated from their run times and from the completed jobs.
 
 A 2D-Gittins policy without thresholds that learns while it runs. A job is ranked by the GPU-seconds that its completion is
-expected to cost: its GPUs over its index (`hazard`), which depends on its age alone, the seconds that it has held GPUs in all
-runs. One distribution of ages is learned for all jobs, from those that completed and those that are there; names, users and
-sizes are not used. What a preemption costs is weighed three times, by the knob `preemption_cost`:
+expected to cost: its GPUs over its index (`hazard`), which depends on its age, the seconds that it has held GPUs in all runs, and
+on its class of sizes (`size_hazards`). Names and users are not used. An order by the Gittins index has the shortest mean response
+time in a queue with one server, and nearly so with many servers and setup times under heavy load (arXiv 2304.13231).
+
+Preemptions cost time, by the knob `preemption_cost` and by what was measured:
 
   - a waiting job has to bring in the cost of its start, its own where that was measured: it counts into the index, of jobs that
     never ran too
   - a running job is ranked as if its completion cost a third less
-  - a running job is preempted only where jobs that rank before it and have waited for twice the cost get as many GPUs as it has
+  - a running job is preempted only where that shortens the sum of all completion times (`evict/cost_aware.py`), as follows
+
+The preemption of a job of g GPUs that costs c seconds delays that job by c, and wastes c g GPU-seconds, which delays each of the n
+waiting jobs of a cluster of C GPUs by c g / C, and those that arrive meanwhile: its loss is c (1 + 2 g n / C) seconds. It spares
+each job that starts in its place a wait. How long that would have been is estimated in two ways, and the longer one counts:
+
+  - as long again as it has waited already. That alone is the rule of rent or buy: the wait is the rent, the preemption the price,
+    and the sum is at most twice that of a scheduler that sees the future (ski rental)
+  - until running jobs that end have released its GPUs, by the hazards of all that run
 
 Jobs of the same rank: running ones by their last start, then preempted ones, the newest first, then the others, first come first
 served. A job that has waited for `starve_limit` seconds in all goes before all others, and stays there when it runs; among these
-the earliest submission is first. Lower-ranked jobs are preempted for it however many GPUs they hold. Where it still does not fit,
-GPUs are kept free for it (`drain`).
+the earliest submission is first. Lower-ranked jobs are preempted for it whatever that costs. Where it still does not fit, GPUs are
+kept free for it (`drain`).
 """
 
 from __future__ import annotations
@@ -23,16 +33,20 @@ import math
 import numpy as np
 
 from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
-from tiresias.scheduler.elementwise import Values, known, pick, rounded, smaller, where
+from tiresias.scheduler.elementwise import Values, interval, known, pick, rounded, smaller, where
 from tiresias.scheduler.estimates.completed_jobs import Completed, next_fit
-from tiresias.scheduler.estimates.hazard import NOTHING_KNOWN, Hazards, bucket_of, end_of
+from tiresias.scheduler.estimates.hazard import Hazards, bucket_of, end_of
+from tiresias.scheduler.estimates.size_hazards import NO_JOBS_KNOWN, by_size, cell_of
 from tiresias.scheduler.model import JobState
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy, Rows
 from tiresias.scheduler.rank.starve_limit import may_drain, next_change, until_change
 
-_WAITING = int(JobState.WAITING)
+_WAITING, _RUNNING = int(JobState.WAITING), int(JobState.RUNNING)
 _HOLD = 1.5  # how many times more promising a running job is than it looks
-_WAIT_LIMIT = 2.0  # preemption costs that a job waits before running jobs are preempted for it
+_BACKLOG_SHARE = 2.0  # jobs that wasted GPU time delays, for each job that waits now
+_REVIEWS = tuple(
+    4.0**power for power in range(14)
+)  # of a wait, in preemption costs: when preemptions are weighed again
 
 
 class Adaptive(IncrementalPolicy):
@@ -40,28 +54,35 @@ class Adaptive(IncrementalPolicy):
 
     spares = True
 
-    def __init__(self, hazards: Hazards = NOTHING_KNOWN, refit_at: int = 1) -> None:
-        self._hazards, self.refit_at = hazards, refit_at
+    def __init__(self, hazards: Hazards = NO_JOBS_KNOWN, refit_at: int = 1, release_rate: float = math.inf) -> None:
+        self._hazards, self.refit_at, self.release_rate = hazards, refit_at, release_rate
         self._running = _prices(hazards, 0.0, _HOLD)
         self._waiting: dict[float, tuple[float, ...]] = {}
 
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
         """Return the sort keys: the expected cost of the job's completion first."""
-        waits, bucket = jobs.state == _WAITING, bucket_of(jobs.ran)
-        to_start = self._to_start(_cost(jobs, config), bucket)
-        price = where(waits, to_start, pick(self._running, bucket)) * jobs.gpus
+        waits = jobs.state == _WAITING
+        price = self._to_complete(jobs, waits, config) * jobs.gpus
         place = known(where(waits, -jobs.preempted, jobs.last_start), math.inf)
         if config.starve_limit == math.inf:
             return 0, price, waits, place
         starves = _starves(jobs, config)
         return 0, where(starves, 0.0, price), where(starves, False, waits), where(starves, 0.0, place)
 
-    def _to_start(self, cost: Values, bucket: Values) -> Values:
+    def _to_complete(self, jobs: Rows, waits: Values, config: PolicyConfig) -> Values:
+        """Seconds on GPUs that a completion of each job is expected to take, preemptions included.
+
+        The only estimate of remaining time that the order depends on.
+        """
+        cell = cell_of(jobs.gpus, jobs.ran)
+        return where(waits, self._to_start(_cost(jobs, config), cell), pick(self._running, cell))
+
+    def _to_start(self, cost: Values, cell: Values) -> Values:
         """What a completion costs a job that has to be started, in seconds on GPUs. O(different costs) beside O(jobs)."""
         if isinstance(cost, np.ndarray):
             costs, which = np.unique(cost, return_inverse=True)
-            return np.array([self._table(each) for each in costs.tolist()])[which, bucket] if cost.size else cost
-        return pick(self._table(cost), bucket)
+            return np.array([self._table(each) for each in costs.tolist()])[which, cell] if cost.size else cost
+        return pick(self._table(cost), cell)
 
     def _table(self, cost: float) -> tuple[float, ...]:
         if cost not in self._waiting:
@@ -69,9 +90,12 @@ class Adaptive(IncrementalPolicy):
         return self._waiting[cost]
 
     def worth(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
-        """Return the job's GPUs once it has waited for twice the preemption cost; inf for a starving job."""
-        waited_enough = where(_preempts_from(jobs, config) <= now, jobs.gpus, 0.0)
-        return where(_starves(jobs, config), math.inf, waited_enough)
+        """Return the seconds that the job has waited since it was last on GPUs; inf for a starving job."""
+        return where(_starves(jobs, config), math.inf, now - _since(jobs))
+
+    def loss(self, jobs: Rows, backlog: float, now: float, config: PolicyConfig) -> Values:
+        """Return the seconds by which the preemption of each job delays it and the waiting jobs, summed over jobs."""
+        return _cost(jobs, config) * (1.0 + _BACKLOG_SHARE * backlog * jobs.gpus)
 
     def drains(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """Return whether the waiting job starves and GPUs may be kept free for it now."""
@@ -85,11 +109,10 @@ class Adaptive(IncrementalPolicy):
         return config.starve_limit
 
     def change(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
-        """The moment at which a rank changes: a running job reaches the next bucket; the wait limit of a waiting job has passed,
-        so that it goes before all others; GPUs are kept free for it no longer or again."""
+        """The moment at which a rank changes: a running job reaches the next bucket; the wait of a waiting job is weighed again
+        against the cost of preemptions; it goes before all others; GPUs are kept free for it no longer or again."""
         grows = now + end_of(bucket_of(jobs.ran)) - jobs.ran
-        preempts_from = _preempts_from(jobs, config)
-        rises = where(preempts_from > now, preempts_from, math.inf)
+        rises = _reviewed(jobs, now, config)
         if config.starve_limit < math.inf:
             until = config.starve_limit - jobs.waited
             drains = until_change(-until, config) if config.starving_first else math.inf
@@ -100,7 +123,7 @@ class Adaptive(IncrementalPolicy):
         """Return what happens to a waiting job at the moment that `change` returns, in words."""
         if config.starving_first and _starves(job, config):
             return next_change(bool(self.drains(job, now, config)))
-        if _preempts_from(job, config) > now:
+        if _reviewed(job, now, config) < now + config.starve_limit - job.waited:
             return "lower-ranked running jobs may be preempted for it (policy.preemption_cost)"
         return "it goes before all others (policy.starve_limit)"
 
@@ -113,12 +136,14 @@ class Adaptive(IncrementalPolicy):
 
     def fitted(self, completed: Completed, there: Rows) -> Policy:
         """Return the policy that has learned from the ages of completed jobs and of the jobs in the cluster."""
-        return Adaptive(Hazards.of(completed.service / completed.gpus, there.ran), next_fit(len(completed)))
+        hazards = by_size(completed.service / completed.gpus, completed.gpus, there.ran, there.gpus)
+        rates = hazards.per_second.ravel()[cell_of(there.gpus, there.ran)] * there.gpus
+        return Adaptive(hazards, next_fit(len(completed)), float(rates[there.state == _RUNNING].sum()))
 
 
 def _prices(hazards: Hazards, cost: float, hold: float) -> tuple[float, ...]:
-    """Seconds on GPUs per completion, for a job in each bucket."""
-    return tuple(1.0 / (hold * index) for index in hazards.index(cost))
+    """Seconds on GPUs per completion, for a job in each cell (`cell_of`)."""
+    return tuple((1.0 / (hold * hazards.index(cost))).ravel().tolist())
 
 
 def _cost(jobs: Rows, config: PolicyConfig) -> Values:
@@ -131,9 +156,17 @@ def _starves(jobs: Rows, config: PolicyConfig) -> Values:
     return jobs.waited + SERVICE_TOLERANCE >= config.starve_limit
 
 
-def _preempts_from(jobs: Rows, config: PolicyConfig) -> Values:
-    """Return the moment from which running jobs may be preempted for each waiting job."""
-    return known(jobs.preempted, jobs.submit) + _WAIT_LIMIT * config.preemption_cost
+def _since(jobs: Rows) -> Values:
+    """Return the moment from which each waiting job waits for GPUs."""
+    return known(jobs.preempted, jobs.submit)
+
+
+def _reviewed(jobs: Rows, now: float, config: PolicyConfig) -> Values:
+    """Return the next moment at which each waiting job has waited for 1, 4, 16, ... preemption costs; inf if they cost nothing."""
+    cost, since = config.preemption_cost, _since(jobs)
+    if not cost:
+        return math.inf
+    return since + cost * pick((*_REVIEWS, math.inf), interval(_REVIEWS, (now - since + SERVICE_TOLERANCE) / cost))
 
 
 ADAPTIVE = Adaptive()

@@ -46,6 +46,7 @@ class PluginPolicy(Policy):
         self.spares = bool(getattr(found, "spares", Policy.spares))
         self.has_queues = bool(getattr(found, "has_queues", Policy.has_queues))
         self.refit_at = float(getattr(found, "refit_at", Policy.refit_at))
+        self.release_rate = float(getattr(found, "release_rate", Policy.release_rate))
 
     def rank(self, snapshot: Snapshot, config: PolicyConfig) -> Ranking:
         """Return the ranking of the package, checked. Raises PluginError."""
@@ -62,6 +63,10 @@ class PluginPolicy(Policy):
     def worth(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """Return `worth` of the package. Raises PluginError."""
         return self._try("worth", jobs, now, config)
+
+    def loss(self, jobs: Rows, backlog: float, now: float, config: PolicyConfig) -> Values:
+        """Return `loss` of the package. Raises PluginError."""
+        return self._try("loss", jobs, backlog, now, config)
 
     def drains(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """Return `drains` of the package. Raises PluginError."""

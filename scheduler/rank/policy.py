@@ -119,6 +119,8 @@ class Policy(ABC):
         spares: Running jobs are preempted only where it is worth the cost (`evict/cost_aware.py`).
         has_queues: Attained service moves a job from queue to queue at `PolicyConfig.thresholds`.
         refit_at: The number of completed jobs from which on `fitted` returns a new policy.
+        release_rate: GPUs that running jobs are expected to release per second by ending, if the policy `spares` any: a job that
+            waits for some of them is worth at least so long a wait (`evict/cost_aware.py`). inf: `worth` alone counts.
     """
 
     preempts: bool = True
@@ -126,6 +128,7 @@ class Policy(ABC):
     spares: bool = False
     has_queues: bool = False
     refit_at: float = math.inf
+    release_rate: float = math.inf
 
     @abstractmethod
     def rank(self, snapshot: Snapshot, config: PolicyConfig) -> Ranking:
@@ -144,8 +147,12 @@ class Policy(ABC):
         return "it is promoted"
 
     def worth(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
-        """GPUs that running jobs may lose for a waiting one, if the policy `spares` any: 0 while it has not waited long enough, inf
-        where it starves."""
+        """What the start of a waiting job is worth, if the policy `spares` any, in the unit of `loss`; inf where it starves."""
+        return jobs.gpus
+
+    def loss(self, jobs: Rows, backlog: float, now: float, config: PolicyConfig) -> Values:
+        """What the preemption of a running job costs, if the policy `spares` any: the starts for which it is preempted have to be
+        worth as much together. `backlog`: waiting jobs for each GPU of the cluster."""
         return jobs.gpus
 
     def drains(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:

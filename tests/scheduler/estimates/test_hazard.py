@@ -46,7 +46,7 @@ def test_without_jobs_the_hazards_are_the_prior() -> None:
 
 def test_nothing_known_ranks_by_age() -> None:
     index = NOTHING_KNOWN.index(0.0)[1:]
-    assert list(index) == sorted(index, reverse=True)
+    assert index.tolist() == sorted(index, reverse=True)
     assert index[10] / index[12] == pytest.approx(2.0)  # half as promising at twice the age
 
 
@@ -73,7 +73,7 @@ def test_the_index_is_what_it_is_defined_to_be(ended: Any, there: Any, overhead:
 @given(ages, ages)
 def test_overhead_makes_every_job_less_promising(ended: Any, there: Any) -> None:
     hazards = Hazards.of(ended, there)
-    assert (np.array(hazards.index(60.0)) < np.array(hazards.index(0.0))).all()
+    assert (hazards.index(60.0) < hazards.index(0.0)).all()
 
 
 def test_the_index_is_high_close_to_the_usual_end() -> None:
@@ -81,3 +81,15 @@ def test_the_index_is_high_close_to_the_usual_end() -> None:
     index = Hazards.of(np.linspace(3000, 4000, 200), NO_JOBS).index(0.0)
     assert index[bucket_of(3500.0)] > index[bucket_of(100.0)]
     assert index[bucket_of(3500.0)] > index[bucket_of(5000.0)]
+
+
+def test_a_prior_counts_as_so_many_jobs() -> None:
+    """One job of two ended in the first bucket; expected was one of ten, with the weight of 8 jobs."""
+    hazards = Hazards.of(np.array([0.5, 9.0]), NO_JOBS, 0.1, 8.0)
+    assert hazards.of_bucket[0] == pytest.approx((1 + 0.8) / (2 + 8))
+
+
+def test_the_rate_of_a_constant_hazard() -> None:
+    """Half the jobs end in the second bucket, 0.41 s long, at a constant rate."""
+    rate = Hazards(np.full(len(EDGES) - 1, 0.5)).per_second
+    assert math.exp(-rate[1] * (EDGES[2] - EDGES[1])) == pytest.approx(0.5)

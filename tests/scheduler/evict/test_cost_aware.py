@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tiresias.scheduler.admit.quotas import QuotaUse
 from tiresias.scheduler.evict.by_rank import walk
-from tiresias.scheduler.evict.cost_aware import Starter, Victim, Weighed, weigh, worthwhile
+from tiresias.scheduler.evict.cost_aware import Starter, Victim, Weighed, Weighing, weigh, worthwhile
 from tiresias.scheduler.evict.eviction import Walk
 from tiresias.scheduler.job_queue import JobQueue
 from tiresias.scheduler.selection import settled
@@ -19,8 +19,8 @@ STARVES = math.inf
 
 
 def spare(cost: Any, selected: Any, runs: Any, worth: Any, capacity: Any) -> Any:
-    """The selection without the preemptions that are not worth their cost."""
-    walked = Walk(np.arange(len(cost)), cost, runs, selected, worth, capacity, True)
+    """The selection without the preemptions that are not worth their cost. A victim costs its GPUs, as by default."""
+    walked = Walk(np.arange(len(cost)), cost, runs, selected, worth, cost, math.inf, capacity, True)
     return settled(walked, worthwhile(walked), QuotaUse(()))
 
 
@@ -36,22 +36,62 @@ def spare(cost: Any, selected: Any, runs: Any, worth: Any, capacity: Any) -> Any
     ],
 )
 def test_one_victim(starters: Any, victim: Any, verdict: Any) -> None:
-    assert weigh(0, [Starter(*each) for each in starters], [Victim(*victim)]) == verdict
+    assert weigh(0, [Starter(*each) for each in starters], [Victim(*victim, loss=victim[0])]) == verdict
 
 
 @pytest.mark.parametrize(("ahead", "verdict"), [(1, Weighed(1, [], 3)), (0, Weighed(0, [0], 0))])
 def test_a_starving_job_takes_a_lower_ranked_victim_of_any_size(ahead: Any, verdict: Any) -> None:
-    assert weigh(3, [Starter(1, STARVES)], [Victim(4, ahead)]) == verdict
+    assert weigh(3, [Starter(1, STARVES)], [Victim(4, ahead, 4)]) == verdict
 
 
 def test_a_victim_whose_gpus_are_not_needed_is_spared() -> None:
-    assert weigh(4, [Starter(1, 1)], [Victim(4, 1)]) == Weighed(1, [0], 0)
+    assert weigh(4, [Starter(1, 1)], [Victim(4, 1, 0)]) == Weighed(1, [0], 0)
 
 
 def test_what_a_large_job_leaves_helps_the_next_victim() -> None:
     """The first victim stays, so the 4 GPUs for the last starter are not needed, of which 2 spare the second one too."""
     starters = [Starter(2, 2), Starter(4, 0)]
-    assert weigh(0, starters, [Victim(2, 2), Victim(2, 2), Victim(2, 2)]) == Weighed(1, [0, 1], 0)
+    assert weigh(0, starters, [Victim(2, 2, 2), Victim(2, 2, 2), Victim(2, 2, 2)]) == Weighed(1, [0, 1], 0)
+
+
+@pytest.mark.parametrize(("worth", "loss", "released"), [(60, 61, False), (60, 60, True), (0, 0, True)])
+def test_a_few_gpus_may_displace_many(worth: Any, loss: Any, released: Any) -> None:
+    """What counts is what the start is worth, not how many GPUs it needs."""
+    assert weigh(63, [Starter(1, worth)], [Victim(64, 1, loss)]).spared == ([] if released else [0])
+
+
+def test_starts_that_rank_after_the_victim_are_worth_nothing() -> None:
+    assert weigh(0, [Starter(4, 100)], [Victim(4, 0, 0)]).spared == [0]
+
+
+@pytest.mark.parametrize(("release_rate", "spared"), [(math.inf, [0]), (0.1, [0]), (0.05, []), (0.0, [])])
+def test_a_start_is_worth_the_wait_for_gpus_that_are_released_otherwise(release_rate: Any, spared: Any) -> None:
+    """2 GPUs are released after 20 or 40 s, 4 after 40 or 80 s: 60 or 120 s together."""
+    starters = [Starter(2, 1), Starter(2, 1)]
+    assert weigh(0, starters, [Victim(4, 2, 100)], release_rate).spared == spared
+
+
+seconds = st.integers(0, 200)
+some_starters = st.lists(st.builds(Starter, st.integers(1, 8), seconds), max_size=8)
+
+
+@given(
+    some_starters,
+    st.lists(st.tuples(st.integers(1, 16), st.integers(0, 8), seconds), max_size=5),
+    st.sampled_from([math.inf, 0.1]),
+)
+def test_no_preemption_costs_more_than_the_starts_are_worth(starters: Any, some: Any, release_rate: Any) -> None:
+    victims = [Victim(gpus, min(ahead, len(starters)), loss) for gpus, ahead, loss in some]
+    free = max(sum(victim.gpus for victim in victims) - sum(starter.gpus for starter in starters), 0)
+    if sum(starter.gpus for starter in starters) + free < sum(victim.gpus for victim in victims):
+        return
+    found = weigh(free, starters, victims, release_rate)
+    gains = [
+        max(starter.worth, sum(each.gpus for each in starters[: place + 1]) / release_rate)
+        for place, starter in enumerate(starters[: found.starts])
+    ]
+    for place, victim in enumerate(victims):
+        assert place in found.spared or victim.loss <= sum(gains[: victim.ahead])
 
 
 jobs = st.lists(st.tuples(st.sampled_from([1, 1, 2, 4, 8]), st.booleans(), st.booleans()), max_size=30)
@@ -99,7 +139,7 @@ def test_the_queue_spares_the_jobs_that_the_walk_spares(some: Any, free: Any, st
         capacity = free + int(cost[runs].sum())
         worth = np.where(starves, math.inf, cost * waited_enough)
         kept = spare(cost, walk(cost, capacity, False), runs, worth, capacity)
-        choice = queue.choose(free, worth.tolist().__getitem__)
+        choice = queue.choose(free, Weighing(worth.tolist().__getitem__, cost.tolist().__getitem__))
         assert choice.starts == np.flatnonzero(kept & ~runs).tolist()
         assert choice.victims == np.flatnonzero(~kept & runs).tolist()
         for row in choice.victims:

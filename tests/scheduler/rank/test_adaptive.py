@@ -93,14 +93,37 @@ def test_jobs_that_are_there_count_too(snapshot_of: Any) -> None:
     assert ranked(snapshot, policy=ADAPTIVE.fitted(hour_jobs(0), there)) == ["9", "8"]
 
 
-def test_a_running_job_is_preempted_only_for_jobs_that_waited_long_enough(snapshot_of: Any) -> None:
+def test_a_running_job_is_preempted_where_the_wait_was_longer_than_its_preemption_costs(snapshot_of: Any) -> None:
+    """60 s for the job of 4 GPUs itself, and 2 x 60 s x 4 / 4 for each waiting job: 180 s if one waits, 300 s if two do."""
     job, node = snapshot_of.Job, snapshot_of.Node
     runs = job("1", 4, JobState.RUNNING, attained=40_000, ran=10_000, submit=-10_000, last_start=-10_000)
-    for submit, gpus, preempted in ((900, 4, ()), (880, 4, ("1",)), (880, 3, ())):
-        snapshot = snapshot_of([runs, job("2", gpus, submit=submit)], [node()])
-        plan = decide(snapshot, CONFIG)
+    for waits, preempted in (((821,), ()), ((820,), ("1",)), ((820, 900), ()), ((800, 900), ("1",))):
+        jobs = [runs, *(job(str(2 + row), 2, submit=submit) for row, submit in enumerate(waits))]
+        plan = decide(snapshot_of(jobs, [node()]), CONFIG)
         assert tuple(each.job for each in plan.preemptions) == preempted
-    assert next_change(snapshot_of([runs, job("2", 4, submit=900)], [node()]), CONFIG) == 1020.0
+    for submit, review in ((950, 1010.0), (900, 1140.0), (760, 1720.0)):  # after 60, 240, 960 s
+        assert next_change(snapshot_of([runs, job("2", 4, submit=submit)], [node()]), CONFIG) == review
+
+
+def test_a_measured_cost_counts_for_the_job_that_would_be_preempted(snapshot_of: Any) -> None:
+    job, node = snapshot_of.Job, snapshot_of.Node
+    runs = job("1", 4, JobState.RUNNING, attained=40_000, ran=10_000, submit=-10_000, last_start=-10_000)
+    snapshot = snapshot_of([runs, job("2", 4, submit=820)], [node()])
+    for measured, preempted in ((60.0, 1), (61.0, 0), (5.0, 1), (math.nan, 1)):
+        costs = replace(snapshot.jobs, preemption_cost=np.array([measured, math.nan]))
+        assert len(decide(replace(snapshot, jobs=costs), CONFIG).preemptions) == preempted
+
+
+def test_it_learns_how_soon_gpus_are_released(snapshot_of: Any) -> None:
+    """All jobs of the past took an hour, so the GPUs of a job of 1,000 s are released later than those of a job of 3,500 s."""
+    job, node = snapshot_of.Job, snapshot_of.Node
+    rates = []
+    for ran in (1000.0, 3500.0):
+        runs = job("1", 4, JobState.RUNNING, ran=ran, last_start=1000.0 - ran)
+        rates.append(ADAPTIVE.fitted(hour_jobs(50), snapshot_of([runs], [node()]).jobs).release_rate)
+    assert ADAPTIVE.release_rate == math.inf  # nothing is known: what jobs have waited alone counts
+    assert 0 < rates[0] < 4 / 3600 < rates[1]
+    assert ADAPTIVE.fitted(hour_jobs(50), NO_JOBS).release_rate == 0
 
 
 def test_a_job_that_waited_too_long_goes_first_and_stays_there(snapshot_of: Any) -> None:
@@ -112,15 +135,15 @@ def test_a_job_that_waited_too_long_goes_first_and_stays_there(snapshot_of: Any)
     assert ranked(snapshot_of([*others, late], [node()]), config) == ["1", "2", "3"]
     runs = replace(late, state=JobState.RUNNING, last_start=990.0)
     assert ranked(snapshot_of([*others, runs], [node()]), config) == ["1", "2", "3"]
-    assert next_change(snapshot_of(others[:1], [node()]), config) == 1020.0  # first its wait limit passes
-    assert next_change(snapshot_of([job("2", waited=450.0, submit=0)], [node()]), config) == pytest.approx(1050.0)
+    assert next_change(snapshot_of(others[:1], [node()]), config) == 1140.0  # first its wait is weighed again
+    assert next_change(snapshot_of([job("2", waited=450.0, submit=600)], [node()]), config) == pytest.approx(1050.0)
 
 
 def test_a_starving_job_preempts_jobs_of_more_gpus(snapshot_of: Any) -> None:
-    """Any other takes the GPUs of several that it displaces only together with jobs that need as many."""
+    """However little that is worth: other jobs have waited for less time than the preemption costs."""
     job, node = snapshot_of.Job, snapshot_of.Node
     runs = job("1", 4, JobState.RUNNING, attained=40_000, ran=10_000, waited=0.0, submit=-9000, last_start=-9000)
-    snapshot = snapshot_of([runs, job("2", 1, waited=600.0, submit=400)], [node()])
+    snapshot = snapshot_of([runs, job("2", 1, waited=600.0, submit=900)], [node()])
     assert not decide(snapshot, CONFIG).preemptions
     plan = decide(snapshot, replace(CONFIG, starve_limit=500.0))
     assert [(each.job, each.beneficiary) for each in plan.preemptions] == [("1", "2")]
@@ -150,7 +173,7 @@ def test_the_forecast_of_a_waiting_job(snapshot_of: Any) -> None:
     snapshot = snapshot_of([runs, job("2", 4, waited=40.0, submit=960)], [node()])
     forecast = start_forecast(snapshot, decide(snapshot, config), config, 1)
     assert [(step.at, forecast_in_words(step.what)) for step in forecast.steps] == [
-        (1080.0, "lower-ranked running jobs may be preempted for it (policy.preemption_cost)")
+        (1020.0, "lower-ranked running jobs may be preempted for it (policy.preemption_cost)")
     ]
     bound = forecast_in_words(forecast.bound.why)
     assert bound.endswith("as long as they need; it goes before all others in 460 s (policy.starve_limit)")
