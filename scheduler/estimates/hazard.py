@@ -14,14 +14,15 @@ from functools import cached_property
 import numpy as np
 
 from tiresias.scheduler.elementwise import Values, interval, pick
-from tiresias.scheduler.model import Floats, Ints
+from tiresias.scheduler.model import Floats
 
 EDGES = (0.0, *(2.0 ** (half / 2) for half in range(67)))  # seconds; the last one is 272 years
 _INNER = EDGES[1:-1]
 _ENDS = (*_INNER, math.inf)
 _LENGTH = np.diff(EDGES)
 BUCKETS = len(_LENGTH)
-_UNKNOWN = 1.0 - 2.0**-0.5  # the chance that a Pareto job of shape 1 ends before it is 2**0.5 times as old
+UNKNOWN = 1.0 - 2.0**-0.5  # the chance that a Pareto job of shape 1 ends before it is 2**0.5 times as old
+PRIOR_WEIGHT = 10.0  # jobs, as which it counts in each bucket of all jobs
 
 # An age this near below an edge has reached it: sums of floats never land on it exactly.
 _TOLERANCE = 1e-3
@@ -48,7 +49,14 @@ class Hazards:
         self.of_bucket = of_bucket
 
     @classmethod
-    def of(cls, ended: Floats, there: Floats, prior: Floats | float = _UNKNOWN, weight: float = 1.0) -> Hazards:
+    def of(
+        cls,
+        ended: Floats,
+        there: Floats,
+        prior: Floats | float = UNKNOWN,
+        weight: float = 1.0,
+        counts: Floats | None = None,
+    ) -> Hazards:
         """Return the hazards learned from jobs. O(jobs).
 
         The posterior mean of each hazard under the prior Beta(weight x prior, weight x (1 - prior)).
@@ -58,8 +66,9 @@ class Hazards:
             there: Ages of the jobs in the cluster, seconds in any order.
             prior: The hazard that is expected, of all buckets or shape (buckets,).
             weight: Jobs seen in a bucket for which its own hazard counts as much as the prior.
+            counts: As how many jobs each of `ended` counts; None: one.
         """
-        over, alive = _count(ended), there[there > 0]
+        over, alive = _count(ended, counts), there[there > 0]
         reached = _at_or_after(over) + _at_or_after(_count(alive)) - _count(alive)
         reached += np.bincount(bucket_of(alive), _part(alive), BUCKETS)
         return cls((over + weight * prior) / (reached + weight))
@@ -78,21 +87,26 @@ class Hazards:
         """
         return np.stack([(chance / (overhead + seconds)).max(-1) for chance, seconds in self._left], -1)
 
+    def log_likelihood(self, ended: Floats) -> float:
+        """Return the logarithm of the chance that jobs end in the buckets of these ages, for hazards of shape (buckets,)."""
+        survives = np.concatenate(([0.0], np.cumsum(np.log1p(-self.of_bucket[:-1]))))
+        return float((np.log(self.of_bucket) + survives)[bucket_of(ended)].sum())
+
     @property
     def per_second(self) -> Floats:
         """The mean rate at which jobs in each bucket end, 1 / s; shape (..., buckets)."""
         return np.asarray(-np.log1p(-self.of_bucket) / _LENGTH)
 
 
-NOTHING_KNOWN = Hazards(np.full(BUCKETS, _UNKNOWN))
+NOTHING_KNOWN = Hazards(np.full(BUCKETS, UNKNOWN))
 
 
-def _count(ages: Floats) -> Ints:
-    return np.bincount(bucket_of(ages), minlength=BUCKETS)
+def _count(ages: Floats, counts: Floats | None = None) -> Floats:
+    return np.bincount(bucket_of(ages), counts, BUCKETS).astype(np.float64)
 
 
-def _at_or_after(count: Ints) -> Floats:
-    return np.cumsum(count[::-1])[::-1].astype(np.float64)
+def _at_or_after(count: Floats) -> Floats:
+    return np.cumsum(count[::-1])[::-1]
 
 
 def _part(ages: Floats) -> Floats:

@@ -2,7 +2,8 @@
 
 Jobs of many GPUs often run for longer than jobs of one, or for shorter. A class with few jobs says little, so its hazards are drawn
 to those of all jobs together: each bucket of a class has the posterior mean under a prior whose mean is the hazard of all jobs, and
-which weighs as much as `_WEIGHT` jobs (hierarchical shrinkage).
+which counts as `_WEIGHT` jobs (hierarchical shrinkage). Those of all jobs are drawn to a Pareto distribution of shape 1 in the same
+way.
 """
 
 from __future__ import annotations
@@ -10,13 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from tiresias.scheduler.elementwise import Values, interval
-from tiresias.scheduler.estimates.hazard import BUCKETS, Hazards, bucket_of
+from tiresias.scheduler.estimates.hazard import BUCKETS, PRIOR_WEIGHT, UNKNOWN, Hazards, bucket_of
 from tiresias.scheduler.model import Floats, Ints
 
-_LARGEST_GPUS = tuple(float(1 << size) for size in range(8))  # of each class but the last one
-_LIMITS = tuple(gpus + 0.5 for gpus in _LARGEST_GPUS)
+_LIMITS = tuple(float(1 << size) + 0.5 for size in range(8))  # GPUs of each class but the last one, at most
 _CLASSES = len(_LIMITS) + 1
-_WEIGHT = 10.0  # jobs; by `bench/policies.py` 3 to 30 give nearly the same results
+_WEIGHT = 3.0  # jobs, as which the hazards of all jobs count in each bucket of a class
 
 
 def cell_of(gpus: Values, age: Values) -> Values:
@@ -24,7 +24,7 @@ def cell_of(gpus: Values, age: Values) -> Values:
     return interval(_LIMITS, gpus) * BUCKETS + bucket_of(age)
 
 
-def by_size(ended: Floats, ended_gpus: Ints, there: Floats, there_gpus: Ints) -> Hazards:
+def by_size(ended: Floats, ended_gpus: Ints, there: Floats, there_gpus: Ints, counts: Floats | None = None) -> Hazards:
     """Return the hazards of each class, shape (classes, buckets). O(jobs).
 
     Args:
@@ -32,14 +32,17 @@ def by_size(ended: Floats, ended_gpus: Ints, there: Floats, there_gpus: Ints) ->
         ended_gpus: Their GPUs.
         there: Ages of the jobs in the cluster, seconds.
         there_gpus: Their GPUs.
+        counts: As how many jobs each of `ended` counts; None: one.
     """
-    everyone = Hazards.of(ended, there).of_bucket
+    counts = np.ones(len(ended)) if counts is None else counts
+    everyone = Hazards.of(ended, there, UNKNOWN, PRIOR_WEIGHT, counts).of_bucket
     ended_class, there_class = interval(_LIMITS, ended_gpus), interval(_LIMITS, there_gpus)
-    classes = (
-        Hazards.of(ended[ended_class == each], there[there_class == each], everyone, _WEIGHT)
-        for each in range(_CLASSES)
-    )
-    return Hazards(np.stack([each.of_bucket for each in classes]))
+
+    def of_class(each: int) -> Floats:
+        over, alive = ended_class == each, there_class == each
+        return Hazards.of(ended[over], there[alive], everyone, _WEIGHT, counts[over]).of_bucket
+
+    return Hazards(np.stack([of_class(each) for each in range(_CLASSES)]))
 
 
 _NO_AGES, _NO_GPUS = np.zeros(0), np.zeros(0, np.int64)

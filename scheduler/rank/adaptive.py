@@ -2,8 +2,9 @@
 
 A 2D-Gittins policy without thresholds that learns while it runs. A job is ranked by the GPU-seconds that its completion is
 expected to cost: its GPUs over its index (`hazard`), which depends on its age, the seconds that it has held GPUs in all runs, and
-on its class of sizes (`size_hazards`). Names and users are not used. An order by the Gittins index has the shortest mean response
-time in a queue with one server, and nearly so with many servers and setup times under heavy load (arXiv 2304.13231).
+on its class of sizes (`size_hazards`). Names and users are not used; old completions are forgotten where the load changes
+(`forgetting`). An order by the Gittins index has the shortest mean response time in a queue with one server, and nearly so with
+many servers and setup times under heavy load (arXiv 2304.13231).
 
 Preemptions cost time, by the knob `preemption_cost` and by what was measured:
 
@@ -35,6 +36,7 @@ import numpy as np
 from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
 from tiresias.scheduler.elementwise import Values, interval, known, pick, rounded, smaller, where
 from tiresias.scheduler.estimates.completed_jobs import Completed, next_fit
+from tiresias.scheduler.estimates.forgetting import NOTHING_SEEN, Forgetting, counts
 from tiresias.scheduler.estimates.hazard import Hazards, bucket_of, end_of
 from tiresias.scheduler.estimates.size_hazards import NO_JOBS_KNOWN, by_size, cell_of
 from tiresias.scheduler.model import JobState
@@ -54,8 +56,15 @@ class Adaptive(IncrementalPolicy):
 
     spares = True
 
-    def __init__(self, hazards: Hazards = NO_JOBS_KNOWN, refit_at: int = 1, release_rate: float = math.inf) -> None:
-        self._hazards, self.refit_at, self.release_rate = hazards, refit_at, release_rate
+    def __init__(
+        self,
+        hazards: Hazards = NO_JOBS_KNOWN,
+        refit_at: int = 1,
+        release_rate: float = math.inf,
+        forgetting: Forgetting = NOTHING_SEEN,
+    ) -> None:
+        self._hazards, self._forgetting = hazards, forgetting
+        self.refit_at, self.release_rate = refit_at, release_rate
         self._running = _prices(hazards, 0.0, _HOLD)
         self._waiting: dict[float, tuple[float, ...]] = {}
 
@@ -136,9 +145,12 @@ class Adaptive(IncrementalPolicy):
 
     def fitted(self, completed: Completed, there: Rows) -> Policy:
         """Return the policy that has learned from the ages of completed jobs and of the jobs in the cluster."""
-        hazards = by_size(completed.service / completed.gpus, completed.gpus, there.ran, there.gpus)
-        rates = hazards.per_second.ravel()[cell_of(there.gpus, there.ran)] * there.gpus
-        return Adaptive(hazards, next_fit(len(completed)), float(rates[there.state == _RUNNING].sum()))
+        ages, held = completed.service / completed.gpus, there.ran
+        forgetting = self._forgetting.after(ages, held)
+        counted = counts(len(ages), forgetting.half_life)
+        hazards = by_size(ages, completed.gpus, held, there.gpus, counted)
+        rates = hazards.per_second.ravel()[cell_of(there.gpus, held)] * there.gpus
+        return Adaptive(hazards, next_fit(len(ages)), float(rates[there.state == _RUNNING].sum()), forgetting)
 
 
 def _prices(hazards: Hazards, cost: float, hold: float) -> tuple[float, ...]:

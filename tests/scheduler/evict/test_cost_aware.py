@@ -36,7 +36,8 @@ def spare(cost: Any, selected: Any, runs: Any, worth: Any, capacity: Any) -> Any
     ],
 )
 def test_one_victim(starters: Any, victim: Any, verdict: Any) -> None:
-    assert weigh(0, [Starter(*each) for each in starters], [Victim(*victim, loss=victim[0])]) == verdict
+    gpus, ahead = victim
+    assert weigh(0, [Starter(*each) for each in starters], [Victim(gpus, ahead, gpus)]) == verdict
 
 
 @pytest.mark.parametrize(("ahead", "verdict"), [(1, Weighed(1, [], 3)), (0, Weighed(0, [0], 0))])

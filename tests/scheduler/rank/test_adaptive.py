@@ -62,7 +62,7 @@ def test_what_is_learned_turns_the_order(snapshot_of: Any) -> None:
     job, node = snapshot_of.Job, snapshot_of.Node
     snapshot = snapshot_of([job("1", ran=3000.0, preempted=9.0), job("2", ran=30.0, preempted=8.0)], [node()])
     assert ranked(snapshot) == ["2", "1"]
-    learned = ADAPTIVE.fitted(hour_jobs(50), snapshot_of([], [node()]).jobs)
+    learned = ADAPTIVE.fitted(hour_jobs(500), snapshot_of([], [node()]).jobs)
     assert ranked(snapshot, policy=learned) == ["1", "2"]
 
 
