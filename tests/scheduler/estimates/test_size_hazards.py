@@ -48,7 +48,7 @@ def test_a_class_with_one_job_is_near_all_jobs() -> None:
     hazard = by_size(ages, gpus, NO_AGES, NO_GPUS).of_bucket
     early = bucket_of(100.0)
     assert hazard[6, early] == pytest.approx(
-        10 / 11 * hazard[7, early]
+        3 / 4 * hazard[7, early]
     )  # one job reached the bucket and did not end there
 
 

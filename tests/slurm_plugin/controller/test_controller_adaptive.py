@@ -24,7 +24,7 @@ def test_a_long_training_is_preempted_for_a_new_job_and_resumes(centre: Centre) 
 
 
 def test_a_starving_job_takes_the_gpus_of_a_larger_one(centre: Centre) -> None:
-    centre.restart(policy={**ADAPTIVE, "starve_limit": 10.0})
+    centre.restart(policy={**ADAPTIVE, "preemption_cost": 30.0, "starve_limit": 10.0})
     large = centre.train(gpus=16, seconds=300)
     centre.wait_until_preemptable(large)
     small = centre.submit(gpus=1, user="bob")
