@@ -36,7 +36,7 @@ BEST_FIXED = [
 @cache
 def jct(name: str, gpus: int, policy: str, thresholds: tuple[float, ...]) -> tuple[float, float, float]:
     """Mean, median and 99th percentile, seconds."""
-    config = replace(PolicyConfig.paper(policy), thresholds=thresholds, preemption_cost=COST_S)
+    config = replace(PolicyConfig.paper(), thresholds=thresholds, preemption_cost=COST_S)
     found = simulate(trace(name), ClusterSize(gpus // 4, 4), Rules(ALL[policy], config, Cost(resume=COST_S))).jct
     return float(found.mean()), float(np.median(found)), float(np.percentile(found, 99))
 
