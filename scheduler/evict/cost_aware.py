@@ -89,7 +89,7 @@ def weigh(free: int, starters: Sequence[Starter], victims: Sequence[Victim], rel
     starts, going, at = len(starters), list(range(len(victims))), 0
     while at < len(going):
         victim = victims[going[at]]
-        cut, available, worth = _weighed(free, starters[:starts], victim, release_rate)
+        cut, available, worth = _weighed(free, starters, starts, victim, release_rate)
         if worth >= victim.loss:
             at += 1
         else:
@@ -99,14 +99,16 @@ def weigh(free: int, starters: Sequence[Starter], victims: Sequence[Victim], rel
     return Weighed(starts, [place for place in range(len(victims)) if place not in going], free)
 
 
-def _weighed(free: int, starters: Sequence[Starter], victim: Victim, release_rate: float) -> tuple[int, int, float]:
-    """Return what sparing the victim means: how many starters still start, the GPUs available to it, and the worth of the displaced
-    starters that rank before it."""
-    cut, available = len(starters), free
+def _weighed(
+    free: int, starters: Sequence[Starter], starts: int, victim: Victim, release_rate: float
+) -> tuple[int, int, float]:
+    """Return what sparing the victim means for the first `starts` starters: how many still start, the GPUs available to the victim,
+    and the worth of the displaced ones that rank before it."""
+    cut, available = starts, free
     while available < victim.gpus:
         cut -= 1
         available += starters[cut].gpus
-    displaced = starters[cut : victim.ahead]
+    displaced = starters[cut : min(starts, victim.ahead)]
     return cut, available, _worth(displaced, release_rate) if displaced else -math.inf
 
 
