@@ -1,8 +1,9 @@
 """How fast completed jobs are forgotten: with the half-life by which later completions were predicted best so far.
 
-A load changes, so recent completions say more than old ones; but the fewer count, the less is known of long jobs, of which few end.
-Which matters more differs from cluster to cluster. Therefore each of several half-lives has a score: the logarithm of the chance
-that the hazards learned with it gave to the completions after that (prequential likelihood). The highest score decides.
+A load changes, so recent completions predict better than old ones; but the fewer of them count, the less is known of long jobs, of
+which few end. Which effect is stronger differs from cluster to cluster. So each of several half-lives has a score: the sum over all
+completions of the logarithm of the chance that the hazards learned with it from earlier completions gave to them (prequential
+likelihood). The half-life of the highest score is used.
 """
 
 from __future__ import annotations

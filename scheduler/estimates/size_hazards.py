@@ -1,9 +1,9 @@
 """How soon jobs end, learned for each class of sizes: 1 GPU, 2, up to 4, up to 8, ..., up to 128, and more.
 
-Jobs of many GPUs often run for longer than jobs of one, or for shorter. A class with few jobs says little, so its hazards are drawn
-to those of all jobs together: each bucket of a class has the posterior mean under a prior whose mean is the hazard of all jobs, and
-which counts as `_WEIGHT` jobs (hierarchical shrinkage). Those of all jobs are drawn to a Pareto distribution of shape 1 in the same
-way.
+Jobs of many GPUs often run for longer than jobs of one, or for shorter. The hazards of a class with few jobs are uncertain, so they
+are drawn to those of all jobs together: each bucket of a class has the posterior mean under a prior whose mean is the hazard of all
+jobs, and which counts as `_WEIGHT` jobs (hierarchical shrinkage). Those of all jobs are drawn to a Pareto distribution of shape 1
+in the same way.
 """
 
 from __future__ import annotations

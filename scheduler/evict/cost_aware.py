@@ -8,6 +8,8 @@ seconds of completion time, summed over jobs.
 from __future__ import annotations
 
 import math
+from bisect import insort
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -77,7 +79,11 @@ def weigh(free: int, starters: Sequence[Starter], victims: Sequence[Victim], rel
 
     A spared victim takes its GPUs from the last starters. Those of them that rank before it are its price: a starter counts with
     its worth, and with at least the seconds until running jobs that end have released its GPUs and those of the displaced ones
-    before it, at `release_rate`. O(GPUs of the victims) for each spared victim.
+    before it, at `release_rate`. Each victim that is spared changes the price of all others. So the first one whose preemption
+    costs more than its price is spared, until there is none.
+
+    Of victims with the same GPUs and the same loss the first one has the lowest price, because the fewest starters rank before it:
+    only the first one of each such kind is weighed. O(kinds x GPUs of a victim) for each spared victim.
 
     Args:
         free: GPUs that are unallocated once all starters have started and all victims have released their GPUs. No victim holds
@@ -86,17 +92,28 @@ def weigh(free: int, starters: Sequence[Starter], victims: Sequence[Victim], rel
         victims: The victims in the order of the walk.
         release_rate: GPUs per second; inf: worth alone counts.
     """
-    starts, going, at = len(starters), list(range(len(victims))), 0
-    while at < len(going):
-        victim = victims[going[at]]
+    starts, spared, kinds = len(starters), list[int](), _kinds(victims)
+    place = 0
+    while place < len(kinds):
+        victim = victims[kinds[place][0]]
         cut, available, worth = _weighed(free, starters, starts, victim, release_rate)
         if worth >= victim.loss:
-            at += 1
-        else:
-            starts, free = cut, available - victim.gpus
-            del going[at]
-            at = 0  # the starters that earlier victims are preempted for may not start any more
-    return Weighed(starts, [place for place in range(len(victims)) if place not in going], free)
+            place += 1
+            continue
+        starts, free = cut, available - victim.gpus
+        alike, place = kinds.pop(place), 0
+        spared.append(alike.popleft())
+        if alike:
+            insort(kinds, alike)
+    return Weighed(starts, sorted(spared), free)
+
+
+def _kinds(victims: Sequence[Victim]) -> list[deque[int]]:
+    """Return the places of victims with the same GPUs and the same loss, in the order of the first ones."""
+    kinds = defaultdict[tuple[int, float], deque[int]](deque)
+    for place, victim in enumerate(victims):
+        kinds[victim.gpus, victim.loss].append(place)
+    return list(kinds.values())
 
 
 def _weighed(

@@ -46,9 +46,7 @@ from tiresias.scheduler.rank.starve_limit import may_drain, next_change, until_c
 _WAITING, _RUNNING = int(JobState.WAITING), int(JobState.RUNNING)
 _HOLD = 1.5  # how many times more promising a running job is than it looks
 _BACKLOG_SHARE = 2.0  # jobs that wasted GPU time delays, for each job that waits now
-_REVIEWS = tuple(
-    4.0**power for power in range(14)
-)  # of a wait, in preemption costs: when preemptions are weighed again
+_REVIEWS = tuple(4.0**power for power in range(14))  # preemption costs that a job has waited when it is weighed again
 
 
 class Adaptive(IncrementalPolicy):

@@ -95,6 +95,44 @@ def test_no_preemption_costs_more_than_the_starts_are_worth(starters: Any, some:
         assert place in found.spared or victim.loss <= sum(gains[: victim.ahead])
 
 
+def weighed_one_by_one(free: int, starters: Any, victims: Any, release_rate: float) -> Weighed:
+    """The definition of `weigh`: all victims are compared again after each one that is spared."""
+    starts, stay = len(starters), list[int]()
+    while True:
+        for place in (each for each in range(len(victims)) if each not in stay):
+            victim = victims[place]
+            cut, available, price, released = starts, free, -math.inf, 0
+            while available < victim.gpus:
+                cut -= 1
+                available += starters[cut].gpus
+            for starter in starters[cut : min(starts, victim.ahead)]:
+                released += starter.gpus
+                price = max(price, 0.0) + max(starter.worth, released / release_rate)
+            if price < victim.loss:
+                break
+        else:
+            return Weighed(starts, sorted(stay), free)
+        stay.append(place)
+        starts, free = cut, available - victim.gpus
+
+
+@given(
+    some_starters,
+    st.lists(
+        st.tuples(st.sampled_from([1, 1, 2, 4, 8]), st.integers(0, 8), st.sampled_from([60, 90, 300])), max_size=9
+    ),
+    st.integers(0, 9),
+    st.sampled_from([math.inf, 0.1]),
+)
+def test_victims_of_one_kind_are_weighed_as_each_of_them(
+    starters: Any, some: Any, spare: Any, release_rate: Any
+) -> None:
+    ahead = sorted(min(each[1], len(starters)) for each in some)
+    victims = [Victim(gpus, before, loss) for (gpus, _, loss), before in zip(some, ahead, strict=True)]
+    free = max(sum(victim.gpus for victim in victims) - sum(starter.gpus for starter in starters), 0) + spare
+    assert weigh(free, starters, victims, release_rate) == weighed_one_by_one(free, starters, victims, release_rate)
+
+
 jobs = st.lists(st.tuples(st.sampled_from([1, 1, 2, 4, 8]), st.booleans(), st.booleans()), max_size=30)
 
 
