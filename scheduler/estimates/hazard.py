@@ -21,6 +21,7 @@ _INNER = EDGES[1:-1]
 _ENDS = (*_INNER, math.inf)
 _LENGTH = np.diff(EDGES)
 BUCKETS = len(_LENGTH)
+_AHEAD = np.triu(np.ones((BUCKETS, BUCKETS), np.bool_))  # of each bucket, itself and the later ones
 UNKNOWN = 1.0 - 2.0**-0.5  # the chance that a Pareto job of shape 1 ends before it is 2**0.5 times as old
 PRIOR_WEIGHT = 10.0  # jobs, as which it counts in each bucket of all jobs
 
@@ -74,10 +75,14 @@ class Hazards:
         return cls((over + weight * prior) / (reached + weight))
 
     @cached_property
-    def _left(self) -> list[tuple[Floats, Floats]]:
-        """For a job in each bucket, by the buckets ahead: the chance that it ends by then, and its mean seconds until then.
-        A job that ends in a bucket is taken to end in the middle."""
-        return [_ahead(self.of_bucket[..., bucket:], _LENGTH[bucket:]) for bucket in range(BUCKETS)]
+    def _left(self) -> tuple[Floats, Floats]:
+        """For a job in each bucket, by the buckets: the chance that it ends by then, and its mean seconds until then; inf before
+        the bucket of the job. Shape (..., buckets, buckets). A job that ends in a bucket is taken to end in the middle."""
+        hazard = np.where(_AHEAD, self.of_bucket[..., None, :], 0.0)
+        reached = np.ones_like(hazard)
+        reached[..., 1:] = np.cumprod(1.0 - hazard[..., :-1], -1)
+        seconds = np.cumsum(np.where(_AHEAD, reached * _LENGTH * (1.0 - hazard / 2.0), 0.0), -1)
+        return np.cumsum(reached * hazard, -1), np.where(_AHEAD, seconds, math.inf)
 
     def index(self, overhead: float) -> Floats:
         """Return, for a job in each bucket, completions per second of GPU time at best: the Gittins index; shape (..., buckets).
@@ -85,7 +90,8 @@ class Hazards:
         Until the bucket that makes it highest, the chance to end over the mean seconds, to which `overhead` seconds come that
         bring the end no nearer.
         """
-        return np.stack([(chance / (overhead + seconds)).max(-1) for chance, seconds in self._left], -1)
+        chance, seconds = self._left
+        return np.asarray((chance / (overhead + seconds)).max(-1))
 
     def log_likelihood(self, ended: Floats) -> float:
         """Return the logarithm of the chance that jobs end in the buckets of these ages, for hazards of shape (buckets,)."""
@@ -114,9 +120,3 @@ def _part(ages: Floats) -> Floats:
     bucket = bucket_of(ages)
     part: Floats = (ages - np.take(EDGES, bucket)) / _LENGTH[bucket]
     return np.clip(part, 0.0, 1.0)
-
-
-def _ahead(hazard: Floats, length: Floats) -> tuple[Floats, Floats]:
-    reached = np.ones_like(hazard)
-    reached[..., 1:] = np.cumprod(1.0 - hazard[..., :-1], -1)
-    return np.cumsum(reached * hazard, -1), np.cumsum(reached * length * (1.0 - hazard / 2.0), -1)

@@ -34,7 +34,7 @@ import math
 import numpy as np
 
 from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
-from tiresias.scheduler.elementwise import Values, interval, known, pick, rounded, smaller, where
+from tiresias.scheduler.elementwise import Columns, Values, either, interval, known, pick, rounded, smaller, where
 from tiresias.scheduler.estimates.completed_jobs import Completed, next_fit
 from tiresias.scheduler.estimates.forgetting import NOTHING_SEEN, Forgetting, counts
 from tiresias.scheduler.estimates.hazard import Hazards, bucket_of, end_of
@@ -81,15 +81,19 @@ class Adaptive(IncrementalPolicy):
 
         The only estimate of remaining time that the order depends on.
         """
-        cell = cell_of(jobs.gpus, jobs.ran)
-        return where(waits, self._to_start(_cost(jobs, config), cell), pick(self._running, cell))
+        return either(waits, self._to_start, self._to_end, cell_of(jobs.gpus, jobs.ran), jobs, config)[0]
 
-    def _to_start(self, cost: Values, cell: Values) -> Values:
-        """What a completion costs a job that has to be started, in seconds on GPUs. O(different costs) beside O(jobs)."""
+    def _to_start(self, cell: Values, jobs: Rows, config: PolicyConfig) -> Columns:
+        """What a completion costs jobs that have to be started. O(different costs) beside O(jobs)."""
+        cost = _cost(jobs, config)
         if isinstance(cost, np.ndarray):
             costs, which = np.unique(cost, return_inverse=True)
-            return np.array([self._table(each) for each in costs.tolist()])[which, cell] if cost.size else cost
-        return pick(self._table(cost), cell)
+            return (np.array([self._table(each) for each in costs.tolist()])[which, cell] if cost.size else cost,)
+        return (pick(self._table(cost), cell),)
+
+    def _to_end(self, cell: Values, jobs: Rows, config: PolicyConfig) -> Columns:
+        """What a completion costs jobs that run."""
+        return (pick(self._running, cell),)
 
     def _table(self, cost: float) -> tuple[float, ...]:
         if cost not in self._waiting:
@@ -118,13 +122,20 @@ class Adaptive(IncrementalPolicy):
     def change(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """The moment at which a rank changes: a running job reaches the next bucket; the wait of a waiting job is weighed again
         against the cost of preemptions; it goes before all others; GPUs are kept free for it no longer or again."""
-        grows = now + end_of(bucket_of(jobs.ran)) - jobs.ran
-        rises = _reviewed(jobs, now, config)
-        if config.starve_limit < math.inf:
-            until = config.starve_limit - jobs.waited
-            drains = until_change(-until, config) if config.starving_first else math.inf
-            rises = smaller(rises, now + where(_starves(jobs, config), drains, until))
-        return where(jobs.state == _WAITING, rises, grows)
+        return either(jobs.state == _WAITING, self._rises, self._grows, jobs, now, config)[0]
+
+    def _grows(self, jobs: Rows, now: float, config: PolicyConfig) -> Columns:
+        """When the rank of a running job changes."""
+        return (now + end_of(bucket_of(jobs.ran)) - jobs.ran,)
+
+    def _rises(self, jobs: Rows, now: float, config: PolicyConfig) -> Columns:
+        """When more may be done for a waiting job."""
+        reviewed = _reviewed(jobs, now, config)
+        if config.starve_limit == math.inf:
+            return (reviewed,)
+        until = config.starve_limit - jobs.waited
+        drains = until_change(-until, config) if config.starving_first else math.inf
+        return (smaller(reviewed, now + where(_starves(jobs, config), drains, until)),)
 
     def next_change(self, job: Rows, now: float, config: PolicyConfig) -> str:
         """Return what happens to a waiting job at the moment that `change` returns, in words."""
