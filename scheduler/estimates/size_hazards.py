@@ -16,15 +16,14 @@ from tiresias.scheduler.model import Floats, Ints
 
 _LIMITS = tuple(float(1 << size) + 0.5 for size in range(8))  # GPUs of each class but the last one, at most
 _CLASSES = len(_LIMITS) + 1
-_FIRST_CELLS = tuple(
-    BUCKETS * interval(_LIMITS, gpus) for gpus in range((1 << len(_LIMITS) - 1) + 2)
-)  # of each number of GPUs
+_GPUS = range((1 << len(_LIMITS) - 1) + 2)  # up to the first number of the last class
+_FIRST_CELLS = tuple(BUCKETS * interval(_LIMITS, gpus) for gpus in _GPUS)
 _WEIGHT = 3.0  # jobs, as which the hazards of all jobs count in each bucket of a class
 
 
 def cell_of(gpus: Values, age: Values) -> Values:
     """Return the place of a job's class and bucket in a table of shape (classes, buckets) that is read row by row."""
-    return pick(_FIRST_CELLS, smaller(gpus, len(_FIRST_CELLS) - 1)) + bucket_of(age)
+    return pick(_FIRST_CELLS, smaller(gpus, _GPUS[-1])) + bucket_of(age)
 
 
 def by_size(ended: Floats, ended_gpus: Ints, there: Floats, there_gpus: Ints, counts: Floats | None = None) -> Hazards:
