@@ -212,8 +212,7 @@ class JobQueue:
 
     def _fits(self, key: Key, short: int) -> bool:
         """Return whether running jobs that rank after the key hold so many GPUs, which are what the job can get."""
-        for place in range(len(self._running) - 1, -1, -1):
-            lower_ranked = self._running[place]
+        for lower_ranked in reversed(self._running):
             if lower_ranked < key:
                 return False
             short -= self._gpus[lower_ranked[-1]]

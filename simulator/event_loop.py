@@ -14,6 +14,7 @@ import numpy as np
 from tiresias.scheduler.config import SERVICE_TOLERANCE
 from tiresias.scheduler.evict.protection import minimum
 from tiresias.scheduler.model import JobState
+from tiresias.scheduler.rank.policy import Policy, replaces
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.failures import Outages
 from tiresias.simulator.node_allocator import NodeAllocator
@@ -26,6 +27,10 @@ from tiresias.simulator.simulation_rules import Cost, Rules
 from tiresias.simulator.trace import Trace
 
 _FINISH, _RELEASE = 0, 1
+_RUNNING, _RELEASING = int(JobState.RUNNING), int(JobState.RELEASING)  # plain numbers compare faster
+# Names of the module are found faster than members of an Enum.
+_SUBMITS, _STARTS, _PREEMPTS = EventKind.SUBMIT, EventKind.START, EventKind.PREEMPT
+_RELEASES, _FINISHES, _CHANGES = EventKind.RELEASE, EventKind.FINISH, EventKind.CHANGE
 _SAME_TIME_S = 1e-6  # a moment computed in two ways differs by rounding errors
 
 
@@ -41,7 +46,7 @@ class EventLoop:
 
     def __init__(self, trace: Trace, cluster: ClusterSize, rules: Rules) -> None:
         count = len(trace)
-        self._trace, self._cluster, self._rules, self._policy = trace, cluster, rules, rules.policy
+        self._trace, self._cluster, self._rules = trace, cluster, rules
         self._submit: list[float] = [*trace.submit.tolist(), math.inf]
         self._duration, self._gpus = trace.duration.tolist(), trace.gpus.tolist()
         self._minimum_run = float(minimum(rules.config, math.nan))  # seconds of progress before a preemption
@@ -58,8 +63,14 @@ class EventLoop:
         self._preemptions = np.zeros(count, np.int64)
         self._recorder, self._completions = TimelineRecorder(), CompletionRecorder(trace)
         self._learns = rules.policy.refit_at < math.inf
+        self._follow(rules.policy)
         self.now, self.completed, self._next_arrival, self._running = 0.0, 0, 0, 0
         self._decisions, self._overhead, self._lost, self._wake = 0, 0.0, 0.0, math.inf
+
+    def _follow(self, policy: Policy) -> None:
+        """Use this policy from now on. Of the optional parts that it leaves at their defaults none is called."""
+        self._policy = policy
+        self._promotes, self._turns = replaces(policy, "promoted"), replaces(policy, "turn")
 
     @property
     def waiting(self) -> int:
@@ -133,11 +144,11 @@ class EventLoop:
             return False
         self.allocator.release(job)
         if what == _RELEASE:
-            self.events.append((EventKind.RELEASE, row))
+            self.events.append((_RELEASES, row))
             job.wait(self.now)
             self._requeue(job)
             return True
-        self.events.append((EventKind.FINISH, row))
+        self.events.append((_FINISHES, row))
         self._finish[row] = self.now
         self._start[row], self._preemptions[row] = job.first_start, job.preemptions
         if self._learns:
@@ -160,13 +171,13 @@ class EventLoop:
     def _fail(self, job: SimulatedJob) -> None:
         self.events.append((EventKind.KILL, job.row))
         self.allocator.release(job)
-        self._running -= job.state == JobState.RUNNING
+        self._running -= job.state == _RUNNING
         self._overhead -= self._unspent(job)
         self._lost += job.fail(self.now, self._rules.checkpoint_interval) * job.gpus
         self._requeue(job)
 
     def _arrive(self, row: int) -> None:
-        self.events.append((EventKind.SUBMIT, row))
+        self.events.append((_SUBMITS, row))
         self._jobs[row] = job = SimulatedJob(row, self._gpus[row], self._submit[row], self._duration[row])
         if job.now != self.now:
             job.at(self.now)
@@ -176,9 +187,9 @@ class EventLoop:
         job = self._jobs.get(row)
         if job is None or job.stamp != stamp:
             return False
-        self.events.append((EventKind.CHANGE, row))
+        self.events.append((_CHANGES, row))
         job.at(self.now)
-        if self._policy.promoted(job, self.now, self._rules.config):
+        if self._promotes and self._policy.promoted(job, self.now, self._rules.config):
             job.promote(self.now)
         self._requeue(job)
         return True
@@ -187,8 +198,8 @@ class EventLoop:
         """Give the job its new position in the order, and schedule the moment at which the position changes by itself."""
         self.allocator.update(job)
         moment = self._policy.change(job, self.now, self._rules.config)
-        if job.state == JobState.RUNNING and self._policy.preempts:
-            moment = min(moment, job.movable_from) if job.movable_from > self.now else moment
+        if self.now < job.movable_from < moment and job.state == _RUNNING and self._policy.preempts:
+            moment = job.movable_from
         if moment < job.ends:  # a waiting job has no end
             heappush(self._changes, (max(moment, self.now), job.row, job.stamp))  # overdue after the policy learned
 
@@ -196,11 +207,11 @@ class EventLoop:
         """Replace the policy by the fitted one: all keys, and the moments at which they change, are different now."""
         present = JobColumns(self._jobs.values())
         present.now = self.now
-        self._policy = self._policy.fitted(self._completions.completed(), present)
+        self._follow(self._policy.fitted(self._completions.completed(), present))
         self.allocator.follow(self._policy)
         self._changes.clear()
         for job in self._jobs.values():
-            if job.state != JobState.RELEASING:
+            if job.state != _RELEASING:
                 job.at(self.now)
                 self._requeue(job)
 
@@ -209,7 +220,7 @@ class EventLoop:
         interval = self._rules.interval
         if not interval:
             turned, waiting = self.now >= self._wake, len(self._jobs) > self._running
-            self._wake = self._policy.turn(self.now, self._rules.config) if waiting else math.inf
+            self._wake = self._policy.turn(self.now, self._rules.config) if waiting and self._turns else math.inf
             return happened or turned
         self._wake = (math.floor(self.now / interval) + 1) * interval
         return self.now % interval == 0
@@ -220,25 +231,27 @@ class EventLoop:
         self._wake = min(self._wake, self.allocator.relaxes)
         for row in choice.victims:
             self._preempt(self._jobs[row])
-        for job in self.allocator.admit(choice):
-            self._begin(job)
+        if choice.starts:
+            for job in self.allocator.admit(choice):
+                self._begin(job)
         self._recorder.add(
             self.now, self._cluster.gpus - self.allocator.free, self._running, len(self._jobs) - self._running
         )
 
     def _preempt(self, job: SimulatedJob) -> None:
-        self.events.append((EventKind.PREEMPT, job.row))
+        self.events.append((_PREEMPTS, job.row))
         pause = self._cost(job).pause
         self._overhead += pause * job.gpus - self._unspent(job)
         job.preempt(self.now, pause)
         self._running -= 1
         self.allocator.preempt(job)
-        heappush(self._ends, (self.now + pause, _RELEASE, job.row, job.stamp))
-        if not pause:
-            self._end(*heappop(self._ends))
+        if pause:
+            heappush(self._ends, (self.now + pause, _RELEASE, job.row, job.stamp))
+        else:
+            self._end(self.now, _RELEASE, job.row, job.stamp)
 
     def _begin(self, job: SimulatedJob) -> None:
-        self.events.append((EventKind.START, job.row))
+        self.events.append((_STARTS, job.row))
         resume = 0.0 if math.isnan(job.first_start) else self._cost(job).resume
         job.start(self.now, resume, self._rules.config, self._minimum_run, self.allocator.slowdown(job))
         self._running += 1

@@ -13,7 +13,7 @@ from tiresias.scheduler.evict.protection import first_step
 from tiresias.scheduler.model import JobState
 
 NEVER = float("nan")
-_WAITING = int(JobState.WAITING)
+_WAITING, _RUNNING, _RELEASING = int(JobState.WAITING), int(JobState.RUNNING), int(JobState.RELEASING)
 
 
 class _Work:
@@ -49,7 +49,7 @@ class _Work:
     @property
     def remaining(self) -> Values:
         """Seconds of work left."""
-        works = where(self.state == JobState.RUNNING, larger(0.0, self.now - self.idle_until) / self.slow, 0.0)
+        works = where(self.state == _RUNNING, larger(0.0, self.now - self.idle_until) / self.slow, 0.0)
         return self.duration - self.done - works
 
 
@@ -100,15 +100,16 @@ class SimulatedJob(_Work):
             minimum_run: Seconds of progress before the job may be preempted.
             slow: Seconds that a second of work takes.
         """
-        self.state, self.last_start, self.idle_until, self.slow = int(JobState.RUNNING), now, now + overhead, slow
-        self.movable_from = max(
-            self._progressed(minimum_run, config), known(self.preempted, -math.inf) + config.cooldown
-        )
+        self.ends = now + overhead + (self.duration - self.done) * slow
+        self.state, self.last_start, self.idle_until, self.slow = _RUNNING, now, now + overhead, slow
+        self.movable_from = self._progressed(minimum_run, config)
+        if config.cooldown:
+            self.movable_from = max(self.movable_from, known(self.preempted, -math.inf) + config.cooldown)
         if config.max_preemptions and self.preemptions >= config.max_preemptions:
             self.movable_from = math.inf
-        self.first_start = known(self.first_start, now)
+        if self.first_start != self.first_start:  # nan: it never ran
+            self.first_start = now
         self._happened(now)
-        self.ends = self.idle_until + self.remaining * slow
 
     def _progressed(self, minimum_run: float, config: PolicyConfig) -> float:
         """When the job has made progress for its minimum run time; as `protection.protected_until`."""
@@ -120,14 +121,14 @@ class SimulatedJob(_Work):
         """Stop the work; the job holds its GPUs for another `overhead` seconds."""
         self.at(now)
         self.done = self.duration - self.remaining
-        self.state, self.idle_until = int(JobState.RELEASING), now + overhead
+        self.state, self.idle_until = _RELEASING, now + overhead
         self.preemptions += 1
         self._happened(now)
 
     def fail(self, now: float, checkpoint_interval: float) -> float:
         """Return the job to its last checkpoint and let it wait. Returns the lost seconds of work."""
         self.at(now)
-        worked = max(0.0, now - self.idle_until) / self.slow if self.state == JobState.RUNNING else 0.0
+        worked = max(0.0, now - self.idle_until) / self.slow if self.state == _RUNNING else 0.0
         lost = worked % checkpoint_interval if checkpoint_interval else 0.0
         self.done = self.duration - self.remaining - lost
         self.wait(now)

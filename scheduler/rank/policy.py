@@ -203,6 +203,12 @@ class IncrementalPolicy(Policy):
         return Ranking(ordered([*keys, jobs.submit], jobs.id), keys[0].astype(np.int64), promoted)
 
 
+def replaces(policy: Policy, method: str) -> bool:
+    """Return whether the policy has its own version of an optional method. The default of the others need not be called."""
+    default = getattr(Policy, method, None) or getattr(IncrementalPolicy, method)
+    return getattr(type(policy), method) is not default
+
+
 def _column(values: Values, jobs: int) -> npt.NDArray[np.generic]:
     """What is the same for all jobs is a single number in a policy's formulas."""
     return np.broadcast_to(np.asarray(values), (jobs,))
