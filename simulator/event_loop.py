@@ -17,12 +17,13 @@ from tiresias.scheduler.model import JobState
 from tiresias.scheduler.rank.policy import Policy, replaces
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.failures import Outages
+from tiresias.simulator.job_columns import JobColumns
 from tiresias.simulator.node_allocator import NodeAllocator
 from tiresias.simulator.observation import EventKind
 from tiresias.simulator.outcome import Outcome
 from tiresias.simulator.pool_allocator import PoolAllocator
 from tiresias.simulator.recorders import CompletionRecorder, TimelineRecorder
-from tiresias.simulator.simulated_job import JobColumns, SimulatedJob
+from tiresias.simulator.simulated_job import SimulatedJob
 from tiresias.simulator.simulation_rules import Cost, Rules
 from tiresias.simulator.trace import Trace
 

@@ -12,7 +12,8 @@ from tiresias.scheduler.evict.cost_aware import weighs_cost
 from tiresias.scheduler.job_queue import Choice, Columns, JobQueue, Key
 from tiresias.scheduler.model import JobState, Snapshot
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy, replaces
-from tiresias.simulator.simulated_job import JobColumns, SimulatedJob
+from tiresias.simulator.job_columns import JobColumns
+from tiresias.simulator.simulated_job import SimulatedJob
 from tiresias.simulator.simulation_rules import Rules
 from tiresias.simulator.snapshots import pool_snapshot
 

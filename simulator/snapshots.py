@@ -10,7 +10,8 @@ import numpy as np
 from tiresias.scheduler.model import ANYWHERE, Allocations, Jobs, JobState, Nodes, Snapshot
 from tiresias.scheduler.resources import Resources
 from tiresias.scheduler.topology_tree import Topology
-from tiresias.simulator.simulated_job import JobColumns, SimulatedJob
+from tiresias.simulator.job_columns import JobColumns
+from tiresias.simulator.simulated_job import SimulatedJob
 
 
 def job_rows(jobs: Sequence[SimulatedJob], columns: JobColumns, now: float, **more: Any) -> Jobs:

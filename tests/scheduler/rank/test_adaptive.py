@@ -23,7 +23,7 @@ from tiresias.scheduler.rank.adaptive import Adaptive
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.rank.policy import Policy, Row
 from tiresias.simulator.cluster_size import ClusterSize
-from tiresias.simulator.simulated_job import JobColumns
+from tiresias.simulator.job_columns import JobColumns
 from tiresias.simulator.simulation import simulate
 from tiresias.simulator.simulation_rules import Cost, Rules
 from tiresias.simulator.trace import Trace, TraceJob

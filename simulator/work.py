@@ -1,0 +1,26 @@
+"""What follows from the state of simulated jobs at a moment: written once for one job and for jobs in columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tiresias.scheduler.elementwise import Values, larger, where
+from tiresias.scheduler.model import JobState
+
+_WAITING, _RUNNING = int(JobState.WAITING), int(JobState.RUNNING)
+
+
+def ran(jobs: Any) -> Values:
+    """Return the seconds on GPUs since the last promotion. `jobs`: a `SimulatedJob`, or `JobColumns`."""
+    return jobs.held - jobs.uncounted + where(jobs.state == _WAITING, 0.0, jobs.now - jobs.last_start)
+
+
+def waited(jobs: Any) -> Values:
+    """Return the seconds of waiting since the last promotion."""
+    return jobs.now - larger(jobs.submit, jobs.reset) - jobs.ran
+
+
+def remaining(jobs: Any) -> Values:
+    """Return the seconds of work left."""
+    worked = where(jobs.state == _RUNNING, larger(0.0, jobs.now - jobs.idle_until) / jobs.slow, 0.0)
+    return jobs.duration - jobs.done - worked
