@@ -115,6 +115,25 @@ class EventLoop:
             self._decide()
         return happened or decides
 
+    def advance_ranks(self, until: float) -> None:
+        """Advance as long as no job waits and only ranks change: with `advance`, nothing would be chosen at these moments.
+
+        O(log jobs) for each change.
+        """
+        if self._nodes or self._rules.interval or self.waiting or self.completed >= self._policy.refit_at:
+            return
+        end = self._ends[0][0] if self._ends else math.inf
+        other = min(self._wake, self._submit[self._next_arrival], self._outages.moment)
+        while self._changes:
+            moment = self._changes[0][0]
+            if moment > until or moment >= other or end <= moment + _SAME_TIME_S:
+                return
+            self.now, self._wake = moment, math.inf
+            self.events.clear()
+            if self._process_changes():
+                self._decisions += 1
+                self._record()
+
     def _process_due(self) -> bool:
         """Process all events that are due, in their order. Returns False if all of them were out of date."""
         now, happened = self.now, False
@@ -128,16 +147,17 @@ class EventLoop:
             self._next_arrival += 1
             happened = True
         if self._changes and self._changes[0][0] <= now + SERVICE_TOLERANCE:
-            for change in self._due_changes():
-                happened |= self._change(*change)
+            happened |= self._process_changes()
         return happened
 
-    def _due_changes(self) -> list[tuple[float, int, int]]:
-        """Remove and return the due changes. Policies compare service and waiting time with the same tolerance."""
-        due = []
-        while self._changes and self._changes[0][0] <= self.now + SERVICE_TOLERANCE:
+    def _process_changes(self) -> bool:
+        """Process the due changes. Policies compare service and waiting time with the same tolerance."""
+        due, latest, happened = [heappop(self._changes)], self.now + SERVICE_TOLERANCE, False
+        while self._changes and self._changes[0][0] <= latest:
             due.append(heappop(self._changes))
-        return due
+        for _, row, stamp in due:
+            happened |= self._change(row, stamp)
+        return happened
 
     def _end(self, moment: float, what: int, row: int, stamp: int) -> bool:
         job = self._jobs.get(row)
@@ -184,7 +204,7 @@ class EventLoop:
             job.at(self.now)
         self._requeue(job)
 
-    def _change(self, moment: float, row: int, stamp: int) -> bool:
+    def _change(self, row: int, stamp: int) -> bool:
         job = self._jobs.get(row)
         if job is None or job.stamp != stamp:
             return False
@@ -235,9 +255,11 @@ class EventLoop:
         if choice.starts:
             for job in self.allocator.admit(choice):
                 self._begin(job)
-        self._recorder.add(
-            self.now, self._cluster.gpus - self.allocator.free, self._running, len(self._jobs) - self._running
-        )
+        self._record()
+
+    def _record(self) -> None:
+        used = self._cluster.gpus - self.allocator.free
+        self._recorder.add(self.now, used, self._running, len(self._jobs) - self._running)
 
     def _preempt(self, job: SimulatedJob) -> None:
         self.events.append((_PREEMPTS, job.row))
