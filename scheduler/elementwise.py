@@ -16,32 +16,34 @@ from numpy import ndarray  # found faster than np.ndarray, which each call would
 Values: TypeAlias = Any  # a number, or an array of shape (jobs,)
 Columns: TypeAlias = tuple[Values, ...]
 
+_numpy: Any = np  # of values whose kind is known at run time only, so is the kind of the result
+
 
 def where(condition: Values, yes: Values, no: Values) -> Values:
     """Return `yes` where the condition holds, else `no`."""
     if isinstance(condition, ndarray):
-        return np.where(condition, yes, no)
+        return _numpy.where(condition, yes, no)
     return yes if condition else no
 
 
 def either(condition: Values, yes: Callable[..., Columns], no: Callable[..., Columns], *of: Any) -> Columns:
     """`yes(*of)` where the condition holds, else `no(*of)`. Of one job only what holds is worked out."""
     if isinstance(condition, ndarray):
-        return tuple(np.where(condition, one, other) for one, other in zip(yes(*of), no(*of), strict=True))
+        return tuple(_numpy.where(condition, one, other) for one, other in zip(yes(*of), no(*of), strict=True))
     return yes(*of) if condition else no(*of)
 
 
 def larger(one: Values, other: Values) -> Values:
     """Return the larger of two values."""
     if isinstance(one, ndarray) or isinstance(other, ndarray):
-        return np.maximum(one, other)
+        return _numpy.maximum(one, other)
     return one if one > other else other
 
 
 def smaller(one: Values, other: Values) -> Values:
     """Return the smaller of two values."""
     if isinstance(one, ndarray) or isinstance(other, ndarray):
-        return np.minimum(one, other)
+        return _numpy.minimum(one, other)
     return one if one < other else other
 
 
@@ -49,27 +51,27 @@ def known(moment: Values, otherwise: Values) -> Values:
     """`otherwise` where the moment is nan, for never."""
     is_known = moment == moment  # nan is not equal to itself
     if isinstance(is_known, ndarray):
-        return np.where(is_known, moment, otherwise)
+        return _numpy.where(is_known, moment, otherwise)
     return moment if is_known else otherwise
 
 
 def rounded(value: Values, digits: int) -> Values:
     """Return the value rounded to so many digits."""
-    return np.round(value, digits) if isinstance(value, ndarray) else round(value, digits)
+    return _numpy.round(value, digits) if isinstance(value, ndarray) else round(value, digits)
 
 
 def whole(value: Values) -> Values:
     """The next whole number below."""
-    return np.floor(value) if isinstance(value, ndarray) else float(value // 1)
+    return _numpy.floor(value) if isinstance(value, ndarray) else float(value // 1)
 
 
 def interval(limits: Sequence[float], value: Values) -> Values:
     """How many of the rising limits are at or below the value."""
     if isinstance(value, ndarray):
-        return np.searchsorted(limits, value, side="right").astype(np.int64)
+        return _numpy.searchsorted(limits, value, side="right").astype(_numpy.int64)
     return bisect_right(limits, value)
 
 
 def pick(values: Sequence[float], index: Values) -> Values:
     """Return the value at each index."""
-    return np.asarray(values)[index] if isinstance(index, ndarray) else values[index]
+    return _numpy.asarray(values)[index] if isinstance(index, ndarray) else values[index]

@@ -48,6 +48,7 @@ class EventLoop:
     def __init__(self, trace: Trace, cluster: ClusterSize, rules: Rules) -> None:
         count = len(trace)
         self._trace, self._cluster, self._rules = trace, cluster, rules
+        self._config, self._interval, self._costs = rules.config, rules.interval, rules.costs
         self._submit: list[float] = [*trace.submit.tolist(), math.inf]
         self._duration, self._gpus = trace.duration.tolist(), trace.gpus.tolist()
         self._minimum_run = float(minimum(rules.config, math.nan))  # seconds of progress before a preemption
@@ -120,7 +121,7 @@ class EventLoop:
 
         O(log jobs) for each change.
         """
-        if self._nodes or self._rules.interval or self.waiting or self.completed >= self._policy.refit_at:
+        if self._nodes or self._interval or self.waiting or self.completed >= self._policy.refit_at:
             return
         end = self._ends[0][0] if self._ends else math.inf
         other = min(self._wake, self._submit[self._next_arrival], self._outages.moment)
@@ -210,7 +211,7 @@ class EventLoop:
             return False
         self.events.append((_CHANGES, row))
         job.at(self.now)
-        if self._promotes and self._policy.promoted(job, self.now, self._rules.config):
+        if self._promotes and self._policy.promoted(job, self.now, self._config):
             job.promote(self.now)
         self._requeue(job)
         return True
@@ -218,7 +219,7 @@ class EventLoop:
     def _requeue(self, job: SimulatedJob) -> None:
         """Give the job its new position in the order, and schedule the moment at which the position changes by itself."""
         self.allocator.update(job)
-        moment = self._policy.change(job, self.now, self._rules.config)
+        moment = self._policy.change(job, self.now, self._config)
         if self.now < job.movable_from < moment and job.state == _RUNNING and self._policy.preempts:
             moment = job.movable_from
         if moment < job.ends:  # a waiting job has no end
@@ -238,10 +239,10 @@ class EventLoop:
 
     def _decision_due(self, happened: bool) -> bool:
         """Return whether to decide now. With an interval: at its multiples only, other events wait for the next one."""
-        interval = self._rules.interval
+        interval = self._interval
         if not interval:
             turned, waiting = self.now >= self._wake, len(self._jobs) > self._running
-            self._wake = self._policy.turn(self.now, self._rules.config) if waiting and self._turns else math.inf
+            self._wake = self._policy.turn(self.now, self._config) if waiting and self._turns else math.inf
             return happened or turned
         self._wake = (math.floor(self.now / interval) + 1) * interval
         return self.now % interval == 0
@@ -276,7 +277,7 @@ class EventLoop:
     def _begin(self, job: SimulatedJob) -> None:
         self.events.append((_STARTS, job.row))
         resume = 0.0 if math.isnan(job.first_start) else self._cost(job).resume
-        job.start(self.now, resume, self._rules.config, self._minimum_run, self.allocator.slowdown(job))
+        job.start(self.now, resume, self._config, self._minimum_run, self.allocator.slowdown(job))
         self._running += 1
         self._overhead += resume * job.gpus
         heappush(self._ends, (job.ends, _FINISH, job.row, job.stamp))
@@ -288,5 +289,6 @@ class EventLoop:
         return unspent
 
     def _cost(self, job: SimulatedJob) -> Cost:
-        costs = self._rules.costs
-        return costs.get(self._trace.model[job.row], self._rules.cost) if costs else self._rules.cost
+        if not self._costs:
+            return self._rules.cost
+        return self._costs.get(self._trace.model[job.row], self._rules.cost)

@@ -34,6 +34,7 @@ class PoolAllocator:
     def __init__(self, rules: Rules, capacity: int, gpus: Sequence[int], jobs: Mapping[int, SimulatedJob]) -> None:
         """`gpus`: of each row of the trace. `jobs`: those that wait or run, by row; the event loop updates them."""
         self._config, self._gpus, self._jobs = rules.config, gpus, jobs
+        self._starving_first = rules.config.starving_first
         self.free, self._capacity = capacity, capacity
         self._releasing = 0
         self.follow(rules.policy)
@@ -93,7 +94,7 @@ class PoolAllocator:
         if self._drifts:
             self._queue.drift(len(self._drifting), partial(self._keys, now))
         worth = partial(self._worth, now) if self._weighs else None
-        drains = partial(self._drains, now) if self._config.starving_first else None
+        drains = partial(self._drains, now) if self._starving_first else None
         return self._queue.choose(self.free + self._releasing, worth, drains)
 
     def _queue_running(self, now: float) -> None:

@@ -11,6 +11,7 @@ for the Python that runs this file.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("checkpoint", "profiler", "protocol", "sandbox", "scheduler", "simulator", "slurm_plugin", "wrappers")
-# What every event of a simulation executes. Classes that packages derive from are not among them.
+# What every event of a simulation executes.
 MODULES = (
     "scheduler/elementwise.py",
     "scheduler/job_queue.py",
@@ -31,6 +32,8 @@ MODULES = (
     "simulator/simulated_job.py",
     "simulator/work.py",
 )
+# The same; packages may derive from their classes, which therefore remain classes of Python with compiled methods.
+POLICIES = ("policy", "adaptive", "fifo", "gittins", "las", "shortest_first")
 GROUP = "tiresias_compiled"  # the library with the code of all modules; each module's own one only names it
 
 
@@ -57,8 +60,11 @@ def copy(out: Path) -> None:
 
 
 def compile_in(out: Path) -> None:
-    """Compile MODULES of OUT/tiresias, each to a library beside its source."""
-    modules = [f"tiresias/{module}" for module in MODULES]
+    """Compile MODULES and POLICIES of OUT/tiresias, each to a library beside its source."""
+    policies = [f"scheduler/rank/{name}.py" for name in POLICIES]
+    for policy in policies:
+        keep_classes(out / "tiresias" / policy)
+    modules = [f"tiresias/{module}" for module in (*MODULES, *policies)]
     script = (
         "from mypyc.build import mypycify; from setuptools import setup; "
         f"setup(name='compiled', packages=[], ext_modules=mypycify(['--ignore-missing-imports', *{modules!r}], "
@@ -69,6 +75,14 @@ def compile_in(out: Path) -> None:
     shutil.rmtree(out / "build", ignore_errors=True)
     if done.returncode:
         sys.exit("compilation failed; are mypy[mypyc], setuptools and a C compiler installed?")
+
+
+def keep_classes(file: Path) -> None:
+    """Let mypyc compile the methods of the module's classes only."""
+    text = file.read_text()
+    text = re.sub(r"^(?=class \w+\((?!Protocol))", "@mypyc_attr(native_class=False)\n", text, flags=re.MULTILINE)
+    imports = "from __future__ import annotations\n"
+    file.write_text(text.replace(imports, imports + "from mypy_extensions import mypyc_attr\n", 1))
 
 
 if __name__ == "__main__":
