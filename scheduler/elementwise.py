@@ -8,70 +8,71 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
-from numpy import ndarray  # found faster than np.ndarray, which each call would look up
 
 Values: TypeAlias = Any  # a number, or an array of shape (jobs,)
 Columns: TypeAlias = tuple[Values, ...]
 
-_numpy: Any = np  # of values whose kind is known at run time only, so is the kind of the result
+# `Final`: compiled code need not look the name up. Results of these functions are as little known in advance as their arguments.
+_ARRAY: Final[type[Any]] = np.ndarray
+_NUMPY: Final[Any] = np
 
 
 def where(condition: Values, yes: Values, no: Values) -> Values:
     """Return `yes` where the condition holds, else `no`."""
-    if isinstance(condition, ndarray):
-        return _numpy.where(condition, yes, no)
+    if isinstance(condition, _ARRAY):
+        return _NUMPY.where(condition, yes, no)
     return yes if condition else no
 
 
 def either(condition: Values, yes: Callable[..., Columns], no: Callable[..., Columns], *of: Any) -> Columns:
     """`yes(*of)` where the condition holds, else `no(*of)`. Of one job only what holds is worked out."""
-    if isinstance(condition, ndarray):
-        return tuple(_numpy.where(condition, one, other) for one, other in zip(yes(*of), no(*of), strict=True))
+    if isinstance(condition, _ARRAY):
+        return tuple(_NUMPY.where(condition, one, other) for one, other in zip(yes(*of), no(*of), strict=True))
     return yes(*of) if condition else no(*of)
 
 
 def larger(one: Values, other: Values) -> Values:
     """Return the larger of two values."""
-    if isinstance(one, ndarray) or isinstance(other, ndarray):
-        return _numpy.maximum(one, other)
+    if isinstance(one, _ARRAY) or isinstance(other, _ARRAY):
+        return _NUMPY.maximum(one, other)
     return one if one > other else other
 
 
 def smaller(one: Values, other: Values) -> Values:
     """Return the smaller of two values."""
-    if isinstance(one, ndarray) or isinstance(other, ndarray):
-        return _numpy.minimum(one, other)
+    if isinstance(one, _ARRAY) or isinstance(other, _ARRAY):
+        return _NUMPY.minimum(one, other)
     return one if one < other else other
 
 
 def known(moment: Values, otherwise: Values) -> Values:
     """`otherwise` where the moment is nan, for never."""
     is_known = moment == moment  # nan is not equal to itself
-    if isinstance(is_known, ndarray):
-        return _numpy.where(is_known, moment, otherwise)
+    if isinstance(is_known, _ARRAY):
+        return _NUMPY.where(is_known, moment, otherwise)
     return moment if is_known else otherwise
 
 
 def rounded(value: Values, digits: int) -> Values:
     """Return the value rounded to so many digits."""
-    return _numpy.round(value, digits) if isinstance(value, ndarray) else round(value, digits)
+    return _NUMPY.round(value, digits) if isinstance(value, _ARRAY) else round(value, digits)
 
 
 def whole(value: Values) -> Values:
     """The next whole number below."""
-    return _numpy.floor(value) if isinstance(value, ndarray) else float(value // 1)
+    return _NUMPY.floor(value) if isinstance(value, _ARRAY) else float(value // 1)
 
 
 def interval(limits: Sequence[float], value: Values) -> Values:
     """How many of the rising limits are at or below the value."""
-    if isinstance(value, ndarray):
-        return _numpy.searchsorted(limits, value, side="right").astype(_numpy.int64)
+    if isinstance(value, _ARRAY):
+        return _NUMPY.searchsorted(limits, value, side="right").astype(_NUMPY.int64)
     return bisect_right(limits, value)
 
 
 def pick(values: Sequence[float], index: Values) -> Values:
     """Return the value at each index."""
-    return _numpy.asarray(values)[index] if isinstance(index, ndarray) else values[index]
+    return _NUMPY.asarray(values)[index] if isinstance(index, _ARRAY) else values[index]

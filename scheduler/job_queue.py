@@ -13,16 +13,16 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from heapq import heappop, heappush
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tiresias.scheduler.evict.cost_aware import Starter, Victim, weigh
 
-Key: TypeAlias = tuple[Any, ...]
+Key: TypeAlias = Any  # a tuple; comparisons of numbers of numpy in it return its booleans
 Columns: TypeAlias = Sequence[npt.NDArray[np.generic]]  # arrays of shape (jobs,), one a part of the key
-_END: Key = (float("inf"),)
+_END: Final[Key] = (float("inf"),)
 
 
 class Choice(NamedTuple):
@@ -173,7 +173,8 @@ class JobQueue:
         if freed is None:
             return False
         lower_ranked = sum(self._gpus[key[-1]] for key in self._running if key > head)
-        return self._gpus[head[-1]] <= slack + lower_ranked + freed
+        gpus: int = self._gpus[head[-1]]
+        return gpus <= slack + lower_ranked + freed
 
     def _spare(
         self, worth: Callable[[int], float], starts: list[Key], victims: list[Key], free: int, stop: Key

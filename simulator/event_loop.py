@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from heapq import heappop, heappush
+from typing import Final
 
 import numpy as np
 
@@ -27,12 +28,18 @@ from tiresias.simulator.simulated_job import SimulatedJob
 from tiresias.simulator.simulation_rules import Cost, Rules
 from tiresias.simulator.trace import Trace
 
-_FINISH, _RELEASE = 0, 1
-_RUNNING, _RELEASING = int(JobState.RUNNING), int(JobState.RELEASING)  # plain numbers compare faster
+_FINISH: Final = 0
+_RELEASE: Final = 1
+_RUNNING: Final = int(JobState.RUNNING)  # plain numbers compare faster
+_RELEASING: Final = int(JobState.RELEASING)
 # Names of the module are found faster than members of an Enum.
-_SUBMITS, _STARTS, _PREEMPTS = EventKind.SUBMIT, EventKind.START, EventKind.PREEMPT
-_RELEASES, _FINISHES, _CHANGES = EventKind.RELEASE, EventKind.FINISH, EventKind.CHANGE
-_SAME_TIME_S = 1e-6  # a moment computed in two ways differs by rounding errors
+_SUBMITS: Final = EventKind.SUBMIT
+_STARTS: Final = EventKind.START
+_PREEMPTS: Final = EventKind.PREEMPT
+_RELEASES: Final = EventKind.RELEASE
+_FINISHES: Final = EventKind.FINISH
+_CHANGES: Final = EventKind.CHANGE
+_SAME_TIME_S: Final = 1e-6  # a moment computed in two ways differs by rounding errors
 
 
 class EventLoop:
@@ -117,10 +124,7 @@ class EventLoop:
         return happened or decides
 
     def advance_ranks(self, until: float) -> None:
-        """Advance as long as no job waits and only ranks change: with `advance`, nothing would be chosen at these moments.
-
-        O(log jobs) for each change.
-        """
+        """Advance as long as no job waits and only ranks change: at these moments nothing is chosen. O(log jobs) for each."""
         if self._nodes or self._interval or self.waiting or self.completed >= self._policy.refit_at:
             return
         end = self._ends[0][0] if self._ends else math.inf

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Final
 
 import numpy as np
 
@@ -17,8 +18,10 @@ from tiresias.simulator.simulated_job import SimulatedJob
 from tiresias.simulator.simulation_rules import Rules
 from tiresias.simulator.snapshots import pool_snapshot
 
-_WAITING, _RUNNING, _RELEASING = int(JobState.WAITING), int(JobState.RUNNING), int(JobState.RELEASING)
-_NOTHING = Choice([], [])
+_WAITING: Final = int(JobState.WAITING)
+_RUNNING: Final = int(JobState.RUNNING)
+_RELEASING: Final = int(JobState.RELEASING)
+_NOTHING: Final = Choice([], [])
 
 
 class PoolAllocator:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.evict.protection import first_step
 from tiresias.scheduler.model import JobState
 from tiresias.simulator import work
 
-NEVER = float("nan")
-_WAITING, _RUNNING, _RELEASING = int(JobState.WAITING), int(JobState.RUNNING), int(JobState.RELEASING)
+NEVER: Final = float("nan")
+_WAITING: Final = int(JobState.WAITING)
+_RUNNING: Final = int(JobState.RUNNING)
+_RELEASING: Final = int(JobState.RELEASING)
 
 
 class SimulatedJob:

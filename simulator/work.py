@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from tiresias.scheduler.elementwise import Values, larger, where
 from tiresias.scheduler.model import JobState
 
-_WAITING, _RUNNING = int(JobState.WAITING), int(JobState.RUNNING)
+_WAITING: Final = int(JobState.WAITING)
+_RUNNING: Final = int(JobState.RUNNING)
 
 
 def ran(jobs: Any) -> Values:

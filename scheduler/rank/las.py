@@ -14,6 +14,7 @@ With `starve_limit`, which the paper does not have, it goes before all others th
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
 from tiresias.scheduler.elementwise import Values, known, where
@@ -22,7 +23,7 @@ from tiresias.scheduler.rank import las_order
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Rows
 from tiresias.scheduler.rank.starve_limit import may_drain, next_change, starves
 
-_WAITING = int(JobState.WAITING)  # a plain number compares faster
+_WAITING: Final = int(JobState.WAITING)  # a plain number compares faster
 
 
 class Las(IncrementalPolicy):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
 from tiresias.scheduler.elementwise import Columns, Values, either, known, larger, pick, rounded, smaller, where
@@ -11,9 +12,14 @@ from tiresias.scheduler.rank.policy import Rows
 from tiresias.scheduler.rank.starve_limit import starves, until_change
 
 # Moments that are worked out from service are compared in milliseconds: below that they are rounding errors.
-_DIGITS = 3
-RUNS, _BACK, _COMES = 0, 1, 2  # sections of a queue
-_WAITING, _RUNNING = int(JobState.WAITING), int(JobState.RUNNING)  # plain numbers compare faster
+_DIGITS: Final = 3
+# Sections of a queue.
+RUNS: Final = 0
+_BACK: Final = 1
+_COMES: Final = 2
+# Plain numbers compare faster.
+_WAITING: Final = int(JobState.WAITING)
+_RUNNING: Final = int(JobState.RUNNING)
 
 
 def change(jobs: Rows, now: float, config: PolicyConfig) -> Values:
