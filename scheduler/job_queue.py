@@ -41,7 +41,7 @@ class _Sorted(Sequence[Key]):
     """Keys in order. Those at the end are looked at, again and again, and mostly no others: they are made as far as needed."""
 
     def __init__(self, keys: Columns) -> None:
-        self._keys, self._from_last = keys, _order(keys)[::-1]
+        self._keys, self._from_last = keys, np.lexsort(tuple(reversed(keys)))[::-1]
         self._made: list[Key] = []  # the last one first
 
     def __len__(self) -> int:
@@ -73,16 +73,6 @@ class _Drifting(Sequence[Key]):
 
     def __getitem__(self, place: Any) -> Any:
         return self._kept[place - self._count] if place >= self._count else self._sorted[place]
-
-
-def _order(keys: Columns) -> npt.NDArray[np.intp]:
-    """Return the rows in the order of their keys. Mostly the first key that is not the same for all decides alone."""
-    different = [key for key in keys if (key != key[0]).any()]
-    if not different:
-        return np.arange(len(keys[0]))
-    order = np.argsort(different[0])
-    first = different[0][order]
-    return order if (first[1:] != first[:-1]).all() else np.lexsort(tuple(reversed(different)))
 
 
 class JobQueue:
