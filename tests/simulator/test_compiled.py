@@ -41,7 +41,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("trace") / "trace.csv"
-    _run(ROOT / "src", "-m", "tiresias", "workload", "testbed", "--jobs", "120", "--seed", "5", "--out", str(file))
+    _run(ROOT / "src", "-m", "tiresias", "workload", "testbed", "--jobs", "60", "--seed", "5", "--out", str(file))
     return file
 
 
