@@ -1,10 +1,10 @@
-"""Speed of the simulator, policy by policy, beside that of another revision and of the compiled copy. Prints JSON.
+"""Speed of the simulator, policy by policy, compared with another revision and with the compiled copy. Prints JSON.
 
     python bench/simulation_speed.py [--before REVISION] [--compiled FOLDER] [--jobs N] [--policy P,...] [--repeat N]
     python bench/simulation_speed.py --million
 
 Each tree is measured in turns with the others, in a process of its own: seconds of processor time of that process, the best of
-`--repeat` turns, by phase. `ratio` is the simulation's time in the first tree over that in this one. `same` says whether start, end
+`--repeat` turns, by phase. `ratio` is the simulation's time in the first tree over that in this one. `same`: whether start, end
 and preemptions of every job, the timeline and the number of decisions are those of the first tree. FOLDER is made by
 etc/packages/compiled.py; it is run by the Python that --python names.
 """
