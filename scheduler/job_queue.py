@@ -162,7 +162,7 @@ class JobQueue:
         """Return whether the job would fit once all lower-ranked jobs were preempted and `freed` GPUs were free, too."""
         if freed is None:
             return False
-        lower_ranked = sum(self._gpus[key[-1]] for key in self._running if key > head)
+        lower_ranked: int = sum(self._gpus[key[-1]] for key in self._running if key > head)
         gpus: int = self._gpus[head[-1]]
         return gpus <= slack + lower_ranked + freed
 
