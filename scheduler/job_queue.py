@@ -10,7 +10,7 @@ A key is what the policy sorts by, then the row of the job, which breaks ties; n
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -53,6 +53,12 @@ class _Sorted(Sequence[Key]):
             self._make_more()
         return self._made[back]
 
+    def __reversed__(self) -> Iterator[Key]:
+        for back in range(len(self._from_last)):
+            if back == len(self._made):
+                self._make_more()
+            yield self._made[back]
+
     def _make_more(self) -> None:
         rows = self._from_last[len(self._made) : 2 * len(self._made) + 8]
         self._made += zip(*(key[rows].tolist() for key in self._keys), strict=True)
@@ -73,6 +79,10 @@ class _Drifting(Sequence[Key]):
 
     def __getitem__(self, place: Any) -> Any:
         return self._kept[place - self._count] if place >= self._count else self._sorted[place]
+
+    def __reversed__(self) -> Iterator[Key]:
+        yield from reversed(self._kept)
+        yield from reversed(self._sorted)
 
 
 class JobQueue:
