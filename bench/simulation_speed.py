@@ -89,10 +89,14 @@ def _numbers(runs: list[Any], first: list[Any]) -> Numbers:
     seconds = {phase: round(each, 2) for phase, each in zip(PHASES, best[0], strict=True)}
     simulated = min(run[0][2] for run in first)
     return {
-        **seconds, "ratio": round(simulated / min(run[0][2] for run in runs), 2), "same": best[1:] == first[0][1:],
-        "jobs": best[2], "decisions": best[3], "preemptions": best[4],
+        **seconds,
+        "ratio": round(simulated / min(run[0][2] for run in runs), 2),
+        "same": best[1:] == first[0][1:],
+        "jobs": best[2],
+        "decisions": best[3],
+        "preemptions": best[4],
         "microseconds_per_decision": round(best[0][2] / best[3] * 1e6, 1),
-    }  # fmt: skip
+    }
 
 
 @contextlib.contextmanager
@@ -123,9 +127,9 @@ def main() -> None:
         trees["after"] = (sys.executable, ROOT / "src")
         if args.compiled:
             trees["compiled"] = (args.python, args.compiled)
-        work = [("generated", "las", 1_000_000)] if args.million else [
-            (str(args.trace), policy, args.jobs) for policy in args.policy.split(",")
-        ]  # fmt: skip
+        work = [(str(args.trace), policy, args.jobs) for policy in args.policy.split(",")]
+        if args.million:
+            work = [("generated", "las", 1_000_000)]
         result = [
             {"trace": Path(each[0]).name, "policy": each[1], **measure(trees, each, args.repeat)} for each in work
         ]

@@ -33,8 +33,8 @@ class Choice(NamedTuple):
         victims: Rows of the jobs that lose their GPUs.
     """
 
-    starts: list[int]
-    victims: list[int]
+    starts: Sequence[int]
+    victims: Sequence[int]
 
 
 class _Sorted(Sequence[Key]):

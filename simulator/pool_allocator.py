@@ -21,7 +21,7 @@ from tiresias.simulator.snapshots import pool_snapshot
 _WAITING: Final = int(JobState.WAITING)
 _RUNNING: Final = int(JobState.RUNNING)
 _RELEASING: Final = int(JobState.RELEASING)
-_NOTHING: Final = Choice([], [])
+_NOTHING: Final = Choice((), ())
 
 
 class PoolAllocator:

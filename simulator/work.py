@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final, Protocol
 
 from tiresias.scheduler.elementwise import Values, larger, where
 from tiresias.scheduler.model import JobState
@@ -11,17 +11,46 @@ _WAITING: Final = int(JobState.WAITING)
 _RUNNING: Final = int(JobState.RUNNING)
 
 
-def ran(jobs: Any) -> Values:
-    """Return the seconds on GPUs since the last promotion. `jobs`: a `SimulatedJob`, or `JobColumns`."""
+class Work(Protocol):
+    """The state of one job (`SimulatedJob` documents it), or of many (`JobColumns`)."""
+
+    @property
+    def now(self) -> float: ...
+    @property
+    def state(self) -> Values: ...
+    @property
+    def submit(self) -> Values: ...
+    @property
+    def duration(self) -> Values: ...
+    @property
+    def last_start(self) -> Values: ...
+    @property
+    def idle_until(self) -> Values: ...
+    @property
+    def reset(self) -> Values: ...
+    @property
+    def held(self) -> Values: ...
+    @property
+    def uncounted(self) -> Values: ...
+    @property
+    def done(self) -> Values: ...
+    @property
+    def slow(self) -> Values: ...
+    @property
+    def ran(self) -> Values: ...
+
+
+def ran(jobs: Work) -> Values:
+    """Return the seconds on GPUs since the last promotion."""
     return jobs.held - jobs.uncounted + where(jobs.state == _WAITING, 0.0, jobs.now - jobs.last_start)
 
 
-def waited(jobs: Any) -> Values:
+def waited(jobs: Work) -> Values:
     """Return the seconds of waiting since the last promotion."""
     return jobs.now - larger(jobs.submit, jobs.reset) - jobs.ran
 
 
-def remaining(jobs: Any) -> Values:
+def remaining(jobs: Work) -> Values:
     """Return the seconds of work left."""
     worked = where(jobs.state == _RUNNING, larger(0.0, jobs.now - jobs.idle_until) / jobs.slow, 0.0)
     return jobs.duration - jobs.done - worked

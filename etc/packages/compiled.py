@@ -18,7 +18,6 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("checkpoint", "profiler", "protocol", "sandbox", "scheduler", "simulator", "slurm_plugin", "wrappers")
 # What every event of a simulation executes.
 MODULES = (
     "scheduler/elementwise.py",
@@ -54,8 +53,8 @@ def copy(out: Path) -> None:
     package.mkdir(parents=True)
     for file in (ROOT / "src/tiresias").glob("*.py*"):
         shutil.copy(file, package)
-    for folder in FOLDERS:
-        shutil.copytree(ROOT / folder, package / folder, ignore=ignored)
+    for init in ROOT.glob("*/__init__.py"):
+        shutil.copytree(init.parent, package / init.parent.name, ignore=ignored)
     shutil.copytree(ROOT / "etc", package / "share/etc", ignore=ignored)
 
 

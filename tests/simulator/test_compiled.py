@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,15 @@ from tiresias.simulator.experiments.experiment import ALL_POLICIES
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "etc/packages/compiled.py"
 LACKS = [name for name in ("mypyc", "setuptools", "mypy_extensions") if importlib.util.find_spec(name) is None]
-LACKS += [] if shutil.which("gcc") else ["gcc"]
+COMPILER = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+LACKS += [] if shutil.which(COMPILER) else [COMPILER]
+LACKS += [] if Path(sysconfig.get_path("include"), "Python.h").exists() else ["Python.h"]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(1800),
+    pytest.mark.skipif(bool(LACKS), reason=f"not installed: {', '.join(LACKS)}"),
+    pytest.mark.xdist_group("compiled"),
+]
 OPTIONS = {
     "plain": ["--threshold", "3200,32000"],
     "costs and limits": ["--preemption-cost", "10,52", "--starve-limit", "3600", "--min-run", "60"],
@@ -45,18 +54,10 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.skipif(bool(LACKS), reason=f"not installed: {', '.join(LACKS)}")
-@pytest.mark.xdist_group("compiled")
 def test_the_compiled_copy_is_what_runs(copy: Path) -> None:
     _run(copy, "-c", LOADED, str(copy))
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.skipif(bool(LACKS), reason=f"not installed: {', '.join(LACKS)}")
-@pytest.mark.xdist_group("compiled")
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_results_are_the_same_to_the_last_digit(copy: Path, trace: Path, options: list[str], tmp_path: Path) -> None:
     policies = [name for name in ALL_POLICIES if not name.startswith("continuous")]
