@@ -9,11 +9,14 @@ import numpy as np
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.elementwise import Values, known, larger, where
+from tiresias.scheduler.estimates.claims import Claim
 from tiresias.scheduler.evict.protection import first_step
 from tiresias.scheduler.model import JobState
 
 NEVER = float("nan")
+FIRST_CLAIM_S = 30.0  # seconds of work until the pace of a job that reports is measured
 _WAITING = int(JobState.WAITING)
+_ROUNDING_S = 1e-6
 
 
 class _Work:
@@ -36,6 +39,10 @@ class _Work:
     done: Values  # seconds of work in earlier runs
     slow: Values  # seconds that a second of work takes where it runs
     ran: Values  # seconds on GPUs since the last promotion: `_ran`
+    claimed_total: Values  # claimed seconds of work in all; nan: the job does not report
+    claimed_part: Values  # of what is left by that, the part that it claims
+    owner_trust: Values  # weight of its owner's claims
+    owner_stretch: Values  # factor by which its owner's jobs take longer than claimed
     preemption_cost = None  # not measured: the policy's configuration has it
 
     @property
@@ -52,6 +59,24 @@ class _Work:
         works = where(self.state == JobState.RUNNING, larger(0.0, self.now - self.idle_until) / self.slow, 0.0)
         return self.duration - self.done - works
 
+    @property
+    def claim_trust(self) -> Values:
+        """The weight of its claims: 0 once the job has worked past them."""
+        claims = self.claims
+        return where(claims.at + _ROUNDING_S < claims.trusted_until, self.owner_trust, 0.0)
+
+    @property
+    def claims(self) -> Claim:
+        """The claims of a job that reports since its first FIRST_CLAIM_S seconds of work."""
+        worked, total, part = self.duration - self.remaining, self.claimed_total, self.claimed_part
+        claim = Claim(worked, part * (total - worked), FIRST_CLAIM_S, part * (total - FIRST_CLAIM_S))
+        return claim.stretched(self.owner_stretch)
+
+
+def _claimed(work: _Work) -> Values:
+    claims = work.claims
+    return where(claims.at + _ROUNDING_S < FIRST_CLAIM_S, math.nan, claims.remaining(claims.at))
+
 
 def _ran(work: _Work) -> Values:
     return work.held - work.uncounted + where(work.state == _WAITING, 0.0, work.now - work.last_start)
@@ -61,8 +86,9 @@ class SimulatedJob(_Work):
     """One job of a simulation; methods change its state at a moment `now`, seconds."""
 
     __slots__ = (
-        "done", "duration", "ends", "first_start", "gpus", "held", "idle_until", "last_start", "movable_from", "now", "preempted",
-        "preemptions", "ran", "reset", "row", "slow", "stamp", "state", "submit", "uncounted",
+        "claimed_part", "claimed_total", "done", "duration", "ends", "first_start", "gpus", "held", "idle_until", "last_start",
+        "movable_from", "now", "owner_stretch", "owner_trust", "preempted", "preemptions", "ran", "reset", "row", "slow", "stamp",
+        "state", "submit", "uncounted",
     )  # fmt: skip
 
     def __init__(self, row: int, gpus: int, submit: float, duration: float) -> None:
@@ -72,7 +98,8 @@ class SimulatedJob(_Work):
         self.reset = self.movable_from = -math.inf
         self.ends = math.inf  # while it runs: the moment at which its work is done
         self.held = self.uncounted = self.done = 0.0
-        self.slow = 1.0
+        self.slow = self.claimed_part = self.owner_trust = self.owner_stretch = 1.0
+        self.claimed_total = NEVER
         self.preemptions = 0
         self.stamp = 0  # number of changes; an expected event with an older stamp is out of date
         self.at(submit)
@@ -83,9 +110,22 @@ class SimulatedJob(_Work):
         ran = self.held - self.uncounted
         self.ran = ran if self.state == _WAITING else ran + (now - self.last_start)
 
+    @property
+    def claimed_remaining(self) -> float | None:
+        """Seconds of work left by its reports, corrected; nan: no claim counts now; None: it does not report."""
+        return None if math.isnan(self.claimed_total) else float(_claimed(self))
+
+    def claim_changes(self) -> float:
+        """Return when the first claim of the job is made, or its claims do not count any more, while it runs; inf: neither."""
+        if self.state != JobState.RUNNING or math.isnan(self.claimed_total):
+            return math.inf
+        moments = (self.idle_until + (at - self.done) * self.slow for at in (FIRST_CLAIM_S, self.claims.trusted_until))
+        return min((moment for moment in moments if moment > self.now + _ROUNDING_S), default=math.inf)
+
     def resize(self, gpus: int) -> None:
         """Set the number of GPUs, before the first start. The work is the same: on half the GPUs it takes twice as long."""
         self.duration *= self.gpus / gpus
+        self.claimed_total *= self.gpus / gpus
         self.gpus = gpus
 
     def start(
@@ -183,6 +223,11 @@ class JobColumns(_Work):
         """Seconds on GPUs since the last promotion; a `SimulatedJob` stores it."""
         return _ran(self)
 
+    @property
+    def claimed_remaining(self) -> Values:
+        """As of a `SimulatedJob`; None: none of the jobs reports."""
+        return None if np.isnan(self.claimed_total).all() else _claimed(self)
+
     def __getattr__(self, name: str) -> Values:
         if name.startswith("_"):
             raise AttributeError(name)
@@ -193,5 +238,6 @@ _FIELDS = {
     "row": np.int64, "gpus": np.int64, "submit": np.float64, "duration": np.float64, "state": np.int64,
     "first_start": np.float64, "last_start": np.float64, "idle_until": np.float64, "preempted": np.float64,
     "reset": np.float64, "held": np.float64, "uncounted": np.float64, "done": np.float64,
-    "slow": np.float64,
+    "slow": np.float64, "claimed_total": np.float64, "claimed_part": np.float64, "owner_trust": np.float64,
+    "owner_stretch": np.float64,
 }  # fmt: skip
