@@ -1,0 +1,54 @@
+"""TIRESIAS_STEPS_FROM=REGEX (`tsbatch --steps-from`): the step of a program that only prints its progress.
+
+The pattern is searched in the lines that the job writes. Its groups named `step` and `total`, else its first and second group, are
+the steps that are done and those of the whole job; the second one may be missing. Commas, underscores and spaces in a number are
+skipped: "1,200 / 5,000" is 1200 of 5000.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tiresias.errors import UsageError
+from tiresias.protocol import control
+
+OPTION = "--steps-from"
+LONGEST_PATTERN = 500  # characters
+LONGEST_LINE = 4096  # characters: a longer line is searched up to here
+_SEPARATORS = str.maketrans("", "", ", _'")
+
+
+def check(pattern: str) -> None:
+    """Raise UsageError for what is no pattern with a group."""
+    if len(pattern) > LONGEST_PATTERN or not pattern.isprintable():
+        raise UsageError(f"{OPTION}: give a pattern of at most {LONGEST_PATTERN} printable characters")
+    try:
+        found = re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise UsageError(f"{OPTION}={pattern!r:.60}: {error}") from None
+    if not found.groups:
+        raise UsageError(rf"{OPTION}={pattern!r:.60}: it has no group for the step; such as 'step (\d+)/(\d+)'")
+
+
+def steps(pattern: re.Pattern[str], line: str) -> tuple[int, int] | None:
+    """Return the step and the total that a line states, -1 for no total; None: it states no step.
+
+    The time that a search takes is not bounded: call it where it can be interrupted.
+    """
+    found = pattern.search(line[:LONGEST_LINE])
+    if found is None:
+        return None
+    names = pattern.groupindex
+    step = _count(found[names.get("step", 1)])
+    total = _count(found[names.get("total", 2)]) if "total" in names or _second(pattern) else -1
+    return (step, total or -1) if step >= 0 else None
+
+
+def _second(pattern: re.Pattern[str]) -> bool:
+    """Whether the second group is the total: there is one, and the groups have no names."""
+    return pattern.groups > 1 and not pattern.groupindex
+
+
+def _count(text: str | None) -> int:
+    digits = (text or "").translate(_SEPARATORS)
+    return control.integer(int(digits)) if digits.isdecimal() and len(digits) <= 15 else -1
