@@ -138,8 +138,8 @@ _LEAST_S = 1.0  # seconds: no job is expected to end sooner
 
 
 def coarse(seconds: Values) -> Values:
-    """Return the next power of 2 ** (1/4) above, from 16 s on: so the rank of a running job changes at few moments."""
-    return 2.0 ** (_step(seconds) / 4.0)
+    """Return the next power of 2 ** (1/4) above, from 16 s on: so the rank of a running job changes at few moments; nan of nan."""
+    return where(seconds == seconds, 2.0 ** (_step(seconds) / 4.0), math.nan)
 
 
 def next_coarse(seconds: Values) -> Values:

@@ -121,6 +121,11 @@ def test_trust_is_a_weight(outcomes: list[tuple[float, float]]) -> None:
     assert 1.0 <= trust.stretch <= 1001.0
 
 
+def test_without_a_claim_there_is_no_step() -> None:
+    assert math.isnan(coarse(math.nan))
+    assert np.isnan(coarse(np.array([math.nan, 5.0]))).tolist() == [True, False]
+
+
 @FEW
 @given(seconds=st.floats(0.0, 1e9))
 def test_the_rank_of_a_running_job_falls_at_the_next_step_and_not_before(seconds: float) -> None:

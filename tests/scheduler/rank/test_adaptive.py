@@ -253,6 +253,6 @@ def test_a_claim_replaces_the_age(snapshot_of: Any) -> None:
     assert keys[2] == pytest.approx(2.0 ** (40 / 4) / 1.5), "the next power of 2 ** (1/4) above 900 s"
     assert keys[3] == 5e6 + 60.0, "a claim that is longer than the age suggests needs no trust"
     assert changes[2] == pytest.approx(9.0 + 900.0 - 2.0 ** (39 / 4))
-    keys, _ = claims([40.0, 40.0, 40.0, 40.0], [0.0, 0.0, 0.0, 0.5])
-    assert keys[:3].tolist() == ages[:3].tolist(), "without trust the age counts"
+    keys, _ = claims([40.0, 40.0, math.nan, 40.0], [0.0, 0.0, 1.0, 0.5])
+    assert keys[:3].tolist() == ages[:3].tolist(), "without trust, or without a claim of a running job, the age counts"
     assert 100.0 < keys[3] < ages[3]
