@@ -170,10 +170,10 @@ def _jobs(newest: Publication, whole: int | None) -> list[dict[str, Any]]:
     columns = (
         order, jobs.state[order], queue[order], plan.rank[order], jobs.attained[order].round(3),
         jobs.ran[order].round(3), jobs.waited[order].round(3), jobs.submit[order], jobs.movable[order],
-        np.full(len(jobs), np.nan) if jobs.preemption_cost is None else jobs.preemption_cost[order],
-        np.zeros(len(jobs), np.int64) if jobs.style is None else jobs.style[order],
+        np.full(len(order), np.nan) if jobs.preemption_cost is None else jobs.preemption_cost[order],
+        np.zeros(len(order), np.int64) if jobs.style is None else jobs.style[order],
         protected[order],
-        np.full(len(jobs), np.nan) if jobs.claimed_remaining is None else jobs.claimed_remaining[order],
+        np.full(len(order), np.nan) if jobs.claimed_remaining is None else jobs.claimed_remaining[order],
     )  # fmt: skip
     return [
         _job(newest, record_of[jobs.id[row[0]]], *row) for row in zip(*(one.tolist() for one in columns), strict=True)
