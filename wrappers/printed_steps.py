@@ -1,8 +1,8 @@
 """TIRESIAS_STEPS_FROM=REGEX (`tsbatch --steps-from`): the step of a program that only prints its progress.
 
 The pattern is searched in the lines that the job writes. Its groups named `step` and `total`, else its first and second group, are
-the steps that are done and those of the whole job; the second one may be missing. Commas, underscores and spaces in a number are
-skipped: "1,200 / 5,000" is 1200 of 5000.
+the steps that are done and those of the whole job; the second one may be missing. Commas, underscores, apostrophes and spaces in a
+number are skipped: "1,200 / 5,000" is 1200 of 5000.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 
 from tiresias.errors import UsageError
-from tiresias.protocol import control
 
 OPTION = "--steps-from"
 LONGEST_PATTERN = 500  # characters
 LONGEST_LINE = 4096  # characters: a longer line is searched up to here
+MOST_DIGITS = 15  # of a number: all below control.MOST, which is not imported here: tsbatch imports no json
 _SEPARATORS = str.maketrans("", "", ", _'")
 
 
@@ -38,17 +38,19 @@ def steps(pattern: re.Pattern[str], line: str) -> tuple[int, int] | None:
     found = pattern.search(line[:LONGEST_LINE])
     if found is None:
         return None
-    names = pattern.groupindex
-    step = _count(found[names.get("step", 1)])
-    total = _count(found[names.get("total", 2)]) if "total" in names or _second(pattern) else -1
+    of_step, of_total = _groups(pattern)
+    step, total = _count(found[of_step]), _count(found[of_total]) if of_total else -1
     return (step, total or -1) if step >= 0 else None
 
 
-def _second(pattern: re.Pattern[str]) -> bool:
-    """Whether the second group is the total: there is one, and the groups have no names."""
-    return pattern.groups > 1 and not pattern.groupindex
+def _groups(pattern: re.Pattern[str]) -> tuple[int, int]:
+    """Return the numbers of the groups of the step and of the total; 0: the pattern has none for the total."""
+    names = pattern.groupindex
+    if "step" in names:
+        return names["step"], names.get("total", 0)
+    return 1, 2 if pattern.groups > 1 else 0
 
 
 def _count(text: str | None) -> int:
     digits = (text or "").translate(_SEPARATORS)
-    return control.integer(int(digits)) if digits.isdecimal() and len(digits) <= 15 else -1
+    return int(digits) if digits.isdecimal() and len(digits) <= MOST_DIGITS else -1

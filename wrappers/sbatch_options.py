@@ -72,15 +72,16 @@ def split(words: Sequence[str]) -> CommandLine:
 
 def without_own(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """Return a command line without tsbatch's own options, and these, the last value of each. Raises UnsupportedOptions."""
-    rest, kept, own = list(words), [], {}
+    rest, kept, own, taken = list(words), [], {}, 0
     for word, value in _options(rest):
+        taken += 1 + len(value)
         names = _long_names(word)
         if names & OWN:
             own[next(iter(names))] = value[0] if value else word.partition("=")[2]
         else:
             kept += [word, *value]
-    ended = ["--"] if len(kept) + len(rest) and "--" in words[: len(words) - len(rest)] and kept[-1:] != ["--"] else []
-    return [*kept, *ended, *rest], own
+    end = words[taken : len(words) - len(rest)]  # the word that ends the options, where there is one: --
+    return [*kept, *end, *rest], own
 
 
 def named(words: Sequence[str]) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
+from tiresias.errors import UsageError
 from tiresias.protocol import progress
 from tiresias.protocol.job_log import log_line
 from tiresias.wrappers import printed_steps
@@ -49,13 +50,13 @@ class Output:
         size = os.fstat(self._file).st_size
         if size < self._at:
             self._at, self._rest = 0, b""
-        if size - self._at > NEWEST:
+        if skips := size - self._at > NEWEST:
             self._at, self._rest = size - NEWEST, b""
         found = os.pread(self._file, NEWEST, self._at)
         self._at += len(found)
         *whole, self._rest = _LINE_ENDS.split(self._rest + found)
-        self._rest = self._rest[-NEWEST:]
-        return [line.decode(errors="replace") for line in whole]
+        self._rest = self._rest[:NEWEST]
+        return [line.decode(errors="replace") for line in whole[skips:]]  # not the end of a line without its beginning
 
 
 class Follower:
@@ -101,17 +102,21 @@ def outputs() -> list[Output]:
 
 
 def main(pattern: str, folder: str, restart: str) -> None:
-    """Follow until the parent ends or a search takes too long."""
+    """Follow until the parent ends, a search takes too long or the output cannot be read. The job continues in each case."""
     signal.signal(signal.SIGALRM, _interrupt)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    parent, follower = os.getppid(), Follower(pattern, Path(folder), int(restart))
+    parent = os.getppid()
     try:
+        printed_steps.check(pattern)  # a job that plain sbatch submitted has the variable as it is
+        follower = Follower(pattern, Path(folder), int(restart))
         if not (files := outputs()):
             log_line(f"{printed_steps.OPTION}: the job's output is no file: no progress is reported")
         while files and os.getppid() == parent:
             for file in files:
                 follower.read(file.lines())
             time.sleep(POLL_S)
+    except UsageError as error:
+        log_line(str(error))
     except TooSlow:
         log_line(f"{printed_steps.OPTION}: a search took more than {SEARCH_S:g} s: no further progress is reported")
     except OSError as error:

@@ -85,11 +85,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    if os.environ.get(environment.CHECKPOINT) == "none":
-        return _exec(words)
     try:
-        self_saving.from_env(os.environ)
         words = _take_own_options(words)
+        if os.environ.get(environment.CHECKPOINT) == "none":
+            return _exec(words)
+        self_saving.from_env(os.environ)
     except UsageError as error:
         log_line(str(error))
         return error.exit_code

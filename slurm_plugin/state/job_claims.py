@@ -42,10 +42,10 @@ class Expected(NamedTuple):
 
 def expected(row: JobRow, runs: Sequence[RunRow], now: float, trust: Trust) -> Expected | None:
     """Return what a job's claims are worth, None without any. trust: in its owner's claims."""
-    found, done = claim_of(row), worked(runs, now)
+    found = claim_of(row)
     if found is None:
         return None
-    claim = found.stretched(trust.stretch)
+    claim, done = found.stretched(trust.stretch), worked(runs, now)
     return Expected(float(claim.remaining(done)), trust.weight if done < claim.trusted_until else 0.0)
 
 
