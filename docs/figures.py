@@ -10,18 +10,21 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import console
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.estimates.distribution import Distribution
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.experiments.experiment import Experiment, Setup, run_experiments
 from tiresias.simulator.generators import paper_testbed
+from tiresias.simulator.reporting import Reporting
 from tiresias.simulator.simulated_placement import SimulatedPlacement
 from tiresias.simulator.simulation_rules import Cost
 
@@ -29,6 +32,12 @@ PAGE = Path(__file__).with_name("explanation") / "algorithm.md"
 TESTBED = ClusterSize(15, 4)
 MEAN_COST = Cost(resume=62.0)  # seconds, section 5.2.4 of the paper
 QUANTA = (800.0, 3200.0, 12800.0)  # GPU-seconds
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the jobs, which report their progress
+SEEDS = (1, 2, 3)
+TAILS: dict[str, dict[str, float]] = {
+    "as in section 5.1": {},
+    "with heavier tails": {"short_shape": 3.0, "long_shape": 0.75},
+}
 SHOWN = ("skew", "consolidate", "spread", "random")  # styles of placement
 
 
@@ -37,7 +46,7 @@ def make(folder: Path) -> None:
     for block in console.blocks(PAGE):
         for step in block.steps:
             _run(step, folder)
-    for name, figure in {"index": gittins_index(), "placement": placement()}.items():
+    for name, figure in {"index": gittins_index(), "placement": placement(), "reports": reports()}.items():
         with matplotlib.rc_context({"svg.hashsalt": name}):
             figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
 
@@ -80,6 +89,31 @@ def _placed(style: str) -> Experiment:
         "", paper_testbed(seed=1), TESTBED, PolicyConfig.paper(), MEAN_COST, by_node=True, placement=placement
     )
     return setup.experiment("las")
+
+
+def reports() -> Figure:
+    """Mean JCT of the paper's workload against the share of reporting jobs, and that of srsf, for which all durations are known."""
+    figure, axes = _figure("Progress reports")
+    for color, (name, tails) in enumerate(TAILS.items()):
+        found = [_mean_jct("adaptive", tails, share) for share in SHARES]
+        axes.plot(SHARES, found, marker="o", color=f"C{color}", label=f"adaptive, {name}")
+        axes.axhline(_mean_jct("srsf", tails, 0.0), linestyle="--", color=f"C{color}", label=f"srsf, {name}")
+    axes.set(xlabel="share of reporting jobs", ylabel="mean JCT, seconds", xticks=SHARES, ylim=(0.0, None))
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.legend()
+    return figure
+
+
+def _mean_jct(policy: str, tails: Mapping[str, float], share: float) -> float:
+    """Return the mean over SEEDS, seconds."""
+    experiments = {
+        str(seed): Setup(
+            "", paper_testbed(seed=seed, **tails), TESTBED, PolicyConfig.paper(), MEAN_COST, reporting=Reporting(share)
+        ).experiment(policy)
+        for seed in SEEDS
+    }
+    found = run_experiments(experiments, lambda experiment, run: run.summary["mean_jct"])
+    return float(np.mean(list(found.values())))
 
 
 def _figure(title: str) -> tuple[Figure, matplotlib.axes.Axes]:
