@@ -172,7 +172,7 @@ class Centre:
     def why(self, job: str) -> str:
         return str(self.explain(job).get("job", {}).get("why", ""))
 
-    def journal(self, query: str) -> list[tuple[Any, ...]]:
+    def query_journal(self, query: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query to the controller's journal."""
         config = (self.cluster.shared / self.config.rpartition("/")[2]).read_text()
         number = config.partition("state = '/var/lib/tiresias/")[2].partition("'")[0]

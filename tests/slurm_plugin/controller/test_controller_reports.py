@@ -33,7 +33,7 @@ def test_a_job_that_reports_its_progress_shows_its_remaining_time(any_centre: Ce
     other = centre.submit(gpus=16, user="bob")
     centre.wait_for_state(other, "RUNNING")
     query = f"select progress, total_steps, claim_at + claim_left > 0 from job where id = '{job}'"
-    progress, total, claims = centre.journal(query)[0]
+    progress, total, claims = centre.query_journal(query)[0]
     assert progress > 0
     assert (total, claims) == (SECONDS * 20, 1)
     centre.stop()

@@ -97,8 +97,8 @@ def test_hostile_texts_stay_plain_text(centre: Centre) -> None:
     for line in centre.log():
         assert HARMLESS.fullmatch(line), ascii(line)
         assert not line.startswith("[error]")
-    decided = centre.journal("select action, why from decision")
-    assert centre.journal("select count(*) from job")[0][0] >= len(released)
+    decided = centre.query_journal("select action, why from decision")
+    assert centre.query_journal("select count(*) from job")[0][0] >= len(released)
     assert decided
     assert all(HARMLESS.fullmatch(f"{action} {why}") for action, why in decided)
     centre.cancel(*jobs)
