@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import console
@@ -27,6 +26,7 @@ from tiresias.simulator.generators import paper_testbed
 from tiresias.simulator.reporting import Reporting
 from tiresias.simulator.simulated_placement import SimulatedPlacement
 from tiresias.simulator.simulation_rules import Cost
+from tiresias.simulator.trace import Trace
 
 PAGE = Path(__file__).with_name("explanation") / "algorithm.md"
 TESTBED = ClusterSize(15, 4)
@@ -93,27 +93,28 @@ def _placed(style: str) -> Experiment:
 
 def reports() -> Figure:
     """Mean JCT of the paper's workload against the share of reporting jobs, and that of srsf, for which all durations are known."""
+    cases = [("adaptive", share) for share in SHARES] + [("srsf", 0.0)]
+    experiments = {
+        f"{tails} {seed} {case}": _reporting(*case, paper_testbed(seed=seed, **shapes))
+        for tails, shapes in TAILS.items()
+        for seed in SEEDS
+        for case in cases
+    }
+    found = run_experiments(experiments, lambda experiment, run: run.summary["mean_jct"])
     figure, axes = _figure("Progress reports")
-    for color, (name, tails) in enumerate(TAILS.items()):
-        found = [_mean_jct("adaptive", tails, share) for share in SHARES]
-        axes.plot(SHARES, found, marker="o", color=f"C{color}", label=f"adaptive, {name}")
-        axes.axhline(_mean_jct("srsf", tails, 0.0), linestyle="--", color=f"C{color}", label=f"srsf, {name}")
+    for color, tails in zip(("C0", "C1"), TAILS, strict=True):
+        *adaptive, oracle = (np.mean([found[f"{tails} {seed} {case}"] for seed in SEEDS]) for case in cases)
+        axes.plot(SHARES, adaptive, marker="o", color=color, label=f"adaptive, {tails}")
+        axes.axhline(oracle, linestyle="--", color=color, label=f"srsf, {tails}")
     axes.set(xlabel="share of reporting jobs", ylabel="mean JCT, seconds", xticks=SHARES, ylim=(0.0, None))
     axes.xaxis.set_major_formatter(PercentFormatter(1.0))
     axes.legend()
     return figure
 
 
-def _mean_jct(policy: str, tails: Mapping[str, float], share: float) -> float:
-    """Return the mean over SEEDS, seconds."""
-    experiments = {
-        str(seed): Setup(
-            "", paper_testbed(seed=seed, **tails), TESTBED, PolicyConfig.paper(), MEAN_COST, reporting=Reporting(share)
-        ).experiment(policy)
-        for seed in SEEDS
-    }
-    found = run_experiments(experiments, lambda experiment, run: run.summary["mean_jct"])
-    return float(np.mean(list(found.values())))
+def _reporting(policy: str, share: float, trace: Trace) -> Experiment:
+    setup = Setup("", trace, TESTBED, PolicyConfig.paper(), MEAN_COST, reporting=Reporting(share))
+    return setup.experiment(policy)
 
 
 def _figure(title: str) -> tuple[Figure, matplotlib.axes.Axes]:

@@ -6,8 +6,8 @@ one that is too short ranks the job too high. Three rules bound what that gains:
   - Within a job, time is compared with claims. A claim that falls by less than a second for each second of work is stretched by
     the same factor: a job that always claims a tenth of what is left is soon expected to need ten times its claim.
   - A job that works past the earliest end that it ever claimed, by OVERRUN of it and SLACK_S, is ranked by its age like a job
-    without reports; then only claims that are longer than that still count. So a claim ranks a job too high for no longer than the
-    time that it claimed, however it is changed later.
+    without reports; then only claims that are longer than that still count. Until then it is expected to need _LATE times what it
+    is late by. So a claim ranks a job too high for no longer than the claimed time and that overrun, however it is changed later.
   - The claims of the owner's completed jobs are compared with the time that these jobs needed (`Trust`). Later claims are stretched
     by the mean factor, and count less the more the factors differ: the expectation is the geometric mean of claim and age,
     weighted by that trust.
