@@ -205,6 +205,8 @@ class Checkpointer:
     def steps(self, total: int) -> Iterator[int]:
         """Return the steps from the restored one up to `total`, for a plain loop, and report each of them when it is done.
 
+        A training loop::
+
             for step in checkpointer.steps(total):
                 train_one_more(...)
                 if checkpointer.should_stop(step + 1):
