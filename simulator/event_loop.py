@@ -24,6 +24,7 @@ from tiresias.simulator.observation import EventKind
 from tiresias.simulator.outcome import Outcome
 from tiresias.simulator.pool_allocator import PoolAllocator
 from tiresias.simulator.recorders import CompletionRecorder, TimelineRecorder
+from tiresias.simulator.reporting import Claims
 from tiresias.simulator.simulated_job import SimulatedJob
 from tiresias.simulator.simulation_rules import Cost, Rules
 from tiresias.simulator.trace import Trace
@@ -72,6 +73,7 @@ class EventLoop:
         self._preemptions = np.zeros(count, np.int64)
         self._recorder, self._completions = TimelineRecorder(), CompletionRecorder(trace)
         self._learns = rules.policy.refit_at < math.inf
+        self._claims = rules.reporting.claims(trace) if rules.reporting else None
         self._follow(rules.policy)
         self.now, self.completed, self._next_arrival, self._running = 0.0, 0, 0, 0
         self._decisions, self._overhead, self._lost, self._wake = 0, 0.0, 0.0, math.inf
@@ -182,7 +184,17 @@ class EventLoop:
         self._running -= 1
         self.completed += 1
         del self._jobs[row]
+        if self._claims:
+            self._reweigh(self._claims, job)
         return True
+
+    def _reweigh(self, claims: Claims, job: SimulatedJob) -> None:
+        """Learn from the claims of a completed job, and rank the jobs of its owner anew."""
+        for other in claims.learn(job, self._jobs.values()):
+            claims.weigh(other)
+            if other.state != _RELEASING:
+                other.at(self.now)
+                self._requeue(other)
 
     def _outage(self, node: int, down: bool) -> bool:
         assert self._nodes, "Rules refuse failures without by_node"
@@ -205,6 +217,8 @@ class EventLoop:
     def _arrive(self, row: int) -> None:
         self.events.append((_SUBMITS, row))
         self._jobs[row] = job = SimulatedJob(row, self._gpus[row], self._submit[row], self._duration[row])
+        if self._claims:
+            self._claims.give(job)
         if job.now != self.now:
             job.at(self.now)
         self._requeue(job)
@@ -226,6 +240,8 @@ class EventLoop:
         moment = self._policy.change(job, self.now, self._config)
         if self.now < job.movable_from < moment and job.state == _RUNNING and self._policy.preempts:
             moment = job.movable_from
+        if self._claims:
+            moment = min(moment, job.claim_changes())
         if moment < job.ends:  # a waiting job has no end
             heappush(self._changes, (max(moment, self.now), job.row, job.stamp))  # overdue after the policy learned
 

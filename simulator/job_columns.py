@@ -8,15 +8,16 @@ from operator import attrgetter
 import numpy as np
 
 from tiresias.scheduler.elementwise import Values
-from tiresias.simulator import work
+from tiresias.simulator import claimed_work, work
 from tiresias.simulator.simulated_job import SimulatedJob
 
 _WHOLE = ("row", "gpus", "state")
-_SECONDS = (
+_REALS = (
     "submit", "duration", "first_start", "last_start", "idle_until", "preempted", "reset", "held", "uncounted", "done", "slow",
+    "claimed_total", "claimed_part", "owner_trust", "owner_stretch",
 )  # fmt: skip
-_FIELDS = np.dtype([(name, np.int64) for name in _WHOLE] + [(name, np.float64) for name in _SECONDS])
-_VALUES = attrgetter(*_WHOLE, *_SECONDS)
+_FIELDS = np.dtype([(name, np.int64) for name in _WHOLE] + [(name, np.float64) for name in _REALS])
+_VALUES = attrgetter(*_WHOLE, *_REALS)
 
 
 class JobColumns:
@@ -73,6 +74,16 @@ class JobColumns:
     def remaining(self) -> Values:
         """Seconds of work left."""
         return work.remaining(self)
+
+    @property
+    def claimed_remaining(self) -> Values:
+        """Seconds of work left by their reports, corrected; nan: no claim counts now; None: none of the jobs reports."""
+        return None if np.isnan(self.claimed_total).all() else claimed_work.remaining(self)
+
+    @property
+    def claim_trust(self) -> Values:
+        """Weight of their claims: 0 once a job has worked past them."""
+        return claimed_work.trust(self)
 
     def __getattr__(self, name: str) -> Values:
         if name.startswith("_"):

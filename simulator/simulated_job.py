@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.evict.protection import first_step
 from tiresias.scheduler.model import JobState
-from tiresias.simulator import work
+from tiresias.simulator import claimed_work, work
 
 NEVER: Final = float("nan")
 _WAITING: Final = int(JobState.WAITING)
@@ -39,6 +39,10 @@ class SimulatedJob:
         done: Seconds of work in earlier runs.
         slow: Seconds that a second of work takes where it runs.
         ran: Seconds on GPUs since the last promotion, at `now`.
+        claimed_total: Claimed seconds of work in all; nan: the job does not report.
+        claimed_part: Of what is left by that, the part that it claims.
+        owner_trust: Weight of its owner's claims.
+        owner_stretch: Factor by which its owner's jobs take longer than claimed.
         preemptions: Number of preemptions.
         stamp: Number of changes; an expected event with an older stamp is out of date.
     """
@@ -46,8 +50,9 @@ class SimulatedJob:
     preemption_cost: ClassVar[None] = None  # not measured: the policy's configuration has it
 
     __slots__ = (
-        "done", "duration", "ends", "first_start", "gpus", "held", "idle_until", "last_start", "movable_from", "now", "preempted",
-        "preemptions", "ran", "reset", "row", "slow", "stamp", "state", "submit", "uncounted",
+        "claimed_part", "claimed_total", "done", "duration", "ends", "first_start", "gpus", "held", "idle_until", "last_start",
+        "movable_from", "now", "owner_stretch", "owner_trust", "preempted", "preemptions", "ran", "reset", "row", "slow", "stamp",
+        "state", "submit", "uncounted",
     )  # fmt: skip
 
     def __init__(self, row: int, gpus: int, submit: float, duration: float) -> None:
@@ -58,6 +63,8 @@ class SimulatedJob:
         self.ends = math.inf
         self.held = self.uncounted = self.done = self.ran = 0.0
         self.slow, self.now = 1.0, submit
+        self.claimed_total = NEVER
+        self.claimed_part = self.owner_trust = self.owner_stretch = 1.0
         self.preemptions = self.stamp = 0
 
     @property
@@ -81,9 +88,28 @@ class SimulatedJob:
         ran = self.held - self.uncounted
         self.ran = ran if self.state == _WAITING else ran + (now - self.last_start)
 
+    @property
+    def claimed_remaining(self) -> float | None:
+        """Seconds of work left by its reports, corrected; nan: no claim counts now; None: it does not report."""
+        return None if math.isnan(self.claimed_total) else float(claimed_work.remaining(self))
+
+    @property
+    def claim_trust(self) -> float:
+        """Weight of its claims: 0 once the job has worked past them."""
+        return float(claimed_work.trust(self))
+
+    def claim_changes(self) -> float:
+        """Return when the first claim of the job is made, or its claims do not count any more, while it runs; inf: neither."""
+        if self.state != _RUNNING or math.isnan(self.claimed_total):
+            return math.inf
+        until = float(claimed_work.claims(self).trusted_until)
+        moments = (self.idle_until + (at - self.done) * self.slow for at in (claimed_work.FIRST_CLAIM_S, until))
+        return min((moment for moment in moments if moment > self.now + claimed_work.ROUNDING_S), default=math.inf)
+
     def resize(self, gpus: int) -> None:
         """Set the number of GPUs, before the first start. The work is the same: on half the GPUs it takes twice as long."""
         self.duration *= self.gpus / gpus
+        self.claimed_total *= self.gpus / gpus
         self.gpus = gpus
 
     def start(

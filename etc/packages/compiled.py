@@ -25,6 +25,7 @@ MODULES = (
     "scheduler/evict/protection.py",
     "scheduler/rank/las_order.py",
     "scheduler/rank/starve_limit.py",
+    "simulator/claimed_work.py",
     "simulator/event_loop.py",
     "simulator/pool_allocator.py",
     "simulator/recorders.py",

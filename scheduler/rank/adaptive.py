@@ -3,7 +3,8 @@
 A 2D-Gittins policy without thresholds that learns while it runs. A job is ranked by the GPU-seconds that its completion is
 expected to cost: its GPUs over its index (`hazard`), which depends on its age alone, the seconds that it has held GPUs in all
 runs. One distribution of ages is learned for all jobs, from those that completed and those that are there; names, users and
-sizes are not used. What a preemption costs is weighed three times, by the knob `preemption_cost`:
+sizes are not used. A job whose program reports its progress is ranked by its remaining seconds instead, as far as its claims are
+trusted (`estimates/claims.py`). What a preemption costs is weighed three times, by the knob `preemption_cost`:
 
   - a waiting job has to bring in the cost of its start, its own where that was measured: it counts into the index, of jobs that
     never ran too
@@ -24,6 +25,7 @@ import numpy as np
 
 from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
 from tiresias.scheduler.elementwise import Values, known, pick, rounded, smaller, where
+from tiresias.scheduler.estimates.claims import coarse, expected_remaining, next_coarse
 from tiresias.scheduler.estimates.completed_jobs import Completed, next_fit
 from tiresias.scheduler.estimates.hazard import NOTHING_KNOWN, Hazards, bucket_of, end_of
 from tiresias.scheduler.model import JobState
@@ -48,8 +50,10 @@ class Adaptive(IncrementalPolicy):
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
         """Return the sort keys: the expected cost of the job's completion first."""
         waits, bucket = jobs.state == _WAITING, bucket_of(jobs.ran)
-        to_start = self._to_start(_cost(jobs, config), bucket)
-        price = where(waits, to_start, pick(self._running, bucket)) * jobs.gpus
+        cost = _cost(jobs, config)
+        to_start = self._to_start(cost, bucket)
+        seconds = where(waits, to_start, pick(self._running, bucket))
+        price = _with_claims(jobs, seconds, where(waits, cost, 0.0), where(waits, 1.0, _HOLD)) * jobs.gpus
         place = known(where(waits, -jobs.preempted, jobs.last_start), math.inf)
         if config.starve_limit == math.inf:
             return 0, price, waits, place
@@ -87,7 +91,7 @@ class Adaptive(IncrementalPolicy):
     def change(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """The moment at which a rank changes: a running job reaches the next bucket; the wait limit of a waiting job has passed,
         so that it goes before all others; GPUs are kept free for it no longer or again."""
-        grows = now + end_of(bucket_of(jobs.ran)) - jobs.ran
+        grows = smaller(now + end_of(bucket_of(jobs.ran)) - jobs.ran, _claim_falls(jobs, now))
         preempts_from = _preempts_from(jobs, config)
         rises = where(preempts_from > now, preempts_from, math.inf)
         if config.starve_limit < math.inf:
@@ -109,6 +113,9 @@ class Adaptive(IncrementalPolicy):
         price = self.keys(job, now, config, False)[1]
         if price == 0.0:
             return f"waited for {job.waited:,.0f} s, longer than policy.starve_limit"
+        claimed = job.claimed_remaining
+        if claimed is not None and claimed == claimed:  # nan is not equal to itself
+            return f"about {claimed:,.0f} s left, as its program reports: a completion costs {price:,.0f} GPU-seconds"
         return f"run time {job.ran:,.0f} s, after which a completion costs {price:,.0f} GPU-seconds"
 
     def fitted(self, completed: Completed, there: Rows) -> Policy:
@@ -119,6 +126,29 @@ class Adaptive(IncrementalPolicy):
 def _prices(hazards: Hazards, cost: float, hold: float) -> tuple[float, ...]:
     """Seconds on GPUs per completion, for a job in each bucket."""
     return tuple(1.0 / (hold * index) for index in hazards.index(cost))
+
+
+def _with_claims(jobs: Rows, by_age: Values, cost: Values, hold: Values) -> Values:
+    """Return the expected seconds on GPUs of each job's completion, from its claim where it has one.
+
+    Args:
+        jobs: The jobs.
+        by_age: The same from the ages alone, seconds.
+        cost: Seconds that a start adds to a claim.
+        hold: How many times more promising the job is than it looks.
+    """
+    claimed = jobs.claimed_remaining
+    if claimed is None:
+        return by_age
+    trust = 1.0 if jobs.claim_trust is None else jobs.claim_trust
+    left = where(jobs.state == _WAITING, claimed, coarse(claimed))
+    return expected_remaining((left + cost) / hold, by_age, trust)
+
+
+def _claim_falls(jobs: Rows, now: float) -> Values:
+    """Return when the claim of a running job has fallen so far that its rank changes; inf: it has none."""
+    claimed = jobs.claimed_remaining
+    return math.inf if claimed is None else now + known(claimed - next_coarse(claimed), math.inf)
 
 
 def _cost(jobs: Rows, config: PolicyConfig) -> Values:

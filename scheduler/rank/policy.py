@@ -70,6 +70,14 @@ class Rows(Protocol):
     def preemption_cost(self) -> Values:
         """Measured seconds that a preemption costs; nan: not known."""
 
+    @property
+    def claimed_remaining(self) -> Values:
+        """Seconds of work left by the reports of its program; nan: no claim counts; None: no reports at all."""
+
+    @property
+    def claim_trust(self) -> Values:
+        """Weight of the claims of its owner, 0 to 1."""
+
 
 class Row:
     """One job for a policy's formulas: an attribute is the job's value in that column of `Jobs`."""

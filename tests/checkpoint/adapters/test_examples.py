@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -10,12 +11,14 @@ from typing import Any
 import pytest
 
 from tests.lazily import imported
+from tiresias.protocol import control
 
 torch = imported("torch")
 
 PACED = Path(__file__).with_name("paced.py")
 TWO_RANKS = Path(__file__).with_name("two_lightning_ranks.py")
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
+REPORTING = ("plain", "with_lightning", "with_transformers")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 # What each imports, most of it at its first step.
 MODULES = {
@@ -64,6 +67,10 @@ def test_a_stopped_run_ends_with_the_same_bytes(
     paced = [sys.executable, str(PACED), "0.005", *command]
     whole, stopped = pair([sys.executable, *command], ranks, paced, nursery_of(*MODULES[framework]))
     whole.whole()
+    if name in REPORTING:
+        report = control.read(whole.control / control.PROGRESS, os.getuid())
+        assert (report["restart"], report["total"]) == (0, steps)
+        assert 0 < report["step"] <= steps
     stopped.stopped(stops, seed=steps)
     assert weights(stopped.folder) == weights(whole.folder), stopped.log()
     resumed = [int(step) for step in re.findall(r"resumes from step (\d+)", stopped.log())]
