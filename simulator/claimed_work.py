@@ -16,14 +16,10 @@ ROUNDING_S: Final = 1e-6
 class ClaimedWork(work.Work, Protocol):
     """The state of one job (`SimulatedJob` documents it), or of many (`JobColumns`)."""
 
-    @property
-    def claimed_total(self) -> Values: ...
-    @property
-    def claimed_part(self) -> Values: ...
-    @property
-    def owner_trust(self) -> Values: ...
-    @property
-    def owner_stretch(self) -> Values: ...
+    claimed_total: Values
+    claimed_part: Values
+    owner_trust: Values
+    owner_stretch: Values
 
 
 def claims(jobs: ClaimedWork) -> Claim:

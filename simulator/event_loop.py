@@ -7,6 +7,7 @@ are promoted. Nothing is random and there is no global state: the same input giv
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Final
 
@@ -24,7 +25,6 @@ from tiresias.simulator.observation import EventKind
 from tiresias.simulator.outcome import Outcome
 from tiresias.simulator.pool_allocator import PoolAllocator
 from tiresias.simulator.recorders import CompletionRecorder, TimelineRecorder
-from tiresias.simulator.reporting import Claims
 from tiresias.simulator.simulated_job import SimulatedJob
 from tiresias.simulator.simulation_rules import Cost, Rules
 from tiresias.simulator.trace import Trace
@@ -90,16 +90,8 @@ class EventLoop:
 
     def outcome(self) -> Outcome:
         """Return what has happened so far; nan for the times of jobs that have not ended."""
-        return Outcome(
-            self._start.copy(),
-            self._finish.copy(),
-            self._finish - self._trace.submit,
-            self._preemptions.copy(),
-            self._recorder.timeline(),
-            self._decisions,
-            self._overhead,
-            self._lost,
-        )
+        columns = self._start.copy(), self._finish.copy(), self._finish - self._trace.submit, self._preemptions.copy()
+        return Outcome(*columns, self._recorder.timeline(), self._decisions, self._overhead, self._lost)
 
     def next_event(self) -> float:
         """Return the next moment at which something is due; inf if nothing is."""
@@ -185,16 +177,8 @@ class EventLoop:
         self.completed += 1
         del self._jobs[row]
         if self._claims:
-            self._reweigh(self._claims, job)
+            self._rank_anew(self._claims.learn(job, self._jobs.values()))
         return True
-
-    def _reweigh(self, claims: Claims, job: SimulatedJob) -> None:
-        """Learn from the claims of a completed job, and rank the jobs of its owner anew."""
-        for other in claims.learn(job, self._jobs.values()):
-            claims.weigh(other)
-            if other.state != _RELEASING:
-                other.at(self.now)
-                self._requeue(other)
 
     def _outage(self, node: int, down: bool) -> bool:
         assert self._nodes, "Rules refuse failures without by_node"
@@ -252,7 +236,10 @@ class EventLoop:
         self._follow(self._policy.fitted(self._completions.completed(), present))
         self.allocator.follow(self._policy)
         self._changes.clear()
-        for job in self._jobs.values():
+        self._rank_anew(self._jobs.values())
+
+    def _rank_anew(self, jobs: Iterable[SimulatedJob]) -> None:
+        for job in jobs:
             if job.state != _RELEASING:
                 job.at(self.now)
                 self._requeue(job)
@@ -305,8 +292,7 @@ class EventLoop:
 
     def _unspent(self, job: SimulatedJob) -> float:
         """GPU-seconds of the job's overhead that have not passed yet."""
-        unspent: float = max(0.0, job.idle_until - self.now) * job.gpus
-        return unspent
+        return float(max(0.0, job.idle_until - self.now) * job.gpus)
 
     def _cost(self, job: SimulatedJob) -> Cost:
         if not self._costs:

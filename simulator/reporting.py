@@ -88,7 +88,7 @@ class Claims:
         job.owner_trust, job.owner_stretch = trust.weight, trust.stretch
 
     def learn(self, job: SimulatedJob, there: Iterable[SimulatedJob]) -> list[SimulatedJob]:
-        """Learn what the claims of a completed job were worth.
+        """Learn what the claims of a completed job were worth, and set it for the owner's other jobs.
 
         Args:
             job: The job.
@@ -104,4 +104,7 @@ class Claims:
         after = self._trust[user] = before.learned(part * (total - FIRST_CLAIM_S), job.duration - FIRST_CLAIM_S)
         if abs(math.log(after.stretch / before.stretch)) + abs(after.weight - before.weight) < _NEWS:
             return []
-        return [other for other in there if self._user[other.row] == user and not math.isnan(other.claimed_total)]
+        owners = [other for other in there if self._user[other.row] == user and not math.isnan(other.claimed_total)]
+        for other in owners:
+            self.weigh(other)
+        return owners

@@ -14,30 +14,21 @@ _RUNNING: Final = int(JobState.RUNNING)
 class Work(Protocol):
     """The state of one job (`SimulatedJob` documents it), or of many (`JobColumns`)."""
 
+    now: float
+    state: Values
+    submit: Values
+    duration: Values
+    last_start: Values
+    idle_until: Values
+    reset: Values
+    held: Values
+    uncounted: Values
+    done: Values
+    slow: Values
+
     @property
-    def now(self) -> float: ...
-    @property
-    def state(self) -> Values: ...
-    @property
-    def submit(self) -> Values: ...
-    @property
-    def duration(self) -> Values: ...
-    @property
-    def last_start(self) -> Values: ...
-    @property
-    def idle_until(self) -> Values: ...
-    @property
-    def reset(self) -> Values: ...
-    @property
-    def held(self) -> Values: ...
-    @property
-    def uncounted(self) -> Values: ...
-    @property
-    def done(self) -> Values: ...
-    @property
-    def slow(self) -> Values: ...
-    @property
-    def ran(self) -> Values: ...
+    def ran(self) -> Values:
+        """Seconds on GPUs since the last promotion."""
 
 
 def ran(jobs: Work) -> Values:
