@@ -21,6 +21,7 @@ from tiresias.errors import CorruptCheckpoint
 from tiresias.protocol import files
 
 _OVER = ".over"
+_GAVE_UP = "another rank gave up (its log has the reason)"
 Wait = Callable[[Callable[[], Any], str], Any]
 
 
@@ -36,12 +37,17 @@ class Saving:
     def run(self, state: Mapping[str, Any]) -> None:
         """Return when the whole checkpoint is committed. Raises OSError, CorruptCheckpoint or what `wait` raises."""
         self.temporary.mkdir(mode=0o700, exist_ok=True)
-        with self._open() as folder:
-            shard.write(folder, self._world.rank, state)
-        if self._world.rank == 0:
-            self._commit()
-        else:
-            self._wait(self._outcome, "rank 0's commit")
+        try:
+            with self._open() as folder:
+                shard.write(folder, self._world.rank, state)
+            if self._world.rank == 0:
+                self._commit()
+            else:
+                self._wait(self._outcome, "rank 0's commit")
+        except FileNotFoundError as error:
+            if self.temporary.exists() or self._final.exists():
+                raise
+            raise CorruptCheckpoint(_GAVE_UP) from error
 
     def give_up(self) -> None:
         """As far as the disk still lets us. What is committed by now stays."""
@@ -99,4 +105,4 @@ class Saving:
         except FileNotFoundError:
             names = set()
         if self._over.name in self._root.names() or manifest.file_name(self._world.rank, "json") not in names:
-            raise CorruptCheckpoint("another rank gave up (its log has the reason)")
+            raise CorruptCheckpoint(_GAVE_UP)

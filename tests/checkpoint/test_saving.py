@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,20 @@ def test_all_or_nothing_is_committed(tmp_path: Path, ranks: list[Saving], monkey
     assert Store(tmp_path).steps() == []
     with pytest.raises(CorruptCheckpoint, match="another rank gave up"):
         ranks[0]._commit()
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_writes_when_another_gives_up_reports_that(tmp_path: Path, rank: int) -> None:
+    """What it writes to is gone."""
+    own, other = (Saving(Root(tmp_path), 30, World(number, 2, "both"), 0, at_once) for number in (rank, 1 - rank))
+
+    def buffer() -> Iterator[bytes]:
+        other.give_up()
+        yield b"half"
+
+    with pytest.raises(CorruptCheckpoint, match="another rank gave up"):
+        own.run({"weights": buffer()})
+    assert Store(tmp_path).steps() == []
 
 
 def test_what_is_committed_stays(tmp_path: Path, ranks: list[Saving]) -> None:
