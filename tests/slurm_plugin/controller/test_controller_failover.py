@@ -91,6 +91,7 @@ def backup(centre_of: Callable[..., Centre]) -> Iterator[Backup]:
     centre.stop()
 
 
+@pytest.mark.long
 def test_the_lead_follows_a_real_slurmctld_to_its_backup_and_back(backup: Backup) -> None:
     centre = backup.centre
     config, _ = centre.configure()
