@@ -15,7 +15,7 @@ from tiresias.errors import TiresiasError
 from tiresias.sandbox.rootfs import HOST_ADDRESS, HOST_NAME
 from tiresias.slurm_plugin.sockets.control_client import ask
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.long]
 NAME, FOLDER = "backup", "/var/lib/tiresias/backup"
 ADDRESS = f"{HOST_ADDRESS.rpartition('.')[0]}.77"
 SECOND_HOST = ["python3", "/opt/tiresias/tests/slurm_plugin/controller/second_host.py", NAME, FOLDER]
