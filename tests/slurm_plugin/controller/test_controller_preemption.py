@@ -41,10 +41,10 @@ def test_a_preempted_job_resumes_at_once_and_completes(centre: Centre) -> None:
 LOST = ("saving", "restoring", "redone")
 
 
-def ended(centre: Centre, job: str) -> dict[str, Any] | None:
-    """Return the job's history once its end is in the journal: while it completes, the time since its last run counts as a wait."""
+def ended(centre: Centre, job: str) -> dict[str, Any]:
+    """Return the history of a job that has ended, else {}: of a completing job the time since its last run counts as a wait."""
     (history,) = centre.ask(op="history", job=job)["jobs"]
-    return history if history["end"] else None
+    return history if history["end"] else {}
 
 
 def totals(centre: Centre) -> dict[str, float]:
