@@ -7,6 +7,7 @@
         step = train_one_more(...)
         if step % 1000 == 0:
             checkpointer.save(step, {"weights": weights, "rng": rng_state}, wait=False)
+        checkpointer.report(step, total_steps=steps)
         if checkpointer.should_stop(step):
             checkpointer.save(step, {"weights": weights, "rng": rng_state})
             checkpointer.exit_for_requeue()
@@ -23,7 +24,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -31,6 +32,7 @@ from tiresias.checkpoint import signals
 from tiresias.checkpoint.agreement import POLL_S
 from tiresias.checkpoint.async_save import AsyncSaves
 from tiresias.checkpoint.program_report import ProgramReport
+from tiresias.checkpoint.progress_report import ProgressReport
 from tiresias.checkpoint.rank_group import Agrees, Alone, Launch
 from tiresias.checkpoint.retention import KeepLast, RetentionPolicy, policies_from_env
 from tiresias.checkpoint.snapshot import Snapshots
@@ -70,6 +72,8 @@ class Checkpointer:
         self._polled_at, self._restart = -POLL_S, restart
         signals.on((signals.number(signal_name), signal.SIGTERM), self._flag)
         self._program = ProgramReport(control, restart, self.world, Path(folder), submission)
+        self._progress = ProgressReport(None if self.world.rank else self._program.folder, restart)
+        self._resumed = 0
         self._home = (self._program.folder or Path(folder)) / f".agreement-.{self.world.launch}"
         self._launch = Launch(self._home, self.world) if self.world.size > 1 else Alone()
         self._agreement: Agrees = self._launch
@@ -122,7 +126,8 @@ class Checkpointer:
             Unavailable, NotYours: The folder cannot be read, or belongs to another user.
         """
         found = self._restore_as_rank_0_did() if self.world.rank else self._restore_first(reshard)
-        self._program.measured["resumed"] = found.step if found else 0
+        self._resumed = found.step if found else 0
+        self._program.measured["resumed"] = self._resumed
         if found:
             self._program.committed(found.step, found.time)
         else:
@@ -179,6 +184,40 @@ class Checkpointer:
         if not self._stopping:
             self._stopping = self._agreement.stops_at(step, self._stop_requested())
         return self._stopping
+
+    def report(
+        self, step: int, total_steps: int | None = None, loss: float | None = None, samples: int | None = None
+    ) -> None:
+        """Report the progress of the training, from which the controller computes the time left. Call it at every step.
+
+        Rank 0 writes one small file a second at most; all other calls cost a comparison of the clock. Nothing is written outside
+        of a managed job. The report is a claim: a job that runs longer than it claims is ranked by its age again.
+
+        Args:
+            step: Number of the steps that are done, of all runs together; it never falls within a run.
+            total_steps: Number of the steps of the whole job; None: not known.
+            loss: The newest loss.
+            samples: Number of the samples that were trained on.
+        """
+        if time.monotonic() >= self._progress.next_at:
+            self._progress.write(step, total_steps, loss, samples)
+
+    def steps(self, total: int) -> Iterator[int]:
+        """Return the steps from the restored one up to `total`, for a plain loop, and report each of them when it is done.
+
+        A training loop::
+
+            for step in checkpointer.steps(total):
+                train_one_more(...)
+                if checkpointer.should_stop(step + 1):
+                    ...
+
+        Args:
+            total: Number of the steps of the whole job. The first step is 0, or the number of the restored checkpoint.
+        """
+        for step in range(self._resumed, total):
+            yield step
+            self.report(step + 1, total)
 
     def exit_for_requeue(self) -> NoReturn:
         """Report to the supervisor that all is saved, and exit with code 99. Raises as `flush`."""

@@ -45,9 +45,9 @@ class Saving:
             else:
                 self._wait(self._outcome, "rank 0's commit")
         except FileNotFoundError as error:
-            if self.temporary.exists() or self._final.exists():
-                raise
-            raise CorruptCheckpoint(_GAVE_UP) from error
+            if self._is_taken_away():
+                raise CorruptCheckpoint(_GAVE_UP) from error
+            raise
 
     def give_up(self) -> None:
         """As far as the disk still lets us. What is committed by now stays."""
@@ -98,6 +98,11 @@ class Saving:
                 return True
             raise
         return None
+
+    def _is_taken_away(self) -> bool:
+        """Whether the temporary folder is gone because another rank gave up: it is neither committed nor lost with all others."""
+        several = self._world.size > 1 and self._root.path.exists()
+        return several and not (self.temporary.exists() or self._final.exists())
 
     def _refuse_if_over(self) -> None:
         try:

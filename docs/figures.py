@@ -10,34 +10,48 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import console
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.estimates.distribution import Distribution
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.experiments.experiment import Experiment, Setup, run_experiments
 from tiresias.simulator.generators import paper_testbed
+from tiresias.simulator.reporting import Reporting
 from tiresias.simulator.simulated_placement import SimulatedPlacement
 from tiresias.simulator.simulation_rules import Cost
+from tiresias.simulator.trace import Trace
 
 PAGE = Path(__file__).with_name("explanation") / "algorithm.md"
 TESTBED = ClusterSize(15, 4)
 MEAN_COST = Cost(resume=62.0)  # seconds, section 5.2.4 of the paper
 QUANTA = (800.0, 3200.0, 12800.0)  # GPU-seconds
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the jobs, which report their progress
+SEEDS = 3  # of each generated workload
+TAILS: dict[str, dict[str, float]] = {
+    "as in section 5.1": {},
+    "with heavier tails": {"short_shape": 3.0, "long_shape": 0.75},
+}
 SHOWN = ("skew", "consolidate", "spread", "random")  # styles of placement
 
 
-def make(folder: Path) -> None:
+def make(folder: Path, seeds: int = SEEDS) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for block in console.blocks(PAGE):
         for step in block.steps:
             _run(step, folder)
-    for name, figure in {"index": gittins_index(), "placement": placement()}.items():
+    for name, figure in {
+        "index": gittins_index(),
+        "placement": placement(),
+        "reports": reports(range(1, seeds + 1)),
+    }.items():
         with matplotlib.rc_context({"svg.hashsalt": name}):
             figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
 
@@ -80,6 +94,32 @@ def _placed(style: str) -> Experiment:
         "", paper_testbed(seed=1), TESTBED, PolicyConfig.paper(), MEAN_COST, by_node=True, placement=placement
     )
     return setup.experiment("las")
+
+
+def reports(seeds: Sequence[int]) -> Figure:
+    """Mean JCT of the paper's workload against the share of reporting jobs, and that of srsf, for which all durations are known."""
+    cases = [("adaptive", share) for share in SHARES] + [("srsf", 0.0)]
+    experiments = {
+        f"{tails} {seed} {case}": _reporting(*case, paper_testbed(seed=seed, **shapes))
+        for tails, shapes in TAILS.items()
+        for seed in seeds
+        for case in cases
+    }
+    found = run_experiments(experiments, lambda experiment, run: run.summary["mean_jct"])
+    figure, axes = _figure("Progress reports")
+    for color, tails in zip(("C0", "C1"), TAILS, strict=True):
+        *adaptive, oracle = (np.mean([found[f"{tails} {seed} {case}"] for seed in seeds]) for case in cases)
+        axes.plot(SHARES, adaptive, marker="o", color=color, label=f"adaptive, {tails}")
+        axes.axhline(oracle, linestyle="--", color=color, label=f"srsf, {tails}")
+    axes.set(xlabel="share of reporting jobs", ylabel="mean JCT, seconds", xticks=SHARES, ylim=(0.0, None))
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.legend()
+    return figure
+
+
+def _reporting(policy: str, share: float, trace: Trace) -> Experiment:
+    setup = Setup("", trace, TESTBED, PolicyConfig.paper(), MEAN_COST, reporting=Reporting(share))
+    return setup.experiment(policy)
 
 
 def _figure(title: str) -> tuple[Figure, matplotlib.axes.Axes]:

@@ -3,6 +3,7 @@
     <control root>/<uid>/<job id>/
         supervisor.json   written by the job's supervisor only
         program.json      written by the training program (rank 0) only; the supervisor removes it before it starts the script
+        progress.json     how far the training is, written by rank 0 of the program or by the supervisor (progress.py)
         submission.json   whose folder this is: the number that tsbatch gave to the submission (wrappers/job_folders.py)
         stop-<restart>    made by the supervisor, or by a rank that was asked to stop: "save and exit 99"; all ranks see it
         ranks/<host>-<pid>-<start ticks>   one file a rank that handles the checkpoint signal by itself
@@ -43,6 +44,7 @@ MOST = 10**15  # restarts, steps; no job gets there
 LONGEST = 1e6  # seconds that a save or a restore may claim to have taken
 EXIT_REQUEUE = 99  # a program's exit code: "checkpointed, requeue me"
 SUPERVISOR, PROGRAM, RANKS, SUBMISSION = "supervisor.json", "program.json", "ranks", "submission.json"
+PROGRESS = "progress.json"
 PROFILE, TRIAL = "profile", "trial"
 CONTROLLER, PROTOCOL = "controller", "protocol.json"
 KEPT = (SUPERVISOR, RANKS, PROFILE, SUBMISSION)  # from run to run

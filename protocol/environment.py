@@ -93,6 +93,12 @@ CHECKPOINT = _variable(
     "`none`: the program cannot save, and the job is plain sbatch's; `signal:NAME:FOLDER`: at this signal it saves by itself to "
     "this folder",
 )
+STEPS_FROM = _variable(
+    "TIRESIAS_STEPS_FROM",
+    "tsbatch from its option `--steps-from`, or the user at submission",
+    "the supervisor",
+    "regular expression of the lines in which the program prints its step and the total number of steps; unset: none",
+)
 PARK_TIMEOUT = _variable(
     "TIRESIAS_PARK_TIMEOUT",
     "the user at submission",

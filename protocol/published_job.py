@@ -52,6 +52,11 @@ class PublishedJob(TypedDict, total=False):
         str, "what is being done to it: signalled, saving, parked, leaving, starting; in mode shadow to start, to stop"
     ]
     preemption_cost: Annotated[float | None, "measured seconds on its GPUs that a preemption costs"]
+    progress: Annotated[float | None, "the newest training step that its program reported"]
+    total_steps: Annotated[float | None, "the steps of the whole job, as its program reported"]
+    remaining: Annotated[
+        float | None, "expected seconds of work left, from these reports and the measured seconds a step"
+    ]
     why: Annotated[str, "why it waits, runs or is preempted"]
     profile: Annotated[PublishedProfile | None, "its traffic; null until a trial run has recorded it"]
 

@@ -8,67 +8,71 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 Values: TypeAlias = Any  # a number, or an array of shape (jobs,)
 Columns: TypeAlias = tuple[Values, ...]
 
+# `Final`: compiled code need not look the name up. Results of these functions are as little known in advance as their arguments.
+_ARRAY: Final[type[Any]] = np.ndarray
+_NUMPY: Final[Any] = np
+
 
 def where(condition: Values, yes: Values, no: Values) -> Values:
     """Return `yes` where the condition holds, else `no`."""
-    if isinstance(condition, np.ndarray):
-        return np.where(condition, yes, no)
+    if isinstance(condition, _ARRAY):
+        return _NUMPY.where(condition, yes, no)
     return yes if condition else no
 
 
 def either(condition: Values, yes: Callable[..., Columns], no: Callable[..., Columns], *of: Any) -> Columns:
     """`yes(*of)` where the condition holds, else `no(*of)`. Of one job only what holds is worked out."""
-    if isinstance(condition, np.ndarray):
-        return tuple(np.where(condition, one, other) for one, other in zip(yes(*of), no(*of), strict=True))
+    if isinstance(condition, _ARRAY):
+        return tuple(_NUMPY.where(condition, one, other) for one, other in zip(yes(*of), no(*of), strict=True))
     return yes(*of) if condition else no(*of)
 
 
 def larger(one: Values, other: Values) -> Values:
     """Return the larger of two values."""
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        return np.maximum(one, other)
+    if isinstance(one, _ARRAY) or isinstance(other, _ARRAY):
+        return _NUMPY.maximum(one, other)
     return one if one > other else other
 
 
 def smaller(one: Values, other: Values) -> Values:
     """Return the smaller of two values."""
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        return np.minimum(one, other)
+    if isinstance(one, _ARRAY) or isinstance(other, _ARRAY):
+        return _NUMPY.minimum(one, other)
     return one if one < other else other
 
 
 def known(moment: Values, otherwise: Values) -> Values:
     """`otherwise` where the moment is nan, for never."""
     is_known = moment == moment  # nan is not equal to itself
-    if isinstance(is_known, np.ndarray):
-        return np.where(is_known, moment, otherwise)
+    if isinstance(is_known, _ARRAY):
+        return _NUMPY.where(is_known, moment, otherwise)
     return moment if is_known else otherwise
 
 
 def rounded(value: Values, digits: int) -> Values:
     """Return the value rounded to so many digits."""
-    return np.round(value, digits) if isinstance(value, np.ndarray) else round(value, digits)
+    return _NUMPY.round(value, digits) if isinstance(value, _ARRAY) else round(value, digits)
 
 
 def whole(value: Values) -> Values:
     """The next whole number below."""
-    return np.floor(value) if isinstance(value, np.ndarray) else float(value // 1)
+    return _NUMPY.floor(value) if isinstance(value, _ARRAY) else float(value // 1)
 
 
 def interval(limits: Sequence[float], value: Values) -> Values:
     """How many of the rising limits are at or below the value."""
-    if isinstance(value, np.ndarray):
-        return np.searchsorted(limits, value, side="right").astype(np.int64)
+    if isinstance(value, _ARRAY):
+        return _NUMPY.searchsorted(limits, value, side="right").astype(_NUMPY.int64)
     return bisect_right(limits, value)
 
 
-def pick(values: Sequence[float], index: Values) -> Values:
+def pick(values: Sequence[Any], index: Values) -> Values:
     """Return the value at each index."""
-    return np.asarray(values)[index] if isinstance(index, np.ndarray) else values[index]
+    return _NUMPY.asarray(values)[index] if isinstance(index, _ARRAY) else values[index]

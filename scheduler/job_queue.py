@@ -10,19 +10,19 @@ A key is what the policy sorts by, then the row of the job, which breaks ties; n
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from heapq import heappop, heappush
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tiresias.scheduler.evict.cost_aware import Starter, Victim, Weighing, weigh
 
-Key: TypeAlias = tuple[Any, ...]
+Key: TypeAlias = Any  # a tuple; comparisons of numbers of numpy in it return its booleans
 Columns: TypeAlias = Sequence[npt.NDArray[np.generic]]  # arrays of shape (jobs,), one a part of the key
-_END: Key = (float("inf"),)
+_END: Final[Key] = (float("inf"),)
 
 
 class Choice(NamedTuple):
@@ -33,8 +33,8 @@ class Choice(NamedTuple):
         victims: Rows of the jobs that lose their GPUs.
     """
 
-    starts: list[int]
-    victims: list[int]
+    starts: Sequence[int]
+    victims: Sequence[int]
 
 
 class _Sorted(Sequence[Key]):
@@ -52,6 +52,12 @@ class _Sorted(Sequence[Key]):
         while back >= len(self._made):
             self._make_more()
         return self._made[back]
+
+    def __reversed__(self) -> Iterator[Key]:
+        for back in range(len(self._from_last)):
+            if back == len(self._made):
+                self._make_more()
+            yield self._made[back]
 
     def _make_more(self) -> None:
         rows = self._from_last[len(self._made) : 2 * len(self._made) + 8]
@@ -73,6 +79,10 @@ class _Drifting(Sequence[Key]):
 
     def __getitem__(self, place: Any) -> Any:
         return self._kept[place - self._count] if place >= self._count else self._sorted[place]
+
+    def __reversed__(self) -> Iterator[Key]:
+        yield from reversed(self._kept)
+        yield from reversed(self._sorted)
 
 
 class JobQueue:
@@ -167,8 +177,9 @@ class JobQueue:
         """Return whether the job would fit once all lower-ranked jobs were preempted and `freed` GPUs were free, too."""
         if freed is None:
             return False
-        lower_ranked = sum(self._gpus[key[-1]] for key in self._running if key > head)
-        return self._gpus[head[-1]] <= slack + lower_ranked + freed
+        lower_ranked: int = sum(self._gpus[key[-1]] for key in self._running if key > head)
+        gpus: int = self._gpus[head[-1]]
+        return gpus <= slack + lower_ranked + freed
 
     def _spare(self, weighing: Weighing, starts: list[Key], victims: list[Key], free: int, stop: Key) -> None:
         """Remove the victims whose preemption is not worth its cost, and the starts that would get their GPUs."""
@@ -217,8 +228,7 @@ class JobQueue:
 
     def _fits(self, key: Key, short: int) -> bool:
         """Return whether running jobs that rank after the key hold so many GPUs, which are what the job can get."""
-        for place in range(len(self._running) - 1, -1, -1):
-            lower_ranked = self._running[place]
+        for lower_ranked in reversed(self._running):
             if lower_ranked < key:
                 return False
             short -= self._gpus[lower_ranked[-1]]

@@ -115,6 +115,9 @@ class Jobs:
         priority_class: The highest PriorityTier of its partitions, larger is more important; 0, the neutral value: not known.
         min_gpus, max_gpus: The GPUs that it can use; neutral: `gpus`, as for a job of fixed size.
         progress: The newest training step that its program reported, a claim of its owner; nan, the neutral value: none reported.
+        claimed_remaining: Seconds of work left by its program's reports, corrected by what happened (`estimates/claims.py`); nan,
+            the neutral value: no claim counts.
+        claim_trust: Weight of the claims of its owner, 0 to 1; neutral: 1.
     """
 
     id: tuple[str, ...]
@@ -144,6 +147,8 @@ class Jobs:
     min_gpus: Ints | None = None
     max_gpus: Ints | None = None
     progress: Floats | None = None
+    claimed_remaining: Floats | None = None
+    claim_trust: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.id)

@@ -7,26 +7,40 @@ are promoted. Nothing is random and there is no global state: the same input giv
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from heapq import heappop, heappush
+from typing import Final
 
 import numpy as np
 
 from tiresias.scheduler.config import SERVICE_TOLERANCE
 from tiresias.scheduler.evict.protection import minimum
 from tiresias.scheduler.model import JobState
+from tiresias.scheduler.rank.policy import Policy, replaces
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.failures import Outages
+from tiresias.simulator.job_columns import JobColumns
 from tiresias.simulator.node_allocator import NodeAllocator
 from tiresias.simulator.observation import EventKind
 from tiresias.simulator.outcome import Outcome
 from tiresias.simulator.pool_allocator import PoolAllocator
 from tiresias.simulator.recorders import CompletionRecorder, TimelineRecorder
-from tiresias.simulator.simulated_job import JobColumns, SimulatedJob
+from tiresias.simulator.simulated_job import SimulatedJob
 from tiresias.simulator.simulation_rules import Cost, Rules
 from tiresias.simulator.trace import Trace
 
-_FINISH, _RELEASE = 0, 1
-_SAME_TIME_S = 1e-6  # a moment computed in two ways differs by rounding errors
+_FINISH: Final = 0
+_RELEASE: Final = 1
+_RUNNING: Final = int(JobState.RUNNING)  # plain numbers compare faster
+_RELEASING: Final = int(JobState.RELEASING)
+# Names of the module are found faster than members of an Enum.
+_SUBMITS: Final = EventKind.SUBMIT
+_STARTS: Final = EventKind.START
+_PREEMPTS: Final = EventKind.PREEMPT
+_RELEASES: Final = EventKind.RELEASE
+_FINISHES: Final = EventKind.FINISH
+_CHANGES: Final = EventKind.CHANGE
+_SAME_TIME_S: Final = 1e-6  # a moment computed in two ways differs by rounding errors
 
 
 class EventLoop:
@@ -41,7 +55,8 @@ class EventLoop:
 
     def __init__(self, trace: Trace, cluster: ClusterSize, rules: Rules) -> None:
         count = len(trace)
-        self._trace, self._cluster, self._rules, self._policy = trace, cluster, rules, rules.policy
+        self._trace, self._cluster, self._rules = trace, cluster, rules
+        self._config, self._interval, self._costs = rules.config, rules.interval, rules.costs
         self._submit: list[float] = [*trace.submit.tolist(), math.inf]
         self._duration, self._gpus = trace.duration.tolist(), trace.gpus.tolist()
         self._minimum_run = float(minimum(rules.config, math.nan))  # seconds of progress before a preemption
@@ -58,8 +73,15 @@ class EventLoop:
         self._preemptions = np.zeros(count, np.int64)
         self._recorder, self._completions = TimelineRecorder(), CompletionRecorder(trace)
         self._learns = rules.policy.refit_at < math.inf
+        self._claims = rules.reporting.claims(trace) if rules.reporting else None
+        self._follow(rules.policy)
         self.now, self.completed, self._next_arrival, self._running = 0.0, 0, 0, 0
         self._decisions, self._overhead, self._lost, self._wake = 0, 0.0, 0.0, math.inf
+
+    def _follow(self, policy: Policy) -> None:
+        """Use this policy from now on. Of the optional parts that it leaves at their defaults none is called."""
+        self._policy = policy
+        self._promotes, self._turns = replaces(policy, "promoted"), replaces(policy, "turn")
 
     @property
     def waiting(self) -> int:
@@ -68,16 +90,8 @@ class EventLoop:
 
     def outcome(self) -> Outcome:
         """Return what has happened so far; nan for the times of jobs that have not ended."""
-        return Outcome(
-            self._start.copy(),
-            self._finish.copy(),
-            self._finish - self._trace.submit,
-            self._preemptions.copy(),
-            self._recorder.timeline(),
-            self._decisions,
-            self._overhead,
-            self._lost,
-        )
+        columns = self._start.copy(), self._finish.copy(), self._finish - self._trace.submit, self._preemptions.copy()
+        return Outcome(*columns, self._recorder.timeline(), self._decisions, self._overhead, self._lost)
 
     def next_event(self) -> float:
         """Return the next moment at which something is due; inf if nothing is."""
@@ -103,6 +117,22 @@ class EventLoop:
             self._decide()
         return happened or decides
 
+    def advance_ranks(self, until: float) -> None:
+        """Advance as long as no job waits and only ranks change: at these moments nothing is chosen. O(log jobs) for each."""
+        if self._nodes or self._interval or self.waiting or self.completed >= self._policy.refit_at:
+            return
+        end = self._ends[0][0] if self._ends else math.inf
+        other = min(self._wake, self._submit[self._next_arrival], self._outages.moment)
+        while self._changes:
+            moment = self._changes[0][0]
+            if moment > until or moment >= other or end <= moment + _SAME_TIME_S:
+                return
+            self.now, self._wake = moment, math.inf
+            self.events.clear()
+            if self._process_changes():
+                self._decisions += 1
+                self._record()
+
     def _process_due(self) -> bool:
         """Process all events that are due, in their order. Returns False if all of them were out of date."""
         now, happened = self.now, False
@@ -116,16 +146,17 @@ class EventLoop:
             self._next_arrival += 1
             happened = True
         if self._changes and self._changes[0][0] <= now + SERVICE_TOLERANCE:
-            for change in self._due_changes():
-                happened |= self._change(*change)
+            happened |= self._process_changes()
         return happened
 
-    def _due_changes(self) -> list[tuple[float, int, int]]:
-        """Remove and return the due changes. Policies compare service and waiting time with the same tolerance."""
-        due = []
-        while self._changes and self._changes[0][0] <= self.now + SERVICE_TOLERANCE:
+    def _process_changes(self) -> bool:
+        """Process the due changes. Policies compare service and waiting time with the same tolerance."""
+        due, latest, happened = [heappop(self._changes)], self.now + SERVICE_TOLERANCE, False
+        while self._changes and self._changes[0][0] <= latest:
             due.append(heappop(self._changes))
-        return due
+        for _, row, stamp in due:
+            happened |= self._change(row, stamp)
+        return happened
 
     def _end(self, moment: float, what: int, row: int, stamp: int) -> bool:
         job = self._jobs.get(row)
@@ -133,11 +164,11 @@ class EventLoop:
             return False
         self.allocator.release(job)
         if what == _RELEASE:
-            self.events.append((EventKind.RELEASE, row))
+            self.events.append((_RELEASES, row))
             job.wait(self.now)
             self._requeue(job)
             return True
-        self.events.append((EventKind.FINISH, row))
+        self.events.append((_FINISHES, row))
         self._finish[row] = self.now
         self._start[row], self._preemptions[row] = job.first_start, job.preemptions
         if self._learns:
@@ -145,6 +176,8 @@ class EventLoop:
         self._running -= 1
         self.completed += 1
         del self._jobs[row]
+        if self._claims:
+            self._rank_anew(self._claims.learn(job, self._jobs.values()))
         return True
 
     def _outage(self, node: int, down: bool) -> bool:
@@ -160,25 +193,27 @@ class EventLoop:
     def _fail(self, job: SimulatedJob) -> None:
         self.events.append((EventKind.KILL, job.row))
         self.allocator.release(job)
-        self._running -= job.state == JobState.RUNNING
+        self._running -= job.state == _RUNNING
         self._overhead -= self._unspent(job)
         self._lost += job.fail(self.now, self._rules.checkpoint_interval) * job.gpus
         self._requeue(job)
 
     def _arrive(self, row: int) -> None:
-        self.events.append((EventKind.SUBMIT, row))
+        self.events.append((_SUBMITS, row))
         self._jobs[row] = job = SimulatedJob(row, self._gpus[row], self._submit[row], self._duration[row])
+        if self._claims:
+            self._claims.give(job)
         if job.now != self.now:
             job.at(self.now)
         self._requeue(job)
 
-    def _change(self, moment: float, row: int, stamp: int) -> bool:
+    def _change(self, row: int, stamp: int) -> bool:
         job = self._jobs.get(row)
         if job is None or job.stamp != stamp:
             return False
-        self.events.append((EventKind.CHANGE, row))
+        self.events.append((_CHANGES, row))
         job.at(self.now)
-        if self._policy.promoted(job, self.now, self._rules.config):
+        if self._promotes and self._policy.promoted(job, self.now, self._config):
             job.promote(self.now)
         self._requeue(job)
         return True
@@ -186,9 +221,11 @@ class EventLoop:
     def _requeue(self, job: SimulatedJob) -> None:
         """Give the job its new position in the order, and schedule the moment at which the position changes by itself."""
         self.allocator.update(job)
-        moment = self._policy.change(job, self.now, self._rules.config)
-        if job.state == JobState.RUNNING and self._policy.preempts:
-            moment = min(moment, job.movable_from) if job.movable_from > self.now else moment
+        moment = self._policy.change(job, self.now, self._config)
+        if self.now < job.movable_from < moment and job.state == _RUNNING and self._policy.preempts:
+            moment = job.movable_from
+        if self._claims:
+            moment = min(moment, job.claim_changes())
         if moment < job.ends:  # a waiting job has no end
             heappush(self._changes, (max(moment, self.now), job.row, job.stamp))  # overdue after the policy learned
 
@@ -196,20 +233,23 @@ class EventLoop:
         """Replace the policy by the fitted one: all keys, and the moments at which they change, are different now."""
         present = JobColumns(self._jobs.values())
         present.now = self.now
-        self._policy = self._policy.fitted(self._completions.completed(), present)
+        self._follow(self._policy.fitted(self._completions.completed(), present))
         self.allocator.follow(self._policy)
         self._changes.clear()
-        for job in self._jobs.values():
-            if job.state != JobState.RELEASING:
+        self._rank_anew(self._jobs.values())
+
+    def _rank_anew(self, jobs: Iterable[SimulatedJob]) -> None:
+        for job in jobs:
+            if job.state != _RELEASING:
                 job.at(self.now)
                 self._requeue(job)
 
     def _decision_due(self, happened: bool) -> bool:
         """Return whether to decide now. With an interval: at its multiples only, other events wait for the next one."""
-        interval = self._rules.interval
+        interval = self._interval
         if not interval:
             turned, waiting = self.now >= self._wake, len(self._jobs) > self._running
-            self._wake = self._policy.turn(self.now, self._rules.config) if waiting else math.inf
+            self._wake = self._policy.turn(self.now, self._config) if waiting and self._turns else math.inf
             return happened or turned
         self._wake = (math.floor(self.now / interval) + 1) * interval
         return self.now % interval == 0
@@ -220,27 +260,31 @@ class EventLoop:
         self._wake = min(self._wake, self.allocator.relaxes)
         for row in choice.victims:
             self._preempt(self._jobs[row])
-        for job in self.allocator.admit(choice):
-            self._begin(job)
-        self._recorder.add(
-            self.now, self._cluster.gpus - self.allocator.free, self._running, len(self._jobs) - self._running
-        )
+        if choice.starts:
+            for job in self.allocator.admit(choice):
+                self._begin(job)
+        self._record()
+
+    def _record(self) -> None:
+        used = self._cluster.gpus - self.allocator.free
+        self._recorder.add(self.now, used, self._running, len(self._jobs) - self._running)
 
     def _preempt(self, job: SimulatedJob) -> None:
-        self.events.append((EventKind.PREEMPT, job.row))
+        self.events.append((_PREEMPTS, job.row))
         pause = self._cost(job).pause
         self._overhead += pause * job.gpus - self._unspent(job)
         job.preempt(self.now, pause)
         self._running -= 1
         self.allocator.preempt(job)
-        heappush(self._ends, (self.now + pause, _RELEASE, job.row, job.stamp))
-        if not pause:
-            self._end(*heappop(self._ends))
+        if pause:
+            heappush(self._ends, (self.now + pause, _RELEASE, job.row, job.stamp))
+        else:
+            self._end(self.now, _RELEASE, job.row, job.stamp)
 
     def _begin(self, job: SimulatedJob) -> None:
-        self.events.append((EventKind.START, job.row))
+        self.events.append((_STARTS, job.row))
         resume = 0.0 if math.isnan(job.first_start) else self._cost(job).resume
-        job.start(self.now, resume, self._rules.config, self._minimum_run, self.allocator.slowdown(job))
+        job.start(self.now, resume, self._config, self._minimum_run, self.allocator.slowdown(job))
         self._running += 1
         self._overhead += resume * job.gpus
         heappush(self._ends, (job.ends, _FINISH, job.row, job.stamp))
@@ -248,9 +292,9 @@ class EventLoop:
 
     def _unspent(self, job: SimulatedJob) -> float:
         """GPU-seconds of the job's overhead that have not passed yet."""
-        unspent: float = max(0.0, job.idle_until - self.now) * job.gpus
-        return unspent
+        return float(max(0.0, job.idle_until - self.now) * job.gpus)
 
     def _cost(self, job: SimulatedJob) -> Cost:
-        costs = self._rules.costs
-        return costs.get(self._trace.model[job.row], self._rules.cost) if costs else self._rules.cost
+        if not self._costs:
+            return self._rules.cost
+        return self._costs.get(self._trace.model[job.row], self._rules.cost)

@@ -15,8 +15,9 @@ from tiresias.scheduler.model import Floats, Ints, Snapshot, Start
 from tiresias.scheduler.next_change import relaxes
 from tiresias.scheduler.rank.policy import Policy
 from tiresias.simulator.cluster_size import ClusterSize
+from tiresias.simulator.job_columns import JobColumns
 from tiresias.simulator.occupancy import Occupancy
-from tiresias.simulator.simulated_job import JobColumns, SimulatedJob
+from tiresias.simulator.simulated_job import SimulatedJob
 from tiresias.simulator.simulated_placement import SimulatedPlacement
 from tiresias.simulator.simulation_rules import Rules
 from tiresias.simulator.snapshots import job_rows

@@ -5,16 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Final
 
 import numpy as np
 
 from tiresias.scheduler.evict.cost_aware import Weighing, weighs_cost
 from tiresias.scheduler.job_queue import Choice, Columns, JobQueue, Key
 from tiresias.scheduler.model import JobState, Snapshot
-from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy
-from tiresias.simulator.simulated_job import JobColumns, SimulatedJob
+from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy, replaces
+from tiresias.simulator.job_columns import JobColumns
+from tiresias.simulator.simulated_job import SimulatedJob
 from tiresias.simulator.simulation_rules import Rules
 from tiresias.simulator.snapshots import pool_snapshot
+
+_WAITING: Final = int(JobState.WAITING)
+_RUNNING: Final = int(JobState.RUNNING)
+_RELEASING: Final = int(JobState.RELEASING)
+_NOTHING: Final = Choice((), ())
 
 
 class PoolAllocator:
@@ -30,6 +37,7 @@ class PoolAllocator:
     def __init__(self, rules: Rules, capacity: int, gpus: Sequence[int], jobs: Mapping[int, SimulatedJob]) -> None:
         """`gpus`: of each row of the trace. `jobs`: those that wait or run, by row; the event loop updates them."""
         self._config, self._gpus, self._jobs = rules.config, gpus, jobs
+        self._starving_first = rules.config.starving_first
         self.free, self._capacity = capacity, capacity
         self._releasing = 0
         self.follow(rules.policy)
@@ -37,7 +45,9 @@ class PoolAllocator:
     def follow(self, policy: Policy) -> None:
         """Use this policy from now on. The caller then updates every job that waits or runs."""
         assert isinstance(policy, IncrementalPolicy), "see Rules"
-        self._policy = policy
+        self._policy, self._preempts = policy, policy.preempts
+        self._weighs = weighs_cost(self._config.eviction, policy.spares)
+        self._drifts, self._settles = replaces(policy, "drifts"), replaces(policy, "settled")
         self._queue = JobQueue(self._gpus, policy.blocks)
         self._drifting = JobColumns()  # running jobs whose keys change all the time
         self._unsettled: list[SimulatedJob] = []
@@ -47,9 +57,9 @@ class PoolAllocator:
 
     def update(self, job: SimulatedJob) -> None:
         """Note that a waiting or running job may have a new key."""
-        if job.state == JobState.WAITING:
+        if job.state == _WAITING:
             self._arrived[job.row] = job
-        elif self._policy.preempts and job.now >= job.movable_from:
+        elif self._preempts and job.now >= job.movable_from and job.row not in self._changed:
             self._stop(job)
             self._changed[job.row] = job
 
@@ -61,7 +71,7 @@ class PoolAllocator:
     def release(self, job: SimulatedJob) -> None:
         """Free the GPUs of a job that ends or was preempted."""
         self.free += job.gpus
-        if job.state == JobState.RELEASING:
+        if job.state == _RELEASING:
             self._releasing -= job.gpus
         else:
             self._stop(job)
@@ -73,34 +83,42 @@ class PoolAllocator:
 
     def choose(self, now: float) -> Choice:
         """Return the rows of the jobs to start and to preempt."""
-        arrived, self._arrived = self._arrived, {}
-        if not self._queue.waits and sum(job.gpus for job in arrived.values()) <= self.free:
-            return Choice(list(arrived), [])
+        arrived = self._arrived
+        if not self._queue.waits:
+            if not arrived:
+                return _NOTHING
+            if sum([job.gpus for job in arrived.values()]) <= self.free:
+                self._arrived = {}
+                return Choice(list(arrived), [])
+        self._arrived = {}
         for job in arrived.values():
             self._queue.wait(job.row, self._key(job))
         self._queue_running(now)
-        self._queue.drift(len(self._drifting), partial(self._keys, now))
-        weighing = self._weighing(now) if weighs_cost(self._config.eviction, self._policy.spares) else None
-        drains = partial(self._drains, now) if self._config.starving_first else None
+        if self._drifts:
+            self._queue.drift(len(self._drifting), partial(self._keys, now))
+        weighing = self._weighing(now) if self._weighs else None
+        drains = partial(self._drains, now) if self._starving_first else None
         return self._queue.choose(self.free + self._releasing, weighing, drains)
 
     def _queue_running(self, now: float) -> None:
         """Insert the running jobs that may be preempted into the queue."""
-        unsettled, self._unsettled = self._unsettled, []
-        for job in unsettled:
-            if job.state == JobState.RUNNING and job.row in self._jobs:
-                job.at(now)
-                self.update(job)
-        changed, self._changed = self._changed, {}
-        for job in changed.values():
-            self._compete(job, now)
+        if self._unsettled:
+            unsettled, self._unsettled = self._unsettled, []
+            for job in unsettled:
+                if job.state == _RUNNING and job.row in self._jobs:
+                    job.at(now)
+                    self.update(job)
+        if self._changed:
+            changed, self._changed = self._changed, {}
+            for job in changed.values():
+                self._compete(job, now)
 
     def _compete(self, job: SimulatedJob, now: float) -> None:
-        if self._policy.drifts(job, self._config):
+        if self._drifts and self._policy.drifts(job, self._config):
             self._drifting.add(job)
             return
         key = self._key(job)
-        if not self._policy.settled(key[:-1], self._config):
+        if self._settles and not self._policy.settled(key[:-1], self._config):
             if job.now < now:
                 job.at(now)
                 key = self._key(job)
@@ -131,9 +149,7 @@ class PoolAllocator:
         freed: int = sum(
             job.gpus
             for job in self._jobs.values()
-            if job.state == JobState.RUNNING
-            and now < job.movable_from
-            and now - job.last_start < self._config.drain_limit
+            if job.state == _RUNNING and now < job.movable_from and now - job.last_start < self._config.drain_limit
         )
         return freed
 
@@ -150,7 +166,8 @@ class PoolAllocator:
             return []
         now, later = self.free, self.free + self._releasing
         starts = []
-        for job in map(self._jobs.__getitem__, choice.starts):
+        for row in choice.starts:
+            job = self._jobs[row]
             later -= job.gpus
             if job.gpus <= now:
                 now -= job.gpus
@@ -158,7 +175,7 @@ class PoolAllocator:
             else:
                 now = min(now, later)
                 self.update(job)
-        self.free = self.free - sum(job.gpus for job in starts)
+        self.free -= sum([job.gpus for job in starts])
         return starts
 
     def snapshot(self, now: float) -> Snapshot:

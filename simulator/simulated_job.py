@@ -1,68 +1,58 @@
-"""A simulated job, and many jobs in columns. Both compute what a policy sees by the same formulas."""
+"""A simulated job: its state, and what changes it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-
-import numpy as np
+from typing import ClassVar, Final
 
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.elementwise import Values, known, larger, where
 from tiresias.scheduler.evict.protection import first_step
 from tiresias.scheduler.model import JobState
+from tiresias.simulator import claimed_work, work
 
-NEVER = float("nan")
-_WAITING = int(JobState.WAITING)
-
-
-class _Work:
-    """The values of a job at the moment `now`. Service counts all seconds on GPUs, also those without progress."""
-
-    __slots__ = ()
-    row: Values
-    gpus: Values
-    submit: Values
-    duration: Values  # seconds of work
-    now: Values
-    state: Values
-    first_start: Values
-    last_start: Values
-    idle_until: Values  # so long it holds GPUs without progress, at the beginning of a run or at its end
-    preempted: Values  # when it last went back to waiting
-    reset: Values  # when it was last promoted
-    held: Values  # seconds on GPUs in earlier runs
-    uncounted: Values  # seconds on GPUs before the last promotion
-    done: Values  # seconds of work in earlier runs
-    slow: Values  # seconds that a second of work takes where it runs
-    ran: Values  # seconds on GPUs since the last promotion: `_ran`
-    preemption_cost = None  # not measured: the policy's configuration has it
-
-    @property
-    def attained(self) -> Values:
-        return self.ran * self.gpus
-
-    @property
-    def waited(self) -> Values:
-        return self.now - larger(self.submit, self.reset) - self.ran
-
-    @property
-    def remaining(self) -> Values:
-        """Seconds of work left."""
-        works = where(self.state == JobState.RUNNING, larger(0.0, self.now - self.idle_until) / self.slow, 0.0)
-        return self.duration - self.done - works
+NEVER: Final = float("nan")
+_WAITING: Final = int(JobState.WAITING)
+_RUNNING: Final = int(JobState.RUNNING)
+_RELEASING: Final = int(JobState.RELEASING)
 
 
-def _ran(work: _Work) -> Values:
-    return work.held - work.uncounted + where(work.state == _WAITING, 0.0, work.now - work.last_start)
+class SimulatedJob:
+    """One job of a simulation; methods change its state at a moment `now`, seconds. Policies see it as `Rows`.
 
+    Service counts all seconds on GPUs, also those without progress.
 
-class SimulatedJob(_Work):
-    """One job of a simulation; methods change its state at a moment `now`, seconds."""
+    Attributes:
+        row: Of the trace.
+        gpus: GPUs that it requests.
+        submit: Moment of its submission.
+        duration: Seconds of work.
+        state: A number of `JobState`.
+        first_start: Moment of its first start.
+        last_start: Moment of its last start.
+        idle_until: So long it holds GPUs without progress, at the beginning of a run or at its end.
+        preempted: When it last went back to waiting.
+        reset: When it was last promoted.
+        movable_from: When it may be preempted.
+        ends: While it runs: the moment at which its work is done.
+        held: Seconds on GPUs in earlier runs.
+        uncounted: Seconds on GPUs before the last promotion.
+        done: Seconds of work in earlier runs.
+        slow: Seconds that a second of work takes where it runs.
+        ran: Seconds on GPUs since the last promotion, at `now`.
+        claimed_total: Claimed seconds of work in all; nan: the job does not report.
+        claimed_part: Of what is left by that, the part that it claims.
+        owner_trust: Weight of its owner's claims.
+        owner_stretch: Factor by which its owner's jobs take longer than claimed.
+        preemptions: Number of preemptions.
+        stamp: Number of changes; an expected event with an older stamp is out of date.
+    """
+
+    preemption_cost: ClassVar[None] = None  # not measured: the policy's configuration has it
 
     __slots__ = (
-        "done", "duration", "ends", "first_start", "gpus", "held", "idle_until", "last_start", "movable_from", "now", "preempted",
-        "preemptions", "ran", "reset", "row", "slow", "stamp", "state", "submit", "uncounted",
+        "claimed_part", "claimed_total", "done", "duration", "ends", "first_start", "gpus", "held", "idle_until", "last_start",
+        "movable_from", "now", "owner_stretch", "owner_trust", "preempted", "preemptions", "ran", "reset", "row", "slow", "stamp",
+        "state", "submit", "uncounted",
     )  # fmt: skip
 
     def __init__(self, row: int, gpus: int, submit: float, duration: float) -> None:
@@ -70,22 +60,56 @@ class SimulatedJob(_Work):
         self.state = _WAITING
         self.first_start = self.last_start = self.idle_until = self.preempted = NEVER
         self.reset = self.movable_from = -math.inf
-        self.ends = math.inf  # while it runs: the moment at which its work is done
-        self.held = self.uncounted = self.done = 0.0
-        self.slow = 1.0
-        self.preemptions = 0
-        self.stamp = 0  # number of changes; an expected event with an older stamp is out of date
-        self.at(submit)
+        self.ends = math.inf
+        self.held = self.uncounted = self.done = self.ran = 0.0
+        self.slow, self.now = 1.0, submit
+        self.claimed_total = NEVER
+        self.claimed_part = self.owner_trust = self.owner_stretch = 1.0
+        self.preemptions = self.stamp = 0
+
+    @property
+    def attained(self) -> float:
+        """GPU-seconds since the last promotion."""
+        return self.ran * self.gpus
+
+    @property
+    def waited(self) -> float:
+        """Seconds of waiting since the last promotion."""
+        return float(work.waited(self))
+
+    @property
+    def remaining(self) -> float:
+        """Seconds of work left."""
+        return float(work.remaining(self))
 
     def at(self, now: float) -> None:
-        """Compute what depends on the time, as `_ran` does for columns."""
+        """Compute what depends on the time, as `work.ran` does for columns."""
         self.now = now
         ran = self.held - self.uncounted
         self.ran = ran if self.state == _WAITING else ran + (now - self.last_start)
 
+    @property
+    def claimed_remaining(self) -> float | None:
+        """Seconds of work left by its reports, corrected; nan: no claim counts now; None: it does not report."""
+        return None if math.isnan(self.claimed_total) else float(claimed_work.remaining(self))
+
+    @property
+    def claim_trust(self) -> float:
+        """Weight of its claims: 0 once the job has worked past them."""
+        return float(claimed_work.trust(self))
+
+    def claim_changes(self) -> float:
+        """Return when the first claim of the job is made, or its claims do not count any more, while it runs; inf: neither."""
+        if self.state != _RUNNING or math.isnan(self.claimed_total):
+            return math.inf
+        until = float(claimed_work.claims(self).trusted_until)
+        moments = (self.idle_until + (at - self.done) * self.slow for at in (claimed_work.FIRST_CLAIM_S, until))
+        return min((moment for moment in moments if moment > self.now + claimed_work.ROUNDING_S), default=math.inf)
+
     def resize(self, gpus: int) -> None:
         """Set the number of GPUs, before the first start. The work is the same: on half the GPUs it takes twice as long."""
         self.duration *= self.gpus / gpus
+        self.claimed_total *= self.gpus / gpus
         self.gpus = gpus
 
     def start(
@@ -100,15 +124,16 @@ class SimulatedJob(_Work):
             minimum_run: Seconds of progress before the job may be preempted.
             slow: Seconds that a second of work takes.
         """
-        self.state, self.last_start, self.idle_until, self.slow = int(JobState.RUNNING), now, now + overhead, slow
-        self.movable_from = max(
-            self._progressed(minimum_run, config), known(self.preempted, -math.inf) + config.cooldown
-        )
+        self.ends = now + overhead + (self.duration - self.done) * slow
+        self.state, self.last_start, self.idle_until, self.slow = _RUNNING, now, now + overhead, slow
+        self.movable_from = self._progressed(minimum_run, config)
+        if config.cooldown and self.preempted == self.preempted:  # nan: never
+            self.movable_from = max(self.movable_from, self.preempted + config.cooldown)
         if config.max_preemptions and self.preemptions >= config.max_preemptions:
             self.movable_from = math.inf
-        self.first_start = known(self.first_start, now)
+        if self.first_start != self.first_start:  # nan: it never ran
+            self.first_start = now
         self._happened(now)
-        self.ends = self.idle_until + self.remaining * slow
 
     def _progressed(self, minimum_run: float, config: PolicyConfig) -> float:
         """When the job has made progress for its minimum run time; as `protection.protected_until`."""
@@ -120,14 +145,14 @@ class SimulatedJob(_Work):
         """Stop the work; the job holds its GPUs for another `overhead` seconds."""
         self.at(now)
         self.done = self.duration - self.remaining
-        self.state, self.idle_until = int(JobState.RELEASING), now + overhead
+        self.state, self.idle_until = _RELEASING, now + overhead
         self.preemptions += 1
         self._happened(now)
 
     def fail(self, now: float, checkpoint_interval: float) -> float:
         """Return the job to its last checkpoint and let it wait. Returns the lost seconds of work."""
         self.at(now)
-        worked = max(0.0, now - self.idle_until) / self.slow if self.state == JobState.RUNNING else 0.0
+        worked = max(0.0, now - self.idle_until) / self.slow if self.state == _RUNNING else 0.0
         lost = worked % checkpoint_interval if checkpoint_interval else 0.0
         self.done = self.duration - self.remaining - lost
         self.wait(now)
@@ -147,51 +172,3 @@ class SimulatedJob(_Work):
     def _happened(self, now: float) -> None:
         self.stamp += 1
         self.at(now)
-
-
-class JobColumns(_Work):
-    """Jobs in columns, arrays of shape (jobs,). A job does not change while it is in them."""
-
-    def __init__(self, jobs: Iterable[SimulatedJob] = ()) -> None:
-        self._at: dict[int, int] = {}  # place of each row
-        self._arrays = {name: np.empty(16, dtype) for name, dtype in _FIELDS.items()}
-        for job in jobs:
-            self.add(job)
-
-    def __len__(self) -> int:
-        return len(self._at)
-
-    def add(self, job: SimulatedJob) -> None:
-        """Append a job."""
-        place = self._at[job.row] = len(self._at)
-        if place == len(self._arrays["row"]):
-            self._arrays = {name: np.resize(array, 2 * place) for name, array in self._arrays.items()}
-        for name, array in self._arrays.items():
-            array[place] = getattr(job, name)
-
-    def remove(self, row: int) -> None:
-        """Remove a job, if it is in the columns; the last row takes its place."""
-        place = self._at.pop(row, None)
-        if place is None or place == len(self._at):
-            return
-        for array in self._arrays.values():
-            array[place] = array[len(self._at)]
-        self._at[int(self._arrays["row"][place])] = place
-
-    @property
-    def ran(self) -> Values:
-        """Seconds on GPUs since the last promotion; a `SimulatedJob` stores it."""
-        return _ran(self)
-
-    def __getattr__(self, name: str) -> Values:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return self._arrays[name][: len(self._at)]
-
-
-_FIELDS = {
-    "row": np.int64, "gpus": np.int64, "submit": np.float64, "duration": np.float64, "state": np.int64,
-    "first_start": np.float64, "last_start": np.float64, "idle_until": np.float64, "preempted": np.float64,
-    "reset": np.float64, "held": np.float64, "uncounted": np.float64, "done": np.float64,
-    "slow": np.float64,
-}  # fmt: skip

@@ -85,6 +85,7 @@ class Simulation:
                 if loop.completed >= reported + _REPORT_INTERVAL_JOBS:
                     progress(reported := loop.completed)
                 self._advance(moment)
+                loop.advance_ranks(until)
         if not self.done:
             self._until = max(self._until, until)
 

@@ -10,6 +10,7 @@ from tiresias.errors import UsageError
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy
 from tiresias.simulator.failures import Failures
+from tiresias.simulator.reporting import Reporting
 from tiresias.simulator.simulated_placement import SimulatedPlacement
 
 
@@ -50,6 +51,7 @@ class Rules:
         checkpoint_interval: Seconds of work between two checkpoints of a run. A failure undoes the work since the last one; 0:
             nothing is lost. A preempted job always saves first.
         placement: Where jobs are placed and what that costs; requires `by_node`. None: all GPUs are equal.
+        reporting: Which jobs report their progress. None: none.
 
     Raises:
         UsageError: `failures` or `placement` without `by_node`.
@@ -64,6 +66,7 @@ class Rules:
     failures: Failures | None = None
     checkpoint_interval: float = 0.0
     placement: SimulatedPlacement | None = None
+    reporting: Reporting | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.policy, IncrementalPolicy) or self.config.needs_snapshots:

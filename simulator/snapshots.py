@@ -10,7 +10,8 @@ import numpy as np
 from tiresias.scheduler.model import ANYWHERE, Allocations, Jobs, JobState, Nodes, Snapshot
 from tiresias.scheduler.resources import Resources
 from tiresias.scheduler.topology_tree import Topology
-from tiresias.simulator.simulated_job import JobColumns, SimulatedJob
+from tiresias.simulator.job_columns import JobColumns
+from tiresias.simulator.simulated_job import SimulatedJob
 
 
 def job_rows(jobs: Sequence[SimulatedJob], columns: JobColumns, now: float, **more: Any) -> Jobs:
@@ -30,7 +31,8 @@ def job_rows(jobs: Sequence[SimulatedJob], columns: JobColumns, now: float, **mo
         progress_from=columns.idle_until, movable=np.array([now >= job.movable_from for job in jobs], bool),
         eligible=np.ones(count, bool), request=(ANYWHERE,) * count, virtual_cluster=("",) * count,
         priority_class=np.zeros(count, np.int64), min_gpus=columns.gpus, max_gpus=columns.gpus,
-        progress=np.full(count, np.nan), **more,
+        progress=np.full(count, np.nan), claimed_remaining=columns.claimed_remaining,
+        claim_trust=columns.claim_trust, **more,
     )  # fmt: skip
 
 

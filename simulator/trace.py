@@ -58,6 +58,7 @@ class Trace:
     Attributes:
         dropped: Jobs of the file that cannot be replayed.
         finish: The real end of each job, seconds; empty where the file does not contain it.
+        claimed_total: As of `TraceColumns`.
     """
 
     job_id: tuple[str, ...]
@@ -70,6 +71,7 @@ class Trace:
     status: tuple[str, ...]
     dropped: tuple[Dropped, ...] = ()
     finish: Floats = field(default_factory=lambda: np.zeros(0))
+    claimed_total: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __len__(self) -> int:
         return len(self.job_id)
@@ -95,7 +97,8 @@ class Trace:
         words = (columns.user, columns.vc, columns.model, columns.status)
         user, vc, model, status = (tuple(column) or nothing for column in words)
         numbers = (columns.submit, columns.gpus.astype(np.int64), columns.duration)
-        return cls(tuple(columns.job_id), *numbers, user, vc, model, status, columns.dropped, columns.finish)
+        more = (columns.dropped, columns.finish, columns.claimed_total)
+        return cls(tuple(columns.job_id), *numbers, user, vc, model, status, *more)
 
     def of_partitions(self, names: Sequence[str]) -> Trace:
         """Return the jobs of these partitions; all jobs if no partition is named.
@@ -114,7 +117,9 @@ class Trace:
 
     def _take(self, rows: Ints) -> Trace:
         gpus, words = self.gpus.astype(np.float64), (self.user, self.vc, self.model, self.status)
-        every = TraceColumns(self.job_id, self.submit, gpus, self.duration, *words, self.dropped, self.finish)
+        every = TraceColumns(
+            self.job_id, self.submit, gpus, self.duration, *words, self.dropped, self.finish, self.claimed_total
+        )
         return Trace.from_columns(every.take(rows))
 
 

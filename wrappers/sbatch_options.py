@@ -39,6 +39,7 @@ LONG = {
     "b": "begin",
     "t": "time",
 }  # the ones that tsbatch reads
+OWN = frozenset({"steps-from"})  # of tsbatch; sbatch does not get them
 ANSWERS = frozenset({"help", "usage", "version", "autocomplete"})  # sbatch prints something and submits nothing
 
 
@@ -67,6 +68,20 @@ def split(words: Sequence[str]) -> CommandLine:
     if rest and rest[0] == ":":
         raise UnsupportedOptions("a heterogeneous job")
     return CommandLine(options, rest, wrap)
+
+
+def without_own(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return a command line without tsbatch's own options, and these, the last value of each. Raises UnsupportedOptions."""
+    rest, kept, own, taken = list(words), [], {}, 0
+    for word, value in _options(rest):
+        taken += 1 + len(value)
+        names = _long_names(word)
+        if names & OWN:
+            own[next(iter(names))] = value[0] if value else word.partition("=")[2]
+        else:
+            kept += [word, *value]
+    end = words[taken : len(words) - len(rest)]  # the word that ends the options, where there is one: --
+    return [*kept, *end, *rest], own
 
 
 def named(words: Sequence[str]) -> list[tuple[str, str]]:
@@ -112,7 +127,7 @@ def _takes_next(word: str) -> bool:
     names = _long_names(word)
     if names & ANSWERS:
         raise UnsupportedOptions("")
-    return names <= WITH_VALUE and "=" not in word
+    return names <= WITH_VALUE | OWN and "=" not in word
 
 
 def _long_names(word: str) -> set[str]:
@@ -120,9 +135,9 @@ def _long_names(word: str) -> set[str]:
     if not word.startswith("--"):
         return set()
     typed = word[2:].partition("=")[0]
-    every = WITH_VALUE | WITHOUT_VALUE
-    names = {typed} if typed in every else {name for name in every if name.startswith(typed)}
-    if not names or not (names <= WITH_VALUE or names <= WITHOUT_VALUE):
+    every = WITH_VALUE | WITHOUT_VALUE | OWN
+    names = {typed} if typed in every else {name for name in every - OWN if name.startswith(typed)}
+    if not names or not (names <= WITH_VALUE | OWN or names <= WITHOUT_VALUE):
         raise UnsupportedOptions(f"the option --{typed:.40}")
     return names
 

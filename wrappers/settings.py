@@ -21,6 +21,7 @@ _FROM_FILE: dict[
 _ENVIRONMENT_ONLY = (
     environment.CHECKPOINT,
     environment.PARK_TIMEOUT,
+    environment.STEPS_FROM,
     environment.PROFILE,
     environment.PROFILE_LIBRARIES,
 )

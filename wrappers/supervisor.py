@@ -35,6 +35,7 @@ from tiresias.wrappers.requested_save import RequestedSave, kill_run
 from tiresias.wrappers.user_script import UserScript, extract
 
 if TYPE_CHECKING:
+    from tiresias.wrappers.following import Following
     from tiresias.wrappers.self_saver import SelfSaver
 
 POLL_S = 0.1  # between polls of a program that is saving
@@ -66,6 +67,7 @@ class Supervisor:
         self._end = time_limit.end_time(os.environ)
         self._final = exit_status.final_codes(os.environ)
         self._self_saver = _self_saver(job, self._channel)
+        self._following = _following(job)
 
     def run(self) -> int:
         """Run the script until the job ends; return its status (exit_status.py)."""
@@ -73,6 +75,8 @@ class Supervisor:
         while True:
             self._start()
             code = self._attend()
+            if self._following:
+                self._following.end()
             step = self._saved(code)
             if step is None:
                 return self._ended(code)
@@ -129,6 +133,8 @@ class Supervisor:
             setsigmask=self._mask,
             setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores them
         )
+        if self._following:
+            self._following.begin()
 
     def _attend(self) -> int:
         """Wait for the script's end and return its status (exit_status.py). It stays a zombie: its group keeps its number."""
@@ -262,6 +268,14 @@ def _self_saver(job: jobs.Job, channel: ControlChannel) -> SelfSaver | None:
     from tiresias.wrappers import self_saver  # here: few jobs have the option
 
     return self_saver.make(job, channel.run_before(), channel.last_program())
+
+
+def _following(job: jobs.Job) -> Following | None:
+    if not os.environ.get(environment.STEPS_FROM):
+        return None
+    from tiresias.wrappers import following  # here: few jobs have the option
+
+    return following.Following(job, os.environ)
 
 
 def main() -> None:

@@ -8,6 +8,9 @@ path and the options as given (Command, SubmitLine). A command line that tsbatch
 unchanged. One line on standard error states which scheduler handles the job, whether it may be preempted and how it is placed;
 with --test-only, without submitting; with --parsable or --quiet, never.
 
+--steps-from=REGEX     the program prints its progress: report the step and the total that this pattern finds in its output, such as
+                       --steps-from='step (\\d+)/(\\d+)', or groups named step and total; `tiresias explain` shows the time left
+
 To see whether a script can be preempted and resumed, and what is missing:  tiresias rehearse script
 
 TIRESIAS_CHECKPOINT=none       the program cannot save: plain sbatch, never preempted
@@ -28,7 +31,16 @@ from typing import NamedTuple
 from tiresias.errors import UsageError
 from tiresias.protocol import environment
 from tiresias.protocol.job_log import log_line
-from tiresias.wrappers import batch_script, child_process, inserted, isolated, sbatch_options, self_saving, settings
+from tiresias.wrappers import (
+    batch_script,
+    child_process,
+    inserted,
+    isolated,
+    printed_steps,
+    sbatch_options,
+    self_saving,
+    settings,
+)
 from tiresias.wrappers.sbatch_options import UnsupportedOptions
 from tiresias.wrappers.scheduling_notes import submit_options
 
@@ -73,9 +85,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    if os.environ.get(environment.CHECKPOINT) == "none":
-        return _exec(words)
     try:
+        words = _take_own_options(words)
+        if os.environ.get(environment.CHECKPOINT) == "none":
+            return _exec(words)
         self_saving.from_env(os.environ)
     except UsageError as error:
         log_line(str(error))
@@ -87,6 +100,20 @@ def _run(words: list[str]) -> int:
             log_line(f"left to sbatch as it is, so the job will not be preempted: {reason}")
         return _exec(words)
     return submit(submission)
+
+
+def _take_own_options(words: list[str]) -> list[str]:
+    """Return the command line without tsbatch's own options, which are passed on as variables. Raises UsageError."""
+    if any(word.startswith(printed_steps.OPTION) for word in words):
+        try:
+            words, own = sbatch_options.without_own(words)
+        except UnsupportedOptions:
+            return words
+        if "steps-from" in own:
+            os.environ[environment.STEPS_FROM] = own["steps-from"]
+    if pattern := os.environ.get(environment.STEPS_FROM):
+        printed_steps.check(pattern)
+    return words
 
 
 def parse(words: Sequence[str]) -> Submission:

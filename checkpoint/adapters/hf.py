@@ -42,7 +42,8 @@ class TrainerCheckpoint(TrainerCallback):
         return str(folder)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> Any:
-        """Have the Trainer save after a step at which the ranks are to stop."""
+        """Report the progress, and have the Trainer save after a step at which the ranks are to stop."""
+        self._checkpointer.report(state.global_step, state.max_steps)
         if self._checkpointer.should_stop(state.global_step) and not _epoch_ends(state):
             self._leaving, self._only_requested = True, not control.should_save
             control.should_save = True

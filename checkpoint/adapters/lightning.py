@@ -13,6 +13,7 @@ Ranks are started by srun or torchrun. Strategies that write sharded files by th
 
 from __future__ import annotations
 
+import math
 import signal
 from typing import Any
 
@@ -34,6 +35,7 @@ class LightningCheckpoint(Callback):
     def __init__(self, checkpointer: Checkpointer, sampler: ResumableSampler | None = None) -> None:
         self._checkpointer, self._sampler = checkpointer, sampler
         self._state = TrainingState(sampler=sampler)
+        self._total_steps: int | None = None
         self._found = checkpointer.restore()
         self._io = _StoreIO(self._found)
         self._on_sigterm = signal.getsignal(signal.SIGTERM)
@@ -57,6 +59,8 @@ class LightningCheckpoint(Callback):
                 f"Lightning has {trainer.world_size} ranks, the job's launcher started "
                 f"{self._checkpointer.world.size}: start one process a device, with srun or torchrun"
             )
+        batches = trainer.estimated_stepping_batches  # inf: it trains until it is stopped
+        self._total_steps = int(batches) if math.isfinite(batches) else None
         self._dump(trainer)  # what cannot be saved is reported now, not at a preemption
         if self._found:
             self._state.load(self._found, self._checkpointer.world)
@@ -67,6 +71,7 @@ class LightningCheckpoint(Callback):
         if self._sampler:
             self._sampler.taken(min(trainer.train_dataloader.batch_size, self._sampler.left))
         step = trainer.global_step
+        self._checkpointer.report(step, self._total_steps)
         if self._checkpointer.should_stop(step) and _may_stop(trainer, batch_idx + 1):
             self._checkpointer.save(
                 step, self._dump(trainer) | self._state.to_checkpoint(self._checkpointer.world.rank)

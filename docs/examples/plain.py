@@ -42,6 +42,7 @@ while step < STEPS:
         scheduler.step()
         sampler.taken(len(inputs))
         step += 1
+        checkpointer.report(step, total_steps=STEPS)
         if checkpointer.should_stop(step):
             state.save(checkpointer, step)
             checkpointer.exit_for_requeue()

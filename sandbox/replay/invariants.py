@@ -1,13 +1,17 @@
 """Violations of invariants after a replay: lost or duplicate work, and differences between the journal and Slurm.
 
-lost              jobs that never finished run_twice         jobs with two runs at the same time steps_redone
-iterations that were lost and repeated (beyond the last checkpoint of a killed run) killed_runs       runs that ended
-without an event curves_differ     jobs whose losses differ from those of an uninterrupted training slurm_runs        runs
-in Slurm's own completion log, equal to `runs` runs              runs that the trainers recorded ledger_error      seconds:
-the largest difference between a run's length in the controller's journal and in Slurm's log ledger_missing    runs in
-Slurm's log that the journal lacks starts            starts that the controller made and observed other_nodes       of
-these, starts on other nodes than planned, as the journal records other_shares      of these, starts on the planned nodes
-with a different distribution of GPUs
+lost             jobs that never finished
+run_twice        jobs with two runs at the same time
+steps_redone     iterations that were lost and repeated, beyond the last checkpoint of a killed run
+killed_runs      runs that ended without an event
+curves_differ    jobs whose losses differ from those of an uninterrupted training
+runs             runs that the trainers recorded
+slurm_runs       runs in Slurm's own completion log, equal to `runs`
+ledger_error     seconds: the largest difference between a run's length in the controller's journal and in Slurm's log
+ledger_missing   runs in Slurm's log that the journal lacks
+starts           starts that the controller made and observed
+other_nodes      of these, starts on other nodes than planned, as the journal records
+other_shares     of these, starts on the planned nodes with a different distribution of GPUs: Slurm's own choice among them
 """
 
 from __future__ import annotations

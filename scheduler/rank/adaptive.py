@@ -3,8 +3,9 @@
 A 2D-Gittins policy without thresholds that learns while it runs. A job is ranked by the GPU-seconds that its completion is
 expected to cost: its GPUs over its index (`hazard`), which depends on its age, the seconds that it has held GPUs in all runs, and
 on its class of sizes (`size_hazards`). Names and users are not used; old completions are forgotten where the load changes
-(`forgetting`). An order by the Gittins index has the shortest mean response time in a queue with one server, and nearly so with
-many servers and setup times under heavy load (arXiv 2304.13231).
+(`forgetting`). A job whose program reports its progress is ranked by its remaining seconds instead, as far as its reports are
+trusted (`claims`). An order by the Gittins index has the shortest mean response time in a queue with one server, and nearly so
+with many servers and setup times under heavy load (arXiv 2304.13231).
 
 Preemptions cost time, by the knob `preemption_cost` and by what was measured:
 
@@ -35,6 +36,7 @@ import numpy as np
 
 from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
 from tiresias.scheduler.elementwise import Columns, Values, either, interval, known, pick, rounded, smaller, where
+from tiresias.scheduler.estimates.claims import coarse, expected_remaining, next_coarse
 from tiresias.scheduler.estimates.completed_jobs import Completed, next_fit
 from tiresias.scheduler.estimates.forgetting import NOTHING_SEEN, Forgetting, counts
 from tiresias.scheduler.estimates.hazard import Hazards, bucket_of, end_of
@@ -69,7 +71,7 @@ class Adaptive(IncrementalPolicy):
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
         """Return the sort keys: the expected cost of the job's completion first."""
         waits = jobs.state == _WAITING
-        price = self._to_complete(jobs, waits, config) * jobs.gpus
+        price = _with_claims(jobs, self._to_complete(jobs, waits, config), waits, config) * jobs.gpus
         place = known(where(waits, -jobs.preempted, jobs.last_start), math.inf)
         if config.starve_limit == math.inf:
             return 0, price, waits, place
@@ -79,7 +81,7 @@ class Adaptive(IncrementalPolicy):
     def _to_complete(self, jobs: Rows, waits: Values, config: PolicyConfig) -> Values:
         """Seconds on GPUs that a completion of each job is expected to take, preemptions included.
 
-        The only estimate of remaining time that the order depends on.
+        The order depends on no other estimate of remaining time than this one and the claims of programs.
         """
         return either(waits, self._to_start, self._to_end, cell_of(jobs.gpus, jobs.ran), jobs, config)[0]
 
@@ -126,7 +128,7 @@ class Adaptive(IncrementalPolicy):
 
     def _grows(self, jobs: Rows, now: float, config: PolicyConfig) -> Columns:
         """When the rank of a running job changes."""
-        return (now + end_of(bucket_of(jobs.ran)) - jobs.ran,)
+        return (smaller(now + end_of(bucket_of(jobs.ran)) - jobs.ran, _claim_falls(jobs, now)),)
 
     def _rises(self, jobs: Rows, now: float, config: PolicyConfig) -> Columns:
         """When more may be done for a waiting job."""
@@ -150,6 +152,9 @@ class Adaptive(IncrementalPolicy):
         price = self.keys(job, now, config, False)[1]
         if price == 0.0:
             return f"waited for {job.waited:,.0f} s, longer than policy.starve_limit"
+        claimed = job.claimed_remaining
+        if claimed is not None and claimed == claimed:  # nan is not equal to itself
+            return f"about {claimed:,.0f} s left, as its program reports: a completion costs {price:,.0f} GPU-seconds"
         return f"run time {job.ran:,.0f} s, after which a completion costs {price:,.0f} GPU-seconds"
 
     def fitted(self, completed: Completed, there: Rows) -> Policy:
@@ -165,6 +170,22 @@ class Adaptive(IncrementalPolicy):
 def _prices(hazards: Hazards, cost: float, hold: float) -> tuple[float, ...]:
     """Seconds on GPUs per completion, for a job in each cell (`cell_of`)."""
     return tuple((1.0 / (hold * hazards.index(cost))).ravel().tolist())
+
+
+def _with_claims(jobs: Rows, by_age: Values, waits: Values, config: PolicyConfig) -> Values:
+    """Return the expected seconds on GPUs of each job's completion, from its claim where it has one, else `by_age`."""
+    claimed = jobs.claimed_remaining
+    if claimed is None:
+        return by_age
+    trust = 1.0 if jobs.claim_trust is None else jobs.claim_trust
+    left = where(waits, claimed + _cost(jobs, config), coarse(claimed) / _HOLD)
+    return expected_remaining(left, by_age, trust)
+
+
+def _claim_falls(jobs: Rows, now: float) -> Values:
+    """Return when the claim of a running job has fallen so far that its rank changes; inf: it has none."""
+    claimed = jobs.claimed_remaining
+    return math.inf if claimed is None else now + known(claimed - next_coarse(claimed), math.inf)
 
 
 def _cost(jobs: Rows, config: PolicyConfig) -> Values:

@@ -70,6 +70,14 @@ class Rows(Protocol):
     def preemption_cost(self) -> Values:
         """Measured seconds that a preemption costs; nan: not known."""
 
+    @property
+    def claimed_remaining(self) -> Values:
+        """Seconds of work left by the reports of its program; nan: no claim counts; None: no reports at all."""
+
+    @property
+    def claim_trust(self) -> Values:
+        """Weight of the claims of its owner, 0 to 1."""
+
 
 class Row:
     """One job for a policy's formulas: an attribute is the job's value in that column of `Jobs`."""
@@ -208,6 +216,12 @@ class IncrementalPolicy(Policy):
         promoted = _column(self.promoted(jobs, now, config), len(jobs)).astype(np.bool_)
         keys = [_column(key, len(jobs)) for key in self.keys(jobs, now, config, promoted)]
         return Ranking(ordered([*keys, jobs.submit], jobs.id), keys[0].astype(np.int64), promoted)
+
+
+def replaces(policy: Policy, method: str) -> bool:
+    """Return whether the policy has its own version of an optional method. The default of the others need not be called."""
+    default = getattr(Policy, method, None) or getattr(IncrementalPolicy, method)
+    return getattr(type(policy), method) is not default
 
 
 def _column(values: Values, jobs: int) -> npt.NDArray[np.generic]:

@@ -72,6 +72,30 @@ def seconds(option: str) -> Callable[[str], float]:
     return check
 
 
+def share(option: str) -> Callable[[str], float]:
+    """Return the type of an option that is a share, 0 to 1."""
+    parse = number(option)
+
+    def check(text: str) -> float:
+        if not 0 <= (found := parse(text)) <= 1:
+            raise UsageError(f"{option} {text[:40]!r}: give a share, 0 to 1")
+        return found
+
+    return check
+
+
+def factor(option: str) -> Callable[[str], float]:
+    """Return the type of an option that is a factor, 1 to 1000."""
+    parse = number(option)
+
+    def check(text: str) -> float:
+        if not 1 <= (found := parse(text)) <= 1000:
+            raise UsageError(f"{option} {text[:40]!r}: give a factor, 1 to 1000")
+        return found
+
+    return check
+
+
 def thresholds(text: str) -> tuple[float, ...]:
     """Return thresholds, GPU-seconds."""
     return tuple(map(number("--threshold"), text.split(","))) if text else ()

@@ -15,6 +15,7 @@ from tiresias.scheduler.evict.eviction import EVICTIONS
 from tiresias.scheduler.size.sizing import SIZINGS
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.commands import argument_types as types
+from tiresias.simulator.commands import report_arguments
 from tiresias.simulator.experiments.experiment import ALL_POLICIES, Setup, read
 from tiresias.simulator.experiments.sensitivity import KNOBS, POLICIES
 from tiresias.simulator.failures import Exponential
@@ -50,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _configure_cost(parser.add_argument_group("what a preemption costs"))
     _configure_failures(parser.add_argument_group("failures of nodes"))
     _configure_placement(parser.add_argument_group("placement"))
+    report_arguments.configure(parser.add_argument_group("progress reports"))
     _configure_results(parser.add_argument_group("results"))
     _configure_experiments(parser.add_argument_group("experiments of the paper"))
 
@@ -250,7 +252,7 @@ def setup(args: argparse.Namespace) -> Setup:
     by_node = args.by_node or bool(failures or placement)
     return Setup(
         file.name, trace, cluster, config, args.preemption_cost, costs, by_node, args.interval, failures,
-        args.checkpoint_interval, placement,
+        args.checkpoint_interval, placement, report_arguments.reporting(args, trace),
     )  # fmt: skip
 
 

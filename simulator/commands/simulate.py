@@ -2,7 +2,7 @@
 
 Exact times, event by event, no randomness. Only the number of GPUs counts: a job runs equally fast on all nodes, and preemption
 costs nothing, unless --placement or --preemption-cost is given. The trace is a CSV file, gzip or not, with the header
-job_id,submit_time,num_gpus,duration[,user,vc,model,status], times in seconds, or one of the other formats below.
+job_id,submit_time,num_gpus,duration[,user,vc,model,status,total_steps,steps], times in seconds, or one of the other formats below.
 
 Policies: las (Tiresias-L), adaptive (learns from completed jobs how soon others end), gittins (las that learns so),
 gittins_known (has the distribution of all services in advance, as in the paper), continuous_las and continuous_gittins (without
@@ -14,6 +14,7 @@ examples:
   tiresias simulate trace.csv.gz --policy las --nodes 250 --gpus-per-node 8 --threshold 3600,36000 --json out.json
   tiresias simulate trace.csv --policy las,srsf --nodes 15 --gpus-per-node 4 --preemption-cost 10,52 --plot plots
   tiresias simulate trace.csv --policy las,fifo --nodes 15 --gpus-per-node 4 --mtbf 2e6 --checkpoint-interval 1800
+  tiresias simulate trace.csv --policy adaptive,srsf --nodes 15 --gpus-per-node 4 --reporting 0.5 --liars 0.1
   tiresias simulate trace.csv --sensitivity threshold --nodes 250 --gpus-per-node 8
   tiresias simulate --reproduce-paper --traces DIR --json paper.json
 """

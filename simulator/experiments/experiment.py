@@ -22,6 +22,7 @@ from tiresias.simulator.experiments.parallel import ReportProgress, run_all
 from tiresias.simulator.failures import Exponential
 from tiresias.simulator.outcome import Outcome, Timeline
 from tiresias.simulator.outcome_metrics import Summary, summary
+from tiresias.simulator.reporting import Reporting
 from tiresias.simulator.simulated_placement import SimulatedPlacement
 from tiresias.simulator.simulation import simulate
 from tiresias.simulator.simulation_rules import FREE, Cost, Rules, mean_seconds
@@ -60,6 +61,7 @@ class Setup:
     failures: Exponential | None = None
     checkpoint_interval: float = 0.0
     placement: SimulatedPlacement | None = None
+    reporting: Reporting | None = None
 
     def experiment(self, policy: str, config: PolicyConfig | None = None) -> Experiment:
         """Return the experiment of one policy.
@@ -71,7 +73,7 @@ class Setup:
         config = replace(config or self.config, preemption_cost=mean_seconds(self.cost, self.costs))
         rules = Rules(
             policy_for(policy, self.trace), config, self.cost, self.costs, self.interval, self.by_node, self.failures,
-            self.checkpoint_interval, self.placement,
+            self.checkpoint_interval, self.placement, self.reporting,
         )  # fmt: skip
         return Experiment(self.trace, self.cluster, rules)
 

@@ -71,6 +71,14 @@ def numbers_or_nothing(cells: Sequence[str]) -> Floats:
     return result
 
 
+def steps(cells: Sequence[str]) -> Floats:
+    """Return numbers of steps, above 0; empty cells are nan."""
+    values = numbers_or_nothing(cells)
+    if (values <= 0).any():
+        raise ValueError("is not possible; write a number of steps above 0, or nothing")
+    return values
+
+
 def moments(cells: Sequence[str]) -> Floats:
     """Return the seconds since 1970 of ISO 8601 times. Times without a zone are taken as UTC, so that a day has 24 hours."""
     return np.fromiter(map(moment, cells), np.float64, len(cells))

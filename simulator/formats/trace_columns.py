@@ -35,6 +35,7 @@ class TraceColumns:
         status: How the jobs ended.
         dropped: Jobs that were left out so far.
         finish: Real ends, seconds from the same origin; empty where the file does not contain them.
+        claimed_total: Seconds of work that each job claims to need in all, nan: it does not report; empty: none does.
     """
 
     job_id: Sequence[str]
@@ -47,6 +48,7 @@ class TraceColumns:
     status: Sequence[str] = ()
     dropped: tuple[Dropped, ...] = ()
     finish: Floats = field(default_factory=lambda: np.zeros(0))
+    claimed_total: Floats = field(default_factory=lambda: np.zeros(0))
 
     def take(self, rows: Ints) -> TraceColumns:
         """Return these rows, in this order."""
@@ -55,8 +57,8 @@ class TraceColumns:
         words = (self.job_id, self.user, self.vc, self.model, self.status)
         job_id, user, vc, model, status = ([column[row] for row in rows] if column else () for column in words)
         numbers = (self.submit[rows], self.gpus[rows], self.duration[rows])
-        finish = self.finish[rows] if len(self.finish) else self.finish
-        return TraceColumns(job_id, *numbers, user, vc, model, status, self.dropped, finish)
+        more = (column[rows] if len(column) else column for column in (self.finish, self.claimed_total))
+        return TraceColumns(job_id, *numbers, user, vc, model, status, self.dropped, *more)
 
     def drop(self, rows: Bools, reason: str) -> TraceColumns:
         """Return the columns without these rows, which are counted under `reason`."""

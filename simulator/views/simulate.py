@@ -14,6 +14,7 @@ from tiresias.scheduler.config import PolicyConfig
 from tiresias.simulator.experiments.experiment import Setup
 from tiresias.simulator.outcome import Outcome
 from tiresias.simulator.outcome_metrics import Summary, finite, ratios
+from tiresias.simulator.reporting import Reporting
 from tiresias.simulator.trace import Trace
 
 JCT = {"mean_jct": "mean", "median_jct": "median", "p95_jct": "95th", "p99_jct": "99th"}
@@ -41,6 +42,16 @@ def _more_in_words(setup: Setup) -> Iterator[str]:
     if setup.failures:
         saves = f"; its jobs save every {setup.checkpoint_interval:g} s" if setup.checkpoint_interval else ""
         yield f"A node fails every {setup.failures.mtbf:g} s and is down for {setup.failures.repair:g} s{saves}."
+
+    if setup.reporting:
+        yield _reports_in_words(setup.reporting)
+
+
+def _reports_in_words(reporting: Reporting) -> str:
+    who = "The jobs with total_steps" if reporting.share is None else f"{reporting.share:.0%} of the jobs"
+    error = f", wrong by up to a factor of {reporting.error:g}" if reporting.error > 1 else ""
+    liars = f"; {reporting.liars:.0%} claim a tenth of what is left" if reporting.liars else ""
+    return f"{who} report their progress{error}{liars}."
 
 
 def _cost_in_words(setup: Setup) -> str:

@@ -104,7 +104,7 @@ class Placement:
     )
     style: str = placement(
         "skew",
-        "how jobs are put on nodes: by what they send, or all alike; the last three are for comparison",
+        "how jobs are put on nodes: by what they send, or all alike; others than consolidate and spread are for comparison",
         "skew",
     )
     unknown: str = choice(

@@ -42,6 +42,7 @@ class ObserveStage:
             self._take_records(context)
         self._note_classes(memory, context.managed)
         self._note_costs(memory, context.managed)
+        self._note_claims(memory, context.managed, context.slurm.time)
 
     def _snapshot(self) -> SlurmSnapshot:
         began = time.monotonic()
@@ -82,6 +83,17 @@ class ObserveStage:
                     self._services.scripts.correct(job.id, report.script)
                     memory.ledger.note_script(job, report.script)
                     _note_cost(memory, job, report)
+
+    def _note_claims(self, memory: JobMemory, managed: Sequence[SlurmJob], now: float) -> None:
+        """Store what running jobs report of their progress."""
+        reports, ledger = memory.observer.reports, memory.ledger
+        memory.observer.progress.begin_cycle(ledger.jobs)
+        for job in managed:
+            if job.state == "RUNNING" and not job.completing:
+                with self._services.quarantine.guard("reading its progress", job.id):
+                    if reports.of(job).restart == job.restarts:
+                        row = ledger.jobs[job.id]
+                        memory.observer.progress.follow(job, row, ledger.runs_of(row), now)
 
 
 def _note_cost(memory: JobMemory, job: SlurmJob, report: JobReport) -> None:

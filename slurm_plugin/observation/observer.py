@@ -22,9 +22,10 @@ from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.observation.allocations import allocations, held_by_node, promised, scheduler_nodes
 from tiresias.slurm_plugin.observation.job_phases import counts_as_ended, decision_state, settled_at
 from tiresias.slurm_plugin.observation.learned_limit import LearnedLimit
+from tiresias.slurm_plugin.observation.progress_reports import ProgressReports
 from tiresias.slurm_plugin.observation.reports import Reports
 from tiresias.slurm_plugin.observation.requests import RequestCache
-from tiresias.slurm_plugin.state import job_reasons
+from tiresias.slurm_plugin.state import job_claims, job_reasons
 from tiresias.slurm_plugin.state.intents import Intent
 from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 from tiresias.slurm_plugin.state.ledger import Ledger
@@ -48,6 +49,7 @@ class Observer:
         self._admission_waits = admission_waits or frozenset({config.admission_wait})
         self._refusals = refusals or Refusals(config.preemption.backoff)
         self.reports = Reports(config.paths.control)
+        self.progress = ProgressReports(config.paths.control)
         self.packlimit = LearnedLimit(config.paths.control, config.placement.packlimit)
         self._switches: Sequence[topology.Level] = ()  # of the newest snapshot, as all below
         self._requests = RequestCache()
@@ -209,6 +211,10 @@ class Observer:
             for row, row_runs in zip(rows, runs, strict=True)
         ]
         starts = [[run.start for run in row_runs] or [np.nan] for row_runs in runs]
+        claims = [
+            job_claims.expected(row, row_runs, now, self._ledger.trust_in(row.uid))
+            for row, row_runs in zip(rows, runs, strict=True)
+        ]
         return Jobs(
             id=tuple(job.id for job in shown),
             gpus=np.array([job.gpus for job in shown], dtype=np.int64),
@@ -246,6 +252,8 @@ class Observer:
             min_gpus=np.array([row.min_gpus or job.gpus for job, row in zip(shown, rows, strict=True)], dtype=np.int64),
             max_gpus=np.array([row.max_gpus or job.gpus for job, row in zip(shown, rows, strict=True)], dtype=np.int64),
             progress=np.array([np.nan if row.progress is None else row.progress for row in rows], dtype=float),
+            claimed_remaining=np.array([one.remaining if one else np.nan for one in claims]) if any(claims) else None,
+            claim_trust=np.array([one.weight if one else 1.0 for one in claims], dtype=float),
             style=self._styles(shown, profiles),
             packed_until=np.array(
                 [self._packed_until(row, profiles.get(job.id)) for job, row in zip(shown, rows, strict=True)],

@@ -170,9 +170,10 @@ def _jobs(newest: Publication, whole: int | None) -> list[dict[str, Any]]:
     columns = (
         order, jobs.state[order], queue[order], plan.rank[order], jobs.attained[order].round(3),
         jobs.ran[order].round(3), jobs.waited[order].round(3), jobs.submit[order], jobs.movable[order],
-        np.full(len(jobs), np.nan) if jobs.preemption_cost is None else jobs.preemption_cost[order],
-        np.zeros(len(jobs), np.int64) if jobs.style is None else jobs.style[order],
+        np.full(len(order), np.nan) if jobs.preemption_cost is None else jobs.preemption_cost[order],
+        np.zeros(len(order), np.int64) if jobs.style is None else jobs.style[order],
         protected[order],
+        np.full(len(order), np.nan) if jobs.claimed_remaining is None else jobs.claimed_remaining[order],
     )  # fmt: skip
     return [
         _job(newest, record_of[jobs.id[row[0]]], *row) for row in zip(*(one.tolist() for one in columns), strict=True)
@@ -203,8 +204,9 @@ def _of_the_rest(job: SlurmJob, submit: float) -> dict[str, Any]:
 def _job(
     newest: Publication, job: SlurmJob, row: int, state: int, queue: int, rank: int, attained: float, ran: float,
     waited: float, submit: float, movable: bool, cost: float, style: int, protected: float,
+    left: float,
 ) -> dict[str, Any]:  # fmt: skip
-    """protected: seconds until its minimum run time is reached."""
+    """protected: seconds until its minimum run time is reached. left: claimed seconds of work."""
     known, unmovable = newest.rows.get(job.id), newest.unmovable.get(job.id, "")
     unmovable = unmovable or _protected(newest.slurm.time + protected if protected else 0.0)
     seen, plan, _, there, _ = newest.part_of(row)
@@ -217,6 +219,8 @@ def _job(
         "preemptions": known.preemptions if known else 0, "preemptable": movable, "step": report.step,
         "checkpoint_time": report.saved_at, "placement": style_name(style),
         "phase": newest.phases.get(job.id, ""), "preemption_cost": None if cost != cost else round(cost, 3),
+        "progress": known.progress if known else None, "total_steps": known.total_steps if known else None,
+        "remaining": None if left != left else round(left, 3),
         "why": f"{why}; {unmovable}" if unmovable else why, "profile": _profile(newest.profiles.get(job.id)),
     }  # fmt: skip
 

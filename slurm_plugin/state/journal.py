@@ -110,6 +110,13 @@ class Journal(History):
             " group by key order by max(end)"
         ).fetchall()
 
+    def past_claims(self) -> list[tuple[int, float, float]]:
+        """Return uid, claimed and needed seconds of work of each ended job that claimed any, by their ends."""
+        return self._db.execute(
+            "select uid, earliest_left, sum(max(end - start - coalesce(restore, 0), 0)) - earliest_at from job join run using (key)"
+            " where ended = 1 and earliest_left is not null group by key order by over, key"
+        ).fetchall()
+
     def count_past(self) -> int:
         """Return how many jobs `past` returns."""
         counted = self._db.execute("select count(distinct key) from run join job using (key) where ended = 1")

@@ -28,7 +28,11 @@ class JobRow:
         priority_class: the highest PriorityTier of its partitions, as read last; 0: not read yet.
         min_gpus, max_gpus: the GPUs that it can use, of its request; equal for a job of fixed size; 0: not read yet, as in
             the row of an earlier version until its job is observed.
-        progress: the newest step that its program reported; None: none. Written with the next change of the row.
+        progress: the newest step that its program reported; None: none. Written with the next change of the row, as those below.
+        total_steps: the steps of the whole job by that report; None: not reported.
+        claim_at, claim_left: seconds of work at the newest claim of remaining work, and that claim, seconds (job_claims.py); None:
+            it never claimed anything.
+        earliest_at, earliest_left: the same of the claim with the earliest end.
     """
 
     key: str
@@ -58,6 +62,11 @@ class JobRow:
     min_gpus: int = 0
     max_gpus: int = 0
     progress: float | None = None
+    total_steps: float | None = None
+    claim_at: float | None = None
+    claim_left: float | None = None
+    earliest_at: float | None = None
+    earliest_left: float | None = None
 
 
 @dataclass(slots=True)

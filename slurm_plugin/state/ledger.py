@@ -13,10 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tiresias.protocol.job_kind import Key
+from tiresias.scheduler.estimates.claims import Trust
 from tiresias.scheduler.estimates.completed_jobs import Completed
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
-from tiresias.slurm_plugin.state import own_tasks, owner_requests, pins
+from tiresias.slurm_plugin.state import job_claims, own_tasks, owner_requests, pins
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 from tiresias.slurm_plugin.state.owner_requests import OwnerRequests
@@ -54,6 +55,7 @@ class Ledger:
         strays: Rows of jobs that moved to unmanaged partitions or nodes and are to be released.
         kinds: uid and kind of all jobs that ever ran.
         costs: Seconds that a preemption costs, by job id; nan: unknown.
+        trust: Trust in the claims of each user whose jobs claimed anything, by uid.
         saves: Which jobs are known to save on request.
         requests: The owners' requests.
     """
@@ -76,6 +78,9 @@ class Ledger:
         self.totals = Totals()
         self._places: dict[str, Place] = {}  # by job id
         self.costs = {row.id: preemption_cost(self._in_order(row)) for row in self.jobs.values()}
+        self.trust: dict[int, Trust] = {}
+        for uid, claimed, needed in journal.past_claims():
+            self.trust[uid] = self.trust_in(uid).learned(claimed, needed)
 
     def free(self, job: SlurmJob) -> bool:
         """Return whether neither its owner nor an administrator nor another job keeps this pending job waiting."""
@@ -182,6 +187,10 @@ class Ledger:
         """Return the measured seconds a step of all runs, as Journal.paces does."""
         return self._journal.paces()
 
+    def trust_in(self, uid: int) -> Trust:
+        """Return the trust in a user's claims of remaining work."""
+        return self.trust.get(uid, Trust())
+
     def runs_of(self, row: JobRow) -> list[RunRow]:
         """Return the job's runs."""
         return list(self.runs[row.key].values())
@@ -279,6 +288,8 @@ class Ledger:
 
     def _end(self, row: JobRow, end: float) -> None:
         self._accounting.close(self.runs[row.key].values(), end)
+        if row.earliest_left is not None:
+            self.trust[row.uid] = job_claims.learned(self.trust_in(row.uid), row, self._in_order(row), end)
         row.ended, row.over = True, max(end, row.submit)
         self.save(row)
         self.over += bool(self.runs[row.key])

@@ -14,7 +14,7 @@ from pathlib import Path
 from tiresias.slurm_plugin.state.database import Damaged, Database, StateError, copy, open_database
 from tiresias.slurm_plugin.state.job_reasons import SENTENCES_TO_CODES
 
-SCHEMA = 9
+SCHEMA = 10
 KEPT_BACKUPS = 2  # databases as they were before an upgrade
 
 # What mode shadow saw (watched.py). Its views are also for code that must not import this: simulator/formats/shadow_journal.py.
@@ -55,7 +55,8 @@ TABLES = (
   key text primary key, id text, uid integer, submit real, reset real, held integer, pinned integer, preemptions integer,
   last_preempted real, failures integer, not_before real, unmovable text, min_nodes integer, max_nodes integer, required text,
   kind text, ended integer, over real, excluded text, pin text, asked text, unpinnable text,
-  virtual_cluster text, priority_class integer, min_gpus integer, max_gpus integer, progress real
+  virtual_cluster text, priority_class integer, min_gpus integer, max_gpus integer, progress real,
+  total_steps real, claim_at real, claim_left real, earliest_at real, earliest_left real
 ) without rowid""",
     "create index live on job (ended, id)",
     "create index by_id on job (id)",
@@ -106,6 +107,10 @@ UPGRADES = {  # what leads from a schema to the next one
         "alter table job add column max_gpus integer default 0",
         "alter table job add column progress real",
         *SENTENCES_TO_CODES,
+    ),
+    9: tuple(
+        f"alter table job add column {name} real"
+        for name in ("total_steps", "claim_at", "claim_left", "earliest_at", "earliest_left")
     ),
 }
 

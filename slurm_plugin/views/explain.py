@@ -16,7 +16,7 @@ from tiresias.slurm_plugin.views.jobs import STATE_STYLES, state_word
 from tiresias.slurm_plugin.views.runs import run_table
 from tiresias.slurm_plugin.views.slurm_state import dependency, preemptable, slurm_line
 from tiresias.slurm_plugin.views.table_layout import FAINT, HEADING, styled, wrapped
-from tiresias.slurm_plugin.views.text import clock, duration, place, printable, service
+from tiresias.slurm_plugin.views.text import clock, duration, place, printable, service, time_left
 
 _LABEL = 14
 _REASON_CELLS = 1000
@@ -72,6 +72,7 @@ def _facts(explanation: Explanation, now: float) -> Iterator[tuple[str, str]]:
     for one in slurm["depends_on"] if slurm else ():
         yield "depends on", dependency(one)
     yield from _service(job)
+    yield from _progress(job)
     yield "preempted", _losses(explanation, now)
     if can := preemptable(job, slurm):
         yield "preemptable", can
@@ -91,6 +92,15 @@ def _service(job: PublishedJob) -> Iterator[tuple[str, str]]:
         yield "time", f"ran {duration(job.get('ran', 0.0))}, waited {duration(job.get('waited', 0.0))}"
     if "restarts" in job:
         yield "runs", str(job["restarts"] + bool(job.get("start_time")))
+
+
+def _progress(job: PublishedJob) -> Iterator[tuple[str, str]]:
+    """Yield the step that the program reported, and the time left."""
+    step, total, left = job.get("progress"), job.get("total_steps"), job.get("remaining")
+    if step is not None:
+        steps = f"step {step:,.0f}" + ("" if total is None else f" of {total:,.0f}")
+        about = "" if left is None else f", {time_left(left)} left"
+        yield "progress", f"{steps}{about}, as its program reports"
 
 
 def _losses(explanation: Explanation, now: float) -> str:

@@ -105,6 +105,11 @@ def _jobs(status: Status) -> Iterator[Metric]:
         "Running jobs that may not be preempted now.",
         sum(job["state"] == "RUNNING" and not job["preemptable"] for job in status["jobs"]),
     )
+    yield _gauge(
+        "reporting_jobs",
+        "Jobs whose programs report how much work is left.",
+        sum(job.get("remaining") is not None for job in status["jobs"]),
+    )
 
 
 def _waits(status: Status) -> Iterator[Metric]:

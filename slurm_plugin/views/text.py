@@ -75,6 +75,19 @@ def duration(seconds: float) -> str:
     return f"{whole // 86400}d{whole % 86400 // 3600:02}h"
 
 
+def time_left(seconds: float) -> str:
+    """Return an estimate in at most two units: less than a minute, about 25 min, about 2 h 10 min, about 3 days 4 h."""
+    minutes = round(max(seconds, 0.0) / 60)
+    if minutes < 1:
+        return "less than a minute"
+    if minutes < 60:
+        return f"about {minutes} min"
+    if (tens := round(minutes / 10)) < 24 * 6:
+        return f"about {tens // 6} h{f' {tens % 6}0 min' if tens % 6 else ''}"
+    days, hours = divmod(round(minutes / 60), 24)
+    return f"about {days} day{'s' if days > 1 else ''}{f' {hours} h' if hours else ''}"
+
+
 def gpu_time(gpu_seconds: float) -> str:
     """Return GPU-seconds below 10,000, GPU-hours above: 3200 s, 12.5 h."""
     if gpu_seconds < 10_000:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,20 @@ def test_a_rank_that_writes_when_another_gives_up_reports_that(tmp_path: Path, r
     with pytest.raises(CorruptCheckpoint, match="another rank gave up"):
         own.run({"weights": buffer()})
     assert Store(tmp_path).steps() == []
+
+
+@pytest.mark.parametrize(("size", "lost"), [(1, ".step-30.both"), (2, "")])
+def test_a_folder_that_is_removed_is_no_rank_that_gave_up(tmp_path: Path, size: int, lost: str) -> None:
+    """The temporary folder of the only rank, or all checkpoints."""
+    root = tmp_path / "checkpoints"
+    root.mkdir()
+
+    def buffer() -> Iterator[bytes]:
+        shutil.rmtree(root / lost)
+        yield b"half"
+
+    with pytest.raises(FileNotFoundError):
+        Saving(Root(root), 30, World(0, size, "both"), 0, at_once).run({"weights": buffer()})
 
 
 def test_what_is_committed_stays(tmp_path: Path, ranks: list[Saving]) -> None:

@@ -1,4 +1,4 @@
-"""Slurm's completion log, with records as slurmctld wrote them."""
+"""Slurm's completion log, with records as slurmctld writes them."""
 
 from __future__ import annotations
 

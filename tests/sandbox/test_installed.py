@@ -93,7 +93,9 @@ def record(cluster: Cluster) -> None:
         time.sleep(0.2)
 
 
-@pytest.mark.parametrize("suite", ["bookworm", "trixie"])  # their versions of numpy are 1.24 and 2.2
+@pytest.mark.parametrize(
+    "suite", ["bookworm", pytest.param("trixie", marks=pytest.mark.long)]
+)  # their versions of numpy are 1.24 and 2.2
 def test_a_system_without_a_compiler_records(suite: str, environment: Path) -> None:
     tree = rootfs.ensure(suite).path
     assert not [name for name in ("make", "cc", "gcc") if (tree / "usr/bin" / name).exists()]
@@ -112,6 +114,7 @@ def test_a_system_without_a_compiler_records(suite: str, environment: Path) -> N
     assert found["iterations"] >= 10
 
 
+@pytest.mark.long
 def test_the_demos_replay(environment: Path, tmp_path: Path) -> None:
     (tmp_path / "trace.csv").write_text(TRACE)
     size = ("--nodes", "2", "--gpus-per-node", "4", "--time-scale", "60")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -226,9 +227,24 @@ def test_a_bad_script_on_standard_input_reaches_sbatch_unchanged(folder: Path) -
     assert "does not begin with #!" in done.stderr
 
 
-def test_a_program_declared_unable_is_plain_sbatch(folder: Path) -> None:
-    done = run(folder, "job.sh", TIRESIAS_CHECKPOINT="none")
+@pytest.mark.parametrize("words", [["job.sh"], ["--steps-from=step (.)", "job.sh"]])
+def test_a_program_declared_unable_is_plain_sbatch(folder: Path, words: list[str]) -> None:
+    done = run(folder, *words, TIRESIAS_CHECKPOINT="none")
     assert done.stdout == f"['job.sh']\n{SCRIPT}\n"
+
+
+def test_the_pattern_of_the_steps_goes_into_the_job_and_not_to_sbatch(folder: Path) -> None:
+    pattern = r"the user's step (\d+)"
+    done = run(folder, f"--steps-from={pattern}", "-N2", "job.sh", "--steps-from=x")
+    assert eval(done.stdout.splitlines()[0]) == ["-N2", "job.sh", "--steps-from=x"]
+    assert f"TIRESIAS_STEPS_FROM={shlex.quote(pattern)}\n" in done.stdout
+    assert submitted(done) == SCRIPT
+
+
+def test_a_pattern_without_a_group_is_not_submitted(folder: Path) -> None:
+    done = run(folder, r"--steps-from=step \d+", "job.sh")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "it has no group for the step" in done.stderr
 
 
 def test_without_slurm(folder: Path) -> None:

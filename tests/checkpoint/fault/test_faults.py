@@ -16,7 +16,7 @@ from tiresias.checkpoint import Store
 KILL, TORN = -1, -2  # fault.c
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS, errno.ESTALE)
 SAVES = ("save", "async_save", "ranks")
-# `make test` has kills in each kind of save, and errors in the kind that makes most kinds of calls.
+# `make test` has kills in each kind of save, and errors that pass in one of them.
 SHORT = [("async_save", False)]
 ERRORS_IN_SAVES = [
     pytest.param(case, lasting, marks=[] if (case, lasting) in SHORT else [pytest.mark.long])

@@ -27,6 +27,8 @@ MISSING = {
     "early": "the job ended before 2 s of training",
 }
 
+RARE = ("forgetful", "crash", "dies", "early")
+
 
 def rehearse(
     cluster: Cluster, script: str, *options: str, own_options: tuple[str, ...] = ()
@@ -59,7 +61,9 @@ def test_a_good_script(cluster: Cluster) -> None:
     assert not left, "the rehearsal leaves its job"
 
 
-@pytest.mark.parametrize("habit", MISSING)
+@pytest.mark.parametrize(
+    "habit", [pytest.param(one, marks=[pytest.mark.long] if one in RARE else []) for one in MISSING]
+)
 def test_what_is_missing_is_reported(cluster: Cluster, habit: str) -> None:
     steps = 60 if habit == "early" else 5000
     code, found, reported = rehearse(cluster, f"exec python3 {PROGRAM} {habit} {steps} result")

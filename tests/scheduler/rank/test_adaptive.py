@@ -23,7 +23,7 @@ from tiresias.scheduler.rank.adaptive import Adaptive
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.rank.policy import Policy, Row
 from tiresias.simulator.cluster_size import ClusterSize
-from tiresias.simulator.simulated_job import JobColumns
+from tiresias.simulator.job_columns import JobColumns
 from tiresias.simulator.simulation import simulate
 from tiresias.simulator.simulation_rules import Cost, Rules
 from tiresias.simulator.trace import Trace, TraceJob
@@ -252,3 +252,30 @@ def test_the_order_of_rows_changes_nothing(jobs: Any, config: Any, random: Any) 
     shuffled = random.sample(jobs, len(jobs))
     rules = Rules(ADAPTIVE, config)
     assert results(shuffled, ClusterSize(2, 3), rules) == results(jobs, ClusterSize(2, 3), rules)
+
+
+def test_a_claim_replaces_the_age(snapshot_of: Any) -> None:
+    """Remaining seconds, with the cost of a start, of waiting jobs; a running job is held; trust weighs claim and age."""
+    assert isinstance(ADAPTIVE, Adaptive)
+    policy, job, node = ADAPTIVE, snapshot_of.Job, snapshot_of.Node
+    running = {"state": JobState.RUNNING, "last_start": 0.0}
+    jobs = [job("1", ran=7000.0), job("2", ran=100.0), job("3", ran=7000.0, **running), job("4", ran=100.0)]
+    snapshot = snapshot_of(jobs, [node()])
+    ages = policy.keys(snapshot.jobs, 9.0, CONFIG, np.zeros(4, bool))[1]
+
+    def claims(left: list[float], trust: list[float]) -> Any:
+        claimed = replace(snapshot.jobs, claimed_remaining=np.array(left), claim_trust=np.array(trust))
+        together = policy.keys(claimed, 9.0, CONFIG, np.zeros(4, bool))[1]
+        one_by_one = [policy.keys(Row(claimed, row), 9.0, CONFIG, False)[1] for row in range(4)]
+        assert together.tolist() == pytest.approx(one_by_one)
+        return together, policy.change(claimed, 9.0, CONFIG)
+
+    keys, changes = claims([40.0, math.nan, 900.0, 5e6], [1.0, 1.0, 1.0, 0.0])
+    assert keys[0] == 100.0, "claim and start"
+    assert keys[1] == ages[1]
+    assert keys[2] == pytest.approx(2.0 ** (40 / 4) / 1.5), "the next power of 2 ** (1/4) above 900 s"
+    assert keys[3] == 5e6 + 60.0, "a claim that is longer than the age suggests needs no trust"
+    assert changes[2] == pytest.approx(9.0 + 900.0 - 2.0 ** (39 / 4))
+    keys, _ = claims([40.0, 40.0, math.nan, 40.0], [0.0, 0.0, 1.0, 0.5])
+    assert keys[:3].tolist() == ages[:3].tolist(), "without trust, or without a claim of a running job, the age counts"
+    assert 100.0 < keys[3] < ages[3]

@@ -101,7 +101,10 @@ CASES = {
 SITES = os.environ.get("ORACLE_SITES", "pyslurm@forky commands@forky").split()
 
 
-@pytest.fixture(params=SITES)
+# Both back ends read the rules alike; the records of jobs are compared in the tests of the back ends.
+@pytest.fixture(
+    params=[pytest.param(one, marks=[pytest.mark.long] if one == "commands@forky" else []) for one in SITES]
+)
 def judged(request: pytest.FixtureRequest, cluster_of: Callable[..., Cluster]) -> Iterator[Site]:
     name, suite = request.param.split("@")
     cluster = cluster_of(suite, **ACCOUNTED)

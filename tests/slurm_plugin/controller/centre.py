@@ -6,10 +6,11 @@ import itertools
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -170,6 +171,14 @@ class Centre:
 
     def why(self, job: str) -> str:
         return str(self.explain(job).get("job", {}).get("why", ""))
+
+    def query_journal(self, query: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query to the controller's journal."""
+        config = (self.cluster.shared / self.config.rpartition("/")[2]).read_text()
+        number = config.partition("state = '/var/lib/tiresias/")[2].partition("'")[0]
+        path = self.cluster.folder / "lib" / number / "journal.sqlite"
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+            return db.execute(query).fetchall()
 
     def wait_for_cycles(self, count: int = 2) -> None:
         """Wait for that many more cycles, which include everything that the controller does without a wait."""

@@ -26,6 +26,7 @@ def test_jobs_of_exempt_users_are_never_changed(centre: Centre) -> None:
     assert centre.show(own)["StartTime"] >= centre.show(foreign)["EndTime"], "the exempt job was preempted"
 
 
+@pytest.mark.long
 def test_the_held_jobs_of_a_newly_exempt_user_are_released(centre: Centre) -> None:
     config, state = centre.configure()
     centre.stop()

@@ -15,7 +15,7 @@ from tiresias.errors import TiresiasError
 from tiresias.sandbox.rootfs import HOST_ADDRESS, HOST_NAME
 from tiresias.slurm_plugin.sockets.control_client import ask
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.long]
 NAME, FOLDER = "backup", "/var/lib/tiresias/backup"
 ADDRESS = f"{HOST_ADDRESS.rpartition('.')[0]}.77"
 SECOND_HOST = ["python3", "/opt/tiresias/tests/slurm_plugin/controller/second_host.py", NAME, FOLDER]
@@ -77,6 +77,18 @@ class Backup:
         saved, now = self.centre.cluster.folder / "spool/ctld/job_state", time.time()
         self.centre.wait_until(lambda: saved.stat().st_mtime > now, "slurmctld does not save its state")
 
+    def stop(self) -> None:
+        """End the backup slurmctld.
+
+        Where it is asked for control instead, Slurm 26.05 answers after 29 s, in the moment in which it saves its state: the
+        primary may find no job_state between the two renames, and starts without jobs (seen in 4 of 11 runs).
+        """
+        pid = f"{FOLDER}/run/slurmctld.pid"
+        self.centre.cluster.run(["sh", "-c", f"kill -TERM $(cat {pid})"])
+        self.centre.wait_until(
+            lambda: not (self.centre.root / pid.strip("/")).exists(), "the backup slurmctld does not end"
+        )
+
     def is_primary(self) -> bool:
         """Return whether scontrol reports the backup as the running slurmctld."""
         message = self.centre.cluster.run(["scontrol", "ping"], check=False).stdout
@@ -91,6 +103,7 @@ def backup(centre_of: Callable[..., Centre]) -> Iterator[Backup]:
     centre.stop()
 
 
+@pytest.mark.long
 def test_the_lead_follows_a_real_slurmctld_to_its_backup_and_back(backup: Backup) -> None:
     centre = backup.centre
     config, _ = centre.configure()
@@ -114,6 +127,7 @@ def test_the_lead_follows_a_real_slurmctld_to_its_backup_and_back(backup: Backup
     centre.wait_for_state(large, "RUNNING", "COMPLETED")
     centre.wait_for_state(waiting, "RUNNING", "COMPLETED")
 
+    backup.stop()
     centre.cluster.run(["slurmctld"])
     centre.wait_until(centre.status, "the lead does not return")
     assert centre.status()["leader"]["host"] == HOST_NAME

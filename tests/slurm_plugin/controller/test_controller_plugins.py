@@ -104,6 +104,7 @@ def test_the_controller_refuses_to_start_with_a_broken_one(packaged: Centre) -> 
     assert "policies: 'latest_first' of package acme-scheduling: rank() failed" in " ".join(doctor.stdout.split())
 
 
+@pytest.mark.long
 def test_a_sizing_decides_until_it_gives_a_job_another_number_of_gpus(packaged: Centre) -> None:
     centre = packaged
     centre.start(centre.configure(policy={"sizing": "halves"})[0], env=ENVIRON)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ def test_a_preempted_job_resumes_at_once_and_completes(centre: Centre) -> None:
     gap = second["start"] - max(first["end"], _epoch(centre.show(small)["EndTime"]))
     assert gap <= 15, "Slurm's own wait for a requeued job is 121 s"
     assert [run["beneficiary"] for run in centre.explain(large)["runs"]] == [small, ""]
-    (history,) = centre.ask(op="history", job=large)["jobs"]
+    history = centre.wait_until(lambda: ended(centre, large), "its end is not in the history", large)
     assert (history["runs"], history["preemptions"], history["saving"] > 0, history["parked"] > 0) == (2, 1, True, True)
     counted = {name: value - before[name] for name, value in totals(centre).items()}
     assert (counted["runs"], counted["preemptions"]) == (3, 1)
@@ -38,6 +39,12 @@ def test_a_preempted_job_resumes_at_once_and_completes(centre: Centre) -> None:
 
 
 LOST = ("saving", "restoring", "redone")
+
+
+def ended(centre: Centre, job: str) -> dict[str, Any]:
+    """Return the history of a job that has ended, else {}: of a completing job the time since its last run counts as a wait."""
+    (history,) = centre.ask(op="history", job=job)["jobs"]
+    return history if history["end"] else {}
 
 
 def totals(centre: Centre) -> dict[str, float]:

@@ -135,6 +135,7 @@ def test_the_holds_of_a_controller_that_does_not_restart_are_released(watched: W
     assert (watched.held(), watched.lifted()) == (set(), set(watched.waiting))
 
 
+@pytest.mark.long
 def test_a_restart_with_another_state_folder_lifts_the_holds(watched: Watched) -> None:
     """The next controller would not find them in its journal."""
     centre = watched.centre
@@ -206,6 +207,7 @@ def test_partitions_become_managed_and_unmanaged_by_a_reload(watched: Watched) -
     assert (watched.lifted(), len(watched.held())) == ({job}, FEW)
 
 
+@pytest.mark.long
 def test_release_does_not_need_the_configured_partitions(watched: Watched) -> None:
     """As ExecStopPost= does after a partition was removed from slurm.conf."""
     centre = watched.centre
@@ -218,7 +220,7 @@ def test_release_does_not_need_the_configured_partitions(watched: Watched) -> No
     assert (released.returncode, watched.held()) == (0, set()), released.stderr
 
 
-@pytest.mark.parametrize("starts", [True, False])
+@pytest.mark.parametrize("starts", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_exec_stop_post_of_the_unit(centre_of: Callable[..., Centre], starts: bool) -> None:
     """ExecStopPost= starts the dead-man, and releases at once where systemd does not start it, as during a shutdown."""
     centre = centre_of("forky")

@@ -107,6 +107,7 @@ def test_a_leader_that_ends_hands_over_and_releases_nothing(centre: Centre, othe
     centre.wait_for_state(waiting, "RUNNING")
 
 
+@pytest.mark.long
 def test_nothing_is_released_while_there_is_a_standby(centre: Centre, other: Standby) -> None:
     """As ExecStopPost does after a crash, whether or not the standby has taken over already."""
     filler = centre.submit(gpus=16)
@@ -153,6 +154,7 @@ def test_the_kill_switch_reaches_a_leader_on_another_host(centre: Centre, other:
     assert any("controllers are stopped by root" in line for line in centre.log()[-3:])
 
 
+@pytest.mark.long
 def test_a_standby_reloads_its_configuration(centre: Centre, other: Standby) -> None:
     file = centre.root / other.config.strip("/")
     file.write_text(file.read_text().replace("period = 0.5", "period = 0.25"))
@@ -165,6 +167,7 @@ def test_a_standby_reloads_its_configuration(centre: Centre, other: Standby) -> 
     assert other.ask(op="status")["cycle"]["period"] == 0.25
 
 
+@pytest.mark.long
 def test_a_standby_refuses_to_pause_preemptions(centre: Centre, other: Standby) -> None:
     done = centre.cluster.run(["tiresias", "pause", "--config", other.config], user="root", check=False)
     assert (done.returncode, done.stdout) == (1, "")

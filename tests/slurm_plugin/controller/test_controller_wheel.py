@@ -69,6 +69,7 @@ def preempted_once(centre: Centre, command: str) -> str:
     return output
 
 
+@pytest.mark.long
 def test_a_conda_environment_that_was_moved(centre: Centre, wheel: Path) -> None:
     """A prefix with another Python than the cluster's, activated through PATH."""
     tree, built = rootfs.ensure("bookworm").path, centre.cluster.shared / "built"

@@ -1,9 +1,9 @@
 """A training program for tests: twenty steps per second, full checkpoints, and optionally one kind of wrong behaviour.
 
-    train.py SECONDS [good|ignores|hangs|slow]
+    train.py SECONDS [good|reports|ignores|hangs|slow]
 
-good: saves and ends on request.  ignores: continues to train without saving.  hangs: saves at its fifth step, and hangs in the
-requested save.  slow: the requested save takes four seconds.
+good: saves and ends on request.  reports: so, and reports its progress.  ignores: continues to train without saving.
+hangs: saves at its fifth step, and hangs in the requested save.  slow: the requested save takes four seconds.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ def main(seconds: float, habit: str = "good") -> None:
     while step < seconds * STEPS_PER_SECOND:
         time.sleep(1 / STEPS_PER_SECOND)
         step += 1
+        if habit == "reports":
+            checkpointer.report(step, total_steps=int(seconds * STEPS_PER_SECOND))
         if habit == "hangs" and step == 5:
             checkpointer.save(step, {"step": step})
         if checkpointer.should_stop(step) and habit != "ignores":

@@ -14,6 +14,7 @@ from tiresias.slurm_plugin.backends.slurm_rules import Partition, SlurmRules
 from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.observation.observer import Observer
+from tiresias.slurm_plugin.state.job_claims import add_claim
 from tiresias.slurm_plugin.state.journal import Journal
 from tiresias.slurm_plugin.state.ledger import Ledger
 
@@ -71,6 +72,34 @@ def test_the_journal_has_them_after_a_restart(restarted: Callable[[], Ledger], p
     ledger.save(ledger.jobs["1"])
     ledger = restarted()
     assert values(columns(ledger, pending(gpus=4, priority=1))) == ("", 3, 4, 4, 250.0)
+
+
+def test_the_claims_of_a_job_and_the_trust_in_its_owner_survive_a_restart(
+    restarted: Callable[[], Ledger], pending: Make, running: Make
+) -> None:
+    ledger = restarted()
+    assert columns(ledger, pending(priority=1)).claimed_remaining is None
+    add_claim(ledger.jobs["1"], 100.0, 1000.0)
+    ledger.save(ledger.jobs["1"])
+    found = columns(restarted(), pending(priority=1))
+    assert found.claimed_remaining is not None
+    assert found.claim_trust is not None
+    assert found.claimed_remaining[0] >= 1000.0
+    assert found.claim_trust[0] == 1.0
+
+
+def test_an_ended_job_that_worked_past_its_claim_costs_its_owner_trust(
+    restarted: Callable[[], Ledger], running: Make
+) -> None:
+    ledger = restarted()
+    columns(ledger, running(1000), time=1001)
+    row = ledger.jobs["1"]
+    add_claim(row, 0.0, 100.0)
+    ledger.apply(SlurmSnapshot(9000, (), ()))
+    trust = ledger.trust_in(row.uid)
+    assert trust.weight < 1.0
+    assert trust.stretch > 1.0
+    assert restarted().trust_in(row.uid) == trust
 
 
 def test_what_is_not_known_now_leaves_what_is_stored(ledger: Ledger, pending: Make) -> None:

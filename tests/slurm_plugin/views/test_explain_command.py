@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import time
@@ -10,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from tests.slurm_plugin.views.command_runs import tiresias
 from tiresias.slurm_plugin.sockets.control_socket import ControlServer
+from tiresias.slurm_plugin.views.explain import render_explanation
 
 
 def test_explain(server: ControlServer, tmp_path: Path, status: dict[str, Any]) -> None:
@@ -44,6 +47,19 @@ def test_explain_what_is_known_of_its_traffic(tmp_path: Path) -> None:
         text = tiresias(tmp_path, "explain", "7", COLUMNS="120").stdout
     assert "traffic" in text
     assert "consolidate: its largest tensor is 61.0% of the model (recorded: job 3)" in text
+
+
+def test_explain_how_far_a_job_is() -> None:
+    job: Any = {"id": "7", "state": "RUNNING", "submit_time": 1.0, "preemptions": 0, "why": "", "progress": 43200.0}
+
+    def text(job: Any) -> str:
+        output = io.StringIO()
+        Console(file=output, width=120).print(render_explanation({"job": job, "decisions": []}, 120, 100.0))
+        return output.getvalue()
+
+    assert "step 43,200, as its program reports" in text(job)
+    claimed = job | {"total_steps": 120000.0, "remaining": 7800.0}
+    assert "step 43,200 of 120,000, about 2 h 10 min left, as its program reports" in text(claimed)
 
 
 def test_explain_while_preemptions_are_paused(tmp_path: Path) -> None:

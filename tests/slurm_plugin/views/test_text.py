@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tiresias.slurm_plugin.views.text import clock, duration, gpu_time, printable, service
+from tiresias.slurm_plugin.views.text import clock, duration, gpu_time, printable, service, time_left
 
 ANYTHING = st.text(st.characters(exclude_categories=[]), max_size=80)  # surrogates, too
 
@@ -90,3 +90,19 @@ def test_the_date_appears_when_it_matters(monkeypatch: pytest.MonkeyPatch) -> No
     time.tzset()
     assert clock(1_780_000_000, 1_780_000_100) == "20:26:40"
     assert clock(1_780_000_000, 1_780_100_000) == "28 May 20:26"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5.0, "less than a minute"),
+        (29.0, "less than a minute"),
+        (1500.0, "about 25 min"),
+        (3599.0, "about 1 h"),
+        (7800.0, "about 2 h 10 min"),
+        (86399.0, "about 1 day"),
+        (3 * 86400.0 + 4 * 3600, "about 3 days 4 h"),
+    ],
+)
+def test_the_time_left_has_at_most_two_units(seconds: float, text: str) -> None:
+    assert time_left(seconds) == text

@@ -1,0 +1,89 @@
+"""Builds a copy of the package whose simulator is compiled by mypyc, from the same sources: an option for long replays.
+
+    python etc/packages/compiled.py OUT
+    PYTHONPATH=OUT tiresias simulate ...
+
+OUT/tiresias then has a shared library beside each of MODULES; Python loads it in place of the source. Results are the same to the
+last digit. Needs the packages mypy[mypyc] and setuptools, those that slurm-tiresias requires, and a C compiler. The libraries are
+for the Python that runs this file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# What every event of a simulation executes.
+MODULES = (
+    "scheduler/elementwise.py",
+    "scheduler/job_queue.py",
+    "scheduler/evict/protection.py",
+    "scheduler/rank/las_order.py",
+    "scheduler/rank/starve_limit.py",
+    "simulator/claimed_work.py",
+    "simulator/event_loop.py",
+    "simulator/pool_allocator.py",
+    "simulator/recorders.py",
+    "simulator/simulated_job.py",
+    "simulator/work.py",
+)
+# The same; packages may derive from their classes, which therefore remain classes of Python with compiled methods.
+POLICIES = ("policy", "adaptive", "fifo", "gittins", "las", "shortest_first")
+GROUP = "tiresias_compiled"  # the library with the code of all modules; each module's own one only names it
+
+
+def main() -> None:
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
+    out = Path(sys.argv[1]).resolve()
+    copy(out)
+    compile_in(out)
+    print(out)
+
+
+def copy(out: Path) -> None:
+    """Copy the sources. What is in OUT/tiresias is replaced."""
+    package = out / "tiresias"
+    shutil.rmtree(package, ignore_errors=True)
+    ignored = shutil.ignore_patterns("__pycache__", "*.so")
+    package.mkdir(parents=True)
+    for file in (ROOT / "src/tiresias").glob("*.py*"):
+        shutil.copy(file, package)
+    for init in ROOT.glob("*/__init__.py"):
+        shutil.copytree(init.parent, package / init.parent.name, ignore=ignored)
+    shutil.copytree(ROOT / "etc", package / "share/etc", ignore=ignored)
+
+
+def compile_in(out: Path) -> None:
+    """Compile MODULES and POLICIES of OUT/tiresias, each to a library beside its source."""
+    policies = [f"scheduler/rank/{name}.py" for name in POLICIES]
+    for policy in policies:
+        keep_classes(out / "tiresias" / policy)
+    modules = [f"tiresias/{module}" for module in (*MODULES, *policies)]
+    script = (
+        "from mypyc.build import mypycify; from setuptools import setup; "
+        f"setup(name='compiled', packages=[], ext_modules=mypycify(['--ignore-missing-imports', *{modules!r}], "
+        f"group_name={GROUP!r}), script_args=['-q', 'build_ext', '--inplace'])"
+    )
+    variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "MYPYPATH")}
+    done = subprocess.run([sys.executable, "-c", script], cwd=out, env=variables, check=False)
+    shutil.rmtree(out / "build", ignore_errors=True)
+    if done.returncode:
+        sys.exit("compilation failed; are mypy[mypyc], setuptools and a C compiler installed?")
+
+
+def keep_classes(file: Path) -> None:
+    """Let mypyc compile the methods of the module's classes only."""
+    text = file.read_text()
+    text = re.sub(r"^(?=class \w+\((?!Protocol))", "@mypyc_attr(native_class=False)\n", text, flags=re.MULTILINE)
+    imports = "from __future__ import annotations\n"
+    file.write_text(text.replace(imports, imports + "from mypy_extensions import mypyc_attr\n", 1))
+
+
+if __name__ == "__main__":
+    main()
