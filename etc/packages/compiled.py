@@ -1,6 +1,6 @@
 """Builds a copy of the package whose simulator is compiled by mypyc, from the same sources: an option for long replays.
 
-    python etc/packages/compiled.py OUT
+    python etc/packages/compiled.py OUT [--opt-level 3]
     PYTHONPATH=OUT tiresias simulate ...
 
 OUT/tiresias then has a shared library beside each of MODULES; Python loads it in place of the source. Results are the same to the
@@ -10,6 +10,7 @@ for the Python that runs this file.
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -38,11 +39,13 @@ GROUP = "tiresias_compiled"  # the library with the code of all modules; each mo
 
 
 def main() -> None:
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-        sys.exit(__doc__)
-    out = Path(sys.argv[1]).resolve()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", metavar="OUT", type=Path, help="folder for the copy; OUT/tiresias is replaced")
+    parser.add_argument("--opt-level", choices="0123", default="3", help="of the C compiler; 0: soon built, for tests")
+    options = parser.parse_args()
+    out = options.out.resolve()
     copy(out)
-    compile_in(out)
+    compile_in(out, options.opt_level)
     print(out)
 
 
@@ -59,7 +62,7 @@ def copy(out: Path) -> None:
     shutil.copytree(ROOT / "etc", package / "share/etc", ignore=ignored)
 
 
-def compile_in(out: Path) -> None:
+def compile_in(out: Path, opt_level: str) -> None:
     """Compile MODULES and POLICIES of OUT/tiresias, each to a library beside its source."""
     policies = [f"scheduler/rank/{name}.py" for name in POLICIES]
     for policy in policies:
@@ -68,7 +71,7 @@ def compile_in(out: Path) -> None:
     script = (
         "from mypyc.build import mypycify; from setuptools import setup; "
         f"setup(name='compiled', packages=[], ext_modules=mypycify(['--ignore-missing-imports', *{modules!r}], "
-        f"group_name={GROUP!r}), script_args=['-q', 'build_ext', '--inplace'])"
+        f"group_name={GROUP!r}, opt_level={opt_level!r}), script_args=['-q', 'build_ext', '--inplace'])"
     )
     variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "MYPYPATH")}
     done = subprocess.run([sys.executable, "-c", script], cwd=out, env=variables, check=False)

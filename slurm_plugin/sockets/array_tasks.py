@@ -44,11 +44,12 @@ def grouped(found: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _likeness(found: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what tasks of one group share. Running tasks change their queue one after the other, which is not shown."""
     job, slurm = found["job"], found["slurm"] or {}
     return (
         job.get("state"),
         job.get("phase"),
-        job.get("queue"),
+        job.get("queue") if job.get("state") == "WAITING" else None,
         slurm.get("state"),
         slurm.get("reason"),
         slurm.get("exit_code"),

@@ -108,9 +108,12 @@ UPGRADES = {  # what leads from a schema to the next one
         "alter table job add column progress real",
         *SENTENCES_TO_CODES,
     ),
-    9: tuple(
-        f"alter table job add column {name} real"
-        for name in ("total_steps", "claim_at", "claim_left", "earliest_at", "earliest_left")
+    9: (
+        "alter table job add column total_steps real",
+        "alter table job add column claim_at real",
+        "alter table job add column claim_left real",
+        "alter table job add column earliest_at real",
+        "alter table job add column earliest_left real",
     ),
 }
 

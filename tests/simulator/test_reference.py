@@ -52,7 +52,7 @@ def mean_jct(jobs: Trace, cluster: ClusterSize, policy: Policy, config: PolicyCo
         pytest.param(2000, "best_effort", PRODUCTION, 46_066, marks=LONG),
         pytest.param(2000, "sf", PRODUCTION, 36_337, marks=LONG),
         pytest.param(2000, "srsf", PRODUCTION, 35_940, marks=LONG),
-        (2000, "las", PRODUCTION, 36_935),
+        pytest.param(2000, "las", PRODUCTION, 36_935, marks=LONG),
         pytest.param(2000, "las", FIRST_START, 43_638, marks=LONG),
         pytest.param(1900, "fifo", PRODUCTION, 117_322, marks=LONG),
         pytest.param(1900, "best_effort", PRODUCTION, 57_998, marks=LONG),

@@ -105,3 +105,9 @@ def test_alike_tasks_are_one_group() -> None:
     found["7_8"] = {"job": {"id": "7_8", "state": "ENDED"}, "slurm": None}
     groups = [(one["tasks"], one["count"], one["job"]["id"]) for one in grouped(found)]
     assert groups == [("0-4", 5, "7_0"), ("5-7", 3, "7_5"), ("8", 1, "7_8")]
+
+
+@pytest.mark.parametrize(("state", "groups"), [("RUNNING", ["0-1"]), ("WAITING", ["0", "1"])])
+def test_the_queue_separates_waiting_tasks_only(state: str, groups: list[str]) -> None:
+    found = {f"7_{at}": {"job": {"id": f"7_{at}", "state": state, "queue": at}, "slurm": None} for at in range(2)}
+    assert [one["tasks"] for one in grouped(found)] == groups
