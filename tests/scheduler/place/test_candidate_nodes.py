@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import numpy.typing as npt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiresias.scheduler.model import Request
 from tiresias.scheduler.place import consolidate
-from tiresias.scheduler.place.candidate_nodes import CandidateNodes
+from tiresias.scheduler.place.candidate_nodes import CandidateNodes, Placement
 
 many = settings(max_examples=300, deadline=None)
 free_gpus = st.lists(st.integers(0, 5), min_size=1, max_size=14)
@@ -16,18 +19,18 @@ numbers = st.integers(0, 4)
 requests = st.builds(Request, min_nodes=numbers, max_nodes=numbers)
 
 
-def levels(data, nodes):
+def levels(data: st.DataObject, nodes: int) -> tuple[list[int], list[int]]:
     """A leaf of each node, and a pod of each leaf."""
     leaves = data.draw(st.lists(st.integers(0, 4), min_size=nodes, max_size=nodes))
     pods = data.draw(st.lists(st.integers(0, 1), min_size=5, max_size=5))
     return leaves, [pods[leaf] for leaf in leaves]
 
 
-def candidates_of(fit, groups):
+def candidates_of(fit: npt.ArrayLike, groups: Sequence[npt.ArrayLike]) -> CandidateNodes:
     return CandidateNodes(np.array(fit, np.int64), [np.asarray(level, np.int64) for level in groups])
 
 
-def changed(data, candidates):
+def changed(data: st.DataObject, candidates: CandidateNodes) -> None:
     """Some nodes give more or less; first the candidates is asked, so that it has something to keep."""
     candidates.tightest(1)
     assert list(candidates.levels())
@@ -39,7 +42,7 @@ def changed(data, candidates):
 
 @many
 @given(free_gpus, st.integers(1, 8), st.data())
-def test_the_tightest_node(fit, gpus, data):
+def test_the_tightest_node(fit: list[int], gpus: int, data: st.DataObject) -> None:
     candidates = candidates_of(fit, levels(data, len(fit)))
     changed(data, candidates)
     enough = [(free, node) for node, free in enumerate(candidates.fit.tolist()) if free >= gpus]
@@ -48,7 +51,7 @@ def test_the_tightest_node(fit, gpus, data):
 
 @many
 @given(free_gpus, st.data())
-def test_a_census_counts(fit, data):
+def test_a_census_counts(fit: list[int], data: st.DataObject) -> None:
     candidates = candidates_of(fit, levels(data, len(fit)))
     changed(data, candidates)
     for level in candidates.levels():
@@ -59,7 +62,7 @@ def test_a_census_counts(fit, data):
         assert len(level.at_least) >= candidates.fit.max()
 
 
-def test_many_nodes_change_at_once():
+def test_many_nodes_change_at_once() -> None:
     """And some are roomier again than any when it was counted last."""
     rng = np.random.default_rng(3)
     candidates = candidates_of(rng.integers(0, 9, 200), (np.arange(200) % 7,))
@@ -75,7 +78,7 @@ def test_many_nodes_change_at_once():
 
 @many
 @given(free_gpus, st.integers(1, 30), requests, st.data())
-def test_consolidate_takes_what_sorting_finds(fit, gpus, request, data):
+def test_consolidate_takes_what_sorting_finds(fit: list[int], gpus: int, request: Request, data: st.DataObject) -> None:
     groups = levels(data, len(fit))
     candidates = candidates_of(fit, groups)
     changed(data, candidates)
@@ -83,7 +86,7 @@ def test_consolidate_takes_what_sorting_finds(fit, gpus, request, data):
     assert consolidate.uneven(request, gpus, candidates) == expected
 
 
-def by_sorting(fit, gpus, request, groups):
+def by_sorting(fit: list[int], gpus: int, request: Request, groups: Sequence[list[int]]) -> Placement | None:
     """The same words as `consolidate`'s, node by node."""
     roomiest = sorted((node for node in range(len(fit)) if fit[node]), key=lambda node: -fit[node])
     counts = range(max(request.min_nodes, 1), min(request.max_nodes or gpus, gpus) + 1)
@@ -98,13 +101,13 @@ def by_sorting(fit, gpus, request, groups):
     return filled(over_leaves(roomiest, fit, count, gpus, groups[0]), fit, count, gpus)
 
 
-def enough(nodes, fit, count, gpus):
+def enough(nodes: list[int], fit: list[int], count: int, gpus: int) -> bool:
     """`nodes`: the roomiest first."""
     return len(nodes) >= count and sum(fit[node] for node in nodes[:count]) >= gpus
 
 
-def over_leaves(roomiest, fit, count, gpus, leaf):
-    def best(one):
+def over_leaves(roomiest: list[int], fit: list[int], count: int, gpus: int, leaf: list[int]) -> list[int]:
+    def best(one: int) -> int:
         return sum([fit[node] for node in roomiest if leaf[node] == one][:count])
 
     order = sorted({leaf[node] for node in roomiest}, key=lambda one: (-best(one), one))
@@ -119,7 +122,7 @@ def over_leaves(roomiest, fit, count, gpus, leaf):
     return sorted(few, key=lambda node: (-fit[node], -on_leaf[leaf[node]], leaf[node]))
 
 
-def filled(nodes, fit, count, gpus):
+def filled(nodes: list[int], fit: list[int], count: int, gpus: int) -> Placement:
     shares = []
     for after in range(count - 1, 0, -1):
         node = nodes[count - 1 - after]

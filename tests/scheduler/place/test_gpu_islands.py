@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.scheduler.conftest import Builder
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
 from tiresias.scheduler.model import ANYWHERE, Request, Style
-from tiresias.scheduler.place.candidate_nodes import CandidateNodes
-from tiresias.scheduler.place.gpu_islands import Islands, alike, choose
+from tiresias.scheduler.place.candidate_nodes import CandidateNodes, Placement
+from tiresias.scheduler.place.gpu_islands import IslandGpus, Islands, alike, choose
 from tiresias.scheduler.place.placer import Placer
-from tiresias.scheduler.topology_tree import Topology, island_count
+from tiresias.scheduler.topology_tree import Division, Topology, island_count
 
 many = settings(max_examples=200, deadline=None)
 island_gpus = st.lists(st.integers(0, 4), min_size=1, max_size=4).map(tuple)
@@ -32,13 +33,13 @@ island_gpus = st.lists(st.integers(0, 4), min_size=1, max_size=4).map(tuple)
         ((), (), 2, ()),
     ],
 )
-def test_what_slurm_takes(free, division, gpus, taken):
+def test_what_slurm_takes(free: IslandGpus, division: Division, gpus: int, taken: IslandGpus) -> None:
     assert choose(free, division, gpus).taken == taken
 
 
 @many
 @given(island_gpus, st.integers(1, 17))
-def test_the_fewest_islands(free, gpus):
+def test_the_fewest_islands(free: IslandGpus, gpus: int) -> None:
     choice = choose(free, (len(free),), gpus)
     assert all(0 <= taken <= free for taken, free in zip(choice.taken, free, strict=True))
     assert sum(choice.taken) == min(gpus, sum(free))
@@ -62,13 +63,13 @@ def test_the_fewest_islands(free, gpus):
         ((), 1),
     ],
 )
-def test_levels_that_do_not_fit_into_each_other_are_not_known(division, islands):
+def test_levels_that_do_not_fit_into_each_other_are_not_known(division: Division, islands: int) -> None:
     assert island_count(division) == islands
 
 
 @many
 @given(st.lists(st.integers(0, 2), min_size=8, max_size=8), st.integers(1, 16), st.data())
-def test_the_order_of_islands_does_not_count(free, gpus, data):
+def test_the_order_of_islands_does_not_count(free: list[int], gpus: int, data: st.DataObject) -> None:
     """Of two sockets with two NVLink islands each, which are of two GPUs or of one."""
     halves = [free[:4], free[4:]]
     pairs = [[half[:2], half[2:]] for half in halves]
@@ -84,7 +85,7 @@ def test_the_order_of_islands_does_not_count(free, gpus, data):
 
 @many
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 4)), min_size=1, max_size=8), st.data())
-def test_tightest_and_fragments(some, data):
+def test_tightest_and_fragments(some: list[tuple[int, int, int]], data: st.DataObject) -> None:
     """Against looking at every node, while nodes change. A node gives less than is free on its islands where CPUs are short."""
     columns = np.array(some, float).T.copy()
     halves = Topology.of_groups([4] * len(some)).with_parts(("socket",), [(2,)] * len(some))
@@ -121,19 +122,20 @@ def test_tightest_and_fragments(some, data):
         ([(2, 0), (1, 1)], 3, Style.SPREAD, ((0, 1), (1, 2))),
     ],
 )
-def test_where(snapshot_of, free, gpus, style, expected):
+def test_where(snapshot_of: Builder, free: list[tuple[int, int]], gpus: int, style: Style, expected: Placement) -> None:
     """Nodes of two islands with two GPUs each."""
     nodes = snapshot_of([], [snapshot_of.Node(gpus=4, islands=2)] * len(free)).nodes
     placer = Placer(nodes)
     amount = np.array([(sum(each), 64.0, 1e6, *each) for each in free])
     space, kind = placer.space(amount), placer.kind(ANYWHERE, style)
     found = placer.place(kind, gpus, space)
+    assert found is not None
     assert found == expected
     space.take(kind, found)
     assert (space.amount[:, 3:].sum(axis=1) == space.amount[:, 0]).all(), "of the islands as many as of the node"
 
 
-def test_a_decision_counts_what_its_starts_take(snapshot_of):
+def test_a_decision_counts_what_its_starts_take(snapshot_of: Builder) -> None:
     """Four jobs of two GPUs on two nodes of two islands: none lies across."""
     job, node = snapshot_of.Job, snapshot_of.Node
     snapshot = snapshot_of([job(str(row), gpus=2) for row in range(4)], [node(gpus=4, islands=2)] * 2)
@@ -141,7 +143,7 @@ def test_a_decision_counts_what_its_starts_take(snapshot_of):
     assert [start.nodes for start in starts] == [(("n0", 2),), (("n0", 2),), (("n1", 2),), (("n1", 2),)]
 
 
-def test_a_type_is_an_island_of_its_own(snapshot_of):
+def test_a_type_is_an_island_of_its_own(snapshot_of: Builder) -> None:
     """Three GPUs of a type that each node has two of; then a pair of it, for which there is one left, and one of the other type."""
     job, node = snapshot_of.Job, snapshot_of.Node
     first, second = Request(gpu_type="s0"), Request(gpu_type="s1")
@@ -156,7 +158,7 @@ def test_a_type_is_an_island_of_its_own(snapshot_of):
     assert placer.possible(placer.kind(Request(gpu_type="s2")), 1) is False
 
 
-def test_types_that_are_no_islands_count_as_the_node(snapshot_of):
+def test_types_that_are_no_islands_count_as_the_node(snapshot_of: Builder) -> None:
     snapshot = snapshot_of(
         [snapshot_of.Job("1", gpus=2, request=Request(gpu_type="b"))], [snapshot_of.Node(gpus=5, type="a,b")]
     )
@@ -164,7 +166,7 @@ def test_types_that_are_no_islands_count_as_the_node(snapshot_of):
 
 
 @pytest.mark.parametrize("sizes", list(product((1, 2, 3), repeat=3)))
-def test_one_island_changes_nothing(snapshot_of, sizes):
+def test_one_island_changes_nothing(snapshot_of: Builder, sizes: tuple[int, int, int]) -> None:
     """Nodes with one island, and nodes without known islands."""
     job, node = snapshot_of.Job, snapshot_of.Node
     jobs = [job(str(row), gpus=gpus) for row, gpus in enumerate(sizes)]

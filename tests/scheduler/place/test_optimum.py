@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from itertools import combinations, product
+from typing import TypeAlias
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiresias.scheduler.model import ANYWHERE
+from tiresias.scheduler.model import ANYWHERE, Floats, Ints
 from tiresias.scheduler.place import consolidate, optimum
 from tiresias.scheduler.place.candidate_nodes import CandidateNodes
-from tiresias.simulator.models import MODELS
+from tiresias.simulator.models import MODELS, Model
 
 pytest.importorskip("scipy", reason="scipy solves the exact models that these are compared with")
+
+Compared: TypeAlias = list[tuple[optimum.Packed, tuple[int, int, int]]]
 
 CLUSTERS, JOBS = 200, 100
 few = settings(max_examples=40, deadline=None)
 free_gpus = st.lists(st.integers(0, 4), min_size=1, max_size=6)
 
 
-def cluster(seed):
+def cluster(seed: int) -> tuple[Ints, Ints, int]:
     """(GPUs free on each node, leaves, GPUs asked for): nodes of 4 or 8, most partly taken, under 1 to 4 switches."""
     rng = np.random.default_rng(seed)
     count = int(rng.integers(2, 13))
@@ -32,28 +35,31 @@ def cluster(seed):
 
 
 @pytest.fixture(scope="module")
-def packed():
+def packed() -> Compared:
     """(the optimum, what `consolidate` finds: nodes, leaves, GPUs left) of each cluster."""
     found = []
     for seed in range(CLUSTERS):
         fit, leaf, gpus = cluster(seed)
-        rows = [row for row, _ in consolidate.uneven(ANYWHERE, gpus, CandidateNodes(fit, (leaf,)))]
+        placement = consolidate.uneven(ANYWHERE, gpus, CandidateNodes(fit, (leaf,)))
         best = optimum.pack(fit, leaf, gpus)
+        assert placement is not None
+        assert best is not None
+        rows = [row for row, _ in placement]
         found.append((best, (len(rows), len(set(leaf[rows].tolist())), int(fit[rows].sum()) - gpus)))
     return found
 
 
-def test_consolidate_takes_the_fewest_nodes(packed):
+def test_consolidate_takes_the_fewest_nodes(packed: Compared) -> None:
     assert [found[0] for _, found in packed] == [len(best.nodes) for best, _ in packed]
 
 
-def test_consolidate_takes_few_switches(packed):
+def test_consolidate_takes_few_switches(packed: Compared) -> None:
     """Twice the fewest at most; the fewest on 19 of 20 clusters."""
     assert all(best.leaves <= found[1] <= 2 * best.leaves for best, found in packed)
     assert sum(found[1] == best.leaves for best, found in packed) >= 0.95 * CLUSTERS
 
 
-def test_consolidate_leaves_few_gpus_over(packed):
+def test_consolidate_leaves_few_gpus_over(packed: Compared) -> None:
     """Where it took as few switches, it never leaves less than the optimum, and as little on 17 of 20."""
     spare = [found[2] - best.left for best, found in packed if found[1] == best.leaves]
     assert min(spare) == 0
@@ -62,8 +68,8 @@ def test_consolidate_leaves_few_gpus_over(packed):
 
 @few
 @given(free_gpus, st.integers(1, 20), st.data())
-def test_pack_is_the_best_of_all_sets_of_nodes(fit, gpus, data):
-    fit = np.array(fit)
+def test_pack_is_the_best_of_all_sets_of_nodes(free: list[int], gpus: int, data: st.DataObject) -> None:
+    fit = np.array(free)
     leaf = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(fit), max_size=len(fit))))
     found = optimum.pack(fit, leaf, gpus)
     assert (found and (len(found.nodes), found.leaves, found.left)) == _best(fit, leaf, gpus)
@@ -71,7 +77,7 @@ def test_pack_is_the_best_of_all_sets_of_nodes(fit, gpus, data):
         assert (fit[list(found.nodes)].sum() - gpus, len(set(leaf[list(found.nodes)]))) == (found.left, found.leaves)
 
 
-def _best(fit, leaf, gpus):
+def _best(fit: Ints, leaf: Ints, gpus: int) -> tuple[int, int, int] | None:
     sets = (list(nodes) for count in range(1, len(fit) + 1) for nodes in combinations(np.flatnonzero(fit), count))
     enough = [nodes for nodes in sets if fit[nodes].sum() >= gpus]
     return min(((len(nodes), len(set(leaf[nodes])), fit[nodes].sum() - gpus) for nodes in enough), default=None)
@@ -83,14 +89,16 @@ def _best(fit, leaf, gpus):
     st.lists(st.floats(0.1, 5), min_size=1, max_size=3),
     st.integers(1, 4),
 )
-def test_place_is_the_best_of_all_placements(nodes, tensors, workers):
+def test_place_is_the_best_of_all_placements(
+    nodes: list[tuple[int, float]], tensors: list[float], workers: int
+) -> None:
     free, traffic = np.array(nodes).T
     found = optimum.place(free.astype(int), traffic, np.array(tensors), workers)
     best = _least_traffic(free.astype(int).tolist(), traffic, tensors, workers)
     assert (found and found.largest) == (best and pytest.approx(best, abs=1e-5))
 
 
-def _least_traffic(free, traffic, tensors, workers):
+def _least_traffic(free: list[int], traffic: Floats, tensors: list[float], workers: int) -> float | None:
     """Appendix D's formula, node by node and server by server."""
     largest = []
     for placed in product(*(range(gpus + 1) for gpus in free)):
@@ -103,21 +111,24 @@ def _least_traffic(free, traffic, tensors, workers):
     return min(largest, default=None)
 
 
-def test_place_by_hand():
+def test_place_by_hand() -> None:
     """Two nodes, one of them busy: with a GPU each all of the model goes over both links, with two GPUs nothing does."""
     found = optimum.place(np.array([1, 1]), np.array([3.0, 0.0]), np.array([4.0]), 2)
+    assert found is not None
     assert (found.workers, found.largest) == ((1, 1), 7.0)
-    assert optimum.place(np.array([2, 2]), np.array([3.0, 0.0]), np.array([4.0]), 2).largest == 3.0, "all on one node"
+    roomy = optimum.place(np.array([2, 2]), np.array([3.0, 0.0]), np.array([4.0]), 2)
+    assert roomy is not None
+    assert roomy.largest == 3.0, "all on one node"
 
 
-def test_too_little_time_is_an_error():
+def test_too_little_time_is_an_error() -> None:
     rng = np.random.default_rng(1)
     with pytest.raises(TimeoutError, match="s were not enough for"):
         optimum.place(rng.integers(1, 5, 24), rng.random(24), rng.random(12), 24, seconds=0.01)
 
 
 @pytest.fixture(scope="module")
-def traffic_over_optimum():
+def traffic_over_optimum() -> list[float]:
     """The largest traffic divided by the optimum's: models of Table 6 on idle links, a server beside each worker."""
     ratios = []
     for seed in range(JOBS):
@@ -128,19 +139,22 @@ def traffic_over_optimum():
     return ratios
 
 
-def _ratio(free, model, workers):
+def _ratio(free: Ints, model: Model, workers: int) -> float:
     tensors = np.full(workers, (model.size - model.largest) / workers)
     tensors[0] += model.largest
     placed, idle = np.zeros(len(free), np.int64), np.zeros(len(free))
-    for node, share in consolidate.uneven(ANYWHERE, workers, CandidateNodes(free, (np.zeros(len(free), np.int64),))):
+    placement = consolidate.uneven(ANYWHERE, workers, CandidateNodes(free, (np.zeros(len(free), np.int64),)))
+    assert placement is not None
+    for node, share in placement:
         placed[node] = share
     beside = np.repeat(np.arange(len(free)), placed)
-    found = optimum.loads(idle, tensors, placed, beside).max()
-    best = optimum.place(free, idle, tensors, workers).largest
-    return 1.0 if found <= best + 1e-6 else found / best
+    found = float(optimum.loads(idle, tensors, placed, beside).max())
+    best = optimum.place(free, idle, tensors, workers)
+    assert best is not None
+    return 1.0 if found <= best.largest + 1e-6 else found / best.largest
 
 
-def test_traffic_of_consolidated_jobs(traffic_over_optimum):
+def test_traffic_of_consolidated_jobs(traffic_over_optimum: list[float]) -> None:
     """As appendix D has it on 8 jobs of 10, at most 1.6 times on 9, never more than 6 times: where a straggler serves the largest
     tensor."""
     ratios = sorted(traffic_over_optimum)

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiresias.scheduler.model import ANYWHERE, Request, Style
+from tests.scheduler.conftest import Builder
+from tiresias.scheduler.model import ANYWHERE, Floats, Nodes, Request, Style
 from tiresias.scheduler.place import spread
-from tiresias.scheduler.place.candidate_nodes import CandidateNodes
+from tiresias.scheduler.place.candidate_nodes import CandidateNodes, Placement
 from tiresias.scheduler.place.free_capacity import FreeCapacity
 from tiresias.scheduler.place.placements import PLACEMENTS, style_code, style_name
 from tiresias.scheduler.place.placer import Placer
@@ -24,23 +27,39 @@ REQUESTS = st.builds(
 )
 
 
-@pytest.fixture(scope="session")
-def placed(snapshot_of):
-    """(GPUs free on each node, leaves, GPUs asked for, request) -> placement; nodes have 8 GPUs and plenty of the rest."""
+@dataclass(frozen=True)
+class Placed:
+    """(GPUs free on each node, GPUs asked for, request, leaves) -> placement; nodes have 8 GPUs and plenty of the rest."""
 
-    def place(free, gpus, request=ANYWHERE, leaves=None, style=Style.CONSOLIDATE, packed=False, above=(), **node):
+    snapshot_of: Builder
+
+    def __call__(
+        self,
+        free: Floats,
+        gpus: int,
+        request: Request = ANYWHERE,
+        leaves: Sequence[int] | None = None,
+        style: int = Style.CONSOLIDATE,
+        packed: bool = False,
+        above: Sequence[Sequence[int]] = (),
+    ) -> Placement | None:
         nodes = [
-            snapshot_of.Node(gpus=8, leaf=leaf, **node) for leaf in (leaves if leaves is not None else [0] * len(free))
+            self.snapshot_of.Node(gpus=8, leaf=leaf) for leaf in (leaves if leaves is not None else [0] * len(free))
         ]
-        described = snapshot_of([], nodes).nodes
-        if above:
-            groups = (*described.topology.nearest_groups, *above)
-            described = replace(described, topology=Topology.of_groups(described.gpus, groups))
-        placer = Placer(described)
+        placer = Placer(_grouped(self.snapshot_of([], nodes).nodes, above))
         space = np.stack((free, [node.cpus for node in nodes], [node.memory for node in nodes]), axis=1).astype(float)
         return placer.place(placer.kind(request, style, packed), gpus, FreeCapacity(space))
 
-    return place
+
+def _grouped(nodes: Nodes, above: Sequence[Sequence[int]]) -> Nodes:
+    """above: the index of each node's pod, then of the group above it, and so on."""
+    groups: list[npt.ArrayLike] = [*nodes.topology.nearest_groups, *above]
+    return replace(nodes, topology=Topology.of_groups(nodes.gpus, groups)) if above else nodes
+
+
+@pytest.fixture(scope="session")
+def placed(snapshot_of: Builder) -> Placed:
+    return Placed(snapshot_of)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +77,9 @@ def placed(snapshot_of):
         ([], None, 1, None),
     ],
 )
-def test_where(placed, free, leaves, gpus, expected):
+def test_where(
+    placed: Placed, free: list[int], leaves: list[int] | None, gpus: int, expected: Placement | None
+) -> None:
     assert placed(np.array(free, dtype=float), gpus, leaves=leaves) == expected
 
 
@@ -85,7 +106,7 @@ def test_where(placed, free, leaves, gpus, expected):
         (Request(memory_per_node=2e6), 1, None),
     ],
 )
-def test_requests(placed, request_, gpus, expected):
+def test_requests(placed: Placed, request_: Request, gpus: int, expected: Placement | None) -> None:
     assert placed(np.array([8.0, 3.0, 2.0]), gpus, request_) == expected
 
 
@@ -96,7 +117,9 @@ def test_requests(placed, request_, gpus, expected):
     REQUESTS,
     st.data(),
 )
-def test_finds_nodes_whenever_there_are_any(placed, free, gpus, request, data):
+def test_finds_nodes_whenever_there_are_any(
+    placed: Placed, free: list[int], gpus: int, request: Request, data: st.DataObject
+) -> None:
     """Against trying all sets of nodes; and never on more nodes than the smallest set that does."""
     leaves = data.draw(st.lists(st.integers(0, 2), min_size=len(free), max_size=len(free)))
     found = placed(np.array(free, dtype=float), gpus, request, leaves)
@@ -104,7 +127,7 @@ def test_finds_nodes_whenever_there_are_any(placed, free, gpus, request, data):
     assert (None if found is None else len(found)) == smallest
 
 
-def _smallest(free, gpus, request):
+def _smallest(free: list[int], gpus: int, request: Request) -> int | None:
     for count in range(max(request.min_nodes, 1), min(request.max_nodes or len(free), len(free), gpus) + 1):
         for nodes in combinations([gpus for gpus in free if gpus], count):
             each = request.gpus_per_node
@@ -125,11 +148,11 @@ def _smallest(free, gpus, request):
         ([1, 1], 3, None),
     ],
 )
-def test_spread_fills_fragments(placed, free, gpus, expected):
+def test_spread_fills_fragments(placed: Placed, free: list[int], gpus: int, expected: Placement | None) -> None:
     assert placed(np.array(free, dtype=float), gpus, style=Style.SPREAD) == expected
 
 
-def test_spread_takes_larger_fragments_where_the_smallest_would_be_too_many(placed):
+def test_spread_takes_larger_fragments_where_the_smallest_would_be_too_many(placed: Placed) -> None:
     limited = Request(max_nodes=2)
     assert placed(np.array([1.0, 1, 2, 3, 8]), 4, limited, style=Style.SPREAD) == ((2, 2), (3, 2))
     assert placed(np.array([4.0, 2, 8]), 4, Request(gpus_per_node=2), style=Style.SPREAD) == ((0, 2), (1, 2))
@@ -149,7 +172,7 @@ def test_a_code_is_the_place_of_its_style_in_the_registry() -> None:
         (style_code("load_balancing"), ((3, 4),)),
     ],
 )
-def test_baselines(placed, style, expected):
+def test_baselines(placed: Placed, style: int, expected: Placement) -> None:
     assert placed(np.array([1.0, 3, 2, 8]), 4, style=style) == expected
 
 
@@ -160,7 +183,9 @@ def test_baselines(placed, style, expected):
     REQUESTS,
     st.sampled_from(Style),
 )
-def test_every_style_finds_nodes_whenever_there_are_any(placed, free, gpus, request, style):
+def test_every_style_finds_nodes_whenever_there_are_any(
+    placed: Placed, free: list[int], gpus: int, request: Request, style: Style
+) -> None:
     """And never more GPUs on a node than are free there, never fewer or more nodes than are asked for."""
     found = placed(np.array(free, dtype=float), gpus, request, style=style)
     assert (found is not None) == (_smallest(free, gpus, request) is not None)
@@ -173,17 +198,19 @@ def test_every_style_finds_nodes_whenever_there_are_any(placed, free, gpus, requ
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.integers(1, 25))
-def test_load_balancing_is_gpu_by_gpu_on_the_emptiest(placed, free, gpus):
+def test_load_balancing_is_gpu_by_gpu_on_the_emptiest(placed: Placed, free: list[int], gpus: int) -> None:
     left = list(free)
     if sum(left) >= gpus:
         for _ in range(gpus):
             left[left.index(max(left))] -= 1
-        found = dict(placed(np.array(free, dtype=float), gpus, style=style_code("load_balancing")))
-        assert sorted(before - found.get(node, 0) for node, before in enumerate(free)) == sorted(left)
+        found = placed(np.array(free, dtype=float), gpus, style=style_code("load_balancing"))
+        assert found is not None
+        shares = dict(found)
+        assert sorted(before - shares.get(node, 0) for node, before in enumerate(free)) == sorted(left)
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.integers(1, 25))
-def test_the_way_by_shelves_and_the_way_by_sorting_agree(free, gpus):
+def test_the_way_by_shelves_and_the_way_by_sorting_agree(free: list[int], gpus: int) -> None:
     """What a space remembers of its fragments, and `spread` on all nodes."""
     candidates = CandidateNodes(np.array(free, np.int64), ())
     assert candidates.fragments(gpus) == spread.uneven(ANYWHERE, gpus, candidates)
@@ -200,7 +227,9 @@ def test_the_way_by_shelves_and_the_way_by_sorting_agree(free, gpus):
         ([8, 8, 4], 16, True, ((0, 8), (1, 8))),
     ],
 )
-def test_packed_is_the_fewest_nodes_or_none(placed, free, gpus, packed, expected):
+def test_packed_is_the_fewest_nodes_or_none(
+    placed: Placed, free: list[int], gpus: int, packed: bool, expected: Placement | None
+) -> None:
     assert placed(np.array(free, dtype=float), gpus, packed=packed) == expected
 
 
@@ -214,12 +243,13 @@ def test_packed_is_the_fewest_nodes_or_none(placed, free, gpus, packed, expected
         ([0, 1, 2, 3, 4], [0, 1, 1, 1, 0], 16, {0, 4}),  # the smaller pod
     ],
 )
-def test_few_switches(placed, leaves, pods, gpus, expected):
+def test_few_switches(placed: Placed, leaves: list[int], pods: list[int] | None, gpus: int, expected: set[int]) -> None:
     found = placed(np.full(len(leaves), 8.0), gpus, leaves=leaves, above=(pods,) if pods else ())
+    assert found is not None
     assert {node for node, _ in found} == expected
 
 
-def test_what_is_remembered_of_a_space_follows_its_changes(snapshot_of):
+def test_what_is_remembered_of_a_space_follows_its_changes(snapshot_of: Builder) -> None:
     """`CandidateNodes` against a fresh count, over many takes and gifts."""
     rng = np.random.default_rng(1)
     nodes = [snapshot_of.Node(gpus=8, cpus=16.0) for _ in range(40)]
@@ -250,5 +280,7 @@ def test_what_is_remembered_of_a_space_follows_its_changes(snapshot_of):
         ([8, 8], 1, ANYWHERE, ((0, 1),)),
     ],
 )
-def test_a_trial_run_is_on_two_nodes_if_it_may(placed, free, gpus, request_, expected):
+def test_a_trial_run_is_on_two_nodes_if_it_may(
+    placed: Placed, free: list[int], gpus: int, request_: Request, expected: Placement
+) -> None:
     assert placed(np.array(free, dtype=float), gpus, request_, style=Style.APART) == expected
