@@ -139,6 +139,7 @@ def test_a_waiting_job_has_its_forecast(answer: Callable[..., Any]) -> None:
         "others": 0,
     }
     assert forecast["latest"] is None
-    assert [step["what"] for step in forecast["steps"]] == ["it goes before all others (policy.starve_limit)"]
+    may_be_preempted = "lower-ranked running jobs may be preempted for it (policy.preemption_cost)"
+    assert [step["what"] for step in forecast["steps"]] == [may_be_preempted]
     assert "as long as they need; it goes before all others in " in forecast["why"]
     assert answer(op="explain", job="1")["outlook"] is None
