@@ -31,10 +31,10 @@ html_copy_source = False
 
 
 def setup(app: Sphinx) -> None:
-    app.add_config_value("figure_seeds", figures.SEEDS, "env", int)  # fewer: a quicker build, with other figures
+    app.add_config_value("figure_jobs", figures.JOBS, "env", int)
     app.connect("builder-inited", generate)
 
 
 def generate(app: Sphinx) -> None:
     reference_pages.write(app.srcdir / "generated")
-    figures.make(app.srcdir / "generated" / "figures", app.config.figure_seeds)
+    figures.make(app.srcdir / "generated" / "figures", app.config.figure_jobs)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import console
@@ -34,7 +33,8 @@ TESTBED = ClusterSize(15, 4)
 MEAN_COST = Cost(resume=62.0)  # seconds, section 5.2.4 of the paper
 QUANTA = (800.0, 3200.0, 12800.0)  # GPU-seconds
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the jobs, which report their progress
-SEEDS = 3  # of each generated workload
+SEEDS = (1, 2, 3)  # of each generated workload
+JOBS = 480
 TAILS: dict[str, dict[str, float]] = {
     "as in section 5.1": {},
     "with heavier tails": {"short_shape": 3.0, "long_shape": 0.75},
@@ -42,15 +42,16 @@ TAILS: dict[str, dict[str, float]] = {
 SHOWN = ("skew", "consolidate", "spread", "random")  # styles of placement
 
 
-def make(folder: Path, seeds: int = SEEDS) -> None:
+def make(folder: Path, jobs: int = JOBS) -> None:
+    """jobs: of each simulation whose result no page quotes; fewer of them make other figures sooner."""
     folder.mkdir(parents=True, exist_ok=True)
     for block in console.blocks(PAGE):
         for step in block.steps:
             _run(step, folder)
     for name, figure in {
         "index": gittins_index(),
-        "placement": placement(),
-        "reports": reports(range(1, seeds + 1)),
+        "placement": placement(jobs),
+        "reports": reports(jobs),
     }.items():
         with matplotlib.rc_context({"svg.hashsalt": name}):
             figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
@@ -79,36 +80,37 @@ def gittins_index() -> Figure:
     return figure
 
 
-def placement() -> Figure:
+def placement(jobs: int) -> Figure:
     """Mean JCT of the paper's workload by how jobs are put on nodes."""
-    found = run_experiments({style: _placed(style) for style in SHOWN}, lambda experiment, run: run.summary["mean_jct"])
+    found = run_experiments(
+        {style: _placed(style, jobs) for style in SHOWN}, lambda experiment, run: run.summary["mean_jct"]
+    )
     figure, axes = _figure("Nodes of jobs")
     axes.bar(list(found), list(found.values()))
     axes.set_ylabel("mean JCT, seconds")
     return figure
 
 
-def _placed(style: str) -> Experiment:
+def _placed(style: str, jobs: int) -> Experiment:
     placement = SimulatedPlacement.named(style)
-    setup = Setup(
-        "", paper_testbed(seed=1), TESTBED, PolicyConfig.paper(), MEAN_COST, by_node=True, placement=placement
-    )
+    trace = paper_testbed(jobs, seed=1)
+    setup = Setup("", trace, TESTBED, PolicyConfig.paper(), MEAN_COST, by_node=True, placement=placement)
     return setup.experiment("las")
 
 
-def reports(seeds: Sequence[int]) -> Figure:
+def reports(jobs: int) -> Figure:
     """Mean JCT of the paper's workload against the share of reporting jobs, and that of srsf, for which all durations are known."""
     cases = [("adaptive", share) for share in SHARES] + [("srsf", 0.0)]
     experiments = {
-        f"{tails} {seed} {case}": _reporting(*case, paper_testbed(seed=seed, **shapes))
+        f"{tails} {seed} {case}": _reporting(*case, paper_testbed(jobs, seed=seed, **shapes))
         for tails, shapes in TAILS.items()
-        for seed in seeds
+        for seed in SEEDS
         for case in cases
     }
     found = run_experiments(experiments, lambda experiment, run: run.summary["mean_jct"])
     figure, axes = _figure("Progress reports")
     for color, tails in zip(("C0", "C1"), TAILS, strict=True):
-        *adaptive, oracle = (np.mean([found[f"{tails} {seed} {case}"] for seed in seeds]) for case in cases)
+        *adaptive, oracle = (np.mean([found[f"{tails} {seed} {case}"] for seed in SEEDS]) for case in cases)
         axes.plot(SHARES, adaptive, marker="o", color=color, label=f"adaptive, {tails}")
         axes.axhline(oracle, linestyle="--", color=color, label=f"srsf, {tails}")
     axes.set(xlabel="share of reporting jobs", ylabel="mean JCT, seconds", xticks=SHARES, ylim=(0.0, None))

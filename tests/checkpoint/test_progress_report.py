@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tiresias.checkpoint import Checkpointer
 from tiresias.checkpoint.world import World
 from tiresias.protocol import control, progress, versions
@@ -133,7 +134,7 @@ VALUES = st.one_of(
 NAMES = st.sampled_from([versions.KEY, "restart", "step", "total", "loss", "samples", "more"])
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(content=st.dictionaries(NAMES, VALUES))
 def test_whatever_a_report_holds_is_bounded_when_it_is_read(
     content: dict[str, object], tmp_path_factory: pytest.TempPathFactory

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tiresias.checkpoint import CorruptCheckpoint, SaveFailed, Store
 from tiresias.checkpoint.blocks import BLOCK
 from tiresias.checkpoint.retention import KeepLast
@@ -79,7 +80,7 @@ def test_a_stream_may_fill_the_same_buffer_again(store: Store) -> None:
     assert state_of(store)["x"] == b"".join(bytes([number]) * (BLOCK + 5) for number in range(5))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.lists(st.integers(0, 3 * BLOCK // 2), max_size=4))
 def test_any_sizes_verify(tmp_path_factory: pytest.TempPathFactory, sizes: list[int]) -> None:
     store = Store(tmp_path_factory.mktemp("sizes"))

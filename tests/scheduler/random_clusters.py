@@ -11,6 +11,7 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tiresias.scheduler.config import ORDERS, PolicyConfig
 from tiresias.scheduler.model import JobState, Request, Snapshot, Start, Style
 from tiresias.scheduler.place.free_capacity import amounts
@@ -84,7 +85,7 @@ styles = st.fixed_dictionaries(
 any_jobs = st.lists(st.tuples(jobs, requests), max_size=14)
 styled_jobs = st.lists(st.tuples(st.builds(operator.or_, jobs, styles), requests), max_size=14)
 any_nodes = st.lists(nodes, min_size=1, max_size=6)
-many = settings(max_examples=80, deadline=None)
+many = settings(max_examples=examples(80), deadline=None)
 
 
 def build(snapshot_of: Any, of_jobs: Iterable[tuple[dict[str, Any], Request]], of_nodes: Iterable[Any]) -> Snapshot:

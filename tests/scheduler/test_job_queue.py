@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tiresias.scheduler.evict.by_rank import walk
 from tiresias.scheduler.job_queue import Choice, JobQueue
 
 CAPACITY = 12
 LAST_QUEUE = 2
-many = settings(max_examples=200, deadline=None)
+many = settings(max_examples=examples(200), deadline=None)
 sizes = st.lists(st.sampled_from([1, 1, 1, 2, 3, 4, 8, 12]), min_size=1, max_size=20)
 
 

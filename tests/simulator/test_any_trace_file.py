@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tiresias.errors import UsageError
 from tiresias.simulator.formats import FORMATS
 from tiresias.simulator.formats.own import OPTIONAL, REQUIRED
@@ -45,7 +46,7 @@ def trace_or_one_line(file: Path, format: str = "auto") -> None:
 
 
 @given(content=st.one_of(st.binary(max_size=200), st.builds(lambda *parts: "".join(parts).encode(), HEADS, TEXTS)))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_any_bytes_are_a_trace_or_one_line(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     file = tmp_path_factory.getbasetemp() / "any"
     file.write_bytes(content)
@@ -53,7 +54,7 @@ def test_any_bytes_are_a_trace_or_one_line(tmp_path_factory: pytest.TempPathFact
 
 
 @given(content=TEXTS, format=st.sampled_from(sorted(FORMATS)), packed=st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_any_text_is_a_trace_or_one_line_in_any_format(
     tmp_path_factory: pytest.TempPathFactory, content: str, format: str, packed: bool
 ) -> None:
@@ -70,7 +71,7 @@ CELLS = st.one_of(st.sampled_from(USUAL), TEXTS.map(lambda text: text.replace("\
 
 
 @given(data=st.data(), format=st.sampled_from(sorted(set(FORMATS) - {"philly", "sacct-json"})))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_any_cells_are_a_trace_or_one_line(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, format: str
 ) -> None:
@@ -121,7 +122,7 @@ VALUES = st.recursive(
     jobs=st.lists(st.dictionaries(KEYS, VALUES, max_size=8), max_size=3),
     format=st.sampled_from(["philly", "sacct-json"]),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_any_json_is_a_trace_or_one_line(
     tmp_path_factory: pytest.TempPathFactory, jobs: list[dict[str, Any]], format: str
 ) -> None:

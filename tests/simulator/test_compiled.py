@@ -23,6 +23,7 @@ LACKS += [] if shutil.which(COMPILER) else [COMPILER]
 LACKS += [] if Path(sysconfig.get_path("include"), "Python.h").exists() else ["Python.h"]
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.timeout(1800),
     pytest.mark.skipif(bool(LACKS), reason=f"not installed: {', '.join(LACKS)}"),
     pytest.mark.xdist_group("compiled"),
@@ -32,7 +33,6 @@ OPTIONS = {
     "costs and limits": ["--preemption-cost", "10,52", "--starve-limit", "3600", "--min-run", "60"],
     "by node": ["--by-node", "--placement", "consolidate", "--defragment", "4"],
 }
-SHORT = {"costs and limits"}
 LOADED = """
 import importlib, sys
 for name in ("scheduler.elementwise", "scheduler.job_queue", "scheduler.rank.las", "simulator.event_loop"):
@@ -59,13 +59,7 @@ def test_the_compiled_copy_is_what_runs(copy: Path) -> None:
     _run(copy, "-c", LOADED, str(copy))
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param(words, id=name, marks=[] if name in SHORT else [pytest.mark.long])
-        for name, words in OPTIONS.items()
-    ],
-)
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_results_are_the_same_to_the_last_digit(copy: Path, trace: Path, options: list[str], tmp_path: Path) -> None:
     policies = [name for name in ALL_POLICIES if not name.startswith("continuous")]
     found = [_results(tree, trace, policies, options, tmp_path / tree.name) for tree in (ROOT / "src", copy)]

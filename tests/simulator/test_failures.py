@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tiresias.errors import UsageError
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.rank.policies import CLAIRVOYANT, POLICIES
@@ -105,7 +106,7 @@ some_failures = st.lists(
 ).map(lambda each: Listed(tuple(each)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     jobs,
     some_failures,

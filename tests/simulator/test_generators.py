@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tiresias.__main__ import main
 from tiresias.errors import UsageError
 from tiresias.simulator import models
@@ -61,7 +62,7 @@ def test_bins_are_those_of_table_3() -> None:
 
 
 @given(jobs=st.integers(1, 1000), seed=st.integers(0, 2**32))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_any_number_of_jobs(jobs: int, seed: int) -> None:
     made = generate(jobs, seed)
     assert len(made) == jobs
@@ -75,7 +76,7 @@ def test_any_number_of_jobs(jobs: int, seed: int) -> None:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 def test_a_seed_is_a_workload(seed: int) -> None:
     assert generate(50, seed) == generate(50, seed)
     assert generate(50, seed) != generate(50, seed + 1)

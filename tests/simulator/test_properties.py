@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tiresias.scheduler.config import ORDERS, PolicyConfig
 from tiresias.scheduler.estimates.distribution import Distribution
 from tiresias.scheduler.rank.continuous_gittins import ContinuousGittins
@@ -37,8 +38,8 @@ EVERY_POLICY: dict[str, Policy] = {
     "continuous gittins, fitted": ContinuousGittins(KNOWN.best),
 }
 
-many = settings(max_examples=100, deadline=None)
-few = settings(max_examples=40, deadline=None)  # node by node
+many = settings(max_examples=examples(100), deadline=None)
+few = settings(max_examples=examples(40), deadline=None)  # node by node
 names = st.sampled_from(list(EVERY_POLICY))
 
 jobs = st.tuples(st.integers(0, 50).map(float), st.sampled_from([1, 1, 2, 4, 6]), st.integers(0, 60).map(float))

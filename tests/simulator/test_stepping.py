@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tiresias.simulator
+from tests.examples import examples
 from tiresias.errors import UsageError
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.model import JobState
@@ -24,7 +25,7 @@ CONFIG = replace(PolicyConfig.paper(), thresholds=(10.0, 50.0), promote_knob=3.0
 EVERY_POLICY = {**POLICIES, **CLAIRVOYANT, "gittins": Gittins(refit_at=2)}
 
 rows = st.tuples(st.integers(0, 50).map(float), st.sampled_from([1, 1, 2, 4, 6]), st.integers(0, 60).map(float))
-several = settings(max_examples=30, deadline=None)
+several = settings(max_examples=examples(30), deadline=None)
 
 
 def trace(jobs: list[tuple[float, int, float]]) -> Trace:

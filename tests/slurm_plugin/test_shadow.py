@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tiresias.scheduler.model import Plan, Preempt, Start
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cluster.scope import Scope
@@ -183,7 +184,7 @@ LOOKS = st.lists(
 
 
 # function_scoped_fixture: they make records, and keep nothing
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(looks=LOOKS)
 def test_rows_and_sums_agree(
     looks: list[Look],

@@ -12,7 +12,7 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 HOOK = [sys.executable, "-m", "tiresias.checkpoint.adapters.hook"]
-STEPS = "1000000"
+STEPS = "500000"
 
 # Saves on USR1 and goes on; ends only when it has come to the end.
 GOES_ON = """#!/bin/sh

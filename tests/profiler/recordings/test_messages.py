@@ -7,6 +7,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.profiler.recording import Link, Network
 from tiresias.profiler.recordings import layout
 from tiresias.profiler.recordings.messages import Stream, traffic
@@ -24,7 +25,7 @@ def pair() -> tuple[Network, Link]:
     return net, net.connect(net.process("a", 1), net.process("b", 2))
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(messages=st.lists(st.lists(st.integers(1, 10**6), min_size=1, max_size=4), min_size=1, max_size=10))
 def test_a_message_that_went_in_pieces(tmp_path: Path, messages: list[list[int]]) -> None:
     """Each message is a list of pieces: what each call of a non-blocking sender put out."""

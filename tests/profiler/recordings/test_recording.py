@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.profiler.recording import EPOCH, Network
 from tiresias.profiler.analysis import analyze
 from tiresias.profiler.recordings import layout
@@ -179,7 +180,7 @@ def test_memory_is_bounded_whatever_the_header_claims(file: Path) -> None:
     )
 
 
-FUZZ = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZ = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 WHOLE = two(40).processes[0].content()
 FIELDS = sorted(set(layout.HEADER.names or ()) - {"magic", "version", "header_size", "record_size", "channel_size"})
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tiresias.profiler.iteration.contents import Contents, contents
 from tiresias.profiler.placement_verdict import SURE
 from tiresias.profiler.recordings.messages import Stream
@@ -58,7 +59,7 @@ def searched(*streams: Stream) -> tuple[Period | None, list[Contents]]:
 LAYERS = [4096, 1 << 20, 65536, 65536, 8192, 3 << 20]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     seconds=st.floats(0.01, 100),
     sizes=st.lists(st.integers(1000, 10**7), min_size=2, max_size=30, unique_by=lambda size: size // 3000),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tiresias.scheduler.admit.quotas import QuotaUse, blocks_beside_free
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide, reason
@@ -45,7 +46,7 @@ limits = st.lists(
     max_size=4,
 )
 policies = st.builds(PolicyConfig, name=st.sampled_from(sorted(POLICIES)), min_run=st.just(0.0))
-many = settings(max_examples=200, deadline=None)
+many = settings(max_examples=examples(200), deadline=None)
 
 
 def build(snapshot_of: Any, some: Iterable[dict[str, Any]], limits: Iterable[tuple[float, bool, set[int]]]) -> Snapshot:

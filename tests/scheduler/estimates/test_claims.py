@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tiresias.scheduler.estimates.claims import (
     OVERRUN,
     SLACK_S,
@@ -19,7 +20,7 @@ from tiresias.scheduler.estimates.claims import (
     next_coarse,
 )
 
-FEW = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SECONDS = st.floats(0.0, 1e9)
 HISTORIES = st.lists(st.tuples(st.floats(0.0, 1e5), SECONDS), min_size=1, max_size=8)  # seconds after the last, left
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tiresias.scheduler.estimates.distribution import Distribution
 
-many = settings(max_examples=200, deadline=None)
+many = settings(max_examples=examples(200), deadline=None)
 services = st.lists(st.integers(1, 60).map(lambda value: value / 4), min_size=1, max_size=30)
 amounts = st.integers(0, 80).map(lambda value: value / 4)
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tiresias.scheduler.config import ORDERS, PolicyConfig
 from tiresias.scheduler.decide import decide
 from tiresias.scheduler.evict.protection import minimum
@@ -272,7 +273,7 @@ def _job(build: Any, job_id: str, gpus: int, attained: float, state: JobState, *
     return build.Job(job_id, gpus, state, attained, ran, first_start=start, last_start=start, preempted=back, **more)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(some_jobs, some_nodes, configs)
 def test_no_job_waits_longer_than_its_bound_whichever_jobs_end(
     snapshot_of: Any, jobs: list[dict[str, Any]], nodes: list[tuple[int, float, float]], config: PolicyConfig

@@ -9,11 +9,12 @@ import numpy.typing as npt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tiresias.scheduler.model import Request
 from tiresias.scheduler.place import consolidate
 from tiresias.scheduler.place.candidate_nodes import CandidateNodes, Placement
 
-many = settings(max_examples=300, deadline=None)
+many = settings(max_examples=examples(300), deadline=None)
 free_gpus = st.lists(st.integers(0, 5), min_size=1, max_size=14)
 numbers = st.integers(0, 4)
 requests = st.builds(Request, min_nodes=numbers, max_nodes=numbers)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.scheduler.conftest import Builder
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
@@ -18,7 +19,7 @@ from tiresias.scheduler.place.gpu_islands import IslandGpus, Islands, alike, cho
 from tiresias.scheduler.place.placer import Placer
 from tiresias.scheduler.topology_tree import Division, Topology, island_count
 
-many = settings(max_examples=200, deadline=None)
+many = settings(max_examples=examples(200), deadline=None)
 island_gpus = st.lists(st.integers(0, 4), min_size=1, max_size=4).map(tuple)
 
 

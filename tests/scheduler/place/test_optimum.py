@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tiresias.scheduler.model import ANYWHERE, Floats, Ints
 from tiresias.scheduler.place import consolidate, optimum
 from tiresias.scheduler.place.candidate_nodes import CandidateNodes
@@ -20,7 +21,7 @@ pytest.importorskip("scipy", reason="scipy solves the exact models that these ar
 Compared: TypeAlias = list[tuple[optimum.Packed, tuple[int, int, int]]]
 
 CLUSTERS, JOBS = 200, 100
-few = settings(max_examples=40, deadline=None)
+few = settings(max_examples=examples(40), deadline=None)
 free_gpus = st.lists(st.integers(0, 4), min_size=1, max_size=6)
 
 

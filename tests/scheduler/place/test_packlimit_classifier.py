@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.lazily import imported
 from tiresias.scheduler.model import Bools, Floats
 from tiresias.scheduler.place import packlimit_classifier as packlimit
@@ -27,7 +28,7 @@ SKEW = np.array([model.skew for model in MODELS.values()])
 SPREAD = np.array([model.spread for model in MODELS.values()])
 RHO = np.array([model.size / 1250 / model.iteration for model in MODELS.values()])  # on 10 Gbit/s
 
-few = settings(max_examples=60, deadline=None)
+few = settings(max_examples=examples(60), deadline=None)
 features = st.one_of(st.floats(0, 1), st.just(NAN), st.sampled_from([0.0, 1.0, -1.0, math.inf]))
 shares = st.one_of(st.floats(0, 1e300), st.just(NAN), st.sampled_from([0.0, -1.0, math.inf]))
 slowdowns = st.one_of(st.sampled_from([1.0, 1.6]), st.floats(0, 1e300), st.just(NAN), st.just(math.inf))

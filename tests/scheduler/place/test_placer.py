@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.scheduler.conftest import Builder
 from tiresias.scheduler.model import ANYWHERE, Floats, Nodes, Request, Style
 from tiresias.scheduler.place import spread
@@ -110,7 +111,7 @@ def test_requests(placed: Placed, request_: Request, gpus: int, expected: Placem
     assert placed(np.array([8.0, 3.0, 2.0]), gpus, request_) == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(st.integers(0, 5), min_size=1, max_size=6),
     st.integers(1, 20),
@@ -176,7 +177,7 @@ def test_baselines(placed: Placed, style: int, expected: Placement) -> None:
     assert placed(np.array([1.0, 3, 2, 8]), 4, style=style) == expected
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.lists(st.integers(0, 5), min_size=1, max_size=6),
     st.integers(1, 20),

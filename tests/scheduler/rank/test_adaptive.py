@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide, reason
 from tiresias.scheduler.estimates.completed_jobs import Completed
@@ -216,8 +217,8 @@ configs = st.builds(
     min_run=st.sampled_from([0.0, 30.0]),
 )
 resumes = st.sampled_from([0.0, 7.0])
-many = settings(max_examples=60, deadline=None)
-few = settings(max_examples=20, deadline=None)  # simulated node by node
+many = settings(max_examples=examples(60), deadline=None)
+few = settings(max_examples=examples(20), deadline=None)  # simulated node by node
 
 
 def trace(jobs: list[tuple[float, int, float]]) -> Trace:

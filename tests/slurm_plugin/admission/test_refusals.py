@@ -7,6 +7,7 @@ from collections.abc import Callable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tiresias.slurm_plugin.admission.refusals import MAX_BACKOFF, Refusals, is_definite
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 
@@ -114,7 +115,7 @@ def test_definite_reasons() -> None:
     assert is_definite("ReqNodeNotAvail", 2.0)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.sampled_from(["refused", "started"]), st.integers(0, 19), st.floats(0.1, 300.0)), max_size=40)
 )

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tiresias.slurm_plugin.backends.interface import Comments, JobRefused, SlurmJob, SlurmUnavailable
 from tiresias.slurm_plugin.comments.waiting_text import WaitingComment, is_own_comment
 from tiresias.slurm_plugin.comments.writer import PASS_INTERVAL_S, CommentWriter
@@ -180,7 +181,7 @@ def test_which_field() -> None:
         assert one.field == field
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.integers(1, 60),
     st.sampled_from([0.5, 3.0, 30.0]),

@@ -113,10 +113,10 @@ def test_preempted_at_random_moments_the_weights_are_the_same_bytes(centre: Cent
     assert len(saved) == PREEMPTIONS
 
 
-LONG = ("plain.sh", "fsdp.sh", "with_lightning.sh", "with_transformers.sh")  # test_examples.py runs their programs
+LONG = ("ddp.sh", "fsdp.sh", "with_lightning.sh", "with_transformers.sh")  # test_examples.py runs their programs
 
 
-@pytest.mark.parametrize("script", ["ddp.sh", *(pytest.param(name, marks=pytest.mark.long) for name in LONG)])
+@pytest.mark.parametrize("script", ["plain.sh", *(pytest.param(name, marks=pytest.mark.long) for name in LONG)])
 def test_the_scripts_of_the_examples_run_unchanged(centre: Centre, script: str) -> None:
     """Only the size differs: two nodes with a rank each, where the script requests several nodes."""
     sizes = ["--nodes=2", "--ntasks-per-node=1"] if "nodes" in (EXAMPLES / script).read_text() else []

@@ -14,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from tests.examples import examples
 from tiresias.errors import Unavailable
 from tiresias.slurm_plugin.lead import lease
 from tiresias.slurm_plugin.lead.lead_folder import KEPT_EPOCHS
@@ -200,7 +201,7 @@ class Contest(RuleBasedStateMachine):
         self.scratch.cleanup()
 
 
-Contest.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+Contest.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=25, deadline=None)
 TestContest = Contest.TestCase
 
 

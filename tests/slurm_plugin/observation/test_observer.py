@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tiresias.protocol import control
 from tiresias.protocol.profile_summary import Summary
 from tiresias.scheduler.config import PolicyConfig
@@ -41,7 +42,7 @@ def attained(ledger: Ledger, time: float, job: SlurmJob) -> float:
     return float(Observer(Config(), ledger).observe(slurm, ledger.apply(slurm), {}).jobs.attained[0])
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ran=st.floats(0, 5000), saving=st.floats(0, 5))
 def test_no_job_gets_service_back_for_being_preempted(
     tmp_path_factory: pytest.TempPathFactory, pending: Make, running: Make, ran: float, saving: float
@@ -56,7 +57,7 @@ def test_no_job_gets_service_back_for_being_preempted(
     assert ledger_after >= before
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     runs=st.lists(st.tuples(st.integers(3, 500), st.integers(1, 5000)), min_size=2, max_size=6),
     restarted=st.booleans(),

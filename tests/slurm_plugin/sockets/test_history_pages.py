@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.sockets import history_pages
 from tiresias.slurm_plugin.sockets.cursor import Cursors
@@ -65,7 +66,7 @@ def test_a_window_leaves_out_what_was_over_before_or_came_after(journal: Journal
     assert pages(journal, since=3000.0, until=4400.0) == [["4", "2"]]
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     overs=st.lists(st.sampled_from([0.0, 10.0, 20.0, 30.0]), max_size=12),
     since=st.sampled_from([0.0, 10.0, 15.0, 99.0]),

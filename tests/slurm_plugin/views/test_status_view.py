@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from tests.examples import examples
 from tests.golden import compare
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.views.status import render_status
@@ -195,7 +196,7 @@ def test_a_newcomer_never_changes_an_older_jobs_letter(status: dict[str, Any]) -
 
 
 @given(name=HOSTILE, why=HOSTILE, user=HOSTILE, node=HOSTILE, where=st.integers(0, 38))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_hostile_texts_change_only_themselves(
     status: dict[str, Any], name: str, why: str, user: str, node: str, where: int
 ) -> None:
@@ -215,7 +216,7 @@ def test_hostile_texts_change_only_themselves(
 
 
 @given(name=HOSTILE)
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_hostile_names_bring_no_style_of_their_own(status: dict[str, Any], name: str) -> None:
     def styles(of: dict[str, Any]) -> int:
         return sum(line.count("\x1b[") for line in drawn(of, 160, 40, colour=True))

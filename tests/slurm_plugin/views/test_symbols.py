@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tiresias.slurm_plugin.views.symbols import LETTERS, Symbol, Symbols
 
 MANY = 600
@@ -17,7 +18,7 @@ def job(number: int, runs: bool = True) -> Any:
     return {"id": str(number), "submit_time": float(number), "nodes": [("gpu01", 1)] if runs else []}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.dictionaries(st.integers(1, 2000), st.booleans(), max_size=120), max_size=8))
 def test_a_mark_stays_while_the_job_holds_nodes(frames: list[dict[int, bool]]) -> None:
     """Other jobs may start, end, wait or start again meanwhile."""
@@ -30,7 +31,7 @@ def test_a_mark_stays_while_the_job_holds_nodes(frames: list[dict[int, bool]]) -
         before = dict(now)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.lists(st.integers(1, 9), max_size=3, unique=True), min_size=1, max_size=9), st.randoms())
 def test_neighbours_on_the_map_differ_in_colour(nodes: list[list[int]], random: Any) -> None:
     """Also those that come one after the other. On each node up to three jobs, some of them on more nodes than one."""

@@ -15,6 +15,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from tests.example_status import NOW, example_status, hostile_status
+from tests.examples import examples
 from tests.golden import compare
 from tiresias.slurm_plugin.views.symbols import symbols_of
 from tiresias.slurm_plugin.watch.frame import Frame, Scene
@@ -129,7 +130,7 @@ def test_colour_and_plain_text_agree() -> None:
 
 
 @given(name=st.text(st.characters(exclude_categories=[]), max_size=80))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_hostile_filters_and_texts(name: str) -> None:
     status = example_status()
     status["jobs"][0] |= {"name": name, "why": name, "user": name, "placement": name}
