@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests import installed
 from tiresias.errors import TiresiasError
 from tiresias.sandbox import host
 from tiresias.sandbox.cluster import Cluster
@@ -100,6 +101,13 @@ def missing_for_clusters() -> str:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if needs_cluster(item) and missing_for_clusters():
         pytest.skip(missing_for_clusters())
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout, built once for all workers."""
+    base = tmp_path_factory.getbasetemp()
+    return installed.build_once(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.metadata
 import os
 import re
@@ -22,6 +23,14 @@ def build(kind: str, source: Path, out: Path, **environment: str) -> Path:
     done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=120, check=False, env=env)
     assert done.returncode == 0, done.stderr
     return out / done.stdout.split()[-1]
+
+
+def build_once(base: Path) -> Path:
+    """Return this checkout's wheel, built by the first process that calls this with the same folder."""
+    with (base / "wheel.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = [*(base / "wheel").glob("*.whl")]
+        return found[0] if found else build("wheel", ROOT, base / "wheel")
 
 
 def make(folder: Path, wheel: Path) -> Path:

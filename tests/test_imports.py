@@ -36,9 +36,8 @@ FRAMEWORKS = {  # of the modules that are for programs which have the framework
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    base = tmp_path_factory.mktemp("imports")
-    return installed.make(base / "venv", installed.build("wheel", installed.ROOT, base / "dist")) / "bin/python"
+def python(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
+    return installed.make(tmp_path_factory.mktemp("imports") / "venv", wheel) / "bin/python"
 
 
 def run(python: Path, code: str) -> subprocess.CompletedProcess[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import zipfile
@@ -11,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import tiresias
+from tests import installed
 from tests.checkout import require_git
 
 ROOT = Path(__file__).parents[2]
 PROJECT = ROOT / "etc/packages/checkpoint"
 FOLDER = "slurm_tiresias_checkpoint/tiresias"
-BUILD = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d"]
 SMALL, FULL = "slurm-tiresias-checkpoint", "slurm-tiresias"
 # Prints the modules outside of the standard library that an import brings.
 FOREIGN = """
@@ -36,17 +35,9 @@ def run(*words: object, **env: str) -> str:
     return done.stdout.strip()
 
 
-def build(source: Path, out: Path) -> Path:
-    env = {**os.environ, "CFLAGS": "-O0"}
-    subprocess.run([*BUILD, str(out)], cwd=source, check=True, capture_output=True, timeout=120, env=env)
-    (wheel,) = out.glob("*.whl")
-    return wheel
-
-
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    base = tmp_path_factory.mktemp("wheels")
-    return {SMALL: build(PROJECT, base / "small"), FULL: build(ROOT, base / "full")}
+def wheels(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> dict[str, Path]:
+    return {SMALL: installed.build("wheel", PROJECT, tmp_path_factory.mktemp("wheels")), FULL: wheel}
 
 
 class Environment:

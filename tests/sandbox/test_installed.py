@@ -40,9 +40,8 @@ TUTORIAL = "/opt/tiresias/docs/examples/tutorial/train.py"
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    base = tmp_path_factory.mktemp("installed")
-    return installed.make(base / "venv", installed.build("wheel", installed.ROOT, base / "dist"))
+def environment(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
+    return installed.make(tmp_path_factory.mktemp("installed") / "venv", wheel)
 
 
 def tiresias(environment: Path, folder: Path, *words: str) -> str:
@@ -96,12 +95,12 @@ def record(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     "suite", ["bookworm", pytest.param("trixie", marks=pytest.mark.long)]
 )  # their versions of numpy are 1.24 and 2.2
-def test_a_system_without_a_compiler_records(suite: str, environment: Path) -> None:
+def test_a_system_without_a_compiler_records(suite: str, wheel: Path) -> None:
     tree = rootfs.ensure(suite).path
     assert not [name for name in ("make", "cc", "gcc") if (tree / "usr/bin" / name).exists()]
     lent = {
         Path(pip.__file__).parents[0]: "/opt/pip/pip",
-        environment.parent / "dist": "/opt/dist",
+        wheel.parent: "/opt/dist",
         PEERS.parent: "/opt/native",
     }
     words = ["bwrap", "--die-with-parent", "--unshare-pid", "--ro-bind", str(tree), "/", "--dev", "/dev", "--proc", "/proc",

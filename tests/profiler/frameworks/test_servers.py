@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("frameworks")]
     ("model", "scale", "workers", "servers"),
     [
         pytest.param("vgg16", 64, 2, 3, marks=pytest.mark.long),
-        ("resnet50", 16, 2, 2),
+        pytest.param("resnet50", 16, 2, 2, marks=pytest.mark.long),
         pytest.param("alexnet", 32, 3, 1, marks=pytest.mark.long),
     ],
 )

@@ -23,12 +23,12 @@ KILL_POINTS = [(kind, step, when) for kind, step in STEPS for when in ("before",
 QUARTER = [point for number, point in enumerate(KILL_POINTS) if number % 8 in (0, 5)]
 
 
-def jobs() -> list[TraceJob]:
+def jobs(preemptions: int) -> list[TraceJob]:
     """Return a long job on all 16 GPUs, and short jobs that each preempt it. 30 seconds of the trace take one real second."""
-    long = TraceJob(job_id="0", submit_time=0.0, num_gpus=16, duration=1200.0, model="resnet50")
+    long = TraceJob(job_id="0", submit_time=0.0, num_gpus=16, duration=30.0 * preemptions, model="resnet50")
     short = [
         TraceJob(job_id=str(number), submit_time=75.0 * number, num_gpus=8, duration=30.0, model="googlenet")
-        for number in range(1, 41)
+        for number in range(1, preemptions + 1)
     ]
     return [long, *short]
 
@@ -49,7 +49,7 @@ def run_until_killed(replay: Replay, point: tuple[str, str, str]) -> None:
 @pytest.mark.parametrize("points", [QUARTER, pytest.param(KILL_POINTS, marks=pytest.mark.long)], ids=["quarter", "all"])
 def test_nothing_is_lost_by_a_kill_at_any_step(points: list[tuple[str, str, str]]) -> None:
     options = Options(time_scale=30.0, nodes=4, suite="forky", thresholds=(600.0,))
-    with Replay("las", jobs(), options) as replay:
+    with Replay("las", jobs(preemptions=10 + len(points)), options) as replay:
         replay.kill_controller()
         replay.begin(time.time())
         for point in points:
