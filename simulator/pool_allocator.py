@@ -10,9 +10,10 @@ from typing import Final
 import numpy as np
 
 from tiresias.scheduler.evict.cost_aware import Weighing, weighs_cost
-from tiresias.scheduler.job_queue import Choice, Columns, JobQueue, Key
+from tiresias.scheduler.job_queue import Choice, JobQueue
 from tiresias.scheduler.model import JobState, Snapshot
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy, replaces
+from tiresias.scheduler.running_keys import Columns, Key
 from tiresias.simulator.job_columns import JobColumns
 from tiresias.simulator.simulated_job import SimulatedJob
 from tiresias.simulator.simulation_rules import Rules
@@ -96,6 +97,8 @@ class PoolAllocator:
         self._queue_running(now)
         if self._drifts:
             self._queue.drift(len(self._drifting), partial(self._keys, now))
+        if self._queue.selects_none(self.free + self._releasing):
+            return _NOTHING
         weighing = self._weighing(now) if self._weighs else None
         drains = partial(self._drains, now) if self._starving_first else None
         return self._queue.choose(self.free + self._releasing, weighing, drains)

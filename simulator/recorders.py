@@ -13,22 +13,27 @@ from tiresias.simulator.trace import Trace
 
 
 class TimelineRecorder:
-    """Records one row of the timeline for each decision."""
+    """Records one row of the timeline for each decision. Most decisions change no count: equal counts are stored once."""
 
     def __init__(self) -> None:
-        self._time, self._used, self._running, self._waiting = array("d"), array("q"), array("q"), array("q")
+        self._time = array("d")
+        self._used, self._running, self._waiting = -1, -1, -1
+        self._counts = array("q")  # three each time
+        self._first = array("q")  # row of the timeline that has them first
 
     def add(self, time: float, used: int, running: int, waiting: int) -> None:
         """Record the state of the cluster after the decision at `time`."""
+        if running != self._running or used != self._used or waiting != self._waiting:
+            self._used, self._running, self._waiting = used, running, waiting
+            self._first.append(len(self._time))
+            self._counts.extend((used, running, waiting))
         self._time.append(time)
-        self._used.append(used)
-        self._running.append(running)
-        self._waiting.append(waiting)
 
     def timeline(self) -> Timeline:
         """Return what was recorded so far."""
-        counts = (np.array(column, np.int64) for column in (self._used, self._running, self._waiting))
-        return Timeline(np.array(self._time), *counts)
+        rows = np.diff(self._first, append=len(self._time))
+        used, running, waiting = np.repeat(np.array(self._counts, np.int64).reshape(-1, 3), rows, axis=0).T
+        return Timeline(np.array(self._time), used, running, waiting)
 
 
 class CompletionRecorder:

@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULES = (
     "scheduler/elementwise.py",
     "scheduler/job_queue.py",
+    "scheduler/running_keys.py",
     "scheduler/evict/protection.py",
     "scheduler/rank/las_order.py",
     "scheduler/rank/starve_limit.py",
