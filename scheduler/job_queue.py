@@ -94,7 +94,10 @@ class JobQueue:
         return 0 <= free <= self._too_few
 
     def choose(
-        self, free: int, weighing: Weighing | None = None, drains: Callable[[int], int | None] | None = None
+        self,
+        free: int,
+        weighing: Callable[[], Weighing] | None = None,
+        drains: Callable[[int], int | None] | None = None,
     ) -> Choice:
         """Choose the jobs to start and to preempt. Jobs that start are removed from the queue, victims are not.
 
@@ -102,7 +105,7 @@ class JobQueue:
 
         Args:
             free: Unallocated GPUs.
-            weighing: What preemptions are weighed by; None: they are not weighed.
+            weighing: Returns what preemptions are weighed by; None: they are not weighed.
             drains: GPUs that jobs outside the queue will free while GPUs are kept free for a row (`drain`), None: none are kept
                 free for it.
         """
@@ -127,7 +130,7 @@ class JobQueue:
         self._too_few, self._first = free if repeats else _UNKNOWN, heads[0] if heads else _END
         slack = self._skip(_END, slack, victims)
         if weighing and victims:
-            self._spare(weighing, starts, victims, slack, stop)
+            self._spare(weighing(), starts, victims, slack, stop)
         return Choice([key[-1] for key in starts], [key[-1] for key in victims])
 
     def _drains(self, head: Key, slack: int, freed: int | None) -> bool:

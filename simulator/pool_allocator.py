@@ -78,8 +78,9 @@ class PoolAllocator:
             self._stop(job)
 
     def _stop(self, job: SimulatedJob) -> None:
-        known = self._changed.pop(job.row, None) or self._queue.leave(job.row)
-        if not known and self._drifting:
+        if job.row in self._changed:
+            del self._changed[job.row]
+        elif not self._queue.leave(job.row) and self._drifts:
             self._drifting.remove(job.row)
 
     def choose(self, now: float) -> Choice:
@@ -99,7 +100,7 @@ class PoolAllocator:
             self._queue.drift(len(self._drifting), partial(self._keys, now))
         if self._queue.selects_none(self.free + self._releasing):
             return _NOTHING
-        weighing = self._weighing(now) if self._weighs else None
+        weighing = partial(self._weighing, now) if self._weighs else None
         drains = partial(self._drains, now) if self._starving_first else None
         return self._queue.choose(self.free + self._releasing, weighing, drains)
 
@@ -186,7 +187,8 @@ class PoolAllocator:
         return pool_snapshot(list(self._jobs.values()), now, self._capacity, self.free)
 
     def _key(self, job: SimulatedJob) -> Key:
-        return (*self._policy.keys(job, job.now, self._config, False), job.row)
+        keys = self._policy.keys(job, job.now, self._config, False)
+        return keys + (job.row,)  # noqa: RUF005 (compiled, the other form makes a list first)
 
     def _keys(self, now: float) -> Columns:
         running = self._drifting

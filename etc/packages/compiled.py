@@ -25,12 +25,15 @@ MODULES = (
     "scheduler/elementwise.py",
     "scheduler/job_queue.py",
     "scheduler/running_keys.py",
+    "scheduler/evict/cost_aware.py",
     "scheduler/evict/protection.py",
     "simulator/claimed_work.py",
     "simulator/event_loop.py",
+    "simulator/event_queue.py",
     "simulator/pool_allocator.py",
     "simulator/recorders.py",
     "simulator/simulated_job.py",
+    "simulator/simulation.py",
     "simulator/work.py",
 )
 # The same, with formulas that are also compiled for one job (`one_job.py`).

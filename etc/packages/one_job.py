@@ -27,12 +27,22 @@ from pathlib import Path
 _SUFFIX = "_of_one"
 _JOB = "SimulatedJob"
 _PACKAGE = "tiresias"
-# What each twin needs. A module is not imported by those that it imports: only the type checker reads the class.
-_IMPORTS = f"""
-from bisect import bisect_right
+# What the versions need. The module of `SimulatedJob` imports these modules: so only the type checker imports it here.
+_NEEDED = f"""
 from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from {_PACKAGE}.simulator.simulated_job import {_JOB}
+
+def _bisect(limits: tuple[float, ...], value: float) -> int:
+    \"""As `bisect.bisect_right`; compiled, it compares numbers and not objects.\"""
+    low, high = 0, len(limits)
+    while low < high:
+        middle = (low + high) // 2
+        if value < limits[middle]:
+            high = middle
+        else:
+            low = middle + 1
+    return low
 """
 # Functions of `elementwise` with their meaning for one job. The operands of max and min are in the order that treats nan alike.
 _ONE_JOB = {
@@ -40,7 +50,7 @@ _ONE_JOB = {
     "larger": "max({1}, {0})",
     "smaller": "min({1}, {0})",
     "rounded": "round({0}, {1})",
-    "interval": "bisect_right({0}, {1})",
+    "interval": "_bisect({0}, {1})",
     "pick": "{0}[{1}]",
 }
 
@@ -82,8 +92,8 @@ def _with_versions(tree: ast.Module, formulas: Mapping[str, set[str]], own: set[
     for function in _formulas(tree).values():
         body.insert(body.index(function) + 1, _of_one(function, known))
         _choose_version(function)
-    at = next(place for place, each in enumerate(body) if isinstance(each, ast.ImportFrom)) + 1
-    return ast.fix_missing_locations(ast.Module([*body[:at], *ast.parse(_IMPORTS).body, *body[at:]], []))
+    at = max(place for place, each in enumerate(body) if isinstance(each, ast.Import | ast.ImportFrom)) + 1
+    return ast.fix_missing_locations(ast.Module([*body[:at], *ast.parse(_NEEDED).body, *body[at:]], []))
 
 
 def _of_one(function: ast.FunctionDef, known: set[str]) -> ast.FunctionDef:
