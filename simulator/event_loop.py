@@ -69,8 +69,7 @@ class EventLoop:
         self._ends, self._changes = EventQueue(), EventQueue()
         self.events: list[tuple[EventKind, int]] = []  # of the last step
         self._results, self._recorder = JobRecorder(len(trace)), TimelineRecorder()
-        self._completions = CompletionRecorder(trace)
-        self._learns = rules.policy.refit_at < math.inf
+        self._completions, self._learns = CompletionRecorder(trace), rules.policy.refit_at < math.inf
         self._claims = rules.reporting.claims(trace) if rules.reporting else None
         self._follow(rules.policy)
         self.now, self.completed, self._next_arrival, self._running = 0.0, 0, 0, 0
@@ -151,7 +150,10 @@ class EventLoop:
 
     def _process_changes(self) -> bool:
         """Process the due changes. Policies compare service and waiting time with the same tolerance."""
-        due, latest, happened = [self._changes.pop()], self.now + SERVICE_TOLERANCE, False
+        latest, first = self.now + SERVICE_TOLERANCE, self._changes.pop()
+        if self._changes.moment > latest:  # mostly
+            return self._change(first[2], first[3])
+        due, happened = [first], False
         while self._changes.moment <= latest:
             due.append(self._changes.pop())
         for _, _, row, stamp in due:
@@ -202,8 +204,7 @@ class EventLoop:
         self._jobs[row] = job = SimulatedJob(row, self._gpus[row], self._submit[row], self._duration[row])
         if self._claims:
             self._claims.give(job)
-        if job.now != self.now:
-            job.at(self.now)
+        job.at(self.now)
         self._requeue(job)
 
     def _change(self, row: int, stamp: int) -> bool:

@@ -86,6 +86,7 @@ class CompletionRecorder:
 
     def __init__(self, trace: Trace) -> None:
         self._trace, self._rows, self._service = trace, array("q"), array("d")
+        self._names: list[list[str]] = [[], [], []]  # user, virtual cluster and model of the first rows
 
     def add(self, job: SimulatedJob, now: float) -> None:
         """Record a job that completes at `now`."""
@@ -95,5 +96,7 @@ class CompletionRecorder:
     def completed(self) -> Completed:
         """Return the completed jobs as columns."""
         trace, rows = self._trace, np.array(self._rows, np.int64)
-        user, vc, model = (tuple(map(words.__getitem__, self._rows)) for words in (trace.user, trace.vc, trace.model))
+        for names, words in zip(self._names, (trace.user, trace.vc, trace.model), strict=True):
+            names.extend(map(words.__getitem__, self._rows[len(names) :]))
+        user, vc, model = map(tuple, self._names)
         return Completed(trace.gpus[rows], np.array(self._service), trace.submit[rows], user, vc, model)

@@ -33,9 +33,7 @@ class Las(IncrementalPolicy):
 
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
         """Return the sort keys: the queue, then the order inside the queue."""
-        queue = las_order.queue_of(jobs.attained, config)
-        if promoted is not False:
-            queue = where(promoted, 0, queue)
+        queue = las_order.queue(jobs, config, promoted)
         inside = self.inside(jobs, now, config, queue, promoted)
         if not config.starving_first:
             return queue, *inside

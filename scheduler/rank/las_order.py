@@ -38,6 +38,12 @@ def queue_of(attained: Values, config: PolicyConfig) -> Values:
     return interval(config.thresholds, attained + SERVICE_TOLERANCE)
 
 
+def queue(jobs: Rows, config: PolicyConfig, promoted: Values) -> Values:
+    """Index of each job's queue."""
+    found = queue_of(jobs.attained, config)
+    return found if promoted is False else where(promoted, 0, found)
+
+
 def change(jobs: Rows, now: float, config: PolicyConfig) -> Values:
     """Return when the job sinks, or is promoted."""
     return either(jobs.state == _WAITING, _rises, _sinks, jobs, now, config)[0]
