@@ -33,7 +33,7 @@ class Las(IncrementalPolicy):
 
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
         """Return the sort keys: the queue, then the order inside the queue."""
-        queue = las_order.queue(jobs, config, promoted)
+        queue = las_order.current_queue(jobs, config, promoted)
         inside = self.inside(jobs, now, config, queue, promoted)
         if not config.starving_first:
             return queue, *inside

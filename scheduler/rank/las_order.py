@@ -38,7 +38,7 @@ def queue_of(attained: Values, config: PolicyConfig) -> Values:
     return interval(config.thresholds, attained + SERVICE_TOLERANCE)
 
 
-def queue(jobs: Rows, config: PolicyConfig, promoted: Values) -> Values:
+def current_queue(jobs: Rows, config: PolicyConfig, promoted: Values) -> Values:
     """Index of each job's queue."""
     found = queue_of(jobs.attained, config)
     return found if promoted is False else where(promoted, 0, found)
