@@ -100,7 +100,7 @@ class PoolAllocator:
             self._queue.drift(len(self._drifting), partial(self._keys, now))
         if self._queue.selects_none(self.free + self._releasing):
             return _NOTHING
-        weighing = partial(self._weighing, now) if self._weighs else None
+        weighing = partial(self._weighing, now, self._queue.backlog) if self._weighs else None
         drains = partial(self._drains, now) if self._starving_first else None
         return self._queue.choose(self.free + self._releasing, weighing, drains)
 
@@ -130,9 +130,9 @@ class PoolAllocator:
                 self._unsettled.append(job)
         self._queue.compete(job.row, key)
 
-    def _weighing(self, now: float) -> Weighing:
-        backlog = self._queue.backlog / self._capacity
-        return Weighing(partial(self._worth, now), partial(self._loss, backlog, now), self._policy.release_rate)
+    def _weighing(self, now: float, waiting: int) -> Weighing:
+        loss = partial(self._loss, waiting / self._capacity, now)
+        return Weighing(partial(self._worth, now), loss, self._policy.release_rate)
 
     def _worth(self, now: float, row: int) -> float:
         waits = self._jobs[row]
