@@ -12,7 +12,6 @@ from itertools import pairwise
 from typing import Any
 
 from tiresias.errors import UsageError
-from tiresias.scheduler.elementwise import Values, interval
 from tiresias.scheduler.registry import Registry
 from tiresias.scheduler.stages import ADMISSION, EVICTIONS, POLICIES, SIZINGS
 
@@ -205,7 +204,3 @@ class PolicyConfig:
         """Whether jobs that `starve_limit` promoted go before all others. Not where `promote_knob` promotes as well: then the order
         is the paper's."""
         return self.starve_limit < math.inf and self.promote_knob == math.inf
-
-    def queue_of(self, attained: Values) -> Values:
-        """Index of the queue for each service, shape as given: queue i holds thresholds[i-1] <= service < thresholds[i]."""
-        return interval(self.thresholds, attained + SERVICE_TOLERANCE)

@@ -10,19 +10,15 @@ A key is what the policy sorts by, then the row of the job, which breaks ties; n
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
-from typing import Any, Final, NamedTuple, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
+from typing import Final, NamedTuple
 
 from tiresias.scheduler.evict.cost_aware import Starter, Victim, Weighing, weigh
+from tiresias.scheduler.running_keys import Columns, Key, RunningKeys
 
-Key: TypeAlias = Any  # a tuple; comparisons of numbers of numpy in it return its booleans
-Columns: TypeAlias = Sequence[npt.NDArray[np.generic]]  # arrays of shape (jobs,), one a part of the key
 _END: Final[Key] = (float("inf"),)
+_UNKNOWN: Final = -1
 
 
 class Choice(NamedTuple):
@@ -35,54 +31,6 @@ class Choice(NamedTuple):
 
     starts: Sequence[int]
     victims: Sequence[int]
-
-
-class _Sorted(Sequence[Key]):
-    """Keys in order. Those at the end are looked at, again and again, and mostly no others: they are made as far as needed."""
-
-    def __init__(self, keys: Columns) -> None:
-        self._keys, self._from_last = keys, np.lexsort(tuple(reversed(keys)))[::-1]
-        self._made: list[Key] = []  # the last one first
-
-    def __len__(self) -> int:
-        return len(self._from_last)
-
-    def __getitem__(self, place: Any) -> Any:
-        back = len(self._from_last) - 1 - place
-        while back >= len(self._made):
-            self._make_more()
-        return self._made[back]
-
-    def __reversed__(self) -> Iterator[Key]:
-        for back in range(len(self._from_last)):
-            if back == len(self._made):
-                self._make_more()
-            yield self._made[back]
-
-    def _make_more(self) -> None:
-        rows = self._from_last[len(self._made) : 2 * len(self._made) + 8]
-        self._made += zip(*(key[rows].tolist() for key in self._keys), strict=True)
-
-
-class _Drifting(Sequence[Key]):
-    """Jobs without stored keys, then the jobs with stored keys. The former are sorted only when one of them is read."""
-
-    def __init__(self, count: int, keys: Callable[[], Columns], kept: Sequence[Key]) -> None:
-        self._count, self._keys, self._kept = count, keys, kept
-
-    @cached_property
-    def _sorted(self) -> _Sorted:
-        return _Sorted(self._keys())
-
-    def __len__(self) -> int:
-        return self._count + len(self._kept)
-
-    def __getitem__(self, place: Any) -> Any:
-        return self._kept[place - self._count] if place >= self._count else self._sorted[place]
-
-    def __reversed__(self) -> Iterator[Key]:
-        yield from reversed(self._kept)
-        yield from reversed(self._sorted)
 
 
 class JobQueue:
@@ -98,9 +46,11 @@ class JobQueue:
         self._heaps: dict[int, list[Key]] = {}  # by GPUs; may hold keys that are out of date
         self._heads: dict[int, Key] = {}  # the first of each heap that is up to date
         self._waiting: dict[int, Key] = {}
-        self._kept: list[Key] = []
-        self._running: Sequence[Key] = self._kept
-        self._place: dict[int, Key] = {}  # of each row in `_kept`
+        self._running = RunningKeys()
+        # With so many free GPUs, or fewer, the next walk selects no waiting job either. It is repeated once a job is the first one
+        # of its size, or a running job ranks after the first waiting one.
+        self._too_few = _UNKNOWN
+        self._first: Key = _END  # the first waiting job then
 
     @property
     def waits(self) -> bool:
@@ -123,25 +73,31 @@ class JobQueue:
 
     def compete(self, row: int, key: Key) -> None:
         """Add a job that runs and may be preempted, with this key from now on."""
-        self._place[row] = key
-        insort(self._kept, key)
+        self._running.add(row, key)
+        if key > self._first:
+            self._too_few = _UNKNOWN
 
     def leave(self, row: int) -> bool:
         """Remove a running job, which may no longer be preempted. False: it was not in the queue."""
-        key = self._place.pop(row, None)
-        if key is not None:
-            del self._kept[bisect_left(self._kept, key)]
-        return key is not None
+        return self._running.remove(row)
 
     def drift(self, count: int, keys: Callable[[], Columns]) -> None:
         """Set the number of preemptable running jobs without stored keys; they rank before all jobs with a stored key.
 
         `keys` returns their keys. It is called only when one of them is read.
         """
-        self._running = _Drifting(count, keys, self._kept) if count else self._kept
+        self._running.drift(count, keys)
+        self._too_few = _UNKNOWN
+
+    def selects_none(self, free: int) -> bool:
+        """Return whether `choose` would return no job, as far as that follows from the choice before."""
+        return 0 <= free <= self._too_few
 
     def choose(
-        self, free: int, weighing: Weighing | None = None, drains: Callable[[int], int | None] | None = None
+        self,
+        free: int,
+        weighing: Callable[[], Weighing] | None = None,
+        drains: Callable[[int], int | None] | None = None,
     ) -> Choice:
         """Choose the jobs to start and to preempt. Jobs that start are removed from the queue, victims are not.
 
@@ -149,12 +105,14 @@ class JobQueue:
 
         Args:
             free: Unallocated GPUs.
-            weighing: What preemptions are weighed by; None: they are not weighed.
+            weighing: Returns what preemptions are weighed by; None: they are not weighed.
             drains: GPUs that jobs outside the queue will free while GPUs are kept free for a row (`drain`), None: none are kept
                 free for it.
         """
         starts: list[Key] = []
         victims: list[Key] = []
+        if self.selects_none(free):
+            return Choice(starts, victims)
         heads = sorted(self._heads.values())
         stop = _END
         slack = free  # what is left when all running jobs that are not victims stay
@@ -168,18 +126,18 @@ class JobQueue:
             elif self._blocks or (drains and self._drains(head, slack, drains(head[-1]))):
                 stop = head
                 break
+        repeats = not starts and (self._blocks or stop is _END)
+        self._too_few, self._first = free if repeats else _UNKNOWN, heads[0] if heads else _END
         slack = self._skip(_END, slack, victims)
         if weighing and victims:
-            self._spare(weighing, starts, victims, slack, stop)
+            self._spare(weighing(), starts, victims, slack, stop)
         return Choice([key[-1] for key in starts], [key[-1] for key in victims])
 
     def _drains(self, head: Key, slack: int, freed: int | None) -> bool:
         """Return whether the job would fit once all lower-ranked jobs were preempted and `freed` GPUs were free, too."""
         if freed is None:
             return False
-        lower_ranked: int = sum(self._gpus[key[-1]] for key in self._running if key > head)
-        gpus: int = self._gpus[head[-1]]
-        return gpus <= slack + lower_ranked + freed
+        return self._fits(head, self._gpus[head[-1]] - slack - freed)
 
     def _spare(self, weighing: Weighing, starts: list[Key], victims: list[Key], free: int, stop: Key) -> None:
         """Remove the victims whose preemption is not worth its cost, and the starts that would get their GPUs."""
@@ -217,6 +175,7 @@ class JobQueue:
 
     def _find_head(self, gpus: int) -> bool:
         """The first waiting job of this size. False: there is none."""
+        self._too_few = _UNKNOWN
         heap = self._heaps[gpus]
         while heap and self._waiting.get(heap[0][-1]) is not heap[0]:
             heappop(heap)
@@ -228,13 +187,15 @@ class JobQueue:
 
     def _fits(self, key: Key, short: int) -> bool:
         """Return whether running jobs that rank after the key hold so many GPUs, which are what the job can get."""
-        for lower_ranked in reversed(self._running):
+        running = self._running
+        for place in range(len(running)):
+            if short <= 0:
+                return True
+            lower_ranked = running.from_last(place)
             if lower_ranked < key:
                 return False
             short -= self._gpus[lower_ranked[-1]]
-            if short <= 0:
-                return True
-        return False
+        return short <= 0
 
     def _skip(self, key: Key, slack: int, victims: list[Key]) -> int:
         """Running jobs before the key which do not fit any more become victims. Returns the slack then.
@@ -242,12 +203,13 @@ class JobQueue:
         The first of them is the first of the fewest last ones that together hold what is missing: all before it fit.
         """
         while slack < 0:
-            place, missing = len(self._running), -slack
+            place, missing = -1, -slack
             while missing > 0:
-                place -= 1
-                missing -= self._gpus[self._running[place][-1]]
-            if self._running[place] > key:
+                place += 1
+                missing -= self._gpus[self._running.from_last(place)[-1]]
+            victim = self._running.from_last(place)
+            if victim > key:
                 break
-            victims.append(self._running[place])
-            slack += self._gpus[victims[-1][-1]]
+            victims.append(victim)
+            slack += self._gpus[victim[-1]]
         return slack

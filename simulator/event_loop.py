@@ -8,29 +8,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from heapq import heappop, heappush
 from typing import Final
-
-import numpy as np
 
 from tiresias.scheduler.config import SERVICE_TOLERANCE
 from tiresias.scheduler.evict.protection import minimum
 from tiresias.scheduler.model import JobState
 from tiresias.scheduler.rank.policy import Policy, replaces
 from tiresias.simulator.cluster_size import ClusterSize
+from tiresias.simulator.event_queue import EventQueue
 from tiresias.simulator.failures import Outages
 from tiresias.simulator.job_columns import JobColumns
 from tiresias.simulator.node_allocator import NodeAllocator
 from tiresias.simulator.observation import EventKind
 from tiresias.simulator.outcome import Outcome
 from tiresias.simulator.pool_allocator import PoolAllocator
-from tiresias.simulator.recorders import CompletionRecorder, TimelineRecorder
+from tiresias.simulator.recorders import CompletionRecorder, JobRecorder, TimelineRecorder
 from tiresias.simulator.simulated_job import SimulatedJob
 from tiresias.simulator.simulation_rules import Cost, Rules
 from tiresias.simulator.trace import Trace
 
+# Kinds of expected events. Changes have a queue of their own.
 _FINISH: Final = 0
 _RELEASE: Final = 1
+_CHANGE: Final = 0
 _RUNNING: Final = int(JobState.RUNNING)  # plain numbers compare faster
 _RELEASING: Final = int(JobState.RELEASING)
 # Names of the module are found faster than members of an Enum.
@@ -54,11 +54,11 @@ class EventLoop:
     """
 
     def __init__(self, trace: Trace, cluster: ClusterSize, rules: Rules) -> None:
-        count = len(trace)
-        self._trace, self._cluster, self._rules = trace, cluster, rules
+        self._trace, self._rules, self._capacity = trace, rules, cluster.gpus
         self._config, self._interval, self._costs = rules.config, rules.interval, rules.costs
         self._submit: list[float] = [*trace.submit.tolist(), math.inf]
-        self._duration, self._gpus = trace.duration.tolist(), trace.gpus.tolist()
+        self._duration: list[float] = trace.duration.tolist()
+        self._gpus: list[int] = trace.gpus.tolist()
         self._minimum_run = float(minimum(rules.config, math.nan))  # seconds of progress before a preemption
         self._jobs: dict[int, SimulatedJob] = {}  # submitted and not ended, by row
         self._nodes = NodeAllocator(rules, cluster, self._jobs, trace.model) if rules.by_node else None
@@ -66,21 +66,19 @@ class EventLoop:
             rules, cluster.gpus, self._gpus, self._jobs
         )
         self._outages = Outages(rules.failures(cluster.nodes) if rules.failures else ())
-        self._ends: list[tuple[float, int, int, int]] = []  # (time, _FINISH or _RELEASE, row, stamp)
-        self._changes: list[tuple[float, int, int]] = []  # (time, row, stamp)
+        self._ends, self._changes = EventQueue(), EventQueue()
         self.events: list[tuple[EventKind, int]] = []  # of the last step
-        self._start, self._finish = np.full(count, math.nan), np.full(count, math.nan)
-        self._preemptions = np.zeros(count, np.int64)
-        self._recorder, self._completions = TimelineRecorder(), CompletionRecorder(trace)
-        self._learns = rules.policy.refit_at < math.inf
+        self._results, self._recorder = JobRecorder(len(trace)), TimelineRecorder()
+        self._completions, self._learns = CompletionRecorder(trace), rules.policy.refit_at < math.inf
         self._claims = rules.reporting.claims(trace) if rules.reporting else None
         self._follow(rules.policy)
         self.now, self.completed, self._next_arrival, self._running = 0.0, 0, 0, 0
+        self._next_submit, self._next_outage = self._submit[0], float(self._outages.moment)
         self._decisions, self._overhead, self._lost, self._wake = 0, 0.0, 0.0, math.inf
 
     def _follow(self, policy: Policy) -> None:
         """Use this policy from now on. Of the optional parts that it leaves at their defaults none is called."""
-        self._policy = policy
+        self._policy, self._refit_at = policy, float(policy.refit_at)
         self._promotes, self._turns = replaces(policy, "promoted"), replaces(policy, "turn")
 
     @property
@@ -90,17 +88,16 @@ class EventLoop:
 
     def outcome(self) -> Outcome:
         """Return what has happened so far; nan for the times of jobs that have not ended."""
-        columns = self._start.copy(), self._finish.copy(), self._finish - self._trace.submit, self._preemptions.copy()
-        return Outcome(*columns, self._recorder.timeline(), self._decisions, self._overhead, self._lost)
+        columns = *self._results.columns(self._trace), self._recorder.timeline()
+        return Outcome(*columns, self._decisions, self._overhead, self._lost)
 
     def next_event(self) -> float:
         """Return the next moment at which something is due; inf if nothing is."""
-        moment = min(self._wake, self._submit[self._next_arrival], self._outages.moment)
-        if self._ends and self._ends[0][0] < moment:
-            moment = self._ends[0][0]
-        if self._changes and self._changes[0][0] < moment:
-            moment = self._changes[0][0]
-        return moment
+        return min(self._ends.moment, min(self._changes.moment, self._next_from_outside()))
+
+    def _next_from_outside(self) -> float:
+        """Return the next moment at which something is due that no present job causes."""
+        return min(self._wake, min(self._next_submit, self._next_outage))
 
     def advance(self, moment: float) -> bool:
         """Process what is due at `moment`, which `next_event` returned, and decide.
@@ -111,7 +108,7 @@ class EventLoop:
         self.now = moment
         self.events.clear()
         happened = self._process_due()
-        if self.completed >= self._policy.refit_at:
+        if self.completed >= self._refit_at:
             self._learn()
         if decides := self._decision_due(happened):
             self._decide()
@@ -119,12 +116,11 @@ class EventLoop:
 
     def advance_ranks(self, until: float) -> None:
         """Advance as long as no job waits and only ranks change: at these moments nothing is chosen. O(log jobs) for each."""
-        if self._nodes or self._interval or self.waiting or self.completed >= self._policy.refit_at:
+        if self._nodes or self._interval or self.waiting or self.completed >= self._refit_at:
             return
-        end = self._ends[0][0] if self._ends else math.inf
-        other = min(self._wake, self._submit[self._next_arrival], self._outages.moment)
-        while self._changes:
-            moment = self._changes[0][0]
+        end, other = self._ends.moment, self._next_from_outside()
+        while True:
+            moment = self._changes.moment
             if moment > until or moment >= other or end <= moment + _SAME_TIME_S:
                 return
             self.now, self._wake = moment, math.inf
@@ -136,41 +132,46 @@ class EventLoop:
     def _process_due(self) -> bool:
         """Process all events that are due, in their order. Returns False if all of them were out of date."""
         now, happened = self.now, False
-        while self._ends and self._ends[0][0] <= now + _SAME_TIME_S:
-            happened |= self._end(*heappop(self._ends))
-        if self._outages.moment <= now:
+        while self._ends.moment <= now + _SAME_TIME_S:
+            _, kind, row, stamp = self._ends.pop()
+            happened |= self._end(kind, row, stamp)
+        if self._next_outage <= now:
             for outage in self._outages.happen(now):
                 happened |= self._outage(*outage)
-        while self._submit[self._next_arrival] <= now:
+            self._next_outage = self._outages.moment
+        while self._next_submit <= now:
             self._arrive(self._next_arrival)
             self._next_arrival += 1
+            self._next_submit = self._submit[self._next_arrival]
             happened = True
-        if self._changes and self._changes[0][0] <= now + SERVICE_TOLERANCE:
+        if self._changes.moment <= now + SERVICE_TOLERANCE:
             happened |= self._process_changes()
         return happened
 
     def _process_changes(self) -> bool:
         """Process the due changes. Policies compare service and waiting time with the same tolerance."""
-        due, latest, happened = [heappop(self._changes)], self.now + SERVICE_TOLERANCE, False
-        while self._changes and self._changes[0][0] <= latest:
-            due.append(heappop(self._changes))
-        for _, row, stamp in due:
+        latest, first = self.now + SERVICE_TOLERANCE, self._changes.pop()
+        if self._changes.moment > latest:  # mostly
+            return self._change(first[2], first[3])
+        due, happened = [first], False
+        while self._changes.moment <= latest:
+            due.append(self._changes.pop())
+        for _, _, row, stamp in due:
             happened |= self._change(row, stamp)
         return happened
 
-    def _end(self, moment: float, what: int, row: int, stamp: int) -> bool:
+    def _end(self, kind: int, row: int, stamp: int) -> bool:
         job = self._jobs.get(row)
         if job is None or job.stamp != stamp:
             return False
         self.allocator.release(job)
-        if what == _RELEASE:
+        if kind == _RELEASE:
             self.events.append((_RELEASES, row))
             job.wait(self.now)
             self._requeue(job)
             return True
         self.events.append((_FINISHES, row))
-        self._finish[row] = self.now
-        self._start[row], self._preemptions[row] = job.first_start, job.preemptions
+        self._results.add(job, self.now)
         if self._learns:
             self._completions.add(job, self.now)
         self._running -= 1
@@ -203,8 +204,7 @@ class EventLoop:
         self._jobs[row] = job = SimulatedJob(row, self._gpus[row], self._submit[row], self._duration[row])
         if self._claims:
             self._claims.give(job)
-        if job.now != self.now:
-            job.at(self.now)
+        job.at(self.now)
         self._requeue(job)
 
     def _change(self, row: int, stamp: int) -> bool:
@@ -227,7 +227,7 @@ class EventLoop:
         if self._claims:
             moment = min(moment, job.claim_changes())
         if moment < job.ends:  # a waiting job has no end
-            heappush(self._changes, (max(moment, self.now), job.row, job.stamp))  # overdue after the policy learned
+            self._changes.push(max(moment, self.now), _CHANGE, job.row, job.stamp)  # overdue after the policy learned
 
     def _learn(self) -> None:
         """Replace the policy by the fitted one: all keys, and the moments at which they change, are different now."""
@@ -266,7 +266,7 @@ class EventLoop:
         self._record()
 
     def _record(self) -> None:
-        used = self._cluster.gpus - self.allocator.free
+        used = self._capacity - self.allocator.free
         self._recorder.add(self.now, used, self._running, len(self._jobs) - self._running)
 
     def _preempt(self, job: SimulatedJob) -> None:
@@ -277,9 +277,9 @@ class EventLoop:
         self._running -= 1
         self.allocator.preempt(job)
         if pause:
-            heappush(self._ends, (self.now + pause, _RELEASE, job.row, job.stamp))
+            self._ends.push(self.now + pause, _RELEASE, job.row, job.stamp)
         else:
-            self._end(self.now, _RELEASE, job.row, job.stamp)
+            self._end(_RELEASE, job.row, job.stamp)
 
     def _begin(self, job: SimulatedJob) -> None:
         self.events.append((_STARTS, job.row))
@@ -287,7 +287,7 @@ class EventLoop:
         job.start(self.now, resume, self._config, self._minimum_run, self.allocator.slowdown(job))
         self._running += 1
         self._overhead += resume * job.gpus
-        heappush(self._ends, (job.ends, _FINISH, job.row, job.stamp))
+        self._ends.push(job.ends, _FINISH, job.row, job.stamp)
         self._requeue(job)
 
     def _unspent(self, job: SimulatedJob) -> float:

@@ -10,9 +10,10 @@ from typing import Final
 import numpy as np
 
 from tiresias.scheduler.evict.cost_aware import Weighing, weighs_cost
-from tiresias.scheduler.job_queue import Choice, Columns, JobQueue, Key
+from tiresias.scheduler.job_queue import Choice, JobQueue
 from tiresias.scheduler.model import JobState, Snapshot
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy, replaces
+from tiresias.scheduler.running_keys import Columns, Key
 from tiresias.simulator.job_columns import JobColumns
 from tiresias.simulator.simulated_job import SimulatedJob
 from tiresias.simulator.simulation_rules import Rules
@@ -77,8 +78,9 @@ class PoolAllocator:
             self._stop(job)
 
     def _stop(self, job: SimulatedJob) -> None:
-        known = self._changed.pop(job.row, None) or self._queue.leave(job.row)
-        if not known and self._drifting:
+        if job.row in self._changed:
+            del self._changed[job.row]
+        elif not self._queue.leave(job.row) and self._drifts:
             self._drifting.remove(job.row)
 
     def choose(self, now: float) -> Choice:
@@ -96,7 +98,9 @@ class PoolAllocator:
         self._queue_running(now)
         if self._drifts:
             self._queue.drift(len(self._drifting), partial(self._keys, now))
-        weighing = self._weighing(now) if self._weighs else None
+        if self._queue.selects_none(self.free + self._releasing):
+            return _NOTHING
+        weighing = partial(self._weighing, now, self._queue.backlog) if self._weighs else None
         drains = partial(self._drains, now) if self._starving_first else None
         return self._queue.choose(self.free + self._releasing, weighing, drains)
 
@@ -126,9 +130,9 @@ class PoolAllocator:
                 self._unsettled.append(job)
         self._queue.compete(job.row, key)
 
-    def _weighing(self, now: float) -> Weighing:
-        backlog = self._queue.backlog / self._capacity
-        return Weighing(partial(self._worth, now), partial(self._loss, backlog, now), self._policy.release_rate)
+    def _weighing(self, now: float, waiting: int) -> Weighing:
+        loss = partial(self._loss, waiting / self._capacity, now)
+        return Weighing(partial(self._worth, now), loss, self._policy.release_rate)
 
     def _worth(self, now: float, row: int) -> float:
         waits = self._jobs[row]
@@ -183,7 +187,8 @@ class PoolAllocator:
         return pool_snapshot(list(self._jobs.values()), now, self._capacity, self.free)
 
     def _key(self, job: SimulatedJob) -> Key:
-        return (*self._policy.keys(job, job.now, self._config, False), job.row)
+        keys = self._policy.keys(job, job.now, self._config, False)
+        return keys + (job.row,)  # noqa: RUF005 (compiled, the other form makes a list first)
 
     def _keys(self, now: float) -> Columns:
         running = self._drifting

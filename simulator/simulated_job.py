@@ -47,7 +47,7 @@ class SimulatedJob:
         stamp: Number of changes; an expected event with an older stamp is out of date.
     """
 
-    preemption_cost: ClassVar[None] = None  # not measured: the policy's configuration has it
+    preemption_cost: ClassVar[float | None] = None  # not measured: the policy's configuration has it
 
     __slots__ = (
         "claimed_part", "claimed_total", "done", "duration", "ends", "first_start", "gpus", "held", "idle_until", "last_start",

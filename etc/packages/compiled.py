@@ -18,20 +18,32 @@ import subprocess
 import sys
 from pathlib import Path
 
+from one_job import add_versions
+
 ROOT = Path(__file__).resolve().parents[2]
 # What every event of a simulation executes.
 MODULES = (
     "scheduler/elementwise.py",
     "scheduler/job_queue.py",
+    "scheduler/running_keys.py",
+    "scheduler/evict/cost_aware.py",
     "scheduler/evict/protection.py",
-    "scheduler/rank/las_order.py",
-    "scheduler/rank/starve_limit.py",
     "simulator/claimed_work.py",
     "simulator/event_loop.py",
+    "simulator/event_queue.py",
     "simulator/pool_allocator.py",
     "simulator/recorders.py",
     "simulator/simulated_job.py",
+    "simulator/simulation.py",
     "simulator/work.py",
+)
+# The same, with formulas that are also compiled for one job (`one_job.py`).
+FORMULAS = (
+    "scheduler/estimates/age_buckets.py",
+    "scheduler/estimates/size_hazards.py",
+    "scheduler/rank/adaptive.py",
+    "scheduler/rank/las_order.py",
+    "scheduler/rank/starve_limit.py",
 )
 # The same; packages may derive from their classes, which therefore remain classes of Python with compiled methods.
 POLICIES = ("policy", "adaptive", "fifo", "gittins", "las", "shortest_first")
@@ -67,7 +79,8 @@ def compile_in(out: Path, opt_level: str) -> None:
     policies = [f"scheduler/rank/{name}.py" for name in POLICIES]
     for policy in policies:
         keep_classes(out / "tiresias" / policy)
-    modules = [f"tiresias/{module}" for module in (*MODULES, *policies)]
+    add_versions(out, FORMULAS)
+    modules = [f"tiresias/{module}" for module in sorted({*MODULES, *FORMULAS, *policies})]
     script = (
         "from mypyc.build import mypycify; from setuptools import setup; "
         f"setup(name='compiled', packages=[], ext_modules=mypycify(['--ignore-missing-imports', *{modules!r}], "

@@ -1,6 +1,6 @@
 """How soon jobs end that have been on GPUs for so long already, learned from those that did and did not.
 
-Age, seconds on GPUs in all runs, is cut into buckets that double every second time. A bucket's hazard is the chance that a job
+Age, seconds on GPUs in all runs, is cut into buckets (`age_buckets`). A bucket's hazard is the chance that a job
 which gets there ends in it: the jobs that ended in it over the jobs that were seen in it; a job that is there now counts in part.
 Observations of a prior are added, by default one of a Pareto distribution of shape 1, for which every bucket has the same hazard.
 With nothing else known that is all, and the order by it is that of the logarithm of the age.
@@ -13,30 +13,13 @@ from functools import cached_property
 
 import numpy as np
 
-from tiresias.scheduler.elementwise import Values, interval, pick
+from tiresias.scheduler.estimates.age_buckets import BUCKETS, EDGES, bucket_of
 from tiresias.scheduler.model import Floats
 
-EDGES = (0.0, *(2.0 ** (half / 2) for half in range(67)))  # seconds; the last one is 272 years
-_INNER = EDGES[1:-1]
-_ENDS = (*_INNER, math.inf)
 _LENGTH = np.diff(EDGES)
-BUCKETS = len(_LENGTH)
 _AHEAD = np.triu(np.ones((BUCKETS, BUCKETS), np.bool_))  # of each bucket, itself and the later ones
 UNKNOWN = 1.0 - 2.0**-0.5  # the chance that a Pareto job of shape 1 ends before it is 2**0.5 times as old
 PRIOR_WEIGHT = 10.0  # jobs, as which it counts in each bucket of all jobs
-
-# An age this near below an edge has reached it: sums of floats never land on it exactly.
-_TOLERANCE = 1e-3
-
-
-def bucket_of(age: Values) -> Values:
-    """Index of the bucket for each age; bucket i holds EDGES[i] <= age < EDGES[i + 1], and the last one all that is older."""
-    return interval(_INNER, age + _TOLERANCE)
-
-
-def end_of(bucket: Values) -> Values:
-    """The age at which a job leaves the bucket; inf for the last one."""
-    return pick(_ENDS, bucket)
 
 
 class Hazards:

@@ -8,22 +8,25 @@ in the same way.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from tiresias.scheduler.elementwise import Values, interval, pick, smaller
-from tiresias.scheduler.estimates.hazard import BUCKETS, PRIOR_WEIGHT, UNKNOWN, Hazards, bucket_of
+from tiresias.scheduler.estimates.age_buckets import BUCKETS, bucket_of
+from tiresias.scheduler.estimates.hazard import PRIOR_WEIGHT, UNKNOWN, Hazards
 from tiresias.scheduler.model import Floats, Ints
 
-_LIMITS = tuple(float(1 << size) + 0.5 for size in range(8))  # GPUs of each class but the last one, at most
+_LIMITS: Final = tuple(float(1 << size) + 0.5 for size in range(8))  # GPUs of each class but the last one, at most
 _CLASSES = len(_LIMITS) + 1
-_GPUS = range((1 << len(_LIMITS) - 1) + 2)  # up to the first number of the last class
-_FIRST_CELLS = tuple(BUCKETS * interval(_LIMITS, gpus) for gpus in _GPUS)
+_MOST: Final = (1 << len(_LIMITS) - 1) + 1  # the first number of the last class
+_FIRST_CELLS: Final = tuple(BUCKETS * interval(_LIMITS, gpus) for gpus in range(_MOST + 1))
 _WEIGHT = 3.0  # jobs, as which the hazards of all jobs count in each bucket of a class
 
 
 def cell_of(gpus: Values, age: Values) -> Values:
     """Return the place of a job's class and bucket in a table of shape (classes, buckets) that is read row by row."""
-    return pick(_FIRST_CELLS, smaller(gpus, _GPUS[-1])) + bucket_of(age)
+    return pick(_FIRST_CELLS, smaller(gpus, _MOST)) + bucket_of(age)
 
 
 def by_size(ended: Floats, ended_gpus: Ints, there: Floats, there_gpus: Ints, counts: Floats | None = None) -> Hazards:

@@ -26,6 +26,7 @@ from tiresias.scheduler.forecast.forecast_codes import ForecastCode, ForecastRea
 from tiresias.scheduler.model import Floats, JobState, Request, Snapshot
 from tiresias.scheduler.place.free_capacity import CPUS, GPUS, MEMORY, Holdings, free
 from tiresias.scheduler.place.placer import Placer
+from tiresias.scheduler.rank.las_order import queue_of
 from tiresias.scheduler.rank.policies import POLICIES
 
 _ROUNDS = 1000  # of promotions, each of which may allow further promotions
@@ -76,7 +77,7 @@ class _Wait:
         self._now, self._total = snapshot.time, int(snapshot.nodes.gpus.sum())
         packed = -math.inf if snapshot.jobs.packed_until is None else float(snapshot.jobs.packed_until[row])
         self._packed_s = max(packed - snapshot.time, 0.0)  # for so long it may wait for fewer nodes
-        self._queue = config.queue_of(snapshot.jobs.attained)
+        self._queue = queue_of(snapshot.jobs.attained, config)
         self._protected = np.where(snapshot.jobs.movable, remaining(snapshot, config), 0.0)
 
     def bounds(self) -> Iterator[StartTimeBound]:

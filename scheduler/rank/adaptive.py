@@ -31,24 +31,29 @@ kept free for it (`drain`).
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 
 from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
 from tiresias.scheduler.elementwise import Columns, Values, either, interval, known, pick, rounded, smaller, where
+from tiresias.scheduler.estimates.age_buckets import bucket_of, end_of
 from tiresias.scheduler.estimates.claims import coarse, expected_remaining, next_coarse
 from tiresias.scheduler.estimates.completed_jobs import Completed, next_fit
 from tiresias.scheduler.estimates.forgetting import NOTHING_SEEN, Forgetting, counts
-from tiresias.scheduler.estimates.hazard import Hazards, bucket_of, end_of
+from tiresias.scheduler.estimates.hazard import Hazards
 from tiresias.scheduler.estimates.size_hazards import NO_JOBS_KNOWN, by_size, cell_of
 from tiresias.scheduler.model import JobState
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy, Rows
 from tiresias.scheduler.rank.starve_limit import may_drain, next_change, until_change
 
-_WAITING, _RUNNING = int(JobState.WAITING), int(JobState.RUNNING)
-_HOLD = 1.5  # how many times more promising a running job is than it looks
-_BACKLOG_SHARE = 2.0  # jobs that wasted GPU time delays, for each job that waits now
-_REVIEWS = tuple(4.0**power for power in range(14))  # preemption costs that a job has waited when it is weighed again
+_WAITING: Final = int(JobState.WAITING)
+_RUNNING: Final = int(JobState.RUNNING)
+_HOLD: Final = 1.5  # how many times more promising a running job is than it looks
+_BACKLOG_SHARE: Final = 2.0  # jobs that wasted GPU time delays, for each job that waits now
+_REVIEWS: Final = tuple(
+    4.0**power for power in range(14)
+)  # preemption costs that a job has waited when it is weighed again
 
 
 class Adaptive(IncrementalPolicy):
@@ -63,44 +68,12 @@ class Adaptive(IncrementalPolicy):
         release_rate: float = math.inf,
         forgetting: Forgetting = NOTHING_SEEN,
     ) -> None:
-        self._hazards, self._forgetting = hazards, forgetting
+        self._prices, self._forgetting = _Prices(hazards), forgetting
         self.refit_at, self.release_rate = refit_at, release_rate
-        self._running = _prices(hazards, 0.0, _HOLD)
-        self._waiting: dict[float, tuple[float, ...]] = {}
 
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
         """Return the sort keys: the expected cost of the job's completion first."""
-        waits = jobs.state == _WAITING
-        price = _with_claims(jobs, self._to_complete(jobs, waits, config), waits, config) * jobs.gpus
-        place = known(where(waits, -jobs.preempted, jobs.last_start), math.inf)
-        if config.starve_limit == math.inf:
-            return 0, price, waits, place
-        starves = _starves(jobs, config)
-        return 0, where(starves, 0.0, price), where(starves, False, waits), where(starves, 0.0, place)
-
-    def _to_complete(self, jobs: Rows, waits: Values, config: PolicyConfig) -> Values:
-        """Seconds on GPUs that a completion of each job is expected to take, preemptions included.
-
-        The order depends on no other estimate of remaining time than this one and the claims of programs.
-        """
-        return either(waits, self._to_start, self._to_end, cell_of(jobs.gpus, jobs.ran), jobs, config)[0]
-
-    def _to_start(self, cell: Values, jobs: Rows, config: PolicyConfig) -> Columns:
-        """What a completion costs jobs that have to be started. O(different costs) beside O(jobs)."""
-        cost = _cost(jobs, config)
-        if isinstance(cost, np.ndarray):
-            costs, which = np.unique(cost, return_inverse=True)
-            return (np.array([self._table(each) for each in costs.tolist()])[which, cell] if cost.size else cost,)
-        return (pick(self._table(cost), cell),)
-
-    def _to_end(self, cell: Values, jobs: Rows, config: PolicyConfig) -> Columns:
-        """What a completion costs jobs that run."""
-        return (pick(self._running, cell),)
-
-    def _table(self, cost: float) -> tuple[float, ...]:
-        if cost not in self._waiting:
-            self._waiting[cost] = _prices(self._hazards, cost, 1.0)
-        return self._waiting[cost]
+        return _keys(jobs, config, self._prices)
 
     def worth(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """Return the seconds that the job has waited since it was last on GPUs; inf for a starving job."""
@@ -124,20 +97,7 @@ class Adaptive(IncrementalPolicy):
     def change(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """The moment at which a rank changes: a running job reaches the next bucket; the wait of a waiting job is weighed again
         against the cost of preemptions; it goes before all others; GPUs are kept free for it no longer or again."""
-        return either(jobs.state == _WAITING, self._rises, self._grows, jobs, now, config)[0]
-
-    def _grows(self, jobs: Rows, now: float, config: PolicyConfig) -> Columns:
-        """When the rank of a running job changes."""
-        return (smaller(now + end_of(bucket_of(jobs.ran)) - jobs.ran, _claim_falls(jobs, now)),)
-
-    def _rises(self, jobs: Rows, now: float, config: PolicyConfig) -> Columns:
-        """When more may be done for a waiting job."""
-        reviewed = _reviewed(jobs, now, config)
-        if config.starve_limit == math.inf:
-            return (reviewed,)
-        until = config.starve_limit - jobs.waited
-        drains = until_change(-until, config) if config.starving_first else math.inf
-        return (smaller(reviewed, now + where(_starves(jobs, config), drains, until)),)
+        return _change(jobs, now, config)
 
     def next_change(self, job: Rows, now: float, config: PolicyConfig) -> str:
         """Return what happens to a waiting job at the moment that `change` returns, in words."""
@@ -167,9 +127,78 @@ class Adaptive(IncrementalPolicy):
         return Adaptive(hazards, next_fit(len(ages)), float(rates[there.state == _RUNNING].sum()), forgetting)
 
 
-def _prices(hazards: Hazards, cost: float, hold: float) -> tuple[float, ...]:
-    """Seconds on GPUs per completion, for a job in each cell (`cell_of`)."""
-    return tuple((1.0 / (hold * hazards.index(cost))).ravel().tolist())
+class _Prices:
+    """Seconds on GPUs per completion of a job in each cell (`cell_of`), preemptions included.
+
+    Attributes:
+        running: Of running jobs.
+    """
+
+    def __init__(self, hazards: Hazards) -> None:
+        self._hazards = hazards
+        self.running = self._table(0.0, _HOLD)
+        self._waiting: dict[float, tuple[float, ...]] = {}
+
+    def waiting(self, cost: float) -> tuple[float, ...]:
+        """Return those of jobs whose start costs so many seconds."""
+        if cost not in self._waiting:
+            self._waiting[cost] = self._table(cost, 1.0)
+        return self._waiting[cost]
+
+    def _table(self, cost: float, hold: float) -> tuple[float, ...]:
+        return tuple((1.0 / (hold * self._hazards.index(cost))).ravel().tolist())
+
+
+def _keys(jobs: Rows, config: PolicyConfig, prices: _Prices) -> Columns:
+    waits = jobs.state == _WAITING
+    price = _with_claims(jobs, _to_complete(jobs, waits, config, prices), waits, config) * jobs.gpus
+    moment = where(waits, -jobs.preempted, jobs.last_start)
+    place = known(moment, math.inf)
+    if config.starve_limit == math.inf:
+        return 0, price, waits, place
+    starves = _starves(jobs, config)
+    return 0, where(starves, 0.0, price), where(starves, False, waits), where(starves, 0.0, place)
+
+
+def _to_complete(jobs: Rows, waits: Values, config: PolicyConfig, prices: _Prices) -> Values:
+    """Seconds on GPUs that a completion of each job is expected to take, preemptions included.
+
+    The order depends on no other estimate of remaining time than this one and the claims of programs.
+    """
+    return either(waits, _to_start, _to_end, cell_of(jobs.gpus, jobs.ran), jobs, config, prices)[0]
+
+
+def _to_start(cell: Values, jobs: Rows, config: PolicyConfig, prices: _Prices) -> Columns:
+    """What a completion costs jobs that have to be started. O(different costs) beside O(jobs)."""
+    cost = _cost(jobs, config)
+    if isinstance(cost, np.ndarray):
+        costs, which = np.unique(cost, return_inverse=True)
+        return (np.array([prices.waiting(each) for each in costs.tolist()])[which, cell] if cost.size else cost,)
+    return (pick(prices.waiting(cost), cell),)
+
+
+def _to_end(cell: Values, jobs: Rows, config: PolicyConfig, prices: _Prices) -> Columns:
+    """What a completion costs jobs that run."""
+    return (pick(prices.running, cell),)
+
+
+def _change(jobs: Rows, now: float, config: PolicyConfig) -> Values:
+    return either(jobs.state == _WAITING, _rises, _grows, jobs, now, config)[0]
+
+
+def _grows(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
+    """When the rank of a running job changes."""
+    return (smaller(now + end_of(bucket_of(jobs.ran)) - jobs.ran, _claim_falls(jobs, now)),)
+
+
+def _rises(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
+    """When more may be done for a waiting job."""
+    reviewed = _reviewed(jobs, now, config)
+    if config.starve_limit == math.inf:
+        return (reviewed,)
+    until = config.starve_limit - jobs.waited
+    drains = until_change(-until, config) if config.starving_first else math.inf
+    return (smaller(reviewed, now + where(_starves(jobs, config), drains, until)),)
 
 
 def _with_claims(jobs: Rows, by_age: Values, waits: Values, config: PolicyConfig) -> Values:

@@ -16,6 +16,7 @@ from tiresias.scheduler.elementwise import Values, pick, where
 from tiresias.scheduler.estimates.completed_jobs import Completed, next_fit
 from tiresias.scheduler.estimates.distribution import Distribution
 from tiresias.scheduler.rank.las import Las
+from tiresias.scheduler.rank.las_order import queue_of
 from tiresias.scheduler.rank.policy import Policy, Rows
 
 Index: TypeAlias = Callable[[Values, Values], Values]  # of attained service and quantum, both GPU-seconds
@@ -42,7 +43,7 @@ class Gittins(Las):
 
     def drifts(self, jobs: Rows, config: PolicyConfig) -> Values:
         """Its index changes with its service, up to the last queue."""
-        return self._index is not None and config.queue_of(jobs.attained) < len(config.thresholds)
+        return self._index is not None and queue_of(jobs.attained, config) < len(config.thresholds)
 
     def fitted(self, completed: Completed, there: Rows) -> Policy:
         """Return the policy with the index of the completed jobs."""

@@ -33,9 +33,7 @@ class Las(IncrementalPolicy):
 
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
         """Return the sort keys: the queue, then the order inside the queue."""
-        queue = config.queue_of(jobs.attained)
-        if promoted is not False:
-            queue = where(promoted, 0, queue)
+        queue = las_order.current_queue(jobs, config, promoted)
         inside = self.inside(jobs, now, config, queue, promoted)
         if not config.starving_first:
             return queue, *inside
@@ -54,7 +52,7 @@ class Las(IncrementalPolicy):
         """Waiting jobs below queue 0 whose wait limit has passed (section 3.2.3). `starve_limit` holds for jobs in queue 0, too."""
         if not config.promotes:
             return False
-        low = config.queue_of(jobs.attained) > 0
+        low = las_order.queue_of(jobs.attained, config) > 0
         late = jobs.waited + SERVICE_TOLERANCE >= las_order.wait_limit_s(jobs, config)
         if not config.starving_first:
             return (jobs.state == _WAITING) & low & late

@@ -6,7 +6,18 @@ import math
 from typing import Final
 
 from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
-from tiresias.scheduler.elementwise import Columns, Values, either, known, larger, pick, rounded, smaller, where
+from tiresias.scheduler.elementwise import (
+    Columns,
+    Values,
+    either,
+    interval,
+    known,
+    larger,
+    pick,
+    rounded,
+    smaller,
+    where,
+)
 from tiresias.scheduler.model import JobState
 from tiresias.scheduler.rank.policy import Rows
 from tiresias.scheduler.rank.starve_limit import starves, until_change
@@ -22,6 +33,17 @@ _WAITING: Final = int(JobState.WAITING)
 _RUNNING: Final = int(JobState.RUNNING)
 
 
+def queue_of(attained: Values, config: PolicyConfig) -> Values:
+    """Index of the queue for each service: queue i holds thresholds[i-1] <= service < thresholds[i]."""
+    return interval(config.thresholds, attained + SERVICE_TOLERANCE)
+
+
+def current_queue(jobs: Rows, config: PolicyConfig, promoted: Values) -> Values:
+    """Index of each job's queue."""
+    found = queue_of(jobs.attained, config)
+    return found if promoted is False else where(promoted, 0, found)
+
+
 def change(jobs: Rows, now: float, config: PolicyConfig) -> Values:
     """Return when the job sinks, or is promoted."""
     return either(jobs.state == _WAITING, _rises, _sinks, jobs, now, config)[0]
@@ -30,7 +52,7 @@ def change(jobs: Rows, now: float, config: PolicyConfig) -> Values:
 def _sinks(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
     """When, as long as it runs."""
     attained = jobs.attained
-    limit = pick((*config.thresholds, math.inf), config.queue_of(attained))
+    limit = pick((*config.thresholds, math.inf), queue_of(attained, config))
     return (where(jobs.state == _RUNNING, now + (limit - attained) / jobs.gpus, math.inf),)
 
 
@@ -38,7 +60,7 @@ def _rises(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
     """When a waiting job is promoted."""
     if not config.promotes:
         return (math.inf,)
-    low = config.queue_of(jobs.attained) > 0
+    low = queue_of(jobs.attained, config) > 0
     promoted = where(low, now + wait_limit_s(jobs, config) - jobs.waited, math.inf)
     if not config.starving_first:
         return (promoted,)

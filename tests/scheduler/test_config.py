@@ -9,6 +9,7 @@ import pytest
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.rank.las_order import queue_of
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.rank.policy import Policy
 
@@ -50,12 +51,12 @@ def test_mistakes_name_the_knob_and_what_is_allowed(knob: Any, value: Any, allow
 
 
 def test_no_threshold_is_one_queue() -> None:
-    assert PolicyConfig(thresholds=()).queue_of(np.array([0.0, 1e9])).tolist() == [0, 0]
+    assert queue_of(np.array([0.0, 1e9]), PolicyConfig(thresholds=())).tolist() == [0, 0]
 
 
 def test_queue_holds_its_lower_limit_and_not_its_upper() -> None:
     config = PolicyConfig(thresholds=(100.0, 200.0))
-    assert config.queue_of(np.array([0.0, 99.9, 100.0, 199.9, 200.0, 1e9])).tolist() == [0, 0, 1, 1, 2, 2]
+    assert queue_of(np.array([0.0, 99.9, 100.0, 199.9, 200.0, 1e9]), config).tolist() == [0, 0, 1, 1, 2, 2]
 
 
 def test_paper_presets() -> None:

@@ -29,6 +29,7 @@ from tiresias.scheduler.model import Effect, JobState, Plan, Request, Snapshot, 
 from tiresias.scheduler.next_change import next_change
 from tiresias.scheduler.place.free_capacity import FreeCapacity, amounts
 from tiresias.scheduler.place.placer import Placer
+from tiresias.scheduler.rank.las_order import queue_of
 from tiresias.scheduler.rank.policies import POLICIES
 from tiresias.scheduler.reasons import DRAINS
 from tiresias.scheduler.resources import Resources
@@ -181,7 +182,7 @@ def test_lower_queue_goes_first(snapshot_of: Any, some: Any, where: Any, config:
     queues = [int(plan.queue[row]) for row in in_order(plan, snapshot)]
     assert queues == sorted(queues)
     queued = config.name in ("las", "gittins")
-    expected = config.queue_of(snapshot.jobs.attained) if queued else np.zeros(len(snapshot.jobs))
+    expected = queue_of(snapshot.jobs.attained, config) if queued else np.zeros(len(snapshot.jobs))
     promoted = {snapshot.jobs.id.index(job) for job in plan.promoted}
     assert all(plan.queue[row] == (0 if row in promoted else expected[row]) for row in range(len(snapshot.jobs)))
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tiresias.scheduler.estimates.age_buckets import bucket_of
 from tiresias.scheduler.estimates.forgetting import HALF_LIVES, NOTHING_SEEN, Forgetting, counts
-from tiresias.scheduler.estimates.hazard import UNKNOWN, Hazards, bucket_of
+from tiresias.scheduler.estimates.hazard import UNKNOWN, Hazards
 
 NO_JOBS = np.zeros(0)
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.scheduler.estimates.hazard import EDGES, NOTHING_KNOWN, Hazards, bucket_of, end_of
+from tiresias.scheduler.estimates.age_buckets import EDGES, bucket_of, end_of
+from tiresias.scheduler.estimates.hazard import NOTHING_KNOWN, Hazards
 
 UNKNOWN = 1 - 2**-0.5
 NO_JOBS = np.zeros(0)

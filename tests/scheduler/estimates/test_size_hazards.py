@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.scheduler.estimates.hazard import BUCKETS, UNKNOWN, bucket_of
+from tiresias.scheduler.estimates.age_buckets import BUCKETS, bucket_of
+from tiresias.scheduler.estimates.hazard import UNKNOWN
 from tiresias.scheduler.estimates.size_hazards import NO_JOBS_KNOWN, by_size, cell_of
 
 NO_AGES, NO_GPUS = np.zeros(0), np.zeros(0, np.int64)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -178,7 +179,8 @@ def test_the_queue_spares_the_jobs_that_the_walk_spares(some: Any, free: Any, st
         capacity = free + int(cost[runs].sum())
         worth = np.where(starves, math.inf, cost * waited_enough)
         kept = spare(cost, walk(cost, capacity, False), runs, worth, capacity)
-        choice = queue.choose(free, Weighing(worth.tolist().__getitem__, cost.tolist().__getitem__))
+        weighing = Weighing(worth.tolist().__getitem__, cost.tolist().__getitem__)
+        choice = queue.choose(free, partial(Weighing, *weighing))
         assert choice.starts == np.flatnonzero(kept & ~runs).tolist()
         assert choice.victims == np.flatnonzero(~kept & runs).tolist()
         for row in choice.victims:
