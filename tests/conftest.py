@@ -29,6 +29,7 @@ from tiresias.sandbox.slurm_conf import ClusterSpec
 TESTS = Path(__file__).parent
 
 ClusterOf = Callable[..., Cluster]
+UNTIL_CANCEL_S = 2.0  # for which running jobs are only killed
 
 # A shell that runs the tests in the background has them ignore SIGINT, and so would every program that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -148,11 +149,15 @@ def cluster(cluster_of: ClusterOf) -> Cluster:
 
 
 def _cancel_all(cluster: Cluster) -> None:
-    """Repeated, since a job that is being requeued is pending after the first cancel. The signal is sent first: once a job is
-    cancelled, Slurm waits KillWait seconds for a program that ignores SIGTERM."""
-    deadline = time.monotonic() + 60
+    """Repeated, since a job that is being requeued is pending after the first cancel. Running jobs are ended by SIGKILL: of a job
+    that is cancelled while its first step begins, Slurm waits KillWait seconds for the end. An allocation without a step is
+    cancelled in the end."""
+    began = time.monotonic()
     while left := cluster.run(["squeue", "-h", "-o", "%A"]).stdout.split():
-        assert time.monotonic() < deadline, f"jobs of the last test do not end: {left}"
+        passed = time.monotonic() - began
+        assert passed < 60, f"jobs of the last test do not end: {left}"
+        cluster.run(["scancel", "--quiet", "--state=PENDING", *left], check=False)
         cluster.run(["scancel", "--quiet", "--signal=KILL", "--full", *left], check=False)
-        cluster.run(["scancel", "--quiet", *left], check=False)
+        if passed > UNTIL_CANCEL_S:
+            cluster.run(["scancel", "--quiet", *left], check=False)
         time.sleep(0.1)
