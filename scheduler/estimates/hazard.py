@@ -87,9 +87,6 @@ class Hazards:
         return np.asarray(-np.log1p(-self.of_bucket) / _LENGTH)
 
 
-NOTHING_KNOWN = Hazards(np.full(BUCKETS, UNKNOWN))
-
-
 def _count(ages: Floats, counts: Floats | None = None) -> Floats:
     return np.bincount(bucket_of(ages), counts, BUCKETS).astype(np.float64)
 

@@ -74,23 +74,20 @@ def seconds(option: str) -> Callable[[str], float]:
 
 def share(option: str) -> Callable[[str], float]:
     """Return the type of an option that is a share, 0 to 1."""
-    parse = number(option)
-
-    def check(text: str) -> float:
-        if not 0 <= (found := parse(text)) <= 1:
-            raise UsageError(f"{option} {text[:40]!r}: give a share, 0 to 1")
-        return found
-
-    return check
+    return _between(option, 0, 1, "share")
 
 
 def factor(option: str) -> Callable[[str], float]:
     """Return the type of an option that is a factor, 1 to 1000."""
+    return _between(option, 1, 1000, "factor")
+
+
+def _between(option: str, least: int, most: int, what: str) -> Callable[[str], float]:
     parse = number(option)
 
     def check(text: str) -> float:
-        if not 1 <= (found := parse(text)) <= 1000:
-            raise UsageError(f"{option} {text[:40]!r}: give a factor, 1 to 1000")
+        if not least <= (found := parse(text)) <= most:
+            raise UsageError(f"{option} {text[:40]!r}: give a {what}, {least} to {most}")
         return found
 
     return check

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiresias.scheduler.estimates.age_buckets import EDGES, bucket_of, end_of
-from tiresias.scheduler.estimates.hazard import NOTHING_KNOWN, Hazards
+from tiresias.scheduler.estimates.hazard import Hazards
 
 UNKNOWN = 1 - 2**-0.5
 NO_JOBS = np.zeros(0)
@@ -42,11 +42,11 @@ def test_hazards_by_hand() -> None:
 
 
 def test_without_jobs_the_hazards_are_the_prior() -> None:
-    assert Hazards.of(NO_JOBS, NO_JOBS).of_bucket.tolist() == NOTHING_KNOWN.of_bucket.tolist()
+    assert Hazards.of(NO_JOBS, NO_JOBS).of_bucket == pytest.approx(UNKNOWN)
 
 
 def test_nothing_known_ranks_by_age() -> None:
-    index = NOTHING_KNOWN.index(0.0)[1:]
+    index = Hazards.of(NO_JOBS, NO_JOBS).index(0.0)[1:]
     assert index.tolist() == sorted(index, reverse=True)
     assert index[10] / index[12] == pytest.approx(2.0)  # half as promising at twice the age
 
