@@ -12,7 +12,7 @@ from tests.slurm_plugin.controller.centre import Centre
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.sockets.control_client import ask
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci]
 RUN = "/run/tiresias/other"
 
 
