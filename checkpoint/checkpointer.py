@@ -272,7 +272,8 @@ class Checkpointer:
         if self._program.folder and now - self._polled_at >= POLL_S:
             self._polled_at = now
             with contextlib.suppress(OSError):
-                self._requested = files.is_there(self._stop_file) and not self._program.is_displaced()
+                if files.is_there(self._stop_file) and not self._program.is_displaced():
+                    self._requested = True  # and never False: a signal may have set it during the poll
             self._program.publish_progress()
         return self._requested
 

@@ -16,7 +16,7 @@ from tiresias.checkpoint import EXIT_REQUEUE, Checkpointer, program_report
 from tiresias.checkpoint.agreement import POLL_S
 from tiresias.checkpoint.world import World
 from tiresias.errors import TiresiasError, UsageError
-from tiresias.protocol import control
+from tiresias.protocol import control, files
 from tiresias.protocol.process_identity import start_ticks
 
 
@@ -108,6 +108,18 @@ def test_the_stop_file_is_seen_and_only_this_runs(env: dict[str, str]) -> None:
     deadline = time.monotonic() + 10 * POLL_S
     while not checkpointer.should_stop(2):
         assert time.monotonic() < deadline
+
+
+def test_a_signal_during_a_poll_of_the_control_folder_is_not_lost(
+    env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_there(path: Path) -> bool:
+        os.kill(os.getpid(), signal.SIGUSR2)
+        return False
+
+    checkpointer = Checkpointer.from_env(env={**env, "SLURM_NTASKS": "1"})
+    monkeypatch.setattr(files, "is_there", is_there)
+    assert checkpointer.should_stop(1)
 
 
 def test_looking_is_cheap(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
