@@ -1,12 +1,13 @@
 """Run a trace as real jobs on private clusters, one per policy, and compare their job completion times.
 
-Policies: las, adaptive, fifo and best_effort are Tiresias's, in exact mode; slurm-fifo and slurm-backfill are unmodified
-Slurm with sched/builtin and sched/backfill, where every job has twice its true duration as its time limit. All clusters run
-at the same time unless --sequential is given. Times in the table are seconds of the trace: measured times multiplied by the
-time scale.
+Policies: all that the controller runs, in its exact mode; slurm-fifo and slurm-backfill are unmodified Slurm with sched/builtin and
+sched/backfill, where every job has twice its true duration as its time limit. adaptive+reports: the jobs report their progress, or
+a share of them (--reporting). las+random: all jobs are placed in one style. All clusters run at the same time unless --sequential
+is given. Times in the table are seconds of the trace: measured times multiplied by the time scale.
 
 Examples:
   tiresias sandbox replay testbed480_seed1.csv --policy las,slurm-fifo
+  tiresias sandbox replay trace.csv --policy slurm-fifo,slurm-backfill,las,adaptive,adaptive+reports --no-placement-effect
   tiresias sandbox replay trace.csv --policy las --jobs 60 --compress 3 --json out.json
 """
 
@@ -26,12 +27,14 @@ from rich.console import Console
 from tiresias.errors import UsageError
 from tiresias.sandbox.replay import replay_report, setup
 from tiresias.sandbox.replay.chaos import Faults
+from tiresias.sandbox.replay.policies import LABELS, SHOWN
 from tiresias.sandbox.replay.session import Outcome, available_suite, side_by_side
-from tiresias.sandbox.replay.setup import LABELS, Options
+from tiresias.sandbox.replay.setup import Options
 from tiresias.sandbox.rootfs import SUITES
+from tiresias.simulator.commands import argument_types as types
+from tiresias.simulator.reporting import Reporting
 from tiresias.simulator.trace import read_trace
 
-SHOWN = [name for name in LABELS if "+" not in name]
 MAX_WIDTH = 1000  # cells: the terminal wraps a wide table, as a table with cut texts is harder to read
 
 
@@ -47,8 +50,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--policy",
         required=True,
         metavar="P[,P...]",
-        help=f"some of {', '.join(SHOWN)}; las+random: all in one placement",
+        help=f"some of {', '.join(SHOWN)}; adaptive+reports: with reports; las+random: all in one placement",
     )
+    parser.add_argument(
+        "--reporting",
+        type=types.share("--reporting"),
+        default=1.0,
+        metavar="SHARE",
+        help="policies with +reports: this share of the jobs reports its progress, the same jobs as of tiresias simulate "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--report-seed", type=types.whole_number("--report-seed"), default=1, metavar="N",
+        help="seed of their choice (default: 1)",
+    )  # fmt: skip
     parser.add_argument(
         "--time-scale",
         type=float,
@@ -156,6 +171,7 @@ def _options(args: argparse.Namespace) -> Options:
         thresholds=_thresholds(args.threshold),
         placement_effect=args.placement_effect,
         accounting=args.sacct is not None,
+        reporting=Reporting(args.reporting, seed=args.report_seed),
     )
 
 

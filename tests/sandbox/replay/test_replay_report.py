@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from tiresias.sandbox.replay import replay_report
+from tiresias.sandbox.replay.policies import LABELS
 from tiresias.sandbox.replay.replay_results import NEVER, JobResult, JobRun
-from tiresias.sandbox.replay.setup import LABELS
 from tiresias.simulator.trace import TraceJob
 
 
