@@ -15,7 +15,7 @@ from tiresias.errors import TiresiasError
 from tiresias.profiler import build
 from tiresias.protocol.status import Status
 from tiresias.sandbox import host, pyslurm_layer, rootfs
-from tiresias.sandbox.replay import fragmentation, invariants, latency, progress_view, replay_report
+from tiresias.sandbox.replay import fragmentation, invariants, latency, progress_view, replay_report, start_overhead
 from tiresias.sandbox.replay.chaos import Chaos, Faults
 from tiresias.sandbox.replay.policies import MANAGED_POLICIES
 from tiresias.sandbox.replay.replay import Replay
@@ -120,19 +120,24 @@ def _measure(replay: Replay, options: Options) -> Outcome:
     replay.stop_controller()
     slurm = slurm_runs(replay.cluster.log / "jobcomp.log")
     kept = invariants.count(results, slurm)
-    spans = {"handover": latency.summary(latency.handovers(results))}
+    spans = {"handover": latency.handovers(results)}
     if replay.policy in MANAGED_POLICIES:
         history = History.of(replay.journal)
         kept |= invariants.compare_ledger(results, slurm, history)
         decisions = history.decisions(limit=KEPT_DECISIONS)[::-1]
         kept |= invariants.compare_plan(decisions)
-        spans |= {kind: latency.summary(latency.spans(decisions, kind)) for kind in latency.SPANS}
+        spans |= {kind: latency.spans(decisions, kind) for kind in latency.SPANS}
+        given = start_overhead.given_by_controller(decisions)
+    else:
+        given = start_overhead.launched_by_slurmd(replay.cluster.log.glob("gpu*.log"))
+    first, restarts = start_overhead.measured(results, given)
+    spans |= {"first_line": first, "restart": restarts}
     return {
         **replay_report.summary(results, options.gpus, options.time_scale),
         "fragmentation": fragmentation.share(results, options.gpus, options.gpus_per_node),
         "training": replay_report.training(results, options.time_scale),
         "wall_seconds": replay.ended - replay.started,
-        "latency": spans,
+        "latency": {kind: latency.summary(lengths) for kind, lengths in spans.items()},
         "invariants": kept,
         **known,
     }
