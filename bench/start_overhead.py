@@ -2,7 +2,7 @@
 
     python bench/start_overhead.py [--rounds 10] [--before REVISION]
 
-Private clusters of one node with 4 GPUs, one for each revision. In each round each of these ways is taken on each cluster, in turns:
+Private clusters of one node with 4 GPUs, one for each revision. In each round each of these ways is taken on each cluster in turn:
 
 sbatch      plain sbatch, in a partition that no controller manages
 controlled  plain sbatch, in the managed partition: the controller, without the supervisor
@@ -249,11 +249,15 @@ def summary(rounds: list[Times]) -> dict[str, list[float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--before", metavar="REVISION", help="another revision of this repository, on a cluster of its own")
+    parser.add_argument(
+        "--before", metavar="REVISION", help="another revision of this repository, on a cluster of its own"
+    )
     parser.add_argument("--cases", default=",".join(CASES), help="default: %(default)s")
     args = parser.parse_args()
     with sites(args.before) as found:
-        rounds: dict[str, dict[str, list[Times]]] = {name: {case: [] for case in args.cases.split(",")} for name in found}
+        rounds: dict[str, dict[str, list[Times]]] = {
+            name: {case: [] for case in args.cases.split(",")} for name in found
+        }
         for _ in range(args.rounds):
             for case in args.cases.split(","):
                 for name, site in found.items():
