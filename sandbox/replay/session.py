@@ -70,8 +70,8 @@ def side_by_side(
     keep: bool,
     trouble: Faults | None = None,
 ) -> dict[str, Outcome]:
-    """Return, by policy, the report's summary, wall_seconds, `latency` (real seconds), `invariants` and, with accounting,
-    `sacct`.
+    """Return, by policy, the report's summary, wall_seconds, `latency` (real seconds), `invariants`, for policies of the controller
+    `claims` (jobs whose reports became claims of remaining time), and with accounting `sacct`.
 
     Raises:
         TiresiasError: a process of a replay died.
@@ -116,7 +116,7 @@ def _all_over(replays: Sequence[Replay]) -> bool:
 def _measure(replay: Replay, options: Options) -> Outcome:
     replay.settle()
     results = replay.results()
-    known = {"sacct": replay.accounting()} if options.accounting else {}
+    known: Outcome = {"sacct": replay.accounting()} if options.accounting else {}
     replay.stop_controller()
     slurm = slurm_runs(replay.cluster.log / "jobcomp.log")
     kept = invariants.count(results, slurm)
@@ -128,6 +128,7 @@ def _measure(replay: Replay, options: Options) -> Outcome:
         kept |= invariants.compare_plan(decisions)
         spans |= {kind: latency.spans(decisions, kind) for kind in latency.SPANS}
         given = start_overhead.given_by_controller(decisions)
+        known["claims"] = sum(row.claim_left is not None for row in history.jobs())
     else:
         given = start_overhead.launched_by_slurmd(replay.cluster.log.glob("gpu*.log"))
     first, restarts = start_overhead.measured(results, given)
