@@ -1,8 +1,9 @@
 """From the submission of a job, the end of another one or a preemption to the first line of a program, by stages. Prints JSON.
 
-    python bench/start_overhead.py [--rounds 10] [--before REVISION]
+    python bench/start_overhead.py [--rounds 10] [--before REVISION] [--epilog SECONDS,...]
 
-Private clusters of one node with 4 GPUs, one for each revision. In each round each of these ways is taken on each cluster in turn:
+Private clusters of one node with 4 GPUs, one for each revision and each length of the nodes' Epilog in slurm.conf (none: no
+Epilog). In each round each of these ways is taken on each cluster in turn:
 
 sbatch      plain sbatch, in a partition that no controller manages
 controlled  plain sbatch, in the managed partition: the controller, without the supervisor
@@ -20,9 +21,9 @@ ready       from there until the supervisor runs the user's script
 program     from there to the first line of the user's script
 total       from the beginning to that line
 
-Slurm's part is launched + shell, ours the rest. Without controller and supervisor launched contains decided and released, and there
-are no ready and program. slurmctld starts waiting jobs in passes: one at each full second, one a second by sched/backfill, and one
-when all nodes of a job have completed. So launched is half a second on average for any job that is not released before such an end.
+Slurm's part is launched + shell, ours the rest. Without controller and supervisor launched contains decided and released, and
+there are no ready and program. slurmctld starts waiting jobs in passes: one at each full second, one a second by sched/backfill,
+and, where the nodes have an Epilog, one when all nodes of a job have completed. Each case begins at a random moment of a second.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ import contextlib
 import json
 import os
 import platform
+import random
 import re
 import statistics
 import subprocess
@@ -85,6 +87,8 @@ LAUNCHED = r"^\[(\S+)\] Launching batch (?:JobId=|job ){job}\b"
 UPDATED = r"^\[(\S+)\] _slurm_rpc_update_job: complete JobId={job}\b"
 DEADLINE_S = 60.0
 TRAINS_S = 2.5  # a training runs before another job arrives
+NO_EPILOG = "none"
+EPILOG = "/shared/bench/epilog.sh"
 
 Times = dict[str, float]
 
@@ -92,9 +96,10 @@ Times = dict[str, float]
 class Site:
     """A private cluster of one revision, with its controller."""
 
-    def __init__(self, name: str, source: Path) -> None:
+    def __init__(self, name: str, source: Path, epilog: str) -> None:
         environment = {**os.environ, "PYTHONPATH": str(source)}
         up = ["sandbox", "up", "--name", name, "--nodes", "1", "--gpus-per-node", "4"]
+        up += [] if epilog == NO_EPILOG else ["--slurm-conf-line", f"Epilog={EPILOG}"]
         subprocess.run([sys.executable, "-m", "tiresias", *up], env=environment, check=True, stdout=subprocess.DEVNULL)
         self.cluster = Cluster.find(name)
         self.folder = self.cluster.shared / "bench"
@@ -103,6 +108,9 @@ class Site:
             folder.chmod(0o1777)
         for file, text in (("probe", PROBE), ("short.sh", SHORT), ("training.sh", TRAINING), ("bench.toml", CONFIG)):
             (self.folder / file).write_text(text)
+        script = self.folder / Path(EPILOG).name
+        script.write_text(f"#!/bin/sh\nexec sleep {epilog}\n")
+        script.chmod(0o755)
         command = ["tiresias", "controller", "--config", "/shared/bench/bench.toml"]
         log = (self.folder / "controller.log").open("w")
         self.controller = self.cluster.popen(command, user=self.cluster.spec.daemon_user, stdout=log, stderr=log)
@@ -184,6 +192,7 @@ def _lengths(began: float, marks: dict[str, float]) -> Times:
 
 def idle(site: Site, way: str) -> Times:
     """A job on an idle cluster."""
+    time.sleep(random.random())
     began = time.time()
     job = site.submit(way, "short.sh")
     site.ended(job)
@@ -193,7 +202,7 @@ def idle(site: Site, way: str) -> Times:
 
 def successor(site: Site, way: str) -> Times:
     """A job that waits for the end of another one."""
-    first = site.submit(way, "short.sh", "2")
+    first = site.submit(way, "short.sh", f"{random.uniform(2.0, 3.0):.3f}")
     second = site.submit(way, "short.sh")
     began = site.ended(first)
     site.ended(second)
@@ -205,7 +214,7 @@ def preemption(site: Site) -> Times:
     """A job for which a training is preempted."""
     training = site.submit("tsbatch", "training.sh")
     site.until(lambda: (site.folder / f"{training}.step").exists(), "the training does not begin")
-    time.sleep(TRAINS_S)
+    time.sleep(TRAINS_S + random.random())
     began = time.time()
     job = site.submit("tsbatch", "short.sh")
     site.ended(job)
@@ -225,15 +234,17 @@ CASES: dict[str, Callable[[Site], Times]] = {
 
 
 @contextlib.contextmanager
-def sites(before: str | None) -> Iterator[dict[str, Site]]:
-    """Yield a site for each revision."""
+def sites(before: str | None, epilogs: list[str]) -> Iterator[dict[str, Site]]:
+    """Yield a site for each revision and Epilog."""
     with contextlib.ExitStack() as stack:
         trees = {"before": stack.enter_context(revision(before))} if before else {}
         trees["after"] = ROOT / "src"
         found = {}
         for name, source in trees.items():
-            found[name] = Site(f"bench-{name}-{os.getpid()}", source)
-            stack.callback(found[name].close)
+            for number, epilog in enumerate(epilogs):
+                site = Site(f"bench-{name}-{number}-{os.getpid()}", source, epilog)
+                found[f"{name}, epilog {epilog}"] = site
+                stack.callback(site.close)
         yield found
 
 
@@ -252,9 +263,10 @@ def main() -> None:
     parser.add_argument(
         "--before", metavar="REVISION", help="another revision of this repository, on a cluster of its own"
     )
+    parser.add_argument("--epilog", default=NO_EPILOG, help="lengths, seconds (default: %(default)s)")
     parser.add_argument("--cases", default=",".join(CASES), help="default: %(default)s")
     args = parser.parse_args()
-    with sites(args.before) as found:
+    with sites(args.before, args.epilog.split(",")) as found:
         rounds: dict[str, dict[str, list[Times]]] = {
             name: {case: [] for case in args.cases.split(",")} for name in found
         }

@@ -222,6 +222,8 @@ class Replay:
             (self.folder / name).mkdir()
             (self.folder / name).chmod(0o1777)
         (self.folder / "job.sh").write_text(setup.SCRIPT)
+        (self.folder / "epilog.sh").write_text(setup.EPILOG)
+        (self.folder / "epilog.sh").chmod(0o755)
         self._logs = {job.job_id: JobLog(self.folder / "results" / f"{job.job_id}.jsonl") for job in self.jobs}
         if self.policy in MANAGED_POLICIES:
             preparation.make_job_roots(self.cluster)

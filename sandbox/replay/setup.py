@@ -7,6 +7,9 @@ submitted by sbatch: no supervisor, no hooks.
 Each job's time limit is twice its true duration, in whole minutes, which is all that Slurm receives. Users' limits are less
 accurate, and backfilling depends on them: a strong baseline. Tiresias ignores the limits. `OverTimeLimit=UNLIMITED`: no job
 is killed at its limit.
+
+The nodes have an Epilog, as sites have. Without one slurmctld starts the successor of a job not at the job's end but in its next
+pass, up to a second later (bench/start_overhead.py).
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ MIN_RUN_S = 60.0
 PREEMPTION_COST_S = 60.0  # for adaptive
 LIMIT_FACTOR = 2.0  # time limit / true duration
 CHECKPOINT_INTERVAL_S = 600.0
+EPILOG_S = 0.15
+EPILOG = f"#!/bin/sh\nexec sleep {EPILOG_S}\n"
 ALL_REPORT = Reporting(1.0)
 TIMED_S = 10.0  # of a run, until its reports become a claim
 
@@ -84,7 +89,11 @@ def take(jobs: Sequence[TraceJob], count: int, compress: float) -> list[TraceJob
 
 def cluster_spec(policy: str, options: Options, name: str) -> ClusterSpec:
     """Return the cluster's parameters for a policy."""
-    settings = {"SchedulerParameters": f"{SCHEDULER_PARAMETERS},bf_resolution=1", "OverTimeLimit": "UNLIMITED"}
+    settings = {
+        "SchedulerParameters": f"{SCHEDULER_PARAMETERS},bf_resolution=1",
+        "OverTimeLimit": "UNLIMITED",
+        "Epilog": f"{FOLDER}/epilog.sh",
+    }
     return ClusterSpec(
         name=name,
         suite=options.suite,
