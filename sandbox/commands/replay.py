@@ -28,7 +28,7 @@ from rich.console import Console
 from tiresias.errors import UsageError
 from tiresias.sandbox.replay import replay_report, setup, simulated
 from tiresias.sandbox.replay.chaos import Faults
-from tiresias.sandbox.replay.policies import LABELS, SHOWN
+from tiresias.sandbox.replay.replay_policies import LABELS, SHOWN
 from tiresias.sandbox.replay.session import Outcome, available_suite, side_by_side
 from tiresias.sandbox.replay.setup import Options
 from tiresias.sandbox.rootfs import SUITES

@@ -9,8 +9,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tiresias.sandbox.replay.policies import MANAGED_POLICIES
 from tiresias.sandbox.replay.replay import Replay
+from tiresias.sandbox.replay.replay_policies import MANAGED_POLICIES
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tiresias.sandbox.replay.policies import LABELS
+from tiresias.sandbox.replay.replay_policies import LABELS
 from tiresias.sandbox.replay.replay_results import ReplayProgress
 
 

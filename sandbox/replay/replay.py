@@ -27,7 +27,7 @@ from tiresias.errors import TiresiasError
 from tiresias.protocol import environment
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.replay import preparation, setup
-from tiresias.sandbox.replay.policies import MANAGED_POLICIES
+from tiresias.sandbox.replay.replay_policies import MANAGED_POLICIES
 from tiresias.sandbox.replay.replay_results import JobLog, JobResult, ReplayProgress
 from tiresias.sandbox.replay.setup import FOLDER, USERS, Options
 from tiresias.simulator.formats.sacct_table import COMMAND as SACCT
@@ -45,7 +45,7 @@ class Replay:
     """One replay; a context manager that stops its cluster.
 
     Args:
-        policy: a key of policies.LABELS
+        policy: a key of replay_policies.LABELS
         jobs: of the trace
         options: of the replay
         keep: whether the cluster's folder is kept

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from tiresias.sandbox.replay.policies import STOCK_POLICIES
+from tiresias.sandbox.replay.replay_policies import STOCK_POLICIES
 from tiresias.sandbox.replay.replay_results import JobResult
 
 Summary = dict[str, float]

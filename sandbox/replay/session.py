@@ -17,8 +17,8 @@ from tiresias.protocol.status import Status
 from tiresias.sandbox import host, pyslurm_layer, rootfs
 from tiresias.sandbox.replay import fragmentation, invariants, latency, progress_view, replay_report, start_overhead
 from tiresias.sandbox.replay.chaos import Chaos, Faults
-from tiresias.sandbox.replay.policies import MANAGED_POLICIES
 from tiresias.sandbox.replay.replay import Replay
+from tiresias.sandbox.replay.replay_policies import MANAGED_POLICIES
 from tiresias.sandbox.replay.replay_results import slurm_runs
 from tiresias.sandbox.replay.setup import Options
 from tiresias.sandbox.rootfs import SUITES

@@ -1,7 +1,7 @@
 """Clusters, configurations and commands of a replay, by policy. Pure.
 
-The controller's policies (policies.py) run in its exact mode; their jobs are submitted with tsbatch, and their traffic is known
-(model_profiles.py). slurm-fifo and slurm-backfill are unmodified Slurm, sched/builtin and sched/backfill, with the same jobs
+The controller's policies (replay_policies.py) run in its exact mode; their jobs are submitted with tsbatch, and their traffic is
+known (model_profiles.py). slurm-fifo and slurm-backfill are unmodified Slurm, sched/builtin and sched/backfill, with the same jobs
 submitted by sbatch: no supervisor, no hooks.
 
 Each job's time limit is twice its true duration, in whole minutes, which is all that Slurm receives. Users' limits are less
@@ -23,7 +23,7 @@ import numpy as np
 
 from tiresias.errors import UsageError
 from tiresias.protocol.progress import INTERVAL_S
-from tiresias.sandbox.replay.policies import MANAGED_POLICIES, STOCK_POLICIES, ReplayPolicy, check_names
+from tiresias.sandbox.replay.replay_policies import MANAGED_POLICIES, STOCK_POLICIES, ReplayPolicy, check_names
 from tiresias.sandbox.slurm_conf import SCHEDULER_PARAMETERS, ClusterSpec
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.simulator.models import DEFAULT, MODELS
@@ -161,7 +161,7 @@ def submission(
     Args:
         job: Of the trace.
         row: Its number in the trace.
-        policy: A key of policies.LABELS.
+        policy: A key of replay_policies.LABELS.
         options: Of the replay.
         reports: Whether the job reports its progress.
     """

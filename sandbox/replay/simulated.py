@@ -15,7 +15,7 @@ import numpy as np
 
 from tiresias.sandbox.replay import setup
 from tiresias.sandbox.replay.backfill import BatchJob, ends
-from tiresias.sandbox.replay.policies import STOCK_POLICIES, ReplayPolicy
+from tiresias.sandbox.replay.replay_policies import STOCK_POLICIES, ReplayPolicy
 from tiresias.sandbox.replay.setup import MIN_RUN_S, Options
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.simulator.cluster_size import ClusterSize
@@ -51,7 +51,7 @@ def mean_jct(policy: str, jobs: Sequence[TraceJob], options: Options, charges: C
     """Return the mean JCT in seconds of the trace; None: this replay is not simulated.
 
     Args:
-        policy: A key of policies.LABELS.
+        policy: A key of replay_policies.LABELS.
         jobs: Those of the replay.
         options: Of the replay.
         charges: What starts and preemptions cost.

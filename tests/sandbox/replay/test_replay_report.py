@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from tiresias.sandbox.replay import replay_report
-from tiresias.sandbox.replay.policies import LABELS
+from tiresias.sandbox.replay.replay_policies import LABELS
 from tiresias.sandbox.replay.replay_results import NEVER, JobResult, JobRun
 from tiresias.simulator.trace import TraceJob
 

@@ -8,7 +8,7 @@ import pytest
 
 from tiresias.errors import UsageError
 from tiresias.sandbox.replay import setup
-from tiresias.sandbox.replay.policies import LABELS, MANAGED_POLICIES, ReplayPolicy
+from tiresias.sandbox.replay.replay_policies import LABELS, MANAGED_POLICIES, ReplayPolicy
 from tiresias.sandbox.replay.setup import Options
 from tiresias.simulator.generators import paper_testbed
 from tiresias.simulator.trace import TraceJob

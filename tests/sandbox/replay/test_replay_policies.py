@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tiresias.errors import UsageError
-from tiresias.sandbox.replay.policies import LABELS, MANAGED_POLICIES, STOCK_POLICIES, ReplayPolicy, check_names
+from tiresias.sandbox.replay.replay_policies import LABELS, MANAGED_POLICIES, STOCK_POLICIES, ReplayPolicy, check_names
 from tiresias.scheduler.stages import POLICIES
 
 
