@@ -72,9 +72,11 @@ def markdown(rows: dict[str, dict[str, float]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    parser.add_argument("files", type=Path, nargs="*", metavar="FILE")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    if not args.files:
+        parser.exit(message="no replays are given; see --help\n")
     replays = [json.loads(file.read_text())["policies"] for file in args.files]
     rows = {name: row(name, replays) for name in replays[0] if all(name in each for each in replays)}
     print(json.dumps(rows, indent=2) if args.json else markdown(rows))

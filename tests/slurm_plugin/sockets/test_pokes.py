@@ -7,6 +7,7 @@ import errno
 import itertools
 import os
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,3 +92,11 @@ def test_the_hook_appends_a_byte_and_sends_a_datagram_only_where_there_is_no_fil
         end_of_a_job()
         assert not arrivals.exists()
         assert listener.wait(5), "by the datagram"
+
+
+def test_a_system_that_forbids_calls_of_the_c_library_is_an_os_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ctypes", None)  # its import raises ImportError
+    with pytest.raises(OSError, match="inotify cannot be called"):
+        FileWatch(tmp_path)
