@@ -7,7 +7,6 @@ job_submit.lua cannot send a datagram, and poke.sh needs no further program for 
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import selectors
 import socket
@@ -20,6 +19,7 @@ from tiresias.slurm_plugin.sockets.notifier import Notifier
 from tiresias.slurm_plugin.sockets.unix_socket import SocketFile, listen, reason_of
 
 ARRIVALS_POLL_S = 0.1  # where the kernel does not report writes
+WATCHED_WAIT_S = 60.0  # where it does, at most; a wait without end is no time limit of select
 
 
 class PokeSocket:
@@ -42,7 +42,7 @@ class PokeSocket:
     def wait(self, timeout: float) -> bool:
         """Return True at the first poke, False after `timeout` seconds without one. Accumulated pokes count once."""
         deadline = time.monotonic() + timeout
-        longest = math.inf if self._watch else ARRIVALS_POLL_S
+        longest = WATCHED_WAIT_S if self._watch else ARRIVALS_POLL_S
         while not (poked := self._poked(min(deadline - time.monotonic(), longest))):
             if time.monotonic() >= deadline:
                 break
