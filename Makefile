@@ -1,6 +1,7 @@
 # make demo       builds a private Slurm and runs real jobs under Tiresias and under stock FIFO, side by side
 # make demo-live  two users compete: the live view, recorded in demo-out; FILM=docs for the manual's own
-# make test       what CI runs, besides `make test-chaos`: all tests but those marked long
+# make test       all tests but those marked ci or long
+# make test-ci    the tests marked ci; .ci/run runs both, test-rdma and test-chaos
 # make test-long  all tests
 # make manual     the manual as HTML, in build/manual
 # make sbom       bill of materials in dist; make sign KEY=FINGERPRINT: checksums of dist and their signature
@@ -33,7 +34,7 @@ TRACE ?= $(wildcard ../shared/data/testbed480_seed1.csv)
 OUT := demo-out
 
 TREES := tree-forky tree-forky-accounting tree-trixie tree-bookworm
-.PHONY: demo demo-live audit coverage test test-long test-rdma test-chaos test-records test-mutants test-system trees $(TREES) installed lint pages manual deb rpm sbom sign wheels venv bench clean system
+.PHONY: demo demo-live audit coverage test test-ci test-long test-rdma test-chaos test-records test-mutants test-system trees $(TREES) installed lint pages manual deb rpm sbom sign wheels venv bench clean system
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.runs
@@ -54,9 +55,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Most tests wait for Slurm and not for a processor: several files at a time, one after the other within a file.
 WORKERS ?= 4
-TESTS := -m 'not long'
+TESTS := -m 'not ci and not long'
+test-ci: TESTS := -m 'ci and not long'
 test-long: TESTS :=
-test test-long:
+test test-ci test-long:
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target installed trees lint test-system
 	$(VENV)/bin/python -m pytest $(TESTS) -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 

@@ -13,7 +13,7 @@ import os
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +45,16 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("not long" if _excludes_long(config) else "all")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # before xdist looks for the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
     """Several workers: tests of a file share clusters and follow one another, those that are `apart` go anywhere, and those
     that name a group of their own follow the others of that. Groups that take long come first, so that quick ones fill the end."""
     for item in items:
         if not (item.get_closest_marker("apart") or item.get_closest_marker("xdist_group")):
             item.add_marker(pytest.mark.xdist_group(str(item.path.relative_to(TESTS).with_suffix(""))))
-    selected = [item for item in items if not (item.get_closest_marker("long") and _excludes_long(item.config))]
+    yield  # tests of other tiers are deselected
     seconds: defaultdict[str, float] = defaultdict(float)
-    for item in selected:
+    for item in items:
         seconds[_group(item)] += _estimated_s(item)
     items.sort(key=lambda item: (-seconds[_group(item)], _group(item)))
 

@@ -61,7 +61,7 @@ class Replay:
         """Start the cluster and, for Tiresias's policies, the controller."""
         self.policy, self.jobs, self.options, self.keep = policy, jobs, options, keep
         self.cluster = self._bring_up(f"{purpose}-{re.sub('[+_]', '-', policy)}-{os.getpid()}")
-        self._processes: list[subprocess.Popen[Any]] = []
+        self._submitters: dict[str, subprocess.Popen[Any]] = {}
         self._controller: subprocess.Popen[Any] | None = None
         self._moved = self.started = self.ended = 0.0
         self.last_progress = ReplayProgress(len(jobs), 0, 0, 0)
@@ -199,7 +199,7 @@ class Replay:
         """End all processes and remove the cluster's folder, unless it is kept."""
         with contextlib.suppress(TiresiasError, subprocess.TimeoutExpired):
             self.stop_controller()
-        for process in self._processes:
+        for process in self._submitters.values():
             _end(process)
         if self.keep:
             self.cluster.kill()
@@ -241,7 +241,7 @@ class Replay:
             f"{FOLDER}/plan-{user}.jsonl",
             f"{FOLDER}/submitted-{user}.jsonl",
         ]
-        self._processes.append(self._background(f"submitter-{user}", command, user))
+        self._submitters[f"submitter-{user}"] = self._background(f"submitter-{user}", command, user)
 
     def _background(self, name: str, command: list[str], user: str) -> subprocess.Popen[Any]:
         roots = {
@@ -277,11 +277,11 @@ class Replay:
 
     def _check_processes(self, counts: ReplayProgress) -> None:
         """Raises TiresiasError when the controller or a submitter has died, or a submission was refused."""
-        for process in [*self._processes, self._controller]:
+        for name, process in {**self._submitters, "controller": self._controller}.items():
             if process and process.poll() not in (None, 0):
-                raise TiresiasError(
-                    f"a process of the replay died (exit {process.returncode}); logs: {self.folder / 'logs'}"
-                )
+                self.keep = True  # the message names a log in the cluster's folder
+                log = self.folder / "logs" / name
+                raise TiresiasError(f"the {name} ended with exit code {process.returncode}: {_last_line(log)} ({log})")
         for entry in self._submitted().values():
             if entry["error"]:
                 raise TiresiasError(f"job {entry['job']} was not accepted: {entry['error'].splitlines()[-1]}")

@@ -77,17 +77,17 @@ class Weighed(NamedTuple):
 def weigh(free: int, starters: Sequence[Starter], victims: Sequence[Victim], release_rate: float = math.inf) -> Weighed:
     """Return which victims keep their GPUs: those whose preemption costs more than the starts that it makes possible are worth.
 
-    A spared victim takes its GPUs from the last starters. Those of them that rank before it are its price: a starter counts with
-    its worth, and with at least the seconds until running jobs that end have released its GPUs and those of the displaced ones
-    before it, at `release_rate`. Each victim that is spared changes the price of all others. So the first one whose preemption
-    costs more than its price is spared, until there is none.
+    A spared victim takes its GPUs from the last starters, from all of them where they have fewer. Those of them that rank before it
+    are its price: a starter counts with its worth, and with at least the seconds until running jobs that end have released its GPUs
+    and those of the displaced ones before it, at `release_rate`. Each victim that is spared changes the price of all others. So the
+    first one whose preemption costs more than its price is spared, until there is none.
 
     Of victims with the same GPUs and the same loss the first one has the lowest price, because the fewest starters rank before it:
     only the first one of each such kind is weighed. O(kinds x GPUs of a victim) for each spared victim.
 
     Args:
-        free: GPUs that are unallocated once all starters have started and all victims have released their GPUs. No victim holds
-            more than that and what the starters take.
+        free: GPUs that are unallocated once all starters have started and all victims have released their GPUs. Below 0 where
+            GPUs that jobs hold are promised to others.
         starters: The starters in the order of the walk.
         victims: The victims in the order of the walk.
         release_rate: GPUs per second; inf: worth alone counts.
@@ -122,7 +122,7 @@ def _weighed(
     """Return what sparing the victim means for the first `starts` starters: how many still start, the GPUs available to the victim,
     and the worth of the displaced ones that rank before it."""
     cut, available = starts, free
-    while available < victim.gpus:
+    while cut and available < victim.gpus:
         cut -= 1
         available += starters[cut].gpus
     displaced = starters[cut : min(starts, victim.ahead)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,6 +54,20 @@ def conflict(config: Config, partitions_of: Iterable[tuple[str, Collection[str]]
     return ""
 
 
+class Fallback(NamedTuple):
+    """Why other implementations decide than the configuration names.
+
+    Attributes:
+        part: What failed, such as `policy adaptive`.
+        words: The alarm, without what decides instead.
+        replacement: Returns the configuration that holds instead of the given one.
+    """
+
+    part: str
+    words: str
+    replacement: Callable[[PolicyConfig], PolicyConfig]
+
+
 class PartitionPools:
     """The pools of a configuration, each with its policy as it has learned."""
 
@@ -62,13 +76,13 @@ class PartitionPools:
         configs = dict.fromkeys([config.policy, *(config.policy_of(name) for name in config.partitions)])
         self._policies: dict[PolicyConfig, Policy] = {each: POLICIES[each.name] for each in configs}
         self._plugins = check_plugins(config)
-        self._failure: PluginError | None = None  # from then on the built-in implementations decide
+        self._failure: Fallback | None = None  # from then on the built-in implementations decide
         self._alarms: list[str] = []
 
     @property
     def alarms(self) -> list[str]:
         """In one line each."""
-        failed = [f"{self._failure}; until a restart: policy las, {_REPLACEMENTS}"] if self._failure else []
+        failed = [f"{self._failure.words}; until a restart: policy las, {_REPLACEMENTS}"] if self._failure else []
         return [*failed, *self._alarms]
 
     def learn(self, over: int, past: Callable[[], Completed], jobs: Jobs) -> None:
@@ -78,7 +92,7 @@ class PartitionPools:
                 try:
                     self._policies[config] = policy.fitted(past(), jobs)
                 except PluginError as error:
-                    self._fall_back(error)
+                    self._replace(_of_package(error))
                     return
 
     def decide(self, snapshot: Snapshot, slurm: SlurmSnapshot) -> tuple[Plan, tuple[PoolDecision, ...]]:
@@ -97,8 +111,21 @@ class PartitionPools:
                 lambda: self._with_plugins(snapshot, slurm),
             )
         except PluginError as error:
-            self._fall_back(error)
+            self._replace(_of_package(error))
             return decide_pools(self._built_in(snapshot), self.of(snapshot, slurm))
+
+    def fall_back(self, error: Exception) -> bool:
+        """After a failure that no single job explains, let `las` with victims by rank decide from now on.
+
+        Returns:
+            False where it decides already.
+        """
+        names = ", ".join(dict.fromkeys(config.name for config in self._policies if _plainest(config) != config))
+        if not names or (self._failure and self._failure.replacement is _plainest):
+            return False
+        what = f"policy {names}: a decision failed with {type(error).__name__}: {error!s:.200}"
+        self._replace(Fallback(f"policy {names}", f"{what}; report this as a defect of Tiresias", _plainest))
+        return True
 
     def _with_plugins(self, snapshot: Snapshot, slurm: SlurmSnapshot) -> tuple[Plan, tuple[PoolDecision, ...]]:
         """Raises PluginError, also where a job would start with another number of GPUs than it requests."""
@@ -107,9 +134,9 @@ class PartitionPools:
             _check_sizes(part)
         return plan, parts
 
-    def _fall_back(self, failure: PluginError) -> None:
-        self._failure = self._failure or failure
-        self._policies = {config: POLICIES[_built_in(config).name] for config in self._policies}
+    def _replace(self, failure: Fallback) -> None:
+        self._failure = failure
+        self._policies = {config: POLICIES[failure.replacement(config).name] for config in self._policies}
 
     def _built_in(self, snapshot: Snapshot) -> Snapshot:
         """With built-in placements alone, after a failure."""
@@ -123,8 +150,7 @@ class PartitionPools:
         policy = self._policies[config]
         if not self._failure:
             return NodePool(jobs, nodes, config, policy, before)
-        own = _built_in(config)
-        failed = f"{_KINDS.get(self._failure.group, 'plug-in')} {self._failure.name} failed"
+        own, failed = self._failure.replacement(config), f"{self._failure.part} failed"
         note = f"{failed}, {own.name} ranks" if own.name != config.name else f"{failed}, the built-in one decides"
         return NodePool(jobs, nodes, own, policy, before, note)
 
@@ -180,6 +206,15 @@ def _check_sizes(part: PoolDecision) -> None:
                 f"{gpus} GPUs for job {start.job}, which requests {requested[start.job]}; the controller resizes no job"
             )
             raise PluginError(SIZINGS.group, name, SIZINGS.plugins()[name], problem)
+
+
+def _of_package(error: PluginError) -> Fallback:
+    return Fallback(f"{_KINDS.get(error.group, 'plug-in')} {error.name}", str(error), _built_in)
+
+
+def _plainest(config: PolicyConfig) -> PolicyConfig:
+    """The configuration with `las` and the built-in stages that depend on no policy."""
+    return replace(config, name="las", admission="shared", sizing="fixed", eviction="by_rank")
 
 
 def _built_in(config: PolicyConfig) -> PolicyConfig:

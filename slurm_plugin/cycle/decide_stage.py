@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -13,6 +14,9 @@ from tiresias.slurm_plugin.admission.known_rules import RULES_BEFORE_PREEMPTION_
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.cycle.cycle_context import CycleContext, Decided
 from tiresias.slurm_plugin.cycle.services import Services
+from tiresias.slurm_plugin.state.quarantine import OF_ALL_JOBS
+
+log = logging.getLogger("tiresias")
 
 
 class DecideStage:
@@ -23,10 +27,21 @@ class DecideStage:
 
     def run(self, context: CycleContext) -> None:
         """Fill `decided`; `managed` are then the jobs that it is about."""
-        sift = self._services.quarantine.sift
-        context.decided = sift("scheduling it", context.slurm.jobs, lambda jobs: self._decided(context, jobs))
+        try:
+            context.decided = self._sifted(context)
+        except OF_ALL_JOBS:
+            raise
+        except Exception as error:
+            if not context.pools.fall_back(error):
+                raise
+            log.exception("scheduling fails whichever jobs are left out: las decides until a restart")
+            context.decided = self._sifted(context)
         context.managed = context.decided.managed
         self._services.rules.watch(blocks_beside_free(context.decided.snapshot, context.decided.plan))
+
+    def _sifted(self, context: CycleContext) -> Decided:
+        sift = self._services.quarantine.sift
+        return sift("scheduling it", context.slurm.jobs, lambda jobs: self._decided(context, jobs))
 
     def _decided(self, context: CycleContext, jobs: Sequence[SlurmJob]) -> Decided:
         slurm, managed = context.slurm, list(context.managed)

@@ -35,7 +35,7 @@ class KillCampaign(ChaosRun):
         self._kills, self._restarts = args.kills, args.slurmctld_restarts
         share = -(-args.kills // POINTS)
         plan = {"seed": args.seed, "chance": CHANCE, "quota": share * 4}
-        super().__init__(args.seed, args.minutes, name=f"kills-{os.getpid()}", plan=plan)
+        super().__init__(args, name=f"kills-{os.getpid()}", plan=plan)
 
     @property
     def kills(self) -> Counter[str]:

@@ -58,12 +58,14 @@ CONFIG: dict[str, dict[str, Any]] = {
 
 
 class ChaosRun:
-    def __init__(self, seed: int, minutes: float, name: str, plan: dict[str, Any]) -> None:
-        self._seed, self._seconds = seed, minutes * 60
+    def __init__(self, args: argparse.Namespace, name: str, plan: dict[str, Any]) -> None:
+        seed = args.seed
+        self._seed, self._seconds = seed, args.minutes * 60
         self._began = time.time()
         self.log: list[str] = []
         self._dice, self._round, self._next_round = random.Random(seed), 0, 0.0
-        self.scene = Scene(name, {"seed": seed, **plan}, MAX_JOB_ID, **CONFIG)
+        config = {**CONFIG, "policy": {**CONFIG["policy"], "name": args.policy}}
+        self.scene = Scene(name, {"seed": seed, **plan}, MAX_JOB_ID, **config)
         self.troubles = Troubles(self.scene, seed, self.report)
         self.sampler = Sampler(self.scene)
 
@@ -188,11 +190,12 @@ def main(argv: list[str] | None = None) -> int:
     add_options(parser, minutes=10.0)
     args = parser.parse_args(argv)
     print(f"chaos: seed {args.seed}, {args.minutes:g} minutes", flush=True)
-    return carry_out(ChaosRun(args.seed, args.minutes, f"chaos-{os.getpid()}", {"gate": GATE}), args)
+    return carry_out(ChaosRun(args, f"chaos-{os.getpid()}", {"gate": GATE}), args)
 
 
 def add_options(parser: argparse.ArgumentParser, minutes: float) -> None:
     parser.add_argument("--minutes", type=float, default=minutes, help="of trouble, at most (default: %(default)s)")
+    parser.add_argument("--policy", default="las", choices=("las", "adaptive"), help="(default: %(default)s)")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--keep", action="store_true", help="leave the cluster running")

@@ -25,7 +25,7 @@ import {module}
 added = {{name.partition(".")[0] for name in set(sys.modules) - before}}
 print(sorted(added - sys.stdlib_module_names - {{"tiresias"}}))
 """
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("checkpoint-wheel")]
+pytestmark = [pytest.mark.ci, pytest.mark.slow, pytest.mark.xdist_group("checkpoint-wheel")]
 
 
 def run(*words: object, **env: str) -> str:

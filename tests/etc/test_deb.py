@@ -33,6 +33,7 @@ EXACT = {
     "TIRESIAS_POLICY_THRESHOLDS": "6",
 }
 pytestmark = [
+    pytest.mark.ci,
     pytest.mark.sandbox,
     pytest.mark.slow,
     pytest.mark.xdist_group("packages"),

@@ -19,6 +19,7 @@ from tiresias.sandbox import paths, pyslurm_layer, rootfs
 from tiresias.sandbox.host import SYSTEM_PATH, find_tool
 
 pytestmark = [
+    pytest.mark.ci,
     pytest.mark.sandbox,
     pytest.mark.slow,
     pytest.mark.long,  # test_deb.py installs the package, test_installed.py replays and rehearses from the wheel

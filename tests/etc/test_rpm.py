@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packages")]
+pytestmark = [pytest.mark.ci, pytest.mark.slow, pytest.mark.xdist_group("packages")]
 # Debian's places, and where the others look.
 MOVED = (
     (re.compile("^/usr/lib/python3/dist-packages/"), "/usr/lib/python3.X/site-packages/"),

@@ -52,6 +52,7 @@ def test_a_skewed_model_and_an_even_one(name: str) -> None:
 SHORT = ("vgg16", "googlenet")  # one that is slow on many nodes, one that is not
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.long) for name in MODELS]

@@ -18,7 +18,7 @@ from tiresias.sandbox import paths
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.slurm_conf import ClusterSpec
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci]
 
 
 def test_down_leaves_nothing(own: Callable[..., Cluster]) -> None:

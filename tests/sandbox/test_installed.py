@@ -16,7 +16,7 @@ from tests import installed
 from tiresias.sandbox import rootfs
 from tiresias.sandbox.cluster import Cluster
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci, pytest.mark.slow]
 NAME = f"installed-{os.getpid()}"
 EXCHANGE = installed.ROOT / "tests/wrappers/exchange.py"
 PEERS = installed.ROOT / "tests/sandbox/native/peers.py"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from tiresias.scheduler.config import ORDERS, PolicyConfig
 from tiresias.scheduler.model import JobState, Request, Snapshot, Start, Style
 from tiresias.scheduler.place.free_capacity import amounts
 from tiresias.scheduler.rank.policies import POLICIES
+from tiresias.scheduler.resources import Resources
 
 MOMENTS = st.sampled_from([10.0, 400.0, 700.0, 990.0])
 SIZES = st.sampled_from([1, 1, 2, 3, 4, 8, 16, 40])
@@ -85,6 +88,7 @@ styles = st.fixed_dictionaries(
 any_jobs = st.lists(st.tuples(jobs, requests), max_size=14)
 styled_jobs = st.lists(st.tuples(st.builds(operator.or_, jobs, styles), requests), max_size=14)
 any_nodes = st.lists(nodes, min_size=1, max_size=6)
+some_promises = st.lists(st.sampled_from([0, 0, 0, 1, 4]), min_size=6, max_size=6)
 many = settings(max_examples=examples(80), deadline=None)
 
 
@@ -92,6 +96,13 @@ def build(snapshot_of: Any, of_jobs: Iterable[tuple[dict[str, Any], Request]], o
     made = [snapshot_of.Job(id=str(row), **job, request=request) for row, (job, request) in enumerate(of_jobs)]
     found: Snapshot = snapshot_of(made, [snapshot_of.Node(**node) for node in of_nodes])
     return found
+
+
+def with_promises(snapshot: Snapshot, gpus: Iterable[int]) -> Snapshot:
+    """The snapshot with so many GPUs of each node promised to other jobs: below 0 free where jobs still hold them."""
+    amount = snapshot.nodes.free.amount.copy()
+    amount[:, 0] -= np.where(snapshot.nodes.usable, list(itertools.islice(gpus, len(amount))), 0)
+    return replace(snapshot, nodes=replace(snapshot.nodes, free=Resources(amount)))
 
 
 def capacity(snapshot: Snapshot, releasing: bool = False, without: Iterable[str] = ()) -> np.ndarray:

@@ -20,8 +20,10 @@ from tests.scheduler.random_clusters import (
     many,
     plain_nodes,
     policies,
+    some_promises,
     styled_jobs,
     take,
+    with_promises,
 )
 from tiresias.scheduler.decide import decide, reason
 from tiresias.scheduler.evict.protection import is_protected
@@ -61,15 +63,15 @@ def in_order(plan: Plan, snapshot: Snapshot) -> list[int]:
 
 
 @many
-@given(styled_jobs, any_nodes, policies)
-def test_plan_is_possible(snapshot_of: Any, some: Any, where: Any, config: Any) -> None:
+@given(styled_jobs, any_nodes, policies, some_promises)
+def test_plan_is_possible(snapshot_of: Any, some: Any, where: Any, config: Any, promises: Any) -> None:
     """Never over capacity, whole jobs only, requests hold, and each job has the action that fits its state."""
-    snapshot = build(snapshot_of, some, where)
+    snapshot = with_promises(build(snapshot_of, some, where), promises)
     plan, of = decide(snapshot, config), snapshot.jobs
-    assert (take(snapshot, capacity(snapshot), plan.starts) > -1e-6).all()
     victims = [one.job for one in plan.preemptions]
-    everything = take(snapshot, capacity(snapshot, True, victims), (*plan.starts, *plan.reserved))
-    assert (everything > -1e-6).all()
+    now, later = capacity(snapshot), capacity(snapshot, True, victims)
+    assert (take(snapshot, now.copy(), plan.starts) >= np.minimum(now, 0) - 1e-6).all()
+    assert (take(snapshot, later.copy(), (*plan.starts, *plan.reserved)) >= np.minimum(later, 0) - 1e-6).all()
     assert all(satisfied(snapshot, start) for start in (*plan.starts, *plan.reserved))
     allowed = {
         JobState.WAITING: {Effect.WAIT, Effect.START},

@@ -11,7 +11,7 @@ import pytest
 from tiresias.checkpoint import Store
 from tiresias.wrappers import time_limit
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci]
 User = Any  # conftest.py
 TRAIN = "python3 training.py 400 0.01 result"
 

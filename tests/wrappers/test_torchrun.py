@@ -22,6 +22,7 @@ import pytest
 
 PYTHON = os.environ.get("TIRESIAS_TORCH_PYTHON") or sys.executable
 pytestmark = [
+    pytest.mark.ci,
     pytest.mark.skipif(sys.executable == PYTHON and not find_spec("torch"), reason="PyTorch is not installed"),
     pytest.mark.slow,
 ]

@@ -19,7 +19,7 @@ PACED = Path(__file__).with_name("paced.py")
 TWO_RANKS = Path(__file__).with_name("two_lightning_ranks.py")
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 REPORTING = ("plain", "with_lightning", "with_transformers")
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.ci, pytest.mark.slow, pytest.mark.timeout(1500)]
 # What each imports, most of it at its first step.
 MODULES = {
     "torch": ("torch._dynamo", "torch.distributed.checkpoint.state_dict", "torch.distributed.fsdp", "torch.utils.data"),
@@ -30,7 +30,7 @@ MODULES = {
 
 def example(framework: str, name: str, ranks: int, steps: int, stops: int, long: bool = False) -> Any:
     """Those of one framework follow one another in one worker, where one nursery has imported it. long: a shorter
-    test, or those of the adapter, are in `make test`."""
+    test, or those of the adapter, are in `make test` or `make test-ci`."""
     marks = [pytest.mark.xdist_group(f"examples-{framework}"), *([pytest.mark.long] if long else [])]
     return pytest.param(framework, name, ranks, steps, stops, marks=marks)
 

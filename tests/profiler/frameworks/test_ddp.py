@@ -13,7 +13,7 @@ import pytest
 from tests.profiler.frameworks import jobs
 from tiresias.simulator.models import MODELS
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("frameworks")]
+pytestmark = [pytest.mark.ci, pytest.mark.slow, pytest.mark.xdist_group("frameworks")]
 # Each takes a minute of two processors; TIRESIAS_TEST_MODELS=all takes the ten of Table 6.
 SHOWN = list(MODELS) if os.environ.get("TIRESIAS_TEST_MODELS") == "all" else ["alexnet", "resnet50"]
 CONSOLIDATED = {"vgg19", "vgg16", "vgg11", "alexnet"}

@@ -10,7 +10,7 @@ import pytest
 
 from tests.profiler.frameworks import jobs
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("frameworks")]
+pytestmark = [pytest.mark.ci, pytest.mark.slow, pytest.mark.xdist_group("frameworks")]
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,7 @@ def test_a_good_script(cluster: Cluster) -> None:
     assert not left, "the rehearsal leaves its job"
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "habit", [pytest.param(one, marks=[pytest.mark.long] if one in RARE else []) for one in MISSING]
 )
@@ -75,6 +76,7 @@ def test_what_is_missing_is_reported(cluster: Cluster, habit: str) -> None:
         assert "RuntimeError: the optimizer's state does not fit" in found["findings"][-1]["advice"]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("script", "options", "words"),
     [

@@ -6,12 +6,16 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tiresias.errors import TiresiasError
 from tiresias.sandbox.cluster import Cluster
+from tiresias.sandbox.replay.replay import Replay
+from tiresias.sandbox.replay.setup import Options
 from tiresias.simulator.trace import read_trace
 
 TRACE = """job_id,submit_time,num_gpus,duration,user,vc,model,status
@@ -113,6 +117,19 @@ def test_interrupted_it_leaves_no_cluster(trace: Path, signal_number: signal.Sig
         process.send_signal(signal_number)
         assert process.wait(60) in (130, 143)
     assert not clusters_of(process.pid)
+
+
+@pytest.mark.sandbox
+def test_a_dead_controller_is_reported_and_its_log_is_kept(trace: Path) -> None:
+    with Replay("las", read_trace(trace).jobs(), Options(nodes=2)) as replay:
+        replay.begin(time.time() + 600)
+        replay.kill_controller()
+        with pytest.raises(TiresiasError, match="the controller ended with exit code") as raised:
+            replay.over()
+    log = replay.folder / "logs/controller"
+    assert str(log) in str(raised.value)
+    assert log.read_text()
+    assert Cluster.remove_dead(replay.cluster.spec.name)
 
 
 @pytest.mark.parametrize(

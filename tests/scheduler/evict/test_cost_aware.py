@@ -50,6 +50,17 @@ def test_a_victim_whose_gpus_are_not_needed_is_spared() -> None:
     assert weigh(4, [Starter(1, 1)], [Victim(4, 1, 0)]) == Weighed(1, [0], 0)
 
 
+@pytest.mark.parametrize(("loss", "spared"), [(5, []), (11, [0])])
+def test_gpus_that_are_promised_to_others_are_not_left_for_a_victim(loss: Any, spared: Any) -> None:
+    """Of the 4 GPUs that the victim holds 3 are promised. The starter's one and the free one are fewer than it holds."""
+    found = weigh(-2, [Starter(1, 10)], [Victim(4, 1, loss)])
+    assert (found.starts, found.spared) == (0 if spared else 1, spared)
+
+
+def test_a_job_whose_gpus_are_promised_to_others_keeps_running_without_starters() -> None:
+    assert weigh(-2, [], [Victim(4, 0, 0)]).spared == [0]
+
+
 def test_what_a_large_job_leaves_helps_the_next_victim() -> None:
     """The first victim stays, so the 4 GPUs for the last starter are not needed, of which 2 spare the second one too."""
     starters = [Starter(2, 2), Starter(4, 0)]
@@ -103,7 +114,7 @@ def weighed_one_by_one(free: int, starters: Any, victims: Any, release_rate: flo
         for place in (each for each in range(len(victims)) if each not in stay):
             victim = victims[place]
             cut, available, price, released = starts, free, -math.inf, 0
-            while available < victim.gpus:
+            while cut and available < victim.gpus:
                 cut -= 1
                 available += starters[cut].gpus
             for starter in starters[cut : min(starts, victim.ahead)]:
@@ -122,7 +133,7 @@ def weighed_one_by_one(free: int, starters: Any, victims: Any, release_rate: flo
     st.lists(
         st.tuples(st.sampled_from([1, 1, 2, 4, 8]), st.integers(0, 8), st.sampled_from([60, 90, 300])), max_size=9
     ),
-    st.integers(0, 9),
+    st.integers(-9, 9),
     st.sampled_from([math.inf, 0.1]),
 )
 def test_victims_of_one_kind_are_weighed_as_each_of_them(

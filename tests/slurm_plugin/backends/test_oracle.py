@@ -16,7 +16,7 @@ from tiresias.slurm_plugin.backends.interface import SlurmJob
 
 from .conftest import ACCOUNTED, Site, connect
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci]
 SETTLED_S = 30.0
 ONE_GPU = ("--gpus=1", "--time=60")
 

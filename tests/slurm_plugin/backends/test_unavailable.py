@@ -16,7 +16,7 @@ from tiresias.sandbox.cluster import Cluster
 from tiresias.slurm_plugin.backends.interface import Backend, RequestChange, SlurmUnavailable
 from tiresias.slurm_plugin.backends.pyslurm import PyslurmBackend
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci]
 
 CALLS: dict[str, Callable[[Backend, str], object]] = {
     "snapshot": lambda backend, job: backend.snapshot(),

@@ -102,6 +102,24 @@ def test_las_ranks_with_an_alarm_after_a_failure(package: Install, seen: Callabl
         broken.unlink(missing_ok=True)
 
 
+def test_las_with_victims_by_rank_replaces_adaptive_once(seen: Callable[[Config], Seen]) -> None:
+    config = replace(Config(), policy=PolicyConfig(name="adaptive"))
+    snapshot, slurm = seen(config)
+    pools = PartitionPools(config)
+    assert pools.fall_back(IndexError("list index out of range"))
+    plan, (part,) = pools.decide(snapshot, slurm)
+    assert plan.starts == decide(snapshot, PolicyConfig(name="las", eviction="by_rank")).starts
+    assert (part.pool.config.name, part.pool.config.eviction) == ("las", "by_rank")
+    assert "policy adaptive: a decision failed with IndexError: list index out of range" in pools.alarms[0]
+    assert not pools.fall_back(IndexError("again")), "las decides already"
+
+
+def test_nothing_replaces_las(seen: Callable[[Config], Seen]) -> None:
+    pools = PartitionPools(replace(Config(), policy=PolicyConfig(name="las", eviction="by_rank")))
+    assert not pools.fall_back(IndexError("list index out of range"))
+    assert pools.alarms == []
+
+
 def test_a_policy_that_never_returns_is_given_up(
     package: Install, seen: Callable[[Config], Seen], monkeypatch: pytest.MonkeyPatch
 ) -> None:

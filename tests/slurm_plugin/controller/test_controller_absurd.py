@@ -8,7 +8,7 @@ import pytest
 
 from tests.slurm_plugin.controller.centre import Centre
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci, pytest.mark.slow]
 # 900 billion GPUs a socket, on 65,000 sockets of 2 million nodes: 1.17e23 GPUs, more than 64 bits hold
 OVERFLOWING = ("--gpus-per-socket=900000000000", "--sockets-per-node=65000", "-N", "2000000")
 # Slurm accepts most of them, depending on its version

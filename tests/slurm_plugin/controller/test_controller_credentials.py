@@ -11,7 +11,7 @@ import pytest
 
 from tests.slurm_plugin.controller.centre import Centre
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci, pytest.mark.slow]
 ROOT = Path(__file__).parents[3]
 UNIT = (ROOT / "etc/tiresias-controller.service").read_text()
 CONTROL = "/shared/closed/control"

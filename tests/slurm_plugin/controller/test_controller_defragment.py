@@ -6,7 +6,7 @@ import pytest
 
 from tests.slurm_plugin.controller.centre import Centre
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci]
 
 
 def test_one_job_moves_so_that_a_larger_one_gets_a_node(centre: Centre) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.slurm_plugin.controller.centre import Centre
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci, pytest.mark.slow]
 NO_HOOK = {"EpilogSlurmctld": "/bin/true"}
 PERIOD_S = 30.0
 

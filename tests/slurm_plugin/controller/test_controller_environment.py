@@ -8,7 +8,7 @@ import pytest
 
 from tests.slurm_plugin.controller.centre import Centre
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci]
 EVIL = "/shared/evil"
 ENVIRONMENT = {
     "PYTHONPATH": EVIL, "PYTHONSTARTUP": f"{EVIL}/sitecustomize.py", "PYTHONHOME": "/nonexistent",

@@ -10,7 +10,7 @@ import pytest
 
 from tests.slurm_plugin.controller.centre import Centre
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci, pytest.mark.slow]
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 ENV = {"TIRESIAS_CONTROL_ROOT": "/shared/tiresias/control", "TIRESIAS_CHECKPOINT_ROOT": "/shared/tiresias/checkpoints"}

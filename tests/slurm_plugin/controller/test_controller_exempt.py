@@ -6,7 +6,7 @@ import pytest
 
 from tests.slurm_plugin.controller.centre import Centre
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci, pytest.mark.slow]
 
 
 def test_jobs_of_exempt_users_are_never_changed(centre: Centre) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.slurm_plugin.controller.centre import Centre
 from tiresias.slurm_plugin.backends.parse import gpus
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.ci]
 
 
 @pytest.fixture(params=["pyslurm", pytest.param("commands", marks=pytest.mark.long)])

@@ -19,7 +19,7 @@ STEPS = [
     *(("start", step) for step in ("begin", "pinned", "prioritize", "confirm", "finish")),
 ]
 KILL_POINTS = [(kind, step, when) for kind, step in STEPS for when in ("before", "after")]
-# `make test`: each second step once, before it and after it in turn. `make test-chaos` has the kills in another order.
+# `make test-ci`: each second step once, before it and after it in turn. `make test-chaos` has the kills in another order.
 QUARTER = [point for number, point in enumerate(KILL_POINTS) if number % 8 in (0, 5)]
 
 
@@ -45,6 +45,7 @@ def run_until_killed(replay: Replay, point: tuple[str, str, str]) -> None:
 
 
 @pytest.mark.sandbox
+@pytest.mark.ci
 @pytest.mark.slow
 @pytest.mark.parametrize("points", [QUARTER, pytest.param(KILL_POINTS, marks=pytest.mark.long)], ids=["quarter", "all"])
 def test_nothing_is_lost_by_a_kill_at_any_step(points: list[tuple[str, str, str]]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.slurm_plugin.controller.centre import Centre
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci]
 LIAR = "/opt/tiresias/tests/slurm_plugin/controller/liar.py"
 READY = {"ready": True, "step": 9, "at": 9}
 GPUS = 16  # of the cluster

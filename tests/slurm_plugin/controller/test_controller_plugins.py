@@ -12,7 +12,7 @@ import pytest
 from tests.slurm_plugin.controller.centre import Centre
 from tiresias.sandbox import launch
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci]
 PACKAGE = Path(__file__).parents[2] / "plugin_package"
 ENVIRON = {"PYTHONPATH": f"{launch.PYTHONPATH}:/shared/plugins", "ACME_FAILS": "/shared/acme_fails"}
 FAILURES = [

@@ -10,7 +10,7 @@ import pytest
 from tests.releases import previous, speaking
 from tests.slurm_plugin.controller.centre import Centre
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci, pytest.mark.slow]
 TRAIN = "/opt/tiresias/tests/slurm_plugin/controller/train.py"  # the checkout, as the cluster sees it
 WHICH = "import tiresias; print(tiresias.__file__, flush=True)"
 

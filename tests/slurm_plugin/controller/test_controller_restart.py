@@ -11,7 +11,7 @@ import pytest
 
 from tests.slurm_plugin.controller.centre import Centre
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci, pytest.mark.slow]
 UNIT = Path(__file__).parents[3] / "etc/tiresias-controller.service"
 MANY, FEW = 100, 10  # jobs that are held
 KEEPS = ("tiresias", "controller", "--keep-holds", "--config")

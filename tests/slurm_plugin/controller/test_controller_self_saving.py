@@ -1,6 +1,6 @@
 """Programs that save by themselves, without the checkpoint API, preempted three times by the running controller.
 
-Each imports PyTorch eight times. `make test` has the same path with small programs: test_controller_self_saving_failures.py and
+Each imports PyTorch eight times. `make test-ci` has the same path with small programs: test_controller_self_saving_failures.py and
 test_controller_examples.py.
 """
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.slurm_plugin.controller.centre import Centre
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci, pytest.mark.slow]
 
 ENV = {"TIRESIAS_CHECKPOINT": "signal:TERM:out", "TIRESIAS_SAVE_DEADLINE": "3"}
 PROGRAM = "/opt/tiresias/tests/wrappers/self_saving_program.py"

@@ -18,7 +18,7 @@ import pytest
 from tests.slurm_plugin.controller.centre import Centre
 from tiresias.slurm_plugin.backends.sdiag import by_type
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci, pytest.mark.slow]
 GPUS = 16  # of the cluster
 SUBMIT = "REQUEST_SUBMIT_BATCH_JOB"
 # The calls of clients that change a job, by slurm_protocol_defs.h.

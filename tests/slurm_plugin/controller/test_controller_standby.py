@@ -12,7 +12,7 @@ from tests.slurm_plugin.controller.centre import Centre
 from tiresias.errors import TiresiasError
 from tiresias.slurm_plugin.sockets.control_client import ask
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci]
 RUN = "/run/tiresias/other"
 
 
@@ -138,6 +138,7 @@ def test_the_kill_switch_stops_both(centre: Centre, other: Standby) -> None:
     done = centre.cluster.run(ordered, user="root")
     assert "Slurm schedules alone" in done.stdout
     centre.wait_until(lambda: other.process.poll() is not None, f"the standby takes over: {other.log()}")
+    centre.wait_until(lambda: centre.exit_code is not None, "the leader does not end")
     assert centre.exit_code == 0
     assert "controllers are stopped by root" in other.log()
     assert centre.cluster.run([*ordered[:2], "--config", centre.config], user="root").stdout.startswith(

@@ -15,7 +15,7 @@ from tests.slurm_plugin.controller.centre import Centre
 from tiresias.slurm_plugin.state.journal import FILE
 from tiresias.slurm_plugin.state.journal_history import History
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci]
 # There is no mount(8) in the cluster's tree.
 SMALL_DISK = """
 import ctypes, os, shutil, sys

@@ -10,7 +10,7 @@ import pytest
 
 from tests.slurm_plugin.controller.centre import Centre
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci, pytest.mark.slow]
 HANG_AT = "/opt/tiresias/tests/slurm_plugin/controller/hang_at.py"  # the checkout, as the cluster sees it
 
 

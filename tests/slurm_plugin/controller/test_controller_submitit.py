@@ -11,7 +11,7 @@ import pytest
 from tests.slurm_plugin.controller.centre import Centre
 
 submitit = pytest.importorskip("submitit", reason="submitit is not installed (make test installs it)")
-pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci, pytest.mark.slow, pytest.mark.timeout(600)]
 
 STEPS = 150
 START_S = 120.0

@@ -10,7 +10,7 @@ import pytest
 
 from tests.slurm_plugin.controller.centre import Centre
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci]
 
 TEXTS = {
     "escape": "\x1b[2J\x1b]0;owned\x07\x1b[31m",

@@ -10,7 +10,7 @@ import pytest
 from tests.slurm_plugin.controller.centre import Centre
 from tiresias.profiler.build import NET, libraries
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci]
 EXCHANGE = "/opt/tiresias/tests/wrappers/exchange.py"
 TENSORS = "70000 900 120000 400 5000 300"
 

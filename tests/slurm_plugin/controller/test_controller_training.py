@@ -20,7 +20,7 @@ from tests.lazily import imported
 from tests.slurm_plugin.controller.centre import Centre
 
 torch = imported("torch")
-pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 PREEMPTIONS = int(os.environ.get("TIRESIAS_TEST_PREEMPTIONS", "3"))
 STEPS = 125 * (PREEMPTIONS + 1)  # 2.5 seconds of paced training for each run

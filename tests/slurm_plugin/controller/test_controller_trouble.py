@@ -9,6 +9,9 @@ import pytest
 from tests.slurm_plugin.controller.centre import Centre
 
 pytestmark = pytest.mark.sandbox
+FAILING_ADAPTIVE = (
+    "/opt/tiresias/tests/slurm_plugin/controller/failing_adaptive.py"  # the checkout, as the cluster sees it
+)
 HOSTILE = [
     "two\nlines",
     "\x1b[31mred\x1b[2J",
@@ -32,6 +35,22 @@ def as_submitted(centre: Centre, gpus: int, *options: str) -> tuple[str, str, bo
     found = request(centre.show(twin))
     centre.cancel(twin)
     return *found[:2], True
+
+
+def test_after_a_failure_that_no_single_job_explains_las_decides(centre: Centre) -> None:
+    centre.stop()
+    centre.usual = False
+    centre.start(centre.configure(policy={"name": "adaptive"})[0], program=("python3", FAILING_ADAPTIVE))
+    first = centre.submit(gpus=8)
+    centre.wait_for_state(first, "RUNNING")
+    assert centre.status()["alarms"] == []
+    second, waits = centre.submit(gpus=8), centre.submit(gpus=16)
+    centre.wait_for_state(second, "RUNNING")
+    centre.wait_until(lambda: "policy adaptive failed, las ranks" in centre.why(waits), "explain is silent", waits)
+    (alarm,) = centre.status()["alarms"]
+    assert "policy adaptive: a decision failed with IndexError: list index out of range; report this" in alarm
+    assert (centre.state(first), centre.show(first)["Restarts"]) == ("RUNNING", "0")
+    assert any("Traceback" in line for line in centre.log())
 
 
 # -- fail open ----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 from tests.slurm_plugin.controller.centre import Centre
 from tiresias.sandbox import rootfs
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci, pytest.mark.slow]
 ROOT = Path(__file__).parents[3]
 HERE = "/opt/tiresias/tests/slurm_plugin/controller"  # the checkout, as the cluster sees it
 WHICH = "import sys, tiresias.checkpoint; print(sys.prefix, tiresias.checkpoint.__file__, flush=True)"

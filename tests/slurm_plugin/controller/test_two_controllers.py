@@ -22,7 +22,7 @@ from tiresias.sandbox.replay.setup import FOLDER, Options, controller_config
 from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.sockets.control_client import ask
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci, pytest.mark.slow]
 UNFENCED = (
     "python3",
     "/opt/tiresias/tests/slurm_plugin/controller/unfenced_controller.py",

@@ -9,7 +9,7 @@ import pytest
 
 from tests.slurm_plugin.matrix import requests_matrix, run
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.ci]
 
 
 def test_a_program_gets_the_same_as_from_plain_slurm(cluster_of: Callable[..., Any]) -> None:
