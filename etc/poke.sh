@@ -7,7 +7,7 @@
 # hour later. The controller itself checks whether the jobs that it started run.
 socket=${TIRESIAS_POKE_SOCKET:-/run/tiresias/poke.sock}
 if [ -f "${socket%/*}/arrivals" ] && [ -w "${socket%/*}/arrivals" ]; then
-    printf . >>"${socket%/*}/arrivals"
+    printf e >>"${socket%/*}/arrivals"
 else
     timeout 0.2 logger --socket-errors=off -d -u "$socket" -- poke
 fi >/dev/null 2>&1

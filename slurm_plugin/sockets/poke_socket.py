@@ -19,6 +19,8 @@ from tiresias.slurm_plugin.sockets.notifier import Notifier
 from tiresias.slurm_plugin.sockets.unix_socket import SocketFile, listen, reason_of
 
 ARRIVALS_POLL_S = 0.1  # where the kernel does not report writes
+SUBMISSION_S = 0.03  # until slurmctld lists a job about which job_submit.lua was asked
+SUBMITTED = b"."  # what job_submit.lua appends
 WATCHED_WAIT_S = 60.0  # where it does, at most; a wait without end is no time limit of select
 
 
@@ -40,7 +42,10 @@ class PokeSocket:
             self._watch = FileWatch(path.with_name("arrivals"))
 
     def wait(self, timeout: float) -> bool:
-        """Return True at the first poke, False after `timeout` seconds without one. Accumulated pokes count once."""
+        """Return True at the first poke, False after `timeout` seconds without one. Accumulated pokes count once.
+
+        job_submit.lua is called before slurmctld makes the job: a snapshot that is taken at once would lack it.
+        """
         deadline = time.monotonic() + timeout
         longest = WATCHED_WAIT_S if self._watch else ARRIVALS_POLL_S
         while not (poked := self._poked(min(deadline - time.monotonic(), longest))):
@@ -66,7 +71,10 @@ class PokeSocket:
             self._drain()
         if self._watch:
             self._watch.clear()  # before the file is read: what is written after that is reported again
-        return self._arrivals.was_notified() or poked
+        arrived = self._arrivals.take()
+        if SUBMITTED in arrived:
+            time.sleep(SUBMISSION_S)
+        return bool(arrived) or poked
 
     def _drain(self) -> None:
         with contextlib.suppress(BlockingIOError):

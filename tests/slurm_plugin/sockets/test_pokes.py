@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,12 +51,25 @@ def test_each_arrival_wakes_once(tmp_path: Path) -> None:
 def test_the_kernel_reports_a_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(poke_socket, "ARRIVALS_POLL_S", 0.0)  # it would poll all the time
     with listening(tmp_path) as (listener, arrivals):
-        was_notified, polls = listener._arrivals.was_notified, itertools.count()
-        monkeypatch.setattr(listener._arrivals, "was_notified", lambda: next(polls) >= 0 and was_notified())
+        take, polls = listener._arrivals.take, itertools.count()
+        monkeypatch.setattr(listener._arrivals, "take", lambda: take() if next(polls) >= 0 else b"")
         assert not listener.wait(0.2)
         assert next(polls) <= 2
         append(arrivals)
         assert listener.wait(math.inf)
+
+
+def test_a_submission_wakes_when_slurmctld_lists_the_job_and_an_end_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    with listening(tmp_path) as (listener, arrivals):
+        for content, pauses in (("e", []), ("ee.e", [poke_socket.SUBMISSION_S])):
+            arrivals.write_text(content)
+            assert listener.wait(5)
+            assert slept == pauses
+            assert arrivals.read_text() == ""
 
 
 def test_an_arrival_is_found_where_the_kernel_reports_no_writes(
