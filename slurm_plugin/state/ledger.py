@@ -138,8 +138,10 @@ class Ledger:
                 self._end(self.jobs[job_id], snapshot.time)
 
     def _set_back(self, now: float) -> None:
-        """Correct the rows after the clock was set back: no job waits for a moment that the clock had reached before."""
+        """Correct the rows after the clock was set back: no job waits for a moment that the clock had reached before, and no run
+        ended after the present."""
         for row in self.jobs.values():
+            self._accounting.set_back(self.runs[row.key].values(), now)
             if max(row.reset, row.last_preempted, row.not_before) > now:
                 row.reset, row.last_preempted = min(row.reset, now), min(row.last_preempted, now)
                 row.not_before = min(row.not_before, now)

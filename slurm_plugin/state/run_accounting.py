@@ -48,6 +48,12 @@ class RunAccounting:
             if not run.end:
                 self._close(run, end)
 
+    def set_back(self, runs: Iterable[RunRow], now: float) -> None:
+        """Correct ends that lie ahead of a clock that was set back: those of requeues, which are as late as they are seen."""
+        for run in runs:
+            if run.end > now:
+                self._close(run, now)
+
     def _open(self, row: JobRow, job: SlurmJob, runs: dict[int, RunRow]) -> RunRow:
         nodes = ",".join(f"{share.node}:{share.gpus}" for share in job.shares)
         run = RunRow(row.key, job.restarts, float(job.start_time), 0.0, job.gpus, nodes)

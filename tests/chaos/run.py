@@ -156,7 +156,7 @@ class ChaosRun:
                 for line in story(self.scene, _marks(self.scene, what)):
                     print(f"        {line}")
         if check.broken:
-            self._keep_evidence()
+            self.keep_evidence()
         return {
             "seed": self._seed,
             "seconds": round(time.time() - self._began, 1),
@@ -170,7 +170,8 @@ class ChaosRun:
             "evidence": {name: check.evidence[name] for name in check.broken},
         }
 
-    def _keep_evidence(self) -> None:
+    def keep_evidence(self) -> None:
+        """Copy the logs, the journal and the results of the jobs to a folder that stays."""
         kept = Path(tempfile.mkdtemp(prefix="chaos-"))
         shutil.copytree(self.scene.cluster.log, kept / "logs")
         shutil.copytree(self.scene.folder, kept / "jobs")
@@ -208,6 +209,9 @@ def carry_out(run: ChaosRun, args: argparse.Namespace, more: Callable[[], dict[s
         run.sampler.start()
         run.trouble()
         found: dict[str, Any] = {**run.check(), **more()}
+    except TiresiasError:  # Slurm itself does not answer
+        run.keep_evidence()
+        raise
     finally:
         if not args.keep:
             run.scene.close()

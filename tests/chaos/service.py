@@ -72,4 +72,15 @@ def _values(samples: Sequence[Sample]) -> Iterator[tuple[Sample, str, str, float
 
 def _unseen(row: Accounted, blind: Sequence[tuple[float, float]]) -> float:
     """Seconds by which the controller may have seen the end of the run late."""
-    return max((last - first for first, last in blind if first <= row.end <= last), default=0.0)
+    return max((last - first for first, last in _merged(blind) if first <= row.end <= last), default=0.0)
+
+
+def _merged(blind: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Overlapping periods as one: what ends in the first may be seen after the last."""
+    merged = list[tuple[float, float]]()
+    for first, last in sorted(blind):
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
+        else:
+            merged.append((first, last))
+    return merged

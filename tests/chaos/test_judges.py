@@ -147,4 +147,5 @@ def test_an_end_that_the_controller_saw_late_is_tolerated() -> None:
     late = [sample(1250.0, attained=600.0 + 4 * 20.0)]
     assert len(service_wrong(late, RUNS, [], {})[0]) == 1
     assert service_wrong(late, RUNS, [(1095.0, 1120.0)], {})[0] == []
+    assert service_wrong(late, RUNS, [(1100.0, 1120.0), (1095.0, 1101.0)], {})[0] == [], "one period follows the other"
     assert service_wrong(late, RUNS, [], {"new": None}) == ([], 0)

@@ -196,6 +196,18 @@ def test_no_moment_lies_ahead_of_a_clock_that_was_set_back(ledger: Ledger, journ
     assert (kept.reset, kept.last_preempted, kept.not_before) == (1001.0, 1001.0, 1001.0)
 
 
+def test_a_requeue_that_was_seen_by_a_clock_that_was_fast_ends_no_later_than_now(
+    ledger: Ledger, journal: Journal, pending: Make, running: Make
+) -> None:
+    requeued = pending(restarts=1, submit_time=1000, completing=True, end_time=1045)
+    see(ledger, 1006, pending())
+    see(ledger, 1010, running(1005))
+    see(ledger, 1045, requeued)
+    assert [run.end for run in journal.runs("1@1000")] == [1045]
+    see(ledger, 1016, requeued)
+    assert [(run.start, run.end) for run in journal.runs("1@1000")] == [(1005, 1016)]
+
+
 def test_a_run_within_one_second_is_a_run(ledger: Ledger, journal: Journal, pending: Make, running: Make) -> None:
     see(ledger, 1001, pending())
     see(ledger, 1006, running(1005, state="COMPLETED", end_time=1005, shares=()))
