@@ -202,6 +202,10 @@ class Checkpointer:
         if time.monotonic() >= self._progress.next_at:
             self._progress.write(step, total_steps, loss, samples)
 
+    def report_every(self, seconds: float) -> None:
+        """Set the time between two reports that are written, at least; 1 s without it. For tests with programs of a few seconds."""
+        self._progress.interval = seconds
+
     def steps(self, total: int) -> Iterator[int]:
         """Return the steps from the restored one up to `total`, for a plain loop, and report each of them when it is done.
 

@@ -18,22 +18,26 @@ class ProgressReport:
     Args:
         folder: The job's control folder; None: no reports.
         restart: Slurm's restart count of this run.
+
+    Attributes:
+        interval: Seconds between two reports that are written, at least.
+        next_at: Moment from which on the next report is written, on the monotonic clock.
     """
 
     def __init__(self, folder: Path | None, restart: int) -> None:
         self._folder, self._restart = folder, restart
-        self._step = -1
-        self.next_at = -math.inf if folder else math.inf  # on the monotonic clock; earlier reports are not written
+        self._step, self.interval = -1, progress.INTERVAL_S
+        self.next_at = -math.inf if folder else math.inf
 
     def write(self, step: int, total: int | None, loss: float | None, samples: int | None) -> None:
-        """Write a report, and allow the next one INTERVAL_S later. A smaller step than the newest one is ignored.
+        """Write a report, and allow the next one `interval` later. A smaller step than the newest one is ignored.
 
         Values of other numeric types, such as a tensor of one element, are converted; what is no number is left out.
         """
         found = _whole(step)
         if self._folder is None or found <= self._step:
             return
-        self._step, self.next_at = found, time.monotonic() + progress.INTERVAL_S
+        self._step, self.next_at = found, time.monotonic() + self.interval
         report = progress.Progress(self._restart, found, _whole(total), _number(loss), _whole(samples))
         try:
             progress.write(self._folder, report)

@@ -5,7 +5,8 @@
 It makes the model's number of iterations in --seconds on as few nodes as possible, and takes longer on more nodes where the
 model is sensitive to placement. Each iteration updates a small state that depends on all previous iterations, so a lost or
 repeated one changes the loss curve. The trainer saves its state with a payload of scaled size through the checkpoint store,
-periodically and at the checkpoint signal, and resumes.
+periodically and at the checkpoint signal, and resumes. With --report-every it reports its steps and their total, as a user's
+program does.
 
 RESULTS/JOB.jsonl, append-only, one object per event, `time` in epoch seconds:
     {"event": "start", "time", "restart", "first_step", "redone", "nodes", "slowdown"}
@@ -64,6 +65,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--payload-scale", type=float, default=PAYLOAD_SCALE, help="checkpoint bytes per byte of the model"
     )
+    parser.add_argument(
+        "--report-every",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="report the progress, at most once in so many seconds (default: no reports)",
+    )
     parser.add_argument("--checkpoints", type=Path, help="folder for them (default: the job's own)")
     parser.add_argument("--results", type=Path, required=True)
     return parser
@@ -84,6 +92,7 @@ class Trainer:
         self.events = Events(args.results / f"{args.job}.jsonl")
         self.progress = StepFile(args.results / f"{args.job}.step")
         self.checkpointer = Checkpointer.from_env(args.checkpoints)
+        self.checkpointer.report_every(args.report_every)
 
     def train(self) -> int:
         """Train to the end, or until the checkpoint signal, and return the exit code."""
@@ -109,6 +118,8 @@ class Trainer:
             _sleep_until(started + (until - first) * self.iteration)
             state.advance(until)
             self.progress.write(until)
+            if self.args.report_every:
+                self.checkpointer.report(until, total_steps=self.steps)
             if until < self.steps and self.checkpointer.should_stop(until):
                 self._stop(state)
             if time.monotonic() - saved >= self.args.checkpoint_every:

@@ -13,7 +13,7 @@ import re
 import shlex
 from collections.abc import Mapping
 
-from tiresias.wrappers.inserted import START
+from tiresias.wrappers.inserted import START, options
 from tiresias.wrappers.user_script import INSERTED, MARKER
 
 DEFAULTS = ("--requeue", "--open-mode=append")  # come back after a preemption, into the same log
@@ -25,7 +25,7 @@ _BODY = """\
 {exports}python={python}
 library={library}
 if [ -x "$python" ] && [ -r "$library/tiresias/wrappers/supervisor.py" ]; then
-    exec "$python" -I -S -c {start} "$library" "$0" "$@"
+    exec "$python" {options} -c {start} "$library" "$0" "$@"
 fi
 echo "tiresias: no $python or no $library on this node: the script runs alone and will not be preempted" >&2
 script=$(mktemp) && sed '1,/^#---- tiresias: /d' "$0" > "$script" && chmod 700 "$script" && exec "$script" "$@"
@@ -58,7 +58,11 @@ def compose(script: bytes, python: str, library: str, settings: Mapping[str, str
     """The batch script. settings: TIRESIAS_* variables for the job; own_options: whether `script` may hold #SBATCH lines."""
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(settings.items()))
     body = _BODY.format(
-        exports=exports, python=shlex.quote(python), library=shlex.quote(library), start=shlex.quote(START)
+        exports=exports,
+        python=shlex.quote(python),
+        options=options(),
+        library=shlex.quote(library),
+        start=shlex.quote(START),
     )
     defaults = "".join(f"#SBATCH {option}\n" for option in DEFAULTS)
     return (

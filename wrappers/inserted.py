@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import sys
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from zlib import crc32
@@ -31,7 +32,7 @@ _LINES = """\
 # tsbatch had sbatch insert the lines from here to the next line of dashes: they start the supervisor.
 unset TIRESIAS_SUBMISSION TIRESIAS_SCRIPT TIRESIAS_NO_REQUEUE
 {exports}if [ -x {python} ] && [ -r {library}/tiresias/wrappers/supervisor.py ]; then
-    exec {python} -I -S -c {start} {library} "$0" "$@"
+    exec {python} {options} -c {start} {library} "$0" "$@"
 fi
 echo tiresias: no {python} or no {library} on this node: the script runs alone and will not be preempted >&2
 """
@@ -42,6 +43,16 @@ def fits(script: bytes) -> bool:
     return bool(_SHELL.match(script))
 
 
+def options() -> str:
+    """Return Python's options for the supervisor, quoted for a shell.
+
+    -I hides PYTHONPYCACHEPREFIX. Where it is set, as for an installation that users cannot write to, the supervisor would compile
+    all its modules at each start.
+    """
+    prefix = sys.pycache_prefix
+    return "-I -S" + (f" -X {shlex.quote(f'pycache_prefix={prefix}')}" if prefix else "")
+
+
 def text(python: str, library: str, settings: Mapping[str, str]) -> bytes:
     """Return the lines to insert; settings: TIRESIAS_* variables for the job.
 
@@ -49,7 +60,11 @@ def text(python: str, library: str, settings: Mapping[str, str]) -> bytes:
     """
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(settings.items()))
     lines = _LINES.format(
-        exports=exports, python=shlex.quote(python), library=shlex.quote(library), start=shlex.quote(START)
+        exports=exports,
+        python=shlex.quote(python),
+        options=options(),
+        library=shlex.quote(library),
+        start=shlex.quote(START),
     )
     content = lines.encode("utf-8", errors="surrogateescape") + INSERTED
     return content if len(content) % _PAGE else b"#\n" + content

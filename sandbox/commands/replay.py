@@ -1,12 +1,14 @@
 """Run a trace as real jobs on private clusters, one per policy, and compare their job completion times.
 
-Policies: las, adaptive, fifo and best_effort are Tiresias's, in exact mode; slurm-fifo and slurm-backfill are unmodified
-Slurm with sched/builtin and sched/backfill, where every job has twice its true duration as its time limit. All clusters run
-at the same time unless --sequential is given. Times in the table are seconds of the trace: measured times multiplied by the
-time scale.
+Policies: all that the controller runs, in its exact mode; slurm-fifo and slurm-backfill are unmodified Slurm with sched/builtin and
+sched/backfill, where every job has twice its true duration as its time limit. adaptive+reports: the jobs report their progress, or
+a share of them (--reporting). las+random: all jobs are placed in one style. All clusters run at the same time unless --sequential
+is given. Times in the table are seconds of the trace: measured times multiplied by the time scale. `simulated / measured`: the mean
+JCT of a simulation of the same jobs, charged with the measured medians of starts and preemptions, over the measured one.
 
 Examples:
   tiresias sandbox replay testbed480_seed1.csv --policy las,slurm-fifo
+  tiresias sandbox replay trace.csv --policy slurm-fifo,slurm-backfill,las,adaptive,adaptive+reports --no-placement-effect
   tiresias sandbox replay trace.csv --policy las --jobs 60 --compress 3 --json out.json
 """
 
@@ -24,14 +26,16 @@ from typing import Any
 from rich.console import Console
 
 from tiresias.errors import UsageError
-from tiresias.sandbox.replay import replay_report, setup
+from tiresias.sandbox.replay import replay_report, setup, simulated
 from tiresias.sandbox.replay.chaos import Faults
+from tiresias.sandbox.replay.replay_policies import LABELS, SHOWN
 from tiresias.sandbox.replay.session import Outcome, available_suite, side_by_side
-from tiresias.sandbox.replay.setup import LABELS, Options
+from tiresias.sandbox.replay.setup import Options
 from tiresias.sandbox.rootfs import SUITES
-from tiresias.simulator.trace import read_trace
+from tiresias.simulator.commands import argument_types as types
+from tiresias.simulator.reporting import Reporting
+from tiresias.simulator.trace import TraceJob, read_trace
 
-SHOWN = [name for name in LABELS if "+" not in name]
 MAX_WIDTH = 1000  # cells: the terminal wraps a wide table, as a table with cut texts is harder to read
 
 
@@ -47,8 +51,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--policy",
         required=True,
         metavar="P[,P...]",
-        help=f"some of {', '.join(SHOWN)}; las+random: all in one placement",
+        help=f"some of {', '.join(SHOWN)}; adaptive+reports: with reports; las+random: all in one placement",
     )
+    parser.add_argument(
+        "--reporting",
+        type=types.share("--reporting"),
+        default=1.0,
+        metavar="SHARE",
+        help="policies with +reports: this share of the jobs reports its progress, the same jobs as of tiresias simulate "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--report-seed", type=types.whole_number("--report-seed"), default=1, metavar="N",
+        help="seed of their choice (default: 1)",
+    )  # fmt: skip
     parser.add_argument(
         "--time-scale",
         type=float,
@@ -129,6 +145,7 @@ def run(args: argparse.Namespace) -> int:
     outcomes: dict[str, Outcome] = {}
     for group in [[name] for name in policies] if args.sequential else [policies]:
         outcomes |= side_by_side(group, jobs, options, console, watch=watch, keep=args.keep, trouble=trouble)
+    _compare(outcomes, jobs, options, console)
     if args.sacct:
         _leave_accounting(outcomes, args.sacct)
     baseline = policies[0]
@@ -141,6 +158,19 @@ def run(args: argparse.Namespace) -> int:
     for line in (broken := replay_report.broken(outcomes)):
         console.print(f"BROKEN: {line}", style="bold red", highlight=False)
     return 1 if broken else 0
+
+
+def _compare(outcomes: dict[str, Outcome], jobs: list[TraceJob], options: Options, console: Console) -> None:
+    """Add the simulations of the replays, and the speed-ups."""
+    for policy, outcome in outcomes.items():
+        found = simulated.compared(policy, jobs, options, outcome)
+        outcome |= found
+        if not found:
+            console.print(
+                f"{policy}: not simulated: nodes are Slurm's own choice; use --no-placement-effect", highlight=False
+            )
+    for policy, found in replay_report.speedups(outcomes).items():
+        outcomes[policy] |= found
 
 
 def _options(args: argparse.Namespace) -> Options:
@@ -156,6 +186,7 @@ def _options(args: argparse.Namespace) -> Options:
         thresholds=_thresholds(args.threshold),
         placement_effect=args.placement_effect,
         accounting=args.sacct is not None,
+        reporting=Reporting(args.reporting, seed=args.report_seed),
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tiresias.sandbox.replay.replay import Replay
-from tiresias.sandbox.replay.setup import MANAGED_POLICIES
+from tiresias.sandbox.replay.replay_policies import MANAGED_POLICIES
 
 
 @dataclass(frozen=True, slots=True)

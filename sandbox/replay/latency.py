@@ -1,7 +1,11 @@
 """Latency of the controller in real seconds: medians and 95th percentiles. Pure.
 
-handover    from a job's end to the start of the next training, with no other event in between preemption  from the decision
-to free GPUs start       from the decision to the RUNNING state
+handover    from a job's end to the start of the next training, with no other event in between
+preemption  from the decision to free GPUs
+start       from the decision to the RUNNING state
+first_line  from the decision or, under unmodified Slurm, the launch of the batch script, to the first line of the program, in a
+            first run (start_overhead.py)
+restart     the same of later runs, which load a checkpoint
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.replay import model_profiles, setup
-from tiresias.sandbox.replay.setup import MANAGED_POLICIES, USERS
+from tiresias.sandbox.replay.replay_policies import MANAGED_POLICIES
+from tiresias.sandbox.replay.setup import USERS
 from tiresias.sandbox.rootfs import USERS as UIDS
 from tiresias.simulator.trace import TraceJob
 

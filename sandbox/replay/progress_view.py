@@ -10,8 +10,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from tiresias.sandbox.replay.replay_policies import LABELS
 from tiresias.sandbox.replay.replay_results import ReplayProgress
-from tiresias.sandbox.replay.setup import LABELS
 
 
 def render(

@@ -27,8 +27,9 @@ from tiresias.errors import TiresiasError
 from tiresias.protocol import environment
 from tiresias.sandbox.cluster import Cluster
 from tiresias.sandbox.replay import preparation, setup
+from tiresias.sandbox.replay.replay_policies import MANAGED_POLICIES
 from tiresias.sandbox.replay.replay_results import JobLog, JobResult, ReplayProgress
-from tiresias.sandbox.replay.setup import FOLDER, MANAGED_POLICIES, USERS, Options
+from tiresias.sandbox.replay.setup import FOLDER, USERS, Options
 from tiresias.simulator.formats.sacct_table import COMMAND as SACCT
 from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.sockets.control_client import ask
@@ -44,7 +45,7 @@ class Replay:
     """One replay; a context manager that stops its cluster.
 
     Args:
-        policy: a key of setup.LABELS
+        policy: a key of replay_policies.LABELS
         jobs: of the trace
         options: of the replay
         keep: whether the cluster's folder is kept
@@ -80,8 +81,10 @@ class Replay:
         """Submit job J at `start` + its submit_time / time_scale."""
         self.started = self._moved = start
         plans: dict[str, list[str]] = {user: [] for user in USERS}
+        reporters = setup.reporters(self.jobs, self.policy, self.options)
         for row, job in enumerate(self.jobs):
-            user, name, command = setup.submission(job, row, self.policy, self.options)
+            reports = job.job_id in reporters
+            user, name, command = setup.submission(job, row, self.policy, self.options, reports)
             at = start + job.submit_time / self.options.time_scale
             plans[user].append(json.dumps({"job": job.job_id, "at": at, "name": name, "command": command}))
         for user, plan in plans.items():
@@ -219,6 +222,8 @@ class Replay:
             (self.folder / name).mkdir()
             (self.folder / name).chmod(0o1777)
         (self.folder / "job.sh").write_text(setup.SCRIPT)
+        (self.folder / "epilog.sh").write_text(setup.EPILOG)
+        (self.folder / "epilog.sh").chmod(0o755)
         self._logs = {job.job_id: JobLog(self.folder / "results" / f"{job.job_id}.jsonl") for job in self.jobs}
         if self.policy in MANAGED_POLICIES:
             preparation.make_job_roots(self.cluster)

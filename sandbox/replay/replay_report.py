@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from tiresias.sandbox.replay.replay_policies import STOCK_POLICIES
 from tiresias.sandbox.replay.replay_results import JobResult
 
 Summary = dict[str, float]
@@ -25,6 +26,10 @@ ROWS = {  # key -> (label, format)
     "gpu_utilization": ("GPU utilization", "{:.1%}"),
     "fragmentation": ("waiting for whole nodes", "{:.1%}"),
     "jobs": ("jobs finished", "{:,.0f}"),
+    "simulated_mean_jct": ("simulated mean JCT", "{:,.0f} s"),
+    "simulated_to_measured": ("simulated / measured", "{:.3f}"),
+    "over_slurm_fifo": ("speed-up over Slurm FIFO", "{:.2f}"),
+    "over_slurm_backfill": ("speed-up over Slurm backfill", "{:.2f}"),
 }
 RATIOS = ("mean_jct", "median_jct", "p95_jct", "mean_queueing", "makespan")
 BROKEN_UNLESS_ZERO = ("lost", "run_twice", "steps_redone", "curves_differ", "ledger_missing")
@@ -71,6 +76,18 @@ def ratios(summaries: Mapping[str, Summary], baseline: str) -> dict[str, Summary
     }
 
 
+def speedups(summaries: Mapping[str, Summary]) -> dict[str, Summary]:
+    """Return by policy how many times its mean JCT is shorter than that of unmodified Slurm, where that was replayed too."""
+    stock = {
+        f"over_{name.replace('-', '_')}": summaries[name]["mean_jct"] for name in STOCK_POLICIES if name in summaries
+    }
+    return {
+        name: {key: base / each["mean_jct"] for key, base in stock.items()}
+        for name, each in summaries.items()
+        if name not in STOCK_POLICIES
+    }
+
+
 def broken(outcomes: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return a line for each violated invariant."""
     return [
@@ -90,6 +107,8 @@ def table(summaries: Mapping[str, Summary], baseline: str, labels: Mapping[str, 
     for name in summaries:
         result.add_column(labels.get(name, name), justify="right", no_wrap=True)
     for key, (what, form) in ROWS.items():
+        if not any(key in values for values in summaries.values()):
+            continue
         cells = [_cell(form, values.get(key), against.get(name, {}).get(key)) for name, values in summaries.items()]
         result.add_row(what, *cells)
     return result

@@ -15,11 +15,12 @@ from tiresias.errors import TiresiasError
 from tiresias.profiler import build
 from tiresias.protocol.status import Status
 from tiresias.sandbox import host, pyslurm_layer, rootfs
-from tiresias.sandbox.replay import fragmentation, invariants, latency, progress_view, replay_report
+from tiresias.sandbox.replay import fragmentation, invariants, latency, progress_view, replay_report, start_overhead
 from tiresias.sandbox.replay.chaos import Chaos, Faults
 from tiresias.sandbox.replay.replay import Replay
+from tiresias.sandbox.replay.replay_policies import MANAGED_POLICIES
 from tiresias.sandbox.replay.replay_results import slurm_runs
-from tiresias.sandbox.replay.setup import MANAGED_POLICIES, Options
+from tiresias.sandbox.replay.setup import Options
 from tiresias.sandbox.rootfs import SUITES
 from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.state.journal import KEPT_DECISIONS
@@ -69,8 +70,8 @@ def side_by_side(
     keep: bool,
     trouble: Faults | None = None,
 ) -> dict[str, Outcome]:
-    """Return, by policy, the report's summary, wall_seconds, `latency` (real seconds), `invariants` and, with accounting,
-    `sacct`.
+    """Return, by policy, the report's summary, wall_seconds, `latency` (real seconds), `invariants`, for policies of the controller
+    `claims` (jobs whose reports became claims of remaining time), and with accounting `sacct`.
 
     Raises:
         TiresiasError: a process of a replay died.
@@ -115,23 +116,29 @@ def _all_over(replays: Sequence[Replay]) -> bool:
 def _measure(replay: Replay, options: Options) -> Outcome:
     replay.settle()
     results = replay.results()
-    known = {"sacct": replay.accounting()} if options.accounting else {}
+    known: Outcome = {"sacct": replay.accounting()} if options.accounting else {}
     replay.stop_controller()
     slurm = slurm_runs(replay.cluster.log / "jobcomp.log")
     kept = invariants.count(results, slurm)
-    spans = {"handover": latency.summary(latency.handovers(results))}
+    spans = {"handover": latency.handovers(results)}
     if replay.policy in MANAGED_POLICIES:
         history = History.of(replay.journal)
         kept |= invariants.compare_ledger(results, slurm, history)
         decisions = history.decisions(limit=KEPT_DECISIONS)[::-1]
         kept |= invariants.compare_plan(decisions)
-        spans |= {kind: latency.summary(latency.spans(decisions, kind)) for kind in latency.SPANS}
+        spans |= {kind: latency.spans(decisions, kind) for kind in latency.SPANS}
+        given = start_overhead.given_by_controller(decisions)
+        known["claims"] = sum(row.claim_left is not None for row in history.jobs())
+    else:
+        given = start_overhead.launched_by_slurmd(replay.cluster.log.glob("gpu*.log"))
+    first, restarts = start_overhead.measured(results, given)
+    spans |= {"first_line": first, "restart": restarts}
     return {
         **replay_report.summary(results, options.gpus, options.time_scale),
         "fragmentation": fragmentation.share(results, options.gpus, options.gpus_per_node),
         "training": replay_report.training(results, options.time_scale),
         "wall_seconds": replay.ended - replay.started,
-        "latency": spans,
+        "latency": {kind: latency.summary(lengths) for kind, lengths in spans.items()},
         "invariants": kept,
         **known,
     }

@@ -1,13 +1,15 @@
 """Clusters, configurations and commands of a replay, by policy. Pure.
 
-Tiresias's policies (las, adaptive, fifo, best_effort) run in the controller's exact mode; their jobs are submitted with
-tsbatch, and their traffic is known (model_profiles.py). las+random and similar names place all jobs in one style, for
-comparison. slurm-fifo and slurm-backfill are unmodified Slurm, sched/builtin and sched/backfill, with the same jobs
+The controller's policies (replay_policies.py) run in its exact mode; their jobs are submitted with tsbatch, and their traffic is
+known (model_profiles.py). slurm-fifo and slurm-backfill are unmodified Slurm, sched/builtin and sched/backfill, with the same jobs
 submitted by sbatch: no supervisor, no hooks.
 
 Each job's time limit is twice its true duration, in whole minutes, which is all that Slurm receives. Users' limits are less
 accurate, and backfilling depends on them: a strong baseline. Tiresias ignores the limits. `OverTimeLimit=UNLIMITED`: no job
 is killed at its limit.
+
+The nodes have an Epilog, as sites have. Without one slurmctld starts the successor of a job not at the job's end but in its next
+pass, up to a second later (bench/start_overhead.py).
 """
 
 from __future__ import annotations
@@ -17,35 +19,32 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tiresias.errors import UsageError
-from tiresias.sandbox.slurm_conf import SCHEDULER_PARAMETERS, ClusterSpec
-from tiresias.simulator.models import DEFAULT, MODELS
-from tiresias.simulator.simulated_placement import BY_SKEW, STYLES, WAIT_LIMIT_S
-from tiresias.simulator.trace import TraceJob
+import numpy as np
 
-_POLICIES = {
-    "las": "Tiresias-L",
-    "adaptive": "Tiresias, adaptive",
-    "fifo": "Tiresias, FIFO",
-    "best_effort": "Tiresias, best effort",
-}
-MANAGED_POLICIES = _POLICIES | {
-    f"{name}+{style}": f"{label}, {style.replace('_', ' ')}"
-    for name, label in _POLICIES.items()
-    for style in STYLES
-    if style != BY_SKEW
-}
-STOCK_POLICIES = {"slurm-fifo": "Slurm FIFO", "slurm-backfill": "Slurm backfill"}
-LABELS = MANAGED_POLICIES | STOCK_POLICIES
+from tiresias.errors import UsageError
+from tiresias.protocol.progress import INTERVAL_S
+from tiresias.sandbox.replay.replay_policies import MANAGED_POLICIES, STOCK_POLICIES, ReplayPolicy, check_names
+from tiresias.sandbox.slurm_conf import SCHEDULER_PARAMETERS, ClusterSpec
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.simulator.models import DEFAULT, MODELS
+from tiresias.simulator.reporting import Reporting
+from tiresias.simulator.simulated_placement import WAIT_LIMIT_S
+from tiresias.simulator.trace import Trace, TraceJob
+
 USERS = ("alice", "bob")
 FOLDER = "/shared/replay"  # inside the cluster
 SCRIPT = '#!/bin/bash\nexec python3 -m tiresias.sandbox.trainer "$@"\n'
 FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}", re.ASCII)
 THRESHOLD = 3200.0  # GPU-seconds: the paper's testbed, section 5.2
+QUANTUM_S = PolicyConfig().quantum
 MIN_RUN_S = 60.0
 PREEMPTION_COST_S = 60.0  # for adaptive
 LIMIT_FACTOR = 2.0  # time limit / true duration
 CHECKPOINT_INTERVAL_S = 600.0
+EPILOG_S = 0.1
+EPILOG = f"#!/bin/sh\nexec sleep {EPILOG_S}\n"
+ALL_REPORT = Reporting(1.0)
+TIMED_S = 10.0  # of a run, until its reports become a claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +58,7 @@ class Options:
     thresholds: tuple[float, ...] = (THRESHOLD,)
     placement_effect: bool = True
     accounting: bool = False  # slurmdbd too
+    reporting: Reporting = ALL_REPORT  # which jobs report, where the policy has +reports
 
     @property
     def gpus(self) -> int:
@@ -72,12 +72,7 @@ def check(policies: Sequence[str], jobs: Sequence[TraceJob]) -> None:
     Raises:
         UsageError: they cannot be replayed.
     """
-    for name in policies:
-        if name not in LABELS:
-            raise UsageError(
-                f"no policy {name!r}: use any of {', '.join(_POLICIES | STOCK_POLICIES)}, or las+random, with a placement of "
-                f"{', '.join(STYLES)} after the plus"
-            )
+    check_names(list(policies))
     for job in jobs:
         if not FILE_NAME.fullmatch(job.job_id):
             raise UsageError(
@@ -94,7 +89,11 @@ def take(jobs: Sequence[TraceJob], count: int, compress: float) -> list[TraceJob
 
 def cluster_spec(policy: str, options: Options, name: str) -> ClusterSpec:
     """Return the cluster's parameters for a policy."""
-    settings = {"SchedulerParameters": f"{SCHEDULER_PARAMETERS},bf_resolution=1", "OverTimeLimit": "UNLIMITED"}
+    settings = {
+        "SchedulerParameters": f"{SCHEDULER_PARAMETERS},bf_resolution=1",
+        "OverTimeLimit": "UNLIMITED",
+        "Epilog": f"{FOLDER}/epilog.sh",
+    }
     return ClusterSpec(
         name=name,
         suite=options.suite,
@@ -110,7 +109,7 @@ def cluster_spec(policy: str, options: Options, name: str) -> ClusterSpec:
 
 def controller_config(policy: str, options: Options) -> str:
     """Return tiresias.toml: the paper's parameters divided by the time scale, and short periods."""
-    scale, (name, _, style) = options.time_scale, policy.partition("+")
+    scale, chosen = options.time_scale, ReplayPolicy.parsed(policy)
     return f"""\
 mode = "exact"
 partitions = ["gpu"]
@@ -124,16 +123,20 @@ control = "/shared/tiresias/control"
 checkpoints = "/shared/tiresias/checkpoints"
 
 [policy]
-name = "{name}"
+name = "{chosen.name}"
 thresholds = {[threshold / scale for threshold in options.thresholds]}
 min_run = {MIN_RUN_S / scale}
 min_run_cost_factor = 0.0
 starve_limit = inf
 preemption_cost = {PREEMPTION_COST_S / scale}
+quantum = {max(QUANTUM_S / scale, 1.0)}
 
 [placement]
-style = "{style or BY_SKEW}"
+style = "{chosen.style}"
 patience = {WAIT_LIMIT_S / scale}
+
+[progress]
+timed = {TIMED_S / scale}
 
 [preemption]
 deadline = 30.0
@@ -141,8 +144,27 @@ backoff = 5.0
 """
 
 
-def submission(job: TraceJob, row: int, policy: str, options: Options) -> tuple[str, str, list[str]]:
-    """Return (user, name, command line that submits the job): one task and one CPU for every GPU, on any nodes."""
+def reporters(jobs: Sequence[TraceJob], policy: str, options: Options) -> frozenset[str]:
+    """Return the ids of the jobs that report their progress: those that report in a simulation of the same jobs."""
+    if policy in STOCK_POLICIES or not ReplayPolicy.parsed(policy).reports:
+        return frozenset()
+    trace = Trace.of(jobs)
+    claimed = options.reporting.claims(trace).total
+    return frozenset(job for job, total in zip(trace.job_id, claimed, strict=True) if not np.isnan(total))
+
+
+def submission(
+    job: TraceJob, row: int, policy: str, options: Options, reports: bool = False
+) -> tuple[str, str, list[str]]:
+    """Return (user, name, command line that submits the job): one task and one CPU for every GPU, on any nodes.
+
+    Args:
+        job: Of the trace.
+        row: Its number in the trace.
+        policy: A key of replay_policies.LABELS.
+        options: Of the replay.
+        reports: Whether the job reports its progress.
+    """
     gpus, model, name = str(job.num_gpus), model_of(job), name_of(job)
     sbatch = [
         "--parsable",
@@ -160,6 +182,8 @@ def submission(job: TraceJob, row: int, policy: str, options: Options) -> tuple[
         "--checkpoint-every", str(CHECKPOINT_INTERVAL_S / options.time_scale), "--results", f"{FOLDER}/results",
         "--placement-effect" if options.placement_effect else "--no-placement-effect",
     ]  # fmt: skip
+    if reports:
+        trainer += ["--report-every", str(INTERVAL_S / options.time_scale)]
     program, own = "tsbatch", []
     if policy in STOCK_POLICIES:
         program, own = "sbatch", ["--checkpoints", f"{FOLDER}/checkpoints/{job.job_id}"]

@@ -177,6 +177,17 @@ class Comment:
 
 
 @dataclass(frozen=True, slots=True)
+class ProgressConfig:
+    """[progress]: what jobs report of their progress."""
+
+    timed: float = seconds(
+        10.0,
+        "seconds of a run over which its steps are timed before its reports become a claim of the time left; the reports are "
+        "read at most once in a fifth of it",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """The whole configuration; the keys outside of sections are declared here."""
 
@@ -194,6 +205,7 @@ class Config:
     exempt: Exempt = field(default_factory=Exempt)
     rpc: Rpc = field(default_factory=Rpc)
     comment: Comment = field(default_factory=Comment)
+    progress: ProgressConfig = field(default_factory=ProgressConfig)
     state: State = field(default_factory=State)
     partition_policies: tuple[tuple[str, PolicyConfig], ...] = field(default=(), metadata=TABLES)
 
@@ -227,5 +239,6 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "exempt": lambda: Exempt,
     "rpc": lambda: Rpc,
     "comment": lambda: Comment,
+    "progress": lambda: ProgressConfig,
     "state": lambda: State,
 }

@@ -49,7 +49,7 @@ class Observer:
         self._admission_waits = admission_waits or frozenset({config.admission_wait})
         self._refusals = refusals or Refusals(config.preemption.backoff)
         self.reports = Reports(config.paths.control)
-        self.progress = ProgressReports(config.paths.control)
+        self.progress = ProgressReports(config.paths.control, config.progress.timed)
         self.packlimit = LearnedLimit(config.paths.control, config.placement.packlimit)
         self._switches: Sequence[topology.Level] = ()  # of the newest snapshot, as all below
         self._requests = RequestCache()

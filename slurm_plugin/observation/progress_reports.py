@@ -14,8 +14,9 @@ from tiresias.slurm_plugin.state.job_claims import add_claim, worked
 from tiresias.slurm_plugin.state.journal_rows import JobRow, RunRow
 
 READ_DIVISOR = 10.0  # a run is read again after its run time divided by this
-SHORTEST_WAIT_S, LONGEST_WAIT_S = 2.0, 60.0  # between two reads of a run
-TIMED_S = 10.0  # seconds between the first and the newest report of a run, from which on a step counts as timed
+LONGEST_WAIT_S = 60.0  # between two reads of a run
+SHORTEST_WAIT = 0.2  # the same, as a part of `timed`
+TIMED_S = 10.0
 
 
 class _Report(NamedTuple):
@@ -48,9 +49,14 @@ class ProgressReports:
     """Reads the progress reports, the more rarely the longer a run lasts.
 
     The controller times the steps: seconds a step are those between two reports that it read, whatever a program claims about time.
+
+    Attributes:
+        root: Of the control folders.
+        timed: Seconds between the first and the newest report of a run, from which on a step counts as timed.
     """
 
     root: Path
+    timed: float = TIMED_S
     _runs: dict[str, _Run] = field(default_factory=dict)
 
     def begin_cycle(self, alive: Mapping[str, object]) -> None:
@@ -73,7 +79,9 @@ class ProgressReports:
         run = self._run_of(job)
         if now < run.read_next:
             return False
-        run.read_next = now + min(max((now - job.start_time) / READ_DIVISOR, SHORTEST_WAIT_S), LONGEST_WAIT_S)
+        run.read_next = now + min(
+            max((now - job.start_time) / READ_DIVISOR, SHORTEST_WAIT * self.timed), LONGEST_WAIT_S
+        )
         found = progress.read(self.root, job.uid, job.id)
         if found.restart != job.restarts or (run.newest and run.newest.progress == found):
             return False
@@ -97,5 +105,5 @@ class ProgressReports:
         run.newest = newest
         assert run.first
         steps, seconds = newest.progress.step - run.first.progress.step, newest.read_at - run.first.read_at
-        if steps > 0 and seconds >= TIMED_S:
+        if steps > 0 and seconds >= self.timed:
             run.pace = seconds / steps

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from tiresias.errors import TiresiasError
 
+MOST = 4096  # bytes that are read
+
 
 class Notifier:
     """One such file.
@@ -30,10 +32,14 @@ class Notifier:
 
     def was_notified(self) -> bool:
         """Return whether a byte was appended since the last call."""
-        was_notified = os.fstat(self._file).st_size > 0
-        if was_notified:
+        return bool(self.take())
+
+    def take(self) -> bytes:
+        """Return what was appended since the last call, the first MOST bytes of it."""
+        content = os.pread(self._file, MOST, 0)
+        if content:
             os.ftruncate(self._file, 0)
-        return was_notified
+        return content
 
     def close(self) -> None:
         """Close the file."""

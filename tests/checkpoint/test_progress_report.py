@@ -58,6 +58,18 @@ def test_at_most_one_report_a_second_is_written(folder: Path, monkeypatch: pytes
     assert seen[-1] == Progress(0, 21, 500, 2.0 / 21, 672)
 
 
+def test_the_time_between_reports_can_be_set(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, seen = 1000.0, []
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    program = checkpointer(folder)
+    program.report_every(0.25)
+    for step in range(1, 9):
+        program.report(step)
+        seen.append(read(folder).step)
+        now += 0.125
+    assert seen == [1, 1, 3, 3, 5, 5, 7, 7]
+
+
 def test_a_smaller_step_of_the_same_run_is_ignored_and_one_of_the_next_run_is_not(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

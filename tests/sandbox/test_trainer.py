@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tiresias.checkpoint import EXIT_REQUEUE
-from tiresias.protocol import control
+from tiresias.protocol import control, progress
 from tiresias.sandbox.trainer_state import TrainerState
 from tiresias.wrappers import batch_script, isolated
 
@@ -43,10 +43,10 @@ def start(
     return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
 
 
-def start_supervised(folder: Path, restart: int) -> subprocess.Popen[bytes]:
+def start_supervised(folder: Path, restart: int, script: str = "") -> subprocess.Popen[bytes]:
     """As slurmd runs what tsbatch submitted; Slurm's part (variables, signals) is played."""
     roots = {f"TIRESIAS_{name.upper()}_ROOT": str(folder / name) for name in ("control", "checkpoint")}
-    script = f"#!/bin/bash\nexec {shlex.join(trainer(folder, every=60))}\n"
+    script = script or f"#!/bin/bash\nexec {shlex.join(trainer(folder, every=60))}\n"
     batch = folder / f"slurm_script-{restart}"
     batch.write_bytes(batch_script.compose(script.encode(), sys.executable, str(isolated.LIBRARY), roots))
     slurm = {"SLURM_JOB_ID": "12", "SLURM_RESTART_COUNT": str(restart)}
@@ -136,6 +136,19 @@ def test_preempted_three_times_through_the_supervisor(tmp_path: Path) -> None:
     assert [event["event"] for event in log] == ["start", "stop"] * 3 + ["start", "finish"]
     assert log[-1]["redone"] == 0
     assert log[-1]["curve"] == undisturbed_curve()
+
+
+def test_it_reports_its_steps_and_their_total(tmp_path: Path) -> None:
+    script = f"#!/bin/bash\nexec {shlex.join([*trainer(tmp_path, every=60), '--report-every', '0.01'])}\n"
+    process = start_supervised(tmp_path, 0, script)
+    seen = set()
+    while process.poll() is None:
+        seen.add(progress.read(tmp_path / "control", os.getuid(), "12"))
+        time.sleep(0.01)
+    reports = sorted(one for one in seen if one.step >= 0)
+    assert len(reports) > 5
+    assert {one.total for one in reports} == {STEPS}
+    assert all(0 < one.step <= STEPS for one in reports)
 
 
 def test_killed_only_steps_since_the_last_checkpoint_are_redone(tmp_path: Path) -> None:

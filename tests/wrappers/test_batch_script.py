@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiresias.wrappers import batch_script, user_script
+from tiresias.wrappers import batch_script, inserted, user_script
 
 GOLDEN = Path(__file__).parent / "golden"
 SETTINGS = {"TIRESIAS_CONTROL_ROOT": "/shared/control", "TIRESIAS_CHECKPOINT_ROOT": "/shared/it's $HOME"}
@@ -91,3 +92,12 @@ def test_what_is_not_for_us(script: bytes, why: str) -> None:
 def test_a_script_is_wrapped_once() -> None:
     assert "comes from tsbatch already" in batch_script.why_not(compose(b"#!/bin/sh\ntrue\n"))
     assert batch_script.why_not(b"#!/bin/sh\ntrue\n#SBATCH hetjob\n") == "", "that line is no option"
+
+
+def test_the_supervisor_finds_the_modules_that_the_submitters_python_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "pycache_prefix", "/run/my modules")
+    lines = (compose(b"#!/bin/sh\ntrue\n"), inserted.text("/usr/bin/python3", "/opt/tiresias/src", {}))
+    for text in lines:
+        assert b" -I -S -X 'pycache_prefix=/run/my modules' -c " in text
+    monkeypatch.setattr(sys, "pycache_prefix", None)
+    assert b" -I -S -c " in inserted.text("/usr/bin/python3", "/opt/tiresias/src", {})

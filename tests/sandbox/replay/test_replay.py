@@ -85,8 +85,15 @@ def test_stock_slurm(trace: Path, tmp_path: Path) -> None:
 @pytest.mark.sandbox
 @pytest.mark.slow
 def test_las_preempts_and_loses_nothing(trace: Path, tmp_path: Path) -> None:
-    outcome = replay(trace, "las,slurm-fifo", "--sacct", tmp_path / "known")["policies"]["las"]
-    assert holds(outcome), outcome
+    found = replay(trace, "las,adaptive+reports,slurm-fifo", "--sacct", tmp_path / "known")["policies"]
+    outcome = found["las"]
+    assert all(map(holds, found.values())), found
+    assert (outcome["claims"], "claims" in found["slurm-fifo"]) == (0, False)
+    assert 1 <= found["adaptive+reports"]["claims"] <= 5, "reports reach the journal by the control folder"
+    assert 0.2 < outcome["simulated_to_measured"] < 1.5
+    assert outcome["charged"]["start"] == pytest.approx(60 * outcome["latency"]["first_line"]["median"])
+    assert "simulated_to_measured" not in found["slurm-fifo"], "Slurm chooses the nodes"
+    assert outcome["over_slurm_fifo"] == pytest.approx(found["slurm-fifo"]["mean_jct"] / outcome["mean_jct"])
     assert outcome["preemptions"] > 0
     invariants = outcome["invariants"]
     assert invariants["runs"] == invariants["slurm_runs"] == 5 + outcome["preemptions"]

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from tiresias.sandbox.replay import replay_report
+from tiresias.sandbox.replay.replay_policies import LABELS
 from tiresias.sandbox.replay.replay_results import NEVER, JobResult, JobRun
-from tiresias.sandbox.replay.setup import LABELS
 from tiresias.simulator.trace import TraceJob
 
 
@@ -77,3 +77,20 @@ def test_the_table_of_four_policies_is_whole_at_110_columns() -> None:
 def test_broken_invariants_are_named() -> None:
     outcomes = {"las": {"invariants": {"lost": 0, "run_twice": 2}}, "slurm-fifo": {"invariants": {"lost": 0}}}
     assert replay_report.broken(outcomes) == ["las: run twice is 2"]
+
+
+def test_speedups_are_over_unmodified_slurm_and_stand_in_the_table() -> None:
+    nothing = dict.fromkeys(replay_report.RATIOS[1:], 0.0)
+    summaries = {
+        "slurm-fifo": {"mean_jct": 600.0, **nothing},
+        "las": {"mean_jct": 150.0, **nothing, "simulated_mean_jct": 147.0, "simulated_to_measured": 0.98},
+    }
+    found = replay_report.speedups(summaries)
+    assert found == {"las": {"over_slurm_fifo": 4.0}}
+    summaries["las"] |= found["las"]
+    console = Console(file=io.StringIO(), width=120)
+    console.print(replay_report.table(summaries, "slurm-fifo", LABELS))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "speed-up over Slurm FIFO" in text
+    assert "0.980" in text
+    assert "Slurm backfill" not in text, "it was not replayed"

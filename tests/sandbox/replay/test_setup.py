@@ -8,7 +8,8 @@ import pytest
 
 from tiresias.errors import UsageError
 from tiresias.sandbox.replay import setup
-from tiresias.sandbox.replay.setup import LABELS, MANAGED_POLICIES, Options
+from tiresias.sandbox.replay.replay_policies import LABELS, MANAGED_POLICIES, ReplayPolicy
+from tiresias.sandbox.replay.setup import Options
 from tiresias.simulator.generators import paper_testbed
 from tiresias.simulator.trace import TraceJob
 from tiresias.slurm_plugin.config import load_config
@@ -22,8 +23,8 @@ def test_the_controller_takes_the_config(policy: str, tmp_path: Path) -> None:
     file.write_text(setup.controller_config(policy, Options(time_scale=32.0, thresholds=(3200.0, 32000.0))))
     config = load_config(file, {})
     assert config.mode == "exact"
-    name, _, style = policy.partition("+")
-    assert (config.policy.name, config.placement.style) == (name, style or "skew")
+    chosen = ReplayPolicy.parsed(policy)
+    assert (config.policy.name, config.placement.style) == (chosen.name, chosen.style)
     assert config.policy.thresholds == (100.0, 1000.0)
 
 

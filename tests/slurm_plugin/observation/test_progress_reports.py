@@ -96,6 +96,19 @@ def test_a_report_without_a_total_claims_nothing(tmp_path: Path, folder: Path, j
     assert job_claims.expected(one.row, one.runs, 1210.0, Trust()) is None
 
 
+def test_the_seconds_over_which_steps_are_timed_are_configured(tmp_path: Path, folder: Path, job: SlurmJob) -> None:
+    for timed, claims in ((10.0, False), (0.5, True)):
+        one = Job(tmp_path, job)
+        one.reports.timed = timed
+        one.report(0)
+        assert one.read(1001.0)
+        one.report(4)
+        assert one.read(1001.0 + one.reports.timed / 2) or not claims
+        one.report(8)
+        one.read(1004.0)
+        assert (one.row.claim_left is not None) == claims
+
+
 def test_a_long_run_is_read_rarely(tmp_path: Path, folder: Path, job: SlurmJob) -> None:
     one, seen = Job(tmp_path, job), 0
     for second in range(0, 7200, 2):

@@ -1,0 +1,112 @@
+"""The simulation of a replay: the same jobs, policy and settings, charged with what the replay measured. Pure.
+
+A first start delays its job by the median of the measured first starts. A preemption holds the GPUs for the median from the
+decision to free GPUs, which contains the save, and delays the job at its next start by the median of the measured restarts. Nothing
+else is charged: not the time from the end of a job to the decision that follows it, nor slower starts than the median.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tiresias.sandbox.replay import setup
+from tiresias.sandbox.replay.backfill import BatchJob, ends
+from tiresias.sandbox.replay.replay_policies import STOCK_POLICIES, ReplayPolicy
+from tiresias.sandbox.replay.setup import MIN_RUN_S, Options
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.simulator.cluster_size import ClusterSize
+from tiresias.simulator.experiments.experiment import Setup
+from tiresias.simulator.simulated_placement import SimulatedPlacement
+from tiresias.simulator.simulation import simulate
+from tiresias.simulator.simulation_rules import Cost
+from tiresias.simulator.trace import Trace, TraceJob
+
+
+class Charges(NamedTuple):
+    """What the simulation charges, seconds of the trace.
+
+    Attributes:
+        start: A first start.
+        pause: A preemption, until its GPUs are free.
+        resume: A start after a preemption.
+    """
+
+    start: float
+    pause: float
+    resume: float
+
+    @classmethod
+    def of(cls, latency: Mapping[str, Mapping[str, float]], time_scale: float) -> Charges:
+        """Return the measured medians; 0 where nothing was measured."""
+        spans = (latency.get(name, {}) for name in ("first_line", "preemption", "restart"))
+        start, pause, resume = (each.get("median", 0.0) * time_scale for each in spans)
+        return cls(start, pause, resume or start)
+
+
+def mean_jct(policy: str, jobs: Sequence[TraceJob], options: Options, charges: Charges) -> float | None:
+    """Return the mean JCT in seconds of the trace; None: this replay is not simulated.
+
+    Args:
+        policy: A key of replay_policies.LABELS.
+        jobs: Those of the replay.
+        options: Of the replay.
+        charges: What starts and preemptions cost.
+    """
+    if policy not in STOCK_POLICIES:
+        return _managed(ReplayPolicy.parsed(policy), jobs, options, charges)
+    if options.placement_effect:
+        return None  # Slurm's own choice of nodes is not simulated
+    return _backfill(jobs, options, charges) if policy == "slurm-backfill" else _fifo(jobs, options, charges)
+
+
+def compared(policy: str, jobs: Sequence[TraceJob], options: Options, outcome: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `simulated_mean_jct`, its ratio to the measured one, and what was charged; {} where it is not simulated."""
+    charges = Charges.of(outcome["latency"], options.time_scale)
+    simulated = mean_jct(policy, jobs, options, charges)
+    if simulated is None:
+        return {}
+    ratio = simulated / outcome["mean_jct"]
+    return {"simulated_mean_jct": simulated, "simulated_to_measured": ratio, "charged": charges._asdict()}
+
+
+def _trace(jobs: Sequence[TraceJob], start: float) -> Trace:
+    users = [setup.user_of(job, row) for row, job in enumerate(jobs)]
+    return Trace.of(
+        replace(job, duration=job.duration + start, user=user, model=setup.model_of(job))
+        for job, user in zip(jobs, users, strict=True)
+    )
+
+
+def _managed(policy: ReplayPolicy, jobs: Sequence[TraceJob], options: Options, charges: Charges) -> float:
+    trace = _trace(jobs, charges.start)
+    placement = SimulatedPlacement.named(policy.style)
+    return _simulated(policy.name, trace, options, charges, placement, policy.reports)
+
+
+def _simulated(
+    policy: str, trace: Trace, options: Options, charges: Charges, placement: SimulatedPlacement | None, reports: bool
+) -> float:
+    config = replace(PolicyConfig.paper(policy), thresholds=options.thresholds, min_run=MIN_RUN_S)
+    cluster, cost = ClusterSize(options.nodes, options.gpus_per_node), Cost(charges.pause, charges.resume)
+    effect = None if placement is None else replace(placement, effect=options.placement_effect)
+    reporting = options.reporting if reports else None
+    common = Setup("", trace, cluster, config, cost, by_node=effect is not None, placement=effect, reporting=reporting)
+    outcome = simulate(trace, cluster, common.experiment(policy).rules)
+    return float((outcome.finish - trace.submit).mean())
+
+
+def _fifo(jobs: Sequence[TraceJob], options: Options, charges: Charges) -> float:
+    return _simulated("fifo", _trace(jobs, charges.start), options, charges, None, False)
+
+
+def _backfill(jobs: Sequence[TraceJob], options: Options, charges: Charges) -> float:
+    limits = [setup.time_limit(job, options) * 60.0 * options.time_scale for job in jobs]
+    batch = [
+        BatchJob(job.submit_time, job.num_gpus, job.duration + charges.start, max(limit, job.duration + charges.start))
+        for job, limit in zip(jobs, limits, strict=True)
+    ]
+    return float(np.mean([end - job.submit for end, job in zip(ends(batch, options.gpus), batch, strict=True)]))

@@ -1,0 +1,35 @@
+"""The names of a replay's policies: all that the controller runs, with reports and placements."""
+
+from __future__ import annotations
+
+import pytest
+
+from tiresias.errors import UsageError
+from tiresias.sandbox.replay.replay_policies import LABELS, MANAGED_POLICIES, STOCK_POLICIES, ReplayPolicy, check_names
+from tiresias.scheduler.stages import POLICIES
+
+
+def test_every_policy_of_the_controller_can_be_replayed_with_and_without_reports() -> None:
+    for name in POLICIES.built_in:
+        assert {name, f"{name}+reports", f"{name}+random", f"{name}+random+reports"} <= MANAGED_POLICIES.keys()
+    assert not MANAGED_POLICIES.keys() & STOCK_POLICIES.keys()
+
+
+def test_a_name_is_read_as_it_is_written() -> None:
+    assert ReplayPolicy.parsed("adaptive+reports") == ReplayPolicy("adaptive", reports=True)
+    assert ReplayPolicy.parsed("las+first_fit+reports") == ReplayPolicy("las", "first_fit", True)
+    for text in MANAGED_POLICIES:
+        assert ReplayPolicy.parsed(text).text == text
+
+
+def test_labels_differ() -> None:
+    assert len(set(LABELS.values())) == len(LABELS)
+    assert LABELS["las"] == "Tiresias-L"
+    assert LABELS["adaptive+reports"] == "Tiresias, adaptive, reports"
+    assert LABELS["las+first_fit"] == "Tiresias-L, first fit"
+
+
+@pytest.mark.parametrize("name", ["lax", "las+reports+random", "las+skew", "slurm-fifo+reports", "srtf", ""])
+def test_other_names_are_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="use any of las"):
+        check_names(["las", name])
