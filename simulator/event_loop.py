@@ -115,19 +115,17 @@ class EventLoop:
         return happened or decides
 
     def advance_ranks(self, until: float) -> None:
-        """Advance as long as no job waits and only ranks change: at these moments nothing is chosen. O(log jobs) for each."""
-        if self._nodes or self._interval or self.waiting or self.completed >= self._refit_at:
+        """Advance as long as nothing but the ranks of jobs changes. O(log jobs) for each moment without a choice."""
+        if self._nodes or self._interval or self._turns or self.completed >= self._refit_at:
             return
-        end, other = self._ends.moment, self._next_from_outside()
-        while True:
-            moment = self._changes.moment
-            if moment > until or moment >= other or end <= moment + _SAME_TIME_S:
+        other = self._next_from_outside()
+        while (moment := self._changes.moment) < other and moment <= until:
+            if self._ends.moment <= moment + _SAME_TIME_S:
                 return
-            self.now, self._wake = moment, math.inf
+            self.now = moment
             self.events.clear()
             if self._process_changes():
-                self._decisions += 1
-                self._record()
+                self._decide()
 
     def _process_due(self) -> bool:
         """Process all events that are due, in their order. Returns False if all of them were out of date."""
