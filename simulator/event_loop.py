@@ -218,8 +218,7 @@ class EventLoop:
 
     def _requeue(self, job: SimulatedJob) -> None:
         """Give the job its new position in the order, and schedule the moment at which the position changes by itself."""
-        self.allocator.update(job)
-        moment = self._policy.change(job, self.now, self._config)
+        moment = self.allocator.update(job)
         if self.now < job.movable_from < moment and job.state == _RUNNING and self._policy.preempts:
             moment = job.movable_from
         if self._claims:

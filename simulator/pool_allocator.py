@@ -49,6 +49,7 @@ class PoolAllocator:
         self._policy, self._preempts = policy, policy.preempts
         self._weighs = weighs_cost(self._config.eviction, policy.spares)
         self._drifts, self._settles = replaces(policy, "drifts"), replaces(policy, "settled")
+        self._directly = not (self._drifts or self._settles)  # the key of a running job is stored as soon as it changes
         self._queue = JobQueue(self._gpus, policy.blocks)
         self._drifting = JobColumns()  # running jobs whose keys change all the time
         self._unsettled: list[SimulatedJob] = []
@@ -56,11 +57,22 @@ class PoolAllocator:
         self._arrived: dict[int, SimulatedJob] = {}
         self._changed: dict[int, SimulatedJob] = {}
 
-    def update(self, job: SimulatedJob) -> None:
-        """Note that a waiting or running job may have a new key."""
+    def update(self, job: SimulatedJob) -> float:
+        """Note that a waiting or running job may have a new key now. Returns the next moment at which its key changes by itself."""
+        if self._directly and job.state == _RUNNING and self._queue.waits and self._competes(job):
+            keys, moment = self._policy.keys_and_change(job, job.now, self._config)
+            self._queue.compete(job.row, keys + (job.row,))  # noqa: RUF005 (see `_key`)
+            return float(moment)
+        self._note(job)
+        return float(self._policy.change(job, job.now, self._config))
+
+    def _competes(self, job: SimulatedJob) -> bool:
+        return self._preempts and job.now >= job.movable_from and job.row not in self._changed
+
+    def _note(self, job: SimulatedJob) -> None:
         if job.state == _WAITING:
             self._arrived[job.row] = job
-        elif self._preempts and job.now >= job.movable_from and job.row not in self._changed:
+        elif self._competes(job):
             self._stop(job)
             self._changed[job.row] = job
 
@@ -111,7 +123,7 @@ class PoolAllocator:
             for job in unsettled:
                 if job.state == _RUNNING and job.row in self._jobs:
                     job.at(now)
-                    self.update(job)
+                    self._note(job)
         if self._changed:
             changed, self._changed = self._changed, {}
             for job in changed.values():
@@ -178,7 +190,7 @@ class PoolAllocator:
                 starts.append(job)
             else:
                 now = min(now, later)
-                self.update(job)
+                self._note(job)
         self.free -= sum([job.gpus for job in starts])
         return starts
 

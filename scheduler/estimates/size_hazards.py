@@ -26,7 +26,12 @@ _WEIGHT = 3.0  # jobs, as which the hazards of all jobs count in each bucket of 
 
 def cell_of(gpus: Values, age: Values) -> Values:
     """Return the place of a job's class and bucket in a table of shape (classes, buckets) that is read row by row."""
-    return pick(_FIRST_CELLS, smaller(gpus, _MOST)) + bucket_of(age)
+    return first_cell(gpus) + bucket_of(age)
+
+
+def first_cell(gpus: Values) -> Values:
+    """Return the cell of a job's class and the first bucket."""
+    return pick(_FIRST_CELLS, smaller(gpus, _MOST))
 
 
 def by_size(ended: Floats, ended_gpus: Ints, there: Floats, there_gpus: Ints, counts: Floats | None = None) -> Hazards:

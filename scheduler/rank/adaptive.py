@@ -42,7 +42,7 @@ from tiresias.scheduler.estimates.claims import coarse, expected_remaining, next
 from tiresias.scheduler.estimates.completed_jobs import Completed, next_fit
 from tiresias.scheduler.estimates.forgetting import NOTHING_SEEN, Forgetting, counts
 from tiresias.scheduler.estimates.hazard import Hazards
-from tiresias.scheduler.estimates.size_hazards import NO_JOBS_KNOWN, by_size, cell_of
+from tiresias.scheduler.estimates.size_hazards import NO_JOBS_KNOWN, by_size, cell_of, first_cell
 from tiresias.scheduler.model import JobState
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy, Rows
 from tiresias.scheduler.rank.starve_limit import may_drain, next_change, until_change
@@ -74,6 +74,12 @@ class Adaptive(IncrementalPolicy):
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
         """Return the sort keys: the expected cost of the job's completion first."""
         return _keys(jobs, config, self._prices)
+
+    def keys_and_change(self, jobs: Rows, now: float, config: PolicyConfig) -> tuple[tuple[Values, ...], Values]:
+        """Return `keys` and `change` of running jobs. Those of jobs that do not report follow from their bucket."""
+        if jobs.claimed_remaining is not None:
+            return super().keys_and_change(jobs, now, config)
+        return _keys_and_change(jobs, now, config, self._prices)
 
     def worth(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """Return the seconds that the job has waited since it was last on GPUs; inf for a starving job."""
@@ -153,7 +159,18 @@ def _keys(jobs: Rows, config: PolicyConfig, prices: _Prices) -> Columns:
     waits = jobs.state == _WAITING
     price = _with_claims(jobs, _to_complete(jobs, waits, config, prices), waits, config) * jobs.gpus
     moment = where(waits, -jobs.preempted, jobs.last_start)
-    place = known(moment, math.inf)
+    return _in_order(jobs, config, price, waits, known(moment, math.inf))
+
+
+def _keys_and_change(jobs: Rows, now: float, config: PolicyConfig, prices: _Prices) -> Columns:
+    ran = jobs.ran
+    bucket = bucket_of(ran)
+    price = pick(prices.running, first_cell(jobs.gpus) + bucket) * jobs.gpus
+    return _in_order(jobs, config, price, False, jobs.last_start), now + end_of(bucket) - ran
+
+
+def _in_order(jobs: Rows, config: PolicyConfig, price: Values, waits: Values, place: Values) -> Columns:
+    """Return the sort keys: starving jobs before all others."""
     if config.starve_limit == math.inf:
         return 0, price, waits, place
     starves = _starves(jobs, config)
@@ -188,7 +205,9 @@ def _change(jobs: Rows, now: float, config: PolicyConfig) -> Values:
 
 def _grows(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
     """When the rank of a running job changes."""
-    return (smaller(now + end_of(bucket_of(jobs.ran)) - jobs.ran, _claim_falls(jobs, now)),)
+    ran = jobs.ran
+    aged = now + end_of(bucket_of(ran)) - ran
+    return (aged if jobs.claimed_remaining is None else smaller(aged, _claim_falls(jobs, now)),)
 
 
 def _rises(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
