@@ -12,6 +12,7 @@ from typing import Final
 
 from tiresias.scheduler.config import SERVICE_TOLERANCE
 from tiresias.scheduler.evict.protection import minimum
+from tiresias.scheduler.job_queue import NOTHING, Choice
 from tiresias.scheduler.model import JobState
 from tiresias.scheduler.rank.policy import Policy, replaces
 from tiresias.simulator.cluster_size import ClusterSize
@@ -224,7 +225,8 @@ class EventLoop:
         if self._claims:
             moment = min(moment, job.claim_changes())
         if moment < job.ends:  # a waiting job has no end
-            self._changes.push(max(moment, self.now), _CHANGE, job.row, job.stamp)  # overdue after the policy learned
+            overdue = moment < self.now  # after the policy learned
+            self._changes.push(self.now if overdue else moment, _CHANGE, job.row, job.stamp)
 
     def _learn(self) -> None:
         """Replace the policy by the fitted one: all keys, and the moments at which they change, are different now."""
@@ -255,16 +257,16 @@ class EventLoop:
         self._decisions += 1
         choice = self.allocator.choose(self.now)
         self._wake = min(self._wake, self.allocator.relaxes)
-        for row in choice.victims:
-            self._preempt(self._jobs[row])
-        if choice.starts:
-            for job in self.allocator.admit(choice):
-                self._begin(job)
-        self._record()
-
-    def _record(self) -> None:
+        if choice is not NOTHING:
+            self._apply(choice)
         used = self._capacity - self.allocator.free
         self._recorder.add(self.now, used, self._running, len(self._jobs) - self._running)
+
+    def _apply(self, choice: Choice) -> None:
+        for row in choice.victims:
+            self._preempt(self._jobs[row])
+        for job in self.allocator.admit(choice):
+            self._begin(job)
 
     def _preempt(self, job: SimulatedJob) -> None:
         self.events.append((_PREEMPTS, job.row))

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from tiresias.scheduler.evict.cost_aware import Weighing, weighs_cost
-from tiresias.scheduler.job_queue import Choice, JobQueue
+from tiresias.scheduler.job_queue import NOTHING, Choice, JobQueue
 from tiresias.scheduler.model import JobState, Snapshot
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy, replaces
 from tiresias.scheduler.running_keys import Columns, Key
@@ -22,7 +22,6 @@ from tiresias.simulator.snapshots import pool_snapshot
 _WAITING: Final = int(JobState.WAITING)
 _RUNNING: Final = int(JobState.RUNNING)
 _RELEASING: Final = int(JobState.RELEASING)
-_NOTHING: Final = Choice((), ())
 
 
 class PoolAllocator:
@@ -59,7 +58,7 @@ class PoolAllocator:
 
     def update(self, job: SimulatedJob) -> float:
         """Note that a waiting or running job may have a new key now. Returns the next moment at which its key changes by itself."""
-        if self._directly and job.state == _RUNNING and self._queue.waits and self._competes(job):
+        if self._directly and self._queue.waiting and job.state == _RUNNING and self._competes(job):
             keys, moment = self._policy.keys_and_change(job, job.now, self._config)
             self._queue.compete(job.row, keys + (job.row,))  # noqa: RUF005 (see `_key`)
             return float(moment)
@@ -98,36 +97,36 @@ class PoolAllocator:
     def choose(self, now: float) -> Choice:
         """Return the rows of the jobs to start and to preempt."""
         arrived = self._arrived
-        if not self._queue.waits:
+        if not self._queue.waiting:
             if not arrived:
-                return _NOTHING
+                return NOTHING
             if sum([job.gpus for job in arrived.values()]) <= self.free:
                 self._arrived = {}
-                return Choice(list(arrived), [])
-        self._arrived = {}
-        for job in arrived.values():
-            self._queue.wait(job.row, self._key(job))
-        self._queue_running(now)
+                return Choice(list(arrived), ())
+        if arrived:
+            self._arrived = {}
+            for job in arrived.values():
+                self._queue.wait(job.row, self._key(job))
+        if self._unsettled or self._changed:
+            self._queue_running(now)
         if self._drifts:
             self._queue.drift(len(self._drifting), partial(self._keys, now))
         if self._queue.selects_none(self.free + self._releasing):
-            return _NOTHING
-        weighing = partial(self._weighing, now, self._queue.backlog) if self._weighs else None
+            return NOTHING
+        weighing = partial(self._weighing, now, len(self._queue.waiting)) if self._weighs else None
         drains = partial(self._drains, now) if self._starving_first else None
         return self._queue.choose(self.free + self._releasing, weighing, drains)
 
     def _queue_running(self, now: float) -> None:
         """Insert the running jobs that may be preempted into the queue."""
-        if self._unsettled:
-            unsettled, self._unsettled = self._unsettled, []
-            for job in unsettled:
-                if job.state == _RUNNING and job.row in self._jobs:
-                    job.at(now)
-                    self._note(job)
-        if self._changed:
-            changed, self._changed = self._changed, {}
-            for job in changed.values():
-                self._compete(job, now)
+        unsettled, self._unsettled = self._unsettled, []
+        for job in unsettled:
+            if job.state == _RUNNING and job.row in self._jobs:
+                job.at(now)
+                self._note(job)
+        changed, self._changed = self._changed, {}
+        for job in changed.values():
+            self._compete(job, now)
 
     def _compete(self, job: SimulatedJob, now: float) -> None:
         if self._drifts and self._policy.drifts(job, self._config):

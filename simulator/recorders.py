@@ -24,45 +24,56 @@ class TimelineRecorder:
         self._used, self._running, self._waiting = -1, -1, -1
         self._counts = _Column("q")  # three each time
         self._first = _Column("q")  # row of the timeline that has them first
-        self._time, self._rows = _Column("d"), 0
+        self._time = _Column("d")
 
     def add(self, time: float, used: int, running: int, waiting: int) -> None:
         """Record the state of the cluster after the decision at `time`."""
         if running != self._running or used != self._used or waiting != self._waiting:
             self._used, self._running, self._waiting = used, running, waiting
-            self._first.append(self._rows)
+            self._first.append(len(self._time))
             self._counts.append(used)
             self._counts.append(running)
             self._counts.append(waiting)
-        self._time.append(time)
-        self._rows += 1
+            self._time.pack()
+        self._time.newest.append(time)
 
     def timeline(self) -> Timeline:
         """Return what was recorded so far."""
-        rows = np.diff(self._first.stored(), append=self._rows)
+        rows = np.diff(self._first.stored(), append=len(self._time))
         used, running, waiting = np.repeat(self._counts.stored().reshape(-1, 3), rows, axis=0).T
         return Timeline(self._time.stored(), used, running, waiting)
 
 
 class _Column:
-    """Numbers, stored compactly. The newest are in a list, which is faster."""
+    """Numbers, stored compactly.
+
+    Attributes:
+        newest: The last ones. A list is faster; `pack` has to be called from time to time.
+    """
 
     def __init__(self, typecode: str) -> None:
-        self._stored, self._newest = array(typecode), list[Any]()
+        self._packed, self.newest = array(typecode), list[Any]()
+
+    def __len__(self) -> int:
+        return len(self._packed) + len(self.newest)
 
     def append(self, number: Any) -> None:
-        self._newest.append(number)
-        if len(self._newest) == _NEWEST:
-            self._store()
+        self.newest.append(number)
+        self.pack()
 
-    def _store(self) -> None:
-        self._stored.fromlist(self._newest)
-        self._newest.clear()
+    def pack(self) -> None:
+        """Store the newest numbers compactly, if there are many."""
+        if len(self.newest) >= _NEWEST:
+            self._pack_all()
+
+    def _pack_all(self) -> None:
+        self._packed.fromlist(self.newest)
+        self.newest.clear()
 
     def stored(self) -> Any:
         """Return all of them as an array."""
-        self._store()
-        return np.array(self._stored)
+        self._pack_all()
+        return np.array(self._packed)
 
 
 class JobRecorder:
