@@ -47,7 +47,7 @@ class JobQueue:
         waiting: The key of each row that waits. Where none waits there is nothing to choose.
     """
 
-    def __init__(self, gpus: Sequence[int], blocks: bool) -> None:
+    def __init__(self, gpus: list[int], blocks: bool) -> None:
         self._gpus, self._blocks = gpus, blocks
         self._heaps: dict[int, list[Key]] = {}  # by GPUs; may hold keys that are out of date
         self._heads: dict[int, Key] = {}  # the first of each heap that is up to date
@@ -110,13 +110,14 @@ class JobQueue:
         if self.selects_none(free):
             return NOTHING
         heads = sorted(self._heads.values())
+        last = self._running.from_last(0) if len(self._running) else ()
         stop = _END
         slack = free  # what is left when all running jobs that are not victims stay
         for head in heads:  # which grows
             gpus = self._gpus[head[-1]]
             if slack < 0:
                 slack = self._skip(head, slack, victims)
-            if gpus <= slack or self._fits(head, gpus - slack):
+            if gpus <= slack or (head < last and self._fits(head, gpus - slack)):
                 slack -= gpus
                 self._take(head, starts, heads)
             elif self._blocks or (drains and self._drains(head, slack, drains(head[-1]))):

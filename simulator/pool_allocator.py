@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -34,7 +33,7 @@ class PoolAllocator:
 
     relaxes = math.inf
 
-    def __init__(self, rules: Rules, capacity: int, gpus: Sequence[int], jobs: Mapping[int, SimulatedJob]) -> None:
+    def __init__(self, rules: Rules, capacity: int, gpus: list[int], jobs: dict[int, SimulatedJob]) -> None:
         """`gpus`: of each row of the trace. `jobs`: those that wait or run, by row; the event loop updates them."""
         self._config, self._gpus, self._jobs = rules.config, gpus, jobs
         self._starving_first = rules.config.starving_first

@@ -30,12 +30,14 @@ class TimelineRecorder:
         """Record the state of the cluster after the decision at `time`."""
         if running != self._running or used != self._used or waiting != self._waiting:
             self._used, self._running, self._waiting = used, running, waiting
-            self._first.append(len(self._time))
-            self._counts.append(used)
-            self._counts.append(running)
-            self._counts.append(waiting)
-            self._time.pack()
+            self._first.newest.append(len(self._time))
+            self._counts.newest += (used, running, waiting)
+            self._pack()
         self._time.newest.append(time)
+
+    def _pack(self) -> None:
+        for column in (self._first, self._counts, self._time):
+            column.pack()
 
     def timeline(self) -> Timeline:
         """Return what was recorded so far."""
@@ -56,10 +58,6 @@ class _Column:
 
     def __len__(self) -> int:
         return len(self._packed) + len(self.newest)
-
-    def append(self, number: Any) -> None:
-        self.newest.append(number)
-        self.pack()
 
     def pack(self) -> None:
         """Store the newest numbers compactly, if there are many."""
