@@ -126,7 +126,11 @@ class EventLoop:
             self.now = moment
             self.events.clear()
             if self._process_changes():
-                self._decide()
+                self._decisions += 1
+                if (choice := self.allocator.choose(moment)) is NOTHING:
+                    self._recorder.repeat(moment)
+                else:
+                    self._apply(choice)
 
     def _process_due(self) -> bool:
         """Process all events that are due, in their order. Returns False if all of them were out of date."""
@@ -257,16 +261,16 @@ class EventLoop:
         self._decisions += 1
         choice = self.allocator.choose(self.now)
         self._wake = min(self._wake, self.allocator.relaxes)
-        if choice is not NOTHING:
-            self._apply(choice)
-        used = self._capacity - self.allocator.free
-        self._recorder.add(self.now, used, self._running, len(self._jobs) - self._running)
+        self._apply(choice)
 
     def _apply(self, choice: Choice) -> None:
         for row in choice.victims:
             self._preempt(self._jobs[row])
-        for job in self.allocator.admit(choice):
-            self._begin(job)
+        if choice.starts:
+            for job in self.allocator.admit(choice):
+                self._begin(job)
+        used = self._capacity - self.allocator.free
+        self._recorder.add(self.now, used, self._running, len(self._jobs) - self._running)
 
     def _preempt(self, job: SimulatedJob) -> None:
         self.events.append((_PREEMPTS, job.row))

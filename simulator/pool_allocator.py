@@ -47,7 +47,8 @@ class PoolAllocator:
         self._policy, self._preempts = policy, policy.preempts
         self._weighs = weighs_cost(self._config.eviction, policy.spares)
         self._drifts, self._settles = replaces(policy, "drifts"), replaces(policy, "settled")
-        self._directly = not (self._drifts or self._settles)  # the key of a running job is stored as soon as it changes
+        # Whether the key of a running job is computed as soon as it changes while jobs wait, and not with the next choice.
+        self._directly = self._preempts and replaces(policy, "keys_and_change")
         self._queue = JobQueue(self._gpus, policy.blocks)
         self._drifting = JobColumns()  # running jobs whose keys change all the time
         self._unsettled: list[SimulatedJob] = []
@@ -64,15 +65,16 @@ class PoolAllocator:
         self._note(job)
         return float(self._policy.change(job, job.now, self._config))
 
-    def _competes(self, job: SimulatedJob) -> bool:
-        return self._preempts and job.now >= job.movable_from and job.row not in self._changed
-
     def _note(self, job: SimulatedJob) -> None:
         if job.state == _WAITING:
             self._arrived[job.row] = job
-        elif self._competes(job):
+        elif self._preempts and self._competes(job):
             self._stop(job)
             self._changed[job.row] = job
+
+    def _competes(self, job: SimulatedJob) -> bool:
+        """Return whether the running job may be preempted, and its change is not noted yet."""
+        return job.now >= job.movable_from and not (self._changed and job.row in self._changed)
 
     def preempt(self, job: SimulatedJob) -> None:
         """Note that a running job begins to release its GPUs."""

@@ -35,6 +35,10 @@ class TimelineRecorder:
             self._pack()
         self._time.newest.append(time)
 
+    def repeat(self, time: float) -> None:
+        """Record a decision at `time` that changed nothing."""
+        self._time.newest.append(time)
+
     def _pack(self) -> None:
         for column in (self._first, self._counts, self._time):
             column.pack()

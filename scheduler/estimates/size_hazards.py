@@ -26,11 +26,16 @@ _WEIGHT = 3.0  # jobs, as which the hazards of all jobs count in each bucket of 
 
 def cell_of(gpus: Values, age: Values) -> Values:
     """Return the place of a job's class and bucket in a table of shape (classes, buckets) that is read row by row."""
-    return first_cell(gpus) + bucket_of(age)
+    return _first_cell(gpus) + bucket_of(age)
 
 
-def first_cell(gpus: Values) -> Values:
-    """Return the cell of a job's class and the first bucket."""
+def cells_of(gpus: int) -> range:
+    """Return the cells of all buckets of a job's class."""
+    first: int = _first_cell(gpus)
+    return range(first, first + BUCKETS)
+
+
+def _first_cell(gpus: Values) -> Values:
     return pick(_FIRST_CELLS, smaller(gpus, _MOST))
 
 

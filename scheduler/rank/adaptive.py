@@ -37,12 +37,12 @@ import numpy as np
 
 from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
 from tiresias.scheduler.elementwise import Columns, Values, either, interval, known, pick, rounded, smaller, where
-from tiresias.scheduler.estimates.age_buckets import bucket_of, end_of
+from tiresias.scheduler.estimates.age_buckets import ENDS, bucket_of, end_of
 from tiresias.scheduler.estimates.claims import coarse, expected_remaining, next_coarse
 from tiresias.scheduler.estimates.completed_jobs import Completed, next_fit
 from tiresias.scheduler.estimates.forgetting import NOTHING_SEEN, Forgetting, counts
 from tiresias.scheduler.estimates.hazard import Hazards
-from tiresias.scheduler.estimates.size_hazards import NO_JOBS_KNOWN, by_size, cell_of, first_cell
+from tiresias.scheduler.estimates.size_hazards import NO_JOBS_KNOWN, by_size, cell_of, cells_of
 from tiresias.scheduler.model import JobState
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy, Rows
 from tiresias.scheduler.rank.starve_limit import may_drain, next_change, until_change
@@ -75,11 +75,11 @@ class Adaptive(IncrementalPolicy):
         """Return the sort keys: the expected cost of the job's completion first."""
         return _keys(jobs, config, self._prices)
 
-    def keys_and_change(self, jobs: Rows, now: float, config: PolicyConfig) -> tuple[tuple[Values, ...], Values]:
-        """Return `keys` and `change` of running jobs. Those of jobs that do not report follow from their bucket."""
-        if jobs.claimed_remaining is not None:
-            return super().keys_and_change(jobs, now, config)
-        return _keys_and_change(jobs, now, config, self._prices)
+    def keys_and_change(self, job: Rows, now: float, config: PolicyConfig) -> tuple[tuple[Values, ...], float]:
+        """Return `keys` and `change` of one running job. Those of a job that does not report follow from its bucket."""
+        if job.claimed_remaining is not None:
+            return super().keys_and_change(job, now, config)
+        return _keys_and_change(job, now, config, self._prices)
 
     def worth(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """Return the seconds that the job has waited since it was last on GPUs; inf for a starving job."""
@@ -144,6 +144,13 @@ class _Prices:
         self._hazards = hazards
         self.running = self._table(0.0, _HOLD)
         self._waiting: dict[float, tuple[float, ...]] = {}
+        self._of_running: dict[int, list[float]] = {}
+
+    def of_running(self, gpus: int) -> list[float]:
+        """Return the GPU-seconds per completion of running jobs of so many GPUs, by their bucket."""
+        if gpus not in self._of_running:
+            self._of_running[gpus] = [self.running[cell] * gpus for cell in cells_of(gpus)]
+        return self._of_running[gpus]
 
     def waiting(self, cost: float) -> tuple[float, ...]:
         """Return those of jobs whose start costs so many seconds."""
@@ -162,11 +169,11 @@ def _keys(jobs: Rows, config: PolicyConfig, prices: _Prices) -> Columns:
     return _in_order(jobs, config, price, waits, known(moment, math.inf))
 
 
-def _keys_and_change(jobs: Rows, now: float, config: PolicyConfig, prices: _Prices) -> Columns:
-    ran = jobs.ran
+def _keys_and_change(job: Rows, now: float, config: PolicyConfig, prices: _Prices) -> tuple[Columns, float]:
+    ran = job.ran
     bucket = bucket_of(ran)
-    price = pick(prices.running, first_cell(jobs.gpus) + bucket) * jobs.gpus
-    return _in_order(jobs, config, price, False, jobs.last_start), now + end_of(bucket) - ran
+    price = prices.of_running(job.gpus)[bucket]
+    return _in_order(job, config, price, False, job.last_start), now + ENDS[bucket] - ran
 
 
 def _in_order(jobs: Rows, config: PolicyConfig, price: Values, waits: Values, place: Values) -> Columns:
