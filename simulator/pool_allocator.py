@@ -48,7 +48,8 @@ class PoolAllocator:
         self._weighs = weighs_cost(self._config.eviction, policy.spares)
         self._drifts, self._settles = replaces(policy, "drifts"), replaces(policy, "settled")
         # Whether the key of a running job is computed as soon as it changes while jobs wait, and not with the next choice.
-        self._directly = self._preempts and replaces(policy, "keys_and_change")
+        drifts_or_settles = self._drifts or self._settles
+        self._directly = self._preempts and replaces(policy, "keys_and_change") and not drifts_or_settles
         self._queue = JobQueue(self._gpus, policy.blocks)
         self._drifting = JobColumns()  # running jobs whose keys change all the time
         self._unsettled: list[SimulatedJob] = []
