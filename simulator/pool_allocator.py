@@ -62,7 +62,7 @@ class PoolAllocator:
         if self._directly and self._queue.waiting and job.state == _RUNNING and self._competes(job):
             keys, moment = self._policy.keys_and_change(job, job.now, self._config)
             self._queue.compete(job.row, keys + (job.row,))  # noqa: RUF005 (see `_key`)
-            return float(moment)
+            return moment
         self._note(job)
         return float(self._policy.change(job, job.now, self._config))
 

@@ -14,7 +14,7 @@ from tiresias.simulator.outcome import Timeline
 from tiresias.simulator.simulated_job import SimulatedJob
 from tiresias.simulator.trace import Trace
 
-_NEWEST: Final = 4096
+_NEWEST: Final = 3 * 4096  # counts that are stored in a list
 
 
 class TimelineRecorder:
@@ -32,7 +32,8 @@ class TimelineRecorder:
             self._used, self._running, self._waiting = used, running, waiting
             self._first.newest.append(len(self._time))
             self._counts.newest += (used, running, waiting)
-            self._pack()
+            if len(self._counts.newest) >= _NEWEST:
+                self._pack()
         self._time.newest.append(time)
 
     def repeat(self, time: float) -> None:
@@ -64,17 +65,13 @@ class _Column:
         return len(self._packed) + len(self.newest)
 
     def pack(self) -> None:
-        """Store the newest numbers compactly, if there are many."""
-        if len(self.newest) >= _NEWEST:
-            self._pack_all()
-
-    def _pack_all(self) -> None:
+        """Store the newest numbers compactly."""
         self._packed.fromlist(self.newest)
         self.newest.clear()
 
     def stored(self) -> Any:
         """Return all of them as an array."""
-        self._pack_all()
+        self.pack()
         return np.array(self._packed)
 
 
