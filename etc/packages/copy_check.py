@@ -1,7 +1,7 @@
 """The compiled copy refuses to run where it is out of date: `compiled.py` puts this module into the copy, which calls `refuse`.
 
 A copy is for the Python that compiled it, for the sources that it was made from as long as they are there, and for the version that
-is installed beside it, if any.
+is installed, if any.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _reason(notes: dict[str, str], version: str, installed: str | None) -> str:
 
 
 def digest(sources: Path) -> str:
-    """Return a hash of the sources that are compiled, and of those beside them."""
+    """Return a hash of the sources in COMPILED_FOLDERS."""
     found = hashlib.sha256()
     for file in _files(sources):
         found.update(str(file.relative_to(sources)).encode() + b"\0" + file.read_bytes())
