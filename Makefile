@@ -6,6 +6,7 @@
 # make manual     the manual as HTML, in build/manual
 # make sbom       bill of materials in dist; make sign KEY=FINGERPRINT: checksums of dist and their signature
 # make wheels     both wheels, in dist: slurm-tiresias, and slurm-tiresias-checkpoint for the environments that jobs run in
+# make compiled   a copy of the package whose simulator is compiled, for long replays, in COMPILED=build/compiled; run COMPILED/bin/tiresias
 # make audit      asks the public database for known weaknesses of the packages in use
 # make test-rdma  the profiler's tests on RDMA, in emulated machines; CI runs them, too
 # make test-records extreme records of jobs and nodes through both back ends: RECORDS=100000 SEED=...; results in build/records.json
@@ -34,7 +35,7 @@ TRACE ?= $(wildcard ../shared/data/testbed480_seed1.csv)
 OUT := demo-out
 
 TREES := tree-forky tree-forky-accounting tree-trixie tree-bookworm
-.PHONY: demo demo-live audit coverage test test-ci test-long test-rdma test-chaos test-records test-mutants test-system trees $(TREES) installed lint pages manual deb rpm sbom sign wheels venv bench clean system
+.PHONY: demo demo-live audit coverage test test-ci test-long test-rdma test-chaos test-records test-mutants test-system trees $(TREES) installed lint pages manual deb rpm sbom sign wheels compiled venv bench clean system
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.runs
@@ -125,6 +126,12 @@ rpm: $(VENV)/.develops $(BUILD)/.builds
 wheels: $(VENV)/.develops $(BUILD)/.builds
 	BUILD_PYTHON=$(abspath $(BUILD))/bin/python $(VENV)/bin/python etc/packages/wheel.py dist
 	cd etc/packages/checkpoint && $(abspath $(BUILD))/bin/python -m hatchling build -t wheel -d $(CURDIR)/dist
+
+# docs/how-to/long-replays.md
+COMPILED ?= build/compiled
+compiled: $(VENV)/.develops
+	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check 'mypy[mypyc]'
+	$(VENV)/bin/python etc/packages/compiled.py $(COMPILED)
 
 # dist/slurm-tiresias-VERSION.cdx.json: what it has, needs and was built with (CycloneDX)
 sbom: $(VENV)/.develops

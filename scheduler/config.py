@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -62,7 +63,7 @@ def _named_in(names: Registry[Any]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, str) and value in names
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PolicyConfig:
     """Raises UsageError for a value that cannot be meant."""
 
@@ -194,12 +195,22 @@ class PolicyConfig:
         """Whether a stage besides the policy decides on whole snapshots, so that the order and the GPUs alone are not enough."""
         return self.admission != "shared" or self.sizing != "fixed" or EVICTIONS.is_plugin(self.eviction)
 
-    @property
+    @cached_property
+    def queue_begins(self) -> tuple[float, ...]:
+        """GPU-seconds at which each of the queues by `thresholds` begins."""
+        return (0.0, *self.thresholds)
+
+    @cached_property
+    def queue_ends(self) -> tuple[float, ...]:
+        """GPU-seconds at which each of the queues by `thresholds` ends; inf for the last one."""
+        return (*self.thresholds, math.inf)
+
+    @cached_property
     def promotes(self) -> bool:
         """Whether waiting jobs are promoted at all."""
         return self.promote_knob < math.inf or self.starve_limit < math.inf
 
-    @property
+    @cached_property
     def starving_first(self) -> bool:
         """Whether jobs that `starve_limit` promoted go before all others. Not where `promote_knob` promotes as well: then the order
         is the paper's."""

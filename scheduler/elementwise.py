@@ -61,6 +61,11 @@ def rounded(value: Values, digits: int) -> Values:
     return _NUMPY.round(value, digits) if isinstance(value, _ARRAY) else round(value, digits)
 
 
+def to_millisecond(moment: Values) -> Values:
+    """Return the finite moment rounded to milliseconds. As numpy does: `round` of so many digits takes several times as long."""
+    return _NUMPY.round(moment, 3) if isinstance(moment, _ARRAY) else round(moment * 1000.0) / 1000.0
+
+
 def whole(value: Values) -> Values:
     """The next whole number below."""
     return _NUMPY.floor(value) if isinstance(value, _ARRAY) else float(value // 1)

@@ -33,39 +33,35 @@ class Choice(NamedTuple):
     victims: Sequence[int]
 
 
+NOTHING: Final = Choice((), ())
+
+
 class JobQueue:
     """The sorted jobs of a simulation.
 
     Args:
         gpus: GPUs of each row.
         blocks: Whether no job overtakes the first waiting job that does not fit.
+
+    Attributes:
+        waiting: The key of each row that waits. Where none waits there is nothing to choose.
     """
 
-    def __init__(self, gpus: Sequence[int], blocks: bool) -> None:
+    def __init__(self, gpus: list[int], blocks: bool) -> None:
         self._gpus, self._blocks = gpus, blocks
         self._heaps: dict[int, list[Key]] = {}  # by GPUs; may hold keys that are out of date
         self._heads: dict[int, Key] = {}  # the first of each heap that is up to date
-        self._waiting: dict[int, Key] = {}
+        self.waiting: dict[int, Key] = {}
         self._running = RunningKeys()
         # With so many free GPUs, or fewer, the next walk selects no waiting job either. It is repeated once a job is the first one
         # of its size, or a running job ranks after the first waiting one.
         self._too_few = _UNKNOWN
         self._first: Key = _END  # the first waiting job then
 
-    @property
-    def waits(self) -> bool:
-        """Whether any job waits; otherwise there is nothing to choose."""
-        return bool(self._waiting)
-
-    @property
-    def backlog(self) -> int:
-        """Number of jobs that wait."""
-        return len(self._waiting)
-
     def wait(self, row: int, key: Key) -> None:
         """Add a waiting job, with this key from now on."""
         gpus = self._gpus[row]
-        before, self._waiting[row] = self._waiting.get(row), key
+        before, self.waiting[row] = self.waiting.get(row), key
         heappush(self._heaps.setdefault(gpus, []), key)
         head = self._heads.get(gpus)
         if head is None or key < head or before is head:
@@ -112,15 +108,16 @@ class JobQueue:
         starts: list[Key] = []
         victims: list[Key] = []
         if self.selects_none(free):
-            return Choice(starts, victims)
+            return NOTHING
         heads = sorted(self._heads.values())
+        last = self._running.from_last(0) if len(self._running) else ()
         stop = _END
         slack = free  # what is left when all running jobs that are not victims stay
         for head in heads:  # which grows
             gpus = self._gpus[head[-1]]
             if slack < 0:
                 slack = self._skip(head, slack, victims)
-            if gpus <= slack or self._fits(head, gpus - slack):
+            if gpus <= slack or (head < last and self._fits(head, gpus - slack)):
                 slack -= gpus
                 self._take(head, starts, heads)
             elif self._blocks or (drains and self._drains(head, slack, drains(head[-1]))):
@@ -168,7 +165,7 @@ class JobQueue:
     def _take(self, head: Key, starts: list[Key], heads: list[Key]) -> None:
         """The first one of its size starts, and the next one becomes the first."""
         starts.append(head)
-        del self._waiting[head[-1]]
+        del self.waiting[head[-1]]
         gpus = self._gpus[head[-1]]
         if self._find_head(gpus):
             insort(heads, self._heads[gpus])
@@ -177,7 +174,7 @@ class JobQueue:
         """The first waiting job of this size. False: there is none."""
         self._too_few = _UNKNOWN
         heap = self._heaps[gpus]
-        while heap and self._waiting.get(heap[0][-1]) is not heap[0]:
+        while heap and self.waiting.get(heap[0][-1]) is not heap[0]:
             heappop(heap)
         if heap:
             self._heads[gpus] = heap[0]

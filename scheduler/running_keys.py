@@ -34,7 +34,10 @@ class RunningKeys:
         return len(self._key) + self._count
 
     def add(self, row: int, key: Key) -> None:
-        """Store the key of a row."""
+        """Store the key of a row, in place of the one that it has."""
+        before = self._key.get(row)
+        if before is not None and before >= self._bound:
+            del self._last[bisect_left(self._last, before)]
         self._key[row] = key
         if key >= self._bound:
             insort(self._last, key)

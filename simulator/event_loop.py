@@ -12,6 +12,7 @@ from typing import Final
 
 from tiresias.scheduler.config import SERVICE_TOLERANCE
 from tiresias.scheduler.evict.protection import minimum
+from tiresias.scheduler.job_queue import NOTHING, Choice
 from tiresias.scheduler.model import JobState
 from tiresias.scheduler.rank.policy import Policy, replaces
 from tiresias.simulator.cluster_size import ClusterSize
@@ -115,19 +116,21 @@ class EventLoop:
         return happened or decides
 
     def advance_ranks(self, until: float) -> None:
-        """Advance as long as no job waits and only ranks change: at these moments nothing is chosen. O(log jobs) for each."""
-        if self._nodes or self._interval or self.waiting or self.completed >= self._refit_at:
+        """Advance as long as nothing but the ranks of jobs changes. O(log jobs) for each moment without a choice."""
+        if self._nodes or self._interval or self._turns or self.completed >= self._refit_at:
             return
-        end, other = self._ends.moment, self._next_from_outside()
-        while True:
-            moment = self._changes.moment
-            if moment > until or moment >= other or end <= moment + _SAME_TIME_S:
+        other = self._next_from_outside()
+        while (moment := self._changes.moment) < other and moment <= until:
+            if self._ends.moment <= moment + _SAME_TIME_S:
                 return
-            self.now, self._wake = moment, math.inf
+            self.now = moment
             self.events.clear()
             if self._process_changes():
                 self._decisions += 1
-                self._record()
+                if (choice := self.allocator.choose(moment)) is NOTHING:
+                    self._recorder.repeat(moment)
+                else:
+                    self._apply(choice)
 
     def _process_due(self) -> bool:
         """Process all events that are due, in their order. Returns False if all of them were out of date."""
@@ -220,14 +223,14 @@ class EventLoop:
 
     def _requeue(self, job: SimulatedJob) -> None:
         """Give the job its new position in the order, and schedule the moment at which the position changes by itself."""
-        self.allocator.update(job)
-        moment = self._policy.change(job, self.now, self._config)
+        moment = self.allocator.update(job)
         if self.now < job.movable_from < moment and job.state == _RUNNING and self._policy.preempts:
             moment = job.movable_from
         if self._claims:
             moment = min(moment, job.claim_changes())
         if moment < job.ends:  # a waiting job has no end
-            self._changes.push(max(moment, self.now), _CHANGE, job.row, job.stamp)  # overdue after the policy learned
+            overdue = moment < self.now  # after the policy learned
+            self._changes.push(self.now if overdue else moment, _CHANGE, job.row, job.stamp)
 
     def _learn(self) -> None:
         """Replace the policy by the fitted one: all keys, and the moments at which they change, are different now."""
@@ -258,14 +261,14 @@ class EventLoop:
         self._decisions += 1
         choice = self.allocator.choose(self.now)
         self._wake = min(self._wake, self.allocator.relaxes)
+        self._apply(choice)
+
+    def _apply(self, choice: Choice) -> None:
         for row in choice.victims:
             self._preempt(self._jobs[row])
         if choice.starts:
             for job in self.allocator.admit(choice):
                 self._begin(job)
-        self._record()
-
-    def _record(self) -> None:
         used = self._capacity - self.allocator.free
         self._recorder.add(self.now, used, self._running, len(self._jobs) - self._running)
 

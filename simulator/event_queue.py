@@ -22,12 +22,16 @@ class EventQueue:
 
     def push(self, moment: float, kind: int, row: int, stamp: int) -> None:
         """Add an event of a job. `stamp`: the event is out of date once the job has a newer one."""
-        if self._popped:
-            heapreplace(self._heap, (moment, kind, row, stamp))
-            self._popped = False
+        heap, first = self._heap, moment < self.moment
+        if not self._popped:
+            heappush(heap, (moment, kind, row, stamp))
+        elif first:
+            heap[0] = moment, kind, row, stamp
         else:
-            heappush(self._heap, (moment, kind, row, stamp))
-        self.moment = min(self.moment, moment)
+            heapreplace(heap, (moment, kind, row, stamp))
+        self._popped = False
+        if first:
+            self.moment = moment
 
     def pop(self) -> tuple[float, int, int, int]:
         """Remove and return the first event: its moment, kind, row and stamp."""

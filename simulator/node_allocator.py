@@ -50,8 +50,9 @@ class NodeAllocator:
         """Use this policy from now on."""
         self._policy = policy
 
-    def update(self, job: SimulatedJob) -> None:
-        """Do nothing: each decision computes all keys anew."""
+    def update(self, job: SimulatedJob) -> float:
+        """Return the next moment at which the key of the job changes by itself. Each decision computes all keys anew."""
+        return float(self._policy.change(job, job.now, self._config))
 
     def preempt(self, job: SimulatedJob) -> None:
         """Do nothing: the next snapshot shows the state of the job."""

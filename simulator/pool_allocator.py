@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
 import numpy as np
 
 from tiresias.scheduler.evict.cost_aware import Weighing, weighs_cost
-from tiresias.scheduler.job_queue import Choice, JobQueue
+from tiresias.scheduler.job_queue import NOTHING, Choice, JobQueue
 from tiresias.scheduler.model import JobState, Snapshot
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy, replaces
 from tiresias.scheduler.running_keys import Columns, Key
@@ -22,7 +21,6 @@ from tiresias.simulator.snapshots import pool_snapshot
 _WAITING: Final = int(JobState.WAITING)
 _RUNNING: Final = int(JobState.RUNNING)
 _RELEASING: Final = int(JobState.RELEASING)
-_NOTHING: Final = Choice((), ())
 
 
 class PoolAllocator:
@@ -35,7 +33,7 @@ class PoolAllocator:
 
     relaxes = math.inf
 
-    def __init__(self, rules: Rules, capacity: int, gpus: Sequence[int], jobs: Mapping[int, SimulatedJob]) -> None:
+    def __init__(self, rules: Rules, capacity: int, gpus: list[int], jobs: dict[int, SimulatedJob]) -> None:
         """`gpus`: of each row of the trace. `jobs`: those that wait or run, by row; the event loop updates them."""
         self._config, self._gpus, self._jobs = rules.config, gpus, jobs
         self._starving_first = rules.config.starving_first
@@ -49,6 +47,9 @@ class PoolAllocator:
         self._policy, self._preempts = policy, policy.preempts
         self._weighs = weighs_cost(self._config.eviction, policy.spares)
         self._drifts, self._settles = replaces(policy, "drifts"), replaces(policy, "settled")
+        # Whether the key of a running job is computed as soon as it changes while jobs wait, and not with the next choice.
+        drifts_or_settles = self._drifts or self._settles
+        self._directly = self._preempts and replaces(policy, "keys_and_change") and not drifts_or_settles
         self._queue = JobQueue(self._gpus, policy.blocks)
         self._drifting = JobColumns()  # running jobs whose keys change all the time
         self._unsettled: list[SimulatedJob] = []
@@ -56,13 +57,25 @@ class PoolAllocator:
         self._arrived: dict[int, SimulatedJob] = {}
         self._changed: dict[int, SimulatedJob] = {}
 
-    def update(self, job: SimulatedJob) -> None:
-        """Note that a waiting or running job may have a new key."""
+    def update(self, job: SimulatedJob) -> float:
+        """Note that a waiting or running job may have a new key now. Returns the next moment at which its key changes by itself."""
+        if self._directly and self._queue.waiting and job.state == _RUNNING and self._competes(job):
+            keys, moment = self._policy.keys_and_change(job, job.now, self._config)
+            self._queue.compete(job.row, keys + (job.row,))  # noqa: RUF005 (see `_key`)
+            return moment
+        self._note(job)
+        return float(self._policy.change(job, job.now, self._config))
+
+    def _note(self, job: SimulatedJob) -> None:
         if job.state == _WAITING:
             self._arrived[job.row] = job
-        elif self._preempts and job.now >= job.movable_from and job.row not in self._changed:
+        elif self._preempts and self._competes(job):
             self._stop(job)
             self._changed[job.row] = job
+
+    def _competes(self, job: SimulatedJob) -> bool:
+        """Return whether the running job may be preempted, and its change is not noted yet."""
+        return job.now >= job.movable_from and not (self._changed and job.row in self._changed)
 
     def preempt(self, job: SimulatedJob) -> None:
         """Note that a running job begins to release its GPUs."""
@@ -86,36 +99,36 @@ class PoolAllocator:
     def choose(self, now: float) -> Choice:
         """Return the rows of the jobs to start and to preempt."""
         arrived = self._arrived
-        if not self._queue.waits:
+        if not self._queue.waiting:
             if not arrived:
-                return _NOTHING
+                return NOTHING
             if sum([job.gpus for job in arrived.values()]) <= self.free:
                 self._arrived = {}
-                return Choice(list(arrived), [])
-        self._arrived = {}
-        for job in arrived.values():
-            self._queue.wait(job.row, self._key(job))
-        self._queue_running(now)
+                return Choice(list(arrived), ())
+        if arrived:
+            self._arrived = {}
+            for job in arrived.values():
+                self._queue.wait(job.row, self._key(job))
+        if self._unsettled or self._changed:
+            self._queue_running(now)
         if self._drifts:
             self._queue.drift(len(self._drifting), partial(self._keys, now))
         if self._queue.selects_none(self.free + self._releasing):
-            return _NOTHING
-        weighing = partial(self._weighing, now, self._queue.backlog) if self._weighs else None
+            return NOTHING
+        weighing = partial(self._weighing, now, len(self._queue.waiting)) if self._weighs else None
         drains = partial(self._drains, now) if self._starving_first else None
         return self._queue.choose(self.free + self._releasing, weighing, drains)
 
     def _queue_running(self, now: float) -> None:
         """Insert the running jobs that may be preempted into the queue."""
-        if self._unsettled:
-            unsettled, self._unsettled = self._unsettled, []
-            for job in unsettled:
-                if job.state == _RUNNING and job.row in self._jobs:
-                    job.at(now)
-                    self.update(job)
-        if self._changed:
-            changed, self._changed = self._changed, {}
-            for job in changed.values():
-                self._compete(job, now)
+        unsettled, self._unsettled = self._unsettled, []
+        for job in unsettled:
+            if job.state == _RUNNING and job.row in self._jobs:
+                job.at(now)
+                self._note(job)
+        changed, self._changed = self._changed, {}
+        for job in changed.values():
+            self._compete(job, now)
 
     def _compete(self, job: SimulatedJob, now: float) -> None:
         if self._drifts and self._policy.drifts(job, self._config):
@@ -178,7 +191,7 @@ class PoolAllocator:
                 starts.append(job)
             else:
                 now = min(now, later)
-                self.update(job)
+                self._note(job)
         self.free -= sum([job.gpus for job in starts])
         return starts
 

@@ -14,7 +14,7 @@ from tiresias.simulator.outcome import Timeline
 from tiresias.simulator.simulated_job import SimulatedJob
 from tiresias.simulator.trace import Trace
 
-_NEWEST: Final = 4096
+_NEWEST: Final = 3 * 4096  # counts that are stored in a list
 
 
 class TimelineRecorder:
@@ -24,45 +24,55 @@ class TimelineRecorder:
         self._used, self._running, self._waiting = -1, -1, -1
         self._counts = _Column("q")  # three each time
         self._first = _Column("q")  # row of the timeline that has them first
-        self._time, self._rows = _Column("d"), 0
+        self._time = _Column("d")
 
     def add(self, time: float, used: int, running: int, waiting: int) -> None:
         """Record the state of the cluster after the decision at `time`."""
         if running != self._running or used != self._used or waiting != self._waiting:
             self._used, self._running, self._waiting = used, running, waiting
-            self._first.append(self._rows)
-            self._counts.append(used)
-            self._counts.append(running)
-            self._counts.append(waiting)
-        self._time.append(time)
-        self._rows += 1
+            self._first.newest.append(len(self._time))
+            self._counts.newest += (used, running, waiting)
+            if len(self._counts.newest) >= _NEWEST:
+                self._pack()
+        self._time.newest.append(time)
+
+    def repeat(self, time: float) -> None:
+        """Record a decision at `time` that changed nothing."""
+        self._time.newest.append(time)
+
+    def _pack(self) -> None:
+        for column in (self._first, self._counts, self._time):
+            column.pack()
 
     def timeline(self) -> Timeline:
         """Return what was recorded so far."""
-        rows = np.diff(self._first.stored(), append=self._rows)
+        rows = np.diff(self._first.stored(), append=len(self._time))
         used, running, waiting = np.repeat(self._counts.stored().reshape(-1, 3), rows, axis=0).T
         return Timeline(self._time.stored(), used, running, waiting)
 
 
 class _Column:
-    """Numbers, stored compactly. The newest are in a list, which is faster."""
+    """Numbers, stored compactly.
+
+    Attributes:
+        newest: The last ones. A list is faster; `pack` has to be called from time to time.
+    """
 
     def __init__(self, typecode: str) -> None:
-        self._stored, self._newest = array(typecode), list[Any]()
+        self._packed, self.newest = array(typecode), list[Any]()
 
-    def append(self, number: Any) -> None:
-        self._newest.append(number)
-        if len(self._newest) == _NEWEST:
-            self._store()
+    def __len__(self) -> int:
+        return len(self._packed) + len(self.newest)
 
-    def _store(self) -> None:
-        self._stored.fromlist(self._newest)
-        self._newest.clear()
+    def pack(self) -> None:
+        """Store the newest numbers compactly."""
+        self._packed.fromlist(self.newest)
+        self.newest.clear()
 
     def stored(self) -> Any:
         """Return all of them as an array."""
-        self._store()
-        return np.array(self._stored)
+        self.pack()
+        return np.array(self._packed)
 
 
 class JobRecorder:

@@ -1,11 +1,11 @@
 """Builds a copy of the package whose simulator is compiled by mypyc, from the same sources: an option for long replays.
 
     python etc/packages/compiled.py OUT [--opt-level 3]
-    PYTHONPATH=OUT tiresias simulate ...
+    OUT/bin/tiresias simulate ...
 
 OUT/tiresias then has a shared library beside each of MODULES; Python loads it in place of the source. Results are the same to the
 last digit. Needs the packages mypy[mypyc] and setuptools, those that slurm-tiresias requires, and a C compiler. The libraries are
-for the Python that runs this file.
+for the Python that runs this file. An outdated copy refuses to run (`copy_check.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from shlex import quote
 
+from copy_check import write_notes
 from one_job import add_versions
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,6 +49,13 @@ FORMULAS = (
 )
 # The same; packages may derive from their classes, which therefore remain classes of Python with compiled methods.
 POLICIES = ("policy", "adaptive", "fifo", "gittins", "las", "shortest_first")
+CHECK = """
+from pathlib import Path
+
+from tiresias.copy_check import refuse
+
+refuse(Path(__file__).parent, __version__)
+"""
 GROUP = "tiresias_compiled"  # the library with the code of all modules; each module's own one only names it
 
 
@@ -58,7 +67,8 @@ def main() -> None:
     out = options.out.resolve()
     copy(out)
     compile_in(out, options.opt_level)
-    print(out)
+    add_check(out / "tiresias")
+    print(add_command(out))
 
 
 def copy(out: Path) -> None:
@@ -91,6 +101,23 @@ def compile_in(out: Path, opt_level: str) -> None:
     shutil.rmtree(out / "build", ignore_errors=True)
     if done.returncode:
         sys.exit("compilation failed; are mypy[mypyc], setuptools and a C compiler installed?")
+
+
+def add_check(package: Path) -> None:
+    """Let the copy refuse to run where it is out of date."""
+    shutil.copy(Path(__file__).with_name("copy_check.py"), package)
+    write_notes(package, ROOT)
+    with (package / "__init__.py").open("a") as file:
+        file.write(CHECK)
+
+
+def add_command(out: Path) -> Path:
+    """Add OUT/bin/tiresias, which runs the copy with this Python."""
+    command = out / "bin/tiresias"
+    command.parent.mkdir(exist_ok=True)
+    command.write_text(f'#!/bin/sh\nPYTHONPATH={quote(str(out))} exec {quote(sys.executable)} -m tiresias "$@"\n')
+    command.chmod(0o755)
+    return command
 
 
 def keep_classes(file: Path) -> None:

@@ -50,6 +50,7 @@ _ONE_JOB = {
     "larger": "max({1}, {0})",
     "smaller": "min({1}, {0})",
     "rounded": "round({0}, {1})",
+    "to_millisecond": "round({0} * 1000.0) / 1000.0",
     "interval": "_bisect({0}, {1})",
     "pick": "{0}[{1}]",
 }

@@ -10,7 +10,7 @@ from tiresias.scheduler.elementwise import Values, interval, pick
 EDGES: Final = (0.0, *(2.0 ** (half / 2) for half in range(67)))  # seconds; the last one is 272 years
 BUCKETS: Final = len(EDGES) - 1
 _INNER: Final = EDGES[1:-1]
-_ENDS: Final = (*_INNER, math.inf)
+ENDS: Final = (*_INNER, math.inf)
 
 # An age this near below an edge has reached it: sums of floats never land on it exactly.
 _TOLERANCE: Final = 1e-3
@@ -23,4 +23,4 @@ def bucket_of(age: Values) -> Values:
 
 def end_of(bucket: Values) -> Values:
     """The age at which a job leaves the bucket; inf for the last one."""
-    return pick(_ENDS, bucket)
+    return pick(ENDS, bucket)

@@ -26,7 +26,17 @@ _WEIGHT = 3.0  # jobs, as which the hazards of all jobs count in each bucket of 
 
 def cell_of(gpus: Values, age: Values) -> Values:
     """Return the place of a job's class and bucket in a table of shape (classes, buckets) that is read row by row."""
-    return pick(_FIRST_CELLS, smaller(gpus, _MOST)) + bucket_of(age)
+    return _first_cell(gpus) + bucket_of(age)
+
+
+def cells_of(gpus: int) -> range:
+    """Return the cells of all buckets of a job's class."""
+    first: int = _first_cell(gpus)
+    return range(first, first + BUCKETS)
+
+
+def _first_cell(gpus: Values) -> Values:
+    return pick(_FIRST_CELLS, smaller(gpus, _MOST))
 
 
 def by_size(ended: Floats, ended_gpus: Ints, there: Floats, there_gpus: Ints, counts: Floats | None = None) -> Hazards:

@@ -37,12 +37,12 @@ import numpy as np
 
 from tiresias.scheduler.config import SERVICE_TOLERANCE, PolicyConfig
 from tiresias.scheduler.elementwise import Columns, Values, either, interval, known, pick, rounded, smaller, where
-from tiresias.scheduler.estimates.age_buckets import bucket_of, end_of
+from tiresias.scheduler.estimates.age_buckets import ENDS, bucket_of, end_of
 from tiresias.scheduler.estimates.claims import coarse, expected_remaining, next_coarse
 from tiresias.scheduler.estimates.completed_jobs import Completed, next_fit
 from tiresias.scheduler.estimates.forgetting import NOTHING_SEEN, Forgetting, counts
 from tiresias.scheduler.estimates.hazard import Hazards
-from tiresias.scheduler.estimates.size_hazards import NO_JOBS_KNOWN, by_size, cell_of
+from tiresias.scheduler.estimates.size_hazards import NO_JOBS_KNOWN, by_size, cell_of, cells_of
 from tiresias.scheduler.model import JobState
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy, Rows
 from tiresias.scheduler.rank.starve_limit import may_drain, next_change, until_change
@@ -74,6 +74,12 @@ class Adaptive(IncrementalPolicy):
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
         """Return the sort keys: the expected cost of the job's completion first."""
         return _keys(jobs, config, self._prices)
+
+    def keys_and_change(self, job: Rows, now: float, config: PolicyConfig) -> tuple[tuple[Values, ...], float]:
+        """Return `keys` and `change` of one running job. Those of a job that does not report follow from its bucket."""
+        if job.claimed_remaining is not None:
+            return super().keys_and_change(job, now, config)
+        return _keys_and_change(job, now, config, self._prices)
 
     def worth(self, jobs: Rows, now: float, config: PolicyConfig) -> Values:
         """Return the seconds that the job has waited since it was last on GPUs; inf for a starving job."""
@@ -138,6 +144,13 @@ class _Prices:
         self._hazards = hazards
         self.running = self._table(0.0, _HOLD)
         self._waiting: dict[float, tuple[float, ...]] = {}
+        self._of_running: dict[int, list[float]] = {}
+
+    def of_running(self, gpus: int) -> list[float]:
+        """Return the GPU-seconds per completion of running jobs of so many GPUs, by their bucket."""
+        if gpus not in self._of_running:
+            self._of_running[gpus] = [self.running[cell] * gpus for cell in cells_of(gpus)]
+        return self._of_running[gpus]
 
     def waiting(self, cost: float) -> tuple[float, ...]:
         """Return those of jobs whose start costs so many seconds."""
@@ -153,7 +166,18 @@ def _keys(jobs: Rows, config: PolicyConfig, prices: _Prices) -> Columns:
     waits = jobs.state == _WAITING
     price = _with_claims(jobs, _to_complete(jobs, waits, config, prices), waits, config) * jobs.gpus
     moment = where(waits, -jobs.preempted, jobs.last_start)
-    place = known(moment, math.inf)
+    return _in_order(jobs, config, price, waits, known(moment, math.inf))
+
+
+def _keys_and_change(job: Rows, now: float, config: PolicyConfig, prices: _Prices) -> tuple[Columns, float]:
+    ran = job.ran
+    bucket = bucket_of(ran)
+    price = prices.of_running(job.gpus)[bucket]
+    return _in_order(job, config, price, False, job.last_start), now + ENDS[bucket] - ran
+
+
+def _in_order(jobs: Rows, config: PolicyConfig, price: Values, waits: Values, place: Values) -> Columns:
+    """Return the sort keys: starving jobs before all others."""
     if config.starve_limit == math.inf:
         return 0, price, waits, place
     starves = _starves(jobs, config)
@@ -188,7 +212,9 @@ def _change(jobs: Rows, now: float, config: PolicyConfig) -> Values:
 
 def _grows(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
     """When the rank of a running job changes."""
-    return (smaller(now + end_of(bucket_of(jobs.ran)) - jobs.ran, _claim_falls(jobs, now)),)
+    ran = jobs.ran
+    aged = now + end_of(bucket_of(ran)) - ran
+    return (aged if jobs.claimed_remaining is None else smaller(aged, _claim_falls(jobs, now)),)
 
 
 def _rises(jobs: Rows, now: float, config: PolicyConfig) -> Columns:

@@ -36,7 +36,7 @@ class Las(IncrementalPolicy):
         queue = las_order.current_queue(jobs, config, promoted)
         inside = self.inside(jobs, now, config, queue, promoted)
         if not config.starving_first:
-            return queue, *inside
+            return (queue,) + inside  # noqa: RUF005 (compiled, the other form makes a list first)
         return queue, where(starves(jobs, now) | promoted, 0, 1), *inside
 
     def inside(

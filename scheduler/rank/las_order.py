@@ -14,16 +14,14 @@ from tiresias.scheduler.elementwise import (
     known,
     larger,
     pick,
-    rounded,
     smaller,
+    to_millisecond,
     where,
 )
 from tiresias.scheduler.model import JobState
 from tiresias.scheduler.rank.policy import Rows
 from tiresias.scheduler.rank.starve_limit import starves, until_change
 
-# Moments that are worked out from service are compared in milliseconds: below that they are rounding errors.
-_DIGITS: Final = 3
 # Sections of a queue.
 RUNS: Final = 0
 _BACK: Final = 1
@@ -52,7 +50,7 @@ def change(jobs: Rows, now: float, config: PolicyConfig) -> Values:
 def _sinks(jobs: Rows, now: float, config: PolicyConfig) -> Columns:
     """When, as long as it runs."""
     attained = jobs.attained
-    limit = pick((*config.thresholds, math.inf), queue_of(attained, config))
+    limit = pick(config.queue_ends, queue_of(attained, config))
     return (where(jobs.state == _RUNNING, now + (limit - attained) / jobs.gpus, math.inf),)
 
 
@@ -102,7 +100,8 @@ def _runs(jobs: Rows, now: float, config: PolicyConfig, queue: Values, promoted:
 
 def _place(jobs: Rows, now: float, config: PolicyConfig, queue: Values, stopped: Values) -> Columns:
     """When a job came into its queue, and whether it has had service there. Both follow from the service above the queue's lower
-    limit, as nothing else happens while a job runs. `stopped`: when it last had service."""
+    limit, as nothing else happens while a job runs. `stopped`: when it last had service. Moments that are worked out from service
+    are compared in milliseconds: below that they are rounding errors."""
     return either(queue == 0, _on_top, _below, jobs, now, config, queue, stopped)
 
 
@@ -110,12 +109,12 @@ def _on_top(jobs: Rows, now: float, config: PolicyConfig, queue: Values, stopped
     """It came by submission, or by the last promotion, since which it ran and waited."""
     entered = jobs.submit
     if config.promotes:
-        reset = rounded(now - jobs.ran - jobs.waited, _DIGITS)
+        reset = to_millisecond(now - jobs.ran - jobs.waited)
         entered = where(reset > entered + 1.0, reset, entered)
     return entered, jobs.attained > SERVICE_TOLERANCE
 
 
 def _below(jobs: Rows, now: float, config: PolicyConfig, queue: Values, stopped: Values) -> Columns:
     """It sank."""
-    above = jobs.attained - pick((0.0, *config.thresholds), queue)
-    return rounded(stopped - above / jobs.gpus, _DIGITS), above > SERVICE_TOLERANCE
+    above = jobs.attained - pick(config.queue_begins, queue)
+    return to_millisecond(stopped - above / jobs.gpus), above > SERVICE_TOLERANCE

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tiresias.scheduler.evict.by_rank import walk
-from tiresias.scheduler.job_queue import Choice, JobQueue
+from tiresias.scheduler.job_queue import NOTHING, Choice, JobQueue
 
 CAPACITY = 12
 LAST_QUEUE = 2
@@ -102,7 +102,7 @@ def test_chooses_what_a_walk_over_all_jobs_takes(gpus: Any, draw: Any, blocks: A
             cluster.wait(row)
         expected = cluster.walked()
         choice = cluster.choose()
-        assert choice.starts == expected.starts
+        assert list(choice.starts) == expected.starts
         assert sorted(choice.victims) == sorted(expected.victims)
         for row in choice.victims:
             cluster.stop(row)
@@ -118,6 +118,7 @@ def test_no_job_overtakes_where_the_queue_blocks() -> None:
     for row in range(3):
         queue.wait(row, (row, row))
     assert queue.choose(3) == Choice([], [])
+    assert queue.choose(3) is NOTHING
     assert queue.choose(6) == Choice([0, 1], [])
 
 

@@ -16,8 +16,9 @@ def test_keys_are_read_in_the_order_of_all_of_them(seed: int) -> None:
     draw, running, stored = random.Random(seed), RunningKeys(), dict[int, tuple[float, int]]()
     for _ in range(3000):
         row = draw.randrange(600)
-        assert running.remove(row) == (stored.pop(row, None) is not None)
-        if draw.random() < 0.8:
+        if draw.random() < 0.5:  # else a key that it has is replaced
+            assert running.remove(row) == (stored.pop(row, None) is not None)
+        if row not in stored or draw.random() < 0.8:
             stored[row] = draw.choice([0.0, draw.random(), 1.0]), row
             running.add(row, stored[row])
         if draw.random() < 0.1:

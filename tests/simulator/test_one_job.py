@@ -17,7 +17,9 @@ FORMULAS = '''
 
 from __future__ import annotations
 
-from tiresias.scheduler.elementwise import Values, either, interval, known, larger, pick, rounded, smaller, where
+from tiresias.scheduler.elementwise import (
+    Values, either, interval, known, larger, pick, rounded, smaller, to_millisecond, where,
+)
 from tiresias.scheduler.rank.policy import Rows
 
 
@@ -36,6 +38,10 @@ def twice(value: Values) -> Values:
 
 def minus(value: Values) -> Values:
     return -value
+
+
+def in_milliseconds(value: Values) -> Values:
+    return to_millisecond(value)
 
 
 def unchanged(value: float) -> float:
@@ -69,6 +75,11 @@ def test_a_version_returns_what_the_formula_does(module: dict[str, Any]) -> None
         values = {"row": int(runs), "ran": ran, "runs": runs}
         found = module["formula"](SimulatedJob(**values), one, other)
         assert repr(found) == repr(module["formula"](SimpleNamespace(**values), one, other))
+
+
+@pytest.mark.parametrize("moment", [0.0, 1.0005, -2.0015, 1234567.8915, 2.0**52 / 1000.0])
+def test_a_moment_in_milliseconds(module: dict[str, Any], moment: float) -> None:
+    assert repr(module["in_milliseconds_of_one"](moment)) == repr(module["in_milliseconds"](moment))
 
 
 def test_a_simulated_job_is_given_to_the_version(module: dict[str, Any]) -> None:

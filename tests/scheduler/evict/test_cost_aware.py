@@ -192,8 +192,8 @@ def test_the_queue_spares_the_jobs_that_the_walk_spares(some: Any, free: Any, st
         kept = spare(cost, walk(cost, capacity, False), runs, worth, capacity)
         weighing = Weighing(worth.tolist().__getitem__, cost.tolist().__getitem__)
         choice = queue.choose(free, partial(Weighing, *weighing))
-        assert choice.starts == np.flatnonzero(kept & ~runs).tolist()
-        assert choice.victims == np.flatnonzero(~kept & runs).tolist()
+        assert list(choice.starts) == np.flatnonzero(kept & ~runs).tolist()
+        assert list(choice.victims) == np.flatnonzero(~kept & runs).tolist()
         for row in choice.victims:
             queue.leave(row)
             queue.wait(row, (row,))
