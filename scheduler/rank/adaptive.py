@@ -254,7 +254,7 @@ def _reviewed(jobs: Rows, now: float, config: PolicyConfig) -> Values:
     return since + cost * pick((*_REVIEWS, math.inf), interval(_REVIEWS, (now - since + SERVICE_TOLERANCE) / cost))
 
 
-def _mean(completed: Ints, there: Values) -> float:
+def _mean(completed: Ints, there: Ints) -> float:
     """Return the mean number of GPUs of completed jobs and of those in the cluster."""
     gpus = np.concatenate((completed, there))
     return float(gpus.mean()) if len(gpus) else 1.0

@@ -81,6 +81,7 @@ def setup_json(setup: Setup) -> dict[str, object]:
         "preemption_costs": {model: cost._asdict() for model, cost in setup.costs.items()},
         "by_node": setup.by_node,
         "interval": setup.interval,
+        "history_jobs": len(setup.history),
         "checkpoint_interval": setup.checkpoint_interval,
         "failures": asdict(setup.failures) if setup.failures else None,
     }
