@@ -175,7 +175,7 @@ def test_a_history_and_a_target_slowdown_change_the_order_of_adaptive(tmp_path: 
             return [float(row["finish"]) for row in csv.DictReader(file)]
 
     assert finishes() == [100, 200, 150]
-    assert json.loads(numbers.read_text())["history_jobs"] == 0
+    assert not {"history_jobs", "target_slowdown"} & set(json.loads(numbers.read_text()))
     assert finishes("--history", str(past)) == [100, 150, 200]
     assert json.loads(numbers.read_text())["history_jobs"] == 201
     assert finishes("--target-slowdown", "0.001") == [100, 150, 200]
