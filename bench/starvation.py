@@ -1,9 +1,10 @@
-"""What `starve_limit` and `min_run_cost_factor` cost: the product's defaults with several values of each, a JSON line a run.
+"""What `starve_limit`, `min_run_cost_factor` and `target_slowdown` cost: several values of each, a JSON line a run.
 
-    python bench/starvation.py [--traces DIR] [--policy las,adaptive] [--factors] [TRACE ...]
+    python bench/starvation.py [--traces DIR] [--policy las,adaptive] [--factors | --slowdowns] [TRACE ...]
 
 A preemption costs 62 s at the next start, the paper's mean. Times in seconds. longest_wait: of the job that waited most, all its
-waiting times and preemption costs together. `--factors` varies min_run_cost_factor in place of starve_limit.
+waiting times and preemption costs together. `--factors` varies min_run_cost_factor in place of starve_limit, `--slowdowns`
+target_slowdown, which `adaptive` alone has.
 """
 
 from __future__ import annotations
@@ -26,18 +27,21 @@ from tiresias.simulator.trace import read_trace
 HOUR = 3600.0
 LIMITS = (*(hours * HOUR for hours in (6, 12, 24, 48, 96, 168)), math.inf)
 FACTORS = (0.0, 1.0, 2.0, 5.0, 10.0)
+SLOWDOWNS = (math.inf, 30.0, 10.0, 5.0, 3.0, 2.0, 1.0)
 COST = Cost(resume=62.0)  # 13,724 s for 221 preemptions, section 5.2
 GPUS = {  # of the clusters that each trace is simulated on
-    **{f"testbed480_seed{seed}.csv": (60,) for seed in (1, 2, 3)},
+    **{f"testbed480{kind}_seed{seed}.csv": (60,) for kind in ("", "cal") for seed in (1, 2, 3)},
     "traces/helios_venus_may28_a.csv.gz": (416, 280),
     "traces/helios_venus_may28_b.csv.gz": (344, 280),
     "philly_full.csv.gz": (2000, 1900, 1800),
 }
 
 
-def runs(factors: bool) -> Iterator[tuple[str, PolicyConfig]]:
+def runs(factors: bool, slowdowns: bool) -> Iterator[tuple[str, PolicyConfig]]:
     usual = PolicyConfig()
-    if factors:
+    if slowdowns:
+        yield from ((f"target_slowdown {each:g}", replace(usual, target_slowdown=each)) for each in SLOWDOWNS)
+    elif factors:
         yield from (
             (f"min_run_cost_factor {factor:g}", replace(usual, min_run_cost_factor=factor)) for factor in FACTORS
         )
@@ -61,11 +65,12 @@ def main() -> None:
     parser.add_argument("--policy", default="las,adaptive")
     parser.add_argument("--factors", action="store_true")
     parser.add_argument("trace", nargs="*", metavar="TRACE", help=", ".join(GPUS))
+    parser.add_argument("--slowdowns", action="store_true", help="vary target_slowdown, and not starve_limit")
     args = parser.parse_args()
     for name in args.trace or GPUS:
         for gpus in GPUS[name]:
             for policy in args.policy.split(","):
-                for label, config in runs(args.factors):
+                for label, config in runs(args.factors, args.slowdowns):
                     found = measured(args.traces / name, gpus, policy, config)
                     print(
                         json.dumps({"trace": name, "gpus": gpus, "policy": policy, "with": label, **found}), flush=True

@@ -121,6 +121,12 @@ class PolicyConfig:
         "seconds, 0 or more",
         _not_negative,
     )
+    target_slowdown: float = _knob(
+        math.inf,
+        "adaptive ranks by submission and so many times the expected time to completion; inf: by that time alone",
+        "a number above 0, or inf",
+        _positive,
+    )
     defragment: int = _knob(
         0,
         "jobs that may run on any nodes and are preempted at once to defragment nodes for a consolidated job; 0: none",

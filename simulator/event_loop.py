@@ -70,7 +70,7 @@ class EventLoop:
         self._ends, self._changes = EventQueue(), EventQueue()
         self.events: list[tuple[EventKind, int]] = []  # of the last step
         self._results, self._recorder = JobRecorder(len(trace)), TimelineRecorder()
-        self._completions, self._learns = CompletionRecorder(trace), rules.policy.refit_at < math.inf
+        self._completions, self._learns = CompletionRecorder(trace, rules.history), rules.policy.refit_at < math.inf
         self._claims = rules.reporting.claims(trace) if rules.reporting else None
         self._follow(rules.policy)
         self.now, self.completed, self._next_arrival, self._running = 0.0, 0, 0, 0
@@ -79,7 +79,7 @@ class EventLoop:
 
     def _follow(self, policy: Policy) -> None:
         """Use this policy from now on. Of the optional parts that it leaves at their defaults none is called."""
-        self._policy, self._refit_at = policy, float(policy.refit_at)
+        self._policy, self._refit_at = policy, float(policy.refit_at) - len(self._rules.history)
         self._promotes, self._turns = replaces(policy, "promoted"), replaces(policy, "turn")
 
     @property

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tiresias.scheduler.estimates.completed_jobs import Completed
+from tiresias.scheduler.estimates.completed_jobs import NO_JOBS_COMPLETED, Completed
 from tiresias.scheduler.model import Floats, Ints
 from tiresias.simulator.outcome import Timeline
 from tiresias.simulator.simulated_job import SimulatedJob
@@ -92,10 +92,16 @@ class JobRecorder:
 
 
 class CompletionRecorder:
-    """Records the completed jobs, from which policies learn."""
+    """Records the completed jobs, from which policies learn.
 
-    def __init__(self, trace: Trace) -> None:
-        self._trace, self._rows, self._service = trace, array("q"), array("d")
+    Args:
+        trace: The jobs of the simulation.
+        history: Jobs that completed before it.
+    """
+
+    def __init__(self, trace: Trace, history: Completed = NO_JOBS_COMPLETED) -> None:
+        self._history, self._trace = history, trace
+        self._rows, self._service = array("q"), array("d")
         self._names: list[list[str]] = [[], [], []]  # user, virtual cluster and model of the first rows
 
     def add(self, job: SimulatedJob, now: float) -> None:
@@ -104,9 +110,10 @@ class CompletionRecorder:
         self._service.append((job.held + now - job.last_start) * job.gpus)
 
     def completed(self) -> Completed:
-        """Return the completed jobs as columns."""
+        """Return the completed jobs as columns, those of the history first."""
         trace, rows = self._trace, np.array(self._rows, np.int64)
         for names, words in zip(self._names, (trace.user, trace.vc, trace.model), strict=True):
             names.extend(map(words.__getitem__, self._rows[len(names) :]))
         user, vc, model = map(tuple, self._names)
-        return Completed(trace.gpus[rows], np.array(self._service), trace.submit[rows], user, vc, model)
+        found = Completed(trace.gpus[rows], np.array(self._service), trace.submit[rows], user, vc, model)
+        return self._history.followed_by(found)

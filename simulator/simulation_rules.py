@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.estimates.completed_jobs import NO_JOBS_COMPLETED, Completed
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy
 from tiresias.simulator.failures import Failures
 from tiresias.simulator.reporting import Reporting
@@ -52,6 +53,7 @@ class Rules:
             nothing is lost. A preempted job always saves first.
         placement: Where jobs are placed and what that costs; requires `by_node`. None: all GPUs are equal.
         reporting: Which jobs report their progress. None: none.
+        history: Completed jobs from which policies have learned before the simulation begins.
 
     Raises:
         UsageError: `failures` or `placement` without `by_node`.
@@ -67,6 +69,7 @@ class Rules:
     checkpoint_interval: float = 0.0
     placement: SimulatedPlacement | None = None
     reporting: Reporting | None = None
+    history: Completed = NO_JOBS_COMPLETED
 
     def __post_init__(self) -> None:
         if not isinstance(self.policy, IncrementalPolicy) or self.config.needs_snapshots:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from tiresias.scheduler.model import Floats, Ints
 
 # A fit serves until there is a tenth more to learn from, so that all fits together cost as much as eleven of the last one.
@@ -31,6 +33,22 @@ class Completed:
 
     def __len__(self) -> int:
         return len(self.gpus)
+
+    def followed_by(self, later: Completed) -> Completed:
+        """Return these jobs and then `later` ones."""
+        if not len(self):
+            return later
+        return Completed(
+            np.concatenate((self.gpus, later.gpus)),
+            np.concatenate((self.service, later.service)),
+            np.concatenate((self.submit, later.submit)),
+            self.user + later.user,
+            self.vc + later.vc,
+            self.model + later.model,
+        )
+
+
+NO_JOBS_COMPLETED = Completed(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), (), (), ())
 
 
 def next_fit(completed: int) -> int:

@@ -22,6 +22,10 @@ each job that starts in its place a wait. How long that would have been is estim
     and the sum is at most twice that of a scheduler that sees the future (ski rental)
   - until running jobs that end have released its GPUs, by the hazards of all that run
 
+With a `target_slowdown` of s, jobs are ranked by the moment at which they are due: s times the expected time to completion after
+their submission. That time is the GPU-seconds of their completion over the mean number of GPUs of all jobs. So large jobs that were
+submitted long ago are overtaken by fewer new ones, and the longest completion times are shorter.
+
 Jobs of the same rank: running ones by their last start, then preempted ones, the newest first, then the others, first come first
 served. A job that has waited for `starve_limit` seconds in all goes before all others, and stays there when it runs; among these
 the earliest submission is first. Lower-ranked jobs are preempted for it whatever that costs. Where it still does not fit, GPUs are
@@ -43,7 +47,7 @@ from tiresias.scheduler.estimates.completed_jobs import Completed, next_fit
 from tiresias.scheduler.estimates.forgetting import NOTHING_SEEN, Forgetting, counts
 from tiresias.scheduler.estimates.hazard import Hazards
 from tiresias.scheduler.estimates.size_hazards import NO_JOBS_KNOWN, by_size, cell_of, cells_of
-from tiresias.scheduler.model import JobState
+from tiresias.scheduler.model import Ints, JobState
 from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy, Rows
 from tiresias.scheduler.rank.starve_limit import may_drain, next_change, until_change
 
@@ -67,12 +71,13 @@ class Adaptive(IncrementalPolicy):
         refit_at: int = 1,
         release_rate: float = math.inf,
         forgetting: Forgetting = NOTHING_SEEN,
+        mean_gpus: float = 1.0,
     ) -> None:
-        self._prices, self._forgetting = _Prices(hazards), forgetting
+        self._prices, self._forgetting = _Prices(hazards, mean_gpus), forgetting
         self.refit_at, self.release_rate = refit_at, release_rate
 
     def keys(self, jobs: Rows, now: float, config: PolicyConfig, promoted: Values) -> tuple[Values, ...]:
-        """Return the sort keys: the expected cost of the job's completion first."""
+        """Return the sort keys: the expected cost of the job's completion first, or the moment at which it is due."""
         return _keys(jobs, config, self._prices)
 
     def keys_and_change(self, job: Rows, now: float, config: PolicyConfig) -> tuple[tuple[Values, ...], float]:
@@ -115,9 +120,9 @@ class Adaptive(IncrementalPolicy):
 
     def standing(self, job: Rows, queue: int, now: float, config: PolicyConfig) -> str:
         """Return why the job has its rank: its run time and the cost of its completion."""
-        price = self.keys(job, now, config, False)[1]
-        if price == 0.0:
+        if _starves(job, config):
             return f"waited for {job.waited:,.0f} s, longer than policy.starve_limit"
+        price = _price(job, job.state == _WAITING, config, self._prices)
         claimed = job.claimed_remaining
         if claimed is not None and claimed == claimed:  # nan is not equal to itself
             return f"about {claimed:,.0f} s left, as its program reports: a completion costs {price:,.0f} GPU-seconds"
@@ -130,7 +135,8 @@ class Adaptive(IncrementalPolicy):
         counted = counts(len(ages), forgetting.half_life)
         hazards = by_size(ages, completed.gpus, held, there.gpus, counted)
         rates = hazards.per_second.ravel()[cell_of(there.gpus, held)] * there.gpus
-        return Adaptive(hazards, next_fit(len(ages)), float(rates[there.state == _RUNNING].sum()), forgetting)
+        release_rate = float(rates[there.state == _RUNNING].sum())
+        return Adaptive(hazards, next_fit(len(ages)), release_rate, forgetting, _mean(completed.gpus, there.gpus))
 
 
 class _Prices:
@@ -138,10 +144,11 @@ class _Prices:
 
     Attributes:
         running: Of running jobs.
+        mean_gpus: GPUs of all jobs, on average.
     """
 
-    def __init__(self, hazards: Hazards) -> None:
-        self._hazards = hazards
+    def __init__(self, hazards: Hazards, mean_gpus: float) -> None:
+        self._hazards, self.mean_gpus = hazards, mean_gpus
         self.running = self._table(0.0, _HOLD)
         self._waiting: dict[float, tuple[float, ...]] = {}
         self._of_running: dict[int, list[float]] = {}
@@ -164,7 +171,7 @@ class _Prices:
 
 def _keys(jobs: Rows, config: PolicyConfig, prices: _Prices) -> Columns:
     waits = jobs.state == _WAITING
-    price = _with_claims(jobs, _to_complete(jobs, waits, config, prices), waits, config) * jobs.gpus
+    price = _ranked_by(jobs, _price(jobs, waits, config, prices), config, prices)
     moment = where(waits, -jobs.preempted, jobs.last_start)
     return _in_order(jobs, config, price, waits, known(moment, math.inf))
 
@@ -172,8 +179,15 @@ def _keys(jobs: Rows, config: PolicyConfig, prices: _Prices) -> Columns:
 def _keys_and_change(job: Rows, now: float, config: PolicyConfig, prices: _Prices) -> tuple[Columns, float]:
     ran = job.ran
     bucket = bucket_of(ran)
-    price = prices.of_running(job.gpus)[bucket]
+    price = _ranked_by(job, prices.of_running(job.gpus)[bucket], config, prices)
     return _in_order(job, config, price, False, job.last_start), now + ENDS[bucket] - ran
+
+
+def _ranked_by(jobs: Rows, price: Values, config: PolicyConfig, prices: _Prices) -> Values:
+    """Return the price, or with a `target_slowdown` the moment at which the job is due."""
+    if config.target_slowdown == math.inf:
+        return price
+    return jobs.submit + config.target_slowdown / prices.mean_gpus * price
 
 
 def _in_order(jobs: Rows, config: PolicyConfig, price: Values, waits: Values, place: Values) -> Columns:
@@ -181,7 +195,12 @@ def _in_order(jobs: Rows, config: PolicyConfig, price: Values, waits: Values, pl
     if config.starve_limit == math.inf:
         return 0, price, waits, place
     starves = _starves(jobs, config)
-    return 0, where(starves, 0.0, price), where(starves, False, waits), where(starves, 0.0, place)
+    return 0, where(starves, -math.inf, price), where(starves, False, waits), where(starves, 0.0, place)
+
+
+def _price(jobs: Rows, waits: Values, config: PolicyConfig, prices: _Prices) -> Values:
+    """GPU-seconds that a completion of each job is expected to take."""
+    return _with_claims(jobs, _to_complete(jobs, waits, config, prices), waits, config) * jobs.gpus
 
 
 def _to_complete(jobs: Rows, waits: Values, config: PolicyConfig, prices: _Prices) -> Values:
@@ -264,6 +283,12 @@ def _reviewed(jobs: Rows, now: float, config: PolicyConfig) -> Values:
     if not cost:
         return math.inf
     return since + cost * pick((*_REVIEWS, math.inf), interval(_REVIEWS, (now - since + SERVICE_TOLERANCE) / cost))
+
+
+def _mean(completed: Ints, there: Ints) -> float:
+    """Return the mean number of GPUs of completed jobs and of those in the cluster."""
+    gpus = np.concatenate((completed, there))
+    return float(gpus.mean()) if len(gpus) else 1.0
 
 
 ADAPTIVE = Adaptive()

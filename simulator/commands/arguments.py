@@ -15,7 +15,7 @@ from tiresias.scheduler.evict.eviction import EVICTIONS
 from tiresias.scheduler.size.sizing import SIZINGS
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.commands import argument_types as types
-from tiresias.simulator.commands import report_arguments
+from tiresias.simulator.commands import learning_arguments, report_arguments
 from tiresias.simulator.experiments.experiment import ALL_POLICIES, Setup, read
 from tiresias.simulator.experiments.sensitivity import KNOBS, POLICIES
 from tiresias.simulator.failures import Exponential
@@ -138,7 +138,7 @@ def _configure_policy(group: argparse._ArgumentGroup) -> None:
         "--quantum", type=types.number("--quantum"), default=DEFAULT.quantum, metavar="SECONDS",
         help=f"a turn of time_sharing (default: {DEFAULT.quantum:g})",
     )  # fmt: skip
-
+    learning_arguments.configure(group)
     group.add_argument(
         "--admission", type=types.one_of("--admission", tuple(ADMISSION)), default="shared", metavar="RULE",
         help=f"{', '.join(ADMISSION)}: which jobs may hold GPUs (default: shared)",
@@ -252,7 +252,7 @@ def setup(args: argparse.Namespace) -> Setup:
     by_node = args.by_node or bool(failures or placement)
     return Setup(
         file.name, trace, cluster, config, args.preemption_cost, costs, by_node, args.interval, failures,
-        args.checkpoint_interval, placement, report_arguments.reporting(args, trace),
+        args.checkpoint_interval, placement, report_arguments.reporting(args, trace), learning_arguments.completed(args),
     )  # fmt: skip
 
 
@@ -276,7 +276,7 @@ def _config(args: argparse.Namespace) -> PolicyConfig:
     thresholds = DEFAULT.thresholds if args.threshold is None else args.threshold
     return replace(
         DEFAULT, thresholds=thresholds, in_queue_order=args.in_queue_order, promote_knob=args.promote_knob,
-        starve_limit=args.starve_limit, min_run=args.min_run, quantum=args.quantum,
+        starve_limit=args.starve_limit, min_run=args.min_run, quantum=args.quantum, target_slowdown=args.target_slowdown,
         defragment=args.defragment, admission=args.admission, sizing=args.sizing, eviction=args.eviction,
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.estimates.completed_jobs import NO_JOBS_COMPLETED, Completed
 from tiresias.scheduler.estimates.distribution import Distribution
 from tiresias.scheduler.rank.gittins import Gittins
 from tiresias.scheduler.rank.policies import CLAIRVOYANT, POLICIES
@@ -62,6 +63,7 @@ class Setup:
     checkpoint_interval: float = 0.0
     placement: SimulatedPlacement | None = None
     reporting: Reporting | None = None
+    history: Completed = NO_JOBS_COMPLETED
 
     def experiment(self, policy: str, config: PolicyConfig | None = None) -> Experiment:
         """Return the experiment of one policy.
@@ -73,7 +75,7 @@ class Setup:
         config = replace(config or self.config, preemption_cost=mean_seconds(self.cost, self.costs))
         rules = Rules(
             policy_for(policy, self.trace), config, self.cost, self.costs, self.interval, self.by_node, self.failures,
-            self.checkpoint_interval, self.placement, self.reporting,
+            self.checkpoint_interval, self.placement, self.reporting, self.history,
         )  # fmt: skip
         return Experiment(self.trace, self.cluster, rules)
 
@@ -126,7 +128,7 @@ def without_timeline(experiment: Experiment, run: Run) -> Run:
     return replace(run, outcome=replace(run.outcome, timeline=timeline))
 
 
-def read(file: Path, gpus: int, format: str) -> Trace:
+def read(file: Path, gpus: int | None, format: str) -> Trace:
     """Read a trace with a display of the progress; arguments as of `read_trace`."""
     with _display() as display:
         task = display.add_task(f"reading {file.name}", total=None)

@@ -67,9 +67,9 @@ def setup_json(setup: Setup) -> dict[str, object]:
     """Return the setup as a part of the JSON document."""
     knobs = {name: value for name, value in asdict(setup.config).items() if name != "name"}
     defaults = asdict(PolicyConfig.paper())
-    for stage in ("admission", "sizing", "eviction"):
-        if knobs[stage] == defaults[stage]:
-            del knobs[stage]  # in the document only where it is not the default
+    for knob in ("admission", "sizing", "eviction", "target_slowdown"):
+        if knobs[knob] == defaults[knob]:
+            del knobs[knob]  # in the document only where it is not the default
     return {
         "trace": setup.name,
         "jobs": len(setup.trace),
@@ -81,6 +81,7 @@ def setup_json(setup: Setup) -> dict[str, object]:
         "preemption_costs": {model: cost._asdict() for model, cost in setup.costs.items()},
         "by_node": setup.by_node,
         "interval": setup.interval,
+        **({"history_jobs": len(setup.history)} if len(setup.history) else {}),
         "checkpoint_interval": setup.checkpoint_interval,
         "failures": asdict(setup.failures) if setup.failures else None,
     }

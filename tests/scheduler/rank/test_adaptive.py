@@ -140,6 +140,38 @@ def test_a_job_that_waited_too_long_goes_first_and_stays_there(snapshot_of: Any)
     assert next_change(snapshot_of([job("2", waited=450.0, submit=600)], [node()]), config) == pytest.approx(1050.0)
 
 
+def test_with_a_target_slowdown_jobs_are_ranked_by_the_moment_at_which_they_are_due(snapshot_of: Any) -> None:
+    """A large job is overtaken by small ones that are submitted soon after it, and not by later ones."""
+    job, node = snapshot_of.Job, snapshot_of.Node
+    jobs = [job("1", 8, submit=0), job("2", 1, submit=100), job("3", 1, submit=900)]
+    snapshot = snapshot_of(jobs, [node()])
+    assert ranked(snapshot) == ["2", "3", "1"]
+    costs = ADAPTIVE.keys(snapshot.jobs, 1000.0, CONFIG, False)[1]  # type: ignore[attr-defined]
+    between = 500.0 / float(costs[0] - costs[1])
+    for factor, order in ((0.1, ["1", "2", "3"]), (1.0, ["2", "1", "3"]), (2.0, ["2", "3", "1"])):
+        assert ranked(snapshot, replace(CONFIG, target_slowdown=factor * between)) == order
+
+
+def test_the_expected_time_to_completion_is_that_on_the_mean_number_of_gpus(snapshot_of: Any) -> None:
+    job, node = snapshot_of.Job, snapshot_of.Node
+    jobs = snapshot_of([job("1", 4, submit=700)], [node()]).jobs
+    learned = ADAPTIVE.fitted(hour_jobs(3), jobs)
+    assert isinstance(learned, Adaptive)
+    cost = learned.keys(Row(jobs, 0), 1000.0, CONFIG, False)[1]
+    due = learned.keys(Row(jobs, 0), 1000.0, replace(CONFIG, target_slowdown=10.0), False)[1]
+    assert due == pytest.approx(700.0 + 10.0 * cost / 2.5), "three jobs of 2 GPUs ended and one of 4 is there"
+
+
+def test_a_starving_job_goes_before_all_that_are_due(snapshot_of: Any) -> None:
+    job, node = snapshot_of.Job, snapshot_of.Node
+    config = replace(CONFIG, starve_limit=500.0, target_slowdown=3.0)
+    due = job("1", 1, waited=450.0, submit=-90_000, ran=10.0, preempted=550.0)
+    late = job("2", 8, waited=501.0, submit=499)
+    snapshot = snapshot_of([due, late], [node(), node()])
+    assert ranked(snapshot, replace(config, starve_limit=math.inf)) == ["1", "2"]
+    assert ranked(snapshot, config) == ["2", "1"]
+
+
 def test_a_starving_job_preempts_jobs_of_more_gpus(snapshot_of: Any) -> None:
     """However little that is worth: other jobs have waited for less time than the preemption costs."""
     job, node = snapshot_of.Job, snapshot_of.Node
@@ -215,6 +247,7 @@ configs = st.builds(
     preemption_cost=st.sampled_from([0.0, 7.0, 60.0]),
     starve_limit=st.sampled_from([math.inf, 300.0]),
     min_run=st.sampled_from([0.0, 30.0]),
+    target_slowdown=st.sampled_from([math.inf, 10.0, 0.5]),
 )
 resumes = st.sampled_from([0.0, 7.0])
 many = settings(max_examples=examples(60), deadline=None)

@@ -157,6 +157,38 @@ def test_costs_of_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "1 model has its own cost." in " ".join(capsys.readouterr().out.split())
 
 
+def test_a_history_and_a_target_slowdown_change_the_order_of_adaptive(tmp_path: Path) -> None:
+    trace, past, numbers = tmp_path / "trace.csv", tmp_path / "past.csv", tmp_path / "out.json"
+    trace.write_text("job_id,submit_time,num_gpus,duration\na,0,4,100\nb,1,4,50\nc,2,1,50\n")
+    ended = "".join(f"{row},0,{4 if row % 2 else 1},{1 if row % 2 else 90000}\n" for row in range(200))
+    past.write_text(
+        f"job_id,submit_time,num_gpus,duration\n{ended}9999,0,64,10\n"
+    )  # the last one is larger than the cluster
+
+    def finishes(*options: str) -> list[float]:
+        jobs = tmp_path / "jobs.csv"
+        out = ["--json", str(numbers), "--jobs-out", str(jobs)]
+        assert (
+            main(["simulate", str(trace), "--policy", "adaptive", *CLUSTER, "--min-run", "1000", *options, *out]) == 0
+        )
+        with jobs.open() as file:
+            return [float(row["finish"]) for row in csv.DictReader(file)]
+
+    assert finishes() == [100, 200, 150]
+    assert not {"history_jobs", "target_slowdown"} & set(json.loads(numbers.read_text()))
+    assert finishes("--history", str(past)) == [100, 150, 200]
+    assert json.loads(numbers.read_text())["history_jobs"] == 201
+    assert finishes("--target-slowdown", "0.001") == [100, 150, 200]
+    assert json.loads(numbers.read_text())["target_slowdown"] == 0.001
+
+
+def test_a_history_that_is_not_there(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", str(trace), "--policy", "adaptive", *CLUSTER, "--history", "absent.csv"]) == 2
+    captured = capsys.readouterr()
+    assert "absent.csv" in captured.err
+    assert captured.err.count("\n") == 1
+
+
 def test_decisions_at_intervals(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     numbers = tmp_path / "out.json"
     options = ["--interval", "50", "--json", str(numbers), "--jobs-out", str(tmp_path / "jobs.csv")]
