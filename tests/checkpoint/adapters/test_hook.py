@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,7 +13,8 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 HOOK = [sys.executable, "-m", "tiresias.checkpoint.adapters.hook"]
-STEPS = "500000"
+TRIAL_STEPS = 100_000
+OWN_PROGRAM_S = 4.0  # several times as long as all moments until it is stopped
 
 # Saves on USR1 and goes on; ends only when it has come to the end.
 GOES_ON = """#!/bin/sh
@@ -30,8 +32,17 @@ def program(folder: Path, text: str) -> str:
     return str(path)
 
 
-def test_a_stopped_program_ends_with_the_same_result(pair: Any) -> None:
-    whole, stopped = pair([*HOOK, "--file", "own.state", "--", str(EXAMPLES / "own_program"), STEPS])
+def steps_on_this_machine(folder: Path) -> str:
+    """Return the steps that own_program makes in OWN_PROGRAM_S."""
+    began = time.monotonic()
+    subprocess.run([EXAMPLES / "own_program", str(TRIAL_STEPS)], cwd=folder, check=True)
+    return str(round(TRIAL_STEPS * OWN_PROGRAM_S / (time.monotonic() - began)))
+
+
+def test_a_stopped_program_ends_with_the_same_result(pair: Any, tmp_path: Path) -> None:
+    whole, stopped = pair(
+        [*HOOK, "--file", "own.state", "--", str(EXAMPLES / "own_program"), steps_on_this_machine(tmp_path)]
+    )
     whole.whole()
     stopped.stopped(3, seed=1)
     assert (stopped.folder / "own.result").read_text() == (whole.folder / "own.result").read_text()

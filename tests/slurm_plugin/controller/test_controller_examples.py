@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.ci, pytest.mark.slow]
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 ENV = {"TIRESIAS_CONTROL_ROOT": "/shared/tiresias/control", "TIRESIAS_CHECKPOINT_ROOT": "/shared/tiresias/checkpoints"}
-STEPS = "3000000"
+STEPS = "4000000"
 
 
 def test_a_self_saving_program_resumes_where_it_was_preempted(centre: Centre, tmp_path: Path) -> None:
