@@ -82,6 +82,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         assert not lost, f"xdist did not add the group of {lost[0].nodeid}: which pytest is this?"
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A worker of xdist sends reports in UTF-8 and ends with an internal error at a lone surrogate, which logged random texts have."""
+    report = yield
+    report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
+    return report
+
+
 def needs_cluster(item: pytest.Item) -> bool:
     """Whether a test starts a private cluster or uses one."""
     fixtures = item.fixturenames if isinstance(item, pytest.Function) else []
