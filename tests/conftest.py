@@ -84,7 +84,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A worker of xdist sends reports in UTF-8 and ends with an internal error at a lone surrogate, which logged random texts have."""
+    """A worker of xdist sends reports in UTF-8: a lone surrogate in a logged text would be an internal error."""
     report = yield
     report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
     return report
