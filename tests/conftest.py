@@ -159,7 +159,7 @@ def cluster(cluster_of: ClusterOf) -> Cluster:
 def _cancel_all(cluster: Cluster) -> None:
     """Repeated, since a job that is being requeued is pending after the first cancel. Running jobs are ended by SIGKILL: of a job
     that is cancelled while its first step begins, Slurm waits KillWait seconds for the end. An allocation without a step is
-    cancelled in the end."""
+    cancelled after that."""
     began = time.monotonic()
     while left := cluster.run(["squeue", "-h", "-o", "%A"]).stdout.split():
         passed = time.monotonic() - began

@@ -1,4 +1,4 @@
-"""Writes versions of formulas for one job, with types that a compiler knows: a formula itself takes one job or all of them.
+"""Writes versions of formulas for one job, with types for a compiler: a formula itself takes one job or all of them.
 
     def change(jobs: Rows, now: float) -> Values:
         return where(jobs.state == _RUNNING, now + end_of(jobs.ran), math.inf)

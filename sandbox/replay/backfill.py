@@ -60,7 +60,7 @@ def _starting(
     free = gpus - sum(each for _, each in held)
     able = [place for place, (_, job) in enumerate(waiting) if job.gpus <= free]
     plan, chosen = _Plan(held, gpus, now), []
-    for row, job in waiting[: able[-1] + 1] if able else []:  # no job behind these can start now
+    for row, job in waiting[: able[-1] + 1] if able else []:  # no job after these can start now
         if plan.add(job.gpus, job.limit) <= now:
             chosen.append(row)
     return chosen

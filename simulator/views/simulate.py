@@ -48,10 +48,10 @@ def _more_in_words(setup: Setup) -> Iterator[str]:
 
 
 def _reports_in_words(reporting: Reporting) -> str:
-    who = "The jobs with total_steps" if reporting.share is None else f"{reporting.share:.0%} of the jobs"
+    which = "The jobs with total_steps" if reporting.share is None else f"{reporting.share:.0%} of the jobs"
     error = f", wrong by up to a factor of {reporting.error:g}" if reporting.error > 1 else ""
     liars = f"; {reporting.liars:.0%} claim a tenth of what is left" if reporting.liars else ""
-    return f"{who} report their progress{error}{liars}."
+    return f"{which} report their progress{error}{liars}."
 
 
 def _cost_in_words(setup: Setup) -> str:

@@ -69,7 +69,7 @@ def test_without_history_it_learns_from_the_first_completion_on() -> None:
 
 
 @pytest.mark.parametrize(("known", "first"), [(True, "long"), (False, "short")])
-def test_what_ended_before_decides_who_runs_first(known: bool, first: str) -> None:
+def test_what_ended_before_decides_which_runs_first(known: bool, first: str) -> None:
     """In the past jobs of two GPUs took a second and jobs of one GPU a day: with that, two GPUs go first."""
     past = Trace.of(TraceJob(str(row), 0.0, 1 + row % 2, 1.0 if row % 2 else 86_400.0) for row in range(200))
     now = Trace.of([TraceJob("0", 0.0, 2, 100.0), TraceJob("long", 1.0, 2, 100.0), TraceJob("short", 2.0, 1, 100.0)])

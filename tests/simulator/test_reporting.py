@@ -1,4 +1,4 @@
-"""Progress reports in the simulator: who reports, what that is worth to adaptive, and what lies gain."""
+"""Progress reports in the simulator: which jobs report, what that is worth to adaptive, and what lies gain."""
 
 from __future__ import annotations
 

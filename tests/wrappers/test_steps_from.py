@@ -166,14 +166,14 @@ def test_the_process_reports_what_is_printed_and_ends_at_a_hostile_line(folder: 
     path = tmp_path / "out"
     path.touch()
 
-    def says(line: str) -> bool:
+    def prints(line: str) -> bool:
         with path.open("a") as log:
             log.write(line + "\n")
         return True
 
     with following(folder, r"step (\d+)|(?:a+)+$", path) as process:
-        until(lambda: says("step 7/9") and reported(folder).step == 7)
-        says("a" * 4000 + "b")
+        until(lambda: prints("step 7/9") and reported(folder).step == 7)
+        prints("a" * 4000 + "b")
         assert process.wait(60) == 0
     assert "no further progress is reported" in path.read_text()
 

@@ -74,7 +74,7 @@ def test_a_claim_is_never_shortened(history: list[tuple[float, float]], later: f
 
 @FEW
 @given(claimed=SECONDS, by_age=st.floats(1.0, 1e9), trust=st.floats(0.0, 1.0))
-def test_the_expectation_is_between_claim_and_age_and_nobody_gains_by_distrust(
+def test_the_expectation_is_between_claim_and_age_and_distrust_is_no_gain(
     claimed: float, by_age: float, trust: float
 ) -> None:
     found = expected_remaining(claimed, by_age, trust)

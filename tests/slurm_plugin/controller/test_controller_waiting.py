@@ -213,8 +213,8 @@ def test_a_job_that_its_owner_requeues_starts_again_at_once(centre: Centre) -> N
 def test_the_tasks_of_an_array_are_started_one_by_one_by_the_controller(centre: Centre) -> None:
     go_on = centre.cluster.shared / "out" / "go-on"
     go_on.unlink(missing_ok=True)
-    until_told = f"until [ -e /shared/out/{go_on.name} ]; do sleep 0.2; done"
-    array = centre.submit("--array=0-3", "--output=/dev/null", gpus=8, command=until_told)
+    until_file = f"until [ -e /shared/out/{go_on.name} ]; do sleep 0.2; done"
+    array = centre.submit("--array=0-3", "--output=/dev/null", gpus=8, command=until_file)
     tasks = [f"{array}_{task}" for task in range(4)]
     centre.wait_for_state(tasks[0], "RUNNING")
     centre.wait_for_state(tasks[1], "RUNNING")
