@@ -21,9 +21,10 @@ ready       from there until the supervisor runs the user's script
 program     from there to the first line of the user's script
 total       from the beginning to that line
 
-Slurm's part is launched + shell, the rest is Tiresias's. Without controller and supervisor launched contains decided and released,
-and there are no ready and program. slurmctld starts waiting jobs in passes: one at each full second, one a second by sched/backfill,
-and, where the nodes have an Epilog, one when all nodes of a job have completed. Each case begins at a random moment of a second.
+Slurm's part is launched + shell, the rest is Tiresias's. Without controller and supervisor launched contains decided and
+released, and there are no ready and program. slurmctld starts waiting jobs in passes: one at each full second, one a second by
+sched/backfill, and, where the nodes have an Epilog, one when all nodes of a job have completed. Each case begins at a random
+moment of a second.
 """
 
 from __future__ import annotations
