@@ -18,7 +18,10 @@ from tiresias.simulator.job_columns import JobColumns
 from tiresias.simulator.simulated_job import SimulatedJob
 
 NAMES = [name for name, policy in POLICIES.items() if isinstance(policy, IncrementalPolicy)]
-CONFIGS = [PolicyConfig(), PolicyConfig.paper(), replace(PolicyConfig.paper(), starve_limit=500.0, drain_limit=100.0)]
+CONFIGS = [
+    PolicyConfig(), PolicyConfig.paper(), replace(PolicyConfig.paper(), starve_limit=500.0, drain_limit=100.0),
+    PolicyConfig(target_slowdown=3.0),
+]  # fmt: skip
 
 
 def learned(name: str) -> IncrementalPolicy:
