@@ -42,6 +42,9 @@ def test_an_operator_can_do_all_that_the_controller_does(accounted: Centre) -> N
     accounted.wait_until(is_back, "not back", alices)
     assert accounted.reasons(alices, "parked")
     assert not accounted.reasons(alices, "refused") + accounted.reasons(bobs, "refused")
+    accounted.cancel(alices)
+    never_preempted = accounted.submit(gpus=GPUS, command="sleep 300")
+    accounted.wait_for_state(never_preempted, "RUNNING")
     waits = accounted.train(gpus=GPUS, user="bob")
     accounted.wait_until(lambda: accounted.show(waits).get("Reason") == "JobHeldAdmin", "it is not held", waits)
     accounted.usual = False
