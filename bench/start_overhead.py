@@ -76,7 +76,6 @@ min_run_cost_factor = 0.0
 PROBE = """\
 echo "$EPOCHREALTIME" >> /shared/bench/$SLURM_JOB_ID.lines
 [ -z "$TIRESIAS_CONTROL" ] || stat -c %.6Y "$TIRESIAS_CONTROL/supervisor.json" > /shared/bench/$SLURM_JOB_ID.ready
-unset BASH_ENV_USED
 """
 SHORT = "#!/bin/bash\nsleep ${1:-0}\necho $EPOCHREALTIME > /shared/bench/$SLURM_JOB_ID.end\n"
 TRAINING = (

@@ -203,7 +203,13 @@ class Checkpointer:
             self._progress.write(step, total_steps, loss, samples)
 
     def report_every(self, seconds: float) -> None:
-        """Set the time between two reports that are written, at least; 1 s without it. For tests with programs of a few seconds."""
+        """Set the time between two reports that are written, at least; 1 s without it.
+
+        For programs whose time is scaled, as those of a replay.
+
+        Args:
+            seconds: The time, seconds.
+        """
         self._progress.interval = seconds
 
     def steps(self, total: int) -> Iterator[int]:

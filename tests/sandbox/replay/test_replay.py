@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +121,6 @@ def test_interrupted_it_leaves_no_cluster(trace: Path, signal_number: signal.Sig
 @pytest.mark.sandbox
 def test_a_dead_controller_is_reported_and_its_log_is_kept(trace: Path) -> None:
     with Replay("las", read_trace(trace).jobs(), Options(nodes=2)) as replay:
-        replay.begin(time.time() + 600)
         replay.kill_controller()
         with pytest.raises(TiresiasError, match="the controller ended with exit code") as raised:
             replay.over()
