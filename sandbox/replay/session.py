@@ -120,7 +120,7 @@ def _measure(replay: Replay, options: Options) -> Outcome:
     replay.stop_controller()
     slurm = slurm_runs(replay.cluster.log / "jobcomp.log")
     kept = invariants.count(results, slurm)
-    spans = {"handover": latency.handovers(results)}
+    spans: dict[str, list[float]] = {}
     if replay.policy in MANAGED_POLICIES:
         history = History.of(replay.journal)
         kept |= invariants.compare_ledger(results, slurm, history)
@@ -132,7 +132,9 @@ def _measure(replay: Replay, options: Options) -> Outcome:
     else:
         given = start_overhead.launched_by_slurmd(replay.cluster.log.glob("gpu*.log"))
     first, restarts = start_overhead.measured(results, given)
-    spans |= {"first_line": first, "restart": restarts}
+    handovers = latency.handovers(results)
+    spans |= {"first_line": first, "restart": restarts, "release": latency.releases(handovers, given)}
+    spans["handover"] = [handover.start - handover.end for handover in handovers]
     return {
         **replay_report.summary(results, options.gpus, options.time_scale),
         "fragmentation": fragmentation.share(results, options.gpus, options.gpus_per_node),

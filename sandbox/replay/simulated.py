@@ -1,8 +1,9 @@
 """The simulation of a replay: the same jobs, policy and settings, charged with what the replay measured. Pure.
 
 A first start delays its job by the median of the measured first starts. A preemption holds the GPUs for the median from the
-decision to free GPUs, which contains the save, and delays the job at its next start by the median of the measured restarts. Nothing
-else is charged: not the time from the end of a job to the decision that follows it, nor slower starts than the median.
+decision to free GPUs, which contains the save, and delays the job at its next start by the median of the measured restarts. A job
+that has ended holds its GPUs for the median from an end to the decision that follows it. Nothing else is charged, such as what is
+slower than the median.
 """
 
 from __future__ import annotations
@@ -33,18 +34,20 @@ class Charges(NamedTuple):
         start: A first start.
         pause: A preemption, until its GPUs are free.
         resume: A start after a preemption.
+        release: The end of a job, until its GPUs are given to another one.
     """
 
     start: float
     pause: float
     resume: float
+    release: float = 0.0
 
     @classmethod
     def of(cls, latency: Mapping[str, Mapping[str, float]], time_scale: float) -> Charges:
         """Return the measured medians; 0 where nothing was measured."""
-        spans = (latency.get(name, {}) for name in ("first_line", "preemption", "restart"))
-        start, pause, resume = (each.get("median", 0.0) * time_scale for each in spans)
-        return cls(start, pause, resume or start)
+        spans = (latency.get(name, {}) for name in ("first_line", "preemption", "restart", "release"))
+        start, pause, resume, release = (each.get("median", 0.0) * time_scale for each in spans)
+        return cls(start, pause, resume or start, release)
 
 
 def mean_jct(policy: str, jobs: Sequence[TraceJob], options: Options, charges: Charges) -> float | None:
@@ -73,16 +76,21 @@ def compared(policy: str, jobs: Sequence[TraceJob], options: Options, outcome: M
     return {"simulated_mean_jct": simulated, "simulated_to_measured": ratio, "charged": charges._asdict()}
 
 
-def _trace(jobs: Sequence[TraceJob], start: float) -> Trace:
+def _trace(jobs: Sequence[TraceJob], charges: Charges) -> Trace:
+    """Return jobs that run as long as they hold GPUs: from the decision to the release."""
     users = [setup.user_of(job, row) for row, job in enumerate(jobs)]
     return Trace.of(
-        replace(job, duration=job.duration + start, user=user, model=setup.model_of(job))
+        replace(job, duration=_held(job, charges), user=user, model=setup.model_of(job))
         for job, user in zip(jobs, users, strict=True)
     )
 
 
+def _held(job: TraceJob, charges: Charges) -> float:
+    return job.duration + charges.start + charges.release
+
+
 def _managed(policy: ReplayPolicy, jobs: Sequence[TraceJob], options: Options, charges: Charges) -> float:
-    trace = _trace(jobs, charges.start)
+    trace = _trace(jobs, charges)
     placement = SimulatedPlacement.named(policy.style)
     return _simulated(policy.name, trace, options, charges, placement, policy.reports)
 
@@ -96,17 +104,18 @@ def _simulated(
     reporting = options.reporting if reports else None
     common = Setup("", trace, cluster, config, cost, by_node=effect is not None, placement=effect, reporting=reporting)
     outcome = simulate(trace, cluster, common.experiment(policy).rules)
-    return float((outcome.finish - trace.submit).mean())
+    return float((outcome.finish - trace.submit).mean()) - charges.release
 
 
 def _fifo(jobs: Sequence[TraceJob], options: Options, charges: Charges) -> float:
-    return _simulated("fifo", _trace(jobs, charges.start), options, charges, None, False)
+    return _simulated("fifo", _trace(jobs, charges), options, charges, None, False)
 
 
 def _backfill(jobs: Sequence[TraceJob], options: Options, charges: Charges) -> float:
     limits = [setup.time_limit(job, options) * 60.0 * options.time_scale for job in jobs]
     batch = [
-        BatchJob(job.submit_time, job.num_gpus, job.duration + charges.start, max(limit, job.duration + charges.start))
+        BatchJob(job.submit_time, job.num_gpus, _held(job, charges), max(limit, _held(job, charges)))
         for job, limit in zip(jobs, limits, strict=True)
     ]
-    return float(np.mean([end - job.submit for end, job in zip(ends(batch, options.gpus), batch, strict=True)]))
+    held = [end - job.submit for end, job in zip(ends(batch, options.gpus), batch, strict=True)]
+    return float(np.mean(held)) - charges.release

@@ -19,12 +19,18 @@ def test_only_a_start_right_after_an_end_is_a_handover() -> None:
     first = result("a", 0.0, (1.0, 10.0))
     successor = result("b", 2.0, (10.5, 20.0))
     own = result("c", 20.25, (21.0, 30.0))  # it came after the end of b: its start may be due to its submission
-    assert latency.handovers([first, successor, own]) == [0.5]
+    assert latency.handovers([first, successor, own]) == [(10.0, 10.5, "b")]
 
 
 def test_a_preemptions_end_is_no_job_end() -> None:
     preempted = result("a", 0.0, (1.0, 10.0), (12.0, 20.0))
-    assert latency.handovers([preempted, result("b", 2.0, (10.5, 11.0))]) == [1.0]
+    assert latency.handovers([preempted, result("b", 2.0, (10.5, 11.0))]) == [(11.0, 12.0, "a")]
+
+
+def test_a_release_lasts_from_the_end_to_the_decision_on_the_gpus() -> None:
+    found = [latency.Handover(10.0, 10.5, "b"), latency.Handover(20.0, 21.0, "a"), latency.Handover(30.0, 31.0, "c")]
+    given = {"b": [1.0, 10.25, 15.0], "a": [19.0]}  # a: decided before the end; c: not known
+    assert latency.releases(found, given) == [0.25]
 
 
 def test_spans_pair_each_jobs_own_decisions() -> None:

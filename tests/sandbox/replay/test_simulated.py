@@ -31,6 +31,13 @@ def test_a_preemption_is_charged_until_its_gpus_are_free_and_at_the_next_start()
     assert charged == (5124.0 + 108.0) / 2
 
 
+def test_a_job_that_has_ended_holds_its_gpus_until_the_next_decision_and_is_not_longer_for_it() -> None:
+    charges = Charges(10.0, 0.0, 0.0, 4.0)
+    assert simulated.mean_jct("slurm-fifo", [LONG, SHORT], OPTIONS, charges) == 4565.0 + 4.0 / 2
+    both = simulated.mean_jct("slurm-backfill", [LONG, SHORT], OPTIONS, charges)
+    assert both == pytest.approx(4565.0 + 4.0 / 2)
+
+
 def test_backfill_has_the_time_limits_of_the_replay() -> None:
     narrow = replace(SHORT, num_gpus=1, submit_time=2.0)
     head = TraceJob("c", 1.0, 4, 100.0)
@@ -50,11 +57,11 @@ def test_slurms_own_choice_of_nodes_is_not_simulated() -> None:
 
 def test_the_measured_medians_are_charged_in_seconds_of_the_trace() -> None:
     latency: dict[str, dict[str, float]] = {"first_line": {"count": 2, "median": 0.5}, "preemption": {"count": 0}}
-    assert Charges.of(latency, 20.0) == (10.0, 0.0, 10.0), "without a restart a first start stands for it"
+    assert Charges.of(latency, 20.0) == (10.0, 0.0, 10.0, 0.0), "without a restart a first start stands for it"
     found = simulated.compared("las", [LONG], OPTIONS, {"latency": latency, "mean_jct": 5100.0})
     assert found["simulated_mean_jct"] == 5010.0
     assert found["simulated_to_measured"] == pytest.approx(5010.0 / 5100.0)
-    assert found["charged"] == {"start": 10.0, "pause": 0.0, "resume": 10.0}
+    assert found["charged"] == {"start": 10.0, "pause": 0.0, "resume": 10.0, "release": 0.0}
 
 
 def test_reports_change_what_is_simulated() -> None:
