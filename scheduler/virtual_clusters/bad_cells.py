@@ -66,20 +66,28 @@ class BadCells:
                 state = self._cells.chains[cell.chain.name]
                 state.bad_free[cell.level].remove(cell)
                 self.undoom(state, cell.level)
-            elif cell.virtual is not None and not cell.pinned and cell.priority < MIN_GUARANTEED:
-                self._unbind_unused(cell, cell.virtual)
+            elif cell.virtual is not None and not cell.pinned:
+                self._set_bound_healthy(cell, cell.virtual)
             if cell.parent is None or not all(child.healthy for child in cell.parent.children):
                 return
             cell = cell.parent
 
-    def _unbind_unused(self, cell: PhysicalCell, virtual: VirtualCell) -> None:
-        """Remove a binding that only showed that the cell was bad."""
-        unbind(cell)
-        if virtual.parent is None:
-            state = self._cells.chains[cell.chain.name]
-            _discard(state.doomed[virtual.cluster][cell.level], cell)
-            state.doomed_count[cell.level] -= 1
+    def _set_bound_healthy(self, cell: PhysicalCell, virtual: VirtualCell) -> None:
+        """Remove a binding that only showed that the cell was bad. A doomed cell in use is an ordinary one from now on."""
+        unused = cell.priority < MIN_GUARANTEED
+        if unused:
+            unbind(cell)
+        if virtual.parent is None and self._remove_doomed(cell, virtual.cluster) and unused:
             self._cells.release_preassigned(cell, virtual.cluster, doomed=True)
+
+    def _remove_doomed(self, cell: PhysicalCell, vc: str) -> bool:
+        state = self._cells.chains[cell.chain.name]
+        doomed = state.doomed[vc][cell.level]
+        if cell not in doomed:
+            return False
+        _discard(doomed, cell)
+        state.doomed_count[cell.level] -= 1
+        return True
 
     def doom(self, state: ChainState, level: int) -> None:
         """Bind unused cells of the VCs to bad ones, as far as there are fewer healthy ones than a VC owns."""
@@ -97,16 +105,16 @@ class BadCells:
                 self._cells.allocate_preassigned(cell, vc, doomed=True)
 
     def undoom(self, state: ChainState, level: int) -> None:
-        """Release doomed cells, as far as there are healthy ones."""
+        """Release doomed cells that are not in use, as far as there are healthy ones."""
         if not state.doomed_count[level]:
             return
         for vc, owned in state.owned_free.items():
-            doomed = state.doomed[vc][level]
-            while doomed and owned[level] < state.healthy_left(level):
-                cell = doomed[0]
+            while owned[level] < state.healthy_left(level):
+                cell = next((each for each in state.doomed[vc][level] if each.priority < MIN_GUARANTEED), None)
+                if cell is None:
+                    break
                 unbind(cell)
-                _discard(doomed, cell)
-                state.doomed_count[level] -= 1
+                self._remove_doomed(cell, vc)
                 self._cells.release_preassigned(cell, vc, doomed=True)
 
     def bind_below(self, cell: PhysicalCell) -> None:

@@ -28,6 +28,13 @@ def bound_gang(group: AffinityGroup) -> BoundGang:
     return bound_placement(group.request, group.physical, group.virtual)
 
 
+def kept(group: AffinityGroup, bound: BoundGang) -> bool:
+    """Whether a group has all GPUs and, where it had one, the guarantee of a placement."""
+    had = any(kind for pod in bound.pods for kind in pod.preassigned)
+    gpus = sum(len(pod.leaves) for pod in bound.pods)
+    return sum(1 for _ in group.leaves()) == gpus and (group.virtual is not None or not had)
+
+
 def _pod(leaves: Sequence[tuple[PhysicalCell | None, VirtualCell | None]]) -> PodPlacement:
     used = [(leaf, cell) for leaf, cell in leaves if leaf is not None]
     return PodPlacement(

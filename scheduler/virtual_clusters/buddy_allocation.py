@@ -8,7 +8,7 @@ nodes are avoided by backtracking, and where that fails by splitting further cel
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tiresias.scheduler.virtual_clusters.binding_paths import BindingPaths, Bindings, ToBind
 from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL, CellChain
@@ -26,6 +26,8 @@ class BindingSearch:
         owned_free: For each level the preassigned cells of all VCs that are not in use; index 0 is unused.
         suggested: Names of allowed nodes; None: all.
         bindings: The result: physical leaves by virtual leaf.
+        one_by_one: Whether each further split is checked against what the cells before it have left.
+        picked: The cells to which preassigned ones are bound, as far as a further split was necessary for one of them.
     """
 
     chain: CellChain
@@ -33,6 +35,9 @@ class BindingSearch:
     owned_free: list[int]
     suggested: Set[str] | None
     bindings: Bindings
+    one_by_one: bool = False
+    picked: list[PhysicalCell] = field(default_factory=list)
+    split_further: bool = False
 
     def run(self, paths: BindingPaths) -> bool:
         """Find physical cells for all paths; return whether there are enough."""
@@ -44,7 +49,8 @@ class BindingSearch:
         if lowest is not None and self._split_down(to_bind, lowest):
             self.owned_free[level] -= 1
             return True
-        return self._split_spare(to_bind)
+        self.split_further = True
+        return self._split_one(to_bind) if self.one_by_one else self._split_spare(to_bind)
 
     def _bind_inside(self, cells: list[ToBind]) -> bool:
         parent = cells[0].cell.parent
@@ -67,6 +73,7 @@ class BindingSearch:
         for cell in self._usable(candidates):
             if self._match_below(to_bind, cell):
                 self.free.remove(cell)
+                self.picked.append(cell)
                 return True
         return False
 
@@ -85,6 +92,41 @@ class BindingSearch:
             if self._take(to_bind, list(self.free.candidates(level))):
                 return True
         return False
+
+    def _split_one(self, to_bind: ToBind) -> bool:
+        """Split one cell, if no level above the wanted one loses a cell that a VC can need; its other parts stay whole."""
+        level = to_bind.cell.level
+        spare = splittable(self.chain, [self.free.count(each) for each in range(self.free.top + 1)], self.owned_free)
+        for above in range(level + 1, self.free.top + 1):
+            if spare[above] < 1:
+                return False
+            for cell in list(self._usable(self.free.candidates(above))):
+                if self._take_inside(to_bind, cell):
+                    self.owned_free[level] -= 1
+                    return True
+        return False
+
+    def _take_inside(self, to_bind: ToBind, whole: PhysicalCell) -> bool:
+        for cell in self._usable(_descendants(whole, to_bind.cell.level)):
+            if self._match_below(to_bind, cell):
+                self.free.remove(whole)
+                for part in _others(cell, whole):
+                    self.free.append(part.level, [part])
+                self.picked.append(cell)
+                return True
+        return False
+
+    def is_safe(self, free: Sequence[int], owned_free: Sequence[int]) -> bool:
+        """Whether the picked cells leave enough for all VCs; the numbers by level are those before the search."""
+        after, owned, split = list(free), list(owned_free), set[PhysicalCell]()
+        for cell in self.picked:
+            owned[cell.level] -= 1
+            while cell.parent is not None and not cell.parent.split and cell.parent not in split:
+                split.add(cell.parent)
+                after[cell.level] += len(cell.parent.children) - 1
+                cell = cell.parent
+            after[cell.level] -= 1
+        return min(splittable(self.chain, after, owned)) >= 0
 
     def _usable(self, cells: Iterable[PhysicalCell]) -> Iterable[PhysicalCell]:
         return (cell for cell in cells if cell.usable and self._allowed(cell))
@@ -138,3 +180,19 @@ def splittable(chain: CellChain, free: Sequence[int], owned_free: Sequence[int])
         above = spare[level + 1] * chain.at(level + 1).children if level < chain.top else 0
         spare[level] = free[level] - owned_free[level] + above
     return spare
+
+
+def _descendants(cell: PhysicalCell, level: int) -> list[PhysicalCell]:
+    cells = [cell]
+    while cells[0].level > level:
+        cells = [child for each in cells for child in each.children]
+    return cells
+
+
+def _others(cell: PhysicalCell, whole: PhysicalCell) -> list[PhysicalCell]:
+    """Return what remains of `whole` without a cell inside, in the largest parts."""
+    parts: list[PhysicalCell] = []
+    while cell is not whole and cell.parent is not None:
+        parts += [child for child in cell.parent.children if child is not cell]
+        cell = cell.parent
+    return parts

@@ -34,7 +34,11 @@ class CellState:
         physical: The physical cells.
         clusters: The virtual cells of each VC.
         bad: The bad nodes.
+        checks_splits: Whether further splits for bad hardware are checked to leave enough cells for all VCs.
     """
+
+    checks_splits = True
+    bad_cells: type[BadCells] = BadCells
 
     def __init__(self, spec: CellSpecification) -> None:
         """Build all cells; each node is healthy. Raises UsageError for an invalid specification."""
@@ -43,7 +47,7 @@ class CellState:
         self.physical: PhysicalTree = physical_tree(spec, self.levels)
         self.clusters: dict[str, VirtualTree] = virtual_trees(spec, self.levels, self.physical.pinned)
         self.chains = {name: self._chain(name) for name in self.levels}
-        self.bad = BadCells(self)
+        self.bad = self.bad_cells(self)
         for tree in self.clusters.values():
             for identifier, cell in tree.pinned.items():
                 self._bind_pinned(self.physical.pinned[identifier], cell)
@@ -89,7 +93,11 @@ class CellState:
         if leaf.healthy:  # a bad cell stays bound, so that the VC's view shows it
             unbind_upward(leaf)
         unused = virtual.preassigned.priority < MIN_GUARANTEED
-        if preassigned is not None and unused and not preassigned.pinned and not self._doomed(preassigned, virtual):
+        if preassigned is None or not unused or preassigned.pinned:
+            return
+        if self._doomed(preassigned, virtual):
+            self.bad.undoom(self.chains[preassigned.chain.name], preassigned.level)
+        else:
             self.release_preassigned(preassigned, virtual.cluster)
 
     def _doomed(self, cell: PhysicalCell, virtual: VirtualCell) -> bool:

@@ -63,22 +63,26 @@ class GangCells:
         return group
 
     def _virtual(self, leaf: PhysicalCell, preassigned: str | None, group: AffinityGroup) -> VirtualCell | None:
-        """Find the virtual leaf for a GPU of a guaranteed gang, and preempt lazily the gangs that use its preassigned cell."""
-        tree = self.cells.clusters.get(group.cluster)
+        """Find the virtual leaf for a GPU of a guaranteed gang. Gangs that use it or its preassigned cell are preempted lazily."""
         level = leaf.chain.level_of(preassigned) if preassigned else None
-        if tree is None or level is None:
+        virtual = _counterpart(leaf, self._owned(leaf, level, group), level, group.request.priority) if level else None
+        if virtual is None or (virtual.cluster, virtual.preassigned.level) != (group.cluster, level):
             return None
-        pinned = tree.pinned.get(group.request.pinned)
-        if pinned is not None:
-            cells = [pinned] if pinned.level == level else []
-        else:
-            cells = tree.preassigned[leaf.chain.name][level] if leaf.chain.name in tree.preassigned else []
-        if group.request.pinned and pinned is None:
-            return None
-        virtual = _counterpart(leaf, cells, level, group.request.priority)
-        if virtual is not None and leaf.in_free_list and virtual.preassigned.priority > FREE:
+        if leaf.in_free_list and virtual.preassigned.priority > FREE:
             self._preempt_cell(virtual.preassigned, group.name)
-        return virtual
+        elif virtual.priority > FREE:
+            self._preempt_cell(virtual, group.name)
+        return virtual if _can_be_bound(leaf, virtual) else None
+
+    def _owned(self, leaf: PhysicalCell, level: int, group: AffinityGroup) -> Sequence[VirtualCell]:
+        """Return the preassigned cells of a level that the gang may use."""
+        tree = self.cells.clusters.get(group.cluster)
+        if tree is None:
+            return ()
+        if group.request.pinned:
+            pinned = tree.pinned.get(group.request.pinned)
+            return (pinned,) if pinned is not None and pinned.level == level else ()
+        return tree.preassigned[leaf.chain.name][level] if leaf.chain.name in tree.preassigned else ()
 
     def _preempt_cell(self, cell: VirtualCell, preemptor: str) -> None:
         for leaf in leaves_of(cell):
@@ -193,3 +197,16 @@ def _lowest_priority(cells: Iterable[VirtualCell], priority: int) -> VirtualCell
         elif cell.priority < min(priority, lowest):
             found, lowest = cell, cell.priority
     return found
+
+
+def _can_be_bound(leaf: PhysicalCell, virtual: VirtualCell) -> bool:
+    """Whether each cell above a virtual leaf is bound to the counterpart above the physical one, or both are not bound."""
+    physical: PhysicalCell | None = leaf
+    cell: VirtualCell | None = virtual
+    while physical is not None and cell is not None:
+        if cell.physical is physical:
+            return True
+        if cell.physical is not None or physical.virtual is not None:
+            return False
+        physical, cell = physical.parent, cell.parent
+    return cell is None

@@ -58,6 +58,10 @@ class NodeView:
         used[row] += change
         self._all_used[row] += change
 
+    def used(self, row: int) -> int:
+        """Return the number of leaves in use on a node."""
+        return int(self._all_used[row])
+
     def set_hardware(self, row: int, cell: PhysicalCell | None) -> None:
         """Set the physical cell to which a virtual one is bound. Without one, it counts as healthy."""
         self._healthy[row] = cell is None or cell.healthy

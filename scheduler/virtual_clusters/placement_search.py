@@ -6,7 +6,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup, VirtualPods
-from tiresias.scheduler.virtual_clusters.binding_paths import binding_paths
+from tiresias.scheduler.virtual_clusters.binding_paths import BindingPaths, Bindings, binding_paths
 from tiresias.scheduler.virtual_clusters.buddy_allocation import BindingSearch
 from tiresias.scheduler.virtual_clusters.cells import OPPORTUNISTIC, Cell, LeafState, PhysicalCell, VirtualCell
 from tiresias.scheduler.virtual_clusters.gang_cells import GangCells
@@ -67,14 +67,28 @@ def _guaranteed(
     if isinstance(virtual, WaitReason):
         return virtual._replace(cluster=request.cluster)
     preempted = _preempt_lazily(gangs, virtual, request.gang)
-    paths = binding_paths(virtual)
-    state = gangs.cells.chains[chain]
-    bind = BindingSearch(state.chain, state.draft(), list(state.all_owned_free), suggested, paths.bindings)
-    if bind.run(paths):
-        return FoundPlacement([[paths.bindings[leaf] for leaf in pod] for pod in virtual], virtual)
+    bindings = _bindings(gangs, chain, binding_paths(virtual), suggested)
+    if bindings is not None:
+        return FoundPlacement([[bindings[leaf] for leaf in pod] for pod in virtual], virtual)
     for group, cells in preempted:
         gangs.revert(group, cells)
     return WaitReason(WaitCode.NO_HARDWARE, cluster=request.cluster)
+
+
+def _bindings(gangs: GangCells, chain: str, paths: BindingPaths, suggested: Set[str] | None) -> Bindings | None:
+    """Search for physical cells; once more, cell by cell, where further splits for bad hardware would take other VCs' cells."""
+    state = gangs.cells.chains[chain]
+    for one_by_one in (False, True):
+        found = BindingSearch(
+            state.chain, state.draft(), list(state.all_owned_free), suggested, dict(paths.bindings), one_by_one
+        )
+        if not found.run(paths):
+            return None
+        if not (found.split_further and gangs.cells.checks_splits) or found.is_safe(
+            [len(level) for level in state.free], state.all_owned_free
+        ):
+            return found.bindings
+    return None
 
 
 def _in_cluster(

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Set
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup, GroupState
-from tiresias.scheduler.virtual_clusters.bound_gangs import bound_gang, bound_placement
+from tiresias.scheduler.virtual_clusters.bound_gangs import bound_gang, bound_placement, kept
 from tiresias.scheduler.virtual_clusters.cell_state import CellState
 from tiresias.scheduler.virtual_clusters.cells import (
     MAX_GUARANTEED,
@@ -47,9 +47,9 @@ class VirtualClusters:
         gangs: The gangs and their cells.
     """
 
-    def __init__(self, spec: CellSpecification) -> None:
+    def __init__(self, spec: CellSpecification, cells: type[CellState] = CellState) -> None:
         """Build all cells; each node is healthy and no gang runs. Raises UsageError for an invalid specification."""
-        self.cells = CellState(spec)
+        self.cells = cells(spec)
         self.gangs = GangCells(self.cells)
 
     @property
@@ -155,6 +155,66 @@ class VirtualClusters:
         else:
             self.gangs.delete(group)
         return True
+
+    def recover(self, running: Iterable[BoundGang]) -> tuple[str, ...]:
+        """Take over gangs that run already, after a restart. Higher priorities come first, whatever the order.
+
+        Call it before `schedule`. Bad nodes may be known before or after.
+
+        Returns:
+            The gangs that lose their guarantee, because their VC has no cells for them any more, or that use GPUs which the
+            specification does not have.
+
+        Raises:
+            UsageError: Two gangs have one identifier, or use one GPU; then no gang is taken over.
+        """
+        gangs = sorted(running, key=lambda bound: -bound.request.priority)
+        self._check_running(gangs)
+        bad = sorted(self.cells.bad.nodes)
+        for node in bad:
+            self.node_healthy(node)
+        changed = tuple(bound.request.gang for bound in gangs if not kept(self.gangs.allocate(bound), bound))
+        for node in bad:
+            self.node_bad(node)
+        return changed + tuple(name for name in self._lazily_preempted() if name not in changed)
+
+    def _lazily_preempted(self) -> list[str]:
+        return [name for name, group in self.groups.items() if group.lazily_preempted_by]
+
+    def _check_running(self, running: Iterable[BoundGang]) -> None:
+        names = set(self.groups)
+        users = {id(leaf): name for name, group in self.groups.items() for leaf in group.leaves()}
+        for bound in running:
+            name = bound.request.gang
+            if name in names:
+                raise UsageError(f"gang {name} is there twice")
+            names.add(name)
+            for node, index in ((pod.node, index) for pod in bound.pods for index in pod.leaves):
+                leaf = self.cells.physical.leaf(bound.chain, node, index)
+                if leaf is not None and users.setdefault(id(leaf), name) != name:
+                    raise UsageError(f"gang {name}: GPU {index} of node {node} is used by {users[id(leaf)]}")
+
+    def reconfigure(self, spec: CellSpecification) -> None:
+        """Use another specification from now on; all running gangs keep their GPUs and guarantees. Preemptions begin anew.
+
+        Raises:
+            UsageError: The specification is invalid, or takes a GPU or the guarantee from a running gang; then nothing changes.
+        """
+        other = VirtualClusters(spec)
+        running = [group for group in self.groups.values() if group.state != GroupState.PREEMPTING]
+        other.recover(map(bound_gang, running))
+        for group in running:
+            after = other.groups[group.name]
+            if any(leaf is None for pod in after.physical for leaf in pod):
+                raise UsageError(f"the new cells lack GPUs that gang {group.name} of {group.cluster} uses")
+            if group.virtual is not None and after.virtual is None:
+                raise UsageError(
+                    f"virtual cluster {group.cluster} keeps too few cells for its running gang {group.name}"
+                )
+            after.lazily_preempted_by = group.lazily_preempted_by
+        for node in sorted(self.cells.bad.nodes):
+            other.node_bad(node)
+        self.cells, self.gangs = other.cells, other.gangs
 
     def node_bad(self, node: str) -> None:
         """Avoid a node from now on. Gangs that use it keep it until they are deleted."""

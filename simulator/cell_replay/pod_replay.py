@@ -8,6 +8,7 @@ from typing import Any
 from tiresias.errors import UsageError
 from tiresias.scheduler.virtual_clusters.affinity_group import GroupState
 from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL
+from tiresias.scheduler.virtual_clusters.cell_state import CellState
 from tiresias.scheduler.virtual_clusters.cells import LeafState
 from tiresias.scheduler.virtual_clusters.requests import BoundGang, CellDecision, GangRequest, PreemptGangs
 from tiresias.scheduler.virtual_clusters.specification import CellSpecification
@@ -24,9 +25,11 @@ class PodReplay:
         clusters: The virtual clusters.
     """
 
-    def __init__(self, spec: CellSpecification, *, sorted_start: bool = True) -> None:
+    def __init__(
+        self, spec: CellSpecification, *, sorted_start: bool = True, cells: type[CellState] = CellState
+    ) -> None:
         """Start with healthy nodes; without `sorted_start` each node was bad before, as in HiveD's implementation."""
-        self.clusters = VirtualClusters(spec)
+        self.clusters = VirtualClusters(spec, cells)
         self._pods: dict[str, dict[int, str]] = {}  # bound pods of each group, by position in the gang
         self._groups: dict[str, str] = {}
         self._waiting: dict[str, set[str]] = {}  # pods of each preempting group
