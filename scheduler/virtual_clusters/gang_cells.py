@@ -122,24 +122,36 @@ class GangCells:
     def reserve(
         self, request: GangRequest, leaves: Sequence[Sequence[PhysicalCell]], virtual: Sequence[Sequence[VirtualCell]]
     ) -> AffinityGroup:
-        """Allocate cells to a group that preempts those who use them, so that no other one preempts the same."""
+        """Allocate cells to a group that preempts those who use them, so that no other one preempts the same.
+
+        A cell that can no longer be bound is left out; then `is_whole` is false.
+        """
         group = AffinityGroup(
             request, [list(pod) for pod in leaves], [list(pod) for pod in virtual], GroupState.PREEMPTING
         )
-        for leaf, cell in zip_pods(group.physical, group.virtual):
-            if leaf is not None:
-                self._reserve(leaf, cell, group)
+        for pod, cells in zip(group.physical, group.virtual or (), strict=True):
+            for at, (leaf, cell) in enumerate(zip(pod, cells, strict=True)):
+                if not self._reserve(leaf, cell, group):
+                    pod[at] = cells[at] = None
         self.groups[group.name] = group
         return group
 
-    def _reserve(self, leaf: PhysicalCell, virtual: VirtualCell | None, group: AffinityGroup) -> None:
-        used = leaf.state == LeafState.USED
-        if used and leaf.user is not None:
+    def _reserve(self, leaf: PhysicalCell | None, virtual: VirtualCell | None, group: AffinityGroup) -> bool:
+        if leaf is None or virtual is None:
+            return False
+        used, user = leaf.state == LeafState.USED, leaf.user
+        if user is not None:
             self.cells.release(leaf)
-            leaf.user.state = GroupState.BEING_PREEMPTED
+        if not _can_be_bound(leaf, virtual):
+            if user is not None:
+                self.cells.allocate(leaf, user.virtual_of(leaf), user.request.priority)
+            return False
+        if user is not None:
+            user.state = GroupState.BEING_PREEMPTED
         self.cells.allocate(leaf, virtual, group.request.priority)
         leaf.reserver = group
         leaf.state = LeafState.RESERVING if used else LeafState.RESERVED
+        return True
 
     def cancel(self, group: AffinityGroup) -> None:
         """Cancel a preemption: the groups that use the cells get them back."""
@@ -200,7 +212,7 @@ def _lowest_priority(cells: Iterable[VirtualCell], priority: int) -> VirtualCell
 
 
 def _can_be_bound(leaf: PhysicalCell, virtual: VirtualCell) -> bool:
-    """Whether each cell above a virtual leaf is bound to the counterpart above the physical one, or both are not bound."""
+    """Whether each cell above a virtual leaf is bound to the counterpart above the physical one, or both are free."""
     physical: PhysicalCell | None = leaf
     cell: VirtualCell | None = virtual
     while physical is not None and cell is not None:
@@ -208,5 +220,7 @@ def _can_be_bound(leaf: PhysicalCell, virtual: VirtualCell) -> bool:
             return True
         if cell.physical is not None or physical.virtual is not None:
             return False
+        if cell.parent is None:
+            return physical.in_free_list
         physical, cell = physical.parent, cell.parent
-    return cell is None
+    return False

@@ -36,7 +36,9 @@ from tiresias.scheduler.virtual_clusters.requests import (
     Waiting,
 )
 from tiresias.scheduler.virtual_clusters.specification import CellSpecification
-from tiresias.scheduler.virtual_clusters.wait_reasons import WaitReason
+from tiresias.scheduler.virtual_clusters.wait_reasons import WaitCode, WaitReason
+
+_SEARCHES = 3
 
 
 class VirtualClusters:
@@ -93,10 +95,20 @@ class VirtualClusters:
         return bound_gang(group)
 
     def _schedule_new(self, request: GangRequest, suggested: Set[str] | None, preempt: bool) -> CellDecision:
+        """Search and bind; once more if the binding of some cells has doomed others of the gang to be bad."""
         chains = self._chains(request)
-        found = search(self.gangs, request, chains, suggested)
-        if isinstance(found, WaitReason):
-            return Waiting(found)
+        for _ in range(_SEARCHES):
+            found = search(self.gangs, request, chains, suggested)
+            if isinstance(found, WaitReason):
+                return Waiting(found)
+            decision = self._take(request, found, preempt)
+            group = self.groups.get(request.gang)
+            if group is None or group.is_whole(guaranteed=request.guaranteed):
+                return decision
+            self.delete(request.gang)
+        return Waiting(WaitReason(WaitCode.NO_HARDWARE, cluster=request.cluster))
+
+    def _take(self, request: GangRequest, found: FoundPlacement, preempt: bool) -> CellDecision:
         leaves = [leaf for pod in found.physical for leaf in pod]
         victims = _victims(leaves)
         if preempt:

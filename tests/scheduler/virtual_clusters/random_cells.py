@@ -103,7 +103,9 @@ class Campaign:
 
     def step(self) -> None:
         """Apply one event and check everything."""
-        kinds = ["schedule"] * 5 + ["delete"] * 3 + ["finish"] * 2 + ["restart", "reconfigure"] * (self.rng.random() < 0.1)
+        kinds = (
+            ["schedule"] * 5 + ["delete"] * 3 + ["finish"] * 2 + ["restart", "reconfigure"] * (self.rng.random() < 0.1)
+        )
         kinds += ["bad", "healthy"] * self.faults
         kind = self.rng.choice(kinds)
         self.counts[kind] += 1
@@ -139,7 +141,8 @@ class Campaign:
         self.counts[type(decision).__name__] += 1
         if isinstance(decision, Waiting):
             healthy = suggested is None and not self.clusters.cells.bad.nodes
-            assert not (certain or (healthy and decision.reason.code == WaitCode.NO_HARDWARE)), (self.seed, request)
+            assert not certain, (self.seed, request)
+            assert not (healthy and decision.reason.code == WaitCode.NO_HARDWARE), (self.seed, request)
         if isinstance(decision, PreemptGangs):
             self.preempting[request.gang] = request, decision.victims
 
@@ -198,8 +201,9 @@ class Campaign:
             assert self.clusters.cells.spec is spec
             return
         self.nodes = list(self.clusters.cells.physical.leaves)
-        after = {name: bound_gang(group) for name, group in self.clusters.groups.items()}
-        assert after == {bound.request.gang: bound for bound in before}
+        after = {name: bound_gang(group).pods for name, group in self.clusters.groups.items()}
+        expected = {bound.request.gang: bound.pods for bound in before}
+        assert after == expected, (self.seed, after, expected)
 
 
 def _name(group: object) -> str:
@@ -228,7 +232,11 @@ def _fits(clusters: VirtualClusters, request: GangRequest) -> bool:
     for levels in clusters.cells.clusters[request.cluster].preassigned.values():
         for cell in (cell for level in levels for cell in level):
             own = cell.chain.at(min(cell.level, cell.chain.node_level))
-            if cell.priority == FREE and own.leaves >= request.sizes[0] and request.leaf_type in ("", cell.chain.leaf_type):
+            if (
+                cell.priority == FREE
+                and own.leaves >= request.sizes[0]
+                and request.leaf_type in ("", cell.chain.leaf_type)
+            ):
                 return True
     return False
 
