@@ -58,12 +58,13 @@ class Comparison:
 
 
 def compared(spec: CellSpecification, sequence: RecordedSequence, *, invariants: bool = False) -> Comparison:
-    """Replay a sequence. A recorded crash is no answer to compare with."""
+    """Replay a sequence. From a recorded crash on there are no answers to compare with."""
     replay = PodReplay(spec, sorted_start=sequence.sorted_start)
-    result = Comparison(sequence.name, len(sequence.events))
+    result, crashed = Comparison(sequence.name, len(sequence.events)), False
     for number, event in enumerate(sequence.events):
         here, recorded = _answer(replay, event), event.get("result")
-        if recorded is not None and recorded.get("kind") != _CRASH and _normal(recorded) != here:
+        crashed = crashed or (recorded is not None and recorded.get("kind") == _CRASH)
+        if recorded is not None and not crashed and _normal(recorded) != here:
             request = {key: value for key, value in event.items() if key != "result"}
             result.differences.append(Difference(number, request, recorded, here))
         if invariants and not result.broken:
