@@ -81,7 +81,9 @@ class Load:
         gpus = self.rng.choices([size for size, _ in SIZES], [share for _, share in SIZES])[0]
         members = ((gpus // 8, 8),) if gpus > 8 else ((1, gpus),)
         priority = self.rng.randint(0, 2) if guaranteed else -1
-        return GangRequest(f"g{self.number}", self.rng.choice(self.vcs), priority, members, lazy_preemption=self.number % 2 == 0)
+        return GangRequest(
+            f"g{self.number}", self.rng.choice(self.vcs), priority, members, lazy_preemption=self.number % 2 == 0
+        )
 
     def schedule(self, *, guaranteed: bool) -> None:
         request = self.request(guaranteed=guaranteed)
@@ -132,7 +134,11 @@ def measure(spec: CellSpecification, load: float, events: int, seed: int, gpus: 
     for _ in range(events):
         run.delete_random()
         run.schedule(guaranteed=run.rng.random() < 0.7)
-    result: dict[str, Any] = {"used": round(run.used() / gpus, 3), "build_s": round(build, 2), "decisions": dict(run.decisions)}
+    result: dict[str, Any] = {
+        "used": round(run.used() / gpus, 3),
+        "build_s": round(build, 2),
+        "decisions": dict(run.decisions),
+    }
     for name, times in run.times.items():
         times.sort()
         result[name] = {
@@ -160,7 +166,11 @@ def main() -> None:
             print(f"{name}, load {load}: {json.dumps(results[f'{name}, load {load}'])}", flush=True)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"nodes": options.nodes, "vcs": options.vcs, "events": options.events, "results": results}, file, indent=1)
+            json.dump(
+                {"nodes": options.nodes, "vcs": options.vcs, "events": options.events, "results": results},
+                file,
+                indent=1,
+            )
 
 
 if __name__ == "__main__":

@@ -34,10 +34,11 @@ class CellState:
         physical: The physical cells.
         clusters: The virtual cells of each VC.
         bad: The bad nodes.
-        checks_splits: Whether further splits for bad hardware are checked to leave enough cells for all VCs.
+        keeps_guarantees: Whether a binding while hardware is bad is checked, and searched again where it would take cells that other
+            VCs own, or cells of the same gang. The published method does not.
     """
 
-    checks_splits = True
+    keeps_guarantees = True
     bad_cells: type[BadCells] = BadCells
 
     def __init__(self, spec: CellSpecification) -> None:

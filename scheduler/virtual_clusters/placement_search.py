@@ -84,7 +84,7 @@ def _bindings(gangs: GangCells, chain: str, paths: BindingPaths, suggested: Set[
         )
         if not found.run(paths):
             return None
-        if not (found.split_further and gangs.cells.checks_splits) or found.is_safe(
+        if not (found.split_further and gangs.cells.keeps_guarantees) or found.is_safe(
             [len(level) for level in state.free], state.all_owned_free
         ):
             return found.bindings

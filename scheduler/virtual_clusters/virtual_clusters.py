@@ -103,7 +103,8 @@ class VirtualClusters:
                 return Waiting(found)
             decision = self._take(request, found, preempt)
             group = self.groups.get(request.gang)
-            if group is None or group.is_whole(guaranteed=request.guaranteed):
+            whole = group is None or group.is_whole(guaranteed=request.guaranteed)
+            if whole or not self.cells.keeps_guarantees:
                 return decision
             self.delete(request.gang)
         return Waiting(WaitReason(WaitCode.NO_HARDWARE, cluster=request.cluster))

@@ -38,7 +38,7 @@ class _PublishedBadCells(BadCells):
 class PublishedCellState(CellState):
     """Cells whose bindings of bad hardware follow the published method."""
 
-    checks_splits = False
+    keeps_guarantees = False
     bad_cells = _PublishedBadCells
 
 
