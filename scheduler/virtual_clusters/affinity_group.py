@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from tiresias.scheduler.virtual_clusters.cells import PhysicalCell, VirtualCell
-from tiresias.scheduler.virtual_clusters.requests import GangRequest
+from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
+from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
 
 PhysicalPods = list[list[PhysicalCell | None]]  # the leaves of each pod; None: the specification no longer has the GPU
 VirtualPods = list[list[VirtualCell | None]]  # the virtual leaves; None: as above, or no virtual cell could be found

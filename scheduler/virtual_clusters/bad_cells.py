@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tiresias.scheduler.virtual_clusters.cells import MIN_GUARANTEED, PhysicalCell, VirtualCell, bind, unbind
+from tiresias.scheduler.virtual_clusters.cell import MIN_GUARANTEED, PhysicalCell, VirtualCell, bind, unbind
 from tiresias.scheduler.virtual_clusters.chain_state import ChainState
 
 if TYPE_CHECKING:

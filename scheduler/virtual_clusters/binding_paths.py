@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tiresias.scheduler.virtual_clusters.cells import PhysicalCell, VirtualCell
+from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
 
 Bindings = dict[VirtualCell, PhysicalCell]  # physical leaves by virtual leaf
 

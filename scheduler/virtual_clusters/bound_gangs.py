@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup
-from tiresias.scheduler.virtual_clusters.cells import PhysicalCell, VirtualCell
-from tiresias.scheduler.virtual_clusters.requests import BoundGang, GangRequest, PodPlacement
+from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
+from tiresias.scheduler.virtual_clusters.gang_requests import BoundGang, GangRequest, PodPlacement
 
 
 def bound_placement(

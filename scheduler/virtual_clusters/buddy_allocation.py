@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 from tiresias.scheduler.virtual_clusters.binding_paths import BindingPaths, Bindings, ToBind
+from tiresias.scheduler.virtual_clusters.cell import PhysicalCell
 from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL, CellChain
 from tiresias.scheduler.virtual_clusters.cell_list import FreeCellDraft
-from tiresias.scheduler.virtual_clusters.cells import PhysicalCell
 
 
 @dataclass

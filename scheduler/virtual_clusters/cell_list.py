@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tiresias.scheduler.virtual_clusters.cells import PhysicalCell
+from tiresias.scheduler.virtual_clusters.cell import PhysicalCell
 
 Numbers = npt.NDArray[np.int32]
 _FEW = 32  # so many cells are sorted faster without numpy

@@ -7,8 +7,7 @@ the last one it returns. `bad_cells.py` keeps the bindings of bad hardware up to
 from __future__ import annotations
 
 from tiresias.scheduler.virtual_clusters.bad_cells import BadCells
-from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL, CellChain, chains_of
-from tiresias.scheduler.virtual_clusters.cells import (
+from tiresias.scheduler.virtual_clusters.cell import (
     FREE,
     MIN_GUARANTEED,
     OPPORTUNISTIC,
@@ -18,6 +17,7 @@ from tiresias.scheduler.virtual_clusters.cells import (
     set_priority,
     unbind_upward,
 )
+from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL, CellChain, chains_of
 from tiresias.scheduler.virtual_clusters.chain_state import ChainState
 from tiresias.scheduler.virtual_clusters.physical_tree import PhysicalTree, physical_tree
 from tiresias.scheduler.virtual_clusters.specification import CellSpecification

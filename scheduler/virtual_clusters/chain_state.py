@@ -8,9 +8,9 @@ import numpy as np
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.virtual_clusters.buddy_allocation import splittable
+from tiresias.scheduler.virtual_clusters.cell import PhysicalCell
 from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL, CellChain
 from tiresias.scheduler.virtual_clusters.cell_list import CellList, FreeCellDraft
-from tiresias.scheduler.virtual_clusters.cells import PhysicalCell
 from tiresias.scheduler.virtual_clusters.node_view import view_of
 
 

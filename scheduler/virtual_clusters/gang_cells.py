@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup, GroupState, VirtualPods, zip_pods
-from tiresias.scheduler.virtual_clusters.cell_state import CellState
-from tiresias.scheduler.virtual_clusters.cells import (
+from tiresias.scheduler.virtual_clusters.cell import (
     FREE,
     MAX_GUARANTEED,
     OPPORTUNISTIC,
@@ -18,7 +17,8 @@ from tiresias.scheduler.virtual_clusters.cells import (
     VirtualCell,
     leaves_of,
 )
-from tiresias.scheduler.virtual_clusters.requests import BoundGang, GangRequest
+from tiresias.scheduler.virtual_clusters.cell_state import CellState
+from tiresias.scheduler.virtual_clusters.gang_requests import BoundGang, GangRequest
 
 
 class GangCells:

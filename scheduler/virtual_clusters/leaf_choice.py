@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from tiresias.scheduler.virtual_clusters.cells import FREE, Cell, leaves_of
+from tiresias.scheduler.virtual_clusters.cell import FREE, Cell, leaves_of
 from tiresias.scheduler.virtual_clusters.node_view import NodeView
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tiresias.scheduler.virtual_clusters.cells import OPPORTUNISTIC, Cell, PhysicalCell, leaves_of
+from tiresias.scheduler.virtual_clusters.cell import OPPORTUNISTIC, Cell, PhysicalCell, leaves_of
 from tiresias.scheduler.virtual_clusters.wait_reasons import WaitCode, WaitReason
 
 Ints = npt.NDArray[np.int64]

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tiresias.errors import UsageError
+from tiresias.scheduler.virtual_clusters.cell import PhysicalCell
 from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL, CellChain
-from tiresias.scheduler.virtual_clusters.cells import PhysicalCell
 from tiresias.scheduler.virtual_clusters.specification import CellSpecification, DeclaredCell
 
 

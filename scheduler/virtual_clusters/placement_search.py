@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup, VirtualPods
 from tiresias.scheduler.virtual_clusters.binding_paths import BindingPaths, Bindings, binding_paths
 from tiresias.scheduler.virtual_clusters.buddy_allocation import BindingSearch
-from tiresias.scheduler.virtual_clusters.cells import OPPORTUNISTIC, Cell, LeafState, PhysicalCell, VirtualCell
+from tiresias.scheduler.virtual_clusters.cell import OPPORTUNISTIC, Cell, LeafState, PhysicalCell, VirtualCell
 from tiresias.scheduler.virtual_clusters.gang_cells import GangCells
+from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
 from tiresias.scheduler.virtual_clusters.leaf_choice import chosen_leaves
 from tiresias.scheduler.virtual_clusters.node_view import NodeView
-from tiresias.scheduler.virtual_clusters.requests import GangRequest
 from tiresias.scheduler.virtual_clusters.wait_reasons import WaitCode, WaitReason
 
 

@@ -18,23 +18,23 @@ from collections.abc import Iterable, Set
 from tiresias.errors import UsageError
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup, GroupState
 from tiresias.scheduler.virtual_clusters.bound_gangs import bound_gang, bound_placement, kept
-from tiresias.scheduler.virtual_clusters.cell_state import CellState
-from tiresias.scheduler.virtual_clusters.cells import (
+from tiresias.scheduler.virtual_clusters.cell import (
     MAX_GUARANTEED,
     MIN_GUARANTEED,
     OPPORTUNISTIC,
     LeafState,
     PhysicalCell,
 )
+from tiresias.scheduler.virtual_clusters.cell_state import CellState
 from tiresias.scheduler.virtual_clusters.gang_cells import GangCells
-from tiresias.scheduler.virtual_clusters.placement_search import FoundPlacement, search
-from tiresias.scheduler.virtual_clusters.requests import (
+from tiresias.scheduler.virtual_clusters.gang_requests import (
     BoundGang,
     CellDecision,
     GangRequest,
     PreemptGangs,
     Waiting,
 )
+from tiresias.scheduler.virtual_clusters.placement_search import FoundPlacement, search
 from tiresias.scheduler.virtual_clusters.specification import CellSpecification
 from tiresias.scheduler.virtual_clusters.wait_reasons import WaitCode, WaitReason
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tiresias.errors import UsageError
+from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
 from tiresias.scheduler.virtual_clusters.cell_chains import CellChain
-from tiresias.scheduler.virtual_clusters.cells import PhysicalCell, VirtualCell
 from tiresias.scheduler.virtual_clusters.node_view import NodeView, view_of
 from tiresias.scheduler.virtual_clusters.specification import (
     CellSpecification,

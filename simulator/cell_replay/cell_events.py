@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tiresias.errors import UsageError
-from tiresias.scheduler.virtual_clusters.requests import GangRequest
+from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
 
 KINDS = ("bind", "preempt", "wait", "ok")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tiresias.errors import UsageError
-from tiresias.scheduler.virtual_clusters.invariants import violations
+from tiresias.scheduler.virtual_clusters.cell_invariants import violations
 from tiresias.scheduler.virtual_clusters.specification import CellSpecification
 from tiresias.simulator.cell_replay.cell_events import RecordedSequence
 from tiresias.simulator.cell_replay.pod_replay import PodReplay
@@ -17,7 +17,7 @@ _CRASH = "panic"  # the recorded answer where HiveD's implementation ended
 
 
 @dataclass(frozen=True)
-class Difference:
+class EventDifference:
     """An event that differs.
 
     Attributes:
@@ -34,7 +34,7 @@ class Difference:
 
 
 @dataclass
-class Comparison:
+class SequenceComparison:
     """The comparison of one sequence.
 
     Attributes:
@@ -47,7 +47,7 @@ class Comparison:
 
     sequence: str
     events: int
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[EventDifference] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     published_breaks: str = ""
 
@@ -57,16 +57,16 @@ class Comparison:
         return not (self.differences or self.broken)
 
 
-def compared(spec: CellSpecification, sequence: RecordedSequence, *, invariants: bool = False) -> Comparison:
+def compared(spec: CellSpecification, sequence: RecordedSequence, *, invariants: bool = False) -> SequenceComparison:
     """Replay a sequence. From a recorded crash on there are no answers to compare with."""
     replay = PodReplay(spec, sorted_start=sequence.sorted_start)
-    result, crashed = Comparison(sequence.name, len(sequence.events)), False
+    result, crashed = SequenceComparison(sequence.name, len(sequence.events)), False
     for number, event in enumerate(sequence.events):
         here, recorded = _answer(replay, event), event.get("result")
         crashed = crashed or (recorded is not None and recorded.get("kind") == _CRASH)
         if recorded is not None and not crashed and _normal(recorded) != here:
             request = {key: value for key, value in event.items() if key != "result"}
-            result.differences.append(Difference(number, request, recorded, here))
+            result.differences.append(EventDifference(number, request, recorded, here))
         if invariants and not result.broken:
             result.broken += [f"event {number}: {each}" for each in violations(replay.clusters)]
     if result.differences and (broken := broken_at(spec, sequence, result.differences[0].event)):

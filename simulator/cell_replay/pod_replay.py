@@ -7,10 +7,10 @@ from typing import Any
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.virtual_clusters.affinity_group import GroupState
+from tiresias.scheduler.virtual_clusters.cell import LeafState
 from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL
 from tiresias.scheduler.virtual_clusters.cell_state import CellState
-from tiresias.scheduler.virtual_clusters.cells import LeafState
-from tiresias.scheduler.virtual_clusters.requests import BoundGang, CellDecision, GangRequest, PreemptGangs
+from tiresias.scheduler.virtual_clusters.gang_requests import BoundGang, CellDecision, GangRequest, PreemptGangs
 from tiresias.scheduler.virtual_clusters.specification import CellSpecification
 from tiresias.scheduler.virtual_clusters.virtual_clusters import VirtualClusters
 from tiresias.simulator.cell_replay.cell_events import request_of

@@ -12,10 +12,10 @@ A recorded sequence in which one of these cases occurs cannot be reproduced from
 from __future__ import annotations
 
 from tiresias.scheduler.virtual_clusters.bad_cells import BadCells
+from tiresias.scheduler.virtual_clusters.cell import MIN_GUARANTEED, PhysicalCell, VirtualCell, unbind
+from tiresias.scheduler.virtual_clusters.cell_invariants import violations
 from tiresias.scheduler.virtual_clusters.cell_state import CellState
-from tiresias.scheduler.virtual_clusters.cells import MIN_GUARANTEED, PhysicalCell, VirtualCell, unbind
 from tiresias.scheduler.virtual_clusters.chain_state import ChainState
-from tiresias.scheduler.virtual_clusters.invariants import violations
 from tiresias.scheduler.virtual_clusters.specification import CellSpecification
 from tiresias.simulator.cell_replay.cell_events import RecordedSequence
 from tiresias.simulator.cell_replay.pod_replay import PodReplay

@@ -20,7 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tiresias.simulator.cell_replay.cell_events import read_sequences
-from tiresias.simulator.cell_replay.comparison import Comparison, compared
+from tiresias.simulator.cell_replay.comparison import SequenceComparison, compared
 from tiresias.simulator.cell_replay.hived_config import read_hived_config
 
 
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     return int(any(not each.identical for each in results))
 
 
-def _as_json(results: list[Comparison]) -> dict[str, object]:
+def _as_json(results: list[SequenceComparison]) -> dict[str, object]:
     return {
         "sequences": len(results),
         "events": sum(each.events for each in results),
@@ -57,7 +57,7 @@ def _as_json(results: list[Comparison]) -> dict[str, object]:
     }
 
 
-def _print(results: list[Comparison]) -> None:
+def _print(results: list[SequenceComparison]) -> None:
     for each in results:
         for difference in each.differences:
             print(f"sequence {each.sequence}, event {difference.event}: {json.dumps(difference.request)}")

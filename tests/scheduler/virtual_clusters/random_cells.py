@@ -14,9 +14,9 @@ from collections import Counter
 from tiresias.errors import UsageError
 from tiresias.scheduler.virtual_clusters.affinity_group import GroupState
 from tiresias.scheduler.virtual_clusters.bound_gangs import bound_gang
-from tiresias.scheduler.virtual_clusters.cells import FREE
-from tiresias.scheduler.virtual_clusters.invariants import violations
-from tiresias.scheduler.virtual_clusters.requests import BoundGang, GangRequest, PreemptGangs, Waiting
+from tiresias.scheduler.virtual_clusters.cell import FREE
+from tiresias.scheduler.virtual_clusters.cell_invariants import violations
+from tiresias.scheduler.virtual_clusters.gang_requests import BoundGang, GangRequest, PreemptGangs, Waiting
 from tiresias.scheduler.virtual_clusters.specification import (
     CellSpecification,
     CellType,

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.scheduler.virtual_clusters.random_cells import Campaign, random_specification
 from tiresias.scheduler.virtual_clusters.affinity_group import GroupState
-from tiresias.scheduler.virtual_clusters.invariants import violations
-from tiresias.scheduler.virtual_clusters.requests import BoundGang, GangRequest
+from tiresias.scheduler.virtual_clusters.cell_invariants import violations
+from tiresias.scheduler.virtual_clusters.gang_requests import BoundGang, GangRequest
 from tiresias.scheduler.virtual_clusters.virtual_clusters import VirtualClusters
 
 seeds = st.integers(0, 2**32 - 1)

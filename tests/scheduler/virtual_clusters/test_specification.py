@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tiresias.errors import UsageError
-from tiresias.scheduler.virtual_clusters.invariants import violations
-from tiresias.scheduler.virtual_clusters.requests import BoundGang, GangRequest, PodPlacement
+from tiresias.scheduler.virtual_clusters.cell_invariants import violations
+from tiresias.scheduler.virtual_clusters.gang_requests import BoundGang, GangRequest, PodPlacement
 from tiresias.scheduler.virtual_clusters.specification import (
     CellSpecification,
     CellType,

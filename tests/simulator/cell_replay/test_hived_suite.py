@@ -11,9 +11,9 @@ from tests.simulator.cell_replay.hived_data import design, edited, needs_data, s
 from tiresias.errors import UsageError
 from tiresias.scheduler.virtual_clusters.affinity_group import GroupState
 from tiresias.scheduler.virtual_clusters.bound_gangs import bound_gang
-from tiresias.scheduler.virtual_clusters.cells import FREE, LeafState, VirtualCell
-from tiresias.scheduler.virtual_clusters.invariants import violations
-from tiresias.scheduler.virtual_clusters.requests import BoundGang, GangRequest
+from tiresias.scheduler.virtual_clusters.cell import FREE, LeafState, VirtualCell
+from tiresias.scheduler.virtual_clusters.cell_invariants import violations
+from tiresias.scheduler.virtual_clusters.gang_requests import BoundGang, GangRequest
 from tiresias.scheduler.virtual_clusters.virtual_clusters import VirtualClusters
 from tiresias.simulator.cell_replay.hived_config import specification
 from tiresias.simulator.cell_replay.pod_replay import PodReplay

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup, GroupState, zip_pods
-from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL
-from tiresias.scheduler.virtual_clusters.cell_state import CellState
-from tiresias.scheduler.virtual_clusters.cells import (
+from tiresias.scheduler.virtual_clusters.cell import (
     FREE,
     MIN_GUARANTEED,
     OPPORTUNISTIC,
@@ -17,6 +15,8 @@ from tiresias.scheduler.virtual_clusters.cells import (
     VirtualCell,
     leaves_of,
 )
+from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL
+from tiresias.scheduler.virtual_clusters.cell_state import CellState
 from tiresias.scheduler.virtual_clusters.chain_state import ChainState
 from tiresias.scheduler.virtual_clusters.virtual_clusters import VirtualClusters
 

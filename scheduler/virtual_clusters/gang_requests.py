@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tiresias.scheduler.virtual_clusters.cells import MIN_GUARANTEED
+from tiresias.scheduler.virtual_clusters.cell import MIN_GUARANTEED
 from tiresias.scheduler.virtual_clusters.wait_reasons import WaitReason
 
 
