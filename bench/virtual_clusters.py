@@ -3,9 +3,9 @@
     python bench/virtual_clusters.py [--nodes 16000] [--vcs 100] [--events 4000] [--json FILE]
 
 Two hierarchies: flat (each node a topmost cell) and racks (8 nodes a rack, 8 racks a pod). Each VC owns an equal share as nodes,
-sockets and GPUs; in racks also as racks. 70% of the gangs have one GPU, 4% more than one node. The cluster is filled to the stated load
-of guaranteed gangs, opportunistic ones take half of the rest, and then each event deletes a random gang and schedules another one.
-Milliseconds of this process on a processor, of single calls.
+sockets and GPUs; in racks also as racks. 70% of the gangs have one GPU, 4% more than one node. The cluster is filled to the stated
+load of guaranteed gangs, opportunistic ones take half of the rest, and then each event deletes a random gang and schedules another
+one. Milliseconds of this process on a processor, of single calls.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest, PreemptGangs
@@ -157,7 +158,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--loads", type=float, nargs="+", default=[0.3, 0.9])
     parser.add_argument("--hierarchies", nargs="+", default=["flat", "racks"])
-    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     results = {}
     for name in options.hierarchies:
@@ -166,12 +167,8 @@ def main() -> None:
             results[f"{name}, load {load}"] = measure(spec, load, options.events, options.seed, options.nodes * 8)
             print(f"{name}, load {load}: {json.dumps(results[f'{name}, load {load}'])}", flush=True)
     if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(
-                {"nodes": options.nodes, "vcs": options.vcs, "events": options.events, "results": results},
-                file,
-                indent=1,
-            )
+        found = {"nodes": options.nodes, "vcs": options.vcs, "events": options.events, "results": results}
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

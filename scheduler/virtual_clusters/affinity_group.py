@@ -59,11 +59,10 @@ class AffinityGroup:
         """Iterate over the physical leaves, pod by pod."""
         return (leaf for pod in self.physical for leaf in pod if leaf is not None)
 
-    def is_whole(self, *, guaranteed: bool) -> bool:
-        """Whether it has all its GPUs and, where it is to have one, its guarantee."""
-        return all(leaf is not None for pod in self.physical for leaf in pod) and not (
-            guaranteed and self.virtual is None
-        )
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has all its GPUs."""
+        return all(leaf is not None for pod in self.physical for leaf in pod)
 
     def virtual_of(self, leaf: PhysicalCell) -> VirtualCell | None:
         """Return the virtual leaf that belongs to a physical one."""

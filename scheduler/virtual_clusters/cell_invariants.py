@@ -36,6 +36,8 @@ def violations(clusters: VirtualClusters) -> Iterator[str]:
 
 def _of_group(group: AffinityGroup) -> Iterator[str]:
     preempting = group.state == GroupState.PREEMPTING
+    if preempting and not group.is_whole:
+        yield f"gang {group.name}: a part of its cells is reserved"
     for leaf, virtual in zip_pods(group.physical, group.virtual):
         if leaf is None:
             continue

@@ -34,8 +34,8 @@ class CellState:
         physical: The physical cells.
         clusters: The virtual cells of each VC.
         bad: The bad nodes.
-        keeps_guarantees: Whether a binding while hardware is bad is checked, and searched again where it would take cells that other
-            VCs own, or cells of the same gang. The published method does not.
+        keeps_guarantees: Whether a preemption while hardware is bad is checked, and searched again where it would reserve cells of
+            other VCs, or one cell twice. The published method does not.
     """
 
     keeps_guarantees = True

@@ -76,19 +76,33 @@ def _guaranteed(
 
 
 def _bindings(gangs: GangCells, chain: str, paths: BindingPaths, suggested: Set[str] | None) -> Bindings | None:
-    """Search for physical cells; once more, cell by cell, where further splits for bad hardware would take other VCs' cells."""
+    """Search for physical cells.
+
+    Further splits for bad hardware can take cells that other VCs own. A gang that starts at once is then preempted lazily. One that
+    is to reserve cells is searched for once more, cell by cell.
+    """
+    found = _search_for(gangs, chain, paths, suggested, one_by_one=False)
+    if found is None or _may_be_taken(gangs, chain, found):
+        return found.bindings if found else None
+    found = _search_for(gangs, chain, paths, suggested, one_by_one=True)
+    return found.bindings if found and _may_be_taken(gangs, chain, found) else None
+
+
+def _search_for(
+    gangs: GangCells, chain: str, paths: BindingPaths, suggested: Set[str] | None, *, one_by_one: bool
+) -> BindingSearch | None:
     state = gangs.cells.chains[chain]
-    for one_by_one in (False, True):
-        found = BindingSearch(
-            state.chain, state.draft(), list(state.all_owned_free), suggested, dict(paths.bindings), one_by_one
-        )
-        if not found.run(paths):
-            return None
-        if not (found.split_further and gangs.cells.keeps_guarantees) or found.is_safe(
-            [len(level) for level in state.free], state.all_owned_free
-        ):
-            return found.bindings
-    return None
+    owned = list(state.all_owned_free)
+    found = BindingSearch(state.chain, state.draft(), owned, suggested, dict(paths.bindings), one_by_one)
+    return found if found.run(paths) else None
+
+
+def _may_be_taken(gangs: GangCells, chain: str, found: BindingSearch) -> bool:
+    if not found.split_further or not gangs.cells.keeps_guarantees:
+        return True
+    state = gangs.cells.chains[chain]
+    at_once = all(leaf.user is None for leaf in found.bindings.values())
+    return at_once or found.is_safe([len(level) for level in state.free], state.all_owned_free)
 
 
 def _in_cluster(

@@ -95,7 +95,7 @@ class VirtualClusters:
         return bound_gang(group)
 
     def _schedule_new(self, request: GangRequest, suggested: Set[str] | None, preempt: bool) -> CellDecision:
-        """Search and bind; once more if the binding of some cells has doomed others of the gang to be bad."""
+        """Search and bind; once more if the reservation of some cells has doomed others of the gang to be bad."""
         chains = self._chains(request)
         for _ in range(_SEARCHES):
             found = search(self.gangs, request, chains, suggested)
@@ -103,7 +103,7 @@ class VirtualClusters:
                 return Waiting(found)
             decision = self._take(request, found, preempt)
             group = self.groups.get(request.gang)
-            whole = group is None or group.is_whole(guaranteed=request.guaranteed)
+            whole = group is None or group.is_whole
             if whole or not self.cells.keeps_guarantees:
                 return decision
             self.delete(request.gang)

@@ -4,7 +4,7 @@ The published method breaks its own invariants in three cases, all of them with 
 
 - A doomed cell that a job has begun to use is released as soon as enough others are healthy.
 - A doomed cell in use that becomes healthy stays doomed, and is lost when the job ends.
-- Further splits for a gang with several cells are computed once, and can take cells that other VCs own.
+- A preemption reserves cells without the check of a start: further splits can take cells that other VCs own.
 
 A recorded sequence in which one of these cases occurs cannot be reproduced from that event on. `broken_at` names the event.
 """
@@ -26,6 +26,8 @@ class _PublishedBadCells(BadCells):
         for vc, owned in state.owned_free.items():
             while state.doomed[vc][level] and owned[level] < state.healthy_left(level):
                 cell = state.doomed[vc][level][0]
+                if cell.priority >= MIN_GUARANTEED:
+                    raise ValueError(f"{cell!r}: a doomed cell is released while a gang uses it")
                 unbind(cell)
                 self._remove_doomed(cell, vc)
                 self._cells.release_preassigned(cell, vc, doomed=True)
@@ -52,7 +54,7 @@ def broken_at(spec: CellSpecification, sequence: RecordedSequence, last: int) ->
         try:
             replay.apply(event)
         except (ValueError, AttributeError, IndexError) as error:
-            return number, f"{type(error).__name__}: {error}"
+            return number, str(error)
         if (broken := next(violations(replay.clusters), None)) is not None:
             return number, broken
     return None
