@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import platform
 import random
 import time
 from collections import Counter
@@ -160,15 +161,18 @@ def main() -> None:
     parser.add_argument("--hierarchies", nargs="+", default=["flat", "racks"])
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
-    results = {}
+    results: dict[str, Any] = {}
     for name in options.hierarchies:
         spec = {"flat": flat, "racks": racks}[name](options.nodes, options.vcs)
         for load in options.loads:
             results[f"{name}, load {load}"] = measure(spec, load, options.events, options.seed, options.nodes * 8)
-            print(f"{name}, load {load}: {json.dumps(results[f'{name}, load {load}'])}", flush=True)
+    found = {"machine": platform.processor() or platform.machine(), "python": platform.python_version()}
+    text = json.dumps(
+        {**found, "nodes": options.nodes, "vcs": options.vcs, "events": options.events, **results}, indent=1
+    )
+    print(text)
     if options.json:
-        found = {"nodes": options.nodes, "vcs": options.vcs, "events": options.events, "results": results}
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+        options.json.write_text(text + "\n")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Buddy allocation: the physical cells to which the virtual cells of a placement can be bound.
 
 A preassigned cell is bound to a free cell of its level; if there is none, a free cell of a higher level is split. The check of the
-initial assignment makes sure that this always succeeds, as long as no hardware is bad (OSDI 2020, section 3). Bad and disallowed
+initial assignment makes sure that this always succeeds, as long as no hardware is bad (HiveD, OSDI 2020). Bad and disallowed
 nodes are avoided by backtracking, and where that fails by splitting further cells, as many as the other VCs can spare.
 """
 

@@ -1,4 +1,4 @@
-"""The cells of a cluster and of its VCs, and the allocation of leaves and preassigned cells (HiveD, OSDI 2020, section 4).
+"""The cells of a cluster and of its VCs, and the allocation of leaves and preassigned cells (HiveD, OSDI 2020).
 
 `allocate` and `release` bind and free one GPU. With the first GPU of a preassigned cell a physical cell leaves the free list, with
 the last one it returns. `bad_cells.py` keeps the bindings of bad hardware up to date.
