@@ -144,6 +144,8 @@ class Campaign:
             assert not certain, (self.seed, request)
             assert not (healthy and decision.reason.code == WaitCode.NO_HARDWARE), (self.seed, request)
         if isinstance(decision, PreemptGangs):
+            opportunistic = all(self.clusters.groups[victim].virtual is None for victim in decision.victims)
+            assert opportunistic or not certain, (self.seed, request)
             self.preempting[request.gang] = request, decision.victims
 
     def _finish(self) -> None:

@@ -20,7 +20,7 @@ from tiresias.scheduler.virtual_clusters.virtual_clusters import VirtualClusters
 seeds = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=examples(500), deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(seeds)
 def test_every_event_keeps_all_invariants(seed: int) -> None:
     Campaign(seed).run(60)

@@ -9,44 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
+from tests.scheduler.virtual_clusters.two_racks import SPEC
 from tiresias.scheduler.virtual_clusters.cell_invariants import violations
-from tiresias.scheduler.virtual_clusters.specification import (
-    CellSpecification,
-    CellType,
-    DeclaredCell,
-    DeclaredVirtualCluster,
-    OwnedCells,
-)
 from tiresias.simulator.cell_replay.cell_events import RecordedSequence
 from tiresias.simulator.cell_replay.pod_replay import PodReplay
 from tiresias.simulator.cell_replay.published_method import PublishedCellState, broken_at
-
-TYPES = {
-    "SOCKET": CellType("GPU", 2),
-    "NODE": CellType("SOCKET", 2, is_node=True),
-    "PAIR": CellType("NODE", 2),
-    "RACK": CellType("PAIR", 2),
-}
-
-
-def _vc(*cells: tuple[str, int]) -> DeclaredVirtualCluster:
-    return DeclaredVirtualCluster(tuple(OwnedCells(*each) for each in cells))
-
-
-def _rack(at: int) -> DeclaredCell:
-    pairs = [tuple(DeclaredCell(address=f"r{at}n{2 * pair + node}") for node in range(2)) for pair in range(2)]
-    return DeclaredCell("RACK", children=tuple(DeclaredCell(children=pair) for pair in pairs))
-
-
-SPEC = CellSpecification(
-    TYPES,
-    (_rack(0), _rack(1)),
-    {
-        "prod": _vc(("RACK.PAIR", 2)),
-        "research": _vc(("RACK.PAIR.NODE", 3)),
-        "intern": _vc(("RACK.PAIR.NODE.SOCKET", 1), ("RACK.PAIR.NODE.SOCKET.GPU", 2)),
-    },
-)
 
 
 class Events:
