@@ -36,6 +36,7 @@ COMMANDS = {
         "tiresias.simulator.commands.tune",
         "the best knobs for a site's own jobs, and what they would have gained",
     ),
+    "cells": ("tiresias.simulator.commands.cells_command", "virtual clusters: replay recorded decisions on cells"),
     "profile": ("tiresias.slurm_plugin.commands.profile", "what a job sent, and the placement that follows from it"),
     "workload": ("tiresias.simulator.commands.workload", "generate a workload for simulate and replay"),
     "rehearse": (

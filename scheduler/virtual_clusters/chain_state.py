@@ -1,0 +1,107 @@
+"""The state of one chain: which physical cells are free, which of them are bad, and what the VCs do not use of their cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tiresias.errors import UsageError
+from tiresias.scheduler.virtual_clusters.buddy_allocation import splittable
+from tiresias.scheduler.virtual_clusters.cell import PhysicalCell
+from tiresias.scheduler.virtual_clusters.cell_chains import LEAF_LEVEL, CellChain
+from tiresias.scheduler.virtual_clusters.cell_list import CellList, FreeCellDraft
+from tiresias.scheduler.virtual_clusters.node_view import view_of
+
+
+class ChainState:
+    """Free cells and counts of one chain. Lists by level have an unused element 0.
+
+    Attributes:
+        chain: The chain.
+        cells: All cells by level.
+        free: Free cells by level: no part of them is allocated to a preassigned cell, and they have not been split.
+        left: Number of cells by level that are free, or are part of a free cell.
+        bad_free: Bad cells by level among those.
+        owned_free: For each VC, by level, the preassigned cells that are not in use.
+        all_owned_free: Their sum over the VCs.
+        doomed: For each VC, by level, bad cells bound to unused preassigned cells, because there are too few healthy ones.
+        doomed_count: Number of doomed cells by level.
+        view: The nodes, for opportunistic jobs.
+    """
+
+    def __init__(self, chain: CellChain, cells: list[list[PhysicalCell]], owned: Mapping[str, list[int]]) -> None:
+        """Start with all topmost cells free and healthy. Raises UsageError if the VCs own more than there is."""
+        self.chain, self.cells = chain, cells
+        self.free = [CellList(level) for level in cells]
+        self.bad_free = [CellList(level) for level in cells]
+        self.opportunistic = [np.zeros(len(level), np.int32) for level in cells]
+        self.free[chain.top].reset(cells[chain.top])
+        self.left = [len(level) for level in cells]
+        self.owned_free = {vc: list(counts) for vc, counts in owned.items()}
+        self.all_owned_free = [sum(counts) for counts in zip(*owned.values(), strict=True)] or [0] * len(cells)
+        self.doomed: dict[str, list[list[PhysicalCell]]] = {vc: [[] for _ in cells] for vc in owned}
+        self.doomed_count = [0] * len(cells)
+        self.view = view_of(cells[chain.top])
+        self._check()
+
+    def _check(self) -> None:
+        """Raise UsageError if the cells of the VCs do not fit into the physical ones."""
+        available = len(self.cells[self.chain.top])
+        for level in range(self.chain.top, LEAF_LEVEL - 1, -1):
+            asked = self.all_owned_free[level]
+            if asked > available:
+                at = self.chain.at(level).cell_type
+                raise UsageError(
+                    f"virtual clusters own {asked} cells of type {at} (level {level} of chain {self.chain.name}); "
+                    f"after the larger cells that they own, {available} are left"
+                )
+            available = (available - asked) * self.chain.at(level).children
+
+    def draft(self) -> FreeCellDraft:
+        """Return the free cells for one search."""
+        return FreeCellDraft(self.cells, self.free, self.opportunistic)
+
+    def healthy_left(self, level: int) -> int:
+        """Return the number of healthy free cells of a level."""
+        return self.left[level] - len(self.bad_free[level])
+
+    def splittable(self) -> list[int]:
+        """Return for each level how many free cells may be split; index 0 is unused."""
+        return splittable(self.chain, [len(level) for level in self.free], self.all_owned_free)
+
+    def take(self, cell: PhysicalCell) -> int:
+        """Remove a cell from the free list, splitting the cells above it; return the topmost level that changed."""
+        while True:
+            parent = cell.parent
+            whole = parent is not None and not parent.split
+            if parent is not None and whole:
+                for child in parent.children:
+                    self.free[cell.level].append(child)
+                parent.split = True
+            self.free[cell.level].remove(cell)
+            if parent is None or not whole:
+                return cell.level
+            cell = parent
+
+    def give(self, cell: PhysicalCell) -> int:
+        """Add a cell to the free list, merging it with its buddies while all are free; return the level that it reached."""
+        while cell.parent is not None:
+            free = self.free[cell.level]
+            buddies = [child for child in cell.parent.children if child is not cell]
+            if not all(buddy in free for buddy in buddies):
+                break
+            for buddy in buddies:
+                free.remove(buddy)
+            cell.parent.split = False
+            cell = cell.parent
+        self.free[cell.level].append(cell)
+        return cell.level
+
+    def count_opportunistic(self, leaf: PhysicalCell, change: int) -> None:
+        """Add to the number of leaves that opportunistic jobs use, in each cell above a leaf."""
+        cell: PhysicalCell | None = leaf
+        while cell is not None:
+            cell.opportunistic += change
+            self.opportunistic[cell.level][cell.number] = cell.opportunistic
+            cell = cell.parent

@@ -1,0 +1,146 @@
+"""The search for the GPUs of a gang: in the cells of its VC, which are then bound to hardware, or on any idle GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from dataclasses import dataclass
+
+from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup, VirtualPods
+from tiresias.scheduler.virtual_clusters.binding_paths import BindingPaths, Bindings, binding_paths
+from tiresias.scheduler.virtual_clusters.buddy_allocation import BindingSearch
+from tiresias.scheduler.virtual_clusters.cell import OPPORTUNISTIC, Cell, LeafState, PhysicalCell, VirtualCell
+from tiresias.scheduler.virtual_clusters.gang_cells import GangCells
+from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
+from tiresias.scheduler.virtual_clusters.leaf_choice import chosen_leaves
+from tiresias.scheduler.virtual_clusters.node_view import NodeView
+from tiresias.scheduler.virtual_clusters.wait_reasons import WaitCode, WaitReason
+
+
+@dataclass(frozen=True)
+class FoundPlacement:
+    """GPUs for a gang.
+
+    Attributes:
+        physical: The leaves of each pod, in the order of the request's sizes.
+        virtual: The virtual leaves; None without a guarantee.
+    """
+
+    physical: list[list[PhysicalCell]]
+    virtual: list[list[VirtualCell]] | None
+
+
+def search(
+    gangs: GangCells, request: GangRequest, chains: Iterable[str], suggested: Set[str] | None
+) -> FoundPlacement | WaitReason:
+    """Search the pinned cell, or the chains in turn.
+
+    A guaranteed gang that finds its cells preempts lazily the gangs that use them and permit it, also where others remain to be
+    preempted.
+    """
+    reason = WaitReason(WaitCode.NO_CHAIN, cluster=request.cluster if request.guaranteed else "")
+    for chain in chains:
+        found = (
+            _guaranteed(gangs, request, chain, suggested)
+            if request.guaranteed
+            else _idle(gangs, request, chain, suggested)
+        )
+        if isinstance(found, FoundPlacement):
+            return found
+        reason = found
+    return reason
+
+
+def _idle(
+    gangs: GangCells, request: GangRequest, chain: str, suggested: Set[str] | None
+) -> FoundPlacement | WaitReason:
+    view = gangs.cells.chains[chain].view
+    chosen = view.choose(request.sizes, OPPORTUNISTIC, suggested)
+    if chosen.reason is not None:
+        return chosen.reason
+    return FoundPlacement(_physical(chosen_leaves(view, chosen.rows, request.sizes, OPPORTUNISTIC)), None)
+
+
+def _guaranteed(
+    gangs: GangCells, request: GangRequest, chain: str, suggested: Set[str] | None
+) -> FoundPlacement | WaitReason:
+    virtual = _in_cluster(gangs, request, chain, suggested)
+    if isinstance(virtual, WaitReason):
+        return virtual._replace(cluster=request.cluster)
+    preempted = _preempt_lazily(gangs, virtual, request.gang)
+    bindings = _bindings(gangs, chain, binding_paths(virtual), suggested)
+    if bindings is not None:
+        return FoundPlacement([[bindings[leaf] for leaf in pod] for pod in virtual], virtual)
+    for group, cells in preempted:
+        gangs.revert(group, cells)
+    return WaitReason(WaitCode.NO_HARDWARE, cluster=request.cluster)
+
+
+def _bindings(gangs: GangCells, chain: str, paths: BindingPaths, suggested: Set[str] | None) -> Bindings | None:
+    """Search for physical cells.
+
+    Further splits for bad hardware can take cells that other VCs own. A gang that starts at once is then preempted lazily. One that
+    is to reserve cells is searched for once more, cell by cell.
+    """
+    found = _search_for(gangs, chain, paths, suggested, one_by_one=False)
+    if found is None or _may_be_taken(gangs, chain, found):
+        return found.bindings if found else None
+    found = _search_for(gangs, chain, paths, suggested, one_by_one=True)
+    return found.bindings if found and _may_be_taken(gangs, chain, found) else None
+
+
+def _search_for(
+    gangs: GangCells, chain: str, paths: BindingPaths, suggested: Set[str] | None, *, one_by_one: bool
+) -> BindingSearch | None:
+    state = gangs.cells.chains[chain]
+    owned = list(state.all_owned_free)
+    found = BindingSearch(state.chain, state.draft(), owned, suggested, dict(paths.bindings), one_by_one)
+    return found if found.run(paths) else None
+
+
+def _may_be_taken(gangs: GangCells, chain: str, found: BindingSearch) -> bool:
+    if not found.split_further or not gangs.cells.keeps_guarantees:
+        return True
+    state = gangs.cells.chains[chain]
+    at_once = all(leaf.user is None for leaf in found.bindings.values())
+    return at_once or found.is_safe([len(level) for level in state.free], state.all_owned_free)
+
+
+def _in_cluster(
+    gangs: GangCells, request: GangRequest, chain: str, suggested: Set[str] | None
+) -> list[list[VirtualCell]] | WaitReason:
+    """Choose virtual leaves: free ones only, else also those of lower priorities."""
+    tree = gangs.cells.clusters[request.cluster]
+    view: NodeView | None = tree.pinned_views[request.pinned] if request.pinned else tree.views.get(chain)
+    if view is None:
+        return WaitReason(WaitCode.NO_CHAIN)
+    priority = OPPORTUNISTIC
+    chosen = view.choose(request.sizes, priority, suggested)
+    if chosen.reason is not None:
+        priority = request.priority
+        chosen = view.choose(request.sizes, priority, suggested)
+    if chosen.reason is not None:
+        return chosen.reason
+    return _virtual(chosen_leaves(view, chosen.rows, request.sizes, priority))
+
+
+def _preempt_lazily(
+    gangs: GangCells, virtual: list[list[VirtualCell]], preemptor: str
+) -> list[tuple[AffinityGroup, VirtualPods]]:
+    preempted = []
+    for cell in (cell for pod in virtual for cell in pod):
+        leaf = cell.physical
+        if leaf is None or leaf.state != LeafState.USED or leaf.user is None or not leaf.user.request.lazy_preemption:
+            continue
+        group = leaf.user
+        before = gangs.preempt_lazily(group, preemptor)
+        if before is not None:
+            preempted.append((group, before))
+    return preempted
+
+
+def _physical(pods: list[list[Cell]]) -> list[list[PhysicalCell]]:
+    return [[leaf for leaf in pod if isinstance(leaf, PhysicalCell)] for pod in pods]
+
+
+def _virtual(pods: list[list[Cell]]) -> list[list[VirtualCell]]:
+    return [[leaf for leaf in pod if isinstance(leaf, VirtualCell)] for pod in pods]
