@@ -144,9 +144,18 @@ class Campaign:
             assert not certain, (self.seed, request)
             assert not (healthy and decision.reason.code == WaitCode.NO_HARDWARE), (self.seed, request)
         if isinstance(decision, PreemptGangs):
-            opportunistic = all(self.clusters.groups[victim].virtual is None for victim in decision.victims)
-            assert opportunistic or not certain, (self.seed, request)
+            self._check_victims(request, decision, certain=certain)
             self.preempting[request.gang] = request, decision.victims
+
+    def _check_victims(self, request: GangRequest, decision: PreemptGangs, *, certain: bool) -> None:
+        """Victims that are guaranteed are of the same VC. A gang that fits into free cells has none, where it may use one chain
+        only: the chains are tried one after the other, each with the GPUs of lower priorities, too."""
+        groups = self.clusters.groups
+        guaranteed = [groups[victim] for victim in decision.victims if groups[victim].virtual is not None]
+        assert all(group.cluster == request.cluster for group in guaranteed), (self.seed, request)
+        types = [chain.leaf_type for chain in self.clusters.cells.levels.values()]
+        chains = types.count(request.leaf_type) if request.leaf_type else len(types)
+        assert not (guaranteed and certain and chains == 1), (self.seed, request)
 
     def _finish(self) -> None:
         """Delete the victims of a preemption and bind its gang."""
