@@ -1,6 +1,6 @@
 """Properties of the virtual clusters over random trees, VCs, requests, faults, restarts and reconfigurations.
 
-`python -m tests.scheduler.virtual_clusters.random_cells --events 100000` runs more of the same events.
+The examples are always the same. `python -m tests.scheduler.virtual_clusters.random_cells --events 100000 --seed N` runs others.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from tiresias.scheduler.virtual_clusters.virtual_clusters import VirtualClusters
 seeds = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300), deadline=None, derandomize=True)
 @given(seeds)
 def test_every_event_keeps_all_invariants(seed: int) -> None:
     Campaign(seed).run(60)
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(seeds)
 def test_a_guaranteed_gang_inside_its_cells_always_starts_on_healthy_hardware(seed: int) -> None:
     Campaign(seed, faults=False).run(60)  # `Campaign` asserts it at each request
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100), deadline=None, derandomize=True)
 @given(seeds)
 def test_deletions_restore_the_initial_free_cells_in_any_order(seed: int) -> None:
     campaigns = [Campaign(seed, check=False) for _ in range(2)]
@@ -54,7 +54,7 @@ def _free(clusters: VirtualClusters) -> dict[str, list[list[str]]]:
     return {name: [sorted(cell.address for cell in level) for level in state.free] for name, state in chains}
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100), deadline=None, derandomize=True)
 @given(seeds)
 def test_the_same_requests_have_the_same_decisions(seed: int) -> None:
     def decisions() -> list[object]:
@@ -69,7 +69,7 @@ def test_the_same_requests_have_the_same_decisions(seed: int) -> None:
     assert decisions() == decisions()
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100), deadline=None, derandomize=True)
 @given(seeds)
 def test_no_gpu_is_bound_twice(seed: int) -> None:
     campaign = Campaign(seed, check=False)

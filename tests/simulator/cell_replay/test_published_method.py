@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -56,19 +57,36 @@ class Events:
             self.next = []
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(st.integers(0, 2**32 - 1), st.booleans())
 def test_a_difference_follows_a_broken_invariant_of_the_published_method(seed: int, faults: bool) -> None:
+    _compare(seed, faults=faults)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="known defect, as in the published method: a doomed cell takes one that another VC owns"
+)
+def test_a_doomed_cell_is_not_owned_by_another_vc() -> None:
+    here, events = PodReplay(SPEC), Events(450, faults=True)
+    for _ in range(80):
+        event = events.event()
+        events.answered(event, here.apply(event))
+        assert list(violations(here.clusters)) == []
+
+
+def _compare(seed: int, *, faults: bool) -> None:
     here, published = PodReplay(SPEC), PodReplay(SPEC, cells=PublishedCellState)
     events, done = Events(seed, faults=faults), []
     for _ in range(80):
         done.append(event := events.event())
         answer = here.apply(event)
-        assert list(violations(here.clusters)) == []
         try:
             other = published.apply(event)
         except ValueError:
             other = {}
+        broken = list(violations(here.clusters))
+        assert all("num_splittable" in each for each in broken)
+        assert not broken or list(violations(published.clusters))
         if answer != other:
             assert faults
             assert broken_at(SPEC, RecordedSequence("", "", True, tuple(done)), len(done)) is not None
