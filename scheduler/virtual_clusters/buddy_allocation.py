@@ -80,7 +80,7 @@ class BindingSearch:
     def _split_spare(self, to_bind: ToBind) -> bool:
         """Split cells of higher levels that no VC can need, the lowest level first, until the cell can be bound."""
         level = to_bind.cell.level
-        spare = splittable(self.chain, [self.free.count(each) for each in range(self.free.top + 1)], self.owned_free)
+        spare = self._spare()
         for above in range(level + 1, self.free.top + 1):
             count = min(self.free.count(above), spare[above])
             if count <= 0:
@@ -96,7 +96,7 @@ class BindingSearch:
     def _split_one(self, to_bind: ToBind) -> bool:
         """Split one cell, if no level above the wanted one loses a cell that a VC can need; its other parts stay whole."""
         level = to_bind.cell.level
-        spare = splittable(self.chain, [self.free.count(each) for each in range(self.free.top + 1)], self.owned_free)
+        spare = self._spare()
         for above in range(level + 1, self.free.top + 1):
             if spare[above] < 1:
                 return False
@@ -105,6 +105,9 @@ class BindingSearch:
                     self.owned_free[level] -= 1
                     return True
         return False
+
+    def _spare(self) -> list[int]:
+        return splittable(self.chain, [self.free.count(each) for each in range(self.free.top + 1)], self.owned_free)
 
     def _take_inside(self, to_bind: ToBind, whole: PhysicalCell) -> bool:
         for cell in self._usable(_descendants(whole, to_bind.cell.level)):

@@ -1,6 +1,8 @@
 """Properties of the virtual clusters over random trees, VCs, requests, faults, restarts and reconfigurations.
 
-The examples are always the same. `python -m tests.scheduler.virtual_clusters.random_cells --events 100000 --seed N` runs others.
+The examples are the same in each run, as a known defect with bad hardware breaks an invariant in few of them
+(`test_a_doomed_cell_is_not_owned_by_another_vc`). Others are run by
+`python -m tests.scheduler.virtual_clusters.random_cells --events 100000 --seed N`.
 """
 
 from __future__ import annotations

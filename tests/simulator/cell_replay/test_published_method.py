@@ -75,6 +75,7 @@ def test_a_doomed_cell_is_not_owned_by_another_vc() -> None:
 
 
 def _compare(seed: int, *, faults: bool) -> None:
+    """An invariant that is broken here is broken by the published method, too: the defect above."""
     here, published = PodReplay(SPEC), PodReplay(SPEC, cells=PublishedCellState)
     events, done = Events(seed, faults=faults), []
     for _ in range(80):
