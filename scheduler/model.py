@@ -11,11 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from tiresias.scheduler.actions import PlannedAction as PlannedAction
+from tiresias.scheduler.actions import Preempt as Preempt
+from tiresias.scheduler.actions import Rebind as Rebind
+from tiresias.scheduler.actions import Start as Start
 from tiresias.scheduler.reason_codes import Reason
 from tiresias.scheduler.resources import Resources
 from tiresias.scheduler.topology_tree import Topology
@@ -188,11 +192,14 @@ class Allocations:
         job: its row in `Jobs`.
         node: its row in `Nodes`.
         resources: what it holds there; the same columns as `Nodes.free`.
+        owned_cell: type of the cell of the job's virtual cluster in which it holds them; "": none, the job is opportunistic there.
+            None: there are no virtual clusters.
     """
 
     job: Ints
     node: Ints
     resources: Resources
+    owned_cell: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,35 +236,6 @@ class Snapshot:
     quotas: tuple[Quota, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """The action that starts a job.
-
-    Attributes:
-        job: Id of the job.
-        nodes: Names of exactly the nodes that it gets, each with its GPUs.
-    """
-
-    job: str
-    nodes: tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Preempt:
-    """The action that preempts a job.
-
-    Attributes:
-        job: Id of the preempted job.
-        beneficiary: Id of the job that starts on the GPUs that it releases.
-    """
-
-    job: str
-    beneficiary: str
-
-
-PlannedAction: TypeAlias = Start | Preempt  # another kind of action is another class, in this list and in `Actor.begin`
-
-
 class RankWords(Protocol):
     """Texts that explain the ranks of jobs (`rank/standing.py`)."""
 
@@ -273,7 +251,7 @@ class Plan:
         effect: What happens to each job, of `Effect`.
         queue: Index of the job's queue, 0 the most urgent.
         rank: Place of the job in the order of the walk, 0 first.
-        actions: What is done now: the starts in the order of the walk, then the preemptions.
+        actions: What is done now: the starts in the order of the walk, then the preemptions, then the rebindings.
         promoted: Ids of the jobs whose service and waiting time start anew (section 3.2.3).
         reserved: Where waiting jobs start once other jobs have released their GPUs; kept free for them until then.
         why: Reasons of jobs for which the effect alone does not state it, by row.
@@ -298,3 +276,8 @@ class Plan:
     def preemptions(self) -> tuple[Preempt, ...]:
         """The actions that preempt a job. O(actions)."""
         return tuple(action for action in self.actions if isinstance(action, Preempt))
+
+    @property
+    def rebindings(self) -> tuple[Rebind, ...]:
+        """The actions that only change the cells of a job. O(actions)."""
+        return tuple(action for action in self.actions if isinstance(action, Rebind))

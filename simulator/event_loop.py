@@ -62,7 +62,7 @@ class EventLoop:
         self._gpus: list[int] = trace.gpus.tolist()
         self._minimum_run = float(minimum(rules.config, math.nan))  # seconds of progress before a preemption
         self._jobs: dict[int, SimulatedJob] = {}  # submitted and not ended, by row
-        self._nodes = NodeAllocator(rules, cluster, self._jobs, trace.model) if rules.by_node else None
+        self._nodes = NodeAllocator(rules, cluster, self._jobs, trace.model, trace.vc) if rules.by_node else None
         self.allocator: PoolAllocator | NodeAllocator = self._nodes or PoolAllocator(
             rules, cluster.gpus, self._gpus, self._jobs
         )

@@ -31,9 +31,15 @@ class NodeAllocator:
     """
 
     def __init__(
-        self, rules: Rules, cluster: ClusterSize, jobs: Mapping[int, SimulatedJob], models: Sequence[str]
+        self,
+        rules: Rules,
+        cluster: ClusterSize,
+        jobs: Mapping[int, SimulatedJob],
+        models: Sequence[str],
+        clusters: Sequence[str],
     ) -> None:
-        """`models`: the model name of each row of the trace."""
+        """`models`, `clusters`: the model and the virtual cluster of each row of the trace."""
+        self._clusters = clusters
         self._policy, self._config, self._jobs = rules.policy, rules.config, jobs
         self._placement, self._gpus_per_node, self._models = rules.placement, cluster.gpus_per_node, models
         self._by_row = _placement_of_rows(rules.placement, models)
@@ -99,7 +105,8 @@ class NodeAllocator:
         jobs = list(self._jobs.values())
         columns = JobColumns(jobs)
         columns.now = now
-        shown = job_rows(jobs, columns, now, **self._placement_columns(columns))
+        clusters = [self._clusters[job.row] for job in jobs]
+        shown = job_rows(jobs, columns, now, clusters, **self._placement_columns(columns))
         places = {job.row: place for place, job in enumerate(jobs)}
         return Snapshot(now, shown, self._occupancy.nodes(), self._occupancy.allocations(places))
 

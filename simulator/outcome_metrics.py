@@ -50,6 +50,20 @@ def queueing(trace: Trace, outcome: Outcome) -> Floats:
     return delay
 
 
+def by_virtual_cluster(trace: Trace, outcome: Outcome) -> dict[str, Summary]:
+    """Return jobs, mean and 99th percentile of queueing, and mean JCT of each virtual cluster of the trace, by name."""
+    names, cluster = np.unique(trace.vc, return_inverse=True)
+    delay = queueing(trace, outcome)
+    return {
+        str(name): _of_jobs(delay[cluster == at], outcome.jct[cluster == at]) for at, name in enumerate(names.tolist())
+    }
+
+
+def _of_jobs(delay: Floats, jct: Floats) -> Summary:
+    p99 = float(np.percentile(delay, 99))
+    return {"jobs": len(jct), "mean_queueing": float(delay.mean()), "p99_queueing": p99, "mean_jct": float(jct.mean())}
+
+
 def ratios(summaries: Mapping[str, Summary]) -> dict[str, Summary]:
     """Return the times of each summary but the first, as multiples of the first one's; left out where that is zero."""
     base = next(iter(summaries.values()))

@@ -14,13 +14,16 @@ from tiresias.simulator.job_columns import JobColumns
 from tiresias.simulator.simulated_job import SimulatedJob
 
 
-def job_rows(jobs: Sequence[SimulatedJob], columns: JobColumns, now: float, **more: Any) -> Jobs:
+def job_rows(
+    jobs: Sequence[SimulatedJob], columns: JobColumns, now: float, clusters: Sequence[str] = (), **more: Any
+) -> Jobs:
     """Return the jobs at `now`. A trace has neither priority classes nor steps: these columns have their neutral values.
 
     Args:
         jobs: The jobs.
         columns: The same jobs in columns, at `now`.
         now: Simulated time, seconds.
+        clusters: The virtual cluster of each job; (): none.
         more: Further columns of `Jobs`.
     """
     count = len(jobs)
@@ -29,7 +32,7 @@ def job_rows(jobs: Sequence[SimulatedJob], columns: JobColumns, now: float, **mo
         attained=columns.attained, ran=columns.ran, waited=columns.waited, first_start=columns.first_start,
         last_start=columns.last_start, preempted=columns.preempted, remaining=columns.remaining,
         progress_from=columns.idle_until, movable=np.array([now >= job.movable_from for job in jobs], bool),
-        eligible=np.ones(count, bool), request=(ANYWHERE,) * count, virtual_cluster=("",) * count,
+        eligible=np.ones(count, bool), request=(ANYWHERE,) * count, virtual_cluster=tuple(clusters) or ("",) * count,
         priority_class=np.zeros(count, np.int64), min_gpus=columns.gpus, max_gpus=columns.gpus,
         progress=np.full(count, np.nan), claimed_remaining=columns.claimed_remaining,
         claim_trust=columns.claim_trust, **more,

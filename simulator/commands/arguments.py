@@ -210,6 +210,10 @@ def _configure_placement(group: argparse._ArgumentGroup) -> None:
 
 def _configure_results(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--json", type=Path, metavar="FILE", help="the results")
+    group.add_argument(
+        "--by-virtual-cluster", action="store_true",
+        help="the results of each virtual cluster too (the trace's column vc), in a table and in --json",
+    )  # fmt: skip
     group.add_argument("--jobs-out", type=Path, metavar="FILE", help="a CSV with a line per policy and job")
     group.add_argument(
         "--series", type=Path, metavar="FILE",

@@ -35,6 +35,7 @@ from tiresias.simulator.commands import arguments
 from tiresias.simulator.commands.arguments import configure as configure
 from tiresias.simulator.experiments import reproduce, sensitivity
 from tiresias.simulator.experiments.experiment import Run, Setup, run_experiments, whole, without_timeline
+from tiresias.simulator.outcome_metrics import Summary, by_virtual_cluster
 from tiresias.simulator.views import output, paper_tables, sensitivity_tables, simulation_plots
 from tiresias.simulator.views import simulate as view
 
@@ -55,7 +56,10 @@ def _compare(args: argparse.Namespace) -> int:
     experiments = {name: setup.experiment(name) for name in policies}
     runs = run_experiments(experiments, whole if args.plot or args.series else without_timeline)
     output.write(_files(args, setup, runs))
-    _print(view.headline(setup), *view.tables(_summaries(runs)))
+    tables = view.tables(_summaries(runs))
+    if args.by_virtual_cluster:
+        tables.append(view.virtual_cluster_table(_by_virtual_cluster(setup, runs)))
+    _print(view.headline(setup), *tables)
     return 0
 
 
@@ -104,7 +108,8 @@ def _files(args: argparse.Namespace, setup: Setup, runs: Mapping[str, Run]) -> d
     outcomes = {name: each.outcome for name, each in runs.items()}
     files: dict[Path, output.Content] = {}
     if args.json:
-        files[args.json] = view.as_text(view.comparison(setup, _summaries(runs)))
+        clusters = {"virtual_clusters": _by_virtual_cluster(setup, runs)} if args.by_virtual_cluster else {}
+        files[args.json] = view.as_text({**view.comparison(setup, _summaries(runs)), **clusters})
     if args.jobs_out:
         files[args.jobs_out] = view.job_lines(setup.trace, outcomes)
     if args.series:
@@ -112,6 +117,10 @@ def _files(args: argparse.Namespace, setup: Setup, runs: Mapping[str, Run]) -> d
     if args.plot:
         files.update(simulation_plots.comparison(args.plot, setup, outcomes))
     return files
+
+
+def _by_virtual_cluster(setup: Setup, runs: Mapping[str, Run]) -> dict[str, dict[str, Summary]]:
+    return {name: by_virtual_cluster(setup.trace, each.outcome) for name, each in runs.items()}
 
 
 def _summaries(runs: Mapping[str, Run]) -> dict[str, dict[str, float]]:

@@ -26,6 +26,8 @@ REST = {  # key -> (heading, how it is printed)
     "wall_seconds": ("simulated in", "{:.1f} s"),
 }
 
+VIRTUAL_CLUSTER = ("jobs", "mean_queueing", "p99_queueing", "mean_jct")
+
 
 def headline(setup: Setup) -> str:
     """Return the trace, the cluster and the rules in words."""
@@ -155,6 +157,17 @@ def _rest_table(summaries: Mapping[str, Summary]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for name, each in summaries.items():
         table.add_row(name, *(form.format(each[key]) for key, (_, form) in REST.items()))
+    return table
+
+
+def virtual_cluster_table(policies: Mapping[str, Mapping[str, Summary]]) -> Table:
+    """Return the table of the virtual clusters. `policies`: the metrics of each virtual cluster, by policy."""
+    table = new_table("queueing by virtual cluster, seconds")
+    for heading in ("virtual cluster", "jobs", "mean", "99th", "mean JCT"):
+        table.add_column(heading, justify="left" if heading == "virtual cluster" else "right", no_wrap=True)
+    for policy, clusters in policies.items():
+        for name, each in clusters.items():
+            table.add_row(policy, name or "(none)", *(f"{each[key]:,.0f}" for key in VIRTUAL_CLUSTER))
     return table
 
 

@@ -269,3 +269,21 @@ def test_tables_fit_eighty_columns(
     shown = capsys.readouterr().out
     assert "…" not in shown
     assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_results_of_each_virtual_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Job b waits 90 s for a in the other virtual cluster, c 108 s; d starts at once."""
+    file, numbers = tmp_path / "trace.csv", tmp_path / "out.json"
+    file.write_text(
+        "job_id,submit_time,num_gpus,duration,vc\na,0,4,100,one\nb,10,4,20,two\nc,12,1,5,two\nd,500,1,5,two\n"
+    )
+    options = ("--policy", "fifo", *CLUSTER, "--by-virtual-cluster", "--json", str(numbers))
+    assert main(["simulate", str(file), *options]) == 0
+    shown = capsys.readouterr().out
+    assert "queueing by virtual cluster, seconds" in shown
+    clusters = json.loads(numbers.read_text())["virtual_clusters"]["fifo"]
+    assert list(clusters) == ["one", "two"]
+    assert clusters["one"] == {"jobs": 1, "mean_queueing": 0.0, "p99_queueing": 0.0, "mean_jct": 100.0}
+    assert clusters["two"]["jobs"] == 3
+    assert clusters["two"]["mean_queueing"] == pytest.approx((90 + 108 + 0) / 3)
+    assert clusters["two"]["p99_queueing"] == pytest.approx(108 - 0.02 * 18)

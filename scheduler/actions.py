@@ -1,0 +1,57 @@
+"""The actions of a plan: what `act` does to one job.
+
+`model.py` exports these names, so that a reader of plans needs one module only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The action that starts a job.
+
+    Attributes:
+        job: Id of the job.
+        nodes: Names of exactly the nodes that it gets, each with its GPUs.
+        owned_cells: For each node the type of the cell of its virtual cluster; (): none, so that the job is opportunistic where
+            there are virtual clusters.
+    """
+
+    job: str
+    nodes: tuple[tuple[str, int], ...]
+    owned_cells: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Preempt:
+    """The action that preempts a job.
+
+    Attributes:
+        job: Id of the preempted job.
+        beneficiary: Id of the job that starts on the GPUs that it releases.
+    """
+
+    job: str
+    beneficiary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rebind:
+    """The action that changes in which cells a job holds its GPUs; the GPUs stay.
+
+    Attributes:
+        job: Id of the job.
+        owned_cells: For each of its nodes, in the order of `Allocations`, the type of the cell of its virtual cluster; (): none,
+            the job is opportunistic from now on.
+    """
+
+    job: str
+    owned_cells: tuple[str, ...] = ()
+
+
+PlannedAction: TypeAlias = (
+    Start | Preempt | Rebind
+)  # another kind of action is another class, in this list and in `Actor.begin`

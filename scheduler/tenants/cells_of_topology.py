@@ -1,0 +1,131 @@
+"""The cells of a cluster, from its topology, and what each virtual cluster (VC) owns of them.
+
+Each level of the topology from the node upward is a level of cells. Cells of a level have one type if they have equal children. A
+type has the name of its level, or leaf#1, leaf#2 and so on where the cells of the level have several types. A group with nodes of
+several types is a cell of each type. Parts of nodes are no cells: a snapshot has the number of GPUs that a job holds on a node, not
+which ones.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tiresias.errors import UsageError
+from tiresias.scheduler.model import Nodes
+from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenant
+from tiresias.scheduler.topology_tree import GPU, NODE
+from tiresias.scheduler.virtual_clusters.specification import (
+    CellSpecification,
+    CellType,
+    DeclaredCell,
+    DeclaredVirtualCluster,
+    OwnedCells,
+)
+
+Placed = list[tuple[int, DeclaredCell]]  # cells of one level, each with the row of its first node
+
+
+def cell_specification(nodes: Nodes, tenants: Sequence[DeclaredTenant]) -> CellSpecification:
+    """Return the cells of the nodes and of the VCs. O(nodes x levels).
+
+    Raises:
+        UsageError: Two VCs have one name, or a VC owns cells of a level, type or GPU type that the nodes do not have or that is
+            ambiguous. Whether there are enough of them is checked by `CellState`.
+    """
+    types = _TypesOfCells()
+    placed = _nodes(nodes, types)
+    topology = nodes.topology
+    for name, group in zip(topology.group_names[::-1], topology.nearest_groups, strict=True):
+        placed = _grouped(placed, name, group.tolist(), types)
+    physical = tuple(cell for _, cell in placed)
+    chains = list(dict.fromkeys(cell.cell_type for cell in physical))
+    return CellSpecification(types.declared, physical, _virtual_clusters(tenants, types, chains))
+
+
+@dataclass
+class _TypesOfCells:
+    """The types that were found; `names` has the name of each (level, type of the children, number of children)."""
+
+    declared: dict[str, CellType] = field(default_factory=dict)
+    names: dict[tuple[str, str, int], str] = field(default_factory=dict)
+
+    def declare(self, level: str, shapes: Iterable[tuple[str, int]]) -> None:
+        """Name the types of a level by type and number of the children."""
+        different = list(dict.fromkeys(shapes))
+        for number, (child, count) in enumerate(different, 1):
+            name = self.names[level, child, count] = f"{level}#{number}" if len(different) > 1 else level
+            self.declared[name] = CellType(child, count, is_node=level == NODE)
+
+    def below(self, chain: str) -> tuple[str, ...]:
+        """Return a type and all below it, the GPU type last."""
+        found = [chain]
+        while found[-1] in self.declared:
+            found.append(self.declared[found[-1]].child)
+        return tuple(found)
+
+    def level_of(self, name: str) -> str:
+        """Return the level of a type."""
+        return next((level for (level, _, _), each in self.names.items() if each == name), GPU)
+
+
+def _nodes(nodes: Nodes, types: _TypesOfCells) -> Placed:
+    """Return a cell for each node with GPUs."""
+    shapes = [(kind or GPU, gpus) for kind, gpus in zip(nodes.gpu_type, nodes.gpus.tolist(), strict=True)]
+    types.declare(NODE, (shape for shape in shapes if shape[1]))
+    rows = enumerate(zip(nodes.name, shapes, strict=True))
+    return [(row, DeclaredCell(types.names[NODE, shape[0], shape[1]], name)) for row, (name, shape) in rows if shape[1]]
+
+
+def _grouped(placed: Placed, level: str, group: Sequence[int], types: _TypesOfCells) -> Placed:
+    """Return the cells of the level above: one for each group and type of the children."""
+    together: defaultdict[tuple[int, str], Placed] = defaultdict(list)
+    for row, cell in placed:
+        together[group[row], cell.cell_type].append((row, cell))
+    types.declare(level, ((kind, len(children)) for (_, kind), children in together.items()))
+    return [
+        (children[0][0], _parent(types.names[level, kind, len(children)], at, children))
+        for (at, kind), children in together.items()
+    ]
+
+
+def _parent(name: str, group: int, children: Placed) -> DeclaredCell:
+    return DeclaredCell(name, str(group), children=tuple(cell for _, cell in children))
+
+
+def _virtual_clusters(
+    tenants: Sequence[DeclaredTenant], types: _TypesOfCells, chains: Sequence[str]
+) -> Mapping[str, DeclaredVirtualCluster]:
+    found: dict[str, DeclaredVirtualCluster] = {}
+    for tenant in tenants:
+        if tenant.name in found:
+            raise UsageError(f"virtual cluster {tenant.name}: it is declared twice")
+        owned = (OwnedCells(_path(tenant.name, each, types, chains), each.count) for each in tenant.cells)
+        found[tenant.name] = DeclaredVirtualCluster(tuple(owned))
+    return found
+
+
+def _path(tenant: str, asked: DeclaredCells, types: _TypesOfCells, chains: Sequence[str]) -> str:
+    """Return the chain and the type of declared cells. Raises UsageError where there is none, or more than one."""
+    every = [(chain, name) for chain in chains for name in types.below(chain)[:-1]]
+    found = [path for path in every if asked.level in (path[1], types.level_of(path[1]), _dotted(*path))]
+    if not found:
+        there = ", ".join(dict.fromkeys(name for _, name in every))
+        raise UsageError(f"virtual cluster {tenant}: no cells of level {asked.level}; there are {there or 'none'}")
+    paths = [path for path in found if asked.gpu_type in ("", types.below(path[0])[-1])]
+    if not paths:
+        kinds = ", ".join(dict.fromkeys(types.below(chain)[-1] for chain, _ in found))
+        raise UsageError(
+            f"virtual cluster {tenant}: no cells of level {asked.level} with GPUs of type {asked.gpu_type}; there are {kinds}"
+        )
+    if len(paths) > 1:
+        several = ", ".join(_dotted(*path) for path in paths)
+        raise UsageError(
+            f"virtual cluster {tenant}: the cells of level {asked.level} differ; name a GPU type or one of {several}"
+        )
+    return _dotted(*paths[0])
+
+
+def _dotted(chain: str, name: str) -> str:
+    return chain if chain == name else f"{chain}.{name}"

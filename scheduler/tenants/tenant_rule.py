@@ -1,0 +1,45 @@
+"""The seam of the admission rules that share a cluster among tenants.
+
+A rule of `admit/rules.py` only allows jobs to start. A rule here decides on each tenant's jobs with the tenant's own policy, and
+on which nodes they run: `decide` is its building block, so it lies above `decide`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tiresias.scheduler.config import PolicyConfig
+from tiresias.scheduler.model import Plan, Snapshot
+from tiresias.scheduler.pools import PoolDecision
+from tiresias.scheduler.rank.policy import Policy
+
+OUTSIDE = ""  # the tenant of jobs that belong to no virtual cluster; it owns no cells
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TenantPolicy:
+    """The order of a tenant's jobs.
+
+    Attributes:
+        name: Name of its virtual cluster, or `OUTSIDE`.
+        config: Configuration of its policy.
+        policy: The policy as it has learned.
+    """
+
+    name: str
+    config: PolicyConfig
+    policy: Policy
+
+
+class TenantRule(Protocol):
+    """How tenants share a cluster."""
+
+    def decide(self, snapshot: Snapshot, tenants: Sequence[TenantPolicy]) -> tuple[Plan, tuple[PoolDecision, ...]]:
+        """Return the plan of all jobs, and the decisions of which it consists.
+
+        Args:
+            snapshot: Jobs, nodes and allocations. A job whose `virtual_cluster` names none of the tenants belongs to `OUTSIDE`.
+            tenants: Each virtual cluster, and `OUTSIDE`, once.
+        """

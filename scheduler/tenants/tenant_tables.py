@@ -1,0 +1,62 @@
+"""Tenants from tables of a configuration, `[[virtual_cluster]]`, with the keys name, cells and opportunistic.
+
+Cells are a list of tables: cells = [{ level = "leaf", count = 1 }, { level = "node", count = 2, gpu_type = "h100" }].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tiresias.errors import UsageError
+from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenant
+
+KEYS = ("name", "cells", "opportunistic")
+CELL_KEYS = ("level", "count", "gpu_type")
+_CELLS = 'cells = [{ level = "leaf", count = 2 }]'
+
+
+def declared_tenant(table: Mapping[str, Any], further: Iterable[str] = ()) -> DeclaredTenant:
+    """Return the tenant of one table.
+
+    Args:
+        table: Its keys and values, as TOML gives them.
+        further: Keys that the caller reads itself.
+
+    Raises:
+        UsageError: A key is unknown or missing, or a value has another type. Whether the cells exist is checked against the nodes.
+    """
+    name = table.get("name")
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise UsageError(f"[[virtual_cluster]]: name = {name!r} is not possible; give a printable name")
+    where = f"virtual cluster {name}"
+    _check_keys(where, table, (*KEYS, *further))
+    cells = table.get("cells")
+    if not isinstance(cells, list) or not cells:
+        raise UsageError(f"{where}: it owns no cells; give for example {_CELLS}")
+    opportunistic = table.get("opportunistic", True)
+    if not isinstance(opportunistic, bool):
+        raise UsageError(f"{where}: opportunistic = {opportunistic!r} is not possible; allowed: true, false")
+    return DeclaredTenant(name, tuple(_cells(where, each) for each in cells), opportunistic)
+
+
+def _cells(where: str, table: Any) -> DeclaredCells:
+    if not isinstance(table, Mapping):
+        raise UsageError(f"{where}: cells = {table!r} is not possible; give for example {_CELLS}")
+    _check_keys(f"{where}: cells", table, CELL_KEYS)
+    level, count, gpu_type = table.get("level"), table.get("count"), table.get("gpu_type", "")
+    if not isinstance(level, str) or not level:
+        raise UsageError(
+            f"{where}: level = {level!r} is not possible; give a level of the topology, such as node or leaf"
+        )
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise UsageError(f"{where}: count = {count!r} is not possible; give a whole number above 0")
+    if not isinstance(gpu_type, str):
+        raise UsageError(f"{where}: gpu_type = {gpu_type!r} is not possible; give a GPU type as Slurm has it")
+    return DeclaredCells(level, count, gpu_type)
+
+
+def _check_keys(where: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
+    for key in table:
+        if key not in known:
+            raise UsageError(f"{where}: unknown key {key!r}; known: {', '.join(known)}")

@@ -1,0 +1,47 @@
+"""Tables of virtual clusters are read, and what cannot be meant is refused in one line that names the virtual cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tiresias.errors import UsageError
+from tiresias.scheduler.tenants.declarations import DeclaredCells, DeclaredTenant
+from tiresias.scheduler.tenants.tenant_tables import declared_tenant
+
+NODE = {"level": "node", "count": 2}
+
+
+def test_a_table() -> None:
+    cells = [{"level": "leaf", "count": 1}, {**NODE, "gpu_type": "h100"}]
+    found = declared_tenant({"name": "one", "cells": cells, "opportunistic": False, "accounts": ["a"]}, ("accounts",))
+    assert found == DeclaredTenant("one", (DeclaredCells("leaf", 1), DeclaredCells("node", 2, "h100")), False)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"cells": [NODE]}, "name = None is not possible"),
+        ({"name": "a\nb", "cells": [NODE]}, "give a printable name"),
+        ({"name": "one"}, "virtual cluster one: it owns no cells"),
+        ({"name": "one", "cells": NODE}, "virtual cluster one: it owns no cells"),
+        ({"name": "one", "cells": [3]}, "virtual cluster one: cells = 3 is not possible"),
+        ({"name": "one", "cells": [{**NODE, "count": 0}]}, "virtual cluster one: count = 0 is not possible"),
+        ({"name": "one", "cells": [{**NODE, "count": -1}]}, "virtual cluster one: count = -1 is not possible"),
+        ({"name": "one", "cells": [{**NODE, "count": True}]}, "virtual cluster one: count = True is not possible"),
+        ({"name": "one", "cells": [{"count": 1}]}, "virtual cluster one: level = None is not possible"),
+        ({"name": "one", "cells": [{**NODE, "gpu_type": 3}]}, "virtual cluster one: gpu_type = 3 is not possible"),
+        ({"name": "one", "cells": [{**NODE, "nodes": 3}]}, "virtual cluster one: cells: unknown key 'nodes'"),
+        ({"name": "one", "cells": [NODE], "account": 3}, "virtual cluster one: unknown key 'account'"),
+        (
+            {"name": "one", "cells": [NODE], "opportunistic": 1},
+            "virtual cluster one: opportunistic = 1 is not possible",
+        ),
+    ],
+)
+def test_what_cannot_be_meant(table: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        declared_tenant(table)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
