@@ -98,14 +98,14 @@ def part_of(snapshot: Snapshot, pool: NodePool) -> Snapshot:
     node_of[pool.nodes] = np.arange(len(pool.nodes))
     held = snapshot.allocations
     here = np.flatnonzero((row_of[held.job] >= 0) & (node_of[held.node] >= 0))
-    own = _rows(held, here)
+    own = rows_of(held, here)
     own = replace(own, job=row_of[own.job], node=node_of[own.node])
     quotas = tuple(_of_rows(quota, row_of) for quota in snapshot.quotas)
-    return Snapshot(snapshot.time, _rows(snapshot.jobs, pool.jobs), _rows(snapshot.nodes, pool.nodes), own, quotas)
+    return Snapshot(snapshot.time, rows_of(snapshot.jobs, pool.jobs), rows_of(snapshot.nodes, pool.nodes), own, quotas)
 
 
-def _rows(table: T, rows: Ints) -> T:
-    """These rows of each column."""
+def rows_of(table: T, rows: Ints) -> T:
+    """Return these rows of each column."""
     return replace(table, **{one.name: _taken(getattr(table, one.name), rows) for one in fields(table)})
 
 

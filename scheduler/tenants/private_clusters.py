@@ -1,0 +1,109 @@
+"""A static partition: each virtual cluster (VC) has nodes of its own, which no other tenant uses.
+
+The cells of the VCs are taken once, the largest level first, as if all nodes were healthy and idle. So the partition follows from
+the names, the GPUs and the topology of the nodes alone. A VC whose node is down waits for it, although other nodes may be idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tiresias.scheduler.model import Bools, Ints, Nodes, Plan, Snapshot
+from tiresias.scheduler.pools import NodePool, PoolDecision, decide_pools, rows_of
+from tiresias.scheduler.rank.policy import natural
+from tiresias.scheduler.tenants.cells_of_topology import cell_specification
+from tiresias.scheduler.tenants.declarations import DeclaredTenant
+from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy
+from tiresias.scheduler.tenants.tenant_rules import rows_by_tenant
+from tiresias.scheduler.topology_tree import Topology
+from tiresias.scheduler.virtual_clusters.cell import PhysicalCell
+from tiresias.scheduler.virtual_clusters.cell_state import CellState
+from tiresias.scheduler.virtual_clusters.chain_state import ChainState
+
+
+class PrivateClusters:
+    """The admission rule `private_clusters`: a pool of nodes for each VC, and one of the nodes that no VC owns."""
+
+    def __init__(self, declared: Sequence[DeclaredTenant]) -> None:
+        self._declared = tuple(declared)
+        self._shape: Hashable = None
+        self._nodes: Mapping[str, Ints] = {}
+
+    def decide(self, snapshot: Snapshot, tenants: Sequence[TenantPolicy]) -> tuple[Plan, tuple[PoolDecision, ...]]:
+        """Return the plans of all pools. A job on nodes of another pool, from before a change of the configuration, keeps them
+        until it ends: it is not preempted.
+
+        Raises:
+            UsageError: The cells of the VCs do not fit into the nodes.
+        """
+        nodes, jobs = self._partition(snapshot.nodes), rows_by_tenant(snapshot.jobs, tenants)
+        pools = [_pool(tenant, jobs[tenant.name], nodes[tenant.name]) for tenant in tenants]
+        movable = snapshot.jobs.movable & ~_elsewhere(snapshot, pools)
+        return decide_pools(replace(snapshot, jobs=replace(snapshot.jobs, movable=movable)), pools)
+
+    def _partition(self, nodes: Nodes) -> Mapping[str, Ints]:
+        """Return the rows of the nodes of each VC and of `OUTSIDE`, rising. Computed once for the same nodes."""
+        shape = _shape_of(nodes)
+        if shape != self._shape:
+            self._nodes, self._shape = partition(nodes, self._declared), shape
+        return self._nodes
+
+
+def partition(nodes: Nodes, declared: Sequence[DeclaredTenant]) -> dict[str, Ints]:
+    """Return the rows of the nodes of each VC, and of `OUTSIDE`, rising. The order of the rows decides nothing.
+
+    Raises:
+        UsageError: The cells of the VCs do not exist or do not fit.
+    """
+    row_of = {name: row for row, name in enumerate(nodes.name)}
+    owner = np.full(len(nodes), -1, np.int64)
+    state = CellState(cell_specification(_by_name(nodes), declared))
+    names = list(state.clusters)
+    for chain in state.chains.values():
+        for level in range(chain.chain.top, 0, -1):
+            for at, name in enumerate(names):
+                for _ in range(chain.owned_free.get(name, {level: 0})[level]):
+                    owner[[row_of[node] for node in _taken(chain, level).nodes]] = at
+    found = {name: np.flatnonzero(owner == at) for at, name in enumerate(names)}
+    return {**found, OUTSIDE: np.flatnonzero(owner < 0)}
+
+
+def _taken(chain: ChainState, level: int) -> PhysicalCell:
+    """Take a cell of a level: a free one, else a part of the smallest free cell above. `CellState` has checked that it exists."""
+    above = next(each for each in range(level, chain.chain.top + 1) if len(chain.free[each]))
+    cell = min(chain.free[above], key=lambda each: each.number)
+    while cell.level > level:
+        cell = cell.children[0]
+    chain.take(cell)
+    return cell
+
+
+def _by_name(nodes: Nodes) -> Nodes:
+    """Return the nodes sorted by name."""
+    return rows_of(nodes, np.array(sorted(range(len(nodes)), key=lambda row: natural(nodes.name[row])), np.int64))
+
+
+def _shape_of(nodes: Nodes) -> Hashable:
+    """Return all that the partition depends on. O(nodes)."""
+    topology: Topology = nodes.topology
+    groups = tuple(level.tobytes() for level in topology.groups)
+    return nodes.name, nodes.gpu_type, nodes.gpus.tobytes(), topology.group_names, groups
+
+
+def _pool(tenant: TenantPolicy, jobs: Ints, nodes: Ints) -> NodePool:
+    note = f"virtual cluster {tenant.name}" if tenant.name != OUTSIDE else ""
+    return NodePool(jobs, nodes, replace(tenant.config, admission="shared"), tenant.policy, note=note)
+
+
+def _elsewhere(snapshot: Snapshot, pools: Sequence[NodePool]) -> Bools:
+    """Jobs that hold something on a node of another pool than their own; shape (jobs,)."""
+    of_job, of_node = np.zeros(len(snapshot.jobs), np.int64), np.zeros(len(snapshot.nodes), np.int64)
+    for at, pool in enumerate(pools):
+        of_job[pool.jobs], of_node[pool.nodes] = at, at
+    held = snapshot.allocations
+    found = np.zeros(len(snapshot.jobs), np.bool_)
+    found[held.job[of_job[held.job] != of_node[held.node]]] = True
+    return found
