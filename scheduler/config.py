@@ -14,7 +14,7 @@ from typing import Any
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.registry import Registry
-from tiresias.scheduler.stages import ADMISSION, EVICTIONS, POLICIES, SIZINGS, TENANT_RULES
+from tiresias.scheduler.stages import ADMISSION, EVICTIONS, POLICIES, SIZINGS
 
 ORDERS = ("running_first", "first_start", "last_start")
 
@@ -59,8 +59,8 @@ def _count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _named_in(*registries: Registry[Any]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, str) and any(value in names for names in registries)
+def _named_in(names: Registry[Any]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and value in names
 
 
 @dataclass(frozen=True)
@@ -137,8 +137,8 @@ class PolicyConfig:
     admission: str = _knob(
         "shared",
         "which jobs may hold GPUs, besides what Slurm's own rules allow; shared: all jobs",
-        ", ".join((*ADMISSION.built_in, *TENANT_RULES.built_in)),
-        _named_in(ADMISSION, TENANT_RULES),
+        "shared",
+        _named_in(ADMISSION),
         ADMISSION,
     )
     sizing: str = _knob(
