@@ -122,6 +122,7 @@ class Jobs:
         claimed_remaining: Seconds of work left by its program's reports, corrected by what happened (`estimates/claims.py`); nan,
             the neutral value: no claim counts.
         claim_trust: Weight of the claims of its owner, 0 to 1; neutral: 1.
+        opportunistic: It may run beyond the cells of its virtual cluster, where it can be preempted; neutral: True.
     """
 
     id: tuple[str, ...]
@@ -153,6 +154,7 @@ class Jobs:
     progress: Floats | None = None
     claimed_remaining: Floats | None = None
     claim_trust: Floats | None = None
+    opportunistic: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.id)

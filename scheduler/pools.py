@@ -68,18 +68,18 @@ def decide_pools(snapshot: Snapshot, pools: Sequence[NodePool]) -> tuple[Plan, t
     if len(pools) == 1:
         plan = decide(snapshot, pools[0].config, pools[0].policy)
         if pools[0].note:
-            plan = _numbered(plan, snapshot, pools[0])
+            plan = numbered(plan, snapshot, pools[0])
         return plan, (PoolDecision(pools[0], snapshot, plan),)
     parts: list[PoolDecision] = []
     left = list(snapshot.quotas)
     for pool in pools:
         own = part_of(replace(snapshot, quotas=tuple(left)), pool)
-        parts.append(PoolDecision(pool, own, _numbered(decide(own, pool.config, pool.policy), own, pool)))
-        left = [_without(quota, parts[-1]) for quota in left]
+        parts.append(PoolDecision(pool, own, numbered(decide(own, pool.config, pool.policy), own, pool)))
+        left = [quota_without(quota, parts[-1]) for quota in left]
     return _joined(len(snapshot.jobs), parts), tuple(parts)
 
 
-def _numbered(plan: Plan, own: Snapshot, pool: NodePool) -> Plan:
+def numbered(plan: Plan, own: Snapshot, pool: NodePool) -> Plan:
     """With words that name queues as `queues_before` counts them."""
     standing = Standing(own, plan.queue, pool.policy, pool.config, pool.queues_before, pool.note)
     return replace(plan, standing=standing)
@@ -100,7 +100,7 @@ def part_of(snapshot: Snapshot, pool: NodePool) -> Snapshot:
     here = np.flatnonzero((row_of[held.job] >= 0) & (node_of[held.node] >= 0))
     own = rows_of(held, here)
     own = replace(own, job=row_of[own.job], node=node_of[own.node])
-    quotas = tuple(_of_rows(quota, row_of) for quota in snapshot.quotas)
+    quotas = tuple(quota_of_rows(quota, row_of) for quota in snapshot.quotas)
     return Snapshot(snapshot.time, rows_of(snapshot.jobs, pool.jobs), rows_of(snapshot.nodes, pool.nodes), own, quotas)
 
 
@@ -119,12 +119,12 @@ def _taken(column: Any, rows: Ints) -> Any:
     return None if column is None else column[rows]
 
 
-def _of_rows(quota: Quota, row_of: Ints) -> Quota:
+def quota_of_rows(quota: Quota, row_of: Ints) -> Quota:
     own = {int(row_of[row]): amount for row, amount in quota.amounts.items() if row_of[row] >= 0}
     return replace(quota, amounts=own)
 
 
-def _without(quota: Quota, part: PoolDecision) -> Quota:
+def quota_without(quota: Quota, part: PoolDecision) -> Quota:
     """What the jobs that start in a pool, and those for which GPUs are reserved there, leave of the quota."""
     taken = {start.job for start in (*part.plan.starts, *part.plan.reserved)}
     rows = [whole for whole, job in zip(part.pool.jobs.tolist(), part.snapshot.jobs.id, strict=True) if job in taken]
@@ -139,7 +139,7 @@ def _joined(count: int, parts: Sequence[PoolDecision]) -> Plan:
     for part in parts:
         rows = part.pool.jobs
         action[rows], queue[rows], rank[rows] = part.plan.effect, part.plan.queue, part.plan.rank + first
-        assert isinstance(part.plan.standing, Standing), "as `_numbered` gives it"
+        assert isinstance(part.plan.standing, Standing), "as `numbered` gives it"
         standings.append((rows, part.plan.standing))
         first += len(rows)
 

@@ -39,13 +39,12 @@ CLAIRVOYANT: Registry[Any] = Registry(  # baselines that need run times, which o
 ADMISSION: Registry[Any] = Registry(
     "tiresias.admission", {"shared": f"{_HERE}.admit.rules:SHARED"}, f"{_HERE}.admit.rules:accepted"
 )
-TENANT_RULES: Registry[Any] = (
-    Registry(  # admission rules that share a cluster among virtual clusters: tenants/tenant_rule.py
-        "",
-        {
-            "private_clusters": f"{_HERE}.tenants.private_clusters:PrivateClusters",
-        },
-    )
+TENANT_RULES: Registry[Any] = Registry(  # admission rules that share a cluster among virtual clusters
+    "",
+    {
+        "private_clusters": f"{_HERE}.tenants.private_clusters:PrivateClusters",
+        "virtual_clusters": f"{_HERE}.tenants.virtual_cluster_rule:VirtualClusterRule",
+    },
 )
 SIZINGS: Registry[Any] = Registry(
     "tiresias.sizing", {"fixed": f"{_HERE}.size.sizing:FIXED"}, f"{_HERE}.size.sizing:accepted"

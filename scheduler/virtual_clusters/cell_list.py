@@ -63,6 +63,15 @@ class CellList:
         self._numbers[position], self._position[last] = last, position
         self._position[cell.number] = -1
 
+    def sort(self) -> None:
+        """Order the cells by number. O(cells), unless they are in that order."""
+        numbers = self.numbers()
+        if (np.diff(numbers) > 0).all():
+            return
+        numbers.sort()
+        for position, number in enumerate(numbers.tolist()):
+            self._position[number] = position
+
     def reset(self, cells: Sequence[PhysicalCell]) -> None:
         """Replace the contents."""
         for cell in list(self):

@@ -62,6 +62,11 @@ class ChainState:
         """Return the free cells for one search."""
         return FreeCellDraft(self.cells, self.free, self.opportunistic)
 
+    def sort(self) -> None:
+        """Order the free cells by number, so that no earlier change decides between equally good cells."""
+        for cells in (*self.free, *self.bad_free):
+            cells.sort()
+
     def healthy_left(self, level: int) -> int:
         """Return the number of healthy free cells of a level."""
         return self.left[level] - len(self.bad_free[level])

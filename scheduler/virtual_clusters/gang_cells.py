@@ -72,7 +72,7 @@ class GangCells:
             self._preempt_cell(virtual.preassigned, group.name)
         elif virtual.priority > FREE:
             self._preempt_cell(virtual, group.name)
-        return virtual if _can_be_bound(leaf, virtual) else None
+        return virtual if can_be_bound(leaf, virtual) else None
 
     def _owned(self, leaf: PhysicalCell, level: int, group: AffinityGroup) -> Sequence[VirtualCell]:
         """Return the preassigned cells of a level that the gang may use."""
@@ -142,7 +142,7 @@ class GangCells:
         used, user = leaf.state == LeafState.USED, leaf.user
         if user is not None:
             self.cells.release(leaf)
-        if not _can_be_bound(leaf, virtual):
+        if not can_be_bound(leaf, virtual):
             if user is not None:
                 self.cells.allocate(leaf, user.virtual_of(leaf), user.request.priority)
             return False
@@ -211,7 +211,7 @@ def _lowest_priority(cells: Iterable[VirtualCell], priority: int) -> VirtualCell
     return found
 
 
-def _can_be_bound(leaf: PhysicalCell, virtual: VirtualCell) -> bool:
+def can_be_bound(leaf: PhysicalCell, virtual: VirtualCell) -> bool:
     """Whether each cell above a virtual leaf is bound to the counterpart above the physical one, or both are free."""
     physical: PhysicalCell | None = leaf
     cell: VirtualCell | None = virtual

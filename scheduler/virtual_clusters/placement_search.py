@@ -75,6 +75,21 @@ def _guaranteed(
     return WaitReason(WaitCode.NO_HARDWARE, cluster=request.cluster)
 
 
+def bind_chosen(
+    gangs: GangCells, virtual: list[list[VirtualCell]], suggested: Set[str] | None
+) -> FoundPlacement | None:
+    """Search physical cells for chosen virtual leaves, of several chains too; None: the suggested nodes have none."""
+    chains = dict.fromkeys(pod[0].chain.name for pod in virtual)
+    found: Bindings = {}
+    for chain in chains:
+        own = [pod for pod in virtual if pod[0].chain.name == chain]
+        bindings = _bindings(gangs, chain, binding_paths(own), suggested)
+        if bindings is None:
+            return None
+        found |= bindings
+    return FoundPlacement([[found[leaf] for leaf in pod] for pod in virtual], virtual)
+
+
 def _bindings(gangs: GangCells, chain: str, paths: BindingPaths, suggested: Set[str] | None) -> Bindings | None:
     """Search for physical cells.
 

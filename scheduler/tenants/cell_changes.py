@@ -1,0 +1,114 @@
+"""Changes of cells that one decision makes, and takes back at its end: the next snapshot shows which of them were carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from functools import partial
+
+from tiresias.scheduler.tenants.cell_occupancy import GUARANTEED, MOVABLE, CellOccupancy
+from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup
+from tiresias.scheduler.virtual_clusters.cell import FREE, PhysicalCell, VirtualCell, leaves_of
+from tiresias.scheduler.virtual_clusters.gang_cells import can_be_bound
+from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
+from tiresias.scheduler.virtual_clusters.placement_search import FoundPlacement, bind_chosen
+
+ChosenNodes = Sequence[tuple[VirtualCell, int]]  # virtual nodes with the number of GPUs on each
+
+
+class CellChanges:
+    """The changes of one decision, in order.
+
+    Args:
+        occupancy: The cells, which `undo` leaves as they were.
+    """
+
+    def __init__(self, occupancy: CellOccupancy) -> None:
+        self._occupancy = occupancy
+        self._clusters = occupancy.clusters
+        self._undo: list[Callable[[], object]] = []
+
+    def demote(self, name: str, preemptor: str) -> None:
+        """Take the cells of a gang, which keeps its GPUs: it is opportunistic from now on (HiveD's lazy preemption)."""
+        group = self._clusters.groups[name]
+        before = self._clusters.gangs.preempt_lazily(group, preemptor)
+        if before is not None:
+            self._undo.append(partial(self._clusters.gangs.revert, group, before))
+            self.weigh(name, MOVABLE - 1)
+
+    def promote(self, name: str, chosen: ChosenNodes) -> bool:
+        """Give an opportunistic gang cells of its VC where it runs.
+
+        Returns:
+            False, and nothing has changed, if the chosen virtual nodes cannot be bound there without a cell that another VC needs.
+        """
+        group, first = self._clusters.groups[name], len(self._undo)
+        self.weigh(name, 1 - self._occupancy.shown[name].weight)
+        left = sorted(chosen, key=lambda each: each[1])
+        for pod in group.physical:
+            leaves = [leaf for leaf in pod if leaf is not None]
+            place = next((at for at, each in enumerate(left) if _fits(leaves, *each)), None)
+            if place is None or not self._promote_pod(leaves, left.pop(place)):
+                self._take_back(first)
+                return False
+        return True
+
+    def _promote_pod(self, leaves: Sequence[PhysicalCell], chosen: tuple[VirtualCell, int]) -> bool:
+        """Bind the leaves of one node. False: other VCs would have too few cells left; what was bound remains to be taken back."""
+        cells = self._clusters.cells
+        for leaf, virtual in zip(leaves, _free_leaves(*chosen), strict=True):
+            cells.release(leaf)
+            cells.allocate(leaf, virtual, GUARANTEED)
+            self._undo += [partial(cells.allocate, leaf, None, GUARANTEED), partial(cells.release, leaf)]
+        return min(cells.chains[leaves[0].chain.name].splittable()[1:]) >= 0
+
+    def weigh(self, name: str, weight: int) -> None:
+        """Avoid the GPUs of an opportunistic gang by so much more."""
+        group = self._clusters.groups[name]
+        self._occupancy.weigh(group, weight)
+        self._undo.append(partial(self._occupancy.weigh, group, -weight))
+
+    def bind(self, request: GangRequest, chosen: ChosenNodes, suggested: Set[str] | None) -> FoundPlacement | None:
+        """Find hardware for virtual nodes, and keep it; None: there is none.
+
+        The largest cells choose first. Otherwise a small one could take a part of what was freed for a large one.
+        """
+        pods = [_free_leaves(*each) for each in sorted(chosen, key=lambda each: -each[0].preassigned.level)]
+        found = bind_chosen(self._clusters.gangs, pods, suggested)
+        if found is None:
+            return None
+        group = self._clusters.gangs.reserve(request, found.physical, pods)
+        self._undo.append(partial(self._clusters.gangs.cancel, group))
+        if not group.is_whole:
+            self.take_back_last()
+            return None
+        return found
+
+    def take_back_last(self) -> None:
+        """Take the last binding back."""
+        self._undo.pop()()
+
+    def undo(self) -> None:
+        """Take all changes back, the last one first."""
+        self._take_back(0)
+
+    def _take_back(self, first: int) -> None:
+        while len(self._undo) > first:
+            self._undo.pop()()
+
+
+def users(found: FoundPlacement) -> list[AffinityGroup]:
+    """Return the gangs on the GPUs of a placement."""
+    return list(dict.fromkeys(leaf.user for pod in found.physical for leaf in pod if leaf.user is not None))
+
+
+def _free_leaves(node: VirtualCell, gpus: int) -> list[VirtualCell]:
+    free = [leaf for leaf in leaves_of(node) if isinstance(leaf, VirtualCell) and leaf.priority == FREE]
+    if len(free) < gpus:
+        raise ValueError(f"{node!r} has {len(free)} free GPUs, not {gpus}")
+    return free[:gpus]
+
+
+def _fits(leaves: Sequence[PhysicalCell], node: VirtualCell, gpus: int) -> bool:
+    if not leaves or len(leaves) != gpus or leaves[0].chain is not node.chain:
+        return False
+    return can_be_bound(leaves[0], _free_leaves(node, gpus)[0])

@@ -1,0 +1,172 @@
+"""Binds what the virtual clusters (VCs) have decided to hardware: who starts, who is preempted for it, whose cells change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tiresias.scheduler.model import JobState, Rebind, Snapshot, Start
+from tiresias.scheduler.tenants.cell_changes import CellChanges, ChosenNodes, users
+from tiresias.scheduler.tenants.cell_occupancy import COVERED, GUARANTEED, MOVABLE, CellOccupancy
+from tiresias.scheduler.tenants.hardware_demand import HardwareDemand, may_be_removed
+from tiresias.scheduler.tenants.tenant_decision import TenantDecision, preempted_for
+from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup
+from tiresias.scheduler.virtual_clusters.cell import VirtualCell
+from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
+from tiresias.scheduler.virtual_clusters.placement_search import FoundPlacement
+
+
+@dataclass(slots=True, eq=False)
+class GuaranteedStarts:
+    """What the VCs' decisions mean on the hardware.
+
+    Attributes:
+        starts: Jobs that start now in cells of their VC.
+        reserved: Jobs that start there once others have released their GPUs.
+        preempted: Victims, by id; the job for which each is preempted.
+        cells: Types of the owned cells of running jobs whose cells change, by id; () for none.
+        covered: Running jobs without cells for which their VC keeps cells free: preempted, they start there at once.
+        unbound: Waiting jobs that the VC's cells have room for, but no hardware that fits their requests.
+        demand: What is promised on each node.
+    """
+
+    demand: HardwareDemand
+    starts: list[Start] = field(default_factory=list)
+    reserved: list[Start] = field(default_factory=list)
+    preempted: dict[str, str] = field(default_factory=dict)
+    cells: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    covered: set[str] = field(default_factory=set)
+    unbound: set[str] = field(default_factory=set)
+
+    @property
+    def placed(self) -> set[str]:
+        """Ids of the jobs that start, now or later."""
+        return {start.job for start in (*self.starts, *self.reserved)}
+
+    @property
+    def rebindings(self) -> tuple[Rebind, ...]:
+        """The changed cells of the jobs that go on running."""
+        return tuple(Rebind(job, cells) for job, cells in self.cells.items() if job not in self.preempted)
+
+
+class HardwareBinding:
+    """Binds the decisions of one snapshot, VC by VC.
+
+    Args:
+        snapshot: Jobs, nodes and allocations.
+        occupancy: The cells; they are as before once `run` has returned.
+        may_stay: Ids of the jobs that may run opportunistically.
+    """
+
+    def __init__(self, snapshot: Snapshot, occupancy: CellOccupancy, may_stay: Collection[str]) -> None:
+        self._snapshot, self._occupancy, self._may_stay = snapshot, occupancy, may_stay
+        self._row = {job: row for row, job in enumerate(snapshot.jobs.id)}
+        self._changes = CellChanges(occupancy)
+        self._movable = may_be_removed(snapshot)
+
+    def run(self, decisions: Sequence[TenantDecision]) -> GuaranteedStarts:
+        """Return what the decisions mean on the hardware."""
+        try:
+            return self._run(decisions)
+        finally:
+            self._changes.undo()
+
+    def _run(self, decisions: Sequence[TenantDecision]) -> GuaranteedStarts:
+        demoted: dict[str, str] = {}
+        for decision in decisions:
+            demoted |= preempted_for(decision)
+        for job, preemptor in demoted.items():
+            self._changes.demote(job, preemptor)
+        found = GuaranteedStarts(HardwareDemand(self._snapshot, ()))
+        found.cells = dict.fromkeys((*self._lost(), *demoted), ())
+        found.preempted = {job: preemptor for job, preemptor in demoted.items() if job not in self._may_stay}
+        selected = [(decision, start) for decision in decisions for start in decision.selected()]
+        waiting = [each for each in selected if not self._runs(each[1].job)]
+        for decision, start in selected:
+            if self._runs(start.job):
+                self._cover(found, start.job, decision.chosen(start))
+        found.demand = HardwareDemand(self._snapshot, self._removable())
+        for decision, start in waiting:
+            self._bind(found, start.job, decision.chosen(start))
+        return found
+
+    def _runs(self, job: str) -> bool:
+        return int(self._snapshot.jobs.state[self._row[job]]) != JobState.WAITING
+
+    def _lost(self) -> list[str]:
+        """Jobs of which the snapshot shows cells that their VC does not have any more."""
+        shown = self._occupancy.shown.items()
+        return [name for name, gang in shown if gang.guaranteed and not self._occupancy.is_guaranteed(name)]
+
+    def _removable(self) -> set[str]:
+        """Ids of the jobs without cells that may be preempted."""
+        groups = self._occupancy.clusters.groups
+        return {job for job in self._movable if job in groups and self._opportunistic(groups[job])}
+
+    def _opportunistic(self, group: AffinityGroup) -> bool:
+        return all(leaf.priority < GUARANTEED for leaf in group.leaves())
+
+    def _cover(self, found: GuaranteedStarts, job: str, chosen: ChosenNodes) -> None:
+        """Give a running job cells where it runs, or keep cells free for it."""
+        if self._changes.promote(job, chosen):
+            found.cells[job] = self._cells_of(job)
+            return
+        found.covered.add(job)
+        self._changes.weigh(job, COVERED - MOVABLE)
+
+    def _cells_of(self, job: str) -> tuple[str, ...]:
+        """Return the types of the cells of a job, in the order of its allocations."""
+        group, held = self._occupancy.clusters.groups[job], self._snapshot.allocations
+        types = {leaf.nodes[0]: _type_of_cell(leaf.virtual) for leaf in group.leaves()}
+        rows = np.flatnonzero(held.job == self._row[job])
+        return tuple(types.get(self._snapshot.nodes.name[node], "") for node in held.node[rows].tolist())
+
+    def _bind(self, found: GuaranteedStarts, job: str, chosen: ChosenNodes) -> None:
+        row = self._row[job]
+        request, cluster = self._snapshot.jobs.request[row], chosen[0][0].cluster
+        gang = GangRequest(job, cluster, GUARANTEED, tuple((1, gpus) for _, gpus in chosen))
+        suggested = found.demand.suggested(request, max(gpus for _, gpus in chosen))
+        placement = self._changes.bind(gang, chosen, suggested)
+        if placement is None:
+            found.unbound.add(job)
+            return
+        start = _named(job, placement)
+        victims = self._victims(placement, row)
+        if victims is None or not found.demand.promise(request, start.nodes):
+            self._changes.take_back_last()
+            found.unbound.add(job)
+            return
+        now = not placement_users(placement) and found.demand.free_now(request, start.nodes)
+        (found.starts if now else found.reserved).append(start)
+        for victim in victims:
+            found.preempted.setdefault(victim, job)
+
+    def _victims(self, placement: FoundPlacement, row: int) -> list[str] | None:
+        """Return the running jobs on the GPUs of a placement; None: one of them may not be preempted for this job."""
+        jobs = self._snapshot.jobs
+        names = placement_users(placement)
+        if any(name not in self._movable for name in names):
+            return None
+        victims = [name for name in names if jobs.state[self._row[name]] == JobState.RUNNING]
+        refused = jobs.free_only is not None and bool(jobs.free_only[row])
+        return None if refused and names else victims
+
+
+def placement_users(placement: FoundPlacement) -> list[str]:
+    """Return the names of the gangs on the GPUs of a placement."""
+    return [group.name for group in users(placement)]
+
+
+def _named(job: str, placement: FoundPlacement) -> Start:
+    pods: dict[str, list[str]] = {}
+    for physical, virtual in zip(placement.physical, placement.virtual or (), strict=True):
+        for leaf, cell in zip(physical, virtual, strict=True):
+            pods.setdefault(leaf.nodes[0], []).append(_type_of_cell(cell))
+    ordered = sorted(pods.items())
+    return Start(job, tuple((node, len(types)) for node, types in ordered), tuple(types[0] for _, types in ordered))
+
+
+def _type_of_cell(virtual: VirtualCell | None) -> str:
+    return virtual.chain.at(virtual.preassigned.level).cell_type if virtual is not None else ""

@@ -1,0 +1,124 @@
+"""Replays jobs under a rule of tenants, on the six nodes of `shared_cluster`: a preemption takes no time, and loses nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tests.scheduler.tenants.shared_cluster import GPUS, LEAVES, with_clusters
+from tiresias.scheduler.model import JobState, Plan, Snapshot, Start
+from tiresias.scheduler.tenants.tenant_rule import TenantPolicy, TenantRule
+
+LIMIT = 60  # decisions at one moment
+
+
+@dataclass
+class ReplayedJob:
+    """A job of a replay.
+
+    Attributes:
+        work: Seconds of work left.
+        held: Its nodes (row, GPUs) while it runs.
+        cells: Types of owned cells of these nodes.
+    """
+
+    name: str
+    cluster: str
+    gpus: int
+    submit: float
+    work: float
+    held: tuple[tuple[int, int], ...] = ()
+    cells: tuple[str, ...] = ()
+    ran: float = 0.0
+    first_start: float = math.nan
+    last_start: float = math.nan
+    preempted: float = math.nan
+    end: float = math.nan
+
+
+@dataclass
+class ClusterReplay:
+    """Jobs on the nodes under a rule; `check` is called with each snapshot and its plan."""
+
+    make: Any
+    rule: TenantRule
+    tenants: Sequence[TenantPolicy]
+    jobs: Sequence[ReplayedJob]
+    check: Callable[[Snapshot, Plan], None] = lambda snapshot, plan: None
+    down: Sequence[tuple[float, float, int]] = ()  # from, to, node
+    now: float = 0.0
+    preemptions: int = 0
+    opportunistic: set[str] = field(default_factory=set)
+
+    def run(self) -> dict[str, float]:
+        """Return the end of each job."""
+        while any(math.isnan(job.end) for job in self.jobs):
+            self._decide()
+            self._advance()
+        return {job.name: job.end for job in self.jobs}
+
+    def snapshot(self) -> Snapshot:
+        """Return the jobs that have arrived and not ended, and the nodes."""
+        here = [job for job in self.jobs if job.submit <= self.now and math.isnan(job.end)]
+        unusable = {node for begin, end, node in self.down if begin <= self.now < end}
+        nodes = [self.make.Node(gpus=GPUS, leaf=leaf, usable=at not in unusable) for at, leaf in enumerate(LEAVES)]
+        shown = with_clusters(
+            self.make([self._row(job) for job in here], nodes, self.now), [job.cluster for job in here]
+        )
+        cells = tuple(cell for job in here for cell in job.cells)
+        return replace(shown, allocations=replace(shown.allocations, owned_cell=cells))
+
+    def _row(self, job: ReplayedJob) -> Any:
+        return self.make.Job(
+            job.name, job.gpus, JobState.RUNNING if job.held else JobState.WAITING, job.ran * job.gpus, job.ran,
+            submit=job.submit, first_start=job.first_start, last_start=job.last_start, preempted=job.preempted,
+            placement=job.held or None,
+        )  # fmt: skip
+
+    def _decide(self) -> None:
+        for _ in range(LIMIT):
+            snapshot = self.snapshot()
+            plan, _ = self.rule.decide(snapshot, self.tenants)
+            self.check(snapshot, plan)
+            self._apply(plan)
+            if not plan.starts and not plan.preemptions:
+                return
+        raise AssertionError(f"decisions do not end at {self.now}")
+
+    def _apply(self, plan: Plan) -> None:
+        by_name = {job.name: job for job in self.jobs}
+        for start in plan.starts:
+            self._start(by_name[start.job], start)
+        for each in plan.preemptions:
+            job = by_name[each.job]
+            assert job.held, f"{job.name} is preempted and does not run"
+            job.held, job.cells, job.preempted = (), (), self.now
+            self.preemptions += 1
+        for change in plan.rebindings:
+            job = by_name[change.job]
+            job.cells = change.owned_cells or ("",) * len(job.held)
+
+    def _start(self, job: ReplayedJob, start: Start) -> None:
+        assert not job.held
+        job.held = tuple((int(name.removeprefix("n")), gpus) for name, gpus in start.nodes)
+        assert sum(gpus for _, gpus in job.held) == job.gpus
+        job.cells = start.owned_cells or ("",) * len(job.held)
+        if not start.owned_cells:
+            self.opportunistic.add(job.name)
+        job.first_start = self.now if math.isnan(job.first_start) else job.first_start
+        job.last_start = self.now
+
+    def _advance(self) -> None:
+        running = [job for job in self.jobs if job.held]
+        moments = [self.now + job.work for job in running]
+        moments += [job.submit for job in self.jobs if job.submit > self.now]
+        moments += [each for begin, end, _ in self.down for each in (begin, end) if each > self.now]
+        until = min(moments)
+        for job in running:
+            job.work -= until - self.now
+            job.ran += until - self.now
+            if job.work <= 1e-9:
+                job.end, job.held, job.cells = until, (), ()
+        self.now = until
