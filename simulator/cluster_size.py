@@ -12,10 +12,12 @@ class ClusterSize:
     Attributes:
         nodes: Number of nodes.
         gpus_per_node: Number of GPUs on each node.
+        nodes_per_leaf: Number of nodes under each leaf switch, the last one possibly fewer; 0: all nodes under one switch.
     """
 
     nodes: int
     gpus_per_node: int
+    nodes_per_leaf: int = 0
 
     @property
     def gpus(self) -> int:

@@ -72,6 +72,9 @@ class EventLoop:
         self._results, self._recorder = JobRecorder(len(trace)), TimelineRecorder()
         self._completions, self._learns = CompletionRecorder(trace, rules.history), rules.policy.refit_at < math.inf
         self._claims = rules.reporting.claims(trace) if rules.reporting else None
+        self._decides_after_release = (
+            rules.tenants is not None
+        )  # a preempted job may start elsewhere at the same moment
         self._follow(rules.policy)
         self.now, self.completed, self._next_arrival, self._running = 0.0, 0, 0, 0
         self._next_submit, self._next_outage = self._submit[0], float(self._outages.moment)
@@ -86,6 +89,11 @@ class EventLoop:
     def waiting(self) -> int:
         """Number of jobs that wait or still release their GPUs."""
         return len(self._jobs) - self._running
+
+    @property
+    def first_waiting(self) -> int:
+        """The row of the first submitted job that waits or still releases its GPUs."""
+        return min(row for row, job in self._jobs.items() if job.state != _RUNNING)
 
     def outcome(self) -> Outcome:
         """Return what has happened so far; nan for the times of jobs that have not ended."""
@@ -279,7 +287,7 @@ class EventLoop:
         job.preempt(self.now, pause)
         self._running -= 1
         self.allocator.preempt(job)
-        if pause:
+        if pause or self._decides_after_release:
             self._ends.push(self.now + pause, _RELEASE, job.row, job.stamp)
         else:
             self._end(_RELEASE, job.row, job.stamp)

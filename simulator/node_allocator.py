@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from tiresias.scheduler.decide import decide
 from tiresias.scheduler.elementwise import known
 from tiresias.scheduler.job_queue import Choice
-from tiresias.scheduler.model import Floats, Ints, Snapshot, Start
+from tiresias.scheduler.model import Floats, Ints, Plan, Snapshot, Start
 from tiresias.scheduler.next_change import relaxes
 from tiresias.scheduler.rank.policy import Policy
 from tiresias.simulator.cluster_size import ClusterSize
@@ -41,9 +41,10 @@ class NodeAllocator:
         """`models`, `clusters`: the model and the virtual cluster of each row of the trace."""
         self._clusters = clusters
         self._policy, self._config, self._jobs = rules.policy, rules.config, jobs
+        self._decide = _decision(rules)
         self._placement, self._gpus_per_node, self._models = rules.placement, cluster.gpus_per_node, models
         self._by_row = _placement_of_rows(rules.placement, models)
-        self._occupancy = Occupancy(cluster)
+        self._occupancy = Occupancy(cluster, has_tenants=rules.tenants is not None)
         self.relaxes = math.inf
         self._starts: dict[int, Start] = {}
 
@@ -79,9 +80,11 @@ class NodeAllocator:
     def choose(self, now: float) -> Choice:
         """Return the rows of the jobs to start and to preempt."""
         snapshot = self.snapshot(now)
-        plan = decide(snapshot, self._config, self._policy)
+        plan = self._decide(snapshot, self._policy)
         self.relaxes = relaxes(snapshot, self._config)
         self._starts = {int(start.job): start for start in (*plan.starts, *plan.reserved)}
+        for change in plan.rebindings:
+            self._occupancy.rebind(int(change.job), change.owned_cells)
         return Choice(list(self._starts), [int(each.job) for each in plan.preemptions])
 
     def admit(self, choice: Choice) -> list[SimulatedJob]:
@@ -120,6 +123,13 @@ class NodeAllocator:
             "style": style[seen.row],
             "packed_until": np.where(wait_limit[seen.row] > 0, since + wait_limit[seen.row], -np.inf),
         }
+
+
+def _decision(rules: Rules) -> Callable[[Snapshot, Policy], Plan]:
+    """Return the decision on a snapshot under a policy: of all jobs together, or of tenants."""
+    if rules.tenants:
+        return rules.tenants.decision(rules.config)
+    return lambda snapshot, policy: decide(snapshot, rules.config, policy)
 
 
 def _placement_of_rows(placement: SimulatedPlacement | None, models: Sequence[str]) -> tuple[Ints, Floats] | None:

@@ -101,9 +101,11 @@ class Simulation:
 
     def _advance(self, moment: float) -> bool:
         if moment == math.inf:
+            row, trace = self._loop.first_waiting, self._trace
+            owner = f" of virtual cluster {trace.vc[row]}" if self._rules.tenants and trace.vc[row] else ""
             raise UsageError(
-                f"{self._loop.waiting} jobs wait at {self.time:g} s and no event is due; "
-                "do failed nodes return, and does the policy start jobs?"
+                f"{self._loop.waiting} jobs wait at {self.time:g} s and no event is due, first job {trace.job_id[row]}{owner}, "
+                f"which requests {trace.gpus[row]} GPUs; do failed nodes return, and may it ever start?"
             )
         return self._loop.advance(moment)
 

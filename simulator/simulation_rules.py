@@ -13,6 +13,7 @@ from tiresias.scheduler.rank.policy import IncrementalPolicy, Policy
 from tiresias.simulator.failures import Failures
 from tiresias.simulator.reporting import Reporting
 from tiresias.simulator.simulated_placement import SimulatedPlacement
+from tiresias.simulator.simulated_tenants import SimulatedTenants
 
 
 class Cost(NamedTuple):
@@ -54,6 +55,7 @@ class Rules:
         placement: Where jobs are placed and what that costs; requires `by_node`. None: all GPUs are equal.
         reporting: Which jobs report their progress. None: none.
         history: Completed jobs from which policies have learned before the simulation begins.
+        tenants: The tenants that share the cluster; means `by_node`. None: there are none.
 
     Raises:
         UsageError: `failures` or `placement` without `by_node`.
@@ -70,9 +72,10 @@ class Rules:
     placement: SimulatedPlacement | None = None
     reporting: Reporting | None = None
     history: Completed = NO_JOBS_COMPLETED
+    tenants: SimulatedTenants | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.policy, IncrementalPolicy) or self.config.needs_snapshots:
+        if not isinstance(self.policy, IncrementalPolicy) or self.config.needs_snapshots or self.tenants:
             object.__setattr__(self, "by_node", True)
         if self.failures and not self.by_node:
             raise UsageError("failures of nodes need a simulation by node; set by_node (--by-node)")

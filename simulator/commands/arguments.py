@@ -13,9 +13,10 @@ from tiresias.scheduler.admit.rules import ADMISSION
 from tiresias.scheduler.config import ORDERS, PolicyConfig
 from tiresias.scheduler.evict.eviction import EVICTIONS
 from tiresias.scheduler.size.sizing import SIZINGS
+from tiresias.scheduler.tenants.tenant_rules import TENANT_RULES
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.commands import argument_types as types
-from tiresias.simulator.commands import learning_arguments, report_arguments
+from tiresias.simulator.commands import learning_arguments, report_arguments, tenant_arguments
 from tiresias.simulator.experiments.experiment import ALL_POLICIES, Setup, read
 from tiresias.simulator.experiments.sensitivity import KNOBS, POLICIES
 from tiresias.simulator.failures import Exponential
@@ -51,6 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _configure_cost(parser.add_argument_group("what a preemption costs"))
     _configure_failures(parser.add_argument_group("failures of nodes"))
     _configure_placement(parser.add_argument_group("placement"))
+    tenant_arguments.configure(parser.add_argument_group("tenants"))
     report_arguments.configure(parser.add_argument_group("progress reports"))
     _configure_results(parser.add_argument_group("results"))
     _configure_experiments(parser.add_argument_group("experiments of the paper"))
@@ -140,8 +142,8 @@ def _configure_policy(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
     learning_arguments.configure(group)
     group.add_argument(
-        "--admission", type=types.one_of("--admission", tuple(ADMISSION)), default="shared", metavar="RULE",
-        help=f"{', '.join(ADMISSION)}: which jobs may hold GPUs (default: shared)",
+        "--admission", type=types.one_of("--admission", (*ADMISSION, *TENANT_RULES)), default="shared", metavar="RULE",
+        help=f"{', '.join((*ADMISSION, *TENANT_RULES))}: which jobs may hold GPUs (default: shared)",
     )  # fmt: skip
     group.add_argument(
         "--sizing", type=types.one_of("--sizing", tuple(SIZINGS)), default="fixed", metavar="SIZING",
@@ -247,16 +249,19 @@ def _configure_experiments(group: argparse._ArgumentGroup) -> None:
 def setup(args: argparse.Namespace) -> Setup:
     """Return the setup of `simulate`, with the contents of the files that the options name."""
     costs = _read_costs(args.preemption_costs) if args.preemption_costs else {}
-    cluster = ClusterSize(needed(args.nodes, "--nodes N"), needed(args.gpus_per_node, "--gpus-per-node G"))
+    cluster = ClusterSize(
+        needed(args.nodes, "--nodes N"), needed(args.gpus_per_node, "--gpus-per-node G"), args.nodes_per_leaf
+    )
     file: Path = needed(args.trace, "TRACE")
-    config = _config(args)
+    config, tenants = _config(args), tenant_arguments.tenants(args, cluster)
     trace = read(file, cluster.gpus, args.format)
     failures = _failures(args)
     placement = SimulatedPlacement.named(args.placement, args.packlimit, args.patience) if args.placement else None
-    by_node = args.by_node or bool(failures or placement)
+    by_node = args.by_node or bool(failures or placement or tenants or args.nodes_per_leaf)
     return Setup(
         file.name, trace, cluster, config, args.preemption_cost, costs, by_node, args.interval, failures,
         args.checkpoint_interval, placement, report_arguments.reporting(args, trace), learning_arguments.completed(args),
+        tenants,
     )  # fmt: skip
 
 
@@ -278,10 +283,11 @@ def needed(value: Value | None, option: str) -> Value:
 
 def _config(args: argparse.Namespace) -> PolicyConfig:
     thresholds = DEFAULT.thresholds if args.threshold is None else args.threshold
+    admission = "shared" if args.admission in TENANT_RULES else args.admission  # within each tenant
     return replace(
         DEFAULT, thresholds=thresholds, in_queue_order=args.in_queue_order, promote_knob=args.promote_knob,
         starve_limit=args.starve_limit, min_run=args.min_run, quantum=args.quantum, target_slowdown=args.target_slowdown,
-        defragment=args.defragment, admission=args.admission, sizing=args.sizing, eviction=args.eviction,
+        defragment=args.defragment, admission=admission, sizing=args.sizing, eviction=args.eviction,
     )  # fmt: skip
 
 

@@ -16,6 +16,8 @@ examples:
   tiresias simulate trace.csv --policy las,fifo --nodes 15 --gpus-per-node 4 --mtbf 2e6 --checkpoint-interval 1800
   tiresias simulate trace.csv --policy adaptive,srsf --nodes 15 --gpus-per-node 4 --reporting 0.5 --liars 0.1
   tiresias simulate may.csv --history april.csv --policy adaptive --nodes 15 --gpus-per-node 4
+  tiresias simulate trace.csv --policy las --nodes 12 --gpus-per-node 8 --nodes-per-leaf 4 --admission virtual_clusters \\
+    --virtual-clusters vcs.toml --by-virtual-cluster
   tiresias simulate trace.csv --sensitivity threshold --nodes 250 --gpus-per-node 8
   tiresias simulate --reproduce-paper --traces DIR --json paper.json
 """

@@ -25,6 +25,7 @@ from tiresias.simulator.outcome import Outcome, Timeline
 from tiresias.simulator.outcome_metrics import Summary, summary
 from tiresias.simulator.reporting import Reporting
 from tiresias.simulator.simulated_placement import SimulatedPlacement
+from tiresias.simulator.simulated_tenants import SimulatedTenants
 from tiresias.simulator.simulation import simulate
 from tiresias.simulator.simulation_rules import FREE, Cost, Rules, mean_seconds
 from tiresias.simulator.trace import Trace, read_trace
@@ -64,6 +65,7 @@ class Setup:
     placement: SimulatedPlacement | None = None
     reporting: Reporting | None = None
     history: Completed = NO_JOBS_COMPLETED
+    tenants: SimulatedTenants | None = None
 
     def experiment(self, policy: str, config: PolicyConfig | None = None) -> Experiment:
         """Return the experiment of one policy.
@@ -75,7 +77,7 @@ class Setup:
         config = replace(config or self.config, preemption_cost=mean_seconds(self.cost, self.costs))
         rules = Rules(
             policy_for(policy, self.trace), config, self.cost, self.costs, self.interval, self.by_node, self.failures,
-            self.checkpoint_interval, self.placement, self.reporting, self.history,
+            self.checkpoint_interval, self.placement, self.reporting, self.history, self.tenants,
         )  # fmt: skip
         return Experiment(self.trace, self.cluster, rules)
 

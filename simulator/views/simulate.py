@@ -44,7 +44,8 @@ def _more_in_words(setup: Setup) -> Iterator[str]:
     if setup.failures:
         saves = f"; its jobs save every {setup.checkpoint_interval:g} s" if setup.checkpoint_interval else ""
         yield f"A node fails every {setup.failures.mtbf:g} s and is down for {setup.failures.repair:g} s{saves}."
-
+    if setup.tenants:
+        yield f"{len(setup.tenants.declared)} virtual clusters share it by {setup.tenants.rule}."
     if setup.reporting:
         yield _reports_in_words(setup.reporting)
 
@@ -78,6 +79,7 @@ def setup_json(setup: Setup) -> dict[str, object]:
         "dropped": [{"reason": each.reason, "jobs": each.count, "first": each.example} for each in setup.trace.dropped],
         "nodes": setup.cluster.nodes,
         "gpus_per_node": setup.cluster.gpus_per_node,
+        **({"nodes_per_leaf": setup.cluster.nodes_per_leaf} if setup.cluster.nodes_per_leaf else {}),
         **{name: finite(value) if isinstance(value, float) else value for name, value in knobs.items()},
         "preemption_cost": setup.cost._asdict(),
         "preemption_costs": {model: cost._asdict() for model, cost in setup.costs.items()},
@@ -86,6 +88,7 @@ def setup_json(setup: Setup) -> dict[str, object]:
         **({"history_jobs": len(setup.history)} if len(setup.history) else {}),
         "checkpoint_interval": setup.checkpoint_interval,
         "failures": asdict(setup.failures) if setup.failures else None,
+        **({"tenants": asdict(setup.tenants)} if setup.tenants else {}),
     }
 
 

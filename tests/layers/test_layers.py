@@ -62,6 +62,11 @@ ALLOWED = (
         "A trial run is the profiler at work on the job's nodes: one process starts the recorder, others analyse. Only a summary "
         "leaves them, as a file that protocol/profile_summary.py describes.",
     ),
+    Allowed(
+        "simulator/simulated_tenants.py",
+        "protocol.site_configuration",
+        "The tables of virtual clusters are those of the site's configuration, and one reader parses both on every Python.",
+    ),
 )
 # What every job starts: none of it loads the store or the profiler before the work that needs them.
 STARTED_BY_JOBS = ("supervisor", "tsbatch", "tsrun")

@@ -287,3 +287,47 @@ def test_results_of_each_virtual_cluster(tmp_path: Path, capsys: pytest.CaptureF
     assert clusters["two"]["jobs"] == 3
     assert clusters["two"]["mean_queueing"] == pytest.approx((90 + 108 + 0) / 3)
     assert clusters["two"]["p99_queueing"] == pytest.approx(108 - 0.02 * 18)
+
+
+VIRTUAL_CLUSTERS = '[[virtual_cluster]]\nname = "a"\ncells = [{ level = "node", count = 1 }]\n'
+
+
+def test_virtual_clusters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace, file, numbers = tmp_path / "trace.csv", tmp_path / "vcs.toml", tmp_path / "out.json"
+    trace.write_text("job_id,submit_time,num_gpus,duration,vc\nx,0,4,100,\ny,0,4,100,\nz,10,4,20,a\n")
+    file.write_text(VIRTUAL_CLUSTERS)
+    tenants = ["--admission", "virtual_clusters", "--virtual-clusters", str(file), "--nodes-per-leaf", "1"]
+    size = ["--nodes", "2", "--gpus-per-node", "4"]
+    options = [*size, *tenants, "--by-virtual-cluster", "--json", str(numbers)]
+    assert main(["simulate", str(trace), "--policy", "fifo", *options]) == 0
+    assert "1 virtual clusters share it by virtual_clusters." in " ".join(capsys.readouterr().out.split())
+    report = json.loads(numbers.read_text())
+    assert report["virtual_clusters"]["fifo"]["a"]["mean_queueing"] == 0
+    assert report["tenants"]["rule"] == "virtual_clusters"
+    assert (report["nodes_per_leaf"], report["by_node"]) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "content", "message"),
+    [
+        (("--admission", "private_clusters"), VIRTUAL_CLUSTERS, "give --virtual-clusters FILE"),
+        (("--virtual-clusters", "{file}"), VIRTUAL_CLUSTERS, "no rule uses them; give --admission"),
+        (("--admission", "virtual_clusters", "--virtual-clusters", "{file}x"), VIRTUAL_CLUSTERS, "No such file"),
+        (("--admission", "virtual_clusters", "--virtual-clusters", "{file}"), VIRTUAL_CLUSTERS * 2, "vcs.toml: "),
+        (
+            ("--admission", "private_clusters", "--virtual-clusters", "{file}"),
+            VIRTUAL_CLUSTERS.replace("count = 1", "count = 2"),
+            "vcs.toml: ",
+        ),
+    ],
+)
+def test_virtual_clusters_that_are_not_possible(
+    trace: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], content: str, message: str
+) -> None:
+    file = trace.with_name("vcs.toml")
+    file.write_text(content)
+    given = [each.format(file=file) for each in options]
+    assert main(["simulate", str(trace), "--policy", "las", *CLUSTER, *given]) == 2
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert shown.count("\n") == 1
