@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence, Set
 from functools import partial
 
 from tiresias.scheduler.tenants.cell_occupancy import GUARANTEED, MOVABLE, CellOccupancy
-from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup
+from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup, VirtualPods, zip_pods
 from tiresias.scheduler.virtual_clusters.cell import FREE, PhysicalCell, VirtualCell, leaves_of
 from tiresias.scheduler.virtual_clusters.gang_cells import can_be_bound
 from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
@@ -32,8 +32,15 @@ class CellChanges:
         group = self._clusters.groups[name]
         before = self._clusters.gangs.preempt_lazily(group, preemptor)
         if before is not None:
-            self._undo.append(partial(self._clusters.gangs.revert, group, before))
+            self._undo.append(partial(self._revert, group, before))
             self.weigh(name, MOVABLE - 1)
+
+    def _revert(self, group: AffinityGroup, before: VirtualPods) -> None:
+        """Give a gang its cells back. A bad node may have been bound to one of them meanwhile; then all cells are outdated."""
+        if all(leaf is None or can_be_bound(leaf, cell) for leaf, cell in zip_pods(group.physical, before) if cell):
+            self._clusters.gangs.revert(group, before)
+        else:
+            self._occupancy.outdated = True
 
     def promote(self, name: str, chosen: ChosenNodes) -> bool:
         """Give an opportunistic gang cells of its VC where it runs.

@@ -52,12 +52,14 @@ class CellOccupancy:
     Attributes:
         clusters: The VCs.
         shown: What the snapshot shows of each gang, by name.
+        outdated: Whether the cells could not be left as the snapshot shows them: this object can follow no other one.
     """
 
     def __init__(self, spec: CellSpecification) -> None:
         """Start empty. Raises UsageError for an invalid specification."""
         self.clusters = VirtualClusters(spec)
         self.shown: dict[str, ShownGang] = {}
+        self.outdated = False
 
     def follow(self, snapshot: Snapshot, cluster_of: Mapping[str, str]) -> None:
         """Hold what the snapshot shows. `cluster_of`: the VC of each job, by id. O(allocations + changed GPUs)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -133,7 +133,7 @@ class HardwareBinding:
             found.unbound.add(job)
             return
         start = _named(job, placement)
-        victims = self._victims(placement, row)
+        victims = self._victims(placement, row) if _is_on(start, suggested) else None
         if victims is None or not found.demand.promise(request, start.nodes):
             self._changes.take_back_last()
             found.unbound.add(job)
@@ -152,6 +152,11 @@ class HardwareBinding:
         victims = [name for name in names if jobs.state[self._row[name]] == JobState.RUNNING]
         refused = jobs.free_only is not None and bool(jobs.free_only[row])
         return None if refused and names else victims
+
+
+def _is_on(start: Start, suggested: Set[str] | None) -> bool:
+    """Return whether all nodes of a start are suggested. Cells that are bound already may be on other ones."""
+    return suggested is None or all(node in suggested for node, _ in start.nodes)
 
 
 def placement_users(placement: FoundPlacement) -> list[str]:

@@ -40,7 +40,10 @@ class _Cells:
 
 
 class VirtualClusterRule:
-    """The rule. The cells are kept between decisions, which changes no decision."""
+    """The rule. The cells are kept between decisions, which changes no decision while all nodes are healthy.
+
+    A job that runs on a bad node keeps its cells. Without the kept ones, as after a restart, it may be opportunistic.
+    """
 
     def __init__(self, declared: Sequence[DeclaredTenant]) -> None:
         """`declared`: the VCs. Whether they fit is checked with the first nodes."""
@@ -77,7 +80,7 @@ class VirtualClusterRule:
         nodes = snapshot.nodes
         groups = tuple(level.tobytes() for level in nodes.topology.groups)
         key = (nodes.name, nodes.gpus.tobytes(), nodes.gpu_type, nodes.topology.group_names, groups)
-        if self._cells is None or self._cells.key != key:
+        if self._cells is None or self._cells.key != key or self._cells.occupancy.outdated:
             occupancy = CellOccupancy(cell_specification(nodes, tuple(self._declared.values())))
             levels = len(nodes.topology.groups)
             self._cells = _Cells(

@@ -111,6 +111,13 @@ def test_every_job_ends_after_its_work(
     assert (used <= CLUSTER.gpus).all()
 
 
+def test_a_bad_node_is_bound_to_a_cell_that_a_job_loses() -> None:
+    """The node of job 5 fails, which then takes the cells of job 4: those cannot be given back after the decision."""
+    jobs = trace((0, 2, 28, "b"), (0, 8, 14, "b"), (0, 1, 34, "c"), (21, 4, 21, "a"), (21, 1, 22, "a"))
+    done = outcome("virtual_clusters", jobs, failures=Exponential(300.0, 20.0, 1))
+    assert np.isfinite(done.finish).all()
+
+
 @many
 @given(workloads, st.sampled_from(["fifo", "best_effort", "las"]))
 def test_private_clusters_is_each_tenant_alone(jobs: list[Job], policy: str) -> None:
