@@ -28,14 +28,14 @@ _WORDS: Mapping[ReasonCode, str] = {
         "waits for all its GPUs on {count} (communication-sensitive); the restriction ends in {seconds:.0f} s at the latest"
     ),
     ReasonCode.OPPORTUNISTIC: (
-        "runs opportunistically: the cells of virtual cluster {text} are in use by its higher-ranked jobs; it is preempted when "
-        "a virtual cluster needs these GPUs for its own cells"
+        "runs opportunistically: what virtual cluster {text} owns is in use by its higher-ranked jobs; it is preempted when a "
+        "virtual cluster needs these GPUs for its own jobs"
     ),
     ReasonCode.COVERED: (
         "runs opportunistically: virtual cluster {text} keeps cells free for it, and it starts there if it is preempted"
     ),
     ReasonCode.OUTSIDE: (
-        "runs opportunistically: it belongs to no virtual cluster, and is preempted when one needs these GPUs for its own cells"
+        "runs opportunistically: it belongs to no virtual cluster, and is preempted when one needs these GPUs for its own jobs"
     ),
     ReasonCode.UNBOUND: "waits: virtual cluster {text} has room for it, but on no nodes that fit what it asks for",
     ReasonCode.DEFRAGMENT: "Preempted to defragment nodes for job {text}; it fits on {places}",

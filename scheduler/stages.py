@@ -42,6 +42,7 @@ ADMISSION: Registry[Any] = Registry(
 TENANT_RULES: Registry[Any] = Registry(  # admission rules that share a cluster among virtual clusters
     "",
     {
+        "gpu_quotas": f"{_HERE}.tenants.gpu_quotas:GpuQuotas",
         "private_clusters": f"{_HERE}.tenants.private_clusters:PrivateClusters",
         "virtual_clusters": f"{_HERE}.tenants.virtual_cluster_rule:VirtualClusterRule",
     },

@@ -9,7 +9,7 @@ which ones.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tiresias.errors import UsageError
@@ -42,6 +42,13 @@ def cell_specification(nodes: Nodes, tenants: Sequence[DeclaredTenant]) -> CellS
     physical = tuple(cell for _, cell in placed)
     chains = list(dict.fromkeys(cell.cell_type for cell in physical))
     return CellSpecification(types.declared, physical, _virtual_clusters(tenants, types, chains))
+
+
+def shape_of(nodes: Nodes) -> Hashable:
+    """Return all of the nodes on which their cells depend. O(nodes)."""
+    topology = nodes.topology
+    groups = tuple(level.tobytes() for level in topology.groups)
+    return nodes.name, nodes.gpu_type, nodes.gpus.tobytes(), topology.group_names, groups
 
 
 @dataclass

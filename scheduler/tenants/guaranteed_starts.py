@@ -76,7 +76,7 @@ class HardwareBinding:
     def _run(self, decisions: Sequence[TenantDecision]) -> GuaranteedStarts:
         demoted: dict[str, str] = {}
         for decision in decisions:
-            demoted |= preempted_for(decision)
+            demoted |= preempted_for(decision.part)
         for job, preemptor in demoted.items():
             self._changes.demote(job, preemptor)
         found = GuaranteedStarts(HardwareDemand(self._snapshot, ()))

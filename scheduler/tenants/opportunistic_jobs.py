@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from tiresias.scheduler.decide import decide
-from tiresias.scheduler.model import Allocations, Bools, Floats, Ints, JobState, Nodes, Quota, Snapshot
+from tiresias.scheduler.model import Allocations, Bools, Floats, Ints, JobState, Nodes, Snapshot
 from tiresias.scheduler.place.free_capacity import COUNTED, GPUS
 from tiresias.scheduler.pools import NodePool, PoolDecision, numbered, part_of
 from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts
+from tiresias.scheduler.tenants.tenant_decision import OwnersDecision
 from tiresias.scheduler.tenants.tenant_rule import TenantPolicy
 
 
@@ -19,8 +20,7 @@ def decide_opportunistic(
     guaranteed: GuaranteedStarts,
     takes_part: Bools,
     tenant: TenantPolicy,
-    quotas: tuple[Quota, ...],
-    queues_before: int,
+    owners: OwnersDecision,
 ) -> PoolDecision:
     """Decide on the jobs without cells.
 
@@ -29,8 +29,7 @@ def decide_opportunistic(
         guaranteed: What guaranteed jobs are promised, and who is preempted for them.
         takes_part: The jobs without cells that run, or that wait and may run opportunistically, shape (jobs,).
         tenant: The policy that orders them.
-        quotas: What guaranteed jobs leave of Slurm's limits.
-        queues_before: Queues of tenants, which are counted first where a queue is named.
+        owners: What the virtual clusters have decided: their queues are counted first where a queue is named.
     """
     jobs = snapshot.jobs
     victims = np.array([job in guaranteed.preempted for job in jobs.id], np.bool_)
@@ -38,9 +37,9 @@ def decide_opportunistic(
     state = np.where(victims, int(JobState.RELEASING), jobs.state)
     nodes, allocations = _without_promised(snapshot, state, takes_part, guaranteed.demand.promised)
     shown = replace(jobs, state=state, movable=jobs.movable & ~covered)
-    left = replace(snapshot, jobs=shown, nodes=nodes, allocations=allocations, quotas=quotas)
+    left = replace(snapshot, jobs=shown, nodes=nodes, allocations=allocations, quotas=owners.quotas)
     config = replace(tenant.config, admission="shared")
-    pool = NodePool(np.flatnonzero(takes_part), np.arange(len(nodes)), config, tenant.policy, queues_before)
+    pool = NodePool(np.flatnonzero(takes_part), np.arange(len(nodes)), config, tenant.policy, owners.queues)
     own = part_of(left, pool)
     return PoolDecision(pool, own, numbered(decide(own, config, tenant.policy), own, pool))
 

@@ -14,11 +14,10 @@ import numpy as np
 from tiresias.scheduler.model import Bools, Ints, Nodes, Plan, Snapshot
 from tiresias.scheduler.pools import NodePool, PoolDecision, decide_pools, rows_of
 from tiresias.scheduler.rank.policy import natural
-from tiresias.scheduler.tenants.cells_of_topology import cell_specification
+from tiresias.scheduler.tenants.cells_of_topology import cell_specification, shape_of
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy
 from tiresias.scheduler.tenants.tenant_rules import rows_by_tenant
-from tiresias.scheduler.topology_tree import Topology
 from tiresias.scheduler.virtual_clusters.cell import PhysicalCell
 from tiresias.scheduler.virtual_clusters.cell_state import CellState
 from tiresias.scheduler.virtual_clusters.chain_state import ChainState
@@ -46,7 +45,7 @@ class PrivateClusters:
 
     def _partition(self, nodes: Nodes) -> Mapping[str, Ints]:
         """Return the rows of the nodes of each VC and of `OUTSIDE`, rising. Computed once for the same nodes."""
-        shape = _shape_of(nodes)
+        shape = shape_of(nodes)
         if shape != self._shape:
             self._nodes, self._shape = partition(nodes, self._declared), shape
         return self._nodes
@@ -84,13 +83,6 @@ def _taken(chain: ChainState, level: int) -> PhysicalCell:
 def _by_name(nodes: Nodes) -> Nodes:
     """Return the nodes sorted by name."""
     return rows_of(nodes, np.array(sorted(range(len(nodes)), key=lambda row: natural(nodes.name[row])), np.int64))
-
-
-def _shape_of(nodes: Nodes) -> Hashable:
-    """Return all that the partition depends on. O(nodes)."""
-    topology: Topology = nodes.topology
-    groups = tuple(level.tobytes() for level in topology.groups)
-    return nodes.name, nodes.gpu_type, nodes.gpus.tobytes(), topology.group_names, groups
 
 
 def _pool(tenant: TenantPolicy, jobs: Ints, nodes: Ints) -> NodePool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tiresias.errors import UsageError
 from tiresias.scheduler import stages
-from tiresias.scheduler.model import Ints, Jobs
+from tiresias.scheduler.model import Bools, Ints, Jobs
 from tiresias.scheduler.registry import Registry
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy, TenantRule
@@ -40,3 +40,19 @@ def rows_by_tenant(jobs: Jobs, tenants: Sequence[TenantPolicy]) -> Mapping[str, 
     names = jobs.virtual_cluster or (OUTSIDE,) * len(jobs)
     of = np.fromiter((place.get(name, place[OUTSIDE]) for name in names), np.int64, len(jobs))
     return {tenant.name: np.flatnonzero(of == at) for at, tenant in enumerate(tenants)}
+
+
+def tenant_of_jobs(count: int, rows_of: Mapping[str, Ints]) -> tuple[str, ...]:
+    """Return the tenant of each of so many jobs. `rows_of`: as `rows_by_tenant` returns it."""
+    names = [OUTSIDE] * count
+    for name, rows in rows_of.items():
+        for row in rows.tolist():
+            names[row] = name
+    return tuple(names)
+
+
+def may_be_opportunistic(jobs: Jobs, tenant_of: Sequence[str], declared: Sequence[DeclaredTenant]) -> Bools:
+    """Return which jobs may use GPUs that their tenant does not own, shape (jobs,)."""
+    allowed = {tenant.name: tenant.opportunistic for tenant in declared}
+    by_tenant = np.array([allowed.get(name, True) for name in tenant_of], np.bool_)
+    return by_tenant if jobs.opportunistic is None else by_tenant & jobs.opportunistic

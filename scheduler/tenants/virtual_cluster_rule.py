@@ -11,22 +11,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, Ints, JobState, Plan, Snapshot
-from tiresias.scheduler.pools import PoolDecision, quota_without
+from tiresias.scheduler.model import Bools, JobState, Plan, Snapshot
+from tiresias.scheduler.pools import PoolDecision
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
-from tiresias.scheduler.tenants.cells_of_topology import cell_specification
+from tiresias.scheduler.tenants.cells_of_topology import cell_specification, shape_of
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts, HardwareBinding
 from tiresias.scheduler.tenants.opportunistic_jobs import decide_opportunistic
-from tiresias.scheduler.tenants.tenant_decision import TenantDecision, decide_tenant
+from tiresias.scheduler.tenants.tenant_decision import TenantDecision, decide_owners, decide_tenant
 from tiresias.scheduler.tenants.tenant_plan import joined_plan
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy
-from tiresias.scheduler.tenants.tenant_rules import rows_by_tenant
+from tiresias.scheduler.tenants.tenant_rules import may_be_opportunistic, rows_by_tenant, tenant_of_jobs
 from tiresias.scheduler.tenants.virtual_nodes import VirtualNodes
 
 
@@ -34,7 +34,7 @@ from tiresias.scheduler.tenants.virtual_nodes import VirtualNodes
 class _Cells:
     """What depends on the nodes alone, with the occupancy of the newest snapshot."""
 
-    key: tuple[object, ...]
+    key: Hashable
     occupancy: CellOccupancy
     nodes: dict[str, VirtualNodes] = field(default_factory=dict)
 
@@ -57,29 +57,29 @@ class VirtualClusterRule:
             UsageError: The cells of the VCs do not fit the nodes.
         """
         cells, rows_of = self._cells_of(snapshot), rows_by_tenant(snapshot.jobs, tenants)
-        cluster_of = _names(len(snapshot.jobs), rows_of)
+        cluster_of = tenant_of_jobs(len(snapshot.jobs), rows_of)
         cells.occupancy.follow(snapshot, dict(zip(snapshot.jobs.id, cluster_of, strict=True)))
-        decisions, quotas, queues = list[TenantDecision](), snapshot.quotas, 0
-        for tenant in tenants:
-            if tenant.name == OUTSIDE:
-                continue
-            rows, nodes = rows_of[tenant.name], cells.nodes[tenant.name]
-            decisions.append(decide_tenant(snapshot, rows, tenant, cells.occupancy, nodes, quotas, queues))
-            quotas = tuple(quota_without(quota, decisions[-1].part) for quota in quotas)
-            queues += len(tenant.config.limits) + 1
-        opportunistic = self._may_be_opportunistic(snapshot, cluster_of)
+        owners = decide_owners(
+            tenants,
+            snapshot.quotas,
+            lambda tenant, *left: decide_tenant(
+                snapshot, rows_of[tenant.name], tenant, cells.occupancy, cells.nodes[tenant.name], *left
+            ),
+        )
+        names = (tenant.name for tenant in tenants if tenant.name != OUTSIDE)
+        decisions = [TenantDecision(part, cells.nodes[name]) for part, name in zip(owners.parts, names, strict=True)]
+        opportunistic = may_be_opportunistic(snapshot.jobs, cluster_of, tuple(self._declared.values()))
         may_stay = {job for job, may in zip(snapshot.jobs.id, opportunistic.tolist(), strict=True) if may}
         guaranteed = HardwareBinding(snapshot, cells.occupancy, may_stay).run(decisions)
         takes_part = self._without_cells(snapshot, cells.occupancy, guaranteed, opportunistic)
         outside = next(tenant for tenant in tenants if tenant.name == OUTSIDE)
-        rest = decide_opportunistic(snapshot, guaranteed, takes_part, outside, quotas, queues)
-        parts = (*(decision.part for decision in decisions), rest)
+        rest = decide_opportunistic(snapshot, guaranteed, takes_part, outside, owners)
+        parts = (*owners.parts, rest)
         return joined_plan(snapshot, cluster_of, guaranteed, parts), parts
 
     def _cells_of(self, snapshot: Snapshot) -> _Cells:
         nodes = snapshot.nodes
-        groups = tuple(level.tobytes() for level in nodes.topology.groups)
-        key = (nodes.name, nodes.gpus.tobytes(), nodes.gpu_type, nodes.topology.group_names, groups)
+        key = shape_of(nodes)
         if self._cells is None or self._cells.key != key or self._cells.occupancy.outdated:
             occupancy = CellOccupancy(cell_specification(nodes, tuple(self._declared.values())))
             levels = len(nodes.topology.groups)
@@ -87,12 +87,6 @@ class VirtualClusterRule:
                 key, occupancy, {name: VirtualNodes(occupancy, name, levels) for name in self._declared}
             )
         return self._cells
-
-    def _may_be_opportunistic(self, snapshot: Snapshot, cluster_of: Sequence[str]) -> Bools:
-        allowed = {name: tenant.opportunistic for name, tenant in self._declared.items()}
-        by_tenant = np.array([allowed.get(name, True) for name in cluster_of], np.bool_)
-        by_job = snapshot.jobs.opportunistic
-        return by_tenant if by_job is None else by_tenant & by_job
 
     def _without_cells(
         self, snapshot: Snapshot, occupancy: CellOccupancy, guaranteed: GuaranteedStarts, opportunistic: Bools
@@ -105,12 +99,3 @@ class VirtualClusterRule:
             cells = guaranteed.cells.get(job, occupancy.is_guaranteed(job))
             found[row] = job not in placed if waits[row] else jobs.state[row] != JobState.WAITING and not cells
         return found
-
-
-def _names(count: int, rows_of: Mapping[str, Ints]) -> tuple[str, ...]:
-    """Return the tenant of each job."""
-    names = [OUTSIDE] * count
-    for name, rows in rows_of.items():
-        for row in rows.tolist():
-            names[row] = name
-    return tuple(names)

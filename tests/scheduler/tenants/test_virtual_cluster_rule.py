@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,12 +25,16 @@ from tests.scheduler.tenants.shared_cluster import (
     tenants_of,
 )
 from tiresias.scheduler.model import Effect, JobState, Plan, Snapshot
+from tiresias.scheduler.tenants.declarations import DeclaredTenant
+from tiresias.scheduler.tenants.gpu_quotas import GpuQuotas
 from tiresias.scheduler.tenants.private_clusters import PrivateClusters
-from tiresias.scheduler.tenants.tenant_rule import OUTSIDE
+from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantRule
 from tiresias.scheduler.tenants.virtual_cluster_rule import VirtualClusterRule
 
 FIFO = dict.fromkeys(("one", "two", OUTSIDE), replace(CONFIG, name="fifo"))
 LAS = dict.fromkeys(("one", "two", OUTSIDE), CONFIG)
+Rule = Callable[[Sequence[DeclaredTenant]], TenantRule]
+OPPORTUNISTIC_RULES = (VirtualClusterRule, GpuQuotas)
 OWNED = {"one": 4, "two": 12}
 WIDTH = {"one": 1, "two": 3}  # nodes
 
@@ -99,13 +104,14 @@ def test_all_jobs_end_and_no_gpu_is_used_twice(
     assert set(replay.run()) == {str(at) for at in range(len(drawn))}
 
 
+@pytest.mark.parametrize("kind", OPPORTUNISTIC_RULES)
 @given(drawn=drawn_jobs)
-def test_a_decision_follows_from_the_snapshot(snapshot_of: Any, drawn: list[Drawn]) -> None:
+def test_a_decision_follows_from_the_snapshot(snapshot_of: Any, kind: Rule, drawn: list[Drawn]) -> None:
     """Decisions on other snapshots between two on the same one change nothing."""
-    rule, whole = VirtualClusterRule(DECLARED), cluster_of(snapshot_of, drawn)
+    rule, whole = kind(DECLARED), cluster_of(snapshot_of, drawn)
     first, _ = rule.decide(whole, tenants_of())
     rule.decide(cluster_of(snapshot_of, drawn[1:]), tenants_of())
-    for again in (rule, VirtualClusterRule(DECLARED)):
+    for again in (rule, kind(DECLARED)):
         plan, _ = again.decide(whole, tenants_of())
         assert plan.effect.tolist() == first.effect.tolist()
         assert (plan.actions, plan.reserved) == (first.actions, first.reserved)
@@ -134,11 +140,12 @@ def test_a_rack_is_kept_whole(snapshot_of: Any) -> None:
     assert len({LEAVES[int(name[1:])] for name, _ in starts["rack"].nodes}) == 1
 
 
-def test_a_job_that_may_not_run_opportunistically_waits(snapshot_of: Any) -> None:
+@pytest.mark.parametrize("kind", OPPORTUNISTIC_RULES)
+def test_a_job_that_may_not_run_opportunistically_waits(snapshot_of: Any, kind: Rule) -> None:
     declared = tuple(replace(tenant, opportunistic=False) for tenant in DECLARED)
     snapshot = cluster_of(snapshot_of, [Drawn("one", 4, JobState.WAITING, 0.0, 0, False)] * 2)
-    plan, _ = VirtualClusterRule(declared).decide(snapshot, tenants_of(FIFO))
+    plan, _ = kind(declared).decide(snapshot, tenants_of(FIFO))
     assert plan.effect.tolist() == [Effect.START, Effect.WAIT]
     by_job = replace(snapshot, jobs=replace(snapshot.jobs, opportunistic=np.array([False, False])))
-    plan, _ = VirtualClusterRule(DECLARED).decide(by_job, tenants_of(FIFO))
+    plan, _ = kind(DECLARED).decide(by_job, tenants_of(FIFO))
     assert plan.effect.tolist() == [Effect.START, Effect.WAIT]
