@@ -24,6 +24,7 @@ from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.decide import decide
 from tiresias.scheduler.model import Allocations, Jobs, JobState, Nodes, Request, Snapshot
 from tiresias.scheduler.place.free_capacity import amounts
+from tiresias.scheduler.pools import rows_of
 from tiresias.scheduler.resources import Resources, joined
 from tiresias.scheduler.topology_tree import Topology
 
@@ -148,7 +149,7 @@ def ended(state: Snapshot, rows: list[int], becomes: JobState) -> Snapshot:
     status[rows] = becomes
     gone = np.isin(held.job, rows)
     amount = held.resources.amount[gone]
-    kept = Allocations(held.job[~gone], held.node[~gone], held.resources.rows(~gone))
+    kept = rows_of(held, np.flatnonzero(~gone))
     return replace(
         state,
         jobs=replace(jobs, state=status, preempted=jobs.preempted.copy()),

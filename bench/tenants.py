@@ -4,8 +4,8 @@
 
 The cluster has 12 nodes of 8 GPUs, two to a leaf switch. The tenants are the 11 named virtual clusters of the trace (Philly) with
 the most jobs of these days, which are those with the most arrivals. The one with the most GPU time owns a leaf (`multi_level`) or
-two nodes (`single_level`), each other one a node. Of each tenant, jobs are drawn until they offer `load` times its GPUs, or all:
-what is offered is in the output. Jobs larger than what their tenant owns are left out, and counted. A preemption costs 62 s.
+two nodes (`single_level`), each other one a node. Of each tenant, jobs are drawn until their load is `load`, or all: the load is in
+the output. Jobs larger than what their tenant owns are left out, and counted. A preemption costs 62 s.
 
 Of each run: mean and 99th percentile of each tenant's queueing delay, seconds; mean JCT, seconds; `fragmented`, the share of time
 in which 8 GPUs or more are free, and no node has 8; `anomaly`, the tenants whose mean delay is longer than in private clusters.
@@ -70,8 +70,8 @@ class Workload:
         """Return the GPUs of a tenant."""
         return 2 * NODE if tenant == self.largest else NODE
 
-    def offered(self, days: float) -> dict[str, float]:
-        """Return the load that each tenant offers: GPU time over the time of its GPUs."""
+    def load(self, days: float) -> dict[str, float]:
+        """Return the load of each tenant: GPU time over the time of its GPUs."""
         service = defaultdict[str, float](float)
         for name, gpus, duration in zip(self.trace.vc, self.trace.gpus, self.trace.duration, strict=True):
             service[name] += gpus * duration
@@ -203,11 +203,11 @@ def experiment(trace: Trace, loads: Iterable[float], policies: Iterable[str], da
         same = (each for each in done if all(each[key] == result[key] for key in ("load", "policy")))
         private = next(each for each in same if each["rule"] == "private_clusters")
         result["anomaly"] = anomaly(result, private)
-    offers = [
-        {"load": load, "jobs": len(work.trace), "left_out": work.left_out, "offered": work.offered(days)}
+    loads_of = [
+        {"load": load, "jobs": len(work.trace), "left_out": work.left_out, "loads": work.load(days)}
         for load, work in works.items()
     ]
-    return [*offers, *done]
+    return [*loads_of, *done]
 
 
 def main() -> None:

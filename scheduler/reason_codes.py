@@ -18,10 +18,10 @@ class ReasonCode(IntEnum):
     NOT_ADMITTED = 6  # text: the admission rule
     PACKED = 7  # amount: nodes that it waits for; seconds: until it takes more nodes
     DEFRAGMENT = 8  # text: the job that gets its nodes; nodes: where the preempted job fits
-    OPPORTUNISTIC = 9  # text: the virtual cluster, in whose cells there is no room for the job
+    OPPORTUNISTIC = 9  # text: the virtual cluster, whose cells are in use by other jobs
     COVERED = 10  # text: the virtual cluster, which keeps cells free for the job that runs elsewhere
     OUTSIDE = 11  # the job belongs to no virtual cluster
-    UNBOUND = 12  # text: the virtual cluster, in whose cells there is room, but no hardware that fits the request
+    UNBOUND = 12  # text: the virtual cluster, which has enough free GPUs, but no hardware that fits the request
 
 
 class Reason(NamedTuple):

@@ -2,7 +2,7 @@
 
 What a snapshot shows of a job is one gang: guaranteed where its nodes have types of owned cells, else opportunistic. A job that
 releases its GPUs has no guarantee any more. GPUs that no managed job holds and that are not free belong to one gang for each node,
-which nobody can preempt. Only what has changed since the last snapshot is deleted and allocated again.
+which no job can preempt. Only what has changed since the last snapshot is deleted and allocated again.
 
 A snapshot has numbers of GPUs and no indices, so the GPUs of a gang are any free ones of the node.
 """
@@ -22,7 +22,7 @@ from tiresias.scheduler.virtual_clusters.specification import CellSpecification
 from tiresias.scheduler.virtual_clusters.virtual_clusters import VirtualClusters
 
 GUARANTEED = 0  # the priority of all guaranteed gangs: the order inside of a VC is its policy's
-RELEASING, MOVABLE, COVERED, BLOCKED = 1, 64, 128, 4096  # how much a GPU in use is avoided, by who uses it
+RELEASING, MOVABLE, COVERED, BLOCKED = 1, 64, 128, 4096  # how much a GPU in use is avoided, by its users
 _UNMANAGED = "\0"  # begins the names of gangs that are no jobs
 
 

@@ -1,4 +1,4 @@
-"""Binds what the virtual clusters (VCs) have decided to hardware: who starts, who is preempted for it, whose cells change."""
+"""Binds what the virtual clusters (VCs) have decided to hardware: which jobs start, are preempted, or change their cells."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class GuaranteedStarts:
         preempted: Victims, by id; the job for which each is preempted.
         cells: Types of the owned cells of running jobs whose cells change, by id; () for none.
         covered: Running jobs without cells for which their VC keeps cells free: preempted, they start there at once.
-        unbound: Waiting jobs that the VC's cells have room for, but no hardware that fits their requests.
+        unbound: Waiting jobs for which the VC has enough free GPUs, but no hardware that fits their requests.
         demand: What is promised on each node.
     """
 

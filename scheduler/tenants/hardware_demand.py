@@ -35,6 +35,10 @@ class HardwareDemand:
             self._suggested[key] = self._nodes_for(request, gpus)
         return self._suggested[key]
 
+    def available(self) -> Floats:
+        """Return what is free on each node, or held by jobs that may be removed, shape (nodes, 3)."""
+        return self._free + self._held
+
     def _nodes_for(self, request: Request, gpus: int) -> frozenset[str] | None:
         nodes = self._snapshot.nodes
         need = np.array([0.0, *amounts(request, gpus)[1:]])  # the GPUs of a node are in its cells
@@ -67,8 +71,8 @@ def _held_by(snapshot: Snapshot, jobs: Collection[str]) -> Floats:
     """Return what the jobs hold on each node, shape (nodes, 3)."""
     found = np.zeros((len(snapshot.nodes), COUNTED))
     held = snapshot.allocations
-    theirs = np.array([each in jobs for each in snapshot.jobs.id], np.bool_)
-    rows = np.flatnonzero(theirs[held.job]) if len(held.job) else np.empty(0, np.int64)
+    of_jobs = np.array([each in jobs for each in snapshot.jobs.id], np.bool_)
+    rows = np.flatnonzero(of_jobs[held.job]) if len(held.job) else np.empty(0, np.int64)
     np.add.at(found, held.node[rows], held.resources.amount[rows, :COUNTED])
     return found
 

@@ -26,7 +26,7 @@ def decide_opportunistic(
 
     Args:
         snapshot: All jobs and nodes.
-        guaranteed: What guaranteed jobs are promised, and who is preempted for them.
+        guaranteed: What guaranteed jobs are promised, and which jobs are preempted for them.
         takes_part: The jobs without cells that run, or that wait and may run opportunistically, shape (jobs,).
         tenant: The policy that orders them.
         owners: What the virtual clusters have decided: their queues are counted first where a queue is named.

@@ -108,7 +108,7 @@ def _uses(snapshot: Snapshot, rows: Ints, share: GpuShare) -> Ints:
 
 
 def _within(state: Ints, order: Ints, uses: Ints, share: GpuShare) -> list[int]:
-    """Return the running jobs that are within the quota: each one, in the order of the ranks, for which there is room."""
+    """Return the running jobs that are within the quota: each one, in the order of the ranks, that still fits."""
     left = np.array([*share.gpus, 0], np.int64)
     found = []
     for row in order[np.isin(state[order], (JobState.RUNNING, JobState.STARTING))].tolist():

@@ -1,6 +1,6 @@
 """The decision on one virtual cluster (VC): which of its jobs hold its cells, as if these were a cluster of their own.
 
-Jobs that run opportunistically take part as waiting ones: the VC's free cells are theirs as soon as its policy's order permits.
+Jobs that run opportunistically take part as waiting ones: they are given the VC's free cells as soon as its policy's order permits.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tiresias.scheduler.decide import decide
-from tiresias.scheduler.model import Ints, Jobs, JobState, Quota, Request, Snapshot, Start
+from tiresias.scheduler.model import Floats, Ints, Jobs, JobState, Quota, Request, Snapshot, Start
 from tiresias.scheduler.pools import NodePool, PoolDecision, numbered, quota_of_rows, quota_without, rows_of
 from tiresias.scheduler.tenants.cell_changes import ChosenNodes
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
@@ -82,6 +82,7 @@ def decide_tenant(
     tenant: TenantPolicy,
     occupancy: CellOccupancy,
     nodes: VirtualNodes,
+    available: Floats,
     quotas: tuple[Quota, ...],
     queues_before: int,
 ) -> PoolDecision:
@@ -93,6 +94,7 @@ def decide_tenant(
         tenant: Its policy.
         occupancy: The cells, as the snapshot shows them.
         nodes: Its virtual nodes.
+        available: GPUs, CPUs and MiB of each node that guaranteed jobs do not hold, shape (nodes, 3).
         quotas: What other tenants leave of Slurm's limits.
         queues_before: Queues of other tenants, which are counted first where a queue is named.
     """
@@ -102,8 +104,8 @@ def decide_tenant(
     own = Snapshot(
         snapshot.time,
         jobs_of_tenant(snapshot.jobs, rows, [at for at, _ in held], request_in_cells),
-        nodes.nodes(group for _, group in held),
-        nodes.allocations(held),
+        nodes.nodes((group for _, group in held), snapshot.nodes, available),
+        nodes.allocations(held, snapshot),
         tuple(quota_of_rows(quota, positions(len(snapshot.jobs), rows)) for quota in quotas),
     )
     config = replace(tenant.config, admission="shared", defragment=0)

@@ -2,8 +2,8 @@
 
 1. Each VC decides on its jobs in its own cells, as if it were a cluster of its own. A job that holds cells, or is to start in
    them, is guaranteed: it never waits for another VC's guaranteed job.
-2. Jobs that lose their place there go on running opportunistically, until their GPUs are needed. Opportunistic jobs for which
-   there is room are given cells where they run; if that cannot be, the VC keeps cells free for them.
+2. Jobs that lose their place there go on running opportunistically, until their GPUs are needed. Opportunistic jobs that fit
+   into free cells are given cells where they run; if that cannot be, the VC keeps cells free for them.
 3. The cells of the other ones are bound to hardware, of which free GPUs are taken before those of opportunistic jobs; these are
    preempted.
 4. Opportunistic jobs, also those of no VC, share the rest by the policy of `OUTSIDE`.
@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tiresias.scheduler.model import Bools, JobState, Plan, Snapshot
+from tiresias.scheduler.model import Bools, Floats, JobState, Plan, Snapshot
 from tiresias.scheduler.pools import PoolDecision
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
 from tiresias.scheduler.tenants.cells_of_topology import cell_specification, shape_of
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts, HardwareBinding
+from tiresias.scheduler.tenants.hardware_demand import HardwareDemand, may_be_removed
 from tiresias.scheduler.tenants.opportunistic_jobs import decide_opportunistic
 from tiresias.scheduler.tenants.tenant_decision import TenantDecision, decide_owners, decide_tenant
 from tiresias.scheduler.tenants.tenant_plan import joined_plan
@@ -59,11 +60,12 @@ class VirtualClusterRule:
         cells, rows_of = self._cells_of(snapshot), rows_by_tenant(snapshot.jobs, tenants)
         cluster_of = tenant_of_jobs(len(snapshot.jobs), rows_of)
         cells.occupancy.follow(snapshot, dict(zip(snapshot.jobs.id, cluster_of, strict=True)))
+        available = _available(snapshot, cells.occupancy)
         owners = decide_owners(
             tenants,
             snapshot.quotas,
             lambda tenant, *left: decide_tenant(
-                snapshot, rows_of[tenant.name], tenant, cells.occupancy, cells.nodes[tenant.name], *left
+                snapshot, rows_of[tenant.name], tenant, cells.occupancy, cells.nodes[tenant.name], available, *left
             ),
         )
         names = (tenant.name for tenant in tenants if tenant.name != OUTSIDE)
@@ -99,3 +101,9 @@ class VirtualClusterRule:
             cells = guaranteed.cells.get(job, occupancy.is_guaranteed(job))
             found[row] = job not in placed if waits[row] else jobs.state[row] != JobState.WAITING and not cells
         return found
+
+
+def _available(snapshot: Snapshot, occupancy: CellOccupancy) -> Floats:
+    """Return what guaranteed jobs do not hold of each node, shape (nodes, 3): it is free, or may be taken from other jobs."""
+    removable = {job for job in may_be_removed(snapshot) if not occupancy.is_guaranteed(job)}
+    return HardwareDemand(snapshot, removable).available()

@@ -8,17 +8,19 @@ decision depends on the snapshot alone and not on which of several equal virtual
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import replace
 from functools import cached_property, lru_cache
 
 import numpy as np
 
-from tiresias.scheduler.model import Allocations, Bools, Ints, Nodes, Request
+from tiresias.scheduler.model import Allocations, Bools, Floats, Ints, Nodes, Request, Snapshot
+from tiresias.scheduler.place.free_capacity import COUNTED
 from tiresias.scheduler.resources import Resources
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
 from tiresias.scheduler.topology_tree import Topology
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup
-from tiresias.scheduler.virtual_clusters.cell import VirtualCell
+from tiresias.scheduler.virtual_clusters.cell import PhysicalCell, VirtualCell
 
 _UNBOUND = np.iinfo(np.int64).max
 
@@ -72,17 +74,58 @@ class VirtualNodes:
         size = np.array([cell.preassigned.level for cell in self.cells], np.int64)
         self.order = np.lexsort((np.arange(len(self.cells)), size, *keys, chains))
 
-    def nodes(self, groups: Iterable[AffinityGroup]) -> Nodes:
-        """Return the nodes in their order, without what these gangs hold."""
+    def nodes(self, groups: Iterable[AffinityGroup], hardware: Nodes, available: Floats) -> Nodes:
+        """Return the nodes in their order, without what these gangs hold.
+
+        A node that is bound has the features, CPUs and memory of its hardware. Any other one has no limits, and all features of
+        the nodes to which it can be bound below the cell above it that is bound.
+
+        Args:
+            groups: The gangs.
+            hardware: The nodes.
+            available: GPUs, CPUs and MiB of each that guaranteed jobs do not hold, shape (nodes, 3).
+        """
         free = self.gpus - self.used(groups)
-        rows, unlimited = self.order, np.full(len(self.cells), np.inf)
+        rows, bound = self.order, self._rows_of_hardware(hardware)
+        cpus, memory = np.where(bound[:, None] >= 0, available[bound, 1:], np.inf).T
         topology = Topology.of_groups(self.gpus[rows], [level[rows] for level in self._groups])
         usable = self._usable()[rows]
         names, types = (tuple(column[row] for row in rows.tolist()) for column in (self.names, self._types))
         return Nodes(
-            names, self.gpus[rows], Resources.of(free[rows], unlimited, unlimited), usable, topology, types,
-            (frozenset(),) * len(rows),
+            names, self.gpus[rows], Resources.of(free[rows], cpus[rows], memory[rows]), usable, topology, types,
+            self._features(bound, hardware),
         )  # fmt: skip
+
+    def _rows_of_hardware(self, hardware: Nodes) -> Ints:
+        """Return the row of the hardware to which each node is bound; -1: it is not."""
+        row = {name: at for at, name in enumerate(hardware.name)}
+        places = [-1 if cell.physical is None else row[cell.physical.nodes[0]] for cell in self.cells]
+        return np.array(places, np.int64)
+
+    def _features(self, bound: Ints, hardware: Nodes) -> tuple[frozenset[str], ...]:
+        """Return the features of each node in their order."""
+        row = {name: at for at, name in enumerate(hardware.name)}
+        below: dict[object, frozenset[str]] = {None: frozenset[str]().union(*hardware.features)}
+        found = []
+        for at in self.order.tolist():
+            above = None if bound[at] >= 0 else self._bound_above(self.cells[at])
+            if above not in below:
+                places = (row[name] for name in self._unbound_nodes(above))
+                below[above] = frozenset[str]().union(*(hardware.features[place] for place in places))
+            found.append(hardware.features[bound[at]] if bound[at] >= 0 else below[above])
+        return tuple(found)
+
+    def _bound_above(self, cell: VirtualCell) -> PhysicalCell | None:
+        """Return the hardware of the nearest cell above that is bound."""
+        above = cell.parent
+        while above is not None and above.physical is None:
+            above = above.parent
+        return None if above is None else above.physical
+
+    def _unbound_nodes(self, cell: PhysicalCell | None) -> list[str]:
+        """Return the names of the nodes in a physical cell that are not bound to a virtual one."""
+        leaves = self._occupancy.clusters.cells.physical.leaves
+        return [name for name in (cell.nodes if cell else ()) if leaves[name][0].host.virtual is None]
 
     def used(self, groups: Iterable[AffinityGroup]) -> Ints:
         """Return the GPUs that gangs hold on each node, in the order of `cells`."""
@@ -92,14 +135,23 @@ class VirtualNodes:
                 found[self._at[cell]] += gpus
         return found
 
-    def allocations(self, rows: Sequence[tuple[int, AffinityGroup]]) -> Allocations:
-        """Return what gangs hold. `rows`: the row of the job of each."""
+    def allocations(self, rows: Sequence[tuple[int, AffinityGroup]], snapshot: Snapshot) -> Allocations:
+        """Return what gangs hold.
+
+        Args:
+            rows: The row of the job of each.
+            snapshot: The CPUs and the memory that it holds.
+        """
         place = np.empty(len(self.cells), np.int64)
         place[self.order] = np.arange(len(self.cells))
-        held = [(row, int(place[self._at[cell]]), gpus) for row, group in rows for cell, gpus in held_by(group).items()]
-        job, node, gpus = np.array(held, np.int64).reshape(-1, 3).T
-        nothing = np.zeros(len(held))
-        return Allocations(job, node, Resources.of(gpus, nothing, nothing))
+        there = _held_on_nodes(snapshot, {group.name for _, group in rows})
+        held = [
+            (row, int(place[self._at[cell]]), gpus, *there.get((group.name, _node_of(cell)), (0.0, 0.0)))
+            for row, group in rows
+            for cell, gpus in held_by(group).items()
+        ]
+        job, node, gpus, cpus, memory = np.array(held, np.float64).reshape(-1, 5).T
+        return Allocations(job.astype(np.int64), node.astype(np.int64), Resources.of(gpus, cpus, memory))
 
     def cell(self, name: str) -> VirtualCell:
         """Return the cell of a node by its name."""
@@ -129,6 +181,22 @@ def held_by(group: AffinityGroup) -> Counter[VirtualCell]:
     return found
 
 
+def _node_of(cell: VirtualCell) -> str:
+    return "" if cell.physical is None else cell.physical.nodes[0]
+
+
+def _held_on_nodes(snapshot: Snapshot, names: Set[str]) -> dict[tuple[str, str], tuple[float, float]]:
+    """Return CPUs and MiB of each of these jobs on each of its nodes, by the names of both."""
+    jobs, nodes, held = snapshot.jobs, snapshot.nodes, snapshot.allocations
+    of_jobs = np.array([job in names for job in jobs.id], np.bool_)
+    rows = np.flatnonzero(of_jobs[held.job]) if len(held.job) else held.job
+    amounts = held.resources.amount[rows, 1:COUNTED].tolist()
+    return {
+        (jobs.id[job], nodes.name[node]): (cpus, memory)
+        for job, node, (cpus, memory) in zip(held.job[rows].tolist(), held.node[rows].tolist(), amounts, strict=True)
+    }
+
+
 def _bound(cells: Sequence[VirtualCell]) -> Ints:
     return np.array([_UNBOUND if cell.physical is None else cell.physical.number for cell in cells], np.int64)
 
@@ -140,5 +208,5 @@ def _numbered(values: Sequence[object]) -> Ints:
 
 @lru_cache(maxsize=4096)
 def request_in_cells(request: Request) -> Request:
-    """Return what a request demands of virtual nodes; what it demands of the hardware is checked when they are bound."""
-    return Request(request.min_nodes, request.max_nodes, request.gpus_per_node, gpu_type=request.gpu_type)
+    """Return what a request demands of virtual nodes. Which nodes it names or excludes is checked when they are bound."""
+    return replace(request, nodes=frozenset(), excluded=frozenset(), closed=frozenset())

@@ -24,7 +24,7 @@ from tests.scheduler.tenants.shared_cluster import (
     drawn_jobs,
     tenants_of,
 )
-from tiresias.scheduler.model import Effect, JobState, Plan, Snapshot
+from tiresias.scheduler.model import Effect, JobState, Plan, Request, Snapshot
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.scheduler.tenants.gpu_quotas import GpuQuotas
 from tiresias.scheduler.tenants.private_clusters import PrivateClusters
@@ -149,3 +149,25 @@ def test_a_job_that_may_not_run_opportunistically_waits(snapshot_of: Any, kind: 
     by_job = replace(snapshot, jobs=replace(snapshot.jobs, opportunistic=np.array([False, False])))
     plan, _ = kind(DECLARED).decide(by_job, tenants_of(FIFO))
     assert plan.effect.tolist() == [Effect.START, Effect.WAIT]
+
+
+@pytest.mark.parametrize("request_of", [Request(features=frozenset({"ib"})), Request(cpus_per_gpu=5.0)])
+def test_a_job_starts_in_another_cell_where_that_of_its_vc_in_use_lacks_what_it_requests(
+    snapshot_of: Any, request_of: Request
+) -> None:
+    """Job a of `two` holds a GPU of the first node, which has neither the feature nor the CPUs; the other cells are free."""
+    nodes = [snapshot_of.Node(gpus=GPUS, leaf=leaf) for leaf in LEAVES]
+    runs = snapshot_of.Job("a", 1, JobState.RUNNING, first_start=1.0, last_start=1.0, placement=((0, 1),))
+    snapshot = snapshot_of([runs, snapshot_of.Job("b", 1, request=request_of)], nodes)
+    jobs = replace(snapshot.jobs, virtual_cluster=("two", "two"))
+    features = (frozenset[str](), *(frozenset({"ib"}),) * 5)
+    amount = snapshot.nodes.free.amount.copy()
+    amount[0, 1] = 4.0
+    held = replace(snapshot.allocations, owned_cell=("leaf",))
+    shown = replace(snapshot.nodes, features=features, free=replace(snapshot.nodes.free, amount=amount))
+    plan, _ = VirtualClusterRule(DECLARED).decide(
+        replace(snapshot, jobs=jobs, nodes=shown, allocations=held), tenants_of(LAS)
+    )
+    (start,) = plan.starts
+    assert start.owned_cells
+    assert start.nodes[0][0] != "n0"
