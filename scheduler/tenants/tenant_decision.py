@@ -16,7 +16,7 @@ from tiresias.scheduler.pools import NodePool, PoolDecision, numbered, quota_of_
 from tiresias.scheduler.tenants.cell_changes import ChosenNodes
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy
-from tiresias.scheduler.tenants.virtual_nodes import VirtualNodes, request_in_cells
+from tiresias.scheduler.tenants.virtual_nodes import VirtualNodes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +103,7 @@ def decide_tenant(
     nodes.sort()
     own = Snapshot(
         snapshot.time,
-        jobs_of_tenant(snapshot.jobs, rows, [at for at, _ in held], request_in_cells),
+        jobs_of_tenant(snapshot.jobs, rows, [at for at, _ in held], nodes.request),
         nodes.nodes((group for _, group in held), snapshot.nodes, available),
         nodes.allocations(held, snapshot),
         tuple(quota_of_rows(quota, positions(len(snapshot.jobs), rows)) for quota in quotas),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
@@ -153,6 +153,19 @@ class VirtualNodes:
         job, node, gpus, cpus, memory = np.array(held, np.float64).reshape(-1, 5).T
         return Allocations(job.astype(np.int64), node.astype(np.int64), Resources.of(gpus, cpus, memory))
 
+    def request(self, request: Request) -> Request:
+        """Return what a request demands of the virtual nodes.
+
+        Nodes that it names or excludes are hardware: virtual nodes that are bound to other or to excluded hardware are excluded. An
+        unbound one is checked when it is bound.
+        """
+        if not (request.nodes or request.excluded or request.closed):
+            return request
+        names = request.excluded | request.closed
+        bound = ((cell.address, _node_of(cell)) for cell in self.cells if cell.physical is not None)
+        refused = (address for address, node in bound if node in names or (request.nodes and node not in request.nodes))
+        return replace(request, nodes=frozenset(), excluded=frozenset(refused), closed=frozenset())
+
     def cell(self, name: str) -> VirtualCell:
         """Return the cell of a node by its name."""
         return self._by_name[name]
@@ -204,9 +217,3 @@ def _bound(cells: Sequence[VirtualCell]) -> Ints:
 def _numbered(values: Sequence[object]) -> Ints:
     number: dict[object, int] = {}
     return np.array([number.setdefault(value, len(number)) for value in values], np.int64)
-
-
-@lru_cache(maxsize=4096)
-def request_in_cells(request: Request) -> Request:
-    """Return what a request demands of virtual nodes. Which nodes it names or excludes is checked when they are bound."""
-    return replace(request, nodes=frozenset(), excluded=frozenset(), closed=frozenset())

@@ -151,7 +151,16 @@ def test_a_job_that_may_not_run_opportunistically_waits(snapshot_of: Any, kind: 
     assert plan.effect.tolist() == [Effect.START, Effect.WAIT]
 
 
-@pytest.mark.parametrize("request_of", [Request(features=frozenset({"ib"})), Request(cpus_per_gpu=5.0)])
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        Request(features=frozenset({"ib"})),
+        Request(cpus_per_gpu=5.0),
+        Request(excluded=frozenset({"n0"})),
+        Request(closed=frozenset({"n0"})),
+        Request(nodes=frozenset({"n1"})),
+    ],
+)
 def test_a_job_starts_in_another_cell_where_that_of_its_vc_in_use_lacks_what_it_requests(
     snapshot_of: Any, request_of: Request
 ) -> None:
