@@ -58,7 +58,8 @@ class Centre:
         """Write a configuration with its own state folder; return the paths of both in the cluster.
 
         Args:
-            changes: Changed options, such as backend="commands", policy={"min_run": 9}; virtual_clusters: tables of virtual clusters.
+            changes: Changed options, such as backend="commands", policy={"min_run": 9}; virtual_clusters: the tables of
+                virtual clusters.
         """
         tables: Sequence[dict[str, Any]] = changes.pop("virtual_clusters", ())
         number = next(_numbers)
