@@ -98,13 +98,13 @@ class VirtualClusterRule:
 
         def own_snapshot(name: str, quotas: tuple[Quota, ...]) -> Snapshot:
             nodes, rows = cells.nodes[name], of_jobs.rows[name]
-            nodes.sort()
+            nodes.sort(hardware)
             jobs, position = rows_of(seen, rows), positions(len(seen), rows)
             return Snapshot(
                 snapshot.time,
                 replace(jobs, request=nodes.requests(jobs.request)),
                 nodes.nodes(hardware),
-                nodes.allocations(holders.row_of, position, hardware),
+                nodes.allocations(holders.rows[name], position, hardware),
                 tuple(quota_of_rows(quota, position) for quota in quotas),
             )
 
