@@ -38,7 +38,7 @@ class GangCells:
         """Allocate the GPUs of a decision, or of a job that runs already.
 
         The virtual cells are looked up again from the GPUs, so that both cases are one. A GPU that the specification no longer has
-        is skipped. A gang for which the VC has no cells is preempted lazily.
+        is skipped. A gang for which the VC has no cells, or that takes a cell which another VC owns, is preempted lazily.
         """
         group, lazily = AffinityGroup.empty(bound.request), False
         for at, pod in enumerate(bound.pods):
@@ -57,10 +57,18 @@ class GangCells:
                 safe = self.cells.allocate(leaf, virtual, group.request.priority)
                 leaf.user, leaf.state = group, LeafState.USED
                 lazily = lazily or not safe
-        if lazily:
+        if lazily or not self._keep_safe(group):
             self.preempt_lazily(group, group.name)
+            self._keep_safe(group)
         self.groups[group.name] = group
         return group
+
+    def _keep_safe(self, group: AffinityGroup) -> bool:
+        """Doom other cells, where those that are doomed are needed; return whether all VCs can still receive their cells."""
+        if not self.cells.keeps_guarantees:
+            return True
+        chains = dict.fromkeys(leaf.chain.name for leaf in group.leaves())
+        return min(map(self.cells.keep_safe, chains), default=True)
 
     def _virtual(self, leaf: PhysicalCell, preassigned: str | None, group: AffinityGroup) -> VirtualCell | None:
         """Find the virtual leaf for a GPU of a guaranteed gang. Gangs that use it or its preassigned cell are preempted lazily."""
@@ -100,13 +108,17 @@ class GangCells:
         group.lazily_preempted_by = preemptor
         return before
 
-    def revert(self, group: AffinityGroup, virtual: VirtualPods) -> None:
-        """Give a group its virtual cells back."""
-        for leaf, cell in zip_pods(group.physical, virtual):
-            if leaf is not None:
-                self.cells.release(leaf)
-                self.cells.allocate(leaf, cell, group.request.priority)
+    def revert(self, group: AffinityGroup, virtual: VirtualPods) -> bool:
+        """Give a group its virtual cells back; False, and nothing has changed: one of them shows bad hardware meanwhile."""
+        pairs = [(leaf, cell) for leaf, cell in zip_pods(group.physical, virtual) if leaf is not None]
+        if not all(cell is None or can_be_bound(leaf, cell) for leaf, cell in pairs):
+            return False
+        for leaf, cell in pairs:
+            self.cells.release(leaf)
+            self.cells.allocate(leaf, cell, group.request.priority)
         group.virtual, group.lazily_preempted_by = virtual, ""
+        self._keep_safe(group)
+        return True
 
     def delete(self, group: AffinityGroup) -> None:
         """Release the cells of a group that uses them. What another group has reserved becomes that group's."""
@@ -121,10 +133,10 @@ class GangCells:
 
     def reserve(
         self, request: GangRequest, leaves: Sequence[Sequence[PhysicalCell]], virtual: Sequence[Sequence[VirtualCell]]
-    ) -> AffinityGroup:
+    ) -> AffinityGroup | None:
         """Allocate cells to a group that preempts those who use them, so that no other one preempts the same.
 
-        A cell that can no longer be bound is left out; then `is_whole` is false.
+        None, and nothing is reserved: the first cells have doomed others of the group, or cells that other VCs own would be taken.
         """
         group = AffinityGroup(
             request, [list(pod) for pod in leaves], [list(pod) for pod in virtual], GroupState.PREEMPTING
@@ -134,6 +146,9 @@ class GangCells:
                 if not self._reserve(leaf, cell, group):
                     pod[at] = cells[at] = None
         self.groups[group.name] = group
+        if self.cells.keeps_guarantees and not (group.is_whole and self._keep_safe(group)):
+            self.cancel(group)
+            return None
         return group
 
     def _reserve(self, leaf: PhysicalCell | None, virtual: VirtualCell | None, group: AffinityGroup) -> bool:
@@ -167,6 +182,7 @@ class GangCells:
                 leaf.state = LeafState.FREE
         del self.groups[group.name]
         _restore(returned)
+        self._keep_safe(group)
 
     def finish_preemption(self, group: AffinityGroup) -> None:
         """The reserved cells are free: the group uses them."""
