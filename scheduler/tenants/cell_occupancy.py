@@ -124,6 +124,11 @@ class CellOccupancy:
         return leaves[0].chain.name if leaves else next(iter(self.clusters.cells.levels))
 
 
+def is_unmanaged(name: str) -> bool:
+    """Return whether a gang stands for the unmanaged jobs of a node."""
+    return name.startswith(_UNMANAGED)
+
+
 def _shown_jobs(snapshot: Snapshot, cluster_of: Mapping[str, str]) -> dict[str, ShownGang]:
     jobs, held = snapshot.jobs, snapshot.allocations
     cells = held.owned_cell or ("",) * len(held.job)

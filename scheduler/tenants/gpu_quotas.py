@@ -21,6 +21,7 @@ from tiresias.scheduler.decide import decide
 from tiresias.scheduler.model import Bools, Ints, JobState, Nodes, Plan, Snapshot
 from tiresias.scheduler.pools import PoolDecision
 from tiresias.scheduler.rank.policy import Policy, Ranking, ordered
+from tiresias.scheduler.tenants.cell_report import CellReport
 from tiresias.scheduler.tenants.cells_of_topology import cell_specification, shape_of
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts
@@ -63,6 +64,10 @@ class GpuQuotas:
         takes_part = np.where(waits, opportunistic & ~placed, ~within)
         parts = (*owners.parts, decide_opportunistic(snapshot, guaranteed, takes_part, outside, owners))
         return joined_plan(snapshot, tenant_of, guaranteed, parts), parts
+
+    def report(self, *, trees: bool = True) -> CellReport | None:
+        """Return None: no cells are bound."""
+        return None
 
     def _shares_of(self, nodes: Nodes) -> Mapping[str, GpuShare]:
         if (shape := shape_of(nodes)) != self._shape:

@@ -19,6 +19,7 @@ import numpy as np
 from tiresias.scheduler.model import Bools, Floats, JobState, Plan, Snapshot
 from tiresias.scheduler.pools import PoolDecision
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
+from tiresias.scheduler.tenants.cell_report import CellReport, cell_report
 from tiresias.scheduler.tenants.cells_of_topology import cell_specification, shape_of
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts, HardwareBinding
@@ -78,6 +79,10 @@ class VirtualClusterRule:
         rest = decide_opportunistic(snapshot, guaranteed, takes_part, outside, owners)
         parts = (*owners.parts, rest)
         return joined_plan(snapshot, cluster_of, guaranteed, parts), parts
+
+    def report(self, *, trees: bool = True) -> CellReport | None:
+        """Return the cells as the newest snapshot shows them; None before the first decision."""
+        return None if self._cells is None else cell_report(self._cells.occupancy, trees=trees)
 
     def _cells_of(self, snapshot: Snapshot) -> _Cells:
         nodes = snapshot.nodes
