@@ -17,6 +17,7 @@ from tiresias.slurm_plugin.cycle.cycle_context import CycleContext, Decided
 from tiresias.slurm_plugin.cycle.job_memory import JobMemory
 from tiresias.slurm_plugin.cycle.services import Services
 from tiresias.slurm_plugin.sockets.publication import Publication
+from tiresias.slurm_plugin.sockets.shown_cells import guarantee_limit
 from tiresias.slurm_plugin.state.intents import IntentKind
 from tiresias.slurm_plugin.transitions.transition_table import row_of
 
@@ -32,6 +33,9 @@ class PublishStage:
         """Read what the stages before it have filled in."""
         decided = context.decided
         assert decided is not None  # decide_stage.py
+        if context.is_exact:
+            limit = guarantee_limit(context.config)
+            self._services.guarantees.follow(decided.snapshot, decided.plan, limit)
         self._services.times.add(self._services.clock() - context.began)
         self._services.publisher.publish(self._publication(context, decided))
         if context.is_exact and not self._services.allowance.postponed:
@@ -54,6 +58,7 @@ class PublishStage:
             config=context.config,
             profiles=decided.profiles,
             due=_deadlines(context),
+            guarantees=dict(self._services.guarantees.by_cluster),
         )
 
     def _about(self, context: CycleContext) -> dict[str, object]:
@@ -79,6 +84,7 @@ class PublishStage:
             *memory.actor.alarms,
             *services.quarantine.alarms(),
             *context.pools.alarms,
+            *services.guarantees.alarms(guarantee_limit(context.config)),
             *services.events.alarms(),
         ]
 

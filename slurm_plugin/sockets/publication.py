@@ -24,12 +24,14 @@ from tiresias.scheduler.evict.protection import remaining
 from tiresias.scheduler.model import Ints, JobState, Plan, Snapshot
 from tiresias.scheduler.place.placements import style_name
 from tiresias.scheduler.pools import PoolDecision
+from tiresias.scheduler.tenants.guarantees import Guarantee
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode, SlurmSnapshot
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.sockets.explain_requests import ExplainRequest, Explanations, decision, not_competing
 from tiresias.slurm_plugin.sockets.history_pages import HistoryPages
 from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.sockets.privacy import OPEN, Privacy
+from tiresias.slurm_plugin.sockets.shown_cells import CellAnswers, CellSource, guarantee_limit, virtual_clusters
 from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow
 
 SHOWN_DECISIONS = 50
@@ -57,6 +59,8 @@ class Publication:
         default_factory=dict
     )  # by beneficiary: epoch second until when its victims may save
     parts: tuple[PoolDecision, ...] = ()  # what is decided in each pool of nodes; () for one pool of all
+    cells: CellSource | None = None  # reports the cells of the newest decision; None: there are no virtual clusters
+    guarantees: Mapping[str, Guarantee] = field(default_factory=dict)  # of the virtual clusters
 
     def part_of(self, row: int) -> tuple[Snapshot, Plan, PolicyConfig, int, int]:
         """Where the job in that row is decided on, its row there, and the number of queues of the pools before."""
@@ -84,6 +88,7 @@ class Publisher:
         self._newest: Publication | None = None
         self._rendered: tuple[Publication | None, dict[str, Any]] = (None, {})
         self._brief: tuple[Publication | None, dict[str, Any]] = (None, {})
+        self._cells = CellAnswers(privacy)
         self._views: dict[int, dict[str, Any]] = {}  # by uid, of what is rendered
 
     def publish(self, publication: Publication) -> None:
@@ -98,8 +103,10 @@ class Publisher:
             return self._explained(request["job"], peer.uid)
         if request.get("op") == "history":
             return self._history_pages.answer(request, peer.uid)
+        if request.get("op") == "cells":
+            return self._cells.answer(self._published(), peer.uid)
         raise TiresiasError(
-            'the controller answers {"op": "status"}, {"op": "explain", "job": "ID"} and {"op": "history"}'
+            'the controller answers {"op": "status"}, {"op": "explain", "job": "ID"}, {"op": "history"} and {"op": "cells"}'
         )
 
     def _explained(self, job: str, uid: int) -> dict[str, Any]:
@@ -154,6 +161,7 @@ def status(newest: Publication, whole: int | None = None) -> dict[str, Any]:
         "blocked": _blocked(newest, whole),
         "nodes": _nodes(newest),
         "decisions": [decision(one) for one in newest.decisions],
+        "virtual_clusters": virtual_clusters(newest.cells, newest.guarantees, guarantee_limit(newest.config)),
     }
 
 
