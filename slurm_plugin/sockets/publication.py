@@ -7,8 +7,7 @@ a cycle costs the same with and without viewers.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,14 +23,17 @@ from tiresias.scheduler.evict.protection import remaining
 from tiresias.scheduler.model import Ints, JobState, Plan, Snapshot
 from tiresias.scheduler.place.placements import style_name
 from tiresias.scheduler.pools import PoolDecision
+from tiresias.scheduler.reasons import in_words
+from tiresias.scheduler.tenants.cell_reasons import CellReasons
 from tiresias.scheduler.tenants.guarantees import Guarantee
-from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmNode, SlurmSnapshot
+from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.config import Config
 from tiresias.slurm_plugin.sockets.explain_requests import ExplainRequest, Explanations, decision, not_competing
 from tiresias.slurm_plugin.sockets.history_pages import HistoryPages
 from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.sockets.privacy import OPEN, Privacy
 from tiresias.slurm_plugin.sockets.shown_cells import CellAnswers, CellSource, guarantee_limit, virtual_clusters
+from tiresias.slurm_plugin.sockets.shown_nodes import published_nodes
 from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow
 
 SHOWN_DECISIONS = 50
@@ -159,7 +161,7 @@ def status(newest: Publication, whole: int | None = None) -> dict[str, Any]:
         "queues": _queues(newest),
         "jobs": jobs,
         "blocked": _blocked(newest, whole),
-        "nodes": _nodes(newest),
+        "nodes": published_nodes(newest.slurm, newest.snapshot),
         "decisions": [decision(one) for one in newest.decisions],
         "virtual_clusters": virtual_clusters(newest.cells, newest.guarantees, guarantee_limit(newest.config)),
     }
@@ -183,8 +185,10 @@ def _jobs(newest: Publication, whole: int | None) -> list[dict[str, Any]]:
         protected[order],
         np.full(len(order), np.nan) if jobs.claimed_remaining is None else jobs.claimed_remaining[order],
     )  # fmt: skip
+    why_of = _reasons(newest)
     return [
-        _job(newest, record_of[jobs.id[row[0]]], *row) for row in zip(*(one.tolist() for one in columns), strict=True)
+        _job(newest, why_of, record_of[jobs.id[row[0]]], *row)
+        for row in zip(*(one.tolist() for one in columns), strict=True)
     ] + [
         _of_the_rest(record_of[jobs.id[row]], submit)
         for row, submit in zip(rest.tolist(), jobs.submit[rest].tolist(), strict=True)
@@ -210,15 +214,14 @@ def _of_the_rest(job: SlurmJob, submit: float) -> dict[str, Any]:
 
 
 def _job(
-    newest: Publication, job: SlurmJob, row: int, state: int, queue: int, rank: int, attained: float, ran: float,
-    waited: float, submit: float, movable: bool, cost: float, style: int, protected: float,
+    newest: Publication, why_of: Callable[[int], str], job: SlurmJob, row: int, state: int, queue: int, rank: int,
+    attained: float, ran: float, waited: float, submit: float, movable: bool, cost: float, style: int, protected: float,
     left: float,
 ) -> dict[str, Any]:  # fmt: skip
-    """protected: seconds until its minimum run time is reached. left: claimed seconds of work."""
+    """why_of: the reason of a row. protected: seconds until its minimum run time is reached. left: claimed seconds of work."""
     known, unmovable = newest.rows.get(job.id), newest.unmovable.get(job.id, "")
     unmovable = unmovable or _protected(newest.slurm.time + protected if protected else 0.0)
-    seen, plan, _, there, _ = newest.part_of(row)
-    why, report = reason(plan, seen, there), newest.reports.get(job.id, SILENT)
+    why, report = why_of(row), newest.reports.get(job.id, SILENT)
     return {
         "id": job.id, "name": job.name, "user": job.user, "partition": job.partition, "gpus": job.gpus,
         "state": STATES[state], "queue": queue, "rank": rank, "attained": attained, "ran": ran, "waited": waited,
@@ -231,6 +234,24 @@ def _job(
         "remaining": None if left != left else round(left, 3),
         "why": f"{why}; {unmovable}" if unmovable else why, "profile": _profile(newest.profiles.get(job.id)),
     }  # fmt: skip
+
+
+def _reasons(newest: Publication) -> Callable[[int], str]:
+    """Return what makes the reason of a row: of a decision with virtual clusters, in terms of their cells."""
+    report = newest.cells(trees=False) if newest.cells is not None else None
+    if report is None:
+        return lambda row: _own_reason(newest, row)
+    found = CellReasons(newest.plan, newest.snapshot, report, newest.phases.keys())
+
+    def of_cells(row: int) -> str:
+        return in_words(words) if (words := found.of(row)) else reason(newest.plan, newest.snapshot, row)
+
+    return of_cells
+
+
+def _own_reason(newest: Publication, row: int) -> str:
+    seen, plan, _, there, _ = newest.part_of(row)
+    return reason(plan, seen, there)
 
 
 def _protected(until: float) -> str:
@@ -276,28 +297,3 @@ def _queues_of(newest: Publication, rows: Ints, config: PolicyConfig, before: in
         for index, low in enumerate(edges)
         for here in [inside & (plan.queue == index)]
     ]
-
-
-def _nodes(newest: Publication) -> list[dict[str, Any]]:
-    managed_on: dict[str, list[list[Any]]] = defaultdict(list)
-    others: dict[str, int] = defaultdict(int)
-    managed = set(newest.snapshot.jobs.id)
-    for job in newest.slurm.jobs:
-        for share in job.shares:
-            if job.id in managed:
-                managed_on[share.node].append([job.id, share.gpus])
-            else:
-                others[share.node] += share.gpus
-    names = set(newest.snapshot.nodes.name)
-    return [_node(node, managed_on[node.name], others[node.name]) for node in newest.slurm.nodes if node.name in names]
-
-
-def _node(node: SlurmNode, allocations: list[list[Any]], other_gpus: int) -> dict[str, Any]:
-    return {
-        "name": node.name,
-        "state": "+".join([node.state, *sorted(node.flags)]),
-        "gpus": node.gpus,
-        "allocations": allocations,
-        "other_gpus": other_gpus,
-        "features": list(node.features),
-    }
