@@ -59,6 +59,10 @@ class PublishedJob(TypedDict, total=False):
     ]
     why: Annotated[str, "why it waits, runs or is preempted"]
     profile: Annotated[PublishedProfile | None, "its traffic; null until a trial run has recorded it"]
+    virtual_cluster: Annotated[str, "its virtual cluster; empty: none"]
+    cell: Annotated[
+        str, "type of the cell of its virtual cluster in which it runs; empty: it waits, or runs without one"
+    ]
 
 
 class PublishedCosts(TypedDict, total=False):

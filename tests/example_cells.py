@@ -32,6 +32,7 @@ RUNNING: tuple[tuple[str, str, tuple[tuple[int, int], ...], str], ...] = (
     ("803", "prod-a", ((3, 4),), "leaf"),
     ("805", "research", ((5, 8),), "node"),
     ("806", "research", ((6, 6),), "node"),
+    ("807", "research", ((9, 8),), "node"),
     ("812", "research", ((7, 8),), ""),
     ("815", "research", ((4, 8),), ""),
     ("808", "speech", ((8, 8),), "node"),
@@ -41,11 +42,12 @@ GUARANTEES = {"prod-a": Guarantee(waiting=1, longest_s=42.0, kept=31), "research
 
 
 def example_publication() -> Publication:
-    """Return a cycle: job 813 of prod-a waits for the node of an opportunistic job."""
+    """Return a cycle: job 813 of prod-a waits for the node of an opportunistic job, which is being preempted."""
     snapshot, rule = example_snapshot(), VirtualClusterRule(DECLARED)
-    config = PolicyConfig(name="las", min_run=0.0, min_run_cost_factor=0.0)
+    config = PolicyConfig(name="fifo", min_run=0.0, min_run_cost_factor=0.0)
     plan, _ = rule.decide(
-        snapshot, [TenantPolicy(name, config, POLICIES["las"]) for name in (*(each.name for each in DECLARED), OUTSIDE)]
+        snapshot,
+        [TenantPolicy(name, config, POLICIES["fifo"]) for name in (*(each.name for each in DECLARED), OUTSIDE)],
     )
     return _published(snapshot, plan, rule)
 

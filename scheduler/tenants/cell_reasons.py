@@ -34,16 +34,22 @@ class CellReasons:
         self._clusters = {each.name: each for each in report.clusters}
         self._of = snapshot.jobs.virtual_cluster or ("",) * len(snapshot.jobs)
         self._beneficiary = {one.job: one.beneficiary for one in plan.preemptions}
+        self._rebound = {one.job: next(iter(one.owned_cells), "") for one in plan.rebindings}
         self._preempting = {*preempting, *self._beneficiary}
 
     def of(self, row: int) -> Reason | None:
         """Return the reason of a job; None: the decision's own one says as much."""
         effect, job = Effect(self._plan.effect[row]), self._snapshot.jobs.id[row]
-        if effect == Effect.KEEP and self._snapshot.jobs.state[row] == JobState.RUNNING and job in self._cell_of:
-            return Reason(ReasonCode.IN_CELLS, self._of[row], level=self._cell_of[job])
+        if effect == Effect.KEEP and self._snapshot.jobs.state[row] == JobState.RUNNING:
+            level = self._rebound.get(job, self._cell_of.get(job, ""))
+            return Reason(ReasonCode.IN_CELLS, self._of[row], level=level) if level else None
         if effect == Effect.PREEMPT:
             return self._of_preempted(job)
         return self._of_waiting(row, job) if effect == Effect.WAIT else None
+
+    def cell(self, row: int) -> str:
+        """Return the type of the cell of its VC in which a job holds its GPUs; "": none."""
+        return self._cell_of.get(self._snapshot.jobs.id[row], "")
 
     def _of_preempted(self, job: str) -> Reason | None:
         other = self._beneficiary.get(job, "")

@@ -7,7 +7,7 @@ a cycle costs the same with and without viewers.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,10 @@ from tiresias.errors import TiresiasError
 from tiresias.protocol.control import JobReport
 from tiresias.protocol.profile_summary import Summary
 from tiresias.scheduler.config import PolicyConfig
-from tiresias.scheduler.decide import reason
 from tiresias.scheduler.evict.protection import remaining
 from tiresias.scheduler.model import Ints, JobState, Plan, Snapshot
 from tiresias.scheduler.place.placements import style_name
 from tiresias.scheduler.pools import PoolDecision
-from tiresias.scheduler.reasons import in_words
-from tiresias.scheduler.tenants.cell_reasons import CellReasons
 from tiresias.scheduler.tenants.guarantees import Guarantee
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
 from tiresias.slurm_plugin.config import Config
@@ -34,6 +31,7 @@ from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.sockets.privacy import OPEN, Privacy
 from tiresias.slurm_plugin.sockets.shown_cells import CellAnswers, CellSource, guarantee_limit, virtual_clusters
 from tiresias.slurm_plugin.sockets.shown_nodes import published_nodes
+from tiresias.slurm_plugin.sockets.shown_reasons import ShownReasons
 from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow
 
 SHOWN_DECISIONS = 50
@@ -185,9 +183,9 @@ def _jobs(newest: Publication, whole: int | None) -> list[dict[str, Any]]:
         protected[order],
         np.full(len(order), np.nan) if jobs.claimed_remaining is None else jobs.claimed_remaining[order],
     )  # fmt: skip
-    why_of = _reasons(newest)
+    reasons = ShownReasons(newest)
     return [
-        _job(newest, why_of, record_of[jobs.id[row[0]]], *row)
+        _job(newest, reasons, record_of[jobs.id[row[0]]], *row)
         for row in zip(*(one.tolist() for one in columns), strict=True)
     ] + [
         _of_the_rest(record_of[jobs.id[row]], submit)
@@ -214,14 +212,14 @@ def _of_the_rest(job: SlurmJob, submit: float) -> dict[str, Any]:
 
 
 def _job(
-    newest: Publication, why_of: Callable[[int], str], job: SlurmJob, row: int, state: int, queue: int, rank: int,
+    newest: Publication, reasons: ShownReasons, job: SlurmJob, row: int, state: int, queue: int, rank: int,
     attained: float, ran: float, waited: float, submit: float, movable: bool, cost: float, style: int, protected: float,
     left: float,
 ) -> dict[str, Any]:  # fmt: skip
-    """why_of: the reason of a row. protected: seconds until its minimum run time is reached. left: claimed seconds of work."""
+    """protected: seconds until its minimum run time is reached. left: claimed seconds of work."""
     known, unmovable = newest.rows.get(job.id), newest.unmovable.get(job.id, "")
     unmovable = unmovable or _protected(newest.slurm.time + protected if protected else 0.0)
-    why, report = why_of(row), newest.reports.get(job.id, SILENT)
+    why, report = reasons.why(row), newest.reports.get(job.id, SILENT)
     return {
         "id": job.id, "name": job.name, "user": job.user, "partition": job.partition, "gpus": job.gpus,
         "state": STATES[state], "queue": queue, "rank": rank, "attained": attained, "ran": ran, "waited": waited,
@@ -233,25 +231,8 @@ def _job(
         "progress": known.progress if known else None, "total_steps": known.total_steps if known else None,
         "remaining": None if left != left else round(left, 3),
         "why": f"{why}; {unmovable}" if unmovable else why, "profile": _profile(newest.profiles.get(job.id)),
+        "virtual_cluster": reasons.cluster(row), "cell": reasons.cell(row),
     }  # fmt: skip
-
-
-def _reasons(newest: Publication) -> Callable[[int], str]:
-    """Return what makes the reason of a row: of a decision with virtual clusters, in terms of their cells."""
-    report = newest.cells(trees=False) if newest.cells is not None else None
-    if report is None:
-        return lambda row: _own_reason(newest, row)
-    found = CellReasons(newest.plan, newest.snapshot, report, newest.phases.keys())
-
-    def of_cells(row: int) -> str:
-        return in_words(words) if (words := found.of(row)) else reason(newest.plan, newest.snapshot, row)
-
-    return of_cells
-
-
-def _own_reason(newest: Publication, row: int) -> str:
-    seen, plan, _, there, _ = newest.part_of(row)
-    return reason(plan, seen, there)
 
 
 def _protected(until: float) -> str:

@@ -22,9 +22,9 @@ _NAMED = 50  # of equal cells
 _COLUMNS = (
     Column("cell", 22, share=2, limit=44),
     Column("place", 12, share=2, limit=30, needs=60),
-    Column("state", 13, share=2, limit=36),
+    Column("state", 13, share=3, limit=36),
     Column("in use", 9, right=True),
-    Column("jobs", 10, share=3),
+    Column("jobs", 10, share=2),
 )
 
 

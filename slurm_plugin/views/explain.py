@@ -69,6 +69,9 @@ def _facts(explanation: Explanation, now: float) -> Iterator[tuple[str, str]]:
         yield "user", f"{job['user']}, partition {job['partition']}" if job.get("partition") else job["user"]
     if gpus := job.get("gpus", 0):
         yield "GPUs", f"{gpus} on {place(job['nodes'])}" if job.get("nodes") else str(gpus)
+    if cluster := job.get("virtual_cluster"):
+        cell = job.get("cell")
+        yield "cells", f"virtual cluster {cluster}" + (f"; guaranteed, in a cell of type {cell}" if cell else "")
     for one in slurm["depends_on"] if slurm else ():
         yield "depends on", dependency(one)
     yield from _service(job)

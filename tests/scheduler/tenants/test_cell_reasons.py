@@ -95,6 +95,15 @@ def test_a_job_names_the_missing_level_and_who_holds_the_cells(snapshot_of: Any)
     assert "x" not in found
 
 
+def test_a_job_that_is_given_or_loses_its_cell_in_this_decision(snapshot_of: Any) -> None:
+    found = explained(snapshot_of, [("1", "prod-a", 4, 0, "")])
+    assert found == {
+        "1": "runs in a node of virtual cluster prod-a: only jobs of this virtual cluster can take its place"
+    }
+    four: list[Row] = [(str(node), "prod-a", 4, node, "node") for node in range(4)]
+    assert len(explained(snapshot_of, four)) == 3, "prod-a owns three nodes"
+
+
 @pytest.mark.parametrize(
     ("count", "level", "text"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from tests.example_cells import DECLARED, example_cells, example_publication, example_snapshot
 from tests.slurm_plugin.sockets.test_published_types import faults
@@ -24,6 +26,8 @@ from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.sockets.privacy import Privacy
 from tiresias.slurm_plugin.sockets.publication import Publisher
 from tiresias.slurm_plugin.sockets.shown_cells import CellAnswers, virtual_clusters
+from tiresias.slurm_plugin.sockets.shown_reasons import ShownReasons
+from tiresias.slurm_plugin.views.explain import render_explanation
 
 ROOT, ALICE = Peer(1, 0, 0), 1001
 TENANTS = [
@@ -94,6 +98,32 @@ def test_hidden_nodes_are_in_no_binding() -> None:
     assert not [*faults(seen, Cells)]
 
 
+def test_jobs_have_reasons_in_terms_of_cells() -> None:
+    newest = example_publication()
+    found, row = ShownReasons(newest), {job: at for at, job in enumerate(newest.snapshot.jobs.id)}
+    assert found.why(row["801"]).startswith("runs in a leaf of virtual cluster prod-a")
+    assert found.why(row["812"]).startswith("runs opportunistically: what virtual cluster research owns is in use")
+    assert found.why(row["820"]).startswith("runs opportunistically: it belongs to no virtual cluster")
+    assert found.why(row["813"]) == (
+        "waits: virtual cluster prod-a owns 2 more nodes; job 815 runs on one of them (gpu04) opportunistically and is being "
+        "preempted"
+    )
+    assert found.why(row["815"]) == (
+        "runs opportunistically and is being preempted: job 813 of virtual cluster prod-a needs these GPUs for cells that the "
+        "virtual cluster owns"
+    )
+    assert [(found.cluster(row[job]), found.cell(row[job])) for job in ("801", "812", "820")] == [
+        ("prod-a", "leaf"), ("research", ""), ("", ""),
+    ]  # fmt: skip
+
+
+def test_explain_names_the_cell() -> None:
+    job: Any = {"id": "801", "state": "RUNNING", "virtual_cluster": "prod-a", "cell": "leaf"}
+    out = Console(file=io.StringIO(), width=100, record=True)
+    out.print(render_explanation({"job": job}, 100, 0.0))
+    assert "cells         virtual cluster prod-a; guaranteed, in a cell of type leaf\n" in out.export_text()
+
+
 def test_a_report_may_be_requested_while_decisions_are_made() -> None:
     """A decision changes cells and takes that back at its end; no report shows what is between."""
     snapshot, rule = example_snapshot(), ReportedRule(VirtualClusterRule(DECLARED))
@@ -115,4 +145,4 @@ def test_a_report_may_be_requested_while_decisions_are_made() -> None:
     finally:
         over.set()
         thread.join()
-    assert used == {42}
+    assert used == {50}

@@ -79,7 +79,7 @@ def test_virtual_clusters_are_measured(whole: dict[str, Any]) -> None:
     found = values(metrics(cast(Status, whole), 0.0))
     keys = {use: ("tiresias_virtual_cluster_gpus", *sorted(("research", use))) for use in USES}
     uses = {use: found[key] for use, key in keys.items()}
-    assert uses == {"owned": 24, "guaranteed": 14, "opportunistic": 16}
+    assert uses == {"owned": 24, "guaranteed": 22, "opportunistic": 16}
     assert found["tiresias_virtual_cluster_free_cells", "node", "prod-a"] == 2
     assert found["tiresias_virtual_cluster_fragmentation", "prod-a"] == 0.2
     assert found["tiresias_virtual_cluster_waiting_jobs", "prod-a"] == 1
