@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -11,11 +11,10 @@ from tiresias import __version__
 from tiresias.scheduler.model import JobState
 from tiresias.slurm_plugin.backends.interface import SlurmJob
 from tiresias.slurm_plugin.cluster import sharing
-from tiresias.slurm_plugin.comments.start_times import starts_of
-from tiresias.slurm_plugin.comments.waiting_text import WaitingComment, waiting_comments
 from tiresias.slurm_plugin.cycle.cycle_context import CycleContext, Decided
 from tiresias.slurm_plugin.cycle.job_memory import JobMemory
 from tiresias.slurm_plugin.cycle.services import Services
+from tiresias.slurm_plugin.cycle.waiting_jobs import comments_of
 from tiresias.slurm_plugin.sockets.publication import Publication
 from tiresias.slurm_plugin.sockets.shown_cells import guarantee_limit
 from tiresias.slurm_plugin.state.intents import IntentKind
@@ -92,7 +91,9 @@ class PublishStage:
         snapshot = decided.snapshot
         starting = {one.id for one in context.memory.actor.intents.values() if one.kind == IntentKind.START}
         promised = {snapshot.jobs.id[row] for row in np.flatnonzero(snapshot.jobs.state == JobState.STARTING)}
-        context.comments.write(lambda: _texts(context, decided), decided.managed, starting, starting | promised)
+        context.comments.write(
+            lambda: comments_of(context.slurm, decided), decided.managed, starting, starting | promised
+        )
 
 
 def _phases(memory: JobMemory) -> dict[str, str]:
@@ -111,9 +112,3 @@ def _deadlines(context: CycleContext) -> Mapping[str, float]:
     """Epoch second until when the victims of a beneficiary may save, by the beneficiary's id."""
     deadline = context.config.preemption.deadline
     return {one.beneficiary: one.began + deadline for one in context.memory.actor.intents.values() if one.beneficiary}
-
-
-def _texts(context: CycleContext, decided: Decided) -> Iterator[WaitingComment]:
-    for part in decided.parts:
-        starts = starts_of(context.slurm, part.snapshot, part.plan, part.pool.config)
-        yield from waiting_comments(part.snapshot, part.plan, decided.managed, starts)
