@@ -57,12 +57,12 @@ class PublishedJob(TypedDict, total=False):
     remaining: Annotated[
         float | None, "expected seconds of work left, from these reports and the measured seconds a step"
     ]
+    virtual_cluster: Annotated[str, "its virtual cluster; empty: none"]
+    guaranteed: Annotated[
+        bool | None, "whether it holds its GPUs in cells of its virtual cluster; null where none are declared"
+    ]
     why: Annotated[str, "why it waits, runs or is preempted"]
     profile: Annotated[PublishedProfile | None, "its traffic; null until a trial run has recorded it"]
-    virtual_cluster: Annotated[str, "its virtual cluster; empty: none"]
-    cell: Annotated[
-        str, "type of the cell of its virtual cluster in which it runs; empty: it waits, or runs without one"
-    ]
 
 
 class PublishedCosts(TypedDict, total=False):

@@ -47,10 +47,6 @@ class CellReasons:
             return self._of_preempted(job)
         return self._of_waiting(row, job) if effect == Effect.WAIT else None
 
-    def cell(self, row: int) -> str:
-        """Return the type of the cell of its VC in which a job holds its GPUs; "": none."""
-        return self._cell_of.get(self._snapshot.jobs.id[row], "")
-
     def _of_preempted(self, job: str) -> Reason | None:
         other = self._beneficiary.get(job, "")
         if job in self._cell_of or other not in self._starts_in_cells:

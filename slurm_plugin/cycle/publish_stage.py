@@ -50,6 +50,7 @@ class PublishStage:
             snapshot=decided.snapshot,
             plan=decided.plan,
             parts=decided.parts,
+            tenants=context.pools.tenants,
             rows=dict(memory.ledger.jobs),
             phases=_phases(memory),
             unmovable=_unmovable(context, running),
@@ -57,6 +58,7 @@ class PublishStage:
             config=context.config,
             profiles=decided.profiles,
             due=_deadlines(context),
+            cells=context.pools.report if context.config.virtual_clusters else None,
             guarantees=dict(self._services.guarantees.by_cluster),
         )
 

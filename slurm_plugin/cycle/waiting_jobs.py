@@ -14,15 +14,13 @@ from tiresias.slurm_plugin.cycle.cycle_context import Decided
 
 
 def comments_of(slurm: SlurmSnapshot, decided: Decided) -> Iterator[WaitingComment]:
-    """Yield the comments. A job of a virtual cluster has its place there, also where others decide on it, too."""
-    left = decided.managed
+    """Yield the comments of each part; a job of several parts has that of the first, of its virtual cluster."""
+    jobs = {job.id: job for job in decided.managed}
     for part in decided.parts:
-        plan, cluster = _plan_of(decided, part), _cluster_of(part)
+        plan = _plan_of(decided, part)
+        own = [job for name in part.snapshot.jobs.id if (job := jobs.pop(name, None)) is not None]
         starts = starts_of(slurm, part.snapshot, plan, part.pool.config)
-        yield from waiting_comments(part.snapshot, plan, left, starts, cluster)
-        if cluster:
-            there = set(part.snapshot.jobs.id)
-            left = [job for job in left if job.id not in there]
+        yield from waiting_comments(part.snapshot, plan, own, starts, _cluster_of(part))
 
 
 def _plan_of(decided: Decided, part: PoolDecision) -> Plan:

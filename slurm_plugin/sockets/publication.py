@@ -31,6 +31,7 @@ from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.sockets.privacy import OPEN, Privacy
 from tiresias.slurm_plugin.sockets.shown_cells import CellAnswers, CellSource, guarantee_limit, virtual_clusters
 from tiresias.slurm_plugin.sockets.shown_nodes import published_nodes
+from tiresias.slurm_plugin.sockets.shown_queues import published_queues
 from tiresias.slurm_plugin.sockets.shown_reasons import ShownReasons
 from tiresias.slurm_plugin.state.journal_rows import Decision, JobRow
 
@@ -61,21 +62,34 @@ class Publication:
     parts: tuple[PoolDecision, ...] = ()  # what is decided in each pool of nodes; () for one pool of all
     cells: CellSource | None = None  # reports the cells of the newest decision; None: there are no virtual clusters
     guarantees: Mapping[str, Guarantee] = field(default_factory=dict)  # of the virtual clusters
+    tenants: tuple[str, ...] = ()  # the virtual clusters of the parts; the last part is that of the other jobs
 
     def part_of(self, row: int) -> tuple[Snapshot, Plan, PolicyConfig, int, int]:
-        """Where the job in that row is decided on, its row there, and the number of queues of the pools before."""
+        """Where the job in that row is decided on first, its row there, and the number of queues of the pools before."""
         if len(self.parts) <= 1:
             config = self.parts[0].pool.config if self.parts else self.config.policy
             return self.snapshot, self.plan, config, row, 0
         part = next(part for part in self.parts if part.has(row))
         return part.snapshot, part.plan, part.pool.config, part.row(row), part.pool.queues_before
 
+    def reasoned(self, row: int) -> tuple[Plan, Snapshot, int]:
+        """The plan, the snapshot and the row there from which the reason of the job in that row follows. With virtual clusters it
+        is the plan of all jobs: an opportunistic job has several parts."""
+        if self.tenants:
+            return self.plan, self.snapshot, row
+        snapshot, plan, _, there, _ = self.part_of(row)
+        return plan, snapshot, there
+
     def pools(self) -> Iterator[tuple[Ints, PolicyConfig, int]]:
-        """The rows of the jobs of each pool, its policy, and the number of queues of the pools before."""
+        """The rows of the jobs that each pool decides on first, its policy, and the number of queues of the pools before."""
         if len(self.parts) <= 1:
             yield np.arange(len(self.snapshot.jobs)), self.config.policy, 0
-        else:
-            yield from ((part.pool.jobs, part.pool.config, part.pool.queues_before) for part in self.parts)
+            return
+        known = np.zeros(len(self.snapshot.jobs), np.bool_)
+        for part in self.parts:
+            rows = part.pool.jobs[~known[part.pool.jobs]]
+            known[rows] = True
+            yield rows, part.pool.config, part.pool.queues_before
 
 
 class Publisher:
@@ -156,7 +170,7 @@ def status(newest: Publication, whole: int | None = None) -> dict[str, Any]:
             "thresholds": list(newest.config.policy.limits),
             "in_queue_order": newest.config.policy.in_queue_order,
         },
-        "queues": _queues(newest),
+        "queues": published_queues(newest),
         "jobs": jobs,
         "blocked": _blocked(newest, whole),
         "nodes": published_nodes(newest.slurm, newest.snapshot),
@@ -229,10 +243,18 @@ def _job(
         "checkpoint_time": report.saved_at, "placement": style_name(style),
         "phase": newest.phases.get(job.id, ""), "preemption_cost": None if cost != cost else round(cost, 3),
         "progress": known.progress if known else None, "total_steps": known.total_steps if known else None,
-        "remaining": None if left != left else round(left, 3),
+        "remaining": None if left != left else round(left, 3), **_cells(newest, row),
         "why": f"{why}; {unmovable}" if unmovable else why, "profile": _profile(newest.profiles.get(job.id)),
-        "virtual_cluster": reasons.cluster(row), "cell": reasons.cell(row),
     }  # fmt: skip
+
+
+def _cells(newest: Publication, row: int) -> dict[str, Any]:
+    """The virtual cluster of a job, and whether it holds cells there."""
+    clusters, held = newest.snapshot.jobs.virtual_cluster, newest.snapshot.allocations
+    if not newest.tenants or clusters is None or held.owned_cell is None:
+        return {"virtual_cluster": "", "guaranteed": None}
+    owned = [held.owned_cell[place] for place in np.flatnonzero(held.job == row).tolist()]
+    return {"virtual_cluster": clusters[row], "guaranteed": bool(owned) and all(owned)}
 
 
 def _protected(until: float) -> str:
@@ -247,34 +269,3 @@ def _profile(summary: Summary | None) -> dict[str, Any] | None:
         "skew": summary.skew, "intensity": summary.intensity, "model_bytes": summary.model,
         "largest_bytes": summary.largest, "iteration": summary.iteration, "job": summary.job, "made": summary.made,
     }  # fmt: skip
-
-
-def _queues(newest: Publication) -> list[dict[str, Any]]:
-    """Those of one pool after those of another: their numbers count through."""
-    found = []
-    for rows, config, before in newest.pools():
-        found += _queues_of(newest, rows, config, before)
-    return found
-
-
-def _queues_of(newest: Publication, rows: Ints, config: PolicyConfig, before: int) -> list[dict[str, Any]]:
-    edges = [0.0, *config.limits]
-    jobs, plan = newest.snapshot.jobs, newest.plan
-    inside = np.zeros(len(jobs), bool)
-    inside[rows] = True
-    names = [name for name in newest.config.partitions if newest.config.policy_of(name) == config]
-    pool = {"partitions": names} if len(newest.parts) > 1 else {}
-    states = {"waiting": jobs.state == JobState.WAITING, "starting": jobs.state == JobState.STARTING}
-    states["running"] = ~states["waiting"] & ~states["starting"]
-    return [
-        {
-            **pool,
-            "index": before + index,
-            "low": low,
-            "high": edges[index + 1] if index + 1 < len(edges) else None,
-            **{name: int(np.sum(here & those)) for name, those in states.items()},
-            **{f"gpus_{name}": int(jobs.gpus[here & those].sum()) for name, those in states.items()},
-        }
-        for index, low in enumerate(edges)
-        for here in [inside & (plan.queue == index)]
-    ]

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 NO_VIRTUAL_CLUSTERS = (
     'no virtual clusters are configured: give [[virtual_cluster]] tables and policy.admission = "virtual_clusters"'
 )
-NO_CELLS = 'this admission rule binds no cells to hardware; policy.admission = "virtual_clusters" does'
+NO_CELLS = (
+    'no cells are bound to hardware: policy.admission is not "virtual_clusters", or the cells do not fit the nodes; then tiresias '
+    "status shows an alarm"
+)
 
 
 class CellSource(Protocol):

@@ -24,18 +24,5 @@ class ShownReasons:
 
     def why(self, row: int) -> str:
         """Return the reason of a job."""
-        newest = self._newest
-        if self._cells is None:
-            seen, plan, _, there, _ = newest.part_of(row)
-            return reason(plan, seen, there)
-        found = self._cells.of(row)
-        return in_words(found) if found is not None else reason(newest.plan, newest.snapshot, row)
-
-    def cluster(self, row: int) -> str:
-        """Return the virtual cluster of a job; "": none."""
-        clusters = self._newest.snapshot.jobs.virtual_cluster
-        return clusters[row] if clusters else ""
-
-    def cell(self, row: int) -> str:
-        """Return the type of the cell of its virtual cluster in which a job runs; "": none."""
-        return self._cells.cell(row) if self._cells is not None else ""
+        found = self._cells.of(row) if self._cells is not None else None
+        return in_words(found) if found is not None else reason(*self._newest.reasoned(row))

@@ -70,8 +70,8 @@ def _facts(explanation: Explanation, now: float) -> Iterator[tuple[str, str]]:
     if gpus := job.get("gpus", 0):
         yield "GPUs", f"{gpus} on {place(job['nodes'])}" if job.get("nodes") else str(gpus)
     if cluster := job.get("virtual_cluster"):
-        cell = job.get("cell")
-        yield "cells", f"virtual cluster {cluster}" + (f"; guaranteed, in a cell of type {cell}" if cell else "")
+        how = {True: "; guaranteed, in its cells", False: "; opportunistic"}.get(job.get("guaranteed"), "")  # type: ignore[arg-type]
+        yield "cells", f"virtual cluster {cluster}{how if job.get('nodes') else ''}"
     for one in slurm["depends_on"] if slurm else ():
         yield "depends on", dependency(one)
     yield from _service(job)

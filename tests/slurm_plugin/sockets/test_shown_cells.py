@@ -70,7 +70,7 @@ def test_the_publisher_answers_once_a_cycle(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("cells", "words"),
-    [(None, "no virtual clusters are configured"), (PrivateClusters(DECLARED).report, "binds no cells")],
+    [(None, "no virtual clusters are configured"), (PrivateClusters(DECLARED).report, "no cells are bound")],
 )
 def test_without_cells_it_is_an_error(cells: Any, words: str) -> None:
     newest = replace(example_publication(), cells=cells)
@@ -112,16 +112,19 @@ def test_jobs_have_reasons_in_terms_of_cells() -> None:
         "runs opportunistically and is being preempted: job 813 of virtual cluster prod-a needs these GPUs for cells that the "
         "virtual cluster owns"
     )
-    assert [(found.cluster(row[job]), found.cell(row[job])) for job in ("801", "812", "820")] == [
-        ("prod-a", "leaf"), ("research", ""), ("", ""),
-    ]  # fmt: skip
 
 
 def test_explain_names_the_cell() -> None:
-    job: Any = {"id": "801", "state": "RUNNING", "virtual_cluster": "prod-a", "cell": "leaf"}
+    job: Any = {
+        "id": "801",
+        "state": "RUNNING",
+        "virtual_cluster": "prod-a",
+        "guaranteed": True,
+        "nodes": [("gpu01", 8)],
+    }
     out = Console(file=io.StringIO(), width=100, record=True)
     out.print(render_explanation({"job": job}, 100, 0.0))
-    assert "cells         virtual cluster prod-a; guaranteed, in a cell of type leaf\n" in out.export_text()
+    assert "cells         virtual cluster prod-a; guaranteed, in its cells\n" in out.export_text()
 
 
 def test_a_report_may_be_requested_while_decisions_are_made() -> None:
