@@ -15,8 +15,8 @@ from pathlib import Path
 from rich.console import Console, Group
 
 from tiresias.errors import TiresiasError
-from tiresias.slurm_plugin.commands.cells import ask_cells
-from tiresias.slurm_plugin.views.cells import chosen, render_cells
+from tiresias.slurm_plugin.commands.cells_command import ask_cells
+from tiresias.slurm_plugin.views.cells_page import chosen, render_cells
 from tiresias.slurm_plugin.views.table_layout import FAINT, styled
 from tiresias.slurm_plugin.views.text import printable
 from tiresias.slurm_plugin.watch.frame import ansi_lines

@@ -24,7 +24,7 @@ COMMANDS = {
     "deadman": ("tiresias.slurm_plugin.commands.deadman", "release what a dead or hung controller holds"),
     "status": ("tiresias.slurm_plugin.commands.status", "queues, jobs, nodes and the last decisions"),
     "explain": ("tiresias.slurm_plugin.commands.explain", "why a job waits, runs or was preempted"),
-    "cells": ("tiresias.slurm_plugin.commands.cells", "what virtual clusters own, use and could start now"),
+    "cells": ("tiresias.slurm_plugin.commands.cells_command", "what virtual clusters own, use and could start now"),
     "history": ("tiresias.slurm_plugin.commands.history", "what users and jobs had, and what preemptions cost"),
     "ledger": ("tiresias.slurm_plugin.commands.ledger", "compare the ledger with Slurm's accounting; rebuild it"),
     "metrics": ("tiresias.slurm_plugin.commands.metrics", "the controller's state as OpenMetrics, for Prometheus"),

@@ -23,7 +23,7 @@ from tiresias.errors import TiresiasError, UsageError
 from tiresias.slurm_plugin.sockets.control_socket import ControlServer
 from tiresias.slurm_plugin.sockets.peer import Peer
 from tiresias.slurm_plugin.sockets.shown_cells import NO_VIRTUAL_CLUSTERS
-from tiresias.slurm_plugin.views.cells import render_cells
+from tiresias.slurm_plugin.views.cells_page import render_cells
 from tiresias.slurm_plugin.views.svg_rendering import as_svg
 from tiresias.slurm_plugin.views.table_layout import UNLIMITED
 

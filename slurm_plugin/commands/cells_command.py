@@ -26,7 +26,7 @@ from tiresias.errors import TiresiasError
 from tiresias.protocol.published_cells import Cells
 from tiresias.slurm_plugin.commands.terminal import add_socket_option, console, height_of, print_json, socket_path
 from tiresias.slurm_plugin.sockets.control_client import ask
-from tiresias.slurm_plugin.views.cells import chosen, render_cells
+from tiresias.slurm_plugin.views.cells_page import chosen, render_cells
 from tiresias.slurm_plugin.views.svg_rendering import as_svg
 
 SVG_SIZE = (110, 60)  # cells and lines
