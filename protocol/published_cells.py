@@ -29,7 +29,7 @@ class PublishedVirtualCluster(TypedDict):
     free: Annotated[int, "of these, free and healthy: its largest job over several cells that can start now"]
     opportunistic: Annotated[int, "GPUs that its jobs use beyond its cells"]
     nodes: Annotated[int, "nodes of its cells, and topmost cells below the node level"]
-    fragmented: Annotated[int, "of these, those with some free GPUs that cannot give all of theirs"]
+    fragmented: Annotated[int, "of these, those with some free GPUs that cannot give all of their GPUs"]
     levels: Annotated[list[PublishedCellLevel], "its cells by type, the largest first"]
     waiting: Annotated[int, "jobs that fit into its free cells and have not started yet"]
     longest_wait: Annotated[float, "seconds since the first of them fitted; 0: none waits"]

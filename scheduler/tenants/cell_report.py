@@ -47,7 +47,7 @@ class VirtualClusterReport:
         free: Of these, free and healthy.
         opportunistic: GPUs that its jobs use beyond its cells.
         nodes: Nodes of its cells, and topmost cells below the node level.
-        fragmented: Of these, those with some free GPUs that cannot give all of theirs.
+        fragmented: Of these, those with some free GPUs that cannot give all of their GPUs.
         levels: Its cells by type, the largest first.
         cells: The tree; () where none was requested.
     """

@@ -171,7 +171,8 @@ class PartitionPools:
         return plan, parts
 
     def _replace(self, failure: Fallback) -> None:
-        self._failure = failure
+        """The virtual clusters begin anew: a call that exceeded its time may still use their cells."""
+        self._failure, self._tenants = failure, TenantPools(self._config)
         self._policies = {config: POLICIES[failure.replacement(config).name] for config in self._policies}
 
     def _built_in(self, snapshot: Snapshot) -> Snapshot:

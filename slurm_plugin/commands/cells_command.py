@@ -3,8 +3,8 @@ bindings between its cells and the hardware. For all users.
 
 A cell is a part of the topology, such as a node or a leaf. `free cells` are those that no guaranteed job of the virtual cluster
 uses: a job that fits there starts at once, or as soon as opportunistic jobs have been preempted. `beyond` are GPUs that its jobs
-use opportunistically. `fragmented` are its nodes with some free GPUs that cannot give all of theirs. Equal cells that no job uses
-have one line. In a file or a pipe every cell is listed, and lines are not cut.
+use opportunistically. `fragmented` are its nodes with some free GPUs that cannot give all of their GPUs. Equal cells that no job
+uses have one line. In a file or a pipe every cell is listed, and lines are not cut.
 
 examples:
   tiresias cells                              one page

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -58,7 +59,7 @@ class PublishStage:
             config=context.config,
             profiles=decided.profiles,
             due=_deadlines(context),
-            cells=context.pools.report if context.config.virtual_clusters else None,
+            cells=cache(context.pools.report) if context.config.virtual_clusters else None,
             guarantees=dict(self._services.guarantees.by_cluster),
         )
 

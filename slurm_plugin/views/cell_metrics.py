@@ -52,7 +52,7 @@ def _free_cells(clusters: Sequence[PublishedVirtualCluster]) -> Metric:
 def _fragmented(clusters: Sequence[PublishedVirtualCluster]) -> Metric:
     family = GaugeMetricFamily(
         f"{_PREFIX}_fragmentation",
-        "Share of the virtual cluster's nodes with some free GPUs that cannot give all of theirs.",
+        "Share of the virtual cluster's nodes with some free GPUs that cannot give all of their GPUs.",
         labels=("virtual_cluster",),
     )
     for each in clusters:
@@ -73,7 +73,7 @@ def _starts(clusters: Sequence[PublishedVirtualCluster]) -> Metric:
 
 
 def fragmentation(nodes: Sequence[PublishedNode]) -> float:
-    """Return the share of the nodes with some free GPUs that cannot give all of theirs."""
+    """Return the share of the nodes with some free GPUs that cannot give all of their GPUs."""
     used = [sum(gpus for _, gpus in node["allocations"]) + node["other_gpus"] for node in nodes]
     partly = sum(0 < gpus < node["gpus"] for gpus, node in zip(used, nodes, strict=True))
     return partly / max(len(nodes), 1)

@@ -41,7 +41,7 @@ def metrics(status: Status | None, now: float, by_account: bool = False) -> Iter
         yield from _waits(status)
         yield from _totals(status.get("totals", []), by_account)
         yield from cell_metrics(status.get("virtual_clusters", []))
-        fragmented = "Share of the nodes with some free GPUs that cannot give all of theirs."
+        fragmented = "Share of the nodes with some free GPUs that cannot give all of their GPUs."
         yield _gauge("fragmentation", fragmented, fragmentation(status["nodes"]))
 
 

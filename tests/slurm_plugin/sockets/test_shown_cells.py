@@ -149,3 +149,27 @@ def test_a_report_may_be_requested_while_decisions_are_made() -> None:
         over.set()
         thread.join()
     assert used == {50}
+
+
+def test_a_decision_that_never_ends_blocks_no_report() -> None:
+    snapshot, over = example_snapshot(), threading.Event()
+
+    class Waits(VirtualClusterRule):
+        """Decides once; the second decision waits for the end of the test."""
+
+        def decide(self, *args: Any) -> Any:
+            assert self.report() is None or over.wait(60.0)
+            return super().decide(*args)
+
+    rule = ReportedRule(Waits(DECLARED), wait_s=0.05)
+    rule.decide(snapshot, TENANTS)
+    first = rule.report()
+    thread = threading.Thread(target=rule.decide, args=(snapshot, TENANTS))
+    thread.start()
+    try:
+        assert rule.report() is first
+        assert rule.report(trees=False) is None
+    finally:
+        over.set()
+        thread.join()
+    assert rule.report(trees=False) is not None
