@@ -67,14 +67,20 @@ def _cells(newest: Publication) -> dict[str, Any]:
         raise TiresiasError(NO_VIRTUAL_CLUSTERS)
     if (report := newest.cells(trees=True)) is None:
         raise TiresiasError(NO_CELLS)
-    limit_s = guarantee_limit(newest.config)
-    return {
+    about = {
         "version": VERSION,
         "time": newest.slurm.time,
         "cluster": newest.about["cluster"],
         "period": newest.config.period,
+    }
+    return about | published_cells(report, newest.guarantees, guarantee_limit(newest.config))
+
+
+def published_cells(report: CellReport, guarantees: Mapping[str, Guarantee], limit_s: float) -> dict[str, Any]:
+    """Return a report with its trees as it is published. O(cells)."""
+    return {
         "virtual_clusters": [
-            _cluster(each, newest.guarantees, limit_s) | {"cells": [_cell(cell) for cell in each.cells]}
+            _cluster(each, guarantees, limit_s) | {"cells": [_cell(cell) for cell in each.cells]}
             for each in report.clusters
         ],
         "outside": report.outside,
