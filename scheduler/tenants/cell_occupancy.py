@@ -46,6 +46,11 @@ class ShownGang:
         return any(cell for _, _, cell in self.held)
 
 
+def is_unmanaged(name: str) -> bool:
+    """Return whether a gang stands for the unmanaged jobs of a node."""
+    return name.startswith(_UNMANAGED)
+
+
 class CellOccupancy:
     """The gangs of the newest snapshot in their cells.
 
@@ -122,11 +127,6 @@ class CellOccupancy:
     def _chain(self, pods: list[PodPlacement]) -> str:
         leaves: list[PhysicalCell] = self.clusters.cells.physical.leaves.get(pods[0].node, []) if pods else []
         return leaves[0].chain.name if leaves else next(iter(self.clusters.cells.levels))
-
-
-def is_unmanaged(name: str) -> bool:
-    """Return whether a gang stands for the unmanaged jobs of a node."""
-    return name.startswith(_UNMANAGED)
 
 
 def _shown_jobs(snapshot: Snapshot, cluster_of: Mapping[str, str]) -> dict[str, ShownGang]:

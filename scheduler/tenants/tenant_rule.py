@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.model import Plan, Snapshot
 from tiresias.scheduler.pools import PoolDecision
 from tiresias.scheduler.rank.policy import Policy
-from tiresias.scheduler.tenants.cell_report import CellReport
+
+if TYPE_CHECKING:
+    from tiresias.scheduler.tenants.cell_report import CellReport
 
 OUTSIDE = ""  # the tenant of jobs that belong to no virtual cluster; it owns no cells
 
