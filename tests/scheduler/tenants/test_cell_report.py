@@ -21,10 +21,19 @@ from tests.scheduler.tenants.shared_cluster import (
     with_clusters,
 )
 from tiresias.scheduler.model import JobState, Snapshot
-from tiresias.scheduler.tenants.cell_report import CellReport, VirtualClusterReport
+from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
+from tiresias.scheduler.tenants.cell_report import CellReport, VirtualClusterReport, cell_report
 from tiresias.scheduler.tenants.cell_trees import ShownCell, ShownState
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE
 from tiresias.scheduler.tenants.virtual_cluster_rule import VirtualClusterRule
+from tiresias.scheduler.virtual_clusters.gang_requests import BoundGang, GangRequest
+from tiresias.scheduler.virtual_clusters.specification import (
+    CellSpecification,
+    CellType,
+    DeclaredCell,
+    DeclaredVirtualCluster,
+    OwnedCells,
+)
 
 FIFO = dict.fromkeys(("one", "two", OUTSIDE), replace(CONFIG, name="fifo"))
 
@@ -142,3 +151,29 @@ def test_a_report_changes_nothing_and_is_plain_data(snapshot_of: Any) -> None:
     report = reported(snapshot)
     assert report == reported(snapshot)
     assert json.loads(json.dumps(asdict(report)))["hardware"][1]["children"][0]["jobs"] == [["1", 4]]
+
+
+SOCKETS = CellSpecification(
+    {"leaf": CellType("node", 2), "node": CellType("socket", 2, is_node=True), "socket": CellType("gpu", 2)},
+    (DeclaredCell("leaf", children=(DeclaredCell(address="n0"), DeclaredCell(address="n1"))),),
+    {"one": DeclaredVirtualCluster((OwnedCells("leaf.node.socket", 1), OwnedCells("leaf.node", 1)))},
+)
+
+
+def test_parts_of_nodes_are_shown_where_they_differ() -> None:
+    """A job uses a socket of one node, another one both sockets of the other node."""
+    occupancy = CellOccupancy(SOCKETS)
+    for name, gpus in (("node", 4), ("socket", 2)):
+        assert isinstance(occupancy.clusters.schedule(GangRequest(name, "one", 0, ((1, gpus),))), BoundGang)
+    (leaf,) = cell_report(occupancy).hardware
+    by_job = {cell.jobs: cell for cell in all_of([leaf]) if cell.jobs}
+    assert by_job[("node", 4),].cell_type == "node", "one job on all parts of a node has one line"
+    assert by_job[("socket", 2),].cell_type == "socket"
+    parted = next(cell for cell in leaf.children if cell.children)
+    assert sorted((part.state.value, part.cluster) for part in parted.children) == [("free", ""), ("owned", "one")]
+    (one,) = cell_report(occupancy).clusters
+    assert [(each.cell_type, each.owned, each.cells, each.free) for each in one.levels] == [
+        ("node", 1, 1, 0),
+        ("socket", 1, 3, 0),
+    ]
+    assert (one.gpus, one.guaranteed, one.nodes, one.fragmented) == (6, 6, 2, 0)
