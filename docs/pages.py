@@ -122,9 +122,11 @@ def whole_parser() -> argparse.ArgumentParser:
 
 
 def _add(parser: argparse.ArgumentParser, rows: Mapping[str, tuple[str, str]]) -> None:
-    kinds = parser.add_subparsers()
+    kinds, added = parser.add_subparsers(), dict[str, argparse.ArgumentParser]()
     for name, (module, what) in rows.items():
-        command = kinds.add_parser(name, help=what)
+        first, _, second = name.partition(" ")
+        at = added[first].add_subparsers() if second else kinds
+        command = added[name] = at.add_parser(second or name, help=what)
         if name == "sandbox":
             _add(command, {action: (module, _purpose(module)) for action, module in sandbox.ACTIONS.items()})
         else:

@@ -51,6 +51,11 @@ class ShownGang:
         return any(cell for _, _, cell in self.held)
 
 
+def is_unmanaged(name: str) -> bool:
+    """Return whether a gang stands for the unmanaged jobs of a node."""
+    return name.startswith(_UNMANAGED)
+
+
 class CellOccupancy:
     """The gangs of the newest snapshot in their cells.
 

@@ -23,6 +23,7 @@ from tiresias.scheduler.pools import quota_of_rows
 from tiresias.scheduler.table_rows import rows_of
 from tiresias.scheduler.tenants.cell_holders import CellHolders
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
+from tiresias.scheduler.tenants.cell_report import CellReport, cell_report
 from tiresias.scheduler.tenants.cells_of_topology import cell_specification, shape_of
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts, HardwareBinding
@@ -119,6 +120,10 @@ class VirtualClusterRule:
             if part is not None:
                 _ = part.snapshot
         self._idle = []
+
+    def report(self, *, trees: bool = True) -> CellReport | None:
+        """Return the cells as the newest snapshot shows them; None before the first decision."""
+        return None if self._cells is None else cell_report(self._cells.occupancy, trees=trees)
 
     def _cells_of(self, snapshot: Snapshot) -> _Cells:
         nodes = snapshot.nodes
