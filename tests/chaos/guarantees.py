@@ -104,8 +104,8 @@ def kept_out(
         own = {name: [one for one in sample.waiting | sample.running if tenant_of.get(one) == name] for name in tenants}
         within = (job for name, tenant in tenants.items() for job in _entitled(sample, own[name], gpus, tenant))
         entitled = {job for job in within if not windows.touch(sample.time - 1, sample.time, (job,))}
-        since = {job: since.get(job, sample.time) for job in entitled} if sample.time - last <= GAP else {}
-        last = sample.time
+        before, last = (since if sample.time - last <= GAP else {}), sample.time
+        since = {job: before.get(job, sample.time) for job in entitled}
         judged |= entitled
         for job, begin in since.items():
             if sample.time - begin > deadline + BOUND + SEEN_S:

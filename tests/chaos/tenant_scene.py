@@ -12,7 +12,7 @@ from tiresias.sandbox import accounts
 
 
 class TenantScene(Scene):
-    """12 nodes in three racks; both users may use each account."""
+    """12 nodes in four racks; both users may use each account."""
 
     shape: Mapping[str, Any] = {
         "nodes": NODES,

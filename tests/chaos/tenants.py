@@ -1,11 +1,11 @@
-"""The virtual clusters (VCs) of a campaign: 12 nodes of 8 GPUs in three racks, 11 of them owned; each VC is an account of Slurm."""
+"""The virtual clusters (VCs) of a campaign: 12 nodes of 8 GPUs in four racks, 11 of them owned; each VC is an account of Slurm."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-NODES, GPUS_PER_NODE, NODES_PER_RACK = 12, 8, 4
+NODES, GPUS_PER_NODE, NODES_PER_RACK = 12, 8, 3
 OUTSIDE = "science"  # an account that belongs to no virtual cluster
 
 
@@ -26,7 +26,7 @@ class Tenant:
 TENANTS = (
     Tenant("vision", '{ level = "leaf", count = 1 }', NODES_PER_RACK, in_one_rack=True),
     Tenant("speech", '{ level = "node", count = 4 }', 4),
-    Tenant("robots", '{ level = "node", count = 3 }', 3),
+    Tenant("robots", '{ level = "node", count = 4 }', 4),
 )
 TABLES = "".join(tenant.table for tenant in TENANTS)
 OWNED = {tenant.name: tenant for tenant in TENANTS}

@@ -82,7 +82,7 @@ class TenantCampaign(ChaosRun):
         assert isinstance(self.scene, TenantScene)
         check.evidence["kept_out"] = [one for one in broken if one.partition(" ")[0] not in self._special()]
         check.evidence["overbooked"] = guarantees.overbooked(samples, tenant_of, self.scene.rack)
-        check.judged["entitled_jobs"] = judged
+        check.judged |= {"entitled_jobs": judged, "holders_seen": sum(len(one.guaranteed) for one in samples)}
         check.judged |= _starts(History.of(check.journal))
 
     def _special(self) -> set[str]:
