@@ -8,7 +8,8 @@ kept_out    jobs that waited longer than that although their VC had whole nodes 
 elsewhere   runs on other nodes than those that their cells were bound to
 overbooked  nodes with guaranteed jobs of two VCs, and VCs with guaranteed jobs on more nodes than they own, or in two racks
             instead of their one: in two samples one after the other
-crossed     guaranteed runs that were preempted for a job of another VC
+crossed     guaranteed runs that were preempted for a job of another VC, while no node was bad: more bad nodes than the VCs leave
+            unowned take cells from a VC
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.checks import Check, story
-from tests.chaos.samples import Sampler
+from tests.chaos.samples import Sampler, controller_outages
 from tests.chaos.scene import Job, Scene
 from tests.chaos.troubles import Troubles, is_calm
 from tests.chaos.workload import ROUND, workload
@@ -163,6 +163,7 @@ class ChaosRun:
     def check(self) -> dict[str, Any]:
         unfinished = self.wind_down()
         self.sampler.stop()
+        self.troubles.blind += controller_outages(self.scene.deaths(), self.sampler.samples)
         check = Check(
             self.scene, self.troubles, self.sampler, unfinished, self.held(), self.config["preemption"]["deadline"]
         )

@@ -9,9 +9,10 @@ import re
 import subprocess
 import threading
 import time
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tiresias.errors import TiresiasError
 
@@ -51,6 +52,16 @@ class Sample:
     def is_complete(self) -> bool:
         """The controller answered, and its clock is right."""
         return abs(self.published - self.time) <= HONEST
+
+
+def controller_outages(deaths: Iterable[Mapping[str, Any]], samples: Sequence[Sample]) -> list[tuple[float, float]]:
+    """Return the times from the end of each life of the controller to the first cycle that the next one published."""
+    published = sorted(one.published for one in samples)
+    found = []
+    for end in (float(one["time"]) for one in deaths if "life" in one):
+        place = bisect_right(published, end)
+        found.append((end, published[place] if place < len(published) else end))
+    return found
 
 
 class Sampler:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.chaos.scene import USERS, Scene
-from tests.chaos.tenants import GPUS_PER_NODE, NODES, NODES_PER_RACK, OWNED, TABLES
+from tests.chaos.tenants import GPUS_PER_NODE, NODES, NODES_PER_RACK, OWNED
 from tests.chaos.troubles import Troubles
 from tiresias.sandbox import accounts
 
@@ -23,14 +23,7 @@ class TenantScene(Scene):
 
     def _prepare(self, config: dict[str, Any]) -> None:
         accounts.add(self.cluster, dict.fromkeys(OWNED, ()), USERS)
-        super()._prepare(config)
-
-    def configure(self, **changes: Any) -> tuple[str, str]:
-        """As in `Centre`, with the tables of the virtual clusters at the end."""
-        config, state = super().configure(**changes)
-        with (self.cluster.shared / config.rpartition("/")[2]).open("a") as file:
-            file.write(f"\n{TABLES}")
-        return config, state
+        super()._prepare({**config, "virtual_clusters": [tenant.table for tenant in OWNED.values()]})
 
     def rack(self, node: str) -> int:
         """The number of the rack of a node."""

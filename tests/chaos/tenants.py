@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 NODES, GPUS_PER_NODE, NODES_PER_RACK = 12, 8, 3
 OUTSIDE = "science"  # an account that belongs to no virtual cluster
@@ -14,21 +15,21 @@ class Tenant:
     """A virtual cluster. nodes: how many it owns. in_one_rack: they are a rack."""
 
     name: str
-    cells: str
     nodes: int
     in_one_rack: bool = False
 
     @property
-    def table(self) -> str:
-        return f'\n[[virtual_cluster]]\nname = "{self.name}"\ncells = [{self.cells}]\naccounts = ["{self.name}"]\n'
+    def table(self) -> dict[str, Any]:
+        """Its table in the configuration of the controller."""
+        cells = {"level": "leaf", "count": 1} if self.in_one_rack else {"level": "node", "count": self.nodes}
+        return {"name": self.name, "cells": [cells], "accounts": [self.name]}
 
 
 TENANTS = (
-    Tenant("vision", '{ level = "leaf", count = 1 }', NODES_PER_RACK, in_one_rack=True),
-    Tenant("speech", '{ level = "node", count = 4 }', 4),
-    Tenant("robots", '{ level = "node", count = 4 }', 4),
+    Tenant("vision", NODES_PER_RACK, in_one_rack=True),
+    Tenant("speech", 4),
+    Tenant("robots", 4),
 )
-TABLES = "".join(tenant.table for tenant in TENANTS)
 OWNED = {tenant.name: tenant for tenant in TENANTS}
 
 

@@ -23,7 +23,7 @@ from tests.chaos.windows import Window, Windows
 
 DEADLINE = 6.0
 ALLOWED = DEADLINE + BOUND + 1.0
-TENANTS = {"vision": Tenant("vision", "", 2, in_one_rack=True), "speech": Tenant("speech", "", 1)}
+TENANTS = {"vision": Tenant("vision", 2, in_one_rack=True), "speech": Tenant("speech", 1)}
 OF = {"a": "vision", "b": "vision", "c": "speech"}
 TABLES = (
     "create table run (key text, restart integer, start real, end real)",
