@@ -5,6 +5,7 @@ Waiting is all time of a job in which its trainer does not run, in seconds of th
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from rich.table import Table
 from tiresias.sandbox.replay.replay_policies import private_counterpart
 from tiresias.sandbox.replay.replay_results import JobResult
 
-TOLERANCE_S = 1.0  # of this machine: a mean that is longer by less is as long
+TOLERANCE_S, TOLERANCE = 1.0, 0.01  # seconds of this machine, share: a mean that is longer by less than both is as long
 MEAN, P99 = "mean_queueing", "p99_queueing"
 
 
@@ -41,7 +42,8 @@ def anomalies(outcomes: Mapping[str, Mapping[str, Any]], time_scale: float) -> d
 
 
 def _longer(own: Mapping[str, Any], private: Mapping[str, Any], tolerance: float) -> list[str]:
-    return [name for name, row in own.items() if name in private and row[MEAN] > private[name][MEAN] + tolerance]
+    limits = {name: row[MEAN] + max(tolerance, TOLERANCE * row[MEAN]) for name, row in private.items()}
+    return [name for name, row in own.items() if row[MEAN] > limits.get(name, math.inf)]
 
 
 def table(

@@ -33,6 +33,7 @@ from tests.chaos.scene import Job, Scene
 from tests.chaos.troubles import Troubles, is_calm
 from tests.chaos.workload import ROUND, workload
 from tiresias.errors import TiresiasError
+from tiresias.sandbox.rootfs import SUITES
 
 EVERY = 4.0  # seconds between troubles that come by themselves, on average
 ROUND_POLL_S = 5.0  # until the queue is checked again for space for a round
@@ -75,7 +76,7 @@ class ChaosRun:
         self.log: list[str] = []
         self._dice, self._round, self._next_round = random.Random(seed), 0, 0.0
         config = {**self.config, "policy": {**self.config["policy"], "name": args.policy}}
-        self.scene = self.scene_of(name, {"seed": seed, **plan}, MAX_JOB_ID, **config)
+        self.scene = self.scene_of(name, {"seed": seed, **plan}, MAX_JOB_ID, args.suite, **config)
         self.troubles = self.troubles_of(self.scene, seed, self.report)
         self.sampler = Sampler(self.scene)
 
@@ -220,6 +221,7 @@ def add_options(parser: argparse.ArgumentParser, minutes: float) -> None:
     parser.add_argument("--minutes", type=float, default=minutes, help="of trouble, at most (default: %(default)s)")
     parser.add_argument("--policy", default="las", choices=("las", "adaptive"), help="(default: %(default)s)")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
+    parser.add_argument("--suite", default="forky", choices=tuple(SUITES), help="of Debian, hence the Slurm version")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--keep", action="store_true", help="leave the cluster running")
 

@@ -70,7 +70,7 @@ class Scene(Centre):
 
     shape: Mapping[str, Any] = {"nodes": 4}  # further parameters of the cluster
 
-    def __init__(self, name: str, plan: dict[str, Any], max_job_id: int, **config: Any) -> None:
+    def __init__(self, name: str, plan: dict[str, Any], max_job_id: int, suite: str = "forky", **config: Any) -> None:
         settings = {
             "KillWait": "5",
             "MinJobAge": "5",
@@ -81,7 +81,7 @@ class Scene(Centre):
             "SlurmctldTimeout": "30",
             "MaxJobCount": "15000",
         }
-        spec = ClusterSpec(name=name, suite="forky", accounting=True, settings=settings, **self.shape)
+        spec = ClusterSpec(name=name, suite=suite, accounting=True, settings=settings, **self.shape)
         super().__init__(Cluster.up(spec))
         self.jobs: dict[str, Job] = {}
         self._plan, self._submitters = plan, list[subprocess.Popen[Any]]()

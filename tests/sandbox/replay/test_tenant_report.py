@@ -34,8 +34,9 @@ def outcome(**means: float) -> dict[str, Any]:
 
 
 OUTCOMES = {
-    "slurm-private": outcome(a=100.0, b=100.0),
-    "slurm-grptres": outcome(a=100.0 + SCALE, b=101.0 + SCALE),
+    "slurm-private": outcome(a=100.0, b=100.0, c=90_000.0),
+    "slurm-grptres": outcome(a=100.0 + SCALE, b=101.0 + SCALE, c=90_900.0),
+    "slurm-fairshare": outcome(c=90_901.0, other=9.0),
     "las+virtual_clusters": outcome(a=500.0, b=0.0),
     "las+private_clusters": outcome(a=300.0, b=300.0),
     "fifo+gpu_quotas": outcome(a=900.0, b=900.0),
@@ -44,8 +45,9 @@ OUTCOMES = {
 
 
 def test_a_tenant_is_compared_with_nodes_of_its_own_in_the_same_order_of_jobs() -> None:
-    """A second of the machine more does not count."""
-    assert anomalies(OUTCOMES, SCALE) == {"slurm-grptres": ["b"], "las+virtual_clusters": ["a"]}
+    """A second of the machine more does not count, nor does a hundredth."""
+    found = {"slurm-grptres": ["b"], "slurm-fairshare": ["c"], "las+virtual_clusters": ["a"]}
+    assert anomalies(OUTCOMES, SCALE) == found
 
 
 def test_the_table_marks_who_waits_longer() -> None:
