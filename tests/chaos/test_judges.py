@@ -6,6 +6,7 @@ import json
 import math
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -132,7 +133,11 @@ def test_gpus_of_nodes_that_take_no_jobs_are_not_free() -> None:
 
 def test_an_outage_of_the_controller_ends_with_its_next_cycle() -> None:
     samples = [sample(1000.0 + at, published=1000.0 + at) for at in (0, 4, 9, 10)]
-    deaths = [{"time": 1003.0, "point": "start begin after"}, {"time": 1003.0, "life": 1}, {"time": 1005.0, "life": 2}]
+    deaths: list[dict[str, Any]] = [
+        {"time": 1003.0, "point": "start begin after"},
+        {"time": 1003.0, "life": 1},
+        {"time": 1005.0, "life": 2},
+    ]
     assert controller_outages([*deaths, {"time": 1020.0, "life": 3}], samples) == [
         (1003.0, 1004.0),
         (1005.0, 1009.0),

@@ -173,8 +173,8 @@ def test_tenants_share_a_cluster_as_slurm_and_as_the_controller_has_it(trace: Pa
     """vision submits two jobs of a node each and owns one; the two nodes hold three jobs of the beginning."""
     trace.write_text(TENANT_TRACE)
     (tmp_path / "vcs.toml").write_text(TENANT_TABLES)
-    words = ["--virtual-clusters", tmp_path / "vcs.toml", "--nodes-per-leaf", "1", "--fewest-nodes"]
-    result = replay(trace, TENANT_POLICIES, *words)
+    words = ("--nodes-per-leaf", "1", "--fewest-nodes")
+    result = replay(trace, TENANT_POLICIES, "--virtual-clusters", tmp_path / "vcs.toml", *words)
     found = result["policies"]
     assert all(map(holds, found.values())), found
     for name, outcome in found.items():
