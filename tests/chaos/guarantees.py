@@ -8,13 +8,14 @@ kept_out    jobs that waited longer than that although their VC had whole nodes 
 elsewhere   runs on other nodes than those that their cells were bound to
 overbooked  nodes with guaranteed jobs of two VCs, and VCs with guaranteed jobs on more nodes than they own, or in two racks
             instead of their one: in two samples one after the other
-crossed     guaranteed runs that were preempted for a job of another VC, while no node was bad: more bad nodes than the VCs leave
-            unowned take cells from a VC
+crossed     guaranteed runs that were preempted for a job of another VC, while their own one had whole nodes for all of its jobs,
+            so that no job of its own took the cells. Bad nodes may: more of them than the VCs leave unowned take cells from a VC
 """
 
 from __future__ import annotations
 
 import sqlite3
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -60,6 +61,13 @@ def grants(journal: sqlite3.Connection) -> list[Grant]:
     return [Grant(job, decided, start, nodes_of(cells)) for job, start, cells, decided in rows]
 
 
+def cells_of_starts(journal: sqlite3.Connection, runs: Iterable[tuple[str, float]]) -> list[str]:
+    """Return the cells of the start that led to each run of Slurm's log. runs: id and StartTime."""
+    last = """select cells from intent where kind = 'start' and id = ? and began between ? - 60 and ? order by began desc limit 1"""
+    found = (journal.execute(last, (job, start, start + ROUNDED_S)).fetchone() for job, start in runs)
+    return [row[0] if row else "" for row in found]
+
+
 def nodes_of(cells: str) -> frozenset[str]:
     """Return the nodes of "gpu01=node,gpu02=node"."""
     return frozenset(entry.partition("=")[0] for entry in cells.split(",") if entry)
@@ -102,8 +110,9 @@ def kept_out(
     """tenant_of, gpus: of the jobs that are judged or counted, by name. Returns also how many jobs were judged."""
     since, last, judged, broken = dict[str, float](), 0.0, set[str](), dict[str, str]()
     for sample in samples:
-        own = {name: [one for one in sample.waiting | sample.running if tenant_of.get(one) == name] for name in tenants}
-        within = (job for name, tenant in tenants.items() for job in _entitled(sample, own[name], gpus, tenant))
+        own = {name: _jobs_of(sample, name, tenant_of) for name in tenants}
+        full = (own[name] for name, tenant in tenants.items() if _has_nodes_for(own[name], gpus, tenant))
+        within = (job for jobs in full for job in jobs if job in sample.waiting)
         entitled = {job for job in within if not windows.touch(sample.time - 1, sample.time, (job,))}
         before, last = (since if sample.time - last <= GAP else {}), sample.time
         since = {job: before.get(job, sample.time) for job in entitled}
@@ -114,10 +123,12 @@ def kept_out(
     return list(broken.values()), len(judged)
 
 
-def _entitled(sample: Shown, jobs: Sequence[str], gpus: Mapping[str, int], tenant: Tenant) -> Iterable[str]:
-    """The waiting jobs of a VC, where it has whole nodes for all of its jobs."""
-    enough = sum(whole_nodes(gpus[job]) for job in jobs) <= tenant.nodes
-    return [job for job in jobs if job in sample.waiting] if enough else []
+def _jobs_of(sample: Shown, name: str, tenant_of: Mapping[str, str]) -> list[str]:
+    return [job for job in sample.waiting | sample.running if tenant_of.get(job) == name]
+
+
+def _has_nodes_for(jobs: Iterable[str], gpus: Mapping[str, int], tenant: Tenant) -> bool:
+    return sum(whole_nodes(gpus[job]) for job in jobs) <= tenant.nodes
 
 
 def elsewhere(runs: Iterable[tuple[str, frozenset[str], frozenset[str]]]) -> list[str]:
@@ -154,13 +165,24 @@ def _excess(
             yield f"{name} has cells on {sorted(nodes)}"
 
 
-def crossed(victims: Iterable[tuple[str, str]], tenant_of: Mapping[str, str]) -> list[str]:
-    """victims: names of guaranteed runs that were preempted, and of the jobs that they were preempted for."""
-    return [
-        f"{victim} of {tenant_of[victim]} was preempted for {other} of {tenant_of[other]}"
-        for victim, other in victims
-        if victim in tenant_of and other in tenant_of and tenant_of[victim] != tenant_of[other]
-    ]
+def crossed(
+    victims: Iterable[tuple[str, str, float]],
+    samples: Sequence[Shown],
+    tenant_of: Mapping[str, str],
+    gpus: Mapping[str, int],
+    tenants: Mapping[str, Tenant] = OWNED,
+) -> list[str]:
+    """victims: guaranteed runs that were preempted, the jobs that they were preempted for, and when."""
+    times, broken = [sample.time for sample in samples], []
+    for victim, other, moment in victims:
+        name, place = tenant_of.get(victim, ""), bisect_right(times, moment)
+        around = samples[max(0, place - 1) : place + 1]
+        within = all(
+            _has_nodes_for(_jobs_of(sample, name, tenant_of), gpus, tenants[name]) for sample in around if name
+        )
+        if name and around and within and tenant_of.get(other, "") not in (name, ""):
+            broken.append(f"{victim} of {name} was preempted for {other} of {tenant_of[other]}")
+    return broken
 
 
 def outages_of(

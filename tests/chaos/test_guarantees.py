@@ -10,6 +10,7 @@ from tests.chaos.guarantees import (
     BOUND,
     Grant,
     Shown,
+    cells_of_starts,
     crossed,
     elsewhere,
     grants,
@@ -60,6 +61,14 @@ def test_decisions_for_an_earlier_run_do_not_count() -> None:
 
 def test_opportunistic_starts_are_no_grants() -> None:
     assert grants(journal((*START[:-1], ""), runs=(("k8", 0, 1005.0, 0.0),))) == []
+
+
+def test_the_cells_of_a_run_are_those_of_the_last_start_before_it() -> None:
+    """A slurmctld that was killed forgot the first run, and the second one has the same restart count."""
+    again = (*START[:5], 1010.0, "running: on gpu05:8", "gpu05=node")
+    db = journal(START, again, runs=())
+    runs = [("8", 1005.0), ("8", 1010.0), ("8", 1009.0), ("8", 1200.0), ("9", 1005.0)]
+    assert cells_of_starts(db, runs) == ["gpu01=node", "gpu05=node", "gpu05=node", "", ""]
 
 
 @pytest.mark.parametrize(("seconds", "broken"), [(0.0, 0), (ALLOWED - 0.1, 0), (ALLOWED + 0.1, 1)])

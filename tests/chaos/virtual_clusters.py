@@ -100,10 +100,12 @@ class TenantCampaign(ChaosRun):
         check.judged |= {"guaranteed_starts": len(waits), **_quantiles("guaranteed_wait", waits)}
 
     def _check_runs(self, check: Check, db: sqlite3.Connection) -> None:
-        """Compare the nodes of the cells with those in Slurm's log, of the runs that are in both."""
-        cells = {(job, round(start)): guarantees.nodes_of(text) for job, start, text in db.execute(RUNS)}
-        pairs = [(run, cells.get((run.id, run.start))) for run in check.logged]
-        found = [(run.name, own, frozenset(run.nodes)) for run, own in pairs if own is not None]
+        """Compare the nodes of the cells with those in Slurm's log: of the start, else those that the run was given later."""
+        later = {(job, round(start)): cells for job, start, cells in db.execute(RUNS)}
+        started = guarantees.cells_of_starts(db, [(run.id, run.start) for run in check.logged])
+        cells = [own or later.get((run.id, run.start), "") for run, own in zip(check.logged, started, strict=True)]
+        pairs = [(run, guarantees.nodes_of(own)) for run, own in zip(check.logged, cells, strict=True) if own]
+        found = [(run.name, own, frozenset(run.nodes)) for run, own in pairs]
         check.evidence["elsewhere"] = guarantees.elsewhere(found)
         check.judged["runs_in_cells"] = len(found)
 
