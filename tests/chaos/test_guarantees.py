@@ -155,8 +155,14 @@ def test_cells_are_held_once_and_no_more_than_owned(guaranteed: dict[str, tuple[
 
 
 def test_no_guaranteed_run_is_preempted_for_another_virtual_cluster() -> None:
-    assert crossed([("a", "b"), ("a", "unknown")], OF) == []
-    assert len(crossed([("a", "c")], OF)) == 1
+    few, many = (Shown(at, frozenset(waiting), frozenset({"a"}), {}) for at, waiting in ((0.0, "c"), (1.0, "bc")))
+    sizes = {"a": 8, "b": 16, "c": 8}
+    found = [("a", "b", 0.5), ("a", "unknown", 0.5), ("unknown", "a", 0.5)]
+    assert crossed(found, [few, few], OF, sizes, TENANTS) == []
+    assert len(crossed([("a", "c", 0.5)], [few, few], OF, sizes, TENANTS)) == 1
+    assert crossed([("a", "c", 0.5)], [few, many], OF, sizes, TENANTS) == [], (
+        "a job of its own may have taken the cells"
+    )
 
 
 def test_the_tenants_fit_into_the_cluster() -> None:

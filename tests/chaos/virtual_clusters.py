@@ -77,8 +77,8 @@ class TenantCampaign(ChaosRun):
         with closing(sqlite3.connect(f"file:{check.journal}?mode=ro", uri=True)) as db:
             self._check_grants(check, db)
             self._check_runs(check, db)
-            self._check_victims(check, db, tenant_of)
-        gpus = {job.name: job.gpus for job in self.scene.jobs.values()}
+            self._check_victims(check, db, samples, tenant_of)
+        gpus = self._gpus()
         deadline = self.config["preemption"]["deadline"]
         broken, judged = guarantees.kept_out(samples, tenant_of, gpus, deadline, check.windows)
         assert isinstance(self.scene, TenantScene)
@@ -109,15 +109,19 @@ class TenantCampaign(ChaosRun):
         check.evidence["elsewhere"] = guarantees.elsewhere(found)
         check.judged["runs_in_cells"] = len(found)
 
-    def _check_victims(self, check: Check, db: sqlite3.Connection, tenant_of: dict[str, str]) -> None:
+    def _gpus(self) -> dict[str, int]:
+        return {job.name: job.gpus for job in self.scene.jobs.values()}
+
+    def _check_victims(
+        self, check: Check, db: sqlite3.Connection, samples: Sequence[Shown], tenant_of: dict[str, str]
+    ) -> None:
         rows, name = db.execute(VICTIMS).fetchall(), self.sampler.name
         guaranteed = [
             (name(job, began), name(other, began), began) for job, other, began, cells in rows if cells and other
         ]
-        calm = [each[:2] for each in guaranteed if not check.windows.touch(each[2] - RECOVERY_S, each[2])]
-        check.evidence["crossed"] = guarantees.crossed(calm, tenant_of)
-        all_crossed = guarantees.crossed([each[:2] for each in guaranteed], tenant_of)
-        check.judged["crossed_in_outages"] = len(all_crossed) - len(check.evidence["crossed"])
+        calm = [each for each in guaranteed if not check.windows.touch(each[2] - RECOVERY_S, each[2])]
+        check.evidence["crossed"] = guarantees.crossed(calm, samples, tenant_of, self._gpus())
+        check.judged["guaranteed_preempted"] = len(guaranteed)
         check.judged["opportunistic_preempted"] = sum(not cells for *_, cells in rows)
         check.judged["steps_redone_by_them"] = sum(
             self._redone(job, began) for job, _, began, cells in rows if not cells
