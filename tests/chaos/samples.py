@@ -37,7 +37,8 @@ class Waiting:
 @dataclass(frozen=True, slots=True)
 class Sample:
     """names: of all jobs in the queue, by id. attained: GPU-seconds by id as the controller publishes them at `published`.
-    nodes: host lists of the jobs that hold nodes, by id. guaranteed: ids of those that hold cells of their virtual cluster."""
+    nodes: host lists of the jobs that hold nodes, by id. guaranteed: ids of those that hold cells of their virtual cluster, and are
+    not being preempted."""
 
     time: float
     names: dict[str, str]
@@ -106,7 +107,9 @@ class Sampler:
             float(status.get("time", 0.0)),
             {str(one["id"]): float(one["attained"]) for one in status.get("jobs", ())},
             {line[0]: line[5] for line in queue if line[5]},
-            frozenset(str(one["id"]) for one in status.get("jobs", ()) if one.get("guaranteed")),
+            frozenset(
+                str(one["id"]) for one in status.get("jobs", ()) if one.get("guaranteed") and not one.get("phase")
+            ),
         )
 
 

@@ -69,6 +69,7 @@ class Scene(Centre):
     """The centre of tests/slurm_plugin/controller, with a small state disk and a plan for lives.py."""
 
     shape: Mapping[str, Any] = {"nodes": 4}  # further parameters of the cluster
+    further: Mapping[str, str] = {}  # of slurm.conf
 
     def __init__(self, name: str, plan: dict[str, Any], max_job_id: int, suite: str = "forky", **config: Any) -> None:
         settings = {
@@ -80,6 +81,7 @@ class Scene(Centre):
             "SchedulerParameters": f"{SCHEDULER_PARAMETERS},bf_resolution=1",
             "SlurmctldTimeout": "30",
             "MaxJobCount": "15000",
+            **self.further,
         }
         spec = ClusterSpec(name=name, suite=suite, accounting=True, settings=settings, **self.shape)
         super().__init__(Cluster.up(spec))

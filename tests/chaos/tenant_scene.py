@@ -21,6 +21,8 @@ class TenantScene(Scene):
         "nodes_per_rack": NODES_PER_RACK,
     }
 
+    further: Mapping[str, str] = {"MinJobAge": "30"}  # ends are seen after an outage of the controller, too
+
     def _prepare(self, config: dict[str, Any]) -> None:
         accounts.add(self.cluster, dict.fromkeys(OWNED, ()), USERS)
         super()._prepare({**config, "virtual_clusters": [tenant.table for tenant in OWNED.values()]})
