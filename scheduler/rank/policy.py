@@ -12,7 +12,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,8 @@ from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.elementwise import Values
 from tiresias.scheduler.estimates.completed_jobs import Completed
 from tiresias.scheduler.model import Bools, Floats, Ints, Jobs, Snapshot
+
+SortKeys: TypeAlias = list[npt.NDArray[np.generic]]  # columns of shape (jobs,), the most significant first
 
 
 class Rows(Protocol):
@@ -215,12 +217,17 @@ class IncrementalPolicy(Policy):
         decision on."""
         return True
 
-    def rank(self, snapshot: Snapshot, config: PolicyConfig) -> Ranking:
-        """O(jobs log jobs)."""
-        jobs, now = snapshot.jobs, snapshot.time
+    def sort_keys(self, jobs: Jobs, now: float, config: PolicyConfig) -> tuple[SortKeys, Bools]:
+        """Return the sort keys of jobs with the submit time as columns, and which jobs are promoted. Those of a job depend on its
+        row alone."""
         promoted = _column(self.promoted(jobs, now, config), len(jobs)).astype(np.bool_)
         keys = [_column(key, len(jobs)) for key in self.keys(jobs, now, config, promoted)]
-        return Ranking(ordered([*keys, jobs.submit], jobs.id), keys[0].astype(np.int64), promoted)
+        return [*keys, jobs.submit], promoted
+
+    def rank(self, snapshot: Snapshot, config: PolicyConfig) -> Ranking:
+        """O(jobs log jobs)."""
+        keys, promoted = self.sort_keys(snapshot.jobs, snapshot.time, config)
+        return Ranking(ordered(keys, snapshot.jobs.id), keys[0].astype(np.int64), promoted)
 
 
 def replaces(policy: Policy, method: str) -> bool:
@@ -231,15 +238,19 @@ def replaces(policy: Policy, method: str) -> bool:
 
 def _column(values: Values, jobs: int) -> npt.NDArray[np.generic]:
     """What is the same for all jobs is a single number in a policy's formulas."""
+    if isinstance(values, np.ndarray) and values.shape == (jobs,):
+        return values
     return np.broadcast_to(np.asarray(values), (jobs,))
 
 
 def ordered(keys: Sequence[npt.NDArray[np.generic]], ids: Sequence[str]) -> Ints:
     """Rows by the keys, the most significant first; the id breaks ties. O(n log n), ids are looked at in ties only."""
-    order = np.lexsort(tuple(reversed(keys)))
+    differ = [key for key in keys if len(key) and key.strides != (0,)]  # the others have one value for all jobs
+    order = np.lexsort(tuple(reversed(differ))) if differ else np.arange(len(ids))
     tied = np.ones(max(len(order) - 1, 0), bool)
-    for key in keys:
-        tied &= key[order[1:]] == key[order[:-1]]
+    for key in differ:
+        of_rank = key[order]
+        tied &= of_rank[1:] == of_rank[:-1]
     if tied.any():
         twins = np.flatnonzero(np.concatenate((tied, [False])) | np.concatenate(([False], tied)))
         group = np.cumsum(np.concatenate(([True], ~tied)))[twins].tolist()

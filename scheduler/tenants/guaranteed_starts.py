@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from tiresias.scheduler.model import JobState, Rebind, Snapshot, Start
+from tiresias.scheduler.model import Bools, JobState, Rebind, Snapshot, Start
 from tiresias.scheduler.tenants.cell_changes import CellChanges, ChosenNodes, users
+from tiresias.scheduler.tenants.cell_holders import CellHolders
 from tiresias.scheduler.tenants.cell_occupancy import COVERED, GUARANTEED, MOVABLE, CellOccupancy
 from tiresias.scheduler.tenants.hardware_demand import HardwareDemand, may_be_removed
 from tiresias.scheduler.tenants.tenant_decision import TenantDecision, preempted_for
-from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup
 from tiresias.scheduler.virtual_clusters.cell import VirtualCell
 from tiresias.scheduler.virtual_clusters.gang_requests import GangRequest
 from tiresias.scheduler.virtual_clusters.placement_search import FoundPlacement
@@ -57,12 +57,13 @@ class HardwareBinding:
     Args:
         snapshot: Jobs, nodes and allocations.
         occupancy: The cells; they are as before once `run` has returned.
-        may_stay: Ids of the jobs that may run opportunistically.
+        holders: The jobs that hold cells.
+        may_stay: The jobs that may run opportunistically, shape (jobs,).
     """
 
-    def __init__(self, snapshot: Snapshot, occupancy: CellOccupancy, may_stay: Collection[str]) -> None:
+    def __init__(self, snapshot: Snapshot, occupancy: CellOccupancy, holders: CellHolders, may_stay: Bools) -> None:
         self._snapshot, self._occupancy, self._may_stay = snapshot, occupancy, may_stay
-        self._row = {job: row for row, job in enumerate(snapshot.jobs.id)}
+        self._holders, self._row = holders, holders.row_of
         self._changes = CellChanges(occupancy)
         self._movable = may_be_removed(snapshot)
 
@@ -79,15 +80,16 @@ class HardwareBinding:
             demoted |= preempted_for(decision.part)
         for job, preemptor in demoted.items():
             self._changes.demote(job, preemptor)
-        found = GuaranteedStarts(HardwareDemand(self._snapshot, ()))
-        found.cells = dict.fromkeys((*self._lost(), *demoted), ())
-        found.preempted = {job: preemptor for job, preemptor in demoted.items() if job not in self._may_stay}
+        cells: dict[str, tuple[str, ...]] = dict.fromkeys((*self._occupancy.lost(), *demoted), ())
+        found = GuaranteedStarts(self._demand(cells), cells=cells)
+        found.preempted = {job: other for job, other in demoted.items() if not self._may_stay[self._row[job]]}
         selected = [(decision, start) for decision in decisions for start in decision.selected()]
         waiting = [each for each in selected if not self._runs(each[1].job)]
         for decision, start in selected:
             if self._runs(start.job):
                 self._cover(found, start.job, decision.chosen(start))
-        found.demand = HardwareDemand(self._snapshot, self._removable())
+        if len(waiting) < len(selected):
+            found.demand = self._demand(found.cells)
         for decision, start in waiting:
             self._bind(found, start.job, decision.chosen(start))
         return found
@@ -95,18 +97,11 @@ class HardwareBinding:
     def _runs(self, job: str) -> bool:
         return int(self._snapshot.jobs.state[self._row[job]]) != JobState.WAITING
 
-    def _lost(self) -> list[str]:
-        """Jobs of which the snapshot shows cells that their VC does not have any more."""
-        shown = self._occupancy.shown.items()
-        return [name for name, gang in shown if gang.guaranteed and not self._occupancy.is_guaranteed(name)]
-
-    def _removable(self) -> set[str]:
-        """Ids of the jobs without cells that may be preempted."""
-        groups = self._occupancy.clusters.groups
-        return {job for job in self._movable if job in groups and self._opportunistic(groups[job])}
-
-    def _opportunistic(self, group: AffinityGroup) -> bool:
-        return all(leaf.priority < GUARANTEED for leaf in group.leaves())
+    def _demand(self, cells: Mapping[str, tuple[str, ...]]) -> HardwareDemand:
+        """Return what is free, and what jobs without cells that may be preempted hold. `cells`: of those whose cells change."""
+        rows, removable = [self._row[job] for job in cells], self._holders.without_cells.copy()
+        removable[rows] = [not owned for owned in cells.values()]
+        return HardwareDemand(self._snapshot, removable & self._movable)
 
     def _cover(self, found: GuaranteedStarts, job: str, chosen: ChosenNodes) -> None:
         """Give a running job cells where it runs, or keep cells free for it."""
@@ -147,7 +142,7 @@ class HardwareBinding:
         """Return the running jobs on the GPUs of a placement; None: one of them may not be preempted for this job."""
         jobs = self._snapshot.jobs
         names = placement_users(placement)
-        if any(name not in self._movable for name in names):
+        if not all(name in self._row and self._movable[self._row[name]] for name in names):
             return None
         victims = [name for name in names if jobs.state[self._row[name]] == JobState.RUNNING]
         refused = jobs.free_only is not None and bool(jobs.free_only[row])
