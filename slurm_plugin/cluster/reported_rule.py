@@ -25,9 +25,15 @@ class ReportedRule:
         self._last: dict[bool, CellReport | None] = {}  # by whether it has trees
 
     def decide(self, snapshot: Snapshot, tenants: Sequence[TenantPolicy]) -> tuple[Plan, tuple[PoolDecision, ...]]:
-        """Return the rule's decision. Raises UsageError as the rule does."""
+        """Return the rule's decision. Raises UsageError as the rule does.
+
+        All parts are made here: those of idle virtual clusters depend on cells that the next decision changes.
+        """
         with self._lock:
-            return self._rule.decide(snapshot, tenants)
+            plan, parts = self._rule.decide(snapshot, tenants)
+            for part in parts:
+                _ = part.plan
+            return plan, parts
 
     def report(self, *, trees: bool = True) -> CellReport | None:
         """Return the rule's report of the newest decision; the last one where a decision takes too long."""
