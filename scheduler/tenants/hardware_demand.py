@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from tiresias.scheduler.model import Floats, JobState, Request, Snapshot
+from tiresias.scheduler.model import Floats, Ints, JobState, Request, Snapshot
 from tiresias.scheduler.place.free_capacity import COUNTED, amounts
 
 _ROUNDING = 1e-6
@@ -60,6 +60,10 @@ class HardwareDemand:
             return False
         self.promised[rows] += need
         return True
+
+    def missing(self, rows: Ints) -> Floats:
+        """Return what is promised on some nodes and is not free there, shape (rows, 3)."""
+        return self.promised[rows] - self._free[rows]
 
     def free_now(self, request: Request, placement: Sequence[tuple[str, int]]) -> bool:
         """Return whether the nodes of a promised placement have everything free that was promised there."""

@@ -72,9 +72,11 @@ class VirtualClusterRule:
         decisions = [TenantDecision(part, cells.nodes[name]) for part, name in zip(owners.parts, names, strict=True)]
         opportunistic = may_be_opportunistic(snapshot.jobs, cluster_of, tuple(self._declared.values()))
         may_stay = {job for job, may in zip(snapshot.jobs.id, opportunistic.tolist(), strict=True) if may}
-        guaranteed = HardwareBinding(snapshot, cells.occupancy, may_stay).run(decisions)
-        takes_part = self._without_cells(snapshot, cells.occupancy, guaranteed, opportunistic)
         outside = next(tenant for tenant in tenants if tenant.name == OUTSIDE)
+        guaranteed = HardwareBinding(
+            snapshot, cells.occupancy, may_stay, lambda: outside.policy.rank(snapshot, outside.config).order
+        ).run(decisions)
+        takes_part = self._without_cells(snapshot, cells.occupancy, guaranteed, opportunistic)
         rest = decide_opportunistic(snapshot, guaranteed, takes_part, outside, owners)
         parts = (*owners.parts, rest)
         return joined_plan(snapshot, cluster_of, guaranteed, parts), parts

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.scheduler.tenants.shared_cluster import GPUS, LEAVES, with_clusters
-from tiresias.scheduler.model import JobState, Plan, Snapshot, Start
+from tiresias.scheduler.model import ANYWHERE, JobState, Plan, Request, Snapshot, Start
 from tiresias.scheduler.tenants.tenant_rule import TenantPolicy, TenantRule
 
 LIMIT = 60  # decisions at one moment
@@ -22,6 +22,7 @@ class ReplayedJob:
         work: Seconds of work left.
         held: Its nodes (row, GPUs) while it runs.
         cells: Types of owned cells of these nodes.
+        request: What it requests besides GPUs.
     """
 
     name: str
@@ -36,6 +37,7 @@ class ReplayedJob:
     last_start: float = math.nan
     preempted: float = math.nan
     end: float = math.nan
+    request: Request = ANYWHERE
 
 
 @dataclass
@@ -74,7 +76,7 @@ class ClusterReplay:
         return self.make.Job(
             job.name, job.gpus, JobState.RUNNING if job.held else JobState.WAITING, job.ran * job.gpus, job.ran,
             submit=job.submit, first_start=job.first_start, last_start=job.last_start, preempted=job.preempted,
-            placement=job.held or None,
+            placement=job.held or None, request=job.request,
         )  # fmt: skip
 
     def _decide(self) -> None:
