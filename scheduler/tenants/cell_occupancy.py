@@ -62,8 +62,14 @@ class CellOccupancy:
         self.outdated = False
 
     def follow(self, snapshot: Snapshot, cluster_of: Mapping[str, str]) -> None:
-        """Hold what the snapshot shows. `cluster_of`: the VC of each job, by id. O(allocations + changed GPUs)."""
-        self._follow_health(snapshot)
+        """Hold what the snapshot shows. `cluster_of`: the VC of each job, by id. O(allocations + changed GPUs).
+
+        Nodes that have become bad are the last change: a job that runs holds its cells whatever is bad, also after a restart.
+        """
+        names = snapshot.nodes.name
+        bad = {names[row] for row in np.flatnonzero(~snapshot.nodes.usable).tolist()}
+        for node in sorted(self.clusters.cells.bad.nodes - bad):
+            self.clusters.node_healthy(node)
         shown = _shown_jobs(snapshot, cluster_of) | _shown_unmanaged(snapshot)
         for name, gang in list(self.shown.items()):
             if shown.get(name) != gang:
@@ -71,6 +77,8 @@ class CellOccupancy:
         new = [name for name in shown if name not in self.shown]
         for name in sorted(new, key=lambda each: (not shown[each].guaranteed, each)):
             self._allocate(name, shown[name])
+        for node in sorted(bad - self.clusters.cells.bad.nodes):
+            self.clusters.node_bad(node)
         for chain in self.clusters.cells.chains.values():
             chain.sort()
 
@@ -83,14 +91,6 @@ class CellOccupancy:
         """Avoid the GPUs of an opportunistic gang by so much more."""
         for leaf in group.leaves():
             self.clusters.cells.chains[leaf.chain.name].count_opportunistic(leaf, weight)
-
-    def _follow_health(self, snapshot: Snapshot) -> None:
-        names, bad = snapshot.nodes.name, self.clusters.cells.bad.nodes
-        now = {names[row] for row in np.flatnonzero(~snapshot.nodes.usable).tolist()}
-        for node in sorted(bad - now):
-            self.clusters.node_healthy(node)
-        for node in sorted(now - bad):
-            self.clusters.node_bad(node)
 
     def _delete(self, name: str, gang: ShownGang) -> None:
         group = self.clusters.groups[name]

@@ -6,8 +6,8 @@ Of the placements that are compared the one with the fewest GPUs of preempted jo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence, Set
-from functools import cached_property
+from collections.abc import Callable, Collection, Sequence, Set
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -41,13 +41,13 @@ class Victims:
         snapshot: Snapshot,
         changes: CellChanges,
         removable: Collection[str],
-        preempted: Iterable[str],
+        preempted: Collection[str],
         covered: Collection[str],
         order: Callable[[], Ints],
     ) -> None:
         self._snapshot, self._changes, self._order = snapshot, changes, order
         self._row, state = {job: row for row, job in enumerate(snapshot.jobs.id)}, snapshot.jobs.state
-        running = (job for job in removable if state[self._row[job]] == JobState.RUNNING)
+        running = (job for job in removable if state[self._row[job]] == JobState.RUNNING and job not in preempted)
         self._weight = {job: COVERED if job in covered else MOVABLE for job in running}
         self._lowered, self._trials = set[str](), TRIALS
         self._exact = snapshot.nodes.free.amount.shape[1] > COUNTED  # which GPUs of a node counts
@@ -67,23 +67,30 @@ class Victims:
         if found is None or not self._new(found):
             return found
         for job in self._candidates(found):
-            cost = self._cost(found)
-            self._changes.take_back_last()
-            self._changes.weigh(job, RELEASING - self._weight[job])
-            other = self._changes.bind(request, chosen, suggested)
-            if other is not None and self._cost(other) < cost:
-                found = other
-                self._lowered.add(job)
-                continue
-            if other is not None:
-                self._changes.take_back_last()
-            self._changes.take_back_last()
-            self._changes.bind(request, chosen, suggested)
+            found = self._cheaper(found, job, partial(self._changes.bind, request, chosen, suggested))
+            if found is None:
+                return None
         return found
+
+    def _cheaper(
+        self, found: FoundPlacement, job: str, bind: Callable[[], FoundPlacement | None]
+    ) -> FoundPlacement | None:
+        """Search again as if a job ended in any case. The result is bound: the new placement if it costs less, else the old one."""
+        cost = self._cost(found)
+        self._changes.take_back_last()
+        self._changes.weigh(job, RELEASING - self._weight[job])
+        other = bind()
+        if other is not None and self._cost(other) < cost:
+            self._lowered.add(job)
+            return other
+        if other is not None:
+            self._changes.take_back_last()
+        self._changes.take_back_last()
+        return bind()
 
     def _candidates(self, found: FoundPlacement) -> list[str]:
         """Return the jobs that are tried as victims: those of a placement, and those that rank last."""
-        by_rank = sorted(self._rank, key=self._rank.__getitem__, reverse=True)
+        by_rank = sorted(self._weight, key=self._rank.__getitem__, reverse=True)
         own = self._new(found)
         every = dict.fromkeys((*(job for job in by_rank if job in own), *by_rank[:LAST]))
         tried = [job for job in every if job not in self._lowered][: self._trials]

@@ -43,7 +43,8 @@ class _Cells:
 class VirtualClusterRule:
     """The rule. The cells are kept between decisions, which changes no decision while all nodes are healthy.
 
-    A job that runs on a bad node keeps its cells. Without the kept ones, as after a restart, it may be opportunistic.
+    With bad nodes the kept cells may differ from new ones, as after a restart, in which bad hardware unused cells are bound to. No
+    running job loses its cells by that.
     """
 
     def __init__(self, declared: Sequence[DeclaredTenant]) -> None:

@@ -47,8 +47,8 @@ def test_no_victim_could_be_spared(snapshot_of: Any, drawn: list[Drawn]) -> None
         dict(zip(whole.nodes.name, whole.nodes.free["gpus"].tolist(), strict=True)),
     )
     for start in owners.values():
-        for node, gpus in start.nodes:
-            need[node] += gpus
+        for node, count in start.nodes:
+            need[node] += count
     state = dict(zip(whole.jobs.id, whole.jobs.state.tolist(), strict=True))
     for job, nodes in held.items():
         if state[job] == JobState.RELEASING or job in {each.job for each in plan.preemptions}:
