@@ -7,7 +7,8 @@ on which nodes they run: `decide` is its building block, so it lies above `decid
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Protocol
 
 from tiresias.scheduler.config import PolicyConfig
@@ -31,6 +32,18 @@ class TenantPolicy:
     name: str
     config: PolicyConfig
     policy: Policy
+
+
+@lru_cache(maxsize=256)
+def config_inside(config: PolicyConfig) -> PolicyConfig:
+    """Return the configuration by which the jobs of one tenant are decided on."""
+    return replace(config, admission="shared")
+
+
+@lru_cache(maxsize=256)
+def config_of_owner(config: PolicyConfig) -> PolicyConfig:
+    """Return the configuration by which a virtual cluster decides on what it owns: no job is preempted to defragment it."""
+    return replace(config, admission="shared", defragment=0)
 
 
 class TenantRule(Protocol):
