@@ -55,7 +55,8 @@ class _Cells:
 class VirtualClusterRule:
     """The rule. The cells are kept between decisions, which changes no decision while all nodes are healthy.
 
-    A job that runs on a bad node keeps its cells. Without the kept ones, as after a restart, it may be opportunistic.
+    With bad nodes the kept cells may differ from new ones, as after a restart, in which bad hardware unused cells are bound to. No
+    running job loses its cells by that.
     """
 
     def __init__(self, declared: Sequence[DeclaredTenant]) -> None:
@@ -78,9 +79,15 @@ class VirtualClusterRule:
         opportunistic = may_be_opportunistic(snapshot.jobs, of_jobs, tuple(self._declared.values()))
         places = zip(of_jobs.owners, owners.pools.parts, strict=True)
         decisions = [TenantDecision(part, cells.nodes[name]) for name, part in places if not isinstance(part, IdlePool)]
-        guaranteed = HardwareBinding(snapshot, cells.occupancy, holders, opportunistic).run(decisions)
-        takes_part = _without_cells(snapshot, holders, guaranteed, opportunistic)
         outside = next(tenant for tenant in tenants if tenant.name == OUTSIDE)
+        guaranteed = HardwareBinding(
+            snapshot,
+            cells.occupancy,
+            holders,
+            opportunistic,
+            lambda: outside.policy.rank(snapshot, outside.config).order,
+        ).run(decisions)
+        takes_part = _without_cells(snapshot, holders, guaranteed, opportunistic)
         rest = decide_opportunistic(snapshot, guaranteed, takes_part, outside, owners, holders.row_of)
         plan = joined_plan(snapshot, of_jobs, holders.row_of, guaranteed, owners.pools, rest)
         return plan, (*owners.pools.parts, *rest.parts)
