@@ -19,21 +19,22 @@ _KEPT = ("PATH", "HOME", "SLURM_CONF")
 _GPUS = re.compile(r"gpu(?::[\w.-]+)?:(\d+)")
 
 
-def history(since: str, partitions: Sequence[str]) -> tuple[Trace, ClusterSize]:
+def history(since: str, partitions: Sequence[str], *, equal_nodes: bool = False) -> tuple[Trace, ClusterSize]:
     """Read the jobs that requested GPUs, and the GPUs of the cluster.
 
     Args:
         since: Begin of the history, in the form of sacct's -S, such as now-90days.
         partitions: Only jobs and nodes of these partitions; empty: of all.
+        equal_nodes: Refuse nodes with different numbers of GPUs.
 
     Returns:
         The jobs, and the size of the cluster.
 
     Raises:
-        UsageError: There is no accounting, or no GPU.
+        UsageError: There is no accounting, or no GPU, or nodes are not equal.
         TiresiasError: Slurm does not answer.
     """
-    machine = cluster(partitions)
+    machine = cluster(partitions, equal_nodes=equal_nodes)
     words = [*COMMAND.split(), since]
     table = _output([*words, f"--partition={','.join(partitions)}"] if partitions else words)
     with tempfile.NamedTemporaryFile(prefix="sacct-", suffix=".txt") as file:
@@ -42,8 +43,9 @@ def history(since: str, partitions: Sequence[str]) -> tuple[Trace, ClusterSize]:
         return read_trace(Path(file.name), machine.gpus), machine
 
 
-def cluster(partitions: Sequence[str]) -> ClusterSize:
-    """Return the size of the cluster. Unequal nodes become single GPUs, which is equal where jobs may be placed anywhere."""
+def cluster(partitions: Sequence[str], *, equal_nodes: bool = False) -> ClusterSize:
+    """Return the size of the cluster. Unequal nodes become single GPUs, which is equal where jobs may be placed anywhere, or are
+    refused."""
     lines = _output(["scontrol", "show", "node", "-o"]).decode(errors="replace").splitlines()
     nodes = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in lines]
     selected = [
@@ -54,6 +56,9 @@ def cluster(partitions: Sequence[str]) -> ClusterSize:
     if not there:
         where = f" in {','.join(partitions)}" if partitions else ""
         raise UsageError(f"no node{where} has a GPU; name the TRACE, --nodes and --gpus-per-node")
+    if equal_nodes and len(set(there)) > 1:
+        sizes = ", ".join(map(str, sorted(set(there))))
+        raise UsageError(f"the nodes have {sizes} GPUs; cells need equal nodes: name --partition with such nodes")
     return ClusterSize(len(there), there[0]) if len(set(there)) == 1 else ClusterSize(sum(there), 1)
 
 

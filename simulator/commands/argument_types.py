@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from tiresias.errors import UsageError
 from tiresias.simulator.experiments.experiment import ALL_POLICIES
 from tiresias.simulator.formats import cells
 from tiresias.simulator.simulation_rules import Cost
+
+_SPAN = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)([smhd]?)", re.ASCII)
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def one_of(option: str, allowed: tuple[str, ...]) -> Callable[[str], str]:
@@ -17,6 +21,19 @@ def one_of(option: str, allowed: tuple[str, ...]) -> Callable[[str], str]:
         if text not in allowed:
             raise UsageError(f"{option} {text[:40]!r} is not possible; there are {', '.join(allowed)}")
         return text
+
+    return check
+
+
+def some_of(option: str, allowed: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
+    """Return the type of an option with a list of some allowed words, each of them once."""
+    check_word = one_of(option, allowed)
+
+    def check(text: str) -> tuple[str, ...]:
+        found = tuple(map(check_word, text.split(",")))
+        if len(set(found)) < len(found):
+            raise UsageError(f"{option} {text[:40]!r}: a word occurs twice; remove one")
+        return found
 
     return check
 
@@ -68,6 +85,19 @@ def seconds(option: str) -> Callable[[str], float]:
         if not 0 <= (found := parse(text)) <= cells.LARGEST:
             raise UsageError(f"{option} {text[:40]!r}: give seconds, 0 or more")
         return found
+
+    return check
+
+
+def span(option: str) -> Callable[[str], float]:
+    """Return the type of an option that is a time above 0: seconds, or a number of s, m, h or d, such as 90m. In seconds."""
+
+    def check(text: str) -> float:
+        found = _SPAN.fullmatch(text)
+        seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
+        if not 0 < seconds <= cells.LARGEST:
+            raise UsageError(f"{option} {text[:40]!r}: give a time above 0, such as 90m, 1h or 2d")
+        return seconds
 
     return check
 
