@@ -101,8 +101,8 @@ class Trace:
         words = (columns.user, columns.vc, columns.model, columns.status, columns.account, columns.qos)
         user, vc, model, status, account, qos = (tuple(column) or nothing for column in words)
         numbers = (columns.submit, columns.gpus.astype(np.int64), columns.duration)
-        more = (columns.dropped, columns.finish, columns.claimed_total, account, qos)
-        return cls(tuple(columns.job_id), *numbers, user, vc, model, status, *more)
+        more = (columns.dropped, columns.finish, columns.claimed_total)
+        return cls(tuple(columns.job_id), *numbers, user, vc, model, status, *more, account=account, qos=qos)
 
     def of_partitions(self, names: Sequence[str]) -> Trace:
         """Return the jobs of these partitions; all jobs if no partition is named.
@@ -133,8 +133,10 @@ class Trace:
 
     def _columns(self) -> TraceColumns:
         gpus, words = self.gpus.astype(np.float64), (self.user, self.vc, self.model, self.status)
-        more = (self.dropped, self.finish, self.claimed_total, self.account, self.qos)
-        return TraceColumns(self.job_id, self.submit, gpus, self.duration, *words, *more)
+        more = (self.dropped, self.finish, self.claimed_total)
+        return TraceColumns(
+            self.job_id, self.submit, gpus, self.duration, *words, *more, account=self.account, qos=self.qos
+        )
 
 
 def _order(columns: TraceColumns) -> Ints:

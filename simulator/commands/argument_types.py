@@ -123,6 +123,11 @@ def _between(option: str, least: int, most: int, what: str) -> Callable[[str], f
     return check
 
 
+def percentile(option: str) -> Callable[[str], float]:
+    """Return the type of an option that is a percentage, 0 to 100."""
+    return _between(option, 0, 100, "percentage")
+
+
 def thresholds(text: str) -> tuple[float, ...]:
     """Return thresholds, GPU-seconds."""
     return tuple(map(number("--threshold"), text.split(","))) if text else ()

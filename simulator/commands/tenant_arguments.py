@@ -28,7 +28,7 @@ def configure(group: argparse._ArgumentGroup) -> None:
     configure_leaves(group)
 
 
-def configure_leaves(group: argparse._ArgumentGroup) -> None:
+def configure_leaves(group: argparse._ActionsContainer) -> None:
     """Add the option on the topology."""
     group.add_argument(
         "--nodes-per-leaf", type=types.whole_number("--nodes-per-leaf"), default=0, metavar="N",

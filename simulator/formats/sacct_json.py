@@ -23,8 +23,8 @@ def read(source: TraceFile) -> TraceColumns:
     words: list[tuple[str, ...]] = []
     numbers: list[tuple[float, ...]] = []
     for job in records(source, "jobs"):
-        described = (job.word(key) for key in ("user", "partition", "name", "account", "qos"))
-        words.append((*_name(job), _state(job), *described))
+        read_words = (job.word(key) for key in ("user", "partition", "name", "account", "qos"))
+        words.append((*_name(job), _state(job), *read_words))
         numbers.append((job.number("time/submission"), job.number("time/end"), job.number("time/elapsed"), _gpus(job)))
     submit, end, elapsed, gpus = np.array(numbers, np.float64).reshape(-1, 4).T
     name, component, *described = zip(*words, strict=True) if words else ((),) * 8

@@ -59,11 +59,12 @@ class TraceColumns:
         if np.array_equal(rows, np.arange(len(self.job_id))):
             return self  # the usual case; words are many and costly to copy
         words = (self.job_id, self.user, self.vc, self.model, self.status, self.account, self.qos)
-        job_id, *more_words = ([column[row] for row in rows] if column else () for column in words)
-        user, vc, model, status, account, qos = more_words
+        job_id, user, vc, model, status, account, qos = (
+            [column[row] for row in rows] if column else () for column in words
+        )
         numbers = (self.submit[rows], self.gpus[rows], self.duration[rows])
-        more = (column[rows] if len(column) else column for column in (self.finish, self.claimed_total))
-        return TraceColumns(job_id, *numbers, user, vc, model, status, self.dropped, *more, account, qos)
+        finish, claimed = (column[rows] if len(column) else column for column in (self.finish, self.claimed_total))
+        return TraceColumns(job_id, *numbers, user, vc, model, status, self.dropped, finish, claimed, account, qos)
 
     def drop(self, rows: Bools, reason: str) -> TraceColumns:
         """Return the columns without these rows, which are counted under `reason`."""

@@ -37,6 +37,7 @@ COMMANDS = {
         "the best knobs for a site's own jobs, and what they would have gained",
     ),
     "cells": ("tiresias.simulator.commands.cells_command", "virtual clusters: replay recorded decisions on cells"),
+    "vc": ("tiresias.simulator.commands.vc_command", "virtual clusters: the cells that each tenant needs"),
     "profile": ("tiresias.slurm_plugin.commands.profile", "what a job sent, and the placement that follows from it"),
     "workload": ("tiresias.simulator.commands.workload", "generate a workload for simulate and replay"),
     "rehearse": (

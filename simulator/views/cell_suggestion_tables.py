@@ -1,0 +1,154 @@
+"""The output of `tiresias vc suggest`: a table, sentences, JSON, and `[[virtual_cluster]]` tables. Pure: results in, text out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from rich.table import Table
+
+from tiresias.errors import UsageError
+from tiresias.scheduler.tenants.declarations import DeclaredCells
+from tiresias.scheduler.tenants.tenant_members import tenant_members
+from tiresias.simulator.experiments.cell_suggestion import SuggestedCells, Suggestion
+from tiresias.simulator.experiments.held_out import HeldOut
+from tiresias.simulator.experiments.policy_comparison import recorded_jct
+from tiresias.simulator.experiments.private_size import WaitFigures
+from tiresias.simulator.views import simulate as simulate_view
+
+_KEYS = {"account": "accounts", "qos": "qos", "partition": "partitions"}
+
+
+def table(found: Suggestion, later: HeldOut | None) -> Table:
+    """Return the table: a row for each tenant."""
+    share = f"{found.question.target.percentile:g}%"
+    wanted = ["cells for the target", "wait"] if found.obstacle else []
+    checked = ["later jobs", "private", "shared"] if later else []
+    header = ["jobs", "GPU-hours", *wanted, "cells", "wait", "past wait", *checked]
+    title = f"cells of each tenant; waits in seconds: mean / {share}"
+    return simulate_view.filled_table(title, header, _rows(found, later))
+
+
+def _rows(found: Suggestion, later: HeldOut | None) -> Iterator[tuple[str, list[str]]]:
+    for name, fitting in found.fitting.items():
+        trace = found.question.tenants[name]
+        wanted = _cells_and_wait(found.wanted[name]) if found.obstacle else []
+        checked = _later(name, later) if later else []
+        past = _figures(_past(found, name))
+        yield (
+            name,
+            [f"{len(trace):,}", f"{_gpu_hours(found, name):,.0f}", *wanted, *_cells_and_wait(fitting), past, *checked],
+        )
+
+
+def _cells_and_wait(suggested: SuggestedCells) -> list[str]:
+    return [_cells(suggested.cells), _figures(suggested.waits)]
+
+
+def _cells(cells: tuple[DeclaredCells, ...]) -> str:
+    return " + ".join(f"{each.count} {each.level}" for each in cells)
+
+
+def _figures(waits: WaitFigures | None) -> str:
+    return f"{waits.mean:,.0f} / {waits.percentile:,.0f}" if waits else "-"
+
+
+def _later(tenant: str, later: HeldOut) -> list[str]:
+    jobs = later.jobs.get(tenant, 0)
+    return [f"{jobs:,}", *(_figures(waits.get(tenant)) for waits in later.waits.values())]
+
+
+def _gpu_hours(found: Suggestion, tenant: str) -> float:
+    trace = found.question.tenants[tenant]
+    return float(trace.gpus @ trace.duration) / 3600
+
+
+def _past(found: Suggestion, tenant: str) -> WaitFigures | None:
+    """Return the waits that the history contains; None: it does not contain the end of each job."""
+    trace = found.question.tenants[tenant]
+    jct = recorded_jct(trace)
+    return None if jct is None else found.question.target.figures(jct - trace.duration)
+
+
+def words(found: Suggestion, later: HeldOut | None) -> Iterator[str]:
+    """Yield what the table does not contain, a sentence a line."""
+    nodes = sum(each.nodes for each in found.fitting.values())
+    if found.obstacle:
+        yield f"The cells for the target do not fit: {found.obstacle}."
+        yield (
+            "Nodes were taken away, each time from the tenant whose waits grow the least, until the rest fitted; no tenant has "
+            "fewer than its largest job needs."
+        )
+    left = found.question.setup.cluster.nodes - nodes
+    yield f"{nodes} of {found.question.setup.cluster.nodes} nodes are in cells; {left} remain for jobs of no virtual cluster."
+    if not found.levels.nodes_per_leaf and any(_several(found, name) for name in found.fitting):
+        yield (
+            "No leaf switches are known, so no jobs of several nodes are promised nodes that are near each other; give "
+            "--nodes-per-leaf N."
+        )
+    if later and later.dropped:
+        yield f"Of the later jobs {later.dropped:,} were left out: they are larger than their cells, or of other tenants."
+
+
+def _several(found: Suggestion, tenant: str) -> bool:
+    return bool((found.question.tenants[tenant].gpus > found.question.setup.cluster.gpus_per_node).any())
+
+
+def as_json(found: Suggestion, by: str, later: HeldOut | None) -> dict[str, object]:
+    """Return the JSON document."""
+    return {
+        **simulate_view.setup_json(found.question.setup),
+        "policy": found.question.policy,
+        "by": by,
+        "target": asdict(found.question.target),
+        "obstacle": found.obstacle or None,
+        "tenants": {name: _tenant_json(found, name, later) for name in found.fitting},
+    }
+
+
+def _tenant_json(found: Suggestion, name: str, later: HeldOut | None) -> dict[str, object]:
+    past = _past(found, name)
+    return {
+        "jobs": len(found.question.tenants[name]),
+        "gpu_hours": _gpu_hours(found, name),
+        "wanted": _suggested_json(found.wanted[name]),
+        "fitting": _suggested_json(found.fitting[name]),
+        "past": past._asdict() if past else None,
+        "later": _later_json(name, later) if later else None,
+    }
+
+
+def _suggested_json(suggested: SuggestedCells) -> dict[str, object]:
+    cells = [{"level": each.level, "count": each.count} for each in suggested.cells]
+    return {"cells": cells, "nodes": suggested.nodes, "wait": suggested.waits._asdict()}
+
+
+def _later_json(tenant: str, later: HeldOut) -> dict[str, object]:
+    waits = {rule: figures[tenant]._asdict() for rule, figures in later.waits.items() if tenant in figures}
+    return {"jobs": later.jobs.get(tenant, 0), **waits}
+
+
+def as_toml(found: Suggestion, by: str) -> Iterator[str]:
+    """Yield the `[[virtual_cluster]]` tables.
+
+    Raises:
+        UsageError: The name of a tenant is not possible there.
+    """
+    yield f"# tiresias vc suggest, from {simulate_view.one_line(found.question.setup.name)}; the policy of each one is the site's\n"
+    for tenant in found.declared:
+        if by in _KEYS:
+            tenant_members(tenant.name, {_KEYS[by]: [tenant.name]})
+        elif not tenant.name.isprintable():
+            raise UsageError(
+                f"virtual cluster {tenant.name[:40]!r}: a name must be printable; leave it out with --tenant"
+            )
+        cells = ", ".join(f"{{ level = {_quoted(each.level)}, count = {each.count} }}" for each in tenant.cells)
+        yield f"\n[[virtual_cluster]]\nname = {_quoted(tenant.name)}\ncells = [{cells}]\n"
+        if by in _KEYS:
+            yield f"{_KEYS[by]} = [{_quoted(tenant.name)}]\n"
+
+
+def _quoted(text: str) -> str:
+    """Return a string of TOML, whose escapes for printable text are those of JSON."""
+    return json.dumps(text, ensure_ascii=False)
