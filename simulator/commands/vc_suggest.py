@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     _write(args, found, checked)
     console = Console(highlight=False, markup=False)
     headline, dropped = simulate_view.headline(question.setup), simulate_view.dropped_lines(question.setup.trace)
-    for part in (headline, *dropped, view.table(found, checked), *view.words(found, checked)):
+    for part in (headline, *dropped, *view.tables(found, checked), *view.words(found, checked)):
         console.print(part)
     return 0
 

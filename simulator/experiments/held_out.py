@@ -1,7 +1,8 @@
 """How suggested cells do on jobs that were held out: cells from the first half of a history, waits in the second half.
 
 The second half is replayed with the cells twice: each tenant in a private cluster of its cells, and all tenants in virtual clusters
-that share the cluster. Both begin with an idle cluster, as the first half does.
+that share the cluster, which is simulated node by node and takes much longer. Both begin with an idle cluster, as the first half
+does.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tiresias.errors import UsageError
-from tiresias.simulator.experiments.cell_suggestion import Question, Suggestion, names_of
-from tiresias.simulator.experiments.experiment import run_experiments, without_timeline
+from tiresias.scheduler.model import Floats
+from tiresias.scheduler.tenants.declarations import DeclaredTenant
+from tiresias.simulator.experiments.cell_suggestion import Question, Suggestion, names_of, tenants_of
+from tiresias.simulator.experiments.experiment import Setup, run_experiments, without_timeline
 from tiresias.simulator.experiments.private_size import WaitFigures
 from tiresias.simulator.experiments.tenant_runs import startable
 from tiresias.simulator.outcome_metrics import queueing
 from tiresias.simulator.simulated_tenants import SimulatedTenants
 from tiresias.simulator.trace import Trace
-
-RULES = ("private_clusters", "virtual_clusters")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,12 +31,14 @@ class HeldOut:
     Attributes:
         jobs: Their number, by tenant. Tenants without jobs are left out.
         dropped: Number of jobs that are larger than the cells of their tenant.
-        waits: By rule, and then by tenant.
+        private: Their waits in private clusters, by tenant.
+        shared: Their waits in virtual clusters, by tenant.
     """
 
     jobs: Mapping[str, int]
     dropped: int
-    waits: Mapping[str, Mapping[str, WaitFigures]]
+    private: Mapping[str, WaitFigures]
+    shared: Mapping[str, WaitFigures]
 
 
 def halves(trace: Trace) -> tuple[Trace, Trace]:
@@ -53,21 +56,28 @@ def halves(trace: Trace) -> tuple[Trace, Trace]:
 def held_out(suggestion: Suggestion, by: str, later: Trace) -> HeldOut:
     """Replay later jobs with the suggested cells. `by`: as of `tenants_of`."""
     question, declared = suggestion.question, suggestion.declared
-    rules = [SimulatedTenants(rule, declared) for rule in RULES]
-    trace = startable(_assigned(question, by, later), question.setup.cluster, rules)
-    setup = replace(question.setup, trace=trace, by_node=True)
-    runs = run_experiments(
-        {tenants.rule: replace(setup, tenants=tenants).experiment(question.policy) for tenants in rules},
-        without_timeline,
-    )
-    clusters = np.array(trace.vc, dtype=object)
-    rows = {tenant.name: np.flatnonzero(clusters == tenant.name) for tenant in declared}
-    jobs = {name: len(found) for name, found in rows.items() if len(found)}
-    waits = {rule: queueing(trace, run.outcome) for rule, run in runs.items()}
-    figures = {
-        rule: {name: question.target.figures(waited[rows[name]]) for name in jobs} for rule, waited in waits.items()
+    alone = SimulatedTenants("private_clusters", declared)
+    trace = startable(_assigned(question, by, later), question.setup.cluster, [alone])
+    of_tenants = {name: jobs for name, jobs in tenants_of(trace, "vc").items() if name in suggestion.fitting}
+    private = {
+        name: question.private(name, jobs=jobs).figures(suggestion.fitting[name].nodes)
+        for name, jobs in of_tenants.items()
     }
-    return HeldOut(jobs, len(later) - len(trace), figures)
+    waited, clusters = (
+        _shared(replace(question.setup, trace=trace), question.policy, declared),
+        np.array(trace.vc, dtype=object),
+    )
+    shared = {name: question.target.figures(waited[clusters == name]) for name in of_tenants}
+    jobs = {name: len(jobs) for name, jobs in of_tenants.items()}
+    return HeldOut(jobs, len(later) - len(trace), private, shared)
+
+
+def _shared(setup: Setup, policy: str, declared: tuple[DeclaredTenant, ...]) -> Floats:
+    """Return the waits in virtual clusters, seconds, shape (jobs,)."""
+    rule = "virtual_clusters"
+    tenants = SimulatedTenants(rule, declared)
+    experiment = replace(setup, tenants=tenants, by_node=True).experiment(policy)
+    return queueing(setup.trace, run_experiments({rule: experiment}, without_timeline)[rule].outcome)
 
 
 def _assigned(question: Question, by: str, later: Trace) -> Trace:

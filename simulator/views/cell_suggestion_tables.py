@@ -20,26 +20,29 @@ from tiresias.simulator.views import simulate as simulate_view
 _KEYS = {"account": "accounts", "qos": "qos", "partition": "partitions"}
 
 
-def table(found: Suggestion, later: HeldOut | None) -> Table:
-    """Return the table: a row for each tenant."""
-    share = f"{found.question.target.percentile:g}%"
-    wanted = ["cells for the target", "wait"] if found.obstacle else []
-    checked = ["later jobs", "private", "shared"] if later else []
-    header = ["jobs", "GPU-hours", *wanted, "cells", "wait", "past wait", *checked]
-    title = f"cells of each tenant; waits in seconds: mean / {share}"
-    return simulate_view.filled_table(title, header, _rows(found, later))
+def tables(found: Suggestion, later: HeldOut | None) -> Iterator[Table]:
+    """Yield the tables, each with a row for each tenant."""
+    share = f"waits in seconds: mean / {found.question.target.percentile:g}%"
+    header = ("jobs", "GPU-hours", "cells", "wait", "past wait")
+    yield simulate_view.filled_table(f"cells that meet the target; {share}", header, _wanted(found))
+    if found.obstacle:
+        fitting = ((name, _cells_and_wait(each)) for name, each in found.fitting.items())
+        yield simulate_view.filled_table(f"cells that fit; {share}", ("cells", "wait"), fitting)
+    if later:
+        compared = ("jobs", "predicted", "private clusters", "virtual clusters")
+        yield simulate_view.filled_table(f"later jobs, with these cells; {share}", compared, _later(found, later))
 
 
-def _rows(found: Suggestion, later: HeldOut | None) -> Iterator[tuple[str, list[str]]]:
-    for name, fitting in found.fitting.items():
-        trace = found.question.tenants[name]
-        wanted = _cells_and_wait(found.wanted[name]) if found.obstacle else []
-        checked = _later(name, later) if later else []
-        past = _figures(_past(found, name))
-        yield (
-            name,
-            [f"{len(trace):,}", f"{_gpu_hours(found, name):,.0f}", *wanted, *_cells_and_wait(fitting), past, *checked],
-        )
+def _wanted(found: Suggestion) -> Iterator[tuple[str, list[str]]]:
+    for name, each in found.wanted.items():
+        jobs, hours = len(found.question.tenants[name]), _gpu_hours(found, name)
+        yield name, [f"{jobs:,}", f"{hours:,.0f}", *_cells_and_wait(each), _figures(_past(found, name))]
+
+
+def _later(found: Suggestion, later: HeldOut) -> Iterator[tuple[str, list[str]]]:
+    for name, jobs in later.jobs.items():
+        waits = (found.fitting[name].waits, later.private[name], later.shared[name])
+        yield name, [f"{jobs:,}", *map(_figures, waits)]
 
 
 def _cells_and_wait(suggested: SuggestedCells) -> list[str]:
@@ -52,11 +55,6 @@ def _cells(cells: tuple[DeclaredCells, ...]) -> str:
 
 def _figures(waits: WaitFigures | None) -> str:
     return f"{waits.mean:,.0f} / {waits.percentile:,.0f}" if waits else "-"
-
-
-def _later(tenant: str, later: HeldOut) -> list[str]:
-    jobs = later.jobs.get(tenant, 0)
-    return [f"{jobs:,}", *(_figures(waits.get(tenant)) for waits in later.waits.values())]
 
 
 def _gpu_hours(found: Suggestion, tenant: str) -> float:
@@ -125,8 +123,11 @@ def _suggested_json(suggested: SuggestedCells) -> dict[str, object]:
 
 
 def _later_json(tenant: str, later: HeldOut) -> dict[str, object]:
-    waits = {rule: figures[tenant]._asdict() for rule, figures in later.waits.items() if tenant in figures}
-    return {"jobs": later.jobs.get(tenant, 0), **waits}
+    waits = {"private_clusters": later.private, "virtual_clusters": later.shared}
+    return {
+        "jobs": later.jobs.get(tenant, 0),
+        **{rule: figures[tenant]._asdict() for rule, figures in waits.items() if tenant in figures},
+    }
 
 
 def as_toml(found: Suggestion, by: str) -> Iterator[str]:

@@ -48,7 +48,10 @@ def test_an_own_policy_does_what_it_does_as_the_policy_of_all(own: str) -> None:
     """Its changes, turns and what it learns come at the same moments."""
     random = np.random.default_rng(3)
     numbers = random.integers([0, 1, 1], [400, 5, 90], size=(60, 3)).tolist()
-    trace = Trace.of(TraceJob(str(row), *numbers[row], vc="ab"[row % 2]) for row in range(60))
+    trace = Trace.of(
+        TraceJob(str(row), submit, gpus, duration, vc="ab"[row % 2])
+        for row, (submit, gpus, duration) in enumerate(numbers)
+    )
     mine, alone = finish(trace, "private_clusters", "fifo", a=own), finish(trace, "private_clusters", own)
     of_a = [job for job, vc in zip(trace.job_id, trace.vc, strict=True) if vc == "a"]
     assert [mine[job] for job in of_a] == [alone[job] for job in of_a]

@@ -137,8 +137,8 @@ def test_a_history_that_repeats_itself_waits_as_predicted() -> None:
     assert later.jobs == {"a": 20, "b": 10}
     assert later.dropped == 0
     for name, suggested in found.fitting.items():
-        assert later.waits["private_clusters"][name] == suggested.waits
-        assert later.waits["virtual_clusters"][name].total <= suggested.waits.total
+        assert later.private[name] == suggested.waits
+        assert later.shared[name].total <= suggested.waits.total
 
 
 def test_later_jobs_that_are_larger_than_their_cells_are_counted() -> None:
