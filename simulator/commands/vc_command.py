@@ -1,29 +1,25 @@
 """Plan virtual clusters: which cells each tenant needs.
 
-examples:
-  tiresias vc suggest --target-wait 1h --percentile 95 --out vcs.toml
-  tiresias vc suggest --help
+  tiresias vc suggest --target-wait 1h --percentile 95 --out vcs.toml     from accounting, or a trace
+
+`tiresias vc ACTION --help` describes an action.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from tiresias.simulator.commands import vc_suggest
+from tiresias.__main__ import run_module
+
+ACTIONS = {"suggest": "tiresias.simulator.commands.vc_suggest"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the actions."""
-    kinds = parser.add_subparsers(dest="kind", metavar="suggest", required=True)
-    suggest = kinds.add_parser(
-        "suggest",
-        help="the cells that each tenant needs for a target waiting time, from its history",
-        description=vc_suggest.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    vc_suggest.configure(suggest)
+    parser.add_argument("action", choices=tuple(ACTIONS), metavar="ACTION", help=", ".join(ACTIONS))
+    parser.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="the action's own options")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the action; returns the exit code."""
-    return vc_suggest.run(args)
+    return run_module(f"tiresias vc {args.action}", ACTIONS[args.action], args.rest)

@@ -71,7 +71,9 @@ def test_waits_of_each_virtual_cluster_now_and_then(files: Path, capsys: pytest.
     assert "dropped 1 jobs: job 3 can never start under virtual_clusters: it is larger than its cells" in " ".join(
         shown.split()
     )
-    assert "Waiting by virtual cluster" in page.read_text()
+    report = page.read_text()
+    assert "Waiting by virtual cluster" in report
+    assert all(f"<dt>{term}</dt>" in report for term in ("fifo", "VCs", "quotas")), "each term is explained"
 
 
 def test_a_job_too_large_for_its_private_cluster_is_dropped_there_alone(files: Path) -> None:
