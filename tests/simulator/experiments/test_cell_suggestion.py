@@ -17,6 +17,8 @@ from tiresias.simulator.experiments.cell_suggestion import Question, Suggestion,
 from tiresias.simulator.experiments.experiment import Setup
 from tiresias.simulator.experiments.held_out import halves, held_out
 from tiresias.simulator.experiments.private_size import PrivateCluster, WaitTarget, peak_gpus
+from tiresias.simulator.occupancy import Occupancy
+from tiresias.simulator.simulated_tenants import SimulatedTenants
 from tiresias.simulator.trace import Trace, TraceJob
 
 Job = tuple[float, int, float, str]  # submit, GPUs, duration, tenant
@@ -171,3 +173,28 @@ def test_the_number_of_cells_meets_the_target_and_one_less_does_not(
     assert private.figures(found).percentile <= seconds
     assert found == private.least or private.figures(found - 1).percentile > seconds
     assert np.isclose(private.figures(private.most).total, 0.0)
+
+
+several = st.lists(
+    st.tuples(st.integers(0, 60).map(float), st.integers(1, 8), st.integers(1, 60).map(float), st.sampled_from("abc")),
+    min_size=3,
+    max_size=40,
+)
+
+
+@settings(max_examples=examples(25), deadline=None)
+@given(several, st.integers(6, 9), st.integers(0, 4))
+def test_what_is_suggested_fits_and_waits_as_stated(jobs: list[Job], nodes: int, nodes_per_leaf: int) -> None:
+    """Six nodes suffice for the largest jobs of all tenants."""
+    cluster = ClusterSize(nodes, 4, nodes_per_leaf)
+    asked = question(trace(*jobs), cluster, 10.0)
+    levels = CellLevels.of(cluster)
+    if levels.nodes < 6:
+        return
+    found = suggest(asked)
+    SimulatedTenants("virtual_clusters", found.declared).check(Occupancy(cluster).nodes())
+    assert bool(found.obstacle) == (sum(each.nodes for each in found.wanted.values()) > levels.nodes)
+    if found.obstacle:
+        assert sum(each.nodes for each in found.fitting.values()) == levels.nodes
+    for name, each in found.fitting.items():
+        assert each.waits == asked.private(name).figures(each.nodes)
