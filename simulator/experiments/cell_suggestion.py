@@ -83,14 +83,14 @@ class Suggestion:
     Attributes:
         question: What was asked.
         levels: The levels of the cells.
-        wanted: The cells with which each tenant meets the target.
-        fitting: The cells that fit into the cluster: `wanted`, or fewer.
-        obstacle: Why `wanted` does not fit: the level, what is asked, what there is; "": it fits.
+        for_target: The cells with which each tenant meets the target.
+        fitting: The cells that fit into the cluster: `for_target`, or fewer.
+        obstacle: Why `for_target` does not fit: the level, what is asked, what there is; "": it fits.
     """
 
     question: Question
     levels: CellLevels
-    wanted: Mapping[str, SuggestedCells]
+    for_target: Mapping[str, SuggestedCells]
     fitting: Mapping[str, SuggestedCells]
     obstacle: str
 
@@ -140,12 +140,12 @@ def suggest(question: Question) -> Suggestion:
     levels = CellLevels.of(question.setup.cluster)
     sizes = run_tasks({name: _search(question, name, levels) for name in question.tenants})
     nodes = {name: size.nodes for name, size in sizes.items()}
-    wanted = _suggested(levels, sizes, nodes)
-    obstacle = _obstacle(question, wanted)
+    for_target = _suggested(levels, sizes, nodes)
+    obstacle = _obstacle(question, for_target)
     if not obstacle:
-        return Suggestion(question, levels, wanted, wanted, "")
+        return Suggestion(question, levels, for_target, for_target, "")
     fewer = Shrinking(question, sizes).to(levels.nodes)
-    return Suggestion(question, levels, wanted, _suggested(levels, sizes, fewer), obstacle)
+    return Suggestion(question, levels, for_target, _suggested(levels, sizes, fewer), obstacle)
 
 
 def _search(question: Question, tenant: str, levels: CellLevels) -> tuple[int, Callable[[ReportProgress], TenantSize]]:
@@ -183,10 +183,10 @@ def _suggested(
     return found
 
 
-def _obstacle(question: Question, wanted: Mapping[str, SuggestedCells]) -> str:
+def _obstacle(question: Question, for_target: Mapping[str, SuggestedCells]) -> str:
     """Return why the cells do not fit into the cluster; "": they do."""
     try:
-        SimulatedTenants("virtual_clusters", declarations(wanted)).check(Occupancy(question.setup.cluster).nodes())
+        SimulatedTenants("virtual_clusters", declarations(for_target)).check(Occupancy(question.setup.cluster).nodes())
     except UsageError as error:
         return str(error)
     return ""

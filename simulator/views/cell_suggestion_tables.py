@@ -24,7 +24,7 @@ def tables(found: Suggestion, later: HeldOut | None) -> Iterator[Table]:
     """Yield the tables, each with a row for each tenant."""
     share = f"waits in seconds: mean / {found.question.target.percentile:g}%"
     header = ("jobs", "GPU-hours", "cells", "wait", "past wait")
-    yield simulate_view.filled_table(f"cells that meet the target; {share}", header, _wanted(found))
+    yield simulate_view.filled_table(f"cells that meet the target; {share}", header, _for_target(found))
     if found.obstacle:
         fitting = ((name, _cells_and_wait(each)) for name, each in found.fitting.items())
         yield simulate_view.filled_table(f"cells that fit; {share}", ("cells", "wait"), fitting)
@@ -33,8 +33,8 @@ def tables(found: Suggestion, later: HeldOut | None) -> Iterator[Table]:
         yield simulate_view.filled_table(f"later jobs, with these cells; {share}", compared, _later(found, later))
 
 
-def _wanted(found: Suggestion) -> Iterator[tuple[str, list[str]]]:
-    for name, each in found.wanted.items():
+def _for_target(found: Suggestion) -> Iterator[tuple[str, list[str]]]:
+    for name, each in found.for_target.items():
         jobs, hours = len(found.question.tenants[name]), _gpu_hours(found, name)
         yield name, [f"{jobs:,}", f"{hours:,.0f}", *_cells_and_wait(each), _figures(_past(found, name))]
 
@@ -110,7 +110,7 @@ def _tenant_json(found: Suggestion, name: str, later: HeldOut | None) -> dict[st
     return {
         "jobs": len(found.question.tenants[name]),
         "gpu_hours": _gpu_hours(found, name),
-        "wanted": _suggested_json(found.wanted[name]),
+        "for_target": _suggested_json(found.for_target[name]),
         "fitting": _suggested_json(found.fitting[name]),
         "past": past._asdict() if past else None,
         "later": _later_json(name, later) if later else None,

@@ -75,7 +75,7 @@ def test_nodes_are_taken_from_the_tenant_whose_waits_grow_the_least() -> None:
     found = suggest(question(jobs, ClusterSize(3, 4)))
     assert found.obstacle.startswith("virtual clusters own 4 cells of type node (level 2 of chain leaf)")
     assert found.obstacle.endswith("3 are left")
-    assert {name: each.nodes for name, each in found.wanted.items()} == {"a": 2, "b": 2}
+    assert {name: each.nodes for name, each in found.for_target.items()} == {"a": 2, "b": 2}
     assert {name: each.nodes for name, each in found.fitting.items()} == {"a": 1, "b": 2}
     assert found.fitting["a"].waits == (50.0, 95.0, 100.0)
     assert [each.cells for each in found.declared] == [(DeclaredCells("node", 2),), (DeclaredCells("node", 1),)]
@@ -193,7 +193,7 @@ def test_what_is_suggested_fits_and_waits_as_stated(jobs: list[Job], nodes: int,
         return
     found = suggest(asked)
     SimulatedTenants("virtual_clusters", found.declared).check(Occupancy(cluster).nodes())
-    assert bool(found.obstacle) == (sum(each.nodes for each in found.wanted.values()) > levels.nodes)
+    assert bool(found.obstacle) == (sum(each.nodes for each in found.for_target.values()) > levels.nodes)
     if found.obstacle:
         assert sum(each.nodes for each in found.fitting.values()) == levels.nodes
     for name, each in found.fitting.items():
