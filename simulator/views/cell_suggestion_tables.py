@@ -22,15 +22,14 @@ _KEYS = {"account": "accounts", "qos": "qos", "partition": "partitions"}
 
 def tables(found: Suggestion, later: HeldOut | None) -> Iterator[Table]:
     """Yield the tables, each with a row for each tenant."""
-    share = f"waits in seconds: mean / {found.question.target.percentile:g}%"
     header = ("jobs", "GPU-hours", "cells", "wait", "past wait")
-    yield simulate_view.filled_table(f"cells that meet the target; {share}", header, _for_target(found))
+    yield simulate_view.filled_table("cells that meet the target", header, _for_target(found))
     if found.obstacle:
         fitting = ((name, _cells_and_wait(each)) for name, each in found.fitting.items())
-        yield simulate_view.filled_table(f"cells that fit; {share}", ("cells", "wait"), fitting)
+        yield simulate_view.filled_table("cells that fit", ("cells", "wait"), fitting)
     if later:
         compared = ("jobs", "predicted", "private clusters", "virtual clusters")
-        yield simulate_view.filled_table(f"later jobs, with these cells; {share}", compared, _later(found, later))
+        yield simulate_view.filled_table("later jobs, with these cells", compared, _later(found, later))
 
 
 def _for_target(found: Suggestion) -> Iterator[tuple[str, list[str]]]:
@@ -71,7 +70,8 @@ def _past(found: Suggestion, tenant: str) -> WaitFigures | None:
 
 def words(found: Suggestion, later: HeldOut | None) -> Iterator[str]:
     """Yield what the table does not contain, a sentence a line."""
-    nodes = sum(each.nodes for each in found.fitting.values())
+    nodes, share = sum(each.nodes for each in found.fitting.values()), found.question.target.percentile
+    yield f"Waits are in seconds: the mean / what {share:g}% of the jobs do not exceed."
     if found.obstacle:
         yield f"The cells for the target do not fit: {found.obstacle}."
         yield (
