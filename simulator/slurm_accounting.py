@@ -52,14 +52,23 @@ def cluster(partitions: Sequence[str], *, equal_nodes: bool = False) -> ClusterS
         node for node in nodes if not partitions or set(node.get("Partitions", "").split(",")) & set(partitions)
     ]
     gpus = [sum(map(int, _GPUS.findall(node.get("Gres", "")))) for node in selected]
-    there = [count for count in gpus if count]
-    if not there:
-        where = f" in {','.join(partitions)}" if partitions else ""
+    return cluster_size([count for count in gpus if count], partitions, equal_nodes=equal_nodes)
+
+
+def cluster_size(gpus: Sequence[int], partitions: Sequence[str] = (), *, equal_nodes: bool = False) -> ClusterSize:
+    """Return the size of a cluster whose nodes have so many GPUs each. Raises UsageError as `cluster`."""
+    where = f" in {','.join(partitions)}" if partitions else ""
+    if not gpus:
         raise UsageError(f"no node{where} has a GPU; name the TRACE, --nodes and --gpus-per-node")
-    if equal_nodes and len(set(there)) > 1:
-        sizes = ", ".join(map(str, sorted(set(there))))
-        raise UsageError(f"the nodes have {sizes} GPUs; cells need equal nodes: name --partition with such nodes")
-    return ClusterSize(len(there), there[0]) if len(set(there)) == 1 else ClusterSize(sum(there), 1)
+    sizes = sorted(set(gpus))
+    if len(sizes) == 1:
+        return ClusterSize(len(gpus), sizes[0])
+    if equal_nodes:
+        several = ", ".join(map(str, sizes))
+        raise UsageError(
+            f"the nodes{where} have {several} GPUs; cells need equal nodes: name a --partition of such nodes"
+        )
+    return ClusterSize(sum(gpus), 1)
 
 
 def _output(words: list[str]) -> bytes:

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from tiresias.errors import UsageError
 from tiresias.scheduler.tenants.declarations import DeclaredCells
-from tiresias.scheduler.tenants.tenant_members import tenant_members
+from tiresias.scheduler.tenants.tenant_members import MEMBER_KEYS, tenant_members
 from tiresias.simulator.experiments.cell_suggestion import SuggestedCells, Suggestion
 from tiresias.simulator.experiments.held_out import HeldOut
 from tiresias.simulator.experiments.policy_comparison import recorded_jct
@@ -136,7 +136,9 @@ def as_toml(found: Suggestion, by: str) -> Iterator[str]:
     Raises:
         UsageError: The name of a tenant is not possible there.
     """
-    yield f"# tiresias vc suggest, from {simulate_view.one_line(found.question.setup.name)}; the policy of each one is the site's\n"
+    yield f"# From {simulate_view.one_line(found.question.setup.name)}, by tiresias vc suggest.\n"
+    if by not in _KEYS:
+        yield f"# For a controller, each table also needs some of {', '.join(MEMBER_KEYS)}.\n"
     for tenant in found.declared:
         if by in _KEYS:
             tenant_members(tenant.name, {_KEYS[by]: [tenant.name]})
