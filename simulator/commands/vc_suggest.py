@@ -13,7 +13,7 @@ Without TRACE the accounting of the local cluster is read (sacct, scontrol): onl
 examples:
   tiresias vc suggest --target-wait 1h --percentile 95 --out vcs.toml      by account, the last 90 days of this cluster
   tiresias vc suggest --by partition --tenant gpu,debug --nodes-per-leaf 4
-  tiresias vc suggest dump.txt --nodes 30 --gpus-per-node 8 --target-wait 30m --hold-out
+  tiresias vc suggest dump.txt --nodes 30 --gpus-per-node 8 --target-wait 30m --hold-out shared
   tiresias vc suggest philly.csv.gz --by vc --nodes 60 --gpus-per-node 8 --nodes-per-leaf 4 --json out.json
 """
 
@@ -37,6 +37,7 @@ from tiresias.simulator.views import cell_suggestion_tables as view
 from tiresias.simulator.views import output
 from tiresias.simulator.views import simulate as simulate_view
 
+HOLD_OUT = ("private", "shared")
 DEFAULT_CONFIG = PolicyConfig.paper(cluster="production")
 
 
@@ -65,8 +66,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the order of each tenant's jobs (default: adaptive)",
     )  # fmt: skip
     parser.add_argument(
-        "--hold-out", action="store_true", help="cells from the first half of the time; waits in the second half too"
-    )
+        "--hold-out", type=types.one_of("--hold-out", HOLD_OUT), metavar="HOW",
+        help="cells from the first half of the time, and waits in the second half too; private: in private clusters; shared: also "
+        "in virtual clusters, which takes much longer",
+    )  # fmt: skip
     parser.add_argument(
         "--out", type=Path, metavar="FILE.toml", help="the [[virtual_cluster]] tables, for the configuration"
     )
@@ -78,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     output.check(file for file in (args.json, args.out) if file)
     question, later = _asked(args)
     found = suggest(question)
-    checked = held_out(found, args.by, later) if later else None
+    checked = held_out(found, args.by, later, shared=args.hold_out == "shared") if later else None
     _write(args, found, checked)
     console = Console(highlight=False, markup=False)
     headline, dropped = simulate_view.headline(question.setup), simulate_view.dropped_lines(question.setup.trace)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tiresias.errors import UsageError
-from tiresias.scheduler.model import Floats
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.simulator.experiments.cell_suggestion import Question, Suggestion, names_of, tenants_of
 from tiresias.simulator.experiments.experiment import Setup, run_experiments, without_timeline
@@ -32,13 +31,13 @@ class HeldOut:
         jobs: Their number, by tenant. Tenants without jobs are left out.
         dropped: Number of jobs that are larger than the cells of their tenant.
         private: Their waits in private clusters, by tenant.
-        shared: Their waits in virtual clusters, by tenant.
+        shared: Their waits in virtual clusters, by tenant; None: not simulated.
     """
 
     jobs: Mapping[str, int]
     dropped: int
     private: Mapping[str, WaitFigures]
-    shared: Mapping[str, WaitFigures]
+    shared: Mapping[str, WaitFigures] | None
 
 
 def halves(trace: Trace) -> tuple[Trace, Trace]:
@@ -53,8 +52,18 @@ def halves(trace: Trace) -> tuple[Trace, Trace]:
     return first, second
 
 
-def held_out(suggestion: Suggestion, by: str, later: Trace) -> HeldOut:
-    """Replay later jobs with the suggested cells. `by`: as of `tenants_of`."""
+def held_out(suggestion: Suggestion, by: str, later: Trace, *, shared: bool) -> HeldOut:
+    """Replay later jobs with the suggested cells.
+
+    Args:
+        suggestion: The cells.
+        by: As of `tenants_of`.
+        later: The jobs.
+        shared: Replay them in virtual clusters, too.
+
+    Raises:
+        UsageError: No tenant has such jobs, or they are all larger than its cells.
+    """
     question, declared = suggestion.question, suggestion.declared
     alone = SimulatedTenants("private_clusters", declared)
     trace = startable(_assigned(question, by, later), question.setup.cluster, [alone])
@@ -63,21 +72,21 @@ def held_out(suggestion: Suggestion, by: str, later: Trace) -> HeldOut:
         name: question.private(name, jobs=jobs).figures(suggestion.fitting[name].nodes)
         for name, jobs in of_tenants.items()
     }
-    waited, clusters = (
-        _shared(replace(question.setup, trace=trace), question.policy, declared),
-        np.array(trace.vc, dtype=object),
-    )
-    shared = {name: question.target.figures(waited[clusters == name]) for name in of_tenants}
     jobs = {name: len(jobs) for name, jobs in of_tenants.items()}
-    return HeldOut(jobs, len(later) - len(trace), private, shared)
+    in_shared = _shared(question, replace(question.setup, trace=trace), declared, tuple(jobs)) if shared else None
+    return HeldOut(jobs, len(later) - len(trace), private, in_shared)
 
 
-def _shared(setup: Setup, policy: str, declared: tuple[DeclaredTenant, ...]) -> Floats:
-    """Return the waits in virtual clusters, seconds, shape (jobs,)."""
+def _shared(
+    question: Question, setup: Setup, declared: tuple[DeclaredTenant, ...], names: tuple[str, ...]
+) -> dict[str, WaitFigures]:
+    """Return the waits of the tenants in virtual clusters."""
     rule = "virtual_clusters"
     tenants = SimulatedTenants(rule, declared)
-    experiment = replace(setup, tenants=tenants, by_node=True).experiment(policy)
-    return queueing(setup.trace, run_experiments({rule: experiment}, without_timeline)[rule].outcome)
+    experiment = replace(setup, tenants=tenants, by_node=True).experiment(question.policy)
+    waited = queueing(setup.trace, run_experiments({rule: experiment}, without_timeline)[rule].outcome)
+    clusters = np.array(setup.trace.vc, dtype=object)
+    return {name: question.target.figures(waited[clusters == name]) for name in names}
 
 
 def _assigned(question: Question, by: str, later: Trace) -> Trace:

@@ -28,7 +28,7 @@ def tables(found: Suggestion, later: HeldOut | None) -> Iterator[Table]:
         fitting = ((name, _cells_and_wait(each)) for name, each in found.fitting.items())
         yield simulate_view.filled_table("cells that fit", ("cells", "wait"), fitting)
     if later:
-        compared = ("jobs", "predicted", "private clusters", "virtual clusters")
+        compared = ["jobs", "predicted", "private clusters", *(["virtual clusters"] if later.shared else [])]
         yield simulate_view.filled_table("later jobs, with these cells", compared, _later(found, later))
 
 
@@ -40,7 +40,7 @@ def _for_target(found: Suggestion) -> Iterator[tuple[str, list[str]]]:
 
 def _later(found: Suggestion, later: HeldOut) -> Iterator[tuple[str, list[str]]]:
     for name, jobs in later.jobs.items():
-        waits = (found.fitting[name].waits, later.private[name], later.shared[name])
+        waits = [found.fitting[name].waits, later.private[name], *([later.shared[name]] if later.shared else [])]
         yield name, [f"{jobs:,}", *map(_figures, waits)]
 
 
@@ -123,7 +123,7 @@ def _suggested_json(suggested: SuggestedCells) -> dict[str, object]:
 
 
 def _later_json(tenant: str, later: HeldOut) -> dict[str, object]:
-    waits = {"private_clusters": later.private, "virtual_clusters": later.shared}
+    waits = {"private_clusters": later.private, "virtual_clusters": later.shared or {}}
     return {
         "jobs": later.jobs.get(tenant, 0),
         **{rule: figures[tenant]._asdict() for rule, figures in waits.items() if tenant in figures},

@@ -89,7 +89,18 @@ def test_cells_that_do_not_fit_are_explained(history: Path, capsys: pytest.Captu
 def test_held_out_jobs_are_shown(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     numbers = history.with_name("out.json")
     assert (
-        suggest(history, *CLUSTER, "--hold-out", "--by", "partition", "--json", str(numbers), "--target-wait", "30s")
+        suggest(
+            history,
+            *CLUSTER,
+            "--hold-out",
+            "shared",
+            "--by",
+            "partition",
+            "--json",
+            str(numbers),
+            "--target-wait",
+            "30s",
+        )
         == 0
     )
     assert "later jobs" in capsys.readouterr().out
@@ -107,6 +118,7 @@ def test_held_out_jobs_are_shown(history: Path, capsys: pytest.CaptureFixture[st
         (["--percentile", "101"], "--percentile '101': give a percentage, 0 to 100"),
         (["--by", "user"], "--by 'user' is not possible; there are account, qos, partition, vc"),
         (["--tenant", "vision,text"], "no job is of account 'text'; there are speech, vision"),
+        (["--hold-out", "half"], "--hold-out 'half' is not possible; there are private, shared"),
         (["--policy", "srtf"], "--policy 'srtf' is not possible"),
         (["--nodes-per-leaf", "0"], "--nodes-per-leaf '0': give a whole number above 0"),
         (["--out", "/nowhere/vcs.toml"], "/nowhere/vcs.toml: there is no folder /nowhere"),

@@ -135,9 +135,10 @@ def test_a_history_that_repeats_itself_waits_as_predicted() -> None:
     first, second = halves(jobs)
     assert len(first) == len(second) == len(week)
     found = suggest(question(first, ClusterSize(6, 4)))
-    later = held_out(found, "vc", second)
+    later = held_out(found, "vc", second, shared=True)
     assert later.jobs == {"a": 20, "b": 10}
     assert later.dropped == 0
+    assert later.shared
     for name, suggested in found.fitting.items():
         assert later.private[name] == suggested.waits
         assert later.shared[name].total <= suggested.waits.total
@@ -146,8 +147,8 @@ def test_a_history_that_repeats_itself_waits_as_predicted() -> None:
 def test_later_jobs_that_are_larger_than_their_cells_are_counted() -> None:
     jobs = trace((0.0, 4, 10.0, "a"), (100.0, 8, 10.0, "a"), (101.0, 4, 10.0, "a"), (102.0, 4, 10.0, "new"))
     first, second = halves(jobs)
-    later = held_out(suggest(question(first, ClusterSize(2, 4))), "vc", second)
-    assert (later.jobs, later.dropped) == ({"a": 1}, 2)
+    later = held_out(suggest(question(first, ClusterSize(2, 4))), "vc", second, shared=False)
+    assert (later.jobs, later.dropped, later.shared) == ({"a": 1}, 2, None)
 
 
 def test_one_moment_has_no_halves() -> None:
