@@ -41,6 +41,7 @@ COMMANDS = {
         "tiresias.simulator.commands.cells_replay",
         "replay recorded decisions on cells of virtual clusters",
     ),
+    "vc": ("tiresias.simulator.commands.vc_command", "virtual clusters: the cells that each tenant needs"),
     "profile": ("tiresias.slurm_plugin.commands.profile", "what a job sent, and the placement that follows from it"),
     "workload": ("tiresias.simulator.commands.workload", "generate a workload for simulate and replay"),
     "rehearse": (
