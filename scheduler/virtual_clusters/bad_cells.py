@@ -124,8 +124,8 @@ class BadCells:
         self._remove_doomed(cell, vc)
         self._cells.release_preassigned(cell, vc, doomed=True)
 
-    def doom_again(self, state: ChainState) -> None:
-        """Release all doomed cells that are not in use, and doom others instead: what gangs hold now decides which ones."""
+    def release_unused(self, state: ChainState) -> None:
+        """Release all doomed cells that are not in use. Call `doom_all` afterwards."""
         unused = [
             (cell, vc)
             for vc, levels in state.doomed.items()
@@ -135,6 +135,9 @@ class BadCells:
         ]
         for cell, vc in unused:
             self._release_doomed(cell, vc)
+
+    def doom_all(self, state: ChainState) -> None:
+        """Doom cells of all levels, where that is necessary."""
         for level in range(state.chain.top, LEAF_LEVEL - 1, -1):
             self.doom(state, level)
 

@@ -146,7 +146,8 @@ class CellState:
         """Return whether all VCs can still receive their cells of a chain, if necessary with other doomed cells."""
         state = self.chains[chain]
         if not state.is_safe:
-            self.bad.doom_again(state)
+            self.bad.release_unused(state)
+            self.bad.doom_all(state)
         return state.is_safe
 
     def release_preassigned(self, cell: PhysicalCell, vc: str, *, doomed: bool = False) -> None:

@@ -101,7 +101,7 @@ class GangCells:
     def preempt_lazily(self, group: AffinityGroup, preemptor: str) -> VirtualPods | None:
         """Take the virtual cells of a group; it keeps its GPUs. Returns the cells, for `revert`."""
         for leaf, virtual in zip_pods(group.physical, group.virtual):
-            if leaf is not None and virtual is not None:
+            if leaf is not None and virtual is not None and leaf.state == LeafState.USED:
                 self.cells.release(leaf)
                 self.cells.allocate(leaf, None, OPPORTUNISTIC)
         before, group.virtual = group.virtual, None
@@ -109,16 +109,37 @@ class GangCells:
         return before
 
     def revert(self, group: AffinityGroup, virtual: VirtualPods) -> bool:
-        """Give a group its virtual cells back; False, and nothing has changed: one of them shows bad hardware meanwhile."""
-        pairs = [(leaf, cell) for leaf, cell in zip_pods(group.physical, virtual) if leaf is not None]
-        if not all(cell is None or can_be_bound(leaf, cell) for leaf, cell in pairs):
-            return False
-        for leaf, cell in pairs:
-            self.cells.release(leaf)
-            self.cells.allocate(leaf, cell, group.request.priority)
+        """Give a group its virtual cells back; False: one of them cannot be bound any more, and it stays preempted lazily."""
+        pairs = list(zip_pods(group.physical, virtual))
         group.virtual, group.lazily_preempted_by = virtual, ""
+        for leaf, cell in pairs:
+            if leaf is not None:
+                self.cells.release(leaf)
+                self._give_back(leaf, cell, group)
         self._keep_safe(group)
-        return True
+        return group.virtual is not None
+
+    def _give_back(self, leaf: PhysicalCell, virtual: VirtualCell | None, group: AffinityGroup) -> None:
+        """Allocate a GPU to the group that uses it. If its virtual cell cannot be bound, the group is preempted lazily."""
+        if not self._take_over(leaf, virtual if group.virtual else None, group.request.priority):
+            self.cells.allocate(leaf, None, OPPORTUNISTIC)
+            self.preempt_lazily(group, group.name)
+
+    def _take_over(self, leaf: PhysicalCell, virtual: VirtualCell | None, priority: int) -> bool:
+        """Allocate a GPU that has just been released; False, and nothing has changed: its virtual cell cannot be bound.
+
+        The release may have doomed a cell that is in the way. Then other cells are doomed instead.
+        """
+        if virtual is None or not self.cells.keeps_guarantees or can_be_bound(leaf, virtual):
+            self.cells.allocate(leaf, virtual, priority)
+            return True
+        state = self.cells.chains[leaf.chain.name]
+        self.cells.bad.release_unused(state)
+        free = can_be_bound(leaf, virtual)
+        if free:
+            self.cells.allocate(leaf, virtual, priority)
+        self.cells.bad.doom_all(state)
+        return free
 
     def delete(self, group: AffinityGroup) -> None:
         """Release the cells of a group that uses them. What another group has reserved becomes that group's."""
@@ -157,13 +178,12 @@ class GangCells:
         used, user = leaf.state == LeafState.USED, leaf.user
         if user is not None:
             self.cells.release(leaf)
-        if not can_be_bound(leaf, virtual):
+        if not self._take_over(leaf, virtual, group.request.priority):
             if user is not None:
-                self.cells.allocate(leaf, user.virtual_of(leaf), user.request.priority)
+                self._give_back(leaf, user.virtual_of(leaf), user)
             return False
         if user is not None:
             user.state = GroupState.BEING_PREEMPTED
-        self.cells.allocate(leaf, virtual, group.request.priority)
         leaf.reserver = group
         leaf.state = LeafState.RESERVING if used else LeafState.RESERVED
         return True
@@ -176,7 +196,7 @@ class GangCells:
             leaf.reserver = None
             if leaf.state == LeafState.RESERVING and leaf.user is not None:
                 leaf.state = LeafState.USED
-                self.cells.allocate(leaf, leaf.user.virtual_of(leaf), leaf.user.request.priority)
+                self._give_back(leaf, leaf.user.virtual_of(leaf), leaf.user)
                 returned.append(leaf.user)
             else:
                 leaf.state = LeafState.FREE

@@ -141,13 +141,22 @@ class Campaign:
             self.step()
 
     def step(self) -> None:
-        """Apply one event and check everything."""
+        """Apply one event and check everything. A gang loses its guarantee by lazy preemption only, if it permits that."""
         kind = self.rng.choices(list(self.shares), list(self.shares.values()))[0]
         self.counts[kind] += 1
+        before = self._guaranteed_gangs()
         getattr(self, f"_{kind}")()
+        lost = [name for name in before - self._guaranteed_gangs() if name in self.clusters.groups]
+        permitted = kind in ("schedule", "finish") and all(
+            self.clusters.groups[name].request.lazy_preemption for name in lost
+        )
+        assert permitted or not lost, f"seed {self.seed}, event {sum(self.counts.values())}, {kind}: {lost}"
         if self.check:
             broken = list(violations(self.clusters))
             assert not broken, f"seed {self.seed}, event {sum(self.counts.values())}, {kind}: {broken[:3]}"
+
+    def _guaranteed_gangs(self) -> set[str]:
+        return {name for name, group in self.clusters.groups.items() if group.virtual is not None}
 
     def _request(self) -> GangRequest:
         self.number += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from dataclasses import replace
 
 from tests.scheduler.virtual_clusters.two_racks import SPEC
 from tiresias.scheduler.virtual_clusters.affinity_group import GroupState
@@ -14,6 +15,7 @@ from tiresias.scheduler.virtual_clusters.gang_requests import (
     PreemptGangs,
     Waiting,
 )
+from tiresias.scheduler.virtual_clusters.specification import CellSpecification, DeclaredVirtualCluster, OwnedCells
 from tiresias.scheduler.virtual_clusters.virtual_clusters import VirtualClusters
 from tiresias.scheduler.virtual_clusters.wait_reasons import WaitCode
 
@@ -21,8 +23,8 @@ from tiresias.scheduler.virtual_clusters.wait_reasons import WaitCode
 class Cluster(VirtualClusters):
     """Two racks, checked after each request."""
 
-    def __init__(self) -> None:
-        super().__init__(SPEC)
+    def __init__(self, spec: CellSpecification = SPEC) -> None:
+        super().__init__(spec)
 
     def ask(self, gang: str, vc: str, priority: int, *members: tuple[int, int], lazy: bool = False) -> CellDecision:
         decision = self.schedule(GangRequest(gang, vc, priority, members, "GPU", "", lazy))
@@ -205,6 +207,19 @@ def test_a_start_that_takes_a_cell_of_another_cluster_is_preempted_lazily() -> N
     cluster.delete("d")
     for gang, vc in (("e", "prod"), ("f", "research")):
         cluster.bind(gang, vc, 0, (2, 4))
+
+
+def test_a_cancelled_preemption_returns_a_cell_that_is_bad_and_would_be_doomed_elsewhere() -> None:
+    """Each pair has a bad node. Once the pair of the preempted gang is free for a moment, another pair is doomed for prod."""
+    cluster = Cluster(replace(SPEC, virtual_clusters={"prod": DeclaredVirtualCluster((OwnedCells("RACK.PAIR", 1),))}))
+    low = cluster.bind("low", "prod", 0, (1, 1))
+    for node in ("r1n0", "r1n2", "r0n2", "r0n0" if nodes(low) == ["r0n1"] else "r0n1"):
+        cluster.node_bad(node)
+    assert isinstance(cluster.ask("high", "prod", 1, (1, 4)), PreemptGangs)
+    cluster.delete("high")
+    assert list(violations(cluster)) == []
+    assert cluster.bind("low", "prod", 0, (1, 1)) == low
+    assert cluster.groups["low"].virtual is not None
 
 
 def test_allowed_nodes_are_searched_by_backtracking() -> None:

@@ -57,7 +57,8 @@ def test_other_cells_can_be_doomed_at_any_time(seed: int) -> None:
     cells = campaign.clusters.cells
     held = {name: group.virtual for name, group in campaign.clusters.groups.items()}
     for state in cells.chains.values():
-        cells.bad.doom_again(state)
+        cells.bad.release_unused(state)
+        cells.bad.doom_all(state)
     assert list(violations(campaign.clusters)) == []
     assert {name: group.virtual for name, group in campaign.clusters.groups.items()} == held
 
