@@ -118,7 +118,8 @@ class HardwareBinding:
         """Return the jobs without cells that may be preempted or release their GPUs, shape (jobs,)."""
         rows, removable = [self._row[job] for job in cells], self._holders.without_cells.copy()
         removable[rows] = [not owned for owned in cells.values()]
-        return removable & self._movable
+        found: Bools = removable & self._movable
+        return found
 
     def _cover(self, found: GuaranteedStarts, job: str, chosen: ChosenNodes) -> None:
         """Give a running job cells where it runs, or keep cells free for it."""
