@@ -26,7 +26,8 @@ RESEARCH = PolicyConfig(name="las", admission="virtual_clusters")
 
 
 def virtual_cluster(name: str, nodes: int, policy: PolicyConfig = POLICY) -> VirtualClusterConfig:
-    return VirtualClusterConfig(DeclaredTenant(name, (DeclaredCells("node", nodes),)), policy, accounts=(name,))
+    tenant = DeclaredTenant(name, (DeclaredCells("node", nodes),))
+    return VirtualClusterConfig(tenant=tenant, policy=policy, accounts=(name,))
 
 
 def config(*clusters: VirtualClusterConfig, admission: str = "virtual_clusters") -> Config:

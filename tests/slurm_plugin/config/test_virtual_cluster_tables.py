@@ -87,7 +87,7 @@ def test_a_job_belongs_to_the_first_table_that_has_it(
         (RULE + table("a", 'acounts = ["a"]'), "virtual cluster a: unknown key 'acounts'; known: name, cells"),
         (
             RULE + table("a", 'accounts = ["a"]', 'policy = "srsf"'),
-            "virtual cluster a: policy: name = 'srsf' is not possible",
+            "virtual cluster a: policy = 'srsf' is not possible",
         ),
         (RULE + table("a", 'accounts = ["a"]') * 2, "virtual cluster a: it is declared twice"),
         (
