@@ -1,11 +1,12 @@
 """HiveD's method as it was published, where `VirtualClusters` differs from it: for comparisons only.
 
-The published method breaks its own invariants in five cases, all of them with bad hardware:
+The published method breaks its own invariants in six cases, all of them with bad hardware:
 
 - A doomed cell that a job has begun to use is released as soon as enough others are healthy.
 - A doomed cell in use that becomes healthy stays doomed, and is lost when the job ends.
 - A preemption reserves cells without the check of a start: further splits can take cells that other VCs own. The check of a start
   compares numbers of cells level by level, and misses that cells of one level are parts of those that are owned above.
+- A cancelled preemption returns a bad cell, although another one has been doomed for the same virtual cell.
 - The first bad cell is doomed, also where it is a part of a larger one that another VC owns.
 - An opportunistic job that ends on bad GPUs is subtracted from the use of the VC to whose cell they are bound.
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.scheduler.virtual_clusters.random_cells import Campaign, random_specification
+from tests.scheduler.virtual_clusters.random_cells import Campaign
+from tests.scheduler.virtual_clusters.random_specifications import random_specification
 from tiresias.scheduler.virtual_clusters.affinity_group import GroupState
 from tiresias.scheduler.virtual_clusters.cell_invariants import violations
 from tiresias.scheduler.virtual_clusters.gang_requests import BoundGang, GangRequest
