@@ -243,7 +243,7 @@ def _column(values: Values, jobs: int) -> npt.NDArray[np.generic]:
     return np.broadcast_to(np.asarray(values), (jobs,))
 
 
-def ordered(keys: SortKeys, ids: Sequence[str]) -> Ints:
+def ordered(keys: Sequence[npt.NDArray[np.generic]], ids: Sequence[str]) -> Ints:
     """Rows by the keys, the most significant first; the id breaks ties.
 
     O(n log n). The keys after the first one that is no whole number are read for rows that are equal up to there, and ids for rows

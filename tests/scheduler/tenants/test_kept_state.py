@@ -1,0 +1,100 @@
+"""What a rule keeps between decisions changes no decision: a rule that has seen other snapshots decides as a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.examples import examples
+from tests.scheduler.tenants.cluster_replay import ClusterReplay
+from tests.scheduler.tenants.shared_cluster import (
+    CONFIG,
+    DECLARED,
+    GPUS,
+    Drawn,
+    cluster_of,
+    drawn_jobs,
+    tenants_of,
+    with_clusters,
+)
+from tests.scheduler.tenants.test_virtual_cluster_rule import FIFO, LAS, replayed, small_jobs
+from tiresias.scheduler.model import Plan, Snapshot
+from tiresias.scheduler.pool_decisions import PoolDecision
+from tiresias.scheduler.tenants.declarations import DeclaredTenant
+from tiresias.scheduler.tenants.gpu_quotas import GpuQuotas
+from tiresias.scheduler.tenants.private_clusters import PrivateClusters
+from tiresias.scheduler.tenants.tenant_rule import TenantPolicy, TenantRule
+from tiresias.scheduler.tenants.virtual_cluster_rule import VirtualClusterRule
+
+Rule = Callable[[Sequence[DeclaredTenant]], TenantRule]
+RULES = (VirtualClusterRule, GpuQuotas, PrivateClusters)
+EFFORT = dict.fromkeys(("one", "two", ""), replace(CONFIG, name="best_effort"))
+SMALLER = (0, 0, 1, 1)  # the leaf of each node of a cluster with fewer nodes
+many = settings(max_examples=examples(40), deadline=None)
+
+
+def shown(plan: Plan) -> list[Any]:
+    """All of a plan that is carried out or explained; the order of preemptions and of rebindings has no meaning."""
+    columns = [plan.effect.tolist(), plan.queue.tolist(), plan.rank.tolist()]
+    rebindings, preemptions = (sorted(each, key=lambda one: one.job) for each in (plan.rebindings, plan.preemptions))
+    return [*columns, plan.starts, preemptions, rebindings, plan.reserved, plan.promoted, plan.why]
+
+
+def shown_part(part: PoolDecision) -> list[Any]:
+    """All of the decision on a pool but the names of equal virtual nodes."""
+    nodes, jobs = part.snapshot.nodes, part.snapshot.jobs
+    columns = [nodes.gpus.tolist(), nodes.free.amount.tolist(), nodes.usable.tolist(), nodes.features]
+    return [*columns, jobs.id, jobs.state.tolist(), part.plan.effect.tolist(), part.plan.rank.tolist(), part.plan.why]
+
+
+def smaller(make: Any) -> Snapshot:
+    """Another cluster, on which a job of each virtual cluster waits."""
+    waits = [make.Job(name, 4, submit=float(at)) for at, name in enumerate(("x", "y"))]
+    return with_clusters(make(waits, [make.Node(gpus=GPUS, leaf=leaf) for leaf in SMALLER]), ("one", "two"))
+
+
+@pytest.mark.parametrize("kind", RULES)
+@many
+@given(drawn=small_jobs, policy=st.sampled_from([FIFO, LAS, EFFORT, None]), change=st.booleans())
+def test_a_kept_rule_decides_as_a_new_one(
+    snapshot_of: Any, kind: Rule, drawn: list[tuple[str, int, int, int]], policy: dict[str, Any] | None, change: bool
+) -> None:
+    """In each state of a replay. `change`: between two decisions the nodes are others for a while."""
+    rule, tenants = kind(DECLARED), tenants_of(policy) if policy else tenants_of()
+    other = smaller(snapshot_of)
+
+    def compare(snapshot: Snapshot, plan: Plan) -> None:
+        expected, _ = kind(DECLARED).decide(snapshot, tenants)
+        assert shown(plan) == shown(expected)
+        if change:
+            rule.decide(other, tenants)
+
+    ends = ClusterReplay(snapshot_of, rule, tenants, replayed(drawn, 1), compare).run()
+    assert len(ends) == len(drawn)
+
+
+@pytest.mark.parametrize("kind", RULES)
+@many
+@given(sequence=st.lists(drawn_jobs, min_size=2, max_size=4), usable=st.lists(st.booleans(), min_size=6, max_size=6))
+def test_the_parts_of_a_decision_are_those_of_its_snapshot(
+    snapshot_of: Any, kind: Rule, sequence: list[list[Drawn]], usable: list[bool]
+) -> None:
+    """Also where they are read after later decisions."""
+    rule, tenants = kind(DECLARED), tenants_of(LAS)
+    snapshots = [cluster_of(snapshot_of, drawn) for drawn in sequence]
+    decided = [rule.decide(snapshot, tenants) for snapshot in snapshots]
+    _with_bad_nodes(rule, snapshots[0], usable, tenants)
+    for snapshot, (plan, parts) in zip(snapshots, decided, strict=True):
+        expected, others = kind(DECLARED).decide(snapshot, tenants)
+        assert shown(plan) == shown(expected)
+        assert list(map(shown_part, parts)) == list(map(shown_part, others))
+
+
+def _with_bad_nodes(rule: TenantRule, snapshot: Snapshot, usable: list[bool], tenants: Sequence[TenantPolicy]) -> None:
+    rule.decide(replace(snapshot, nodes=replace(snapshot.nodes, usable=np.array(usable, np.bool_))), tenants)
