@@ -278,7 +278,7 @@ def _as_one(keys: SortKeys) -> SortKeys:
         return keys
     found = np.zeros(len(keys[0]), np.int16)
     for key, low, size in zip(keys, least, sizes, strict=True):
-        found = found * np.int16(size) + (key - low).astype(np.int16)  # type: ignore[operator]
+        found = found * np.int16(size) + (key - low).astype(np.int16)
     return [found]
 
 
