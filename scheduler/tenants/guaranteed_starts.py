@@ -116,10 +116,11 @@ class HardwareBinding:
 
     def _removable(self, cells: Mapping[str, tuple[str, ...]]) -> Bools:
         """Return the jobs without cells that may be preempted or release their GPUs, shape (jobs,)."""
-        rows, removable = [self._row[job] for job in cells], self._holders.without_cells.copy()
+        rows = [self._row[job] for job in cells]
+        removable: Bools = self._holders.without_cells.copy()
         removable[rows] = [not owned for owned in cells.values()]
-        found: Bools = removable & self._movable
-        return found
+        removable &= self._movable
+        return removable
 
     def _cover(self, found: GuaranteedStarts, job: str, chosen: ChosenNodes) -> None:
         """Give a running job cells where it runs, or keep cells free for it."""
