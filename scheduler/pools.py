@@ -70,7 +70,7 @@ def gpus_of(snapshot: Snapshot, pools: Sequence[NodePool], of_job: Ints) -> Pool
     inside = of_node >= 0
     return PooledGpus(
         np.bincount(of_node[inside], nodes.gpus[inside], count).astype(np.int64),
-        np.bincount(of_node[inside], free[inside], count),
+        np.bincount(of_node[inside], free[inside], count).astype(np.float64),
         held.job[own],
         held.resources["gpus"][own],
     )

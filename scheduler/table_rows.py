@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,13 +14,7 @@ T = TypeVar("T", Jobs, Nodes, Allocations)
 
 def rows_of(table: T, rows: Ints) -> T:
     """Return these rows of each column."""
-    kind = type(table)
-    return kind(*[_taken(getattr(table, name), rows) for name in _columns(kind)])
-
-
-@lru_cache(maxsize=8)
-def _columns(table: type[Any]) -> tuple[str, ...]:
-    return tuple(one.name for one in fields(table))
+    return type(table)(*[_taken(getattr(table, name), rows) for name in table.__dataclass_fields__])
 
 
 def _taken(column: Any, rows: Ints) -> Any:

@@ -18,7 +18,8 @@ from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.scheduler.tenants.private_clusters import partition
 from tiresias.simulator.cluster_size import ClusterSize
 from tiresias.simulator.occupancy import Occupancy
-from tiresias.simulator.simulated_tenants import SimulatedTenants, read_tenants
+from tiresias.simulator.simulated_tenants import SimulatedTenants
+from tiresias.simulator.tenant_file import read_tenants
 from tiresias.simulator.trace import TraceJob
 
 ACCOUNT = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}", re.ASCII)

@@ -18,6 +18,7 @@ class CellHolders:
 
     Attributes:
         row_of: The row of each job.
+        rows: The rows of the guaranteed jobs of each VC, in the order of `HeldNodes.names`.
         owns: Those that hold cells of their VC, shape (jobs,).
         without_cells: Those with GPUs and no cells of their VC, shape (jobs,).
     """
@@ -29,6 +30,7 @@ class CellHolders:
         self.row_of = dict(zip(ids, range(len(ids)), strict=True))
         self._nodes = [nodes[name] for name in owners]
         self._held: list[HeldNodes] = [each.gpus_held() for each in self._nodes]
+        self.rows = {name: self._rows_of(held) for name, held in zip(owners, self._held, strict=True)}
         self.owns: Bools = np.zeros(len(ids), np.bool_)
         self.owns[self._rows] = True
         self.without_cells: Bools = np.zeros(len(ids), np.bool_)
@@ -37,8 +39,10 @@ class CellHolders:
 
     @cached_property
     def _rows(self) -> Ints:
-        row_of = self.row_of
-        return np.array([row_of[name] for held in self._held for name in held.names], np.int64)
+        return np.concatenate(list(self.rows.values()))
+
+    def _rows_of(self, held: HeldNodes) -> Ints:
+        return np.array([self.row_of[name] for name in held.names], np.int64)
 
     @cached_property
     def _count(self) -> Ints:

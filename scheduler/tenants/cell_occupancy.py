@@ -51,6 +51,11 @@ class ShownGang:
         return any(cell for _, _, cell in self.held)
 
 
+def is_unmanaged(name: str) -> bool:
+    """Return whether a gang stands for the unmanaged jobs of a node."""
+    return name.startswith(_UNMANAGED)
+
+
 class CellOccupancy:
     """The gangs of the newest snapshot in their cells.
 
@@ -74,13 +79,24 @@ class CellOccupancy:
         self._unmanaged: set[str] = set()
 
     def follow(self, snapshot: Snapshot, of_jobs: JobTenants) -> None:
-        """Hold what the snapshot shows. `of_jobs`: the VC of each job. O(jobs with GPUs + changed GPUs), the former in numpy."""
+        """Hold what the snapshot shows. `of_jobs`: the VC of each job. O(jobs with GPUs + changed GPUs), the former in numpy.
+
+        Nodes that have become bad are the last change: a job that runs holds its cells whatever is bad, also after a restart.
+        """
         gangs = self._reader.read(snapshot, of_jobs.names, of_jobs.of)
         changed = self._changed_jobs(snapshot, of_jobs, gangs) | self._changed_unmanaged(snapshot)
         self._before = gangs
-        health_changed = self._follow_health(snapshot)
-        if changed or health_changed:
+        names = snapshot.nodes.name
+        bad = {names[row] for row in np.flatnonzero(~snapshot.nodes.usable).tolist()}
+        healthy, new = (
+            sorted(each) for each in (self.clusters.cells.bad.nodes - bad, bad - self.clusters.cells.bad.nodes)
+        )
+        for node in healthy:
+            self.clusters.node_healthy(node)
+        if changed or healthy:
             self._replace(changed)
+        for node in new:
+            self.clusters.node_bad(node)
         for chain in self.clusters.cells.chains.values():
             chain.sort()
 
@@ -136,17 +152,6 @@ class CellOccupancy:
         """Avoid the GPUs of an opportunistic gang by so much more."""
         for leaf in group.leaves():
             self.clusters.cells.chains[leaf.chain.name].count_opportunistic(leaf, weight)
-
-    def _follow_health(self, snapshot: Snapshot) -> bool:
-        """Return whether a node has become bad or healthy."""
-        names, bad = snapshot.nodes.name, self.clusters.cells.bad.nodes
-        now = {names[row] for row in np.flatnonzero(~snapshot.nodes.usable).tolist()}
-        healthy, new = sorted(bad - now), sorted(now - bad)
-        for node in healthy:
-            self.clusters.node_healthy(node)
-        for node in new:
-            self.clusters.node_bad(node)
-        return bool(healthy or new)
 
     def _delete(self, name: str, gang: ShownGang) -> None:
         group = self.clusters.groups[name]

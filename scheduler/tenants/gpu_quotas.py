@@ -21,6 +21,7 @@ from tiresias.scheduler.decide import decide
 from tiresias.scheduler.model import Bools, Ints, JobState, Nodes, Plan, Snapshot, Start
 from tiresias.scheduler.pool_decisions import PoolDecision, PoolDecisions
 from tiresias.scheduler.rank.policy import Policy, Ranking, ordered
+from tiresias.scheduler.tenants.cell_report import CellReport
 from tiresias.scheduler.tenants.cells_of_topology import cell_specification, shape_of
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts
@@ -60,6 +61,10 @@ class GpuQuotas:
         rest = decide_opportunistic(snapshot, guaranteed, takes_part, outside, owners, row_of)
         plan = joined_plan(snapshot, of_jobs, row_of, guaranteed, owners.pools, rest)
         return plan, (*owners.pools.parts, *rest.parts)
+
+    def report(self, *, trees: bool = True) -> CellReport | None:
+        """Return None: no cells are bound."""
+        return None
 
     def _shares_of(self, nodes: Nodes) -> Mapping[str, GpuShare]:
         if (shape := shape_of(nodes)) != self._shape:

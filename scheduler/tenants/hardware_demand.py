@@ -77,14 +77,24 @@ class HardwareDemand:
         self._promised.update(shares)
         return True
 
+    def rows(self, names: Iterable[str]) -> list[int]:
+        """Return the rows of nodes."""
+        return [self._row[name] for name in names]
+
+    def missing(self, rows: Sequence[int]) -> Floats:
+        """Return what is promised on some nodes and is not free there, shape (rows, 3); below 0: more is free."""
+        promised = [self._promised.get(row, [0.0] * COUNTED) for row in rows]
+        found: Floats = np.array(promised).reshape(-1, COUNTED) - self._free[rows]
+        return found
+
     def _with(self, row: int, need: Sequence[float]) -> list[float]:
         """Return what is promised of a node, and another share."""
         promised = self._promised.get(row)
         return list(need) if promised is None else [one + other for one, other in zip(promised, need, strict=True)]
 
-    def free_now(self, request: Request, placement: Sequence[tuple[str, int]]) -> bool:
+    def free_now(self, nodes: Iterable[str]) -> bool:
         """Return whether the nodes of a promised placement have everything free that was promised there."""
-        rows = (self._row[name] for name, _ in placement)
+        rows = (self._row[name] for name in nodes)
         return all(_is_within(self._promised[row], self._free[row].tolist()) for row in rows)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from tiresias.scheduler.model import Bools, Ints, Nodes, Plan, Snapshot
 from tiresias.scheduler.pools import NodePool, PoolDecision, decide_pools, rows_of
 from tiresias.scheduler.rank.policy import natural
+from tiresias.scheduler.tenants.cell_report import CellReport
 from tiresias.scheduler.tenants.cells_of_topology import cell_specification, shape_of
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy, config_inside
@@ -42,6 +43,10 @@ class PrivateClusters:
         pools = [_pool(tenant, jobs[tenant.name], nodes[tenant.name]) for tenant in tenants]
         movable = snapshot.jobs.movable & ~_elsewhere(snapshot, pools)
         return decide_pools(replace(snapshot, jobs=replace(snapshot.jobs, movable=movable)), pools)
+
+    def report(self, *, trees: bool = True) -> CellReport | None:
+        """Return None: no cells are bound."""
+        return None
 
     def _partition(self, nodes: Nodes) -> Mapping[str, Ints]:
         """Return the rows of the nodes of each VC and of `OUTSIDE`, rising. Computed once for the same nodes."""

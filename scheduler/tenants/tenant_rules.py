@@ -38,8 +38,12 @@ def tenant_rule(admission: str, declared: Sequence[DeclaredTenant]) -> TenantRul
 
 
 def tenants_of(jobs: Jobs, tenants: Sequence[TenantPolicy]) -> JobTenants:
-    """Return the tenant of each job. A job of an unknown virtual cluster belongs to `OUTSIDE`."""
-    names = tuple(tenant.name for tenant in tenants)
+    """Return the tenant of each job, as `tenants_by_name`."""
+    return tenants_by_name(jobs, tuple(tenant.name for tenant in tenants))
+
+
+def tenants_by_name(jobs: Jobs, names: tuple[str, ...]) -> JobTenants:
+    """Return the tenant of each job. A job of an unknown virtual cluster belongs to `OUTSIDE`, which is one of the names."""
     place = {name: at for at, name in enumerate(names)}
     named = jobs.virtual_cluster or (OUTSIDE,) * len(jobs)
     of = np.fromiter(map(place.get, named, repeat(place[OUTSIDE])), np.int64, len(jobs))

@@ -23,6 +23,7 @@ from tiresias.scheduler.pools import quota_of_rows
 from tiresias.scheduler.table_rows import rows_of
 from tiresias.scheduler.tenants.cell_holders import CellHolders
 from tiresias.scheduler.tenants.cell_occupancy import CellOccupancy
+from tiresias.scheduler.tenants.cell_report import CellReport, cell_report
 from tiresias.scheduler.tenants.cells_of_topology import cell_specification, shape_of
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts, HardwareBinding
@@ -54,7 +55,8 @@ class _Cells:
 class VirtualClusterRule:
     """The rule. The cells are kept between decisions, which changes no decision while all nodes are healthy.
 
-    A job that runs on a bad node keeps its cells. Without the kept ones, as after a restart, it may be opportunistic.
+    With bad nodes the kept cells may differ from new ones, as after a restart, in which bad hardware unused cells are bound to. No
+    running job loses its cells by that.
     """
 
     def __init__(self, declared: Sequence[DeclaredTenant]) -> None:
@@ -77,9 +79,15 @@ class VirtualClusterRule:
         opportunistic = may_be_opportunistic(snapshot.jobs, of_jobs, tuple(self._declared.values()))
         places = zip(of_jobs.owners, owners.pools.parts, strict=True)
         decisions = [TenantDecision(part, cells.nodes[name]) for name, part in places if not isinstance(part, IdlePool)]
-        guaranteed = HardwareBinding(snapshot, cells.occupancy, holders, opportunistic).run(decisions)
-        takes_part = _without_cells(snapshot, holders, guaranteed, opportunistic)
         outside = next(tenant for tenant in tenants if tenant.name == OUTSIDE)
+        guaranteed = HardwareBinding(
+            snapshot,
+            cells.occupancy,
+            holders,
+            opportunistic,
+            lambda: outside.policy.rank(snapshot, outside.config).order,
+        ).run(decisions)
+        takes_part = _without_cells(snapshot, holders, guaranteed, opportunistic)
         rest = decide_opportunistic(snapshot, guaranteed, takes_part, outside, owners, holders.row_of)
         plan = joined_plan(snapshot, of_jobs, holders.row_of, guaranteed, owners.pools, rest)
         return plan, (*owners.pools.parts, *rest.parts)
@@ -98,13 +106,13 @@ class VirtualClusterRule:
 
         def own_snapshot(name: str, quotas: tuple[Quota, ...]) -> Snapshot:
             nodes, rows = cells.nodes[name], of_jobs.rows[name]
-            nodes.sort()
+            nodes.sort(hardware)
             jobs, position = rows_of(seen, rows), positions(len(seen), rows)
             return Snapshot(
                 snapshot.time,
                 replace(jobs, request=nodes.requests(jobs.request)),
                 nodes.nodes(hardware),
-                nodes.allocations(holders.row_of, position, hardware),
+                nodes.allocations(holders.rows[name], position, hardware),
                 tuple(quota_of_rows(quota, position) for quota in quotas),
             )
 
@@ -119,6 +127,10 @@ class VirtualClusterRule:
             if part is not None:
                 _ = part.snapshot
         self._idle = []
+
+    def report(self, *, trees: bool = True) -> CellReport | None:
+        """Return the cells as the newest snapshot shows them; None before the first decision."""
+        return None if self._cells is None else cell_report(self._cells.occupancy, trees=trees)
 
     def _cells_of(self, snapshot: Snapshot) -> _Cells:
         nodes = snapshot.nodes

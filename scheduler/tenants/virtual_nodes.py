@@ -7,7 +7,7 @@ decision depends on the snapshot alone and not on which of several equal virtual
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -60,6 +60,7 @@ class VirtualNodes:
         self._levels, self._cluster = levels, cluster
         self._held: tuple[int, HeldNodes] | None = None
         self.order = np.arange(len(self.cells))
+        self._bound = np.full(len(self.cells), -1, np.int64)
 
     @cached_property
     def gpus(self) -> Ints:
@@ -83,8 +84,11 @@ class VirtualNodes:
     def _groups(self) -> list[Ints]:
         return [_numbered(level) for level in self._above]
 
-    def sort(self) -> None:
+    def sort(self, hardware: HardwareRows) -> None:
         """Order the nodes by the hardware to which they and the cells above them are bound. O(nodes x levels)."""
+        row = hardware.row
+        places = [-1 if cell.physical is None else row[cell.physical.nodes[0]] for cell in self.cells]
+        self._bound = np.array(places, np.int64)  # the row of the hardware of each node; -1: it is not bound
         keys = [_bound(level)[group] for level, group in zip(self._distinct, self._groups_from_node, strict=True)]
         self.order = np.lexsort((np.arange(len(self.cells)), self._size, *keys, self._chains))
 
@@ -126,28 +130,24 @@ class VirtualNodes:
         """
         held = self.gpus_held()
         used = np.bincount(held.at, held.gpus, len(self.cells)).astype(np.int64)
-        rows, bound = self.order, self._rows_of_hardware(hardware)
+        rows, bound = self.order, self._bound
         free, available = (self.gpus - used)[rows], hardware.available[bound, 1:]
         cpus, memory = np.where(bound[:, None] >= 0, available, np.inf)[rows].T
         topology = Topology.of_groups(self.gpus[rows], [level[rows] for level in self._groups])
         names, types = (tuple([column[row] for row in rows.tolist()]) for column in (self.names, self._types))
         return Nodes(
             names, self.gpus[rows], Resources.of(free, cpus, memory), self.usable()[rows], topology, types,
-            self._features(bound, hardware),
+            self._features(hardware),
         )  # fmt: skip
 
-    def _rows_of_hardware(self, hardware: HardwareRows) -> Ints:
-        """Return the row of the hardware to which each node is bound; -1: it is not."""
-        row = hardware.row
-        places = [-1 if cell.physical is None else row[cell.physical.nodes[0]] for cell in self.cells]
-        return np.array(places, np.int64)
-
-    def _features(self, bound: Ints, hardware: HardwareRows) -> tuple[frozenset[str], ...]:
+    def _features(self, hardware: HardwareRows) -> tuple[frozenset[str], ...]:
         """Return the features of each node in their order."""
         row, features = hardware.row, hardware.nodes.features
+        if len(hardware.all_features) == 0:
+            return (frozenset(),) * len(self.cells)
         below: dict[object, frozenset[str]] = {None: hardware.all_features}
         found = []
-        for at, place in zip(self.order.tolist(), bound[self.order].tolist(), strict=True):
+        for at, place in zip(self.order.tolist(), self._bound[self.order].tolist(), strict=True):
             above = None if place >= 0 else self._bound_above(self.cells[at])
             if above not in below:
                 below[above] = frozenset[str]().union(*(features[row[name]] for name in self._unbound_nodes(above)))
@@ -166,19 +166,19 @@ class VirtualNodes:
         leaves = self._occupancy.clusters.cells.physical.leaves
         return [name for name in (cell.nodes if cell else ()) if leaves[name][0].host.virtual is None]
 
-    def allocations(self, row_of: Mapping[str, int], position: Ints, hardware: HardwareRows) -> Allocations:
+    def allocations(self, rows: Ints, position: Ints, hardware: HardwareRows) -> Allocations:
         """Return what the guaranteed gangs of the VC hold.
 
         Args:
-            row_of: The row of each job.
+            rows: The row of the job of each of them.
             position: The row of each job among those of the VC.
             hardware: The CPUs and the memory that they hold.
         """
         place = np.empty(len(self.cells), np.int64)
         place[self.order] = np.arange(len(self.cells))
         held = self.gpus_held()
-        job = np.repeat(np.array([row_of[name] for name in held.names], np.int64), held.count)
-        cpus, memory = hardware.held(job, self._rows_of_hardware(hardware)[held.at]).T
+        job = np.repeat(rows, held.count)
+        cpus, memory = hardware.held(job, self._bound[held.at]).T
         return Allocations(position[job], place[held.at], Resources.of(held.gpus, cpus, memory))
 
     def requests(self, requests: tuple[Request, ...]) -> tuple[Request, ...]:
