@@ -106,7 +106,8 @@ class TenantCampaign(ChaosRun):
         started = guarantees.cells_of_starts(db, [(run.id, run.start) for run in check.logged])
         cells = [own or later.get((run.id, run.start), "") for run, own in zip(check.logged, started, strict=True)]
         pairs = [(run, guarantees.nodes_of(own)) for run, own in zip(check.logged, cells, strict=True) if own]
-        unpinned = [run for run, _ in pairs if later.get((run.id, run.start)) is None and run.name in check.shaken]
+        moved = [run for run, own in pairs if own != frozenset(run.nodes)]
+        unpinned = [run for run in moved if (run.id, run.start) not in later and run.name in check.shaken]
         found = [(run.name, own, frozenset(run.nodes)) for run, own in pairs if run not in unpinned]
         check.evidence["elsewhere"] = guarantees.elsewhere(found)
         check.judged |= {"runs_in_cells": len(found), "unpinned": len(unpinned)}
