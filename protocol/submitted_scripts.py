@@ -50,19 +50,13 @@ def choices(content: Mapping[str, Any], of: str) -> list[tuple[int, str]]:
     return _entries(content, of, "opportunistic", opportunistic_choice.known)
 
 
-def _entries(
-    content: Mapping[str, Any], of: str, name: str, checked: Callable[[object], str]
-) -> list[tuple[int, str]]:
+def _entries(content: Mapping[str, Any], of: str, name: str, checked: Callable[[object], str]) -> list[tuple[int, str]]:
     found = content.get(name)
     pairs = found if content.get("of") == of and isinstance(found, list) else []
     return [
         (one[0], one[1])
         for one in pairs[-KEPT:]
-        if isinstance(one, list)
-        and len(one) == 2
-        and type(one[0]) is int
-        and 0 <= one[0] < LATEST
-        and checked(one[1])
+        if isinstance(one, list) and len(one) == 2 and type(one[0]) is int and 0 <= one[0] < LATEST and checked(one[1])
     ]
 
 

@@ -218,13 +218,15 @@ def _report(submission: Submission, asked: submit_options.SubmitOptions) -> None
 
 
 def _copy(submission: Submission, text: bytes) -> int:
-    """sbatch with a private copy under the right name. Slurm shows that as the Command, where the controller finds the hash."""
+    """sbatch with a private copy under the right name. Slurm shows that as the Command, where the controller finds the hash and
+    the choice of `--opportunistic`."""
     import tempfile  # here: few submissions need it
 
     from tiresias.protocol.job_kind import script_hash
 
     try:
-        with tempfile.TemporaryDirectory(prefix=f"tsbatch-{script_hash(submission.script)}-") as folder:
+        of_job = f"{script_hash(submission.script)}-{opportunistic.chosen(os.environ)}"
+        with tempfile.TemporaryDirectory(prefix=f"tsbatch-{of_job}-") as folder:
             path = Path(folder, submission.name)
             path.write_bytes(text)
             return _relay(["sbatch", *submission.options, str(path), *submission.arguments])

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tiresias.scheduler.model import JobState, Snapshot
+from tiresias.scheduler.model import Jobs, JobState, Snapshot
 from tiresias.scheduler.virtual_clusters.affinity_group import AffinityGroup
 from tiresias.scheduler.virtual_clusters.cell import OPPORTUNISTIC, PhysicalCell
 from tiresias.scheduler.virtual_clusters.gang_requests import BoundGang, GangRequest, PodPlacement
@@ -22,7 +22,13 @@ from tiresias.scheduler.virtual_clusters.specification import CellSpecification
 from tiresias.scheduler.virtual_clusters.virtual_clusters import VirtualClusters
 
 GUARANTEED = 0  # the priority of all guaranteed gangs: the order inside of a VC is its policy's
-RELEASING, MOVABLE, COVERED, BLOCKED = 1, 64, 128, 4096  # how much a GPU in use is avoided, by its users
+RELEASING, MOVABLE, COVERED, PROTECTED, BLOCKED = (
+    1,
+    64,
+    128,
+    256,
+    4096,
+)  # how much a GPU in use is avoided, by its users
 _UNMANAGED = "\0"  # begins the names of gangs that are no jobs
 
 
@@ -140,8 +146,19 @@ def _shown(snapshot: Snapshot, row: int, cluster: str, held: list[tuple[str, int
     whole = state != JobState.RELEASING and all(cell for _, _, cell in held)
     if not whole:
         held = [(node, gpus, "") for node, gpus, _ in held]
-    weight = MOVABLE if state == JobState.RUNNING and snapshot.jobs.movable[row] else BLOCKED
-    return ShownGang(cluster, RELEASING if state == JobState.RELEASING else weight, tuple(held))
+    return ShownGang(cluster, _weight(snapshot.jobs, row), tuple(held))
+
+
+def _weight(jobs: Jobs, row: int) -> int:
+    """Return how much the GPUs of a job are avoided: more where no policy may preempt it, as its run may lose work."""
+    state = int(jobs.state[row])
+    if state == JobState.RELEASING:
+        return RELEASING
+    if state != JobState.RUNNING:
+        return BLOCKED
+    if jobs.movable[row]:
+        return MOVABLE
+    return PROTECTED if jobs.reclaimable is not None and jobs.reclaimable[row] else BLOCKED
 
 
 def _shown_unmanaged(snapshot: Snapshot) -> dict[str, ShownGang]:

@@ -24,7 +24,7 @@ from tiresias.scheduler.rank.policy import Policy, Ranking, ordered
 from tiresias.scheduler.tenants.cells_of_topology import cell_specification, shape_of
 from tiresias.scheduler.tenants.declarations import DeclaredTenant
 from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts
-from tiresias.scheduler.tenants.hardware_demand import HardwareDemand, may_be_removed
+from tiresias.scheduler.tenants.hardware_demand import HardwareDemand, is_reclaimable, may_be_removed
 from tiresias.scheduler.tenants.opportunistic_jobs import decide_opportunistic
 from tiresias.scheduler.tenants.quota_decision import GpuShare, decide_quota, shares
 from tiresias.scheduler.tenants.tenant_decision import decide_owners, preempted_for, selected_by
@@ -83,7 +83,7 @@ def _placed(
     shown = replace(
         jobs,
         state=np.where(ends, int(JobState.RELEASING), jobs.state),
-        movable=jobs.movable & ~within,
+        movable=is_reclaimable(jobs) & ~within,
         eligible=jobs.eligible & within,
     )
     config = replace(outside.config, admission="shared")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from tiresias.scheduler.model import Floats, JobState, Request, Snapshot
+from tiresias.scheduler.model import Bools, Floats, Jobs, JobState, Request, Snapshot
 from tiresias.scheduler.place.free_capacity import COUNTED, amounts
 
 _ROUNDING = 1e-6
@@ -77,8 +77,15 @@ def _held_by(snapshot: Snapshot, jobs: Collection[str]) -> Floats:
     return found
 
 
+def is_reclaimable(jobs: Jobs) -> Bools:
+    """Return which running jobs may be preempted for the owners of the cells on which they run, shape (jobs,)."""
+    may = jobs.movable if jobs.reclaimable is None else jobs.reclaimable
+    found: Bools = (jobs.state == JobState.RUNNING) & may
+    return found
+
+
 def may_be_removed(snapshot: Snapshot) -> set[str]:
-    """Return the ids of the jobs that release their GPUs, or run and may be preempted."""
+    """Return the ids of the jobs that release their GPUs, or run and may be preempted for the owners of their cells."""
     jobs = snapshot.jobs
-    rows = (jobs.state == JobState.RELEASING) | ((jobs.state == JobState.RUNNING) & jobs.movable)
+    rows = (jobs.state == JobState.RELEASING) | is_reclaimable(jobs)
     return {jobs.id[row] for row in np.flatnonzero(rows).tolist()}

@@ -73,7 +73,7 @@ class PublishStage:
         services, memory = self._services, context.memory
         return [
             *context.site.alarms,
-            *sharing.alarms(memory.observer.unprotected),
+            *sharing.alarms(memory.observer.preemptability.unprotected),
             *services.traffic.alarms(services.allowance.postponed),
             *services.rules.alarms,
             *memory.actor.alarms,
@@ -98,7 +98,8 @@ def _phases(memory: JobMemory) -> dict[str, str]:
 def _unmovable(context: CycleContext, running: Sequence[SlurmJob]) -> dict[str, str]:
     """Why running jobs may not be preempted now, by job id; "" for those that may."""
     memory, now = context.memory, context.slurm.time
-    return {job.id: memory.observer.why_unmovable(job, now) for job in running if job.id in memory.ledger.jobs}
+    why = memory.observer.preemptability.why_unmovable
+    return {job.id: why(job, now) for job in running if job.id in memory.ledger.jobs}
 
 
 def _deadlines(context: CycleContext) -> Mapping[str, float]:

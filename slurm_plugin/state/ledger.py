@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tiresias.protocol.job_kind import Key
+from tiresias.protocol.opportunistic_choice import combined
 from tiresias.scheduler.estimates.claims import Trust
 from tiresias.scheduler.estimates.completed_jobs import Completed
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
@@ -128,6 +129,8 @@ class Ledger:
             if self.requests.note(row, restored := own_tasks.restored(row, job)):
                 self.resurfaced.append(restored)
             self.requests.note_gpus(row, job)
+            if not row.opportunistic:  # else it is known, or its supervisor has reported it
+                self.note_choice(row, job.opportunistic)
 
     def _let_go_of_others(self, managed: Collection[str], snapshot: SlurmSnapshot) -> None:
         """End the rows whose jobs are gone, and collect those that are no longer managed."""
@@ -199,11 +202,11 @@ class Ledger:
 
     def note(
         self, row: JobRow, restart: int, *, restore: float | None = None, save: float | None = None,
-        pause: float | None = None, redone: int | None = None, pace: float | None = None,
+        pause: float | None = None, redone: int | None = None, pace: float | None = None, lost: float | None = None,
     ) -> None:  # fmt: skip
         """Store the measured costs of a run; None leaves the stored value."""
         run = self.runs[row.key].get(restart)
-        measured = {"restore": restore, "save": save, "pause": pause, "redone": redone, "pace": pace}
+        measured = {"restore": restore, "save": save, "pause": pause, "redone": redone, "pace": pace, "lost": lost}
         news = {
             name: value for name, value in measured.items() if value is not None and getattr(run, name, None) != value
         }
@@ -214,8 +217,14 @@ class Ledger:
         self._journal.save_run(run)
         self._count(row)
         self.costs[row.id] = preemption_cost(self._in_order(row))
+        if save is not None:
+            self.saves.note_saved(row)
         if pause is not None:
             self.saves.note_parked(row)
+
+    def has_saved(self, row: JobRow) -> bool:
+        """Return whether the job, or another one of its kind, has saved (SaveProof.has_saved)."""
+        return self.saves.has_saved(row, self.runs[row.key].values())
 
     def proof(self, row: JobRow) -> int:
         """Return how certain it is that the job saves on request: 0, 1 or 2 (SaveProof.level)."""
@@ -251,6 +260,13 @@ class Ledger:
         self.runs[row.key] = {}
         self.save(row)
         return row
+
+    def note_choice(self, row: JobRow, choice: str) -> None:
+        """Store the owner's choice of `tsbatch --opportunistic`; "", not known, leaves what is stored."""
+        chosen = combined(row.opportunistic, choice)
+        if row.opportunistic != chosen:
+            row.opportunistic = chosen
+            self.save(row)
 
     def note_cells(self, row: JobRow, restart: int, cells: str) -> None:
         """Store which cells of its virtual cluster a run holds, as owned_cells.py writes them."""
