@@ -72,7 +72,11 @@ class Fallback(NamedTuple):
 
 
 class PartitionPools:
-    """The pools of a configuration, each with its policy as it has learned."""
+    """The pools of a configuration, each with its policy as it has learned.
+
+    Attributes:
+        tenants: Names of the virtual clusters of the newest decision, in the order of its parts; (): it had none.
+    """
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -83,7 +87,7 @@ class PartitionPools:
                 *(each.policy for each in config.virtual_clusters),
             ]
         )
-        self._tenants = TenantPools(config)
+        self._tenants, self.tenants = TenantPools(config), tuple[str, ...]()
         self._policies: dict[PolicyConfig, Policy] = {each: POLICIES[each.name] for each in configs}
         self._plugins = check_plugins(config)
         self._failure: Fallback | None = None  # from then on the built-in implementations decide
@@ -126,10 +130,12 @@ class PartitionPools:
 
     def _decided(self, snapshot: Snapshot, slurm: SlurmSnapshot) -> tuple[Plan, tuple[PoolDecision, ...]]:
         """Where the cells of the virtual clusters do not fit the nodes, all jobs share them, with an alarm."""
+        self.tenants = ()
         if self._tenants.names and self._ranking(self._config.policy)[0].admission in TENANT_RULES:
             try:
-                self._alarms = []
-                return self._tenants.decide(snapshot, self._ranking)
+                found = self._tenants.decide(snapshot, self._ranking)
+                self.tenants, self._alarms = self._tenants.names, []
+                return found
             except UsageError as error:
                 alarm = f"{error}; until then all jobs share all nodes, without any guarantee"
                 return decide_pools(snapshot, self.of(snapshot, slurm, alarm))
@@ -138,11 +144,6 @@ class PartitionPools:
     def _ranking(self, config: PolicyConfig) -> tuple[PolicyConfig, Policy]:
         """Return the configuration that holds in place of the given one, and its policy as it has learned."""
         return (self._failure.replacement(config) if self._failure else config), self._policies[config]
-
-    @property
-    def tenants(self) -> tuple[str, ...]:
-        """Names of the virtual clusters, in the order of the decisions on them."""
-        return self._tenants.names
 
     def fall_back(self, error: Exception) -> bool:
         """After a failure that no single job explains, let `las` with victims by rank decide from now on.

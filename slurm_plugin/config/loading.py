@@ -81,7 +81,7 @@ def load(file: Path | None, overrides: Mapping[str, object], environ: Mapping[st
         raise UsageError(f"{_source(found, key)}: {key}: partition {unmanaged[0]} is not managed (partitions)")
     config = replace(config, virtual_clusters=_virtual_clusters(tables, config))
     sources = {key: found[key].source if key in found else DEFAULT for key in known}
-    return Loaded(config, sources | {VIRTUAL_CLUSTERS: tables.source if tables else DEFAULT})
+    return Loaded(config, sources | ({VIRTUAL_CLUSTERS: tables.source} if tables else {}))
 
 
 def _virtual_clusters(tables: RawValue | None, config: Config) -> tuple[VirtualClusterConfig, ...]:
