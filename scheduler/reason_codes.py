@@ -22,6 +22,7 @@ class ReasonCode(IntEnum):
     COVERED = 10  # text: the virtual cluster, which keeps cells free for the job that runs elsewhere
     OUTSIDE = 11  # the job belongs to no virtual cluster
     UNBOUND = 12  # text: the virtual cluster, which has enough free GPUs, but no hardware that fits the request
+    CONFINED = 13  # the job belongs to no virtual cluster, and may not run opportunistically
 
 
 class Reason(NamedTuple):

@@ -30,7 +30,12 @@ from tiresias.scheduler.tenants.quota_decision import GpuShare, decide_quota, sh
 from tiresias.scheduler.tenants.tenant_decision import decide_owners, preempted_for, selected_by
 from tiresias.scheduler.tenants.tenant_plan import joined_plan
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy
-from tiresias.scheduler.tenants.tenant_rules import may_be_opportunistic, rows_by_tenant, tenant_of_jobs
+from tiresias.scheduler.tenants.tenant_rules import (
+    belongs_to_none,
+    may_be_opportunistic,
+    rows_by_tenant,
+    tenant_of_jobs,
+)
 from tiresias.scheduler.virtual_clusters.cell_state import CellState
 
 
@@ -60,7 +65,7 @@ class GpuQuotas:
         outside = next(tenant for tenant in tenants if tenant.name == OUTSIDE)
         guaranteed, within = _placed(snapshot, owners.parts, opportunistic, outside)
         waits, placed = snapshot.jobs.state == JobState.WAITING, _are(snapshot, guaranteed.placed)
-        takes_part = np.where(waits, opportunistic & ~placed, ~within)
+        takes_part = np.where(waits, (opportunistic | belongs_to_none(tenant_of)) & ~placed, ~within)
         parts = (*owners.parts, decide_opportunistic(snapshot, guaranteed, takes_part, outside, owners))
         return joined_plan(snapshot, tenant_of, guaranteed, parts), parts
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from tiresias.scheduler.decide import decide
-from tiresias.scheduler.model import Allocations, Bools, Floats, Ints, JobState, Nodes, Snapshot
+from tiresias.scheduler.model import Allocations, Bools, Floats, Ints, Jobs, JobState, Nodes, Snapshot
 from tiresias.scheduler.place.free_capacity import COUNTED, GPUS
 from tiresias.scheduler.pools import NodePool, PoolDecision, numbered, part_of
+from tiresias.scheduler.reasons import CONFINED
 from tiresias.scheduler.tenants.guaranteed_starts import GuaranteedStarts
 from tiresias.scheduler.tenants.tenant_decision import OwnersDecision
 from tiresias.scheduler.tenants.tenant_rule import TenantPolicy
@@ -27,7 +28,8 @@ def decide_opportunistic(
     Args:
         snapshot: All jobs and nodes.
         guaranteed: What guaranteed jobs are promised, and which jobs are preempted for them.
-        takes_part: The jobs without cells that run, or that wait and may run opportunistically, shape (jobs,).
+        takes_part: The jobs without cells that run, or that wait and may run opportunistically, shape (jobs,). Jobs of no virtual
+            cluster that may not are part of it as well, so that each job has a rank, and never start.
         tenant: The policy that orders them.
         owners: What the virtual clusters have decided: their queues are counted first where a queue is named.
     """
@@ -36,12 +38,21 @@ def decide_opportunistic(
     covered = np.array([job in guaranteed.covered for job in jobs.id], np.bool_)
     state = np.where(victims, int(JobState.RELEASING), jobs.state)
     nodes, allocations = _without_promised(snapshot, state, takes_part, guaranteed.demand.promised)
-    shown = replace(jobs, state=state, movable=jobs.movable & ~covered)
+    eligible = jobs.eligible if jobs.opportunistic is None else jobs.eligible & jobs.opportunistic
+    shown = replace(jobs, state=state, movable=jobs.movable & ~covered, eligible=eligible)
     left = replace(snapshot, jobs=shown, nodes=nodes, allocations=allocations, quotas=owners.quotas)
     config = replace(tenant.config, admission="shared")
     pool = NodePool(np.flatnonzero(takes_part), np.arange(len(nodes)), config, tenant.policy, owners.queues)
     own = part_of(left, pool)
-    return PoolDecision(pool, own, numbered(decide(own, config, tenant.policy), own, pool))
+    plan = numbered(decide(own, config, tenant.policy), own, pool)
+    confined = dict.fromkeys(np.flatnonzero(_confined(own.jobs)).tolist(), CONFINED)
+    return PoolDecision(pool, own, replace(plan, why=confined | plan.why))
+
+
+def _confined(jobs: Jobs) -> Bools:
+    """Return which jobs wait and may not run opportunistically, shape (jobs,)."""
+    may = np.ones(len(jobs), np.bool_) if jobs.opportunistic is None else jobs.opportunistic
+    return (jobs.state == JobState.WAITING) & ~may
 
 
 def _without_promised(

@@ -51,6 +51,11 @@ def tenant_of_jobs(count: int, rows_of: Mapping[str, Ints]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def belongs_to_none(tenant_of: Sequence[str]) -> Bools:
+    """Return which jobs belong to no virtual cluster, shape (jobs,)."""
+    return np.array([name == OUTSIDE for name in tenant_of], np.bool_)
+
+
 def may_be_opportunistic(jobs: Jobs, tenant_of: Sequence[str], declared: Sequence[DeclaredTenant]) -> Bools:
     """Return which jobs may use GPUs that their tenant does not own, shape (jobs,)."""
     allowed = {tenant.name: tenant.opportunistic for tenant in declared}

@@ -27,7 +27,12 @@ from tiresias.scheduler.tenants.opportunistic_jobs import decide_opportunistic
 from tiresias.scheduler.tenants.tenant_decision import TenantDecision, decide_owners, decide_tenant
 from tiresias.scheduler.tenants.tenant_plan import joined_plan
 from tiresias.scheduler.tenants.tenant_rule import OUTSIDE, TenantPolicy
-from tiresias.scheduler.tenants.tenant_rules import may_be_opportunistic, rows_by_tenant, tenant_of_jobs
+from tiresias.scheduler.tenants.tenant_rules import (
+    belongs_to_none,
+    may_be_opportunistic,
+    rows_by_tenant,
+    tenant_of_jobs,
+)
 from tiresias.scheduler.tenants.virtual_nodes import VirtualNodes
 
 
@@ -73,7 +78,8 @@ class VirtualClusterRule:
         opportunistic = may_be_opportunistic(snapshot.jobs, cluster_of, tuple(self._declared.values()))
         may_stay = {job for job, may in zip(snapshot.jobs.id, opportunistic.tolist(), strict=True) if may}
         guaranteed = HardwareBinding(snapshot, cells.occupancy, may_stay).run(decisions)
-        takes_part = self._without_cells(snapshot, cells.occupancy, guaranteed, opportunistic)
+        shares = opportunistic | belongs_to_none(cluster_of)
+        takes_part = self._without_cells(snapshot, cells.occupancy, guaranteed, shares)
         outside = next(tenant for tenant in tenants if tenant.name == OUTSIDE)
         rest = decide_opportunistic(snapshot, guaranteed, takes_part, outside, owners)
         parts = (*owners.parts, rest)
@@ -91,11 +97,11 @@ class VirtualClusterRule:
         return self._cells
 
     def _without_cells(
-        self, snapshot: Snapshot, occupancy: CellOccupancy, guaranteed: GuaranteedStarts, opportunistic: Bools
+        self, snapshot: Snapshot, occupancy: CellOccupancy, guaranteed: GuaranteedStarts, shares: Bools
     ) -> Bools:
-        """Return the jobs that hold GPUs without cells, and the waiting ones that may."""
+        """Return the jobs that hold GPUs without cells, and of the waiting ones those that share what is left."""
         jobs, placed = snapshot.jobs, guaranteed.placed
-        waits = (jobs.state == JobState.WAITING) & opportunistic
+        waits = (jobs.state == JobState.WAITING) & shares
         found = np.zeros(len(jobs), np.bool_)
         for row, job in enumerate(jobs.id):
             cells = guaranteed.cells.get(job, occupancy.is_guaranteed(job))

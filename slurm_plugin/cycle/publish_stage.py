@@ -51,6 +51,7 @@ class PublishStage:
             rows=dict(memory.ledger.jobs),
             phases=_phases(memory),
             unmovable=_unmovable(context, running),
+            confined=_confined(context),
             decisions=self._services.decisions.newest_first(),
             config=context.config,
             profiles=decided.profiles,
@@ -101,6 +102,16 @@ def _unmovable(context: CycleContext, running: Sequence[SlurmJob]) -> dict[str, 
     memory, now = context.memory, context.slurm.time
     why = memory.observer.preemptability.why_unmovable
     return {job.id: why(job, now) for job in running if job.id in memory.ledger.jobs}
+
+
+def _confined(context: CycleContext) -> dict[str, str]:
+    """Why waiting jobs may not run beyond the cells of virtual clusters, by job id; none where there are no virtual clusters."""
+    memory, now = context.memory, context.slurm.time
+    if not context.config.virtual_clusters:
+        return {}
+    waiting = [job for job in context.managed if job.state == "PENDING" and job.id in memory.ledger.jobs]
+    found = ((job.id, memory.observer.preemptability.why_confined(job, now)) for job in waiting)
+    return {job_id: reason for job_id, reason in found if reason}
 
 
 def _deadlines(context: CycleContext) -> Mapping[str, float]:
