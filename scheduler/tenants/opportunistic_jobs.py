@@ -52,7 +52,8 @@ def decide_opportunistic(
 def _confined(jobs: Jobs) -> Bools:
     """Return which jobs wait and may not run opportunistically, shape (jobs,)."""
     may = np.ones(len(jobs), np.bool_) if jobs.opportunistic is None else jobs.opportunistic
-    return (jobs.state == JobState.WAITING) & ~may
+    found: Bools = (jobs.state == JobState.WAITING) & ~may
+    return found
 
 
 def _without_promised(

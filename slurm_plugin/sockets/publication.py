@@ -57,7 +57,9 @@ class Publication:
         default_factory=dict
     )  # by beneficiary: epoch second until when its victims may save
     parts: tuple[PoolDecision, ...] = ()  # what is decided in each pool of nodes; () for one pool of all
-    confined: Mapping[str, str] = field(default_factory=dict)  # why jobs may not run beyond the cells of virtual clusters
+    confined: Mapping[str, str] = field(
+        default_factory=dict
+    )  # why jobs may not run beyond the cells of virtual clusters
     tenants: tuple[str, ...] = ()  # the virtual clusters of the parts; the last part is that of the other jobs
 
     def part_of(self, row: int) -> tuple[Snapshot, Plan, PolicyConfig, int, int]:

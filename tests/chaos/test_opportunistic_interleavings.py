@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -81,7 +82,7 @@ class OpportunisticInterleavings(Interleavings):
             assert lost is not None, f"job {job_id}: what was lost is not in the journal"
             assert pause is None, f"job {job_id}: it counts as a job that saved"
 
-    def _query(self, query: str) -> list[tuple[object, ...]]:
+    def _query(self, query: str) -> list[tuple[Any, ...]]:
         with sqlite3.connect(f"file:{self.folder}/journal.sqlite?mode=ro", uri=True) as db:
             found = db.execute(query).fetchall()
         db.close()
@@ -116,11 +117,13 @@ def claimed(fail: Callable[[OpportunisticInterleavings, int], None], number: int
 def test_a_preemption_by_restart_survives_a_failure_at_every_point(
     how: Callable[[OpportunisticInterleavings, int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended = list[str]()
-    check = OpportunisticInterleavings._check_ended_run
-    monkeypatch.setattr(
-        OpportunisticInterleavings, "_check_ended_run", lambda self, *run: (ended.append(run[-1]), check(self, *run))
-    )
+    ended, check = list[str](), OpportunisticInterleavings._check_ended_run
+
+    def counted(self: OpportunisticInterleavings, job_id: str, key: str, restart: int, outcome: str) -> None:
+        ended.append(outcome)
+        check(self, job_id, key, restart, outcome)
+
+    monkeypatch.setattr(OpportunisticInterleavings, "_check_ended_run", counted)
     points = next(number for number in range(1, 1000) if not claimed(how, number))
     assert points > 10, "the failures are at calls and writes of the preemption"
     assert sum(outcome.startswith("restarted") for outcome in ended) == points, "each run was ended once"

@@ -36,9 +36,7 @@ def full(make: Any, reclaimable: Sequence[bool] | None, movable: Sequence[bool] 
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_run_that_no_policy_may_preempt_is_preempted_for_the_owner_of_its_cells(
-    snapshot_of: Any, rule: Rule
-) -> None:
+def test_a_run_that_no_policy_may_preempt_is_preempted_for_the_owner_of_its_cells(snapshot_of: Any, rule: Rule) -> None:
     at_all = [False] * 6
     kept, _ = rule(DECLARED).decide(full(snapshot_of, at_all), tenants_of(FIFO))
     assert (kept.preemptions, kept.reserved) == ((), ())
@@ -63,14 +61,16 @@ def test_a_reclaimable_run_is_not_preempted_for_an_opportunistic_job(snapshot_of
     assert plan.preemptions == ()
     las = dict.fromkeys(FIFO, CONFIG)
     jobs = [
-        snapshot_of.Job("old", GPUS, JobState.RUNNING, 90.0, 90.0, placement=((2, GPUS),), last_start=0.0, movable=False),
+        snapshot_of.Job(
+            "old", GPUS, JobState.RUNNING, 90.0, 90.0, placement=((2, GPUS),), last_start=0.0, movable=False
+        ),
         snapshot_of.Job("new", GPUS),
     ]
     nodes = [snapshot_of.Node(gpus=GPUS, leaf=leaf) for leaf in LEAVES]
     own = with_clusters(snapshot_of(jobs, nodes), ["one", "one"])
     held = replace(own.allocations, owned_cell=("node",))
-    columns = {"reclaimable": np.array([True, False]), "opportunistic": np.array([True, False])}
-    own = replace(own, allocations=held, jobs=replace(own.jobs, **columns))
+    first = np.array([True, False])
+    own = replace(own, allocations=held, jobs=replace(own.jobs, reclaimable=first, opportunistic=first))
     plan, _ = rule(DECLARED).decide(own, tenants_of(las))
     assert plan.preemptions == ()
     assert plan.effect.tolist() == [Effect.KEEP, Effect.WAIT]
@@ -86,4 +86,6 @@ def test_a_confined_job_starts_in_the_cells_of_its_virtual_cluster_only(snapshot
     assert [start.job for start in plan.starts] == ["first"]
     assert plan.why[2].code == ReasonCode.CONFINED
     assert reason(plan, found, 2) == "waits: it belongs to no virtual cluster, and may not use the GPUs of any"
-    assert sorted(row for part in parts for row in part.pool.jobs.tolist()) == [0, 1, 2], "each job has a place in an order"
+    assert sorted(row for part in parts for row in part.pool.jobs.tolist()) == [0, 1, 2], (
+        "each job has a place in an order"
+    )

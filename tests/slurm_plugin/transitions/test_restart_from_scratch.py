@@ -21,7 +21,7 @@ ACCEPTED = "as its owner accepts (tsbatch --opportunistic=restart)"
 class Endable(Group):
     """Jobs 1 and 2 run on a node each, job 3 needs both. The runs of `ended` are ended, those of others save."""
 
-    ended = ("1", "2")
+    ended: tuple[str, ...] = ("1", "2")
 
     def restart_controller(self) -> None:
         super().restart_controller()
