@@ -1,4 +1,4 @@
-"""The owner's choice for runs beyond the cells of the job's virtual cluster, on GPUs that are idle there (`tsbatch --opportunistic`).
+"""The owner's choice for runs on idle GPUs beyond the cells of the job's virtual cluster (`tsbatch --opportunistic`).
 
     no        the job never runs there
     yes       it runs there if it can save: when the GPUs are needed it is preempted by checkpoint; the default

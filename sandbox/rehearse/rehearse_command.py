@@ -87,8 +87,8 @@ def _again(args: argparse.Namespace) -> list[str]:
 
 
 NOT_YET = (
-    "This job cannot be preempted safely yet. Beyond the cells of a virtual cluster it runs with tsbatch --opportunistic=restart only, "
-    "and loses its run there when the GPUs are needed."
+    "This job cannot be preempted safely yet. Beyond the cells of a virtual cluster it runs with tsbatch "
+    "--opportunistic=restart only, and loses its run there when the GPUs are needed."
 )
 
 

@@ -4,8 +4,8 @@ Two questions are answered about a running job:
 
 - May a *policy* preempt it, for a job that ranks before it? Only where it saves, and not too often (`why_unmovable`).
 - May it be preempted *for the owner of the cells* on which it runs opportunistically? The guarantee of the owner is not limited by
-  `policy.min_run`, `policy.cooldown`, `policy.max_preemptions`, a late save, or a limit of Slurm that keeps the job from starting again
-  at once (`why_kept`). A job that cannot save, or did not in time, is then ended and starts again from the beginning.
+  `policy.min_run`, `policy.cooldown`, `policy.max_preemptions`, a late save, or a limit of Slurm that keeps the job from starting
+  again at once (`why_kept`). A job that cannot save, or did not in time, is then ended and starts again from the beginning.
 
 Therefore only those jobs may run opportunistically that are known to save or whose owners accept that (`why_confined`).
 """

@@ -35,7 +35,10 @@ NO_NOTES = Notes([], [])
 
 
 class KnownScripts:
-    """A back end whose jobs have their `script` and `opportunistic`. Each job is looked up once; an unchanged record costs a dictionary lookup."""
+    """A back end whose jobs have their `script` and `opportunistic`.
+
+    Each job is looked up once; an unchanged record costs a dictionary lookup.
+    """
 
     def __init__(self, backend: Backend, root: Path, clock: Callable[[], float] = time.time) -> None:
         self._backend, self._root, self._clock = backend, root, clock

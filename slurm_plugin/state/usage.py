@@ -40,8 +40,8 @@ class Usage(NamedTuple):
         parked: Seconds between runs, and after the last one until the job ended.
         saving: Of `served`, GPU-seconds from checkpoint signals until the GPUs were free, where measured.
         restoring: Of `served`, GPU-seconds from starts after a preemption to the first step, where measured.
-        redone: Of `served`, GPU-seconds of steps that were done again, where measured, and of runs that the controller ended without
-            a checkpoint.
+        redone: Of `served`, GPU-seconds of steps that were done again, where measured, and of runs that the controller ended
+            without a checkpoint.
     """
 
     runs: int = 0

@@ -9,8 +9,8 @@ priority of all while the victims still hold the GPUs: where such a job fails fo
 nodes from every later job in the same pass (job_scheduler.c), and starts it at the end of the victims' clean-up.
 
 The victims that are most likely to be late are signalled first, the others once those have parked: a victim that does not save
-costs the others nothing. Victims that are preempted by a restart from the beginning are the last: they run on, in the step `parked` as
-well, until all others have parked and the beneficiary has been released.
+costs the others nothing. Victims that are preempted by a restart from the beginning are the last: they run on, in the step `parked`
+as well, until all others have parked and the beneficiary has been released.
 """
 
 from __future__ import annotations

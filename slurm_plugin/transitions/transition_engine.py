@@ -8,8 +8,8 @@ from enum import Enum
 from tiresias.protocol.opportunistic_choice import RESTART
 from tiresias.slurm_plugin.admission.refusals import ANSWERED
 from tiresias.slurm_plugin.backends.interface import JobRefused
-from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state import job_reasons
+from tiresias.slurm_plugin.state.intents import Intent, IntentKind, IntentStep
 from tiresias.slurm_plugin.state.job_reasons import Unmovable
 from tiresias.slurm_plugin.state.journal_rows import JobRow
 from tiresias.slurm_plugin.transitions.endings import End, Ending

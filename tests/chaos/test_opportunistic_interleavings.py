@@ -1,7 +1,7 @@
 """As test_interleavings.py, with a virtual cluster: opportunistic runs are preempted for it, by checkpoint or by a restart.
 
-Beyond what test_interleavings.py checks: a run is ended without a checkpoint only where its owner accepts that, or where it did not save
-although it was let in as a job that saves; what is lost by it is in the journal.
+Beyond what test_interleavings.py checks: a run is ended without a checkpoint only where its owner accepts that, or where it did not
+save although it was let in as a job that saves; what is lost by it is in the journal.
 """
 
 from __future__ import annotations
