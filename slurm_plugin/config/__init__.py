@@ -22,7 +22,7 @@ from tiresias.slurm_plugin.config.sections import (
     State,
 )
 from tiresias.slurm_plugin.config.sources import PARTITION_POLICIES
-from tiresias.slurm_plugin.config.virtual_clusters import VIRTUAL_CLUSTERS, VirtualClusterConfig
+from tiresias.slurm_plugin.config.virtual_cluster_tables import VIRTUAL_CLUSTERS, VirtualClusterConfig
 
 __all__ = [
     "DEFAULT", "PARTITION_POLICIES", "VIRTUAL_CLUSTERS", "Comment", "Config", "Exempt", "Loaded", "Option", "Paths", "Placement",

@@ -21,7 +21,7 @@ from tiresias.slurm_plugin.config.sources import (
     refuse_mistyped,
 )
 from tiresias.slurm_plugin.config.values import RawValue, convert, quoted_name
-from tiresias.slurm_plugin.config.virtual_clusters import VIRTUAL_CLUSTERS, VirtualClusterConfig, virtual_clusters
+from tiresias.slurm_plugin.config.virtual_cluster_tables import VIRTUAL_CLUSTERS, VirtualClusterConfig, virtual_clusters
 
 if TYPE_CHECKING:
     from tiresias.scheduler.config import PolicyConfig

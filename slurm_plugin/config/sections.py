@@ -24,7 +24,7 @@ from tiresias.slurm_plugin.config.fields import (
 
 if TYPE_CHECKING:
     from tiresias.scheduler.config import PolicyConfig
-    from tiresias.slurm_plugin.config.virtual_clusters import VirtualClusterConfig
+    from tiresias.slurm_plugin.config.virtual_cluster_tables import VirtualClusterConfig
 
 TABLES = {"tables": True}  # metadata of a field that is not a single option
 

@@ -29,8 +29,8 @@ def virtual_cluster(name: str, nodes: int, policy: PolicyConfig = POLICY) -> Vir
     return VirtualClusterConfig(DeclaredTenant(name, (DeclaredCells("node", nodes),)), policy, accounts=(name,))
 
 
-def config(*clusters: VirtualClusterConfig, **changes: str) -> Config:
-    return replace(Config(), policy=replace(POLICY, **changes), virtual_clusters=clusters)
+def config(*clusters: VirtualClusterConfig, admission: str = "virtual_clusters") -> Config:
+    return replace(Config(), policy=replace(POLICY, admission=admission), virtual_clusters=clusters)
 
 
 TWO = config(virtual_cluster("prod", 1), virtual_cluster("research", 1, RESEARCH))

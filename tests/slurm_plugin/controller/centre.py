@@ -54,13 +54,14 @@ class Centre:
 
     # -- the controller -------------------------------------------------------------------------------------------------
 
-    def configure(self, virtual_clusters: Sequence[dict[str, Any]] = (), **changes: Any) -> tuple[str, str]:
+    def configure(self, **changes: Any) -> tuple[str, str]:
         """Write a configuration with its own state folder; return the paths of both in the cluster.
 
         Args:
-            virtual_clusters: Tables [[virtual_cluster]].
-            changes: Changed options, such as backend="commands", policy={"min_run": 9}.
+            changes: Changed options, such as backend="commands", policy={"min_run": 9}; virtual_clusters: the tables of
+                virtual clusters.
         """
+        tables: Sequence[dict[str, Any]] = changes.pop("virtual_clusters", ())
         number = next(_numbers)
         options = {section: dict(keys) for section, keys in USUAL.items()}
         options["paths"]["state"] = f"/var/lib/tiresias/{number}"
@@ -72,7 +73,7 @@ class Centre:
             f"{f'[{section}]' if section else ''}\n" + "\n".join(f"{key} = {_toml(one)}" for key, one in keys.items())
             for section, keys in options.items()
         ]
-        (self.cluster.shared / f"{number}.toml").write_text("\n".join(lines) + _tables(virtual_clusters))
+        (self.cluster.shared / f"{number}.toml").write_text("\n".join(lines) + _tables(tables))
         return f"/shared/{number}.toml", str(options["paths"]["state"])
 
     def change_virtual_clusters(self, virtual_clusters: Sequence[dict[str, Any]]) -> None:
