@@ -103,7 +103,7 @@ class ObserveStage:
                 with self._services.quarantine.guard("reading its progress", job.id):
                     if (report := reports.of(job)).restart == job.restarts:
                         row = ledger.jobs[job.id]
-                        ledger.note_choice(row, report.opportunistic)
+                        ledger.requests.note_choice(row, report.opportunistic)
                         memory.observer.progress.follow(job, row, ledger.runs_of(row), now)
 
 

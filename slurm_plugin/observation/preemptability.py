@@ -30,7 +30,9 @@ from tiresias.slurm_plugin.state.ledger import Ledger
 
 NOTHING: Mapping[str, str] = {}
 UNPROVEN = "has not shown that it can checkpoint"
-UNKNOWN_SAVER = "it is not known to save, and its owner does not accept a restart from the beginning (tsbatch --opportunistic=restart)"
+UNKNOWN_SAVER = (
+    "it is not known to save, and its owner accepts no restart from the beginning (tsbatch --opportunistic=restart)"
+)
 
 
 class Beyond(NamedTuple):
@@ -160,7 +162,7 @@ class Preemptability:
         return job.state == "RUNNING" and self._reported(job).ready
 
     def _is_saver(self, row: JobRow) -> bool:
-        return row.opportunistic == SAVES or self._ledger.has_saved(row)
+        return row.opportunistic == SAVES or self._ledger.saves.has_saved(row, self._ledger.runs_of(row))
 
     # columns of the snapshot
 

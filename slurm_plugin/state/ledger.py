@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from tiresias.protocol.job_kind import Key
-from tiresias.protocol.opportunistic_choice import combined
 from tiresias.scheduler.estimates.claims import Trust
 from tiresias.scheduler.estimates.completed_jobs import Completed
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
@@ -130,7 +129,7 @@ class Ledger:
                 self.resurfaced.append(restored)
             self.requests.note_gpus(row, job)
             if not row.opportunistic:  # else it is known, or its supervisor has reported it
-                self.note_choice(row, job.opportunistic)
+                self.requests.note_choice(row, job.opportunistic)
 
     def _let_go_of_others(self, managed: Collection[str], snapshot: SlurmSnapshot) -> None:
         """End the rows whose jobs are gone, and collect those that are no longer managed."""
@@ -222,10 +221,6 @@ class Ledger:
         if pause is not None:
             self.saves.note_parked(row)
 
-    def has_saved(self, row: JobRow) -> bool:
-        """Return whether the job, or another one of its kind, has saved (SaveProof.has_saved)."""
-        return self.saves.has_saved(row, self.runs[row.key].values())
-
     def proof(self, row: JobRow) -> int:
         """Return how certain it is that the job saves on request: 0, 1 or 2 (SaveProof.level)."""
         return self.saves.level(row, self.runs[row.key].values())
@@ -260,13 +255,6 @@ class Ledger:
         self.runs[row.key] = {}
         self.save(row)
         return row
-
-    def note_choice(self, row: JobRow, choice: str) -> None:
-        """Store the owner's choice of `tsbatch --opportunistic`; "", not known, leaves what is stored."""
-        chosen = combined(row.opportunistic, choice)
-        if row.opportunistic != chosen:
-            row.opportunistic = chosen
-            self.save(row)
 
     def note_cells(self, row: JobRow, restart: int, cells: str) -> None:
         """Store which cells of its virtual cluster a run holds, as owned_cells.py writes them."""

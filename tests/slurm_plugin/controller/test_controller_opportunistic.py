@@ -70,7 +70,7 @@ def test_a_run_that_saves_is_preempted_by_checkpoint_whatever_its_owner_accepts(
 def test_jobs_run_beyond_the_cells_only_where_they_can_be_preempted(cluster: Centre) -> None:
     """They wait, with the reason; a job whose program saves starts."""
     confined = {
-        loop(cluster): "it is not known to save, and its owner does not accept a restart from the beginning",
+        loop(cluster): "it is not known to save, and its owner accepts no restart from the beginning",
         cluster.train("--opportunistic=no", gpus=4): "its owner submitted it with --opportunistic=no",
     }
     saver = cluster.train(gpus=4)

@@ -198,11 +198,11 @@ def test_the_columns_of_the_snapshot(run: Subject) -> None:
 
 
 def test_a_killed_controller_knows_the_choice_and_what_was_lost(run: Subject, tmp_path: Path) -> None:
-    run.ledger.note_choice(run.row, "saves")
-    run.ledger.note_choice(run.row, "yes")
+    run.ledger.requests.note_choice(run.row, "saves")
+    run.ledger.requests.note_choice(run.row, "yes")
     assert run.row.opportunistic == "saves", "the supervisor does not know what tsbatch saw in the script"
-    run.ledger.note_choice(run.row, "restart")
-    run.ledger.note_choice(run.row, "")
+    run.ledger.requests.note_choice(run.row, "restart")
+    run.ledger.requests.note_choice(run.row, "")
     run.ledger.note(run.row, 0, lost=12.5)
     assert run.ledger._journal.live_jobs()[0].opportunistic == "restart"
     assert run.ledger._journal.live_runs()[0].lost == 12.5

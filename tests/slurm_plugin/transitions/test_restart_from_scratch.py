@@ -49,7 +49,7 @@ def group(journal: Journal, running: Make, pending: Make) -> Endable:
 
 def test_runs_are_ended_without_a_signal_once_the_beneficiary_is_released(group: Endable) -> None:
     for job in "12":
-        group.ledger.note_choice(group.ledger.jobs[job], "restart")
+        group.ledger.requests.note_choice(group.ledger.jobs[job], "restart")
     group.preempt_both()
     group.poll(1101)
     calls = group.slurm.calls
