@@ -51,7 +51,7 @@ class PublishStage:
             rows=dict(memory.ledger.jobs),
             phases=_phases(memory),
             unmovable=_unmovable(context, running),
-            confined=_confined(context),
+            confined=_confined(context, decided),
             decisions=self._services.decisions.newest_first(),
             config=context.config,
             profiles=decided.profiles,
@@ -104,14 +104,14 @@ def _unmovable(context: CycleContext, running: Sequence[SlurmJob]) -> dict[str, 
     return {job.id: why(job, now) for job in running if job.id in memory.ledger.jobs}
 
 
-def _confined(context: CycleContext) -> dict[str, str]:
+def _confined(context: CycleContext, decided: Decided) -> dict[str, str]:
     """Why waiting jobs may not run beyond the cells of virtual clusters, by job id; none where there are no virtual clusters."""
-    memory, now = context.memory, context.slurm.time
-    if not context.config.virtual_clusters:
+    jobs, why = decided.snapshot.jobs, context.memory.observer.preemptability.why_confined
+    if jobs.opportunistic is None:
         return {}
-    waiting = [job for job in context.managed if job.state == "PENDING" and job.id in memory.ledger.jobs]
-    found = ((job.id, memory.observer.preemptability.why_confined(job, now)) for job in waiting)
-    return {job_id: reason for job_id, reason in found if reason}
+    rows = np.flatnonzero(~jobs.opportunistic & (jobs.state == JobState.WAITING))
+    waiting = {jobs.id[row] for row in rows.tolist()}
+    return {job.id: why(job, context.slurm.time) for job in decided.managed if job.id in waiting}
 
 
 def _deadlines(context: CycleContext) -> Mapping[str, float]:

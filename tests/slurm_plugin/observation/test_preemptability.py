@@ -14,6 +14,7 @@ from tiresias.protocol import control
 from tiresias.scheduler.config import PolicyConfig
 from tiresias.scheduler.model import JobState
 from tiresias.slurm_plugin.backends.interface import SlurmJob, SlurmSnapshot
+from tiresias.slurm_plugin.cluster.scope import Scope
 from tiresias.slurm_plugin.config import Config, Paths
 from tiresias.slurm_plugin.observation.preemptability import UNKNOWN_SAVER, UNPROVEN, Preemptability
 from tiresias.slurm_plugin.observation.reports import Reports
@@ -177,6 +178,10 @@ def test_a_job_is_not_confined_once_one_of_its_kind_has_saved(waits: Subject, ru
     assert waits.why_confined() == ""
     waits.row.opportunistic = ""
     assert waits.why_confined() == UNKNOWN_SAVER
+    for row in waits.ledger.jobs.values():
+        waits.ledger.save(row)
+    again = Ledger(waits.ledger._journal, Scope(frozenset({"gpu"})))
+    assert again.saves.has_saved(again.jobs["1"], ()), "a killed controller knows it"
 
 
 def test_jobs_of_a_kind_that_was_late_are_confined_for_a_while(waits: Subject) -> None:
